@@ -73,32 +73,36 @@ def new_folder() -> Path:
 
 
 def announce(folder: Path, results: Path, keys: Collection[str]) -> None:
-    """Say what a run has to do. A full disk must not end it."""
+    """Say what a run has to do."""
     body = {"process": os.getpid(), "begun": time.time(), "results": str(results.resolve()), "keys": sorted(keys)}
+    write_status(folder / FILE, body)
+
+
+def write_status(file: Path, body: dict[str, Any]) -> None:
+    """Write a file whole. A full disk must not end a training; Windows replaces no file that is read."""
+    new = file.with_suffix(".new")
     with contextlib.suppress(OSError):
-        new = folder / f"{FILE}.new"
         new.write_text(json.dumps(body), encoding="utf-8")
-        os.replace(new, folder / FILE)
+        os.replace(new, file)
+
+
+def read_status(file: Path) -> dict[str, Any]:
+    """What a file says; nothing where it is not there."""
+    try:
+        body = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return body if isinstance(body, dict) else {}
 
 
 def under_way() -> list[RunStatus]:
     """The runs of this machine whose cache is this one, in the order in which they began."""
-    found = []
+    runs = []
     for file in _folder_of_this_machine().glob(f"*/{FILE}"):
-        body = _read(file)
-        if body is not None and is_alive(str(body["process"])):
-            jobs = [job for one in sorted(file.parent.glob("*.json")) if (job := _read(one)) is not None]
-            found.append(RunStatus(body["process"], body["begun"], Path(body["results"]), body["keys"], jobs))
-    return sorted(found, key=lambda one: one.begun)
-
-
-def _read(file: Path) -> dict[str, Any] | None:
-    """A file's content; None where it has just gone."""
-    try:
-        body = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return body if isinstance(body, dict) else None
+        if (body := read_status(file)) and is_alive(str(body["process"])):
+            jobs = [job for path in sorted(file.parent.glob("*.json")) if (job := read_status(path))]
+            runs.append(RunStatus(body["process"], body["begun"], Path(body["results"]), body["keys"], jobs))
+    return sorted(runs, key=lambda run: run.begun)
 
 
 def described(one: RunStatus, now: float) -> str:

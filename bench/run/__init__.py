@@ -5,21 +5,34 @@ What fails becomes a failed record and the rest goes on. After an interruption t
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from pathlib import Path
 from typing import Any
 
+from bench.cache import cache_root
+from bench.errors import InputError
 from bench.folders import users_cache
 from bench.interrupts import interrupts_noticed
 from bench.measure.busy_mark import training_here
+from bench.plan.executor_options import RAY, SLURM
 from bench.plan.plan import Plan
-from bench.progress import Progress
+from bench.plan.request import SAMPLE, Request
+from bench.plan.spelling import MethodRow
+from bench.progress import Progress, duration
 from bench.record.cell_locks import CellLocks
 from bench.record.store import Store
-from bench.run.executors import executor_for, refuse_script_without_main_guard
-from bench.run.outcome import Outcome
-from bench.run.preflight import agree, check_disk, check_saving
-from bench.run.schedule import Schedule
+from bench.run.executors import Executor, InProcess, Processes, refuse_script_without_main_guard
+from bench.run.schedule import Outcome, Schedule
 
 __all__ = ["Outcome", "agree", "carry_out", "refuse_script_without_main_guard"]
+
+ASK_ABOVE_SECONDS, ASK_ABOVE_BYTES = 30 * 60, 5 * 10**9
+SPARE_BYTES = 10**8
+"""Disk that has to stay free in addition to what the plan needs, for files that it does not count; chosen by hand."""
+SAMPLE_PATIENCE = 4
+"""How many times as long a plan of the sample suite may be: it is minutes of work, and longer only where a machine is slow
+or busy; the first command that somebody types should not stop there."""
 
 
 def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
@@ -33,27 +46,97 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
             written; later, as :meth:`Schedule.carry_out` says: the records that are finished stay.
         KeyboardInterrupt: somebody stopped the run.
     """
-    if plan.request.save_students:
-        check_saving(plan.request.save_students, plan, progress)
-    outcome = Outcome(plan)
-    for pointer, attempt in Store(plan.request.results).write_pointers():
+    request, outcome = plan.request, Outcome(plan)
+    if request.save_students:
+        check_saving(request.save_students, plan, progress)
+    store = Store(request.results)
+    for pointer, attempt in store.write_pointers():
         progress.say(f"written: {pointer} names {attempt}")
-    if plan.todo:
-        agree(plan.request, plan.seconds, plan.disk_bytes, confirm)
-        check_disk(plan)
-        with training_here(users_cache()):  # seen by others, wherever this training keeps its things
-            _make_steps(plan, progress, outcome)
-    else:
+    if not plan.todo:
         progress.say("nothing to do: every cell has its record")
+        return outcome
+    agree(request, plan.seconds, plan.disk_bytes, confirm)
+    check_disk(plan)
+    with (
+        training_here(users_cache()),  # seen by others, wherever this training keeps its things
+        CellLocks(request.results) as locks,  # given back last: a worker that is being ended may still write its state
+        executor_for(plan, progress) as executor,
+    ):
+        for slot in plan.stale if request.rerun_stale else ():
+            slot.forget()
+        with interrupts_noticed():
+            Schedule(plan, executor, store, locks, outcome).carry_out()
     return outcome
 
 
-def _make_steps(plan: Plan, progress: Progress, outcome: Outcome) -> None:
-    store = Store(plan.request.results)
-    # the claims are given back last: a worker that is being ended may still write its state
-    with CellLocks(plan.request.results) as locks, executor_for(plan, progress) as executor:
-        if plan.request.rerun_stale:
-            for slot in plan.stale:
-                slot.forget()
-        with interrupts_noticed():
-            Schedule(plan, executor, store, locks, outcome).carry_out()
+def executor_for(plan: Plan, progress: Progress) -> Executor:
+    """A cluster if one is asked for; else this process if one step is made at a time; else as many processes as steps.
+
+    Raises:
+        InputError: the cluster does not answer.
+    """
+    at_once = min(plan.request.jobs, len(plan.todo_steps))
+    if plan.request.executor == RAY:
+        from bench.run.ray_executor import RaySteps
+
+        return RaySteps(plan, at_once, progress)
+    if plan.request.executor == SLURM:
+        from bench.run.slurm_executor import SlurmSteps
+
+        return SlurmSteps(plan, at_once, progress)
+    return InProcess(plan, progress) if at_once <= 1 else Processes(plan, at_once, progress)
+
+
+def agree(request: Request, seconds: float, disk_bytes: int, confirm: Any) -> None:
+    """Ask whether long work should start.
+
+    Raises:
+        InputError: nobody is there to ask, or the answer is no.
+    """
+    patience = SAMPLE_PATIENCE if request.data == SAMPLE else 1
+    if request.yes or (seconds <= patience * ASK_ABOVE_SECONDS and disk_bytes <= ASK_ABOVE_BYTES):
+        return
+    what = f"about {duration(seconds)} and {disk_bytes / 1e9:.1f} GB of disk"
+    if confirm is None:
+        raise InputError(
+            f"this plan needs {what}; add --yes to start it, or fewer --tasks, --methods or --max-train-rows"
+        )
+    if not confirm(f"This plan needs {what}. Start?"):
+        raise InputError("not started")
+
+
+def check_saving(root: Path, plan: Plan, progress: Progress) -> None:
+    """Make the folder for students, and say which of them are not trained again and so not saved.
+
+    Raises:
+        InputError: it cannot be made.
+    """
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--save-students {root}: {error.strerror}; choose another folder") from None
+    trained = [p for p in plan.cells if isinstance(p.row, MethodRow)]
+    gone = [p.cell for p in trained if not p.is_todo and p.record and p.record.status == "ok"]
+    if gone:
+        names = ", ".join(dict.fromkeys(f"{cell.label} on {'+'.join(cell.tasks)}" for cell in gone))
+        progress.say(f"not saved, because trained before: {names}; --rerun trains them again")
+
+
+def check_disk(plan: Plan) -> None:
+    """Raises InputError where a folder cannot be written, or has less free than the plan needs."""
+    needed = plan.disk_bytes + SPARE_BYTES
+    saved = [("--save-students", plan.request.save_students)] if plan.request.save_students else []
+    reports = ("reports", plan.request.reports)
+    for what, folder in (("results", plan.request.results), reports, ("the cache", cache_root()), *saved):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):  # a folder that is there may be read-only
+                pass
+            free = shutil.disk_usage(folder).free
+        except OSError as error:
+            raise InputError(f"{what} cannot be written to {folder}: {error.strerror}; choose another folder") from None
+        if free < needed:
+            raise InputError(
+                f"{what} in {folder} has {free / 1e6:,.0f} MB free, this plan needs about {needed / 1e6:,.0f} MB; "
+                f"free some, or set --results, --reports and BERT_BENCH_CACHE to another disk"
+            )

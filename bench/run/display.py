@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -12,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.progress import Progress
+from bench.run_status import read_status, write_status
 
 WRITE_SECONDS = 0.5
 """How often a worker writes how far it is, at most."""
 
 
 class FileProgress(Progress):
-    """The progress of a worker: written to the file of the job that it does."""
+    """The progress of a worker: written to the file of the job that it does, or kept until it is asked for."""
 
     def __init__(self, stop: Any = None) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class FileProgress(Progress):
         self._written = 0.0
         self._shown_task = self._plain
 
-    def begin(self, title: str, file: Path) -> None:
+    def begin(self, title: str, file: Path | None = None) -> None:
         """From now on it is this job."""
         self._file = file
         self._body = {"job": title, "process": os.getpid(), "title": title, "done": 0, "total": None}
@@ -39,6 +39,10 @@ class FileProgress(Progress):
         """The job is done; its last words are in the file."""
         self._write(at_once=True)
         self._file = None
+
+    def told(self) -> dict[str, Any]:
+        """What the file would have; nothing before the first job."""
+        return {**self._body, "said": list(self._body["said"])} if "job" in self._body else {}
 
     def say(self, text: str) -> None:
         self._body.setdefault("said", []).append(text)
@@ -65,40 +69,9 @@ class FileProgress(Progress):
             yield count
 
     def _write(self, at_once: bool = False) -> None:
-        if self._file is None or (not at_once and time.monotonic() - self._written < WRITE_SECONDS):
-            return
-        self._written = time.monotonic()
-        write_status(self._file, self._body)
-
-
-class MemoryProgress(FileProgress):
-    """The progress of a worker on another machine: kept in memory until it is asked for."""
-
-    def told(self) -> dict[str, Any]:
-        """What a status file would have; nothing before the first job."""
-        if "job" not in self._body:
-            return {}
-        return {**self._body, "said": list(self._body.get("said", ()))}
-
-    def _write(self, at_once: bool = False) -> None:
-        """There is no file."""
-
-
-def write_status(file: Path, body: dict[str, Any]) -> None:
-    """Write a status file whole. A full disk must not end a training; Windows replaces no file that is read."""
-    new = file.with_suffix(".new")
-    with contextlib.suppress(OSError):
-        new.write_text(json.dumps(body), encoding="utf-8")
-        os.replace(new, file)
-
-
-def read_status(file: Path) -> dict[str, Any]:
-    """What a status file says; nothing where it is not there."""
-    try:
-        body = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return body if isinstance(body, dict) else {}
+        if self._file is not None and (at_once or time.monotonic() - self._written >= WRITE_SECONDS):
+            self._written = time.monotonic()
+            write_status(self._file, self._body)
 
 
 class TeeProgress(FileProgress):
@@ -106,17 +79,8 @@ class TeeProgress(FileProgress):
 
     def __init__(self, shown: Progress) -> None:
         super().__init__()
-        self._shown, self._shown_task = shown, shown.task
-        self.stream, self.clock = shown.stream, shown.clock
-
-    def say(self, text: str) -> None:
-        self._shown.say(text)
-
-    def say_pace(self, text: str) -> None:
-        self._shown.say_pace(text)
-
-    def is_stopping(self) -> bool:
-        return self._shown.is_stopping()
+        self._shown_task, self.stream, self.clock = shown.task, shown.stream, shown.clock
+        self.say, self.say_pace, self.is_stopping = shown.say, shown.say_pace, shown.is_stopping  # type: ignore[method-assign]
 
 
 class Display:
@@ -163,16 +127,14 @@ class Display:
     def _read(self, file: Path) -> None:
         if not (body := read_status(file)):
             return
-        for line in body["said"][self._heard.get(file.stem, 0) :]:
+        job = file.stem
+        for line in body["said"][self._heard.get(job, 0) :]:
             self.say(line)
-        self._heard[file.stem] = len(body["said"])
+        self._heard[job] = len(body["said"])
         if self._live is not None:
-            self._move(file.stem, body)
-        elif body["pace"] and body["pace"] != self._paces.get(file.stem):
-            self._paces[file.stem] = body["pace"]
+            if job not in self._lines:
+                self._lines[job] = self._live.add_task(body["title"], total=None)
+            self._live.update(self._lines[job], description=body["title"], completed=body["done"], total=body["total"])
+        elif body["pace"] and body["pace"] != self._paces.get(job):
+            self._paces[job] = body["pace"]
             self.say(body["pace"])
-
-    def _move(self, job: str, body: dict[str, Any]) -> None:
-        if job not in self._lines:
-            self._lines[job] = self._live.add_task(body["title"], total=None)
-        self._live.update(self._lines[job], description=body["title"], completed=body["done"], total=body["total"])

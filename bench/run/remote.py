@@ -1,4 +1,4 @@
-"""What the executors for clusters share: what a worker is told and answers, how folders travel, and what a person sees.
+"""What the executors for clusters share: what a worker is told and answers, and how folders of the cache travel.
 
 A folder of the cache has the same place on every machine: ``kind/key``. Nodes that share no disk with the run are sent
 what a step reads, file by file, and send back what it made; each file is checked where it arrives.
@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import BrokenExecutor, Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,11 +24,8 @@ from bench.errors import BenchError, InputError
 from bench.files import TEMPORARY, lock_of, sha256_of
 from bench.folders import CLUSTER_RUNS, users_cache
 from bench.make.result import StepResult
-from bench.plan.plan import Plan, Step
-from bench.progress import Progress
-from bench.run.display import Display, write_status
-from bench.run.local_worker import Order
-from bench.run_status import announce, new_folder
+from bench.plan.plan import Plan
+from bench.run.worker import Order
 
 FORGOTTEN_SECONDS = 30 * 86_400.0
 """The folder of a run that was killed is removed by a later one after so long."""
@@ -68,9 +65,8 @@ class Start:
     @classmethod
     def of(cls, plan: Plan, run_folder: Path) -> Start:
         """What the workers of a run are told; ``run_folder`` is that of :func:`new_run_folder`."""
-        order = Order.of(plan.request, plan.tasks[0].numeric.device)
         # what a node lacks of the hub is fetched unless the run is offline
-        order = replace(order, offline=plan.request.offline)
+        order = Order.of(plan.request, plan.tasks[0].numeric.device, plan.request.offline)
         return cls(order, Path.cwd(), cache_root().absolute(), f"{CLUSTER_RUNS}/{run_folder.name}/mark")
 
 
@@ -96,47 +92,30 @@ def enter_run_folder(start: Start) -> bool:
     return shares
 
 
-@dataclass
-class WorkerReply:
-    """What a worker says of a step: plain data, also where it went wrong."""
-
-    result: StepResult | None = None
-    refusal: str = ""
-    """why it will not make this step: bad input"""
-    error: str = ""
-    """a defect of the harness, or a machine that is broken"""
-    was_stopped: bool = False
-    """it was asked to end, and kept the state of what it trained"""
-    status: dict[str, Any] = field(default_factory=dict)
-    """its last words"""
-
-    def resolve(self, future: Future[StepResult], is_stopping: bool) -> None:
-        """Give a future the reply, as a process of this machine does.
-
-        Args:
-            is_stopping: whether the run has asked for its end; else whoever stopped it has taken its machine away.
-        """
-        if self.result is not None:
-            future.set_result(self.result)
-        elif self.refusal:
-            future.set_exception(InputError(self.refusal))
-        elif self.was_stopped:
-            future.set_exception(KeyboardInterrupt() if is_stopping else BrokenExecutor("it was stopped from outside"))
-        else:
-            future.set_exception(RuntimeError(self.error))
-
-
-def run_to_reply(make: Callable[[], StepResult]) -> WorkerReply:
-    """Make a step; what goes wrong is part of the reply, named with this machine."""
-    node = platform.node()
+def answered(make: Callable[[], StepResult]) -> StepResult | BaseException:
+    """What making a step gave, or what went wrong: named with this machine, and of a kind that every machine can read."""
     try:
-        return WorkerReply(make())
-    except KeyboardInterrupt:
-        return WorkerReply(was_stopped=True)
+        return make()
+    except KeyboardInterrupt:  # it was asked to end, and kept the state of what it trained
+        return KeyboardInterrupt()
     except BenchError as error:
-        return WorkerReply(refusal=f"node {node}: {error}; {SAME_PATHS}")
-    except Exception as error:
-        return WorkerReply(error=f"node {node}: {type(error).__name__}: {error}")
+        return InputError(f"node {platform.node()}: {error}; {SAME_PATHS}")
+    except Exception as error:  # a defect of the harness, or a machine that is broken
+        return RuntimeError(f"node {platform.node()}: {type(error).__name__}: {error}")
+
+
+def resolve(future: Future[StepResult], answer: StepResult | BaseException, is_stopping: bool) -> None:
+    """Give a future an answer, as a process of this machine does.
+
+    Args:
+        is_stopping: whether the run has asked for its end; else whoever stopped it has taken its machine away.
+    """
+    if isinstance(answer, StepResult):
+        future.set_result(answer)
+    elif isinstance(answer, KeyboardInterrupt) and not is_stopping:
+        future.set_exception(BrokenExecutor("it was stopped from outside"))
+    else:
+        future.set_exception(answer)
 
 
 # folders of the cache on their way
@@ -221,33 +200,3 @@ def unpack(place: str, files: Iterable[SentFile], receive: Callable[[Any], bytes
             raise InputError(f"{place} arrived, and none of its files has the sha256 that it names")
         shutil.rmtree(final, ignore_errors=True)
         os.replace(folder, final)
-
-
-class ShownSteps:
-    """The steps under way as a person sees them, here and by ``bench status``: one status file each, on this machine."""
-
-    def __init__(self, plan: Plan, progress: Progress) -> None:
-        self.folder = new_folder()
-        announce(self.folder, plan.request.results, {planned.key for planned in plan.todo})
-        self.display = Display(self.folder, progress)
-        self._files: dict[Future[StepResult], Path] = {}
-        self._submitted = 0
-
-    def add(self, step: Step, future: Future[StepResult]) -> None:
-        """A step that waits for a machine."""
-        self._submitted += 1
-        self._files[future] = self.folder / f"{self._submitted:06}.json"
-        waiting = {"job": step.title, "process": os.getpid(), "title": f"{step.title}: waits for a place", "done": 0}
-        self.tell(future, {**waiting, "total": None, "pace": "", "said": []})
-
-    def tell(self, future: Future[StepResult], status: dict[str, Any]) -> None:
-        """What its worker says of it."""
-        if status and future in self._files:
-            write_status(self._files[future], status)
-
-    def end(self, future: Future[StepResult]) -> None:
-        self.display.end_job(self._files.pop(future))
-
-    def close(self) -> None:
-        self.display.end()
-        shutil.rmtree(self.folder, ignore_errors=True)

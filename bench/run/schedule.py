@@ -10,11 +10,12 @@ import contextlib
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from bench.errors import InputError
+from bench.errors import CELLS_FAILED, OK, InputError
 from bench.interrupts import end_if_interrupted, interrupts_deferred
 from bench.make.failure import failure_of
 from bench.make.record import empty, failed, now
@@ -24,12 +25,10 @@ from bench.record.cell import TEACHER, record_key, train_key
 from bench.record.cell_locks import CellLocks
 from bench.record.schema import Failure, Record
 from bench.record.store import Store
-from bench.run.outcome import Outcome
+from bench.run.executors import Executor
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from bench.run.executors import Executor
 
 POLL_SECONDS = 0.5
 """How often what the workers say is looked at."""
@@ -40,8 +39,23 @@ MAX_FAILED_STARTS = 2
 """After so many workers that ended before they began a step, the run ends with a message: none can start here."""
 
 
-@dataclass(frozen=True)
-class Running:
+@dataclass
+class Outcome:
+    """What a run did. ``exit_code`` is 0, or 6 if some cells failed or some students could not be saved."""
+
+    plan: Plan
+    trained: int = 0
+    failures: list[FailedCell] = field(default_factory=list)
+    reports: list[Path] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    """for a terminal: the main table of each report, and what to type next"""
+
+    @property
+    def exit_code(self) -> int:
+        return CELLS_FAILED if self.failures else OK
+
+
+class Running(NamedTuple):
     """A step that is under way."""
 
     step: Step
@@ -147,6 +161,7 @@ class Schedule:
         self._running[future] = running
 
     def _why_lost(self, needs: Sequence[str]) -> Failure | None:
+        """Why something that is needed could not be made."""
         return next((self._lost[key] for key in needs if key in self._lost), None)
 
     def _claimed(self, step: Step, graph_key: str) -> list[StudentSpec]:
@@ -217,7 +232,13 @@ class Schedule:
         while result.records:
             with interrupts_deferred():  # between the two, Ctrl-C would write the record a second time
                 record, arrays = result.records[0]
-                self._write(_with_cost(record, result, self.executor.jobs), arrays)
+                # how many steps there were at a time, and the processor's time of this training
+                record = record.model_copy(update={"env": record.env | {"jobs": self.executor.jobs}})
+                own = result.cpu_seconds.get(record.train_key)
+                if record.train is not None and record.cell.method != TEACHER and own is not None:
+                    cost = record.train.model_copy(update={"cpu_seconds": round(own, 3)})
+                    record = record.model_copy(update={"train": cost})
+                self._write(record, arrays)
                 del result.records[0]
         self.outcome.failures += result.not_saved
         result.not_saved = []
@@ -275,9 +296,7 @@ class Schedule:
         if record.status != "ok":
             self._note_failure(record)
             return
-        self._trained.add(
-            record_key(record.cell)
-        )  # once a cell: some have a record for each of several operating points
+        self._trained.add(record_key(record.cell))  # once, also where it has a record for each of several points
         self.outcome.trained = len(self._trained)
 
     def _note_failure(self, record: Record) -> None:
@@ -306,12 +325,3 @@ class Schedule:
 def _lock_key(student: StudentSpec) -> str:
     """One for a training, also where it makes the records of several tasks."""
     return train_key(student.cells[0].cell)
-
-
-def _with_cost(record: Record, result: StepResult, jobs: int) -> Record:
-    """The record with the processor's time of its training, and how many jobs there were at a time."""
-    record = record.model_copy(update={"env": record.env | {"jobs": jobs}})
-    if record.train is None or record.cell.method == TEACHER or record.train_key not in result.cpu_seconds:
-        return record
-    own = round(result.cpu_seconds[record.train_key], 3)
-    return record.model_copy(update={"train": record.train.model_copy(update={"cpu_seconds": own})})

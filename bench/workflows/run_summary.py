@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from bench.make.result import FailedCell
 from bench.record.cell import TEACHER, Cell
 from bench.record.store import KEY_DIGITS
 from bench.report.escape import flat
@@ -16,7 +17,6 @@ from bench.report.sources import warnings
 from bench.report.summary import summary
 from bench.report.tables.accuracy import MAJORITY
 from bench.report.write import Written
-from bench.run.outcome import FailedCell
 from bench.stats.summary import summarise
 
 

@@ -22,12 +22,12 @@ from transformers import BertForSequenceClassification
 
 from bench.errors import what_to_install
 from bench.make.failure import failure_of, method_line
+from bench.make.result import FailedCell
 from bench.plan.build import build
 from bench.plan.request import Request, resolve_auto
 from bench.plan.spelling import parse_one
 from bench.record.cell import record_key, train_key
 from bench.record.store import Store
-from bench.run.outcome import FailedCell
 from bench.workflows.run_summary import failure_lines
 from methods.kd import KD
 from methods.losses import hidden_cosine_tokenmean
@@ -155,7 +155,7 @@ def test_ctrl_c_at_a_question_starts_nothing(bench, common, monkeypatch):
         raise typer.Abort
 
     monkeypatch.setattr("bench.cli.run.asking", lambda: at_the_question)
-    monkeypatch.setattr("bench.run.preflight.ASK_ABOVE_SECONDS", -1)
+    monkeypatch.setattr("bench.run.ASK_ABOVE_SECONDS", -1)
     answer = bench("run", "--methods", ROW, *common)
     assert (answer.returncode, answer.stderr.splitlines()[-1]) == (2, "bench: not started")
 

@@ -128,10 +128,10 @@ def test_what_a_node_refuses_is_one_line():
     error = ray.exceptions.RayTaskError("RayWorker.begin", text, refused, pid=1, ip="1.2.3.4").as_instanceof_cause()
     steps, future = RaySteps.__new__(RaySteps), Future()
 
-    def raises(seat, job):
+    def raises(seat, job, status):
         raise error
 
-    steps._done = raises
+    steps._done, steps.files = raises, {future: None}
     steps._answer(Seat(), SimpleNamespace(title="rte: kd"), future)
     assert isinstance(future.exception(), InputError)
     assert str(future.exception()) == f"rte: kd: a node cannot do this: {refused}"

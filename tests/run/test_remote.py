@@ -22,12 +22,13 @@ from bench.run import remote
 from bench.run.ray_executor import RayWorker
 from bench.run.remote import (
     Start,
-    WorkerReply,
+    answered,
     enter_run_folder,
     forget,
     new_run_folder,
     pack,
     place_of,
+    resolve,
     unpack,
     weights_at,
 )
@@ -68,10 +69,10 @@ def test_what_a_step_makes_is_in_the_cache_of_the_node(plan, step, tmp_path):
     worker, place = worker_of(plan, tmp_path), place_of(step.slot)
     assert not worker.begin()
     assert worker.lacking({place: "a hash"}) == [place]
-    reply = sent(worker.make(sent(step)))
-    assert reply.result.error is None
-    assert reply.status["title"].startswith("rte: teacher")
-    assert any("done in" in line for line in reply.status["said"])
+    answer, status = sent(worker.make(sent(step)))
+    assert answer.error is None
+    assert status["title"].startswith("rte: teacher")
+    assert any("done in" in line for line in status["said"])
     assert worker.lacking({place: weights_at(place)}) == []
     worker.forget(place)
     assert weights_at(place) is None
@@ -81,21 +82,23 @@ def test_a_node_that_reads_other_data_refuses(request_, tmp_path):
     data = tiny.write_glue(tmp_path / "own" / "tiny-glue", ("rte",))
     plan = api.plan(replace(request_, data=str(data)))
     tiny.write_glue(data, ("rte",), rows=30)
-    reply = worker_of(plan, tmp_path).make(sent(plan.todo_steps[0]))
-    assert "the examples of train have changed since this run began" in reply.refusal
-    assert reply.refusal.startswith("node ")
+    answer, _ = sent(worker_of(plan, tmp_path).make(sent(plan.todo_steps[0])))
+    assert isinstance(answer, InputError)
+    assert str(answer).startswith("node ")
+    assert "the examples of train have changed since this run began" in str(answer)
 
 
 def test_a_node_with_other_code_refuses(plan, step, tmp_path):
-    reply = worker_of(plan, tmp_path).make(replace(step, code="of another version"))
-    assert "other code than the run began with" in reply.refusal
+    answer, _ = worker_of(plan, tmp_path).make(replace(step, code="of another version"))
+    assert isinstance(answer, InputError)
+    assert "other code than the run began with" in str(answer)
 
 
 @pytest.mark.slow
 def test_a_worker_that_is_told_to_stop_keeps_its_state(plan, step, tmp_path):
     worker = worker_of(plan, tmp_path)
     worker.stop()
-    assert worker.make(step).was_stopped
+    assert isinstance(sent(worker.make(step))[0], KeyboardInterrupt)
     assert list(cache_root().glob("halfway/*.safetensors"))
 
 
@@ -118,24 +121,34 @@ def test_students_are_not_saved_where_nobody_finds_them(request_, tmp_path):
         enter_run_folder(start)
 
 
+class Unsendable(Exception):
+    """An error of a library that cannot be built again from what it says."""
+
+    def __init__(self, one, two) -> None:
+        super().__init__("disk")
+
+
 @pytest.mark.parametrize(
-    "answer, is_stopping, error",
+    "raised, is_stopping, error",
     [
-        (WorkerReply(refusal="no"), False, InputError),
-        (WorkerReply(error="OSError: disk"), False, RuntimeError),
-        (WorkerReply(was_stopped=True), True, KeyboardInterrupt),
-        (WorkerReply(was_stopped=True), False, BrokenExecutor),
+        (InputError("no"), False, InputError),
+        (Unsendable(1, 2), False, RuntimeError),
+        (KeyboardInterrupt(), True, KeyboardInterrupt),
+        (KeyboardInterrupt(), False, BrokenExecutor),
     ],
 )
-def test_an_answer_becomes_what_a_process_of_this_machine_says(answer, is_stopping, error):
+def test_an_answer_becomes_what_a_process_of_this_machine_says(raised, is_stopping, error):
+    def make():
+        raise raised
+
     future: Future[StepResult] = Future()
-    answer.resolve(future, is_stopping)
+    resolve(future, sent(answered(make)), is_stopping)
     assert isinstance(future.exception(), error)
 
 
 def test_an_answer_with_records_is_a_result():
     future: Future[StepResult] = Future()
-    WorkerReply(StepResult()).resolve(future, False)
+    resolve(future, answered(StepResult), False)
     assert future.result() == StepResult()
 
 

@@ -15,7 +15,7 @@ from bench.errors import CELLS_FAILED, OK, InputError
 from bench.plan.show import describe
 from bench.plan.spelling import MethodRow
 from bench.record.cell import record_key, train_key
-from bench.run.preflight import agree, check_disk
+from bench.run import agree, check_disk
 
 SPELLED = f"microbert:{tiny.SHAPE}"
 
@@ -279,7 +279,7 @@ def test_bad_requests_write_nothing(request_, change, message):
 
 
 def test_long_plans_ask_first(request_, monkeypatch):
-    monkeypatch.setattr("bench.run.preflight.ASK_ABOVE_SECONDS", -1)
+    monkeypatch.setattr("bench.run.ASK_ABOVE_SECONDS", -1)
     with pytest.raises(InputError, match="add --yes"):
         api.run(request_(tasks="rte"))
     with pytest.raises(InputError, match="not started"):

@@ -20,7 +20,7 @@ from bench.plan.plan import SCORE_STEP, STUDENTS_STEP, TEACHER_STEP, Step
 from bench.record.cell import Cell, train_key
 from bench.record.cell_locks import CellLocks
 from bench.record.schema import Failure, Record
-from bench.run.outcome import Outcome
+from bench.run import Outcome
 from bench.run.schedule import Schedule
 
 WHY = Failure(type="ValueError", message="it cannot be made", traceback="")

@@ -16,7 +16,7 @@ def test_the_one_question_is_about_the_disk_of_all_tables(tmp_path, teacher_fold
     file.write_text("\n".join(['title = "Two tables"', *tables]))
     request = Request(teacher=str(teacher_folder), data=str(glue_folder), results=tmp_path / "r", threads=1)
     plans = [build(one) for one in experiment.choose(file, request).requests]
-    monkeypatch.setattr("bench.run.preflight.ASK_ABOVE_BYTES", max(plan.disk_bytes for plan in plans))
+    monkeypatch.setattr("bench.run.ASK_ABOVE_BYTES", max(plan.disk_bytes for plan in plans))
     monkeypatch.setattr(experiment, "run", lambda *_: pytest.fail("it started without a question"))
     with pytest.raises(InputError, match="not started"):
         experiment.run_experiment(file, request, confirm=lambda question: False)

@@ -14,13 +14,13 @@ import tiny
 from bench.data.sources import held_back, source_for
 from bench.data.tasks import GLUE, expand
 from bench.errors import CELLS_FAILED, InputError
+from bench.make.result import FailedCell
 from bench.plan.request import Request
 from bench.plan.spelling import parse_methods, parse_one
 from bench.record.cell import record_key, train_key
 from bench.record.store import Store
 from bench.record.task_facts import outputs_suffix
 from bench.run import Outcome
-from bench.run.outcome import FailedCell
 from bench.workflows import tune
 from bench.workflows.tune import trials_of
 

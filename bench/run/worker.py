@@ -1,0 +1,105 @@
+"""What a worker does: step after step, each as it is told. It plans nothing."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.errors import BenchError
+from bench.make.result import StepResult
+from bench.make.step import Maker
+from bench.make.work import Work
+from bench.measure.devices import device_of
+from bench.plan.plan import Step
+from bench.plan.request import Request
+from bench.progress import quiet
+from bench.run.display import FileProgress
+from bench.train.numerics import ComputeSettings
+
+
+@dataclass(frozen=True)
+class Order:
+    """What of a request a worker has to know besides its steps."""
+
+    device: str
+    precision: str
+    threads: int
+    offline: bool = True
+    """take what the first process has fetched: what the hub has by now may be something else"""
+    save_students: Path | None = None
+
+    @classmethod
+    def of(cls, request: Request, device: str, offline: bool = True) -> Order:
+        saved = None if request.save_students is None else request.save_students.absolute()
+        return cls(device, request.precision, request.threads, offline, saved)
+
+
+class Worker:
+    """Makes steps in this process, one after the other; the first of them says which libraries are loaded."""
+
+    def __init__(self, order: Order, progress: FileProgress) -> None:
+        self.order, self.progress = order, progress
+        self._maker: Maker | None = None
+
+    def make(self, step: Step, status: Path | None = None) -> StepResult:
+        """Make one step; see :meth:`bench.make.step.Maker.make`.
+
+        Args:
+            status: the file that says how far it is.
+        """
+        self.progress.begin(step.title, status)
+        try:
+            if self._maker is None:
+                quiet()
+                torch.set_num_threads(self.order.threads)
+                numerics = ComputeSettings(device_of(self.order.device), self.order.precision)
+                self._maker = Maker(Work(numerics, self.progress, self.order.offline, self.order.save_students))
+            return self._maker.make(step)
+        finally:
+            self.progress.end()
+
+
+# a process that another one on this machine has started
+
+_stop: Any = None
+_worker: Worker | None = None
+
+
+def begin(stop: Any, cache: Path) -> None:
+    """Called once in each process.
+
+    Args:
+        stop: a shared number; above 0 when trainings should keep their states and end.
+        cache: where the process that started this one looks for things and keeps them.
+    """
+    global _stop
+    _stop = stop
+    os.environ["BERT_BENCH_CACHE"] = str(cache)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to every process of a terminal; the first one decides
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def make(step: Step, order: Order, status: Path) -> StepResult:
+    """Make one step in this process."""
+    global _worker
+    _worker = _worker or Worker(order, FileProgress(_stop))
+    try:
+        return _worker.make(step, status)
+    except BenchError:
+        raise
+    except Exception as error:  # some errors of libraries cannot be sent to another process
+        raise RuntimeError(f"{type(error).__name__}: {error}") from None
