@@ -18,13 +18,12 @@ from bench.plan.outputs import plan_outputs
 from bench.plan.plan import TEACHER_VERSION, ArtefactPlan, Plan, Planned, TaskPlan
 from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
 from bench.plan.spelling import MethodRow, drop_incompatible, parse_rows
-from bench.plan.stale import stale_slots, warnings
 from bench.plan.steps import steps_of
 from bench.plan.student_cells import asks_ensemble, drop_untrainable, student_cells
 from bench.plan.tasks import augment, mean_tokens, plan_tasks
 from bench.progress import duration
 from bench.record.cell import CHECKPOINT, TEACHER, Cell, NumericIdentity
-from bench.record.code import STALE, state_of_record
+from bench.record.code import STALE, WHAT_TO_DO, code_warnings, state_of, state_of_record
 from bench.record.keys import digest
 from bench.record.store import Store
 
@@ -74,8 +73,11 @@ def build(request: Request) -> Plan:
         _check_kernels(numeric)
     plan.notes += _made_anew(plan, store)
     plan.steps = steps_of(plan)
-    plan.stale = stale_slots(plan)
-    plan.code_warnings = warnings(plan)
+    slots = [step.slot for step in plan.steps.values() if step.slot is not None]
+    plan.stale = [slot for slot in slots if slot.is_made and state_of(slot.made().get("code")) == STALE]
+    in_cache = [f"{slot.title}, in the cache, was made by other code than this. {WHAT_TO_DO}." for slot in plan.stale]
+    kept = [planned.record for planned in cells if planned.record is not None and not planned.is_todo]
+    plan.code_warnings = [*in_cache, *code_warnings(kept)]
     choose_jobs(plan)
     return plan
 

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from bench.cache import Slot
 from bench.errors import InputError
-from bench.plan.plan import Plan, TaskPlan, outputs_plan
+from bench.plan.plan import OutputsPlan, Plan, TaskPlan
+from bench.plan.request import OUTPUT_FORMATS
 from bench.plan.scheduled_stages import kept_terms
 from bench.plan.spelling import MethodRow
 from bench.plan.tasks import setup_of
+from bench.record.keys import SCHEMA, digest
 
 if TYPE_CHECKING:
     from methods.api import Stage, Taps
+
+
+OUTPUTS_VERSION = 1
+"""Goes up whenever the same teacher and examples would give other outputs."""
+ROWS_A_PASS = 32
+"""Examples of a batch in which kept outputs are computed."""
 
 
 def is_readable(stage: Stage) -> bool:
@@ -62,3 +73,39 @@ def plan_outputs(plan: Plan) -> None:
         plan.notes.append(
             "--teacher-outputs changes nothing here: no row reads a teacher that sees the examples as they are"
         )
+
+
+def outputs_plan(task: TaskPlan, number_format: str, taps: Taps) -> OutputsPlan:
+    """Where these outputs are kept: another place where more or less of the teacher is read."""
+    identity = {
+        "schema": SCHEMA,
+        "what": ["teacher outputs", OUTPUTS_VERSION, ROWS_A_PASS, number_format],
+        "taps": [list(tap) for tap in sorted(taps)],
+        "teacher": task.teacher.key,
+        "data": task.data.train,
+        "tokenizer": task.tokenizer,
+        "max_length": task.recipe.max_length,
+        "numeric": task.numeric.identity(),
+    }
+    slot = Slot("teacher-outputs", digest(identity), (), f"outputs of the teacher of {task.name}", identity)
+    config, lengths = task.checkpoint.config, _lengths(task)
+    mean, squared = np.mean(lengths), np.mean(np.square(lengths))
+    numbers = {
+        "hidden": mean * config.hidden_size,
+        "vectors": 3 * mean * config.hidden_size,
+        "scores": squared * config.num_attention_heads,
+        "pooled": config.hidden_size,
+    }
+    each = sum(numbers.get(tap.kind, task.task.num_labels) for tap in taps)
+    size = np.dtype(OUTPUT_FORMATS[number_format]).itemsize
+    return OutputsPlan(slot, number_format, taps, round(size * each * task.training_rows))
+
+
+def _lengths(task: TaskPlan) -> list[float]:
+    """Tokens of some training examples: their words, in the plan's proportion of tokens to words."""
+    some = task.train.limited(256)
+    words = [len(text.split()) for text in some.first]
+    if some.second is not None:
+        words = [count + len(text.split()) for count, text in zip(words, some.second, strict=True)]
+    per_word = task.mean_tokens * len(words) / max(1, sum(words))
+    return [max(1.0, count * per_word) for count in words]

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.cache import Slot
 from bench.errors import InputError
-from bench.plan.request import OUTPUT_FORMATS, Request
+from bench.plan.request import Request
 from bench.plan.spelling import MethodRow, typed_order
 from bench.record.cell import Cell, DataIdentity, NumericIdentity, TeacherIdentity, record_key, train_key
 from bench.record.code import ARTEFACT, AUGMENTATION, TEACHER, digest_of, student_modules
@@ -40,10 +38,6 @@ TEACHER_STEP, AUGMENTATION_STEP, ARTEFACT_STEP, OUTPUTS_STEP = "teacher", "augme
 """Kinds of steps that make one folder of the cache."""
 SCORE_STEP, STUDENTS_STEP = "score", "students"
 """Kinds of steps that make records: a model that is there is scored, or students are trained and scored."""
-OUTPUTS_VERSION = 1
-"""Goes up whenever the same teacher and examples would give other outputs."""
-ROWS_A_PASS = 32
-"""Examples of a batch in which kept outputs are computed."""
 
 
 @dataclass
@@ -160,44 +154,7 @@ class OutputsPlan:
     """of the file, estimated from the lengths of some examples"""
 
 
-def outputs_plan(task: TaskPlan, number_format: str, taps: Taps) -> OutputsPlan:
-    """Where these outputs are kept: another place where more or less of the teacher is read."""
-    identity = {
-        "schema": SCHEMA,
-        "what": ["teacher outputs", OUTPUTS_VERSION, ROWS_A_PASS, number_format],
-        "taps": [list(tap) for tap in sorted(taps)],
-        "teacher": task.teacher.key,
-        "data": task.data.train,
-        "tokenizer": task.tokenizer,
-        "max_length": task.recipe.max_length,
-        "numeric": task.numeric.identity(),
-    }
-    slot = Slot("teacher-outputs", digest(identity), (), f"outputs of the teacher of {task.name}", identity)
-    config, lengths = task.checkpoint.config, lengths_of(task)
-    mean, squared = np.mean(lengths), np.mean(np.square(lengths))
-    numbers = {
-        "hidden": mean * config.hidden_size,
-        "vectors": 3 * mean * config.hidden_size,
-        "scores": squared * config.num_attention_heads,
-        "pooled": config.hidden_size,
-    }
-    each = sum(numbers.get(tap.kind, task.task.num_labels) for tap in taps)
-    size = np.dtype(OUTPUT_FORMATS[number_format]).itemsize
-    return OutputsPlan(slot, number_format, taps, round(size * each * task.training_rows))
-
-
-def lengths_of(task: TaskPlan) -> list[float]:
-    """Tokens of some training examples: their words, in the plan's proportion of tokens to words."""
-    some = task.train.limited(256)
-    words = [len(text.split()) for text in some.first]
-    if some.second is not None:
-        words = [count + len(text.split()) for count, text in zip(words, some.second, strict=True)]
-    per_word = task.mean_tokens * len(words) / max(1, sum(words))
-    return [max(1.0, count * per_word) for count in words]
-
-
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """The unlabelled text of an artefact, and how a student is trained on it."""
 
     corpus: Corpus
@@ -210,8 +167,7 @@ class Text:
         return {"files": list(self.corpus.files), "tokens": self.budget}
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(NamedTuple):
     """One thing that an artefact is made from."""
 
     what: Artefact | Source

@@ -49,33 +49,6 @@ def kept_terms(stage: Stage, dropped: Sequence[str]) -> dict[str, Term]:
     }
 
 
-def _check_dropped(stages: Sequence[Stage], dropped: Sequence[str]) -> None:
-    there = {term for stage in stages for term in stage.terms}
-    for drop in dropped:
-        if not any(term == drop or term.startswith(drop + ".") for term in there):
-            raise CellError(f"there is no term {drop} to drop here; its terms are: {', '.join(sorted(there))}")
-
-
-def _check_optimizers(stages: Sequence[Stage], recipe: Recipe) -> None:
-    for stage in stages:
-        if refused := refusal(recipe.for_stage(stage.paper)):
-            raise CellError(f"the stage {stage.name}: {refused}")
-
-
-def _check_micro_batches(kept: Sequence[tuple[Stage, dict[str, Term]]], recipe: Recipe) -> None:
-    """A batch in parts gives the gradient of the whole one only where each sequence adds its own share of it."""
-    if not recipe.micro_batch:
-        return
-    for stage, terms in kept:
-        if across := ", ".join(name for name, term in terms.items() if term.across_batch):
-            raise CellError(
-                f"micro_batch={recipe.micro_batch}: the term {across} compares the sequences of a whole batch; "
-                f"train this row without micro-batches, or drop the term (:-{across.split(', ')[0]})"
-            )
-        if stage.masking is not None:
-            raise CellError(f"micro_batch={recipe.micro_batch}: the stage {stage.name} masks tokens of whole batches")
-
-
 def schedule_stages(
     stages: Sequence[Stage], dropped: Sequence[str], recipe: Recipe, *examples: int
 ) -> tuple[list[ScheduledStage], list[ScheduledStage]]:
@@ -89,15 +62,27 @@ def schedule_stages(
             a term, the papers' recipes are asked for and a counted stage names none, there is no such optimiser, or a term
             needs whole batches where micro-batches are asked for.
     """
-    _check_dropped(stages, dropped)
-    _check_optimizers(stages, recipe)
+    there = {term for stage in stages for term in stage.terms}
+    for drop in dropped:
+        if not any(term == drop or term.startswith(drop + ".") for term in there):
+            raise CellError(f"there is no term {drop} to drop here; its terms are: {', '.join(sorted(there))}")
+    for stage in stages:
+        if refused := refusal(recipe.for_stage(stage.paper)):
+            raise CellError(f"the stage {stage.name}: {refused}")
     per_epoch = sum(math.ceil(count / recipe.batch_size) for count in examples)
-    kept = [(stage, kept_terms(stage, dropped)) for stage in stages]
-    kept = [(stage, terms) for stage, terms in kept if terms]
-    for name, term in ((name, term) for _, terms in kept for name, term in terms.items()):
-        if term.unsupported:
-            raise CellError(f"the term {name}: {term.unsupported}, or drop it (:-{name})")
-    _check_micro_batches(kept, recipe)
+    kept = [(stage, terms) for stage in stages if (terms := kept_terms(stage, dropped))]
+    for stage, terms in kept:
+        for name, term in terms.items():
+            if term.unsupported:
+                raise CellError(f"the term {name}: {term.unsupported}, or drop it (:-{name})")
+            # a batch in parts gives the gradient of the whole one only where each sequence adds its own share of it
+            if recipe.micro_batch and term.across_batch:
+                raise CellError(
+                    f"micro_batch={recipe.micro_batch}: the term {name} compares the sequences of a whole batch; "
+                    f"train this row without micro-batches, or drop the term (:-{name})"
+                )
+        if recipe.micro_batch and stage.masking is not None:
+            raise CellError(f"micro_batch={recipe.micro_batch}: the stage {stage.name} masks tokens of whole batches")
     counted = [(stage, terms) for stage, terms in kept if not stage.extra_steps]
     if not any(term.player == MAIN for _, terms in counted for term in terms.values()):
         raise CellError("every term that trains the student was dropped; keep at least one")

@@ -18,7 +18,6 @@ from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.plan.plan import Plan
 from bench.plan.request import Request
-from bench.plan.stale import stale_slots
 from bench.progress import Progress
 from bench.record.cell import CHECKPOINT, TEACHER, record_key
 from bench.record.code import CURRENT, STALE, UNKNOWN, WHAT_TO_DO, stale_parts, state_of_record
@@ -138,7 +137,7 @@ def _taken_and_made(plan: Plan, record: Record, from_scratch: bool) -> tuple[lis
     """What is taken from the cache, and what is made: what is not there and what other code made; everything for a
     teacher's own record, or with ``from_scratch``."""
     slots = [step.slot for step in plan.steps.values() if step.slot is not None]
-    anew = {slot.key for slot in stale_slots(plan)}
+    anew = {slot.key for slot in plan.stale}
     if from_scratch or record.cell.method == TEACHER:
         anew |= {slot.key for slot in slots}
     taken = [slot for slot in slots if slot.is_made and slot.key not in anew]
