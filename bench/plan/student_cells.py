@@ -16,13 +16,7 @@ from bench.plan.tasks import setup_of
 from bench.record.cell import Cell, Partner, Selection, split_row
 from bench.record.keys import digest
 from bench.record.recipe import PAPER, WIDE, Recipe, optimizers_of_stages
-from bench.record.task_facts import (
-    BEST_EPOCH_SUFFIX,
-    best_of_suffix,
-    kernels_suffix,
-    micro_batch_suffix,
-    outputs_suffix,
-)
+from bench.record.task_facts import label_suffixes
 
 if TYPE_CHECKING:
     from methods.artefacts import Artefact
@@ -69,8 +63,7 @@ def student_cells(
     outputs = request.teacher_outputs if row_taps(row, tasks) else ""
     kernels = FAST if request.kernels == FAST else ""
     recipe = recipes[0].as_dict()
-    suffix = BEST_EPOCH_SUFFIX if EPOCH_RULES[request.checkpoint] else ""
-    suffix += outputs_suffix(outputs) + kernels_suffix(kernels) + micro_batch_suffix(recipe)
+    suffixes = label_suffixes(search, bool(EPOCH_RULES[request.checkpoint]), outputs, kernels, recipe)
     partners = [
         Partner(
             task=task.name,
@@ -82,12 +75,12 @@ def student_cells(
     ]
     cells = [
         Cell(
-            label=(search.of + best_of_suffix(len(search.trials)) if search else row.label) + suffix,
+            label="".join([search.of if search else row.label, *suffixes]),
             method=split_row(row.spelling)[0],
             version=row.method.version,
             settings=row.settings,
             dropped=row.dropped,
-            ablation_of=None if row.ablation_of is None else row.ablation_of + suffix,
+            ablation_of=None if row.ablation_of is None else "".join([row.ablation_of, *suffixes[bool(search) :]]),
             tasks=(task.name,),
             data=task.data,
             teacher=task.teacher,

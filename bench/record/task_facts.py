@@ -8,25 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from bench.record.cell import Cell
+from bench.record.cell import Cell, Search
 
 if TYPE_CHECKING:
     from bench.data.tasks import Task
 
 SAMPLE, HUB, OWN, FOLDER = "sample", "hub", "own", "folder"
 """Where examples are from: the generated suite, GLUE from the hub, a task file of one's own, a folder of GLUE files."""
-AUGMENTED = re.compile(r"-(masked|rules)-augmented-(\d+)(?:-with-(.+))?$")
-"""What a data source's short name ends with when its training rows were augmented."""
-HELD_BACK, HALF_DEV = "-held-back", "-half-dev"
-"""What it has where rows held back are scored, and where half of the development rows choose the epoch."""
-BEST_EPOCH_SUFFIX = " (best epoch)"
-"""Ends the label of a row whose epoch was chosen."""
 
 
 class TaskFacts(BaseModel):
@@ -45,7 +38,6 @@ class TaskFacts(BaseModel):
 
 
 def facts_of(task: Task) -> TaskFacts:
-    """Of a task that is about to be scored."""
     unlabelled = tuple(e.name for e in task.evaluation if not e.labelled)
     return TaskFacts(form=task.form.name, labels=task.labels, metrics=task.metrics, unlabelled=unlabelled)
 
@@ -60,20 +52,11 @@ def facts_of_older_record(tasks: Sequence[str], scores: Mapping[str, Mapping[str
     from bench.data.tasks import GLUE
 
     if tasks and tasks[0] in GLUE:
-        return _of_glue(tasks[0])
-    metrics = next(iter(scores.values()), {})
-    return TaskFacts(metrics=tuple(metrics))
+        return facts_of(GLUE[tasks[0]])
+    return TaskFacts(metrics=tuple(next(iter(scores.values()), {})))
 
 
-@cache
-def _of_glue(name: str) -> TaskFacts:
-    from bench.data.tasks import GLUE
-
-    return facts_of(GLUE[name])
-
-
-@dataclass(frozen=True)
-class Augmented:
+class Augmented(NamedTuple):
     """How further training rows were made."""
 
     kind: str
@@ -84,8 +67,7 @@ class Augmented:
     """name of the file of word vectors; "" for none"""
 
 
-@dataclass(frozen=True)
-class DataFacts:
+class DataFacts(NamedTuple):
     """What examples a record is of, as far as its source's short name says."""
 
     source: str
@@ -107,18 +89,19 @@ def data_facts(slug: str) -> DataFacts:
 
     A folder of GLUE files whose own name ends like one of these parts is taken for it. A task of one's own cannot have such a name.
     """
-    plain, found = AUGMENTED.sub("", slug), AUGMENTED.search(slug)
-    whole = plain.removesuffix(HALF_DEV)  # the plan adds it after HELD_BACK
-    base = whole.removesuffix(HELD_BACK)
+    # in the order in which a plan adds them
+    base, held_back, half_dev, kind, times, vectors = re.fullmatch(
+        r"(.*?)(-held-back)?(-half-dev)?(?:-(masked|rules)-augmented-(\d+)(?:-with-(.+))?)?", slug, re.DOTALL
+    ).groups()  # type: ignore[union-attr]
     kinds = {"own": OWN, "sample": SAMPLE, "glue": HUB if base == "glue-hub" else FOLDER}
     source = kinds.get(base.partition("-")[0], FOLDER)
     return DataFacts(
         source,
         base.removeprefix("folder-") if source == FOLDER else "",
-        plain,
-        Augmented(found.group(1), int(found.group(2)), found.group(3) or "") if found else None,
-        whole != base,
-        plain != whole,
+        base + (held_back or "") + (half_dev or ""),
+        Augmented(kind, int(times), vectors or "") if kind else None,
+        bool(held_back),
+        bool(half_dev),
     )
 
 
@@ -127,36 +110,28 @@ def unaugmented_name(name: str) -> str:
     return name.partition(", augmented ")[0]
 
 
-def best_of_suffix(trials: int) -> str:
-    """Ends the label of a row whose settings were searched for."""
-    return f" (best of {trials})"
-
-
 def several_tasks_note(tasks: str) -> str:
     """What a record notes of a student that learned several tasks, and what its cost is."""
     return f"one student was trained on {tasks} together: the cost of training is that of this one training run"
 
 
-def outputs_suffix(number_format: str) -> str:
-    """Ends the label of a row that read its teacher's outputs from a file; "" where it read none."""
-    return f" ({number_format} outputs)" if number_format else ""
-
-
-def kernels_suffix(kernels: str) -> str:
-    """Ends the label of a row whose training was computed by other kernels; "" for the usual ones."""
-    return f" ({kernels} kernels)" if kernels else ""
-
-
-def micro_batch_suffix(recipe: Mapping[str, Any]) -> str:
-    """Ends the label of a row whose batches were trained in parts; "" for whole batches."""
-    return f" (micro-batches of {recipe['micro_batch']})" if recipe.get("micro_batch") else ""
+def label_suffixes(
+    search: Search | None, is_chosen_epoch: bool, outputs: str, kernels: str, recipe: Mapping[str, Any]
+) -> list[str]:
+    """What a cell's choices add to the label of its row, in this order."""
+    return [
+        *([f" (best of {len(search.trials)})"] if search is not None else []),
+        *([" (best epoch)"] if is_chosen_epoch else []),
+        *([f" ({outputs} outputs)"] if outputs else []),
+        *([f" ({kernels} kernels)"] if kernels else []),
+        *([f" (micro-batches of {recipe['micro_batch']})"] if recipe.get("micro_batch") else []),
+    ]
 
 
 def row_as_typed(cell: Cell, label: str = "") -> str:
     """How a row was typed: its label, or another one of the same cells, without what its cell's choices added to it."""
-    plain = (label or cell.label).removesuffix(micro_batch_suffix(cell.recipe))
-    plain = plain.removesuffix(kernels_suffix(cell.kernels))
-    plain = plain.removesuffix(outputs_suffix(cell.teacher_outputs))
-    if cell.selection is not None:
-        plain = plain.removesuffix(BEST_EPOCH_SUFFIX)
-    return plain.removesuffix(best_of_suffix(len(cell.search.trials))) if cell.search is not None else plain
+    added = label_suffixes(cell.search, cell.selection is not None, cell.teacher_outputs, cell.kernels, cell.recipe)
+    typed = label or cell.label
+    for suffix in reversed(added):
+        typed = typed.removesuffix(suffix)
+    return typed

@@ -19,7 +19,7 @@ from bench.plan.request import Request
 from bench.plan.spelling import parse_methods, parse_one
 from bench.record.cell import record_key, train_key
 from bench.record.store import Store
-from bench.record.task_facts import outputs_suffix
+from bench.record.task_facts import label_suffixes
 from bench.run import Outcome
 from bench.workflows import tune
 from bench.workflows.tune import trials_of
@@ -131,7 +131,7 @@ def search(monkeypatch, tmp_path):
             store, cells, failures = Store(request.results), [], []
             for task in (task.name for task, _ in expand(request.tasks)):
                 for row in parse_methods(request.methods):
-                    label = row.label + outputs_suffix(request.teacher_outputs)
+                    label = row.label + "".join(label_suffixes(None, False, request.teacher_outputs, "", {}))
                     score = 0.9 if row.spelling == best else 0.5
                     record = trial_record(label, task, row.method.name in failing, score)
                     store.write(record)
