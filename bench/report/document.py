@@ -21,20 +21,16 @@ from bench.report.tables.registry import ABLATIONS, COST, ENVIRONMENT, PAIRED, P
 
 LONGEST_FOLDED = 60
 """Lines of a folded table that the page still has; a longer one is in its file and in the HTML page alone."""
-ReportPicture = tuple[str, str, str]
-"""Section, caption and file of a picture, from the page's folder."""
 
 
-def document(data: ReportData, pictures: Sequence[ReportPicture] = ()) -> str:
-    """The text of a report. No date, no host: those are in the records."""
+def document(data: ReportData, pictures: Sequence[str] = ()) -> str:
+    """The text of a report, with lines that show its pictures. No date, no host: those are in the records."""
     group, notes = data.group, Footnotes()
     lines = paragraphs([f"# {group.title}", *warnings(group)])
     lines += section_lines("Summary", paragraphs(summary(group, data.tables, data.kept)))
-    for title in (RESULTS, PAIRED, RETENTION, ABLATIONS, COST):
-        body = _tables_of(title, data.tables, notes)
-        shown = [line for where, caption, file in pictures if where == title for line in (f"![{caption}]({file})", "")]
-        # a picture of the results is seen before their table, which is long
-        lines += section_lines(title, [*shown, *body] if title == RESULTS else [*body, *shown])
+    lines += section_lines(RESULTS, [*pictures, *_tables_of(RESULTS, data.tables, notes)])
+    for title in (PAIRED, RETENTION, ABLATIONS, COST):
+        lines += section_lines(title, _tables_of(title, data.tables, notes))
     lines += section_lines(ENVIRONMENT, [*paragraphs(environment(group)), *_tables_of(ENVIRONMENT, data.tables, notes)])
     lines += provenance_section(group, commands(group), _tables_of(PROVENANCE, data.tables, notes))
     return "\n".join(lines).rstrip() + "\n"

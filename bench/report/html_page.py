@@ -20,7 +20,7 @@ from bench.report.comparison import BETTER, WORSE
 from bench.report.escape import flat
 from bench.report.file_names import table_names
 from bench.report.groups import ReportGroup
-from bench.report.pictures import curves_of, flops_of, latencies_of, plotted_differences, points
+from bench.report.pictures import flops_of, latencies_of, plotted_differences, points
 from bench.report.reproduce import commands
 from bench.report.sources import environment, made_again, provenance, warnings
 from bench.report.summary import summary
@@ -219,8 +219,15 @@ def _pairs(data: ReportData) -> dict[str, Any]:
 
 
 def _curves(group: ReportGroup) -> dict[str, Any]:
-    """The learning curves of a picture, each with a bounded number of values: the means of equal parts."""
-    task, found = curves_of(group)
+    """The learning curves on the task that most full rows have: of the first record of each training, methods as they are before
+    rows with changed settings. Each curve has a bounded number of values: the means of equal parts.
+    """
+    trained = [r for r in group.records if r.terms and r.cell.ablation_of is None and r.cell.method != TEACHER]
+    rows_of = {task: {r.row for r in trained if task in r.cell.tasks} for task in group.tasks if trained}
+    task = max(rows_of, key=lambda name: len(rows_of[name]), default="")
+    labels = sorted((s for s in group.systems if s in rows_of.get(task, ())), key=lambda label: ":" in label)
+    first = {label: next(r for r in group.of(label, task) if r.terms) for label in labels}
+    once = {record.train_key: label for label, record in reversed(first.items())}  # operating points share a training
 
     def thinned(values: Sequence[float]) -> list[float]:
         count = min(len(values), CURVE_POINTS)
@@ -236,6 +243,7 @@ def _curves(group: ReportGroup) -> dict[str, Any]:
                 for stage, terms in record.terms.items()
             ],
         }
-        for label, record in found.items()
+        for label, record in first.items()
+        if label in once.values()
     ]
     return {"task": task, "rows": rows}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,25 +10,15 @@ from statistics import median
 from textwrap import fill
 from typing import Any
 
-import numpy as np
-
 from bench.record.cell import TEACHER
-from bench.record.schema import Record
 from bench.report.comparison import BETTER, WORSE, MeanOfColumns
 from bench.report.escape import flat
-from bench.report.groups import ReportGroup
-from bench.report.table import DASH, TableCell
+from bench.report.table import TableCell
 from bench.report.tables.differences import SYSTEMS, reference_of
 from bench.report.tables.parts import ReportData, counted
-from bench.report.tables.registry import COST, RESULTS, RETENTION
-from bench.report.tables.retention import KEEPS, KEPT_OF_THE_TEACHER
 
 GREY, BLUE, PALE = "#444444", "#0072b2", "#bbbbbb"
 """Told apart by people who see colours differently (Okabe and Ito 2008), and by their brightness in print without colour."""
-LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
-"""Of several lines in one picture, in their order."""
-DASHES = ("-", "--", "-.", ":")
-"""Lines that follow one another differ in these too, for print without colour."""
 LONGEST_LABEL = 44
 
 
@@ -127,114 +116,6 @@ def forest(data: ReportData, form: str = "svg") -> bytes | None:
         further = "bars: 95 % intervals" + ("" if below is None else "; dotted: majority class")
         title = fill(escape_mathtext(group.title), 96)
         figure.suptitle(f"{title}\n{'; '.join(legend)}\n{further}", fontsize=9)
-    return out.getvalue()
-
-
-PANELS = 21
-"""Rows whose learning curves fit into one picture."""
-
-
-def curves_of(group: ReportGroup) -> tuple[str, dict[str, Record]]:
-    """The task that most full rows have, and the first record of each row on it: one row for each training.
-
-    Methods as they are go before rows with changed settings.
-    """
-    trained = [r for r in group.records if r.terms and r.cell.ablation_of is None and r.cell.method != TEACHER]
-    if not trained:
-        return "", {}
-    rows_of = {task: {r.row for r in trained if task in r.cell.tasks} for task in group.tasks}
-    task = max(group.tasks, key=lambda name: len(rows_of[name]))
-    labels = sorted((label for label in group.systems if label in rows_of[task]), key=lambda label: ":" in label)
-    first = {label: next(r for r in group.of(label, task) if r.terms) for label in labels}
-    once = {record.train_key: label for label, record in reversed(first.items())}  # operating points share a training
-    return task, {label: record for label, record in first.items() if label in once.values()}
-
-
-def learning_curves(data: ReportData, form: str = "svg") -> bytes | None:
-    """A panel a full row, a line a term, on the task that most rows have; stages one after another.
-
-    Each row has its first seed. The title names it, or each panel where rows have different ones.
-    """
-    group = data.group
-    task, found = curves_of(group)
-    if not found:
-        return None
-    records, further = dict(list(found.items())[:PANELS]), list(found)[PANELS:]
-    seeds = {record.cell.seed for record in records.values()}
-    names = dict.fromkeys(name for r in records.values() for terms in r.terms.values() for name in terms)
-    looks = {
-        name: {"color": LINES[i % len(LINES)], "linestyle": DASHES[i % len(DASHES)]} for i, name in enumerate(names)
-    }
-    columns = min(3, len(records))
-    rows = math.ceil(len(records) / columns)
-    with drawing(2.9 * columns, 2.1 * rows + 0.9, form) as (figure, out):
-        panels = [axes for line in figure.subplots(rows, columns, squeeze=False) for axes in line]
-        for axes in panels[len(records) :]:
-            axes.set_axis_off()
-        for axes, (label, record) in zip(panels, records.items(), strict=False):
-            start = 0
-            for terms in record.terms.values():
-                for name, values in terms.items():
-                    axes.plot(range(start, start + len(values)), values, linewidth=1.0, **looks[name])
-                start += max((len(values) for values in terms.values()), default=0)
-                axes.axvline(start, color="#dddddd", linewidth=0.6)
-            if any(v > 0 for terms in record.terms.values() for values in terms.values() for v in values):
-                axes.set_yscale("log")
-            axes.set_xticks([])
-            axes.tick_params(which="both", labelsize=6)
-            seed = f", seed {record.cell.seed}" if len(seeds) > 1 else ""
-            axes.set_title(escape_mathtext(short(group.called(label))) + seed, fontsize=8)
-        samples = [figure.axes[0].plot([], [], **look, linewidth=1.4)[0] for look in looks.values()]
-        words, where = [escape_mathtext(name) for name in looks], "outside lower center"
-        figure.legend(samples, words, loc=where, ncols=5, fontsize=7, frameon=False)
-        seed = f", seed {seeds.pop()}" if len(seeds) == 1 else ""
-        title = (
-            f"Learning curves on {escape_mathtext(task)}{seed}: the unweighted value of each term (vertical) "
-            "over the training (horizontal)\na grey line ends a stage"
-        )
-        if further:
-            title += f"\n{fill(escape_mathtext('without ' + ', '.join(map(group.called, further))), 96)}"
-        figure.suptitle(title, fontsize=9)
-    return out.getvalue()
-
-
-LOWEST, HIGHEST = 60.0, 110.0
-"""Percent at the ends of the scale of colours."""
-DARK = 85.0
-"""Percent below which the ground is dark, so that the number is white."""
-
-
-def retention_map(data: ReportData, form: str = "svg") -> bytes | None:
-    """A heat map of the share of the teacher's score that each row reaches in each column; None where fewer than two rows or columns
-    have a share.
-    """
-    table = next((table for table in data.tables if table.file == KEPT_OF_THE_TEACHER), None)
-    if table is None:
-        return None
-    titles = {column.title for column in data.group.columns}
-    columns = [i for i, column in enumerate(table.columns[1:]) if column.title in titles]
-    # rows with a single column say little as a map, and would be most of it
-    lines = [line for line in table.lines if sum(line.cells[i].value is not None for i in columns) > 1]
-    if len(lines) < 2 or len(columns) < 2:
-        return None
-    shares = np.array([[line.cells[i].value for i in columns] for line in lines], float)  # NaN where there is none
-    with drawing(2.8 + 0.85 * len(columns), 0.24 * len(lines) + 1.5, form) as (figure, out):
-        axes = figure.subplots()
-        heat = axes.imshow(shares, cmap="cividis", vmin=LOWEST, vmax=HIGHEST, aspect="auto")
-        for row, line in enumerate(lines):
-            for place, i in enumerate(columns):
-                share = shares[row, place]
-                text = DASH if np.isnan(share) else f"{share:.0f}{'*' if line.cells[i].verdict == KEEPS else ''}"
-                colour = "white" if share < DARK else "black"
-                axes.text(place, row, text, ha="center", va="center", fontsize=8, color=colour)
-        names = [table.columns[1:][i].title.partition(" (")[0] for i in columns]
-        axes.set_xticks(range(len(columns)), list(map(escape_mathtext, names)))
-        axes.set_yticks(range(len(lines)), [escape_mathtext(short(line.name or line.label)) for line in lines])
-        axes.tick_params(length=0, labelsize=8)
-        bar = figure.colorbar(heat, ax=axes, extend="both")
-        bar.set_label("% of the teacher's score", fontsize=8)
-        title = fill(escape_mathtext(data.group.title), 60)
-        figure.suptitle(f"{title}\n*: keeps {100 * data.kept:g} % (whole interval above)", fontsize=8)
     return out.getvalue()
 
 
@@ -384,11 +265,9 @@ def spread_labels(heights: Sequence[float], apart: float) -> list[float]:
     return places
 
 
-PICTURES: Mapping[str, tuple[str, str, Callable[[ReportData, str], bytes | None]]] = {
-    "differences": (RESULTS, "Mean difference to the baseline, with 95 % intervals", forest),
-    "score-flops": (RESULTS, "Mean score against FLOPs", score_against_flops),
-    "score-latency": (RESULTS, "Mean score against measured latency", score_against_latency),
-    "retention": (RETENTION, "Share of the teacher's score", retention_map),
-    "learning-curves": (COST, "Learning curves of each term", learning_curves),
+PICTURES: Mapping[str, tuple[str, Callable[[ReportData, str], bytes | None]]] = {
+    "differences": ("Mean difference to the baseline, with 95 % intervals", forest),
+    "score-flops": ("Mean score against FLOPs", score_against_flops),
+    "score-latency": ("Mean score against measured latency", score_against_latency),
 }
-"""Name of the file -> section, caption, and the function that draws it as ``svg`` or ``pdf``: None where the records have nothing."""
+"""Name of the file -> caption, and the function that draws it as ``svg`` or ``pdf``: None where the records have nothing."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from bench.plan.commands import is_own, source_options, typed_task
-from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, HUB, NUMBERS, SAMPLE
+from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, NUMBERS, SAMPLE
 from bench.plan.spelling import as_typed
 from bench.record.cell import TEACHER, Cell
 from bench.record.recipe import ADAMW, Recipe
@@ -175,23 +174,6 @@ def verifying(group: ReportGroup) -> str:
     if (augmented := group.facts.augmented) and augmented.vectors:
         words += ["--word-vectors", augmented.vectors]
     return shlex.join([*words, *_any_text(group), "--device", group.device])
-
-
-def named_files(made: Iterable[str]) -> list[str]:
-    """Names of files and folders in commands: where they are is the reader's to know."""
-    named: list[str] = []
-    for command in made:
-        words = shlex.split(command)
-        for option, value in pairwise(words):
-            if (
-                option in ("--data", "--corpus", "--word-vectors")
-                and value not in (HUB, SAMPLE)
-                and not value.startswith("hub:")
-            ):
-                named.append(value)
-            if option == "--tasks":
-                named += [part for part in value.split(",") if part.endswith(".toml")]
-    return list(dict.fromkeys(named))
 
 
 def as_typed_path(place: Path) -> str:

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.data.checkpoints import EMBEDDED_SHA256
-from bench.record.cell import TEACHER
 from bench.record.code import stale_lines, unknown_line
 from bench.record.differences import left_out_lines
-from bench.record.recipe import ADAMW
+from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.task_facts import SAMPLE
 from bench.report import escape
 from bench.report.groups import ReportGroup
-from bench.report.learning_rates import rates_line
-from bench.report.reproduce import named_files, starts_without_text
-from bench.report.systems import RANDOM, start_kind
-from bench.report.tables.parts import counted, listed
+from bench.report.reproduce import starts_without_text
+from bench.report.tables.parts import counted
 
 
 def warnings(group: ReportGroup) -> list[str]:
@@ -37,12 +34,27 @@ def warnings(group: ReportGroup) -> list[str]:
 
 
 def environment(group: ReportGroup) -> list[str]:
-    """Recipe, learning rates, libraries and machines, a paragraph each."""
-    length = "" if group.recipe == "paper" else f", {group.epochs:g} epochs over all stages"
+    """Recipe, start and optimisers, how the rates were chosen, libraries and machines; a paragraph each."""
+    by_papers = group.recipe == PAPER
+    length = "" if by_papers else f", {group.epochs:g} epochs over all stages"
     optimizer = "" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"
     where = counted(group.threads, "thread") + ("" if group.device == "cpu" else f", {group.device}")
-    recipe = f"Recipe {group.recipe}{length}{optimizer}; {group.precision}, {where}. {_start_line(group)}"
-    return [text for text in (recipe, rates_line(group), *made_on(group.records)) if text]
+    said = [f"Recipe {group.recipe}{length}{optimizer}; {group.precision}, {where}."]
+    starts = {r.artefacts["general_start"]["key"][:12] for r in group.records if "general_start" in r.artefacts}
+    said += [f"General start: {', '.join(sorted(starts))}."] if starts else []
+    others = {
+        f"{r.row}, stage {stage}: {name}"
+        for r in group.records
+        for stage, name in r.cell.recipe.get("stage_optimizers", ())
+    }
+    said += ["Each stage has its paper's numbers (`Stage.paper` in the method's file)."] if by_papers else []
+    said += [f"Not trained with AdamW: {'; '.join(sorted(others))}."] if others else []
+    searched = sorted({r.row for r in group.records if r.cell.search is not None})
+    if not by_papers and group.students:
+        text = "Learning rates were chosen on the sample suite, with AdamW"
+        text += f"; those of {', '.join(searched)} by `tune`, on held-out training examples" if searched else ""
+        said.append(f"{text}. No {'other ' if searched else ''}rate was tuned on real GLUE (docs/hyperparameters.md).")
+    return [" ".join(said), *made_on(group.records)]
 
 
 def made_on(records: Sequence[Record]) -> list[str]:
@@ -53,46 +65,19 @@ def made_on(records: Sequence[Record]) -> list[str]:
     return [f"Libraries: {'; '.join(libraries)}. Machines: {'; '.join(machines)}."] if envs else []
 
 
-def _start_line(group: ReportGroup) -> str:
-    """Which general start the students share; each row's own start is in the table of costs."""
-    general = sorted(
-        {r.artefacts["general_start"]["key"][:12] for r in group.records if "general_start" in r.artefacts}
-    )
-    students = [r for r in group.records if r.train and r.cell.method != TEACHER]
-    random = sorted({r.row for r in students if start_kind(r) == RANDOM})
-    other = sorted({r.row for r in students if "general_start" not in r.artefacts} - set(random))
-    text = "No student begins with a general start"
-    if general:
-        text = f"Students begin with the general start {' or '.join(general)}"
-    elsewhere = "the teacher or another pre-training (see the cost of training)"
-    others = [
-        f"{listed(rows)} begin{'s' if len(rows) == 1 else ''} with {what}"
-        for rows, what in ((random, "random weights"), (other, elsewhere))
-        if rows
-    ]
-    if general and others:
-        return f"{text}, with these exceptions: {'; '.join(others)}."
-    return " ".join(f"{sentence}." for sentence in (text, *others))
-
-
 def made_again(made: Sequence[str], group: ReportGroup) -> list[str]:
     """The commands of these records, and what a reader has to know to type them."""
     lines = [f"- command: {escape.code(command)}" for command in made]
     if made:
         lines.append(
             f"- with `--results {escape.markdown(group.results)}` a command finds these records and trains no finished cell "
-            "again; with another folder it trains all of them"
-        )
-    if named := named_files(made):
-        lines.append(
-            f"- replace {listed(list(map(escape.code, named)))} by your paths. Records keep file names without folders"
+            "again; with another folder it trains all of them. Files and folders of data and text are named without their place"
         )
     for key, rows in starts_without_text(group).items():
-        named_rows = escape.markdown(", ".join(rows))
-        line = f"- the records of {named_rows} do not name their pre-training text (pre-training {key})"
-        if any(" --corpus " in command for command in made):
-            line += f". A `--corpus` above is that of other rows. It may not be the right one for {named_rows}"
-        lines.append(line)
+        lines.append(
+            f"- the records of {escape.markdown(', '.join(rows))} do not name their pre-training text (pre-training {key}): "
+            "a `--corpus` above may not be theirs"
+        )
     return lines
 
 

@@ -17,7 +17,7 @@ from bench.record.schema import Record
 from bench.record.set_aside import sentences
 from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import Store
-from bench.report.document import ReportPicture, document, write_index
+from bench.report.document import document, write_index
 from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, place_of, table_names
 from bench.report.frame import nothing_in
 from bench.report.groups import ReportGroup, groups
@@ -156,16 +156,16 @@ def write_group(group: ReportGroup, folder: Path, store: Store, options: Options
     return Written(own / PAGE, group, data.tables)
 
 
-def write_pictures(data: ReportData, own: Path, latex: bool) -> list[ReportPicture]:
-    """Draw what the records have a picture of, as SVG, and for a paper as PDF; returns what the Markdown page shows."""
+def write_pictures(data: ReportData, own: Path, latex: bool) -> list[str]:
+    """Draw what the records have a picture of, as SVG, and for a paper as PDF; returns what the Markdown page shows of them."""
     shown, names = [], []
-    for name, (section, caption, draw) in PICTURES.items():
+    for name, (caption, draw) in PICTURES.items():
         for form in ("svg", "pdf") if latex else ("svg",):
             if (drawn := draw(data, form)) is not None:
                 write_atomically(own / FIGURES / f"{name}.{form}", drawn)
                 if form == "svg":
                     names.append(name)
-                    shown.append((section, caption, f"{FIGURES}/{name}.svg"))
+                    shown += [f"![{caption}]({FIGURES}/{name}.svg)", ""]
     remove_stale_files(own / FIGURES, names, latex)
     return shown
 

@@ -18,7 +18,6 @@ from bench.report.pictures import (
     PICTURES,
     _scatter,
     forest,
-    learning_curves,
     plotted_differences,
     points,
     spread_labels,
@@ -112,26 +111,12 @@ def test_a_row_is_grey_only_where_a_significantly_better_one_costs_no_more(data)
     assert dearer == {"teacher": False, "microbert": False, "kd": False, "finetune": False}
 
 
-def test_learning_curves_name_the_seed_of_every_row():
-    """In the title where all rows have the same one, else in each panel."""
-
-    def said(seeds):
-        records = [factories.record(label, seed=seed) for label, seed in seeds.items()]
-        return texts_of(learning_curves(report_data(groups(records)[0], {})))
-
-    assert "on rte, seed 1:" in said({"kd": 1, "pkd": 1})
-    other = said({"kd": 0, "pkd": 1})
-    assert "on rte:" in other
-    assert "pkd, seed 1" in other
-    assert other.replace("pkd", "").count("kd, seed 0") == 1
-
-
 @pytest.mark.slow
 def test_every_picture_is_drawn_the_same_twice(data):
-    for _, _, draw in PICTURES.values():
+    for _, draw in PICTURES.values():
         for form in ("svg", "pdf"):
             assert draw(data, form) == draw(data, form)
-    assert all(PICTURES[name][2](data, "svg") for name in ("differences", "score-flops", "retention"))
+    assert all(PICTURES[name][1](data, "svg") for name in ("differences", "score-flops"))
 
 
 def test_pictures_are_in_the_folder_and_on_the_page(paper_store, tmp_path):
@@ -146,6 +131,6 @@ def test_pictures_are_in_the_folder_and_on_the_page(paper_store, tmp_path):
     write_speed(paper_store.root, SpeedRecord(teacher=teacher, timings=timings, started="2026", finished="2026"))
     (path, _) = write_reports(paper_store, tmp_path / "out")
     pictures = {p.name for p in (path.parent / "figures").glob("*.svg")}
-    assert {"score-flops.svg", "score-latency.svg", "learning-curves.svg"} <= pictures
+    assert {"score-flops.svg", "score-latency.svg"} <= pictures
     shown = re.findall(r"\]\(figures/([\w-]+\.svg)\)", path.read_text())
     assert sorted(shown) == sorted(pictures)

@@ -17,12 +17,12 @@ from bench.audit.checks import audit
 from bench.audit.sheets import read_all
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
-from bench.record.cell import Search, Trial, record_key, train_key
+from bench.record.cell import record_key, train_key
 from bench.record.recipe import Recipe
 from bench.record.stated import stated
 from bench.record.store import Store
 from bench.report.groups import groups
-from bench.report.learning_rates import rates_line, written
+from bench.report.tables.provenance import hyper_parameters
 from bench.report.write import write_reports
 from methods.api import Setup
 
@@ -116,50 +116,16 @@ def test_tables_say_what_a_row_lacks_and_csv_files_keep_the_label(tmp_path):
     assert SECOND_STEP in " ".join(choice.said())
 
 
-def test_every_report_has_the_rates_of_its_rows_and_how_they_were_chosen():
+def test_every_report_has_the_rates_of_its_rows():
+    """After each row's own factor; not of what was not trained, nor of students with their papers' numbers for each stage."""
     rows = [row("kd"), row("finetune"), row("pkd", rate=1.5e-4), row("fastbert", rate=1.5e-4), row("bilstm:rate=4")]
-    rows += [row("distilbert", rate=1.5e-4), row("distilbert:start=random"), row("kd:temperature=4")]
-    (group,) = groups([factories.record("teacher", score=0.7), *rows])
-    line = rates_line(group)
-    assert line.startswith(
-        "Learning rates at their peak: 1.5e-4 for teacher, distilbert, pkd; 3e-4 for distilbert:start=random, finetune, kd; "
-        "1.2e-3 for bilstm; 1.5e-3 for fastbert. "
-    )
-    assert "the teacher's learning rate: 1.5e-4 for teachers narrower than 512, 3e-5 from width 512 on." in line
-    assert (
-        "3e-4 was chosen with plain fine-tuning on held-out training examples of that suite. It was then tried on the"
-        in line
-    )
-    assert "development sets of mrpc and cola" in line
-    assert "No rate was tuned on real GLUE" in line
-    (sample,) = groups([factories.record("kd", data="sample-v1")])
-    assert "the sample suite, this report's own data" in rates_line(sample)
-
-
-def test_a_row_that_a_search_found_is_named_as_one_whose_rate_was_searched():
-    search = Search(of="kd", metric="accuracy", held_back="1" * 64, trials=(Trial(row="kd", score=0.5),))
-    found = row("kd:pace=2")
-    found = found.model_copy(update={"cell": found.cell.model_copy(update={"search": search})})
-    line = rates_line(groups([found, row("finetune")])[0])
-    assert "For kd:pace=2 `tune` searched the rate" in line
-    assert "No other rate was tuned on real GLUE" in line
-
-
-def test_by_the_papers_recipe_each_stage_has_its_own_rate():
+    (group,) = groups([factories.record("teacher", score=0.7), *rows, factories.record("checkpoint:mine")])
+    table = hyper_parameters(group)
+    rates = {name: line.label for line in table.lines for name in line.cells[-1].plain.split(", ")}
+    assert rates == {"teacher": "1.5e-4", "pkd": "1.5e-4", "finetune": "3e-4", "kd": "3e-4", "bilstm:rate=4": "1.2e-3",
+                     "fastbert": "1.5e-3"}  # fmt: skip
     (group,) = groups([row("kd", recipe="paper")])
-    line = rates_line(group)
-    assert "each stage of a student at its paper's own" in line
-    assert "3e-4" not in line
-
-
-def test_what_was_not_trained_has_no_rate():
-    finished = factories.record("checkpoint:mine")
-    assert rates_line(groups([finished])[0]) == ""
-
-
-@pytest.mark.parametrize("rate, text", [(3e-4, "3e-4"), (1.5e-3, "1.5e-3"), (1.0, "1e0"), (1.2345e-5, "1.234e-5")])
-def test_a_rate_is_written_short(rate, text):
-    assert written(rate) == text
+    assert hyper_parameters(group) is None
 
 
 @pytest.mark.parametrize(

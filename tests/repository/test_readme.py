@@ -334,7 +334,7 @@ def test_the_first_run_prints_what_getting_started_shows(bench, embedded, tmp_pa
 
 @EVERY_PAGE
 def test_files_it_links_to_exist(page):
-    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    prose = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
         assert (page.parent / target).exists(), target
 

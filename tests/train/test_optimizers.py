@@ -34,8 +34,8 @@ from bench.record.recipe import ADAMW, Recipe
 from bench.record.store import Store
 from bench.report.file_names import place_of
 from bench.report.groups import groups
-from bench.report.learning_rates import rates_line
 from bench.report.reproduce import commands
+from bench.report.sources import environment
 from bench.train import student_trainer as of_loop
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings
@@ -382,8 +382,8 @@ def test_records_of_two_optimisers_never_meet_in_one_table():
         assert [r.row for r in group.records if r.row == "kd"] == ["kd"]
         assert any(r.row == "teacher" for r in group.records), "the teacher belongs to both"
         assert ("--optimizer sgd" in commands(group)[0]) == (name == "sgd")
-    assert "optimizer" not in rates_line(found[ADAMW])
-    assert "chosen with AdamW; the students here have the optimizer sgd" in rates_line(found["sgd"])
+    assert "optimizer" not in environment(found[ADAMW])[0]
+    assert "optimizer sgd" in environment(found["sgd"])[0]
 
 
 @pytest.mark.slow
@@ -416,7 +416,7 @@ def test_a_papers_optimiser_is_in_the_report():
     one = recorded(ADAMW)
     recipe = one.cell.recipe | {"name": "paper", "stage_optimizers": [["distil", "adamax"]]}
     (group,) = groups([one.model_copy(update={"cell": one.cell.model_copy(update={"recipe": recipe})})])
-    assert "Not trained with AdamW: kd, stage distil: adamax." in rates_line(group)
+    assert "Not trained with AdamW: kd, stage distil: adamax." in environment(group)[0]
 
 
 def test_the_spelled_stage_numbers_reach_the_recipe():

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bench.record.cell import TEACHER
+from bench.record.cell import CHECKPOINT, TEACHER, Cell
 from bench.record.recipe import ADAMW, PAPER
+from bench.record.schema import Record
+from bench.record.stated import stated
 from bench.record.task_facts import SAMPLE
 from bench.report.groups import ReportGroup, ScoreColumn
-from bench.report.learning_rates import peak_rate, was_trained, written
 from bench.report.published import Published
 from bench.report.reproduce import verifying
 from bench.report.systems import UNKNOWN, is_shown_with, reasons_of, same_teacher
@@ -17,6 +18,21 @@ from bench.report.table import DASH, EXACT, Column, Line, Table, TableCell
 from bench.report.tables.parts import keys_of, line_of
 from bench.stats.glue import DEVELOPMENT_EXAMPLES
 from bench.stats.metrics import label_of
+
+
+def was_trained(record: Record) -> bool:
+    """Whether the harness trained this row: no finished checkpoint, and no teacher that was given as it is."""
+    cell = record.cell
+    return cell.method != CHECKPOINT and (cell.method != TEACHER or cell.teacher.origin == "fine-tuned")
+
+
+def peak_rate(cell: Cell) -> str:
+    """The highest learning rate of a training's schedule, after its row's own factor: ``3e-4``."""
+    factor = stated(cell.method, "rate_factor") or 1.0
+    if isinstance(factor, str):  # the name of a setting
+        factor = cell.settings.get(factor, stated(cell.method, factor))
+    digits, _, power = f"{cell.recipe['learning_rate'] * factor:.3e}".partition("e")
+    return f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
 
 
 def _batch_size(recipe: Mapping[str, Any]) -> str:
@@ -50,7 +66,7 @@ def hyper_parameters(group: ReportGroup) -> Table | None:
         for record in group.of(label):
             cell = record.cell
             if was_trained(record) and (cell.method == TEACHER or cell.recipe["name"] != PAPER):
-                numbers = (written(peak_rate(cell)), *(text(cell.recipe) for text in NUMBERS.values()))
+                numbers = (peak_rate(cell), *(text(cell.recipe) for text in NUMBERS.values()))
                 rows_of.setdefault(numbers, {})[label] = group.called(label)
     if not rows_of:
         return None
