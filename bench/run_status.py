@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.folders import PROGRESS, users_cache
-from bench.measure.busy_mark import is_alive
+from bench.measure.busy import is_alive
 from bench.progress import duration
 from bench.record.store import KEY_DIGITS, POINTER, Store
 

@@ -40,7 +40,7 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.Temp
     monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr("bench.plan.request.PUBLIC_TEXT", "sample")
-    monkeypatch.setattr("bench.measure.busy_cores.busy_cores", lambda: 0.0)  # other tests run at the same time
+    monkeypatch.setattr("bench.measure.busy.busy_cores", lambda: 0.0)  # other tests run at the same time
     torch.set_num_threads(2)
 
 

@@ -22,6 +22,7 @@ Runner = Callable[[Tensor, Tensor], Tensor]
 """token ids and attention mask, [B, L] int64 each -> logits [B, C]"""
 
 ONNX, INT8 = "onnx", "onnx-int8"
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 BACKENDS = ("eager", "sdpa", "compile", ONNX, INT8)
 
 
@@ -39,12 +40,7 @@ def runner(model: Any, backend: str, device: torch.device, dtype: torch.dtype, t
         backend: ``eager`` and ``sdpa`` are transformers' attentions, ``compile`` is torch.compile over sdpa, ``onnx``
             is ONNX Runtime, ``onnx-int8`` is ONNX Runtime with weights and activations of linear layers in 8 bits
             (dynamic quantization: the ranges of activations are found in every call).
-
-    Raises:
-        InputError: an unknown backend. :func:`check_installed` finds missing libraries.
     """
-    if backend not in BACKENDS:
-        raise InputError(f"no backend is called {backend!r}; known: {', '.join(BACKENDS)}")
     own = copy.deepcopy(model).to(device=device, dtype=dtype).eval()
     own.set_attn_implementation("sdpa" if backend in ("sdpa", "compile") else "eager")
     # a new module is in training mode; torch.onnx.export would restore that mode at its end, for the dropout of `own` too
@@ -81,23 +77,17 @@ def _onnx(model: nn.Module, threads: int, in_8_bits: bool) -> Runner:
             dynamic_axes=axes,
             dynamo=False,
         )
-        file = _quantized(file) if in_8_bits else file
+        if in_8_bits:  # linear layers, each output with a scale of its own
+            from onnxruntime.quantization import QuantType, quantize_dynamic
+            from onnxruntime.quantization.shape_inference import quant_pre_process
+
+            quant_pre_process(file, f"{file}.prepared", skip_symbolic_shape=True)
+            layers = {"op_types_to_quantize": ["MatMul", "Gemm"], "per_channel": True}
+            quantize_dynamic(f"{file}.prepared", f"{file}.int8", weight_type=QuantType.QInt8, **layers)
+            file = f"{file}.int8"
         session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
     def run(ids: Tensor, mask: Tensor) -> Tensor:
         return torch.from_numpy(session.run(["logits"], {"ids": ids.numpy(), "mask": mask.numpy()})[0])
 
     return run
-
-
-def _quantized(file: str) -> str:
-    """A second file with the linear layers of a model in 8 bits, each output with a scale of its own."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
-    prepared, made = f"{file}.prepared", f"{file}.int8"
-    quant_pre_process(file, prepared, skip_symbolic_shape=True)
-    quantize_dynamic(
-        prepared, made, weight_type=QuantType.QInt8, per_channel=True, op_types_to_quantize=["MatMul", "Gemm"]
-    )
-    return made

@@ -6,14 +6,14 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from bench.errors import InputError
-from bench.measure.backends import INT8, Runner, runner
+from bench.measure.backends import DTYPES, INT8, Runner, runner
 from bench.measure.energy import Counter, joules_in_turns
 from bench.record.cell import CHECKPOINT
 from bench.record.speed_sessions import Conditions, Timing
@@ -24,7 +24,6 @@ TOLERATED = {"fp32": 1e-3, "bf16": 0.3, "fp16": 0.05}
 """How far logits may be from those of eager fp32 before a backend counts as wrong."""
 TOLERATED_INT8 = 0.3
 """The same for weights in 8 bits; random weights, whose logits are small, differ by 0.002 to 0.02."""
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass(frozen=True)
@@ -98,46 +97,20 @@ def warm_up(call: Callable[[], Any], timed: Callable[[Callable[[], Any]], float]
     return MOST_WARMUP
 
 
-@dataclass(frozen=True)
-class LogitDifference:
-    """Between the logits of a backend and those of eager attention in fp32 on the CPU."""
-
-    largest: float
-    changed: int
-    """predictions that are another class"""
-    compared: int
-
-
 @torch.inference_mode()
 def difference(
     model: Any, run: Runner, batches: Sequence[tuple[Tensor, Tensor]], device: torch.device
-) -> LogitDifference:
-    """Over some batches of a load."""
+) -> tuple[float, int, int]:
+    """Between the logits of a backend and those of eager attention in fp32 on the CPU: the largest one, how many predictions
+    are another class, and how many were compared."""
     usual = runner(model, "eager", torch.device("cpu"), torch.float32, torch.get_num_threads())
     largest, changed, compared = torch.tensor(0.0), 0, 0
     for ids, mask in batches:
-        expected, found = usual(ids, mask), run(ids.to(device), mask.to(device)).float().cpu()
-        largest = torch.maximum(largest, (found - expected).abs().max())  # a NaN stays one, unlike with max()
-        changed += int((found.argmax(-1) != expected.argmax(-1)).sum())
+        expected, logits = usual(ids, mask), run(ids.to(device), mask.to(device)).float().cpu()
+        largest = torch.maximum(largest, (logits - expected).abs().max())  # a NaN stays one, unlike with max()
+        changed += int((logits.argmax(-1) != expected.argmax(-1)).sum())
         compared += len(expected)
-    return LogitDifference(float(largest), changed, compared)
-
-
-@dataclass(frozen=True)
-class Instruments:
-    """What measures a call."""
-
-    seconds: Callable[[Callable[[], Any]], float]
-    energy: Counter | None = None
-    """None: the machine does not tell its energy"""
-
-
-@dataclass
-class _Ready:
-    """Systems that a backend runs, warmed up and checked, and the timings of all that were asked for."""
-
-    timings: dict[str, Timing] = field(default_factory=dict)
-    runners: dict[str, Runner] = field(default_factory=dict)
+    return float(largest), changed, compared
 
 
 def time_in_turns(
@@ -146,7 +119,8 @@ def time_in_turns(
     conditions: Conditions,
     rounds: int,
     on_round: Callable[[int, int], Any] = lambda done, total: None,
-    instruments: Instruments | None = None,
+    energy: Counter | None = None,
+    timed: Callable[[Callable[[], Any]], float] | None = None,
 ) -> list[Timing]:
     """Every system once a round, in the same order, ``rounds`` times; one Timing each.
 
@@ -157,62 +131,49 @@ def time_in_turns(
 
     Args:
         conditions: batch and length are those of ``load``.
-        instruments: a stopwatch alone where they are not given.
+        energy: None where the machine does not tell its energy.
+        timed: seconds of one call; None for :func:`stopwatch`.
     """
-    device = torch.device(conditions.device)
+    device, dtype = torch.device(conditions.device), DTYPES[conditions.dtype]
     torch.set_num_threads(conditions.threads)
-    instruments = instruments or Instruments(stopwatch(device))
+    timed = timed or stopwatch(device)
     feeds = [(ids.to(device), mask.to(device)) for ids, mask in load.batches]
-    ready = _warmed_up(systems, load, conditions, feeds, instruments.seconds)
-    for number in range(rounds):
-        ids, mask = feeds[number % len(feeds)]
-        for name, run in ready.runners.items():
-            ready.timings[name].seconds.append(instruments.seconds(lambda run=run: run(ids, mask)))  # type: ignore[misc]  # noqa: B023
-        on_round(number + 1, rounds)
-    if instruments.energy is not None:
-        _measure_energy(ready, feeds[:rounds], instruments)
-    return list(ready.timings.values())
-
-
-def _warmed_up(
-    systems: Mapping[str, Any],
-    load: Load,
-    conditions: Conditions,
-    feeds: Sequence[tuple[Tensor, Tensor]],
-    timed: Callable[[Callable[[], Any]], float],
-) -> _Ready:
-    """Every system on its backend, called until its times are steady, its logits compared."""
-    device, ready = torch.device(conditions.device), _Ready()
     tolerated = TOLERATED_INT8 if conditions.backend == INT8 else TOLERATED[conditions.dtype]
+    timings: dict[str, Timing] = {}
+    runners: dict[str, Runner] = {}
+
+    # every system on its backend, called until its times are steady, its logits compared
     for name, model in systems.items():
+        timing = timings[name] = Timing(system=name, conditions=conditions)
         is_trained = name.startswith(f"{CHECKPOINT}:")
         try:
-            run = runner(model, conditions.backend, device, DTYPES[conditions.dtype], conditions.threads)
+            run = runner(model, conditions.backend, device, dtype, conditions.threads)
             turns = itertools.cycle(feeds)
             warm = warm_up(lambda run=run, turns=turns: run(*next(turns)), timed)  # type: ignore[misc]
-            gap = difference(model, run, load.batches if is_trained else load.batches[:1], device)
-            if not gap.largest <= tolerated:
-                raise ValueError(f"its logits differ from eager fp32 by up to {gap.largest:.3g}")
+            gap, changed, compared = difference(model, run, load.batches if is_trained else load.batches[:1], device)
+            if not gap <= tolerated:
+                raise ValueError(f"its logits differ from eager fp32 by up to {gap:.3g}")
         except Exception as error:  # exporters and runtimes have errors of their own kinds
-            lines = str(error).strip().splitlines() or [""]
-            ready.timings[name] = Timing(
-                system=name, conditions=conditions, status="failed", error=f"{type(error).__name__}: {lines[0]}"
-            )
+            first_line = (str(error).strip().splitlines() or [""])[0]
+            timing.status, timing.error = "failed", f"{type(error).__name__}: {first_line}"
             continue
-        ready.runners[name] = run
-        ready.timings[name] = Timing(system=name, conditions=conditions, warmup=warm, largest_difference=gap.largest)
+        runners[name], timing.warmup, timing.largest_difference = run, warm, gap
         if is_trained and load.has_examples and model.config.num_labels > 1:
-            ready.timings[name].changed, ready.timings[name].compared = gap.changed, gap.compared
-    return ready
+            timing.changed, timing.compared = changed, compared
 
+    for number in range(rounds):
+        ids, mask = feeds[number % len(feeds)]
+        for name, run in runners.items():
+            timings[name].seconds.append(timed(lambda run=run: run(ids, mask)))  # type: ignore[misc]  # noqa: B023
+        on_round(number + 1, rounds)
 
-def _measure_energy(ready: _Ready, feeds: Sequence[tuple[Tensor, Tensor]], instruments: Instruments) -> None:
-    """Joules of a batch of each system; the stopwatch waits until a GPU has done its work."""
-    assert instruments.energy is not None
-
-    def over_all(run: Runner) -> Callable[[], float]:
-        return lambda: instruments.seconds(lambda: [run(ids, mask) for ids, mask in feeds])
-
-    passes = {name: over_all(run) for name, run in ready.runners.items()}
-    for name, joules in joules_in_turns(passes, instruments.energy).items():
-        ready.timings[name].joules = [one / len(feeds) for one in joules]
+    if energy is not None:
+        batches = feeds[:rounds]
+        # the stopwatch waits until a GPU has done its work
+        passes = {
+            name: lambda run=run: timed(lambda: [run(ids, mask) for ids, mask in batches])  # type: ignore[misc]
+            for name, run in runners.items()
+        }
+        for name, joules in joules_in_turns(passes, energy).items():
+            timings[name].joules = [of_all / len(batches) for of_all in joules]
+    return list(timings.values())

@@ -14,7 +14,7 @@ from bench.cache import cache_root
 from bench.errors import InputError
 from bench.folders import users_cache
 from bench.interrupts import interrupts_noticed
-from bench.measure.busy_mark import training_here
+from bench.measure.busy import training_here
 from bench.plan.executor_options import RAY, SLURM
 from bench.plan.plan import Plan
 from bench.plan.request import SAMPLE, Request

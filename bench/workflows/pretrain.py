@@ -95,7 +95,7 @@ def pretrain(request: Request, progress: Progress | None = None) -> list[Pretrai
     import torch
 
     from bench.cache import cache_root
-    from bench.measure.busy_mark import training_here
+    from bench.measure.busy import training_here
     from bench.measure.devices import device_of
 
     request, entries, rows = plan_pretraining(request.checked())

@@ -19,7 +19,7 @@ from bench.cache import MADE, WEIGHTS, damage_reason
 from bench.errors import InputError, one_line
 from bench.files import TEMPORARY
 from bench.folders import NOT_FINISHED, STATES
-from bench.measure.busy_mark import refuse_while_training, trainings
+from bench.measure.busy import refuse_while_training, trainings
 from bench.record.cell_locks import FOLDER as CLAIMS
 from bench.record.set_aside import ADOPTED, CHANGED, SET_ASIDE, WITHOUT_ANSWERS
 from bench.record.speed_sessions import speed_records

@@ -138,7 +138,7 @@ def main() -> None:
     sys.path.insert(0, str(ROOT))
     from bench.files import write_atomically
     from bench.make.failure import redact_paths
-    from bench.measure.busy_cores import busy_cores
+    from bench.measure.busy import busy_cores
     from bench.measure.machine import environment, revision
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])

@@ -99,7 +99,7 @@ import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import fault_library as f
 from pathlib import Path
-from bench.measure.busy_mark import training_here
+from bench.measure.busy import training_here
 with training_here(Path({str(cache)!r})):
     f.arm(Path({str(cache)!r}), f.Action.FAIL_ALWAYS, 1, {errno.EROFS}, "unlink")
 print("report")

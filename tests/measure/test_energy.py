@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bench.measure import latency
 from bench.measure.energy import TURNS, NotCounted, Nvml, Rapl, Zone, counter_of, joules_in_turns
-from bench.measure.latency import Instruments, Load, full_length, time_in_turns
+from bench.measure.latency import Load, full_length, time_in_turns
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing
 from bench.report.render import to_csv, to_markdown
 from bench.report.speed import latency_tables, write_speed_report
@@ -169,7 +169,7 @@ def test_joules_are_of_a_batch(monkeypatch):
         return 0.001
 
     monkeypatch.setattr(latency, "joules_in_turns", functools.partial(joules_in_turns, shortest=0))
-    (timing,) = time_in_turns({"m": tiny.classifier()}, load, UNDER, 3, instruments=Instruments(seconds, meter))
+    (timing,) = time_in_turns({"m": tiny.classifier()}, load, UNDER, 3, energy=meter, timed=seconds)
     assert timing.joules == pytest.approx([2.0] * TURNS)
 
 

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from transformers import BertForSequenceClassification
 
 from bench.errors import InputError
-from bench.measure import busy_cores
+from bench.measure import busy
 from bench.measure.backends import runner
-from bench.measure.busy_mark import refuse_while_training, training_here, trainings
-from bench.measure.latency import Instruments, full_length, load_of_task, stopwatch, time_in_turns, warm_up
+from bench.measure.busy import refuse_while_training, training_here, trainings
+from bench.measure.latency import full_length, load_of_task, stopwatch, time_in_turns, warm_up
 from bench.plan.spelling import parse_methods
 from bench.plan.untrained import untrained
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records
@@ -31,7 +31,7 @@ from bench.report.speed import conditions_of, latency_tables, speed_up, write_sp
 from bench.stats.ratios import percentile
 from bench.workflows import speed
 
-REAL_BUSY_CORES = busy_cores.busy_cores  # before the fixtures say that nothing else works here
+REAL_BUSY_CORES = busy.busy_cores  # before the fixtures say that nothing else works here
 LOAD = full_length(2, 16, 40)
 
 
@@ -57,7 +57,7 @@ def test_systems_take_turns():
         model = Marked(tiny.config())
         model.mark = mark
         models[f"m{mark}"] = model
-    found = time_in_turns(models, LOAD, under("eager"), 4, instruments=Instruments(timed))
+    found = time_in_turns(models, LOAD, under("eager"), 4, timed=timed)
     assert order[-8:] == [0, 1] * 4
     assert [len(t.seconds) for t in found] == [4, 4]
 
@@ -206,12 +206,12 @@ def test_peak_memory_is_that_of_the_model_and_not_of_the_imports():
 
 
 def test_no_times_beside_other_processes_unless_asked_for(monkeypatch, tmp_path):
-    monkeypatch.setattr(busy_cores, "busy_cores", lambda: 1.26)
+    monkeypatch.setattr(busy, "busy_cores", lambda: 1.26)
     with pytest.raises(InputError, match=r"other processes use 1\.3 cores .* --busy"):
         speed.measure(speed.SpeedRequest(methods="kd", teacher="embedded"))
-    for busy, is_told in ((1.26, True), (0.1, False)):
-        record = SpeedRecord(teacher="t", timings=[], env={"busy_cores": busy}, started="a", finished="b")
-        text = write_speed_report(record, tmp_path / str(busy)).read_text()
+    for others, is_told in ((1.26, True), (0.1, False)):
+        record = SpeedRecord(teacher="t", timings=[], env={"busy_cores": others}, started="a", finished="b")
+        text = write_speed_report(record, tmp_path / str(others)).read_text()
         assert ("Other processes used 1.3 cores when it began." in text) is is_told
 
 

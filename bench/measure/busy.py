@@ -1,10 +1,12 @@
-"""A mark that cells are training, so that nobody takes times at the same time or removes what they write."""
+"""How busy this machine is: a mark that cells are training, so that nobody takes times beside them or removes what they write; and the
+work of other processes. No torch."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import platform
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,3 +70,22 @@ def is_alive(process: str) -> bool:
     except PermissionError:  # somebody else's
         return True
     return True
+
+
+def busy_cores(seconds: float = 0.5, file: Path = Path("/proc/stat")) -> float | None:
+    """How many cores are in use while this process sleeps; None where the machine does not tell (it is not Linux)."""
+
+    def ticks() -> int:
+        """That all cores together have worked since the machine began."""
+        name, *counts = file.read_text().splitlines()[0].split()
+        user, nice, system, _, _, interrupts, soft_interrupts = map(int, counts[:7])
+        if name != "cpu":
+            raise ValueError(name)
+        return user + nice + system + interrupts + soft_interrupts
+
+    try:
+        before = ticks()
+        time.sleep(seconds)
+        return (ticks() - before) / seconds / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None
