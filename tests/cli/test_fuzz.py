@@ -35,8 +35,6 @@ from bench.plan.experiment_file import read_experiment
 from bench.plan.request import Request, parse_jobs, parse_numbers, parse_seeds
 from bench.plan.spelling import parse_rows, typed_order
 from bench.record.schema import load
-from bench.report.printed_sizes import printed_and_ours, printed_sizes
-from bench.report.published import published
 from bench.report.write import names_in
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -160,28 +158,6 @@ def test_acceptance_files(count, tmp_path):
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)))  # fmt: skip
 def test_a_record_of_any_json(body):
     hostile_input.refuses(lambda: load(json.dumps(body), "it"), body)
-
-
-@hostile_input.counts(150)
-def test_published_tables(count, tmp_path):
-    sound = [path.read_bytes()[:1500] for path in sorted((ROOT / "bench" / "report" / "printed").glob("*.csv"))]
-    file = tmp_path / "paper.csv"
-    hostile_input.assault(file, lambda: published.__wrapped__(tmp_path), sound, count)
-
-
-class Counted:
-    """Any model's counts."""
-
-    parameters = flops = {"ours": 10**7}  # noqa: RUF012
-
-
-@hostile_input.counts(150)
-def test_published_sizes(count, tmp_path):
-    sound = (ROOT / "bench" / "report" / "printed" / "sizes" / "printed.csv").read_bytes()[:1500]
-    file = tmp_path / "printed.csv"
-    hostile_input.assault(
-        file, lambda: printed_and_ours([(one, Counted) for one in printed_sizes.__wrapped__(file)]), [sound], count
-    )
 
 
 @hostile_input.counts(300)
