@@ -80,16 +80,11 @@ def slack_of_mean(cell: PrintedNumber, count: int, step: Decimal) -> Decimal:
 
 
 def averages(sheet: Sheet) -> Iterator[Finding]:
-    """Average columns against the rule that most rows follow: those named so, and ``X mean`` with several scores ``X ...``.
+    """Average columns against the rule that most rows follow.
 
     Named are cells that the rule does not give, and those that cut it off in a table that shows that it does.
     """
-    columns = [column for column in sheet.columns if is_average(column)]
-    for column in sheet.columns:
-        prefix = re.fullmatch(r"(.+) mean", column, re.IGNORECASE)
-        if len(columns) < MOST_AVERAGES and not is_average(column) and prefix:
-            columns += [column] if len(_named_alike(sheet, prefix[1], column)) >= 3 else []
-    for column in columns[:MOST_AVERAGES]:
+    for column in [column for column in sheet.columns if is_average(column)][:MOST_AVERAGES]:
         name, judged = _rule_of(sheet, column)
         only_cut = [
             row.cells[column].is_cut(mean) and not row.cells[column].is_rounded(mean) for row, mean, *_ in judged
@@ -114,10 +109,6 @@ def averages(sheet: Sheet) -> Iterator[Finding]:
                 yield of_cell(sheet, row, column, mean, "truncation", f"{name} {how}", "a digit")
 
 
-def _named_alike(sheet: Sheet, prefix: str, column: str) -> list[str]:
-    return [c for c in sheet.columns if c != column and c.startswith(f"{prefix} ") and is_score(c)]
-
-
 def _rule_of(sheet: Sheet, column: str) -> tuple[str, list[tuple[PrintedRow, Decimal, Decimal, bool]]]:
     """The way of averaging that most rows follow, two of them at least, and no rows where none convinces.
 
@@ -125,12 +116,10 @@ def _rule_of(sheet: Sheet, column: str) -> tuple[str, list[tuple[PrintedRow, Dec
     """
     place = sheet.columns.index(column)
     last = max((at for at, c in enumerate(sheet.columns[:place]) if is_average(c)), default=-1)
-    words = column.rsplit(" ", 1)
     sets = {
         "": [c for c in sheet.columns if c != column and is_score(c)],
         " before it": [c for c in sheet.columns[:place] if is_score(c)],
         " since the average before": [c for c in sheet.columns[last + 1 : place] if is_score(c)],
-        " named alike": _named_alike(sheet, words[0], column) if len(words) == 2 else [],
     }
     rows = [r for r in sheet.rows if column in r.cells and (is_plain(r) or is_average_row(r))]
     most, best, tried = 0, ("", list[tuple[PrintedRow, Decimal, Decimal, bool]]()), list[list[str]]()

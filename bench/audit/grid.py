@@ -23,7 +23,7 @@ class GridCell:
     """One cell.
 
     Attributes:
-        text: what it shows, at most :data:`LONGEST_CELL` characters; bold as ``**...**``.
+        text: what it shows, at most :data:`LONGEST_CELL` characters.
         above: whether it repeats the cell above, which spans several lines.
         left: whether it repeats the cell to its left, which spans several columns.
     """
@@ -140,12 +140,12 @@ def laid_out(rows: Sequence[Sequence[Spanned]]) -> list[list[GridCell]]:
 
 
 def without_markup(text: str) -> str:
-    """A cell of Markdown or HTML as it shows: links, images, tags and code marks gone, bold kept as ``**``."""
+    """A cell of Markdown or HTML as it shows: links, images, tags and code marks gone."""
     text = re.sub(r"!\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])?", "", text[:LONGEST_SOURCE])
     text = re.sub(r"\s*\[\^\w+\]|\s*\[+\d+\]+\([^)]*\)", "", text)  # footnotes
     for _ in range(2):
         text = re.sub(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?:[^()]|\([^()]*\))*\)", r"\1", text)
-    text = re.sub(r"</?(?:b|strong)\b[^<>]*>", "**", text)
+    text = re.sub(r"</?(?:b|strong)\b[^<>]*>", "", text).replace("**", "")
     text = re.sub(r"<(?:sup|sub)>\s*(?=[±+]|\\pm)(.*?)</su[pb]>", r" \1", text)
     text = re.sub(r"<sup\b[^<>]*>.*?</sup>", "", text)
     text = re.sub(r"<sub\b[^<>]*>(.*?)</sub>", r"_\1", text)
@@ -153,7 +153,7 @@ def without_markup(text: str) -> str:
     text = re.sub(r"<br\s*/?>", " ", text)
     text = re.sub(r"</?[A-Za-z][^<>]*>", "", text)
     text = re.sub(r"(?<!\w)_((?:[^_]|(?<=\w)_(?=\w))+)_(?!\w)", r"\1", text.replace("~~", ""))
-    text = text.replace("`", "").replace(r"\|", "|").replace("****", "")
+    text = text.replace("`", "").replace(r"\|", "|")
     return re.sub(r"\s+", " ", html.unescape(text)).strip()
 
 

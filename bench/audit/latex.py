@@ -37,7 +37,6 @@ SWITCHES = re.compile(
     r"\\(?:tiny|scriptsize|footnotesize|small|normalsize|large|rm|sc|sf|tt|itshape|it|em|centering|raggedright|raggedleft|arraybackslash"
     r"|displaystyle|quad|qquad|enspace|noalign|noindent|xspace|hfill|strut|newline|linebreak|left|right|bigstrut)(?![A-Za-z])\s*"
 )
-BOLD = re.compile(r"\\(?:textbf|mathbf|boldsymbol|bm|bfseries|bf|tbf|best|fst|first|B|b)(?![A-Za-z])\s*")
 RULES = re.compile(
     r"\\(?:toprule|midrule|bottomrule|hline|Xhline|specialrule|addlinespace|hhline|Cline|cmidrule|cline|hdashline|cdashline"
     r"|arrayrulecolor|doublerulesep|cdashlinelr|endhead|endfirsthead|endfoot|endlastfoot|noalign|morecmidrules)"
@@ -61,6 +60,7 @@ SHOWS_LAST_ARGUMENT = (
 """Commands of which the last argument is shown."""
 SHAPES = (
     "textbf", "textit", "emph", "underline", "mathrm", "text", "mathbf", "texttt", "textsc", "ensuremath", "mathcal",
+    "boldsymbol", "bm", "bfseries", "bf", "tbf", "best", "fst", "first", "B", "b",
 )  # fmt: skip
 """Commands that change only the look of an argument: without one they show nothing."""
 
@@ -287,9 +287,8 @@ def _spanned(cell: str) -> Spanned:
 
 @lru_cache(4096)
 def unlatex(text: str) -> str:
-    """What a cell shows, without the commands that say how; bold as ``**...**``."""
+    """What a cell shows, without the commands that say how."""
     text = re.sub(r"\s+", " ", MARKS.sub("", text[:LONGEST_SOURCE]))
-    is_bold = bool(BOLD.search(text))
     text = SWITCHES.sub("", text)
     text = re.sub(r"\\(?:\\|newline)", " ", text)
     for _ in range(DEEPEST):  # from the innermost command outwards
@@ -308,8 +307,7 @@ def unlatex(text: str) -> str:
     text = re.sub(r"\$\s*(-)\s*\$", "-", text)
     text = re.sub(r"\\([%_&#{}$])", r"\1", text)
     text = re.sub(r"(?<=\d)\s*\^\s*\w(?=\s*\$|\s*$)", "", text) if "10" not in text else text
-    shown = re.sub(r"\s+", " ", text.replace("~", " ").replace("$", "")).strip()
-    return f"**{shown}**" if is_bold and printed(shown) else shown
+    return re.sub(r"\s+", " ", text.replace("~", " ").replace("$", "")).strip()
 
 
 def _shown(found: re.Match[str]) -> str:
@@ -319,7 +317,7 @@ def _shown(found: re.Match[str]) -> str:
     if name in SYMBOLS:
         return SYMBOLS[name] + "".join(arguments)
     if not arguments:
-        return "" if BOLD.match(f"\\{name}") or name in SHAPES else name
+        return "" if name in SHAPES else name
     if arguments == [""]:
         return name
     if name in SHOWS_LAST_ARGUMENT or name == "textsubscript":

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from bench.audit.grid import WORDS, Grid, GridCell, GridLine, within_bounds
-from bench.audit.printed import NumberInCell, numbers_of
+from bench.audit.printed import numbers_of
 from bench.audit.table import PrintedRow, Sheet
 
 MOST_HEADER_LINES = 12
+NAMED_IN_BRACKETS = re.compile(r"\([^)]*(?:drop|gain|diff|delta|Δ|loss|improve|change)[^)]*\)", re.IGNORECASE)
 ROW_NUMBER = re.compile(r"#|no\.?|nr\.?|rank|id|index|idx|", re.IGNORECASE)
 
 
@@ -66,9 +67,7 @@ def _heads_again(line: GridLine, header: Sequence[GridLine]) -> bool:
 def _head(lines: Sequence[GridLine], said: int) -> int:
     """How many lines are header: those that the container says, and lines of words below them where numbers follow."""
     head = max(1, min(said, len(lines) - 1))
-    while head < min(len(lines) - 1, MOST_HEADER_LINES) and (
-        _is_words(lines, head) or _numbers_below_spans(lines, head)
-    ):
+    while head < min(len(lines) - 1, MOST_HEADER_LINES) and _is_words(lines, head):
         head += 1
     return head
 
@@ -95,50 +94,34 @@ def _is_words(lines: Sequence[GridLine], place: int) -> bool:
     return numeric >= len(named) / 2 or bool(spanned & set(named))
 
 
-def _numbers_below_spans(lines: Sequence[GridLine], place: int) -> bool:
-    """A line like ``| 128 | 256 | 512`` below one name that spans these columns, closed by a rule."""
-    line, above = lines[place], lines[place - 1]
-    spanned = {at for at, cell in enumerate(above.cells) if cell.left}
-    first = line.cells[0]
-    return bool(spanned) and (first.above or not first.text) and lines[place + 1].rule_above
-
-
 def _rows(header: Sequence[GridLine], body: Sequence[GridLine]) -> Iterator[PrintedRow]:
     names = _column_names(header, max(len(line.cells) for line in [*header, *body]))
     lead = _leading(names, body)
-    group = ""
-    labels: list[str] = []
+    group, label = "", ""
     for line in body:
-        cells = _shifted(line.cells, lead, len(names))
+        cells = line.cells
+        # pages of text print a line that lost the empty place below a label of several lines one place to the left
+        lost = lead >= 2 and len(cells) == len(names) and not cells[-1].text and cells[0].text
+        if lost and not re.search(r"[^\W\d_]", cells[lead - 1].text) and any(numbers_of(cell.text) for cell in cells):
+            cells = [GridCell(""), *cells[:-1]]
         texts = {cell.text for cell in cells if cell.text}
-        if len(texts) == 1 and not any(numbers_of(text) for text in texts):
-            group = _plain(next(iter(texts)))
+        if len(texts) == 1 and not any(map(numbers_of, texts)):
+            group = _plain(texts.pop())
             continue
-        labels = _labels([_plain(cell.text) for cell in cells[:lead]], labels)
-        row = PrintedRow(
-            _name(names[:lead], labels), {}, line=line.number, group=group, label=labels[0] if labels else ""
-        )
+        labels = [_plain(cell.text) for cell in cells[:lead]]
+        # an empty first cell takes the label above it
+        label = labels[0] = labels[0] or label
+        # the leading texts together are the name; a number of the row is no part of it
+        shown = [
+            text
+            for name, text in zip(names, labels, strict=False)
+            if re.search(r"\w|\+", text) and not (ROW_NUMBER.fullmatch(name) and text.isdigit() and len(labels) > 1)
+        ]
+        row = PrintedRow(", ".join(dict.fromkeys(shown)), {}, line=line.number, group=group, label=label)
         _fill(row, names, cells, lead)
         if row.cells or row.sizes:
             row.system = row.system or group or f"row at line {line.number}"
             yield row
-
-
-def _labels(own: list[str], before: list[str]) -> list[str]:
-    """An empty first cell takes the label above it."""
-    if own and not own[0] and before:
-        return [before[0], *own[1:]]
-    return own
-
-
-def _name(names: Sequence[str], labels: Sequence[str]) -> str:
-    """The leading texts together; a number of the row is no part of it."""
-    kept = [
-        label
-        for name, label in zip(names, labels, strict=False)
-        if not (ROW_NUMBER.fullmatch(name) and label.isdigit() and len(labels) > 1)
-    ]
-    return ", ".join(dict.fromkeys(label for label in kept if re.search(r"\w|\+", label)))
 
 
 def _leading(names: Sequence[str], body: Sequence[GridLine]) -> int:
@@ -153,14 +136,6 @@ def _leading(names: Sequence[str], body: Sequence[GridLine]) -> int:
         lead += 1
     further = any(numbers_of(cell.own) for line in body for cell in line.cells[lead:])
     return lead if further else 1
-
-
-def _shifted(cells: list[GridCell], lead: int, width: int) -> list[GridCell]:
-    """A line that lost the empty place below a label of several lines: pages of text print it one place to the left."""
-    lost = lead >= 2 and len(cells) == width and not cells[-1].text and cells[0].text
-    if lost and not re.search(r"[^\W\d_]", cells[lead - 1].text) and any(numbers_of(cell.text) for cell in cells):
-        return [GridCell(""), *cells[:-1]]
-    return cells
 
 
 def _column_names(header: Sequence[GridLine], width: int) -> list[str]:
@@ -196,37 +171,22 @@ def _fill(row: PrintedRow, names: Sequence[str], cells: Sequence[GridCell], lead
         else list(zip(names[lead:], cells[lead:], strict=False))
     )
     for name, cell in named:
-        parts = _with_second(name, numbers_of(cell.own))
-        for place, (column, part) in enumerate(_named_parts(name, parts)):
-            size = _size_of_cell(column, part) if place == 0 else ""
-            if size and size not in row.sizes:
-                row.sizes[size] = part.number
+        parts = list(numbers_of(cell.own))
+        deviation = parts[0][0].deviation if len(parts) == 1 else None
+        # a small number in brackets is no deviation where the header says what is in the brackets, as "Accuracy (drop)"
+        if deviation and NAMED_IN_BRACKETS.search(name):
+            parts.append((deviation, "other"))
+        # the numbers have names of their own: MNLI-m/mm, MNLI-(m/mm), SQuAD (EM/F1); a change is a difference
+        columns = iter(_split_name(name, sum(role != "change" for _, role in parts)))
+        for place, (number, role) in enumerate(parts):
+            column = f"Δ {name}" if role == "change" else next(columns)
+            size = size_of(column)
+            if re.fullmatch(r"column \d+", column) and number.unit in ("M", "B"):
+                size = "params"
+            if size and place == 0 and size not in row.sizes:
+                row.sizes[size] = number
             elif column not in row.cells:
-                row.cells[column] = part.number
-
-
-def _with_second(name: str, parts: Sequence[NumberInCell]) -> Sequence[NumberInCell]:
-    """A small number in brackets is no deviation where the header says what is in the brackets, as ``Accuracy (drop)``."""
-    deviation = parts[0].number.deviation if len(parts) == 1 else None
-    if deviation is None or not re.search(
-        r"\([^)]*(?:drop|gain|diff|delta|Δ|loss|improve|change)[^)]*\)", name, re.IGNORECASE
-    ):
-        return parts
-    return [*parts, NumberInCell(deviation, "other")]
-
-
-def _size_of_cell(column: str, part: NumberInCell) -> str:
-    """The size that a column holds; one without a name whose numbers are in M or B holds parameters."""
-    if re.fullmatch(r"column \d+", column) and part.number.unit in ("M", "B"):
-        return "params"
-    return size_of(column)
-
-
-def _named_parts(name: str, parts: Sequence[NumberInCell]) -> list[tuple[str, NumberInCell]]:
-    """The numbers of a cell below names of their own: MNLI-m/mm, MNLI-(m/mm), SQuAD (EM/F1); a change as a difference."""
-    values = [part for part in parts if part.role != "change"]
-    several = iter(_split_name(name, len(values)))
-    return [(f"Δ {name}" if part.role == "change" else next(several), part) for part in parts]
+                row.cells[column] = number
 
 
 @lru_cache(4096)

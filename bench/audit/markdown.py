@@ -87,10 +87,7 @@ def _cells(line: str, kind: str) -> list[str]:
 def _shown(cell: str) -> str:
     """A cell of Markdown as it shows; formulas in it by their own reader."""
     cell = without_markup(cell)  # at most so long that its patterns are quick
-    if "\\" not in cell and "$" not in cell:
-        return cell
-    marked = re.sub(r"\*\*(.+?)\*\*", r"\\textbf{\1}", cell)
-    return unlatex(marked)
+    return unlatex(cell) if "\\" in cell or "$" in cell else cell
 
 
 def _kinds(lines: list[str], aligned: bool) -> list[str]:

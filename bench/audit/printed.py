@@ -34,7 +34,6 @@ class PrintedNumber:
     Attributes:
         text: as it stands there, without marks of emphasis.
         places: digits after the point.
-        bold: whether it is set in bold.
         deviation: what is printed behind ±, if anything.
         unit: the unit behind it, as % or M.
     """
@@ -42,7 +41,6 @@ class PrintedNumber:
     text: str
     value: Decimal
     places: int
-    bold: bool = field(default=False, compare=False)
     deviation: PrintedNumber | None = field(default=None, compare=False)
     unit: str = field(default="", compare=False)
 
@@ -60,50 +58,50 @@ class PrintedNumber:
         return self.value == exact.quantize(self.step, ROUND_DOWN, ROOM)
 
 
-@dataclass(frozen=True)
-class NumberInCell:
-    """One number of a cell and what it is there: ``value``, ``other`` (a second value) or ``change`` (a signed one in brackets)."""
-
-    number: PrintedNumber
-    role: str
-
-
 def printed(text: str) -> PrintedNumber | None:
     """The number of a cell, or None where there is none or more than one.
 
     Emphasis, percent signs, multiplication signs, a deviation after ± or as a subscript, and footnote marks are left aside.
     """
     parts = numbers_of(text)
-    return parts[0].number if len(parts) == 1 else None
+    return parts[0][0] if len(parts) == 1 else None
 
 
 @lru_cache(20_000)
-def numbers_of(text: str) -> tuple[NumberInCell, ...]:
-    """The numbers of a cell in their order, deviations and intervals left with the number before them; none where it is words."""
-    bold = bool(re.search(r"\*\*|__|<(?:b|strong)\b|\\(?:textbf|mathbf|bf)\b", text))
+def numbers_of(text: str) -> tuple[tuple[PrintedNumber, str], ...]:
+    """The numbers of a cell in their order, each with what it is there; none where the cell is words.
+
+    They are ``value``, ``other`` (a second value) or ``change`` (a signed one in brackets). A deviation stays with the
+    number before it, and an interval is left out.
+    """
     plain = _without_marks(text)
     tokens = list(TOKEN.finditer(plain))
-    if not tokens or CLOCK.fullmatch(plain) or not _is_glue(TOKEN.sub(" ", plain)):
+    glue = re.sub(r"[↑↓]", " ", WORDS_BETWEEN.sub(" ", TOKEN.sub(" ", plain)))
+    if not tokens or CLOCK.fullmatch(plain) or not SEPARATORS.match(glue):
         return ()
-    parts: list[NumberInCell] = []
+    parts: list[tuple[PrintedNumber, str]] = []
     end, is_interval = 0, False
     for token in tokens:
         glue, end = plain[end : token.start()], token.end()
-        number = _number(token, glue, bold, not parts)
+        # 84.3%–85.1% is a range
+        has_sign = token["sign"] and (not parts or (glue and glue[-1] in " (/[,;→|"))
+        shown = ("-" if has_sign and token["sign"] != "+" else "") + token["number"].replace(",", "").rstrip(".")
+        value = Decimal(shown)
+        number = PrintedNumber(shown, value, max(0, -int(value.as_tuple().exponent)), None, token["unit"] or "")
         if not parts:
-            parts.append(NumberInCell(number, "value"))
+            parts.append((number, "value"))
             continue
         is_interval = "[" in glue or (is_interval and "]" not in glue)
         if is_interval:
             continue
-        role = _role(glue, token, number, parts[0].number)
-        if role == "change" and "↓" in glue:
-            number = replace(number, text=f"-{number.text.lstrip('-')}", value=-abs(number.value))
+        role = _role(glue, token, number, parts[0][0])
         if role == "deviation":
-            last = parts[-1]
-            parts[-1] = NumberInCell(replace(last.number, deviation=last.number.deviation or number), last.role)
+            last, its_role = parts[-1]
+            parts[-1] = replace(last, deviation=last.deviation or number), its_role
+        elif role == "change" and "↓" in glue:
+            parts.append((replace(number, text=f"-{number.text.lstrip('-')}", value=-abs(value)), role))
         else:
-            parts.append(NumberInCell(number, role))
+            parts.append((number, role))
     return tuple(parts)
 
 
@@ -121,19 +119,6 @@ def _without_marks(text: str) -> str:
     plain = re.sub(r"(?<!\w)(\d+),(\d{1,2})(?![\d,])(?=\s*(?:$|%|[(±/]))", r"\1.\2", plain)  # a decimal comma
     plain = "".join(mark for mark in plain if unicodedata.category(mark) not in ("So", "Sk", "Mn", "Cf") or mark == "^")
     return re.sub(r"[*`{}$]|\\[,;%! ]", " ", plain).replace("\\", " ").replace("~", " ").strip()
-
-
-def _is_glue(rest: str) -> bool:
-    return bool(SEPARATORS.match(re.sub(r"[↑↓]", " ", WORDS_BETWEEN.sub(" ", rest))))
-
-
-def _number(token: re.Match[str], glue: str, bold: bool, is_first: bool) -> PrintedNumber:
-    sign = token["sign"]
-    if not is_first and (not glue or glue[-1] not in " (/[,;→|"):
-        sign = None  # 84.3%–85.1% is a range
-    shown = ("-" if sign in ("-", "−", "–") else "") + token["number"].replace(",", "").rstrip(".")
-    value = Decimal(shown)
-    return PrintedNumber(shown, value, max(0, -int(value.as_tuple().exponent)), bold, None, token["unit"] or "")
 
 
 def _role(glue: str, token: re.Match[str], number: PrintedNumber, first: PrintedNumber) -> str:
