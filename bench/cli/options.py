@@ -38,13 +38,6 @@ Results = Annotated[Path, typer.Option(help="Folder of the records.")]
 Reports = Annotated[Path, typer.Option(help="Folder of the reports.")]
 Device = Annotated[str, typer.Option(help="Device to compute on: auto, cpu, cuda, mps ...")]
 Threads = Annotated[int, typer.Option(help="CPU threads. The number is printed with every timing.")]
-ThreadsOfJob = Annotated[
-    int | None,
-    typer.Option(
-        help="CPU threads of each job. Results with different numbers of threads have different keys.",
-        show_default="1, or 2 with --jobs 1",
-    ),
-]
 Offline = Annotated[
     bool | None,
     typer.Option(
@@ -72,233 +65,73 @@ TableNames = Annotated[
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the answer as JSON to this file.")]
 
+
+def _option(kind: Any, default: Any, text: str, *names: str, **more: Any) -> tuple[Any, Any]:
+    return Annotated[kind, typer.Option(*names, help=text, **more)], default
+
+
 REQUEST: dict[str, tuple[Any, Any]] = {
     "methods": (Methods, "all"),
     "tasks": (Tasks, "glue"),
-    "seeds": (Annotated[str, typer.Option(help="Seeds of the students, for example 0,1,2. `tune` takes one.")], "0"),
-    "data": (Annotated[str, typer.Option(help=f"{SOURCES} auto: the hub {IF_HUB} sample.")], "auto"),
-    "teacher": (Annotated[str, typer.Option(help=f"{TEACHERS} auto: bert-base-uncased {IF_HUB} embedded.")], "auto"),
+    "seeds": _option(str, "0", "Seeds of the students, for example 0,1,2. `tune` takes one."),
+    "data": _option(str, "auto", f"{SOURCES} auto: the hub {IF_HUB} sample."),
+    "teacher": _option(str, "auto", f"{TEACHERS} auto: bert-base-uncased {IF_HUB} embedded."),
     "results": (Results, Path("results/runs")),
     "reports": (Reports, Path("reports/runs")),
-    "recipe": (
-        Annotated[
-            str,
-            typer.Option(
-                help="common: the same epochs, batch size and shape of the schedule for all methods. "
-                "paper: the numbers of each method's paper."
-            ),
-        ],
-        "common",
-    ),
-    "numbers": (
-        Annotated[
-            list[str] | None,
-            typer.Option(
-                "--set",
-                metavar="NAME=NUMBER",
-                help="Change a number of the students' recipe: batch_size, max_length, or micro_batch (at most so many examples of a "
-                "batch at a time: less memory, the same batch). Repeat the option for several. For one row, "
-                "write the number into the row: tinybert:intermediate.epochs=50, with --recipe paper.",
-            ),
-        ],
-        None,
-    ),
-    "optimizer": (
-        Annotated[
-            str | None,
-            typer.Option(
-                help=f"Optimiser of the students: {', '.join(OPTIMIZERS)}. The learning rates of the common recipe were chosen with "
-                "the first one; pace= in a row multiplies them. It goes with the common recipe only: a paper's recipe names its own optimisers.",
-                show_default="adamw",
-            ),
-        ],
-        None,
-    ),
-    "precision": (Annotated[str, typer.Option(help="Number format of the training: fp32 or bf16.")], "fp32"),
-    "teacher_outputs": (
-        Annotated[
-            str,
-            typer.Option(
-                metavar="FORMAT",
-                help="Compute the teacher's outputs once, keep them in a file as fp32 or fp16, and read them in every epoch. "
-                "Without the option the teacher's forward pass runs in every step.",
-                show_default=False,
-            ),
-        ],
-        "",
-    ),
-    "teacher_outputs_limit": (
-        Annotated[float, typer.Option(metavar="GB", help="The largest such file, in gigabytes for each task.")],
-        20.0,
-    ),
-    "kernels": (
-        Annotated[
-            str,
-            typer.Option(
-                help="exact: torch's usual kernels. fast: faster CPU kernels for the training of students; the last digits differ. "
-                "Results with fast have keys and row names of their own.",
-            ),
-        ],
-        "exact",
-    ),
+    "recipe": _option(str, "common", "common: the same epochs, batch size and shape of the schedule for all methods. "
+        "paper: the numbers of each method's paper."),
+    "numbers": _option(list[str] | None, None, "Change a number of the students' recipe: batch_size, max_length, or micro_batch (at most "
+        "so many examples of a batch at a time: less memory, the same batch). Repeat the option for several. For one row, write the "
+        "number into the row: tinybert:intermediate.epochs=50, with --recipe paper.", "--set", metavar="NAME=NUMBER"),
+    "optimizer": _option(str | None, None, f"Optimiser of the students: {', '.join(OPTIMIZERS)}. The learning rates of the common recipe "
+        "were chosen with the first one; pace= in a row multiplies them. It goes with the common recipe only: a paper's recipe names its "
+        "own optimisers.", show_default="adamw"),
+    "precision": _option(str, "fp32", "Number format of the training: fp32 or bf16."),
+    "teacher_outputs": _option(str, "", "Compute the teacher's outputs once, keep them in a file as fp32 or fp16, and read them in every "
+        "epoch. Without the option the teacher's forward pass runs in every step.", metavar="FORMAT", show_default=False),
+    "teacher_outputs_limit": _option(float, 20.0, "The largest such file, in gigabytes for each task.", metavar="GB"),
+    "kernels": _option(str, "exact", "exact: torch's usual kernels. fast: faster CPU kernels for the training of students; the last digits "
+        "differ. Results with fast have keys and row names of their own."),
     "device": (Device, "auto"),
-    "max_train_rows": (
-        Annotated[
-            int | None,
-            typer.Option(
-                help="Train on at most this many examples. They are drawn once, and are the same for every row and seed."
-            ),
-        ],
-        None,
-    ),
-    "epochs": (
-        Annotated[
-            float | None,
-            typer.Option(
-                help="Passes over the training examples, summed over all stages of a method, without preparatory ones. "
-                "It goes with the common recipe only: a paper's recipe has its own number of epochs.",
-                show_default="3",
-            ),
-        ],
-        None,
-    ),
-    "corpus": (
-        Annotated[
-            list[str] | None,
-            typer.Option(
-                metavar="FILE",
-                help="Text for pre-training, without labels: a file with one document a line; parquet with a text column; "
-                "hub:NAME or hub:NAME/CONFIG, a data set on the hub; or sample (generated sentences). Repeat the option for more files.",
-                show_default="sample with sample data, else hub:Salesforce/wikitext/wikitext-103-raw-v1",
-            ),
-        ],
-        None,
-    ),
-    "corpus_tokens": (
-        Annotated[
-            int | None,
-            typer.Option(
-                help="How many tokens of the corpus the pre-training on text reads; a shorter corpus is repeated.",
-                show_default="4,000,000; 200,000 with generated sentences",
-            ),
-        ],
-        None,
-    ),
-    "augment": (
-        Annotated[
-            str,
-            typer.Option(
-                help="Make more training examples for the students. masked: TinyBERT's method (a masked language model). rules: the "
-                "distilled BiLSTM's method."
-            ),
-        ],
-        "",
-    ),
-    "augment_times": (
-        Annotated[int, typer.Option(help="At most this many new examples for each training example.")],
-        10,
-    ),
-    "word_vectors": (
-        Annotated[
-            Path | None,
-            typer.Option(
-                metavar="FILE",
-                help="Word vectors for --augment masked, as a text file in GloVe's format. Without it, the teacher's own "
-                "embeddings are used.",
-            ),
-        ],
-        None,
-    ),
-    "checkpoint": (
-        Annotated[
-            str,
-            typer.Option(
-                help="Which epoch of a student is scored. last: the last one. best-on-dev: the best one on the examples that are "
-                "scored; the report says so. best-on-half: chosen on one half of these examples, scored on the other half."
-            ),
-        ],
-        "last",
-    ),
-    "threads": (ThreadsOfJob, None),
-    "jobs": (
-        Annotated[
-            str,
-            typer.Option(
-                metavar="N|auto",
-                help="How many jobs run at the same time, in separate processes; a single one runs in the main process. "
-                "auto: as many as cores and memory allow; one for a plan of less than a minute. "
-                "With the same --threads, the number of jobs changes no result.",
-            ),
-        ],
-        "auto",
-    ),
-    "executor": (
-        Annotated[
-            str,
-            typer.Option(
-                help="Where the jobs run. processes: in processes of this machine. ray: on a Ray cluster. slurm: as jobs of "
-                "Slurm. The results are the same. docs/clusters.md explains it."
-            ),
-        ],
-        "processes",
-    ),
-    "address": (
-        Annotated[
-            str,
-            typer.Option(
-                metavar="HOST:PORT",
-                help="Address of a running Ray cluster, or auto for the cluster that this machine belongs to.",
-                show_default="a new cluster of this machine alone",
-            ),
-        ],
-        "",
-    ),
-    "slurm": (
-        Annotated[
-            str,
-            typer.Option(
-                metavar="NAME=VALUE,...",
-                help=f"Parameters of Slurm's jobs: {', '.join(SLURM_PARAMETERS)} (in minutes). "
-                "cluster=local runs the jobs on this machine, without Slurm.",
-                show_default=f"time={SLURM_MINUTES}",
-            ),
-        ],
-        "",
-    ),
+    "max_train_rows": _option(int | None, None, "Train on at most this many examples. They are drawn once, and are the same for every row "
+        "and seed."),
+    "epochs": _option(float | None, None, "Passes over the training examples, summed over all stages of a method, without preparatory "
+        "ones. It goes with the common recipe only: a paper's recipe has its own number of epochs.", show_default="3"),
+    "corpus": _option(list[str] | None, None, "Text for pre-training, without labels: a file with one document a line; parquet with a text "
+        "column; hub:NAME or hub:NAME/CONFIG, a data set on the hub; or sample (generated sentences). Repeat the option for more files.",
+        metavar="FILE", show_default="sample with sample data, else hub:Salesforce/wikitext/wikitext-103-raw-v1"),
+    "corpus_tokens": _option(int | None, None, "How many tokens of the corpus the pre-training on text reads; a shorter corpus is repeated.",
+        show_default="4,000,000; 200,000 with generated sentences"),
+    "augment": _option(str, "", "Make more training examples for the students. masked: TinyBERT's method (a masked language model). rules: "
+        "the distilled BiLSTM's method."),
+    "augment_times": _option(int, 10, "At most this many new examples for each training example."),
+    "word_vectors": _option(Path | None, None, "Word vectors for --augment masked, as a text file in GloVe's format. Without it, the "
+        "teacher's own embeddings are used.", metavar="FILE"),
+    "checkpoint": _option(str, "last", "Which epoch of a student is scored. last: the last one. best-on-dev: the best one on the examples "
+        "that are scored; the report says so. best-on-half: chosen on one half of these examples, scored on the other half."),
+    "threads": _option(int | None, None, "CPU threads of each job. Results with different numbers of threads have different keys.",
+        show_default="1, or 2 with --jobs 1"),
+    "jobs": _option(str, "auto", "How many jobs run at the same time, in separate processes; a single one runs in the main process. auto: as "
+        "many as cores and memory allow; one for a plan of less than a minute. With the same --threads, the number of jobs changes no "
+        "result.", metavar="N|auto"),
+    "executor": _option(str, "processes", "Where the jobs run. processes: in processes of this machine. ray: on a Ray cluster. slurm: as "
+        "jobs of Slurm. The results are the same. docs/clusters.md explains it."),
+    "address": _option(str, "", "Address of a running Ray cluster, or auto for the cluster that this machine belongs to.",
+        metavar="HOST:PORT", show_default="a new cluster of this machine alone"),
+    "slurm": _option(str, "", f"Parameters of Slurm's jobs: {', '.join(SLURM_PARAMETERS)} (in minutes). cluster=local runs the jobs on this "
+        "machine, without Slurm.", metavar="NAME=VALUE,...", show_default=f"time={SLURM_MINUTES}"),
     "offline": (Offline, None),
-    "rerun_stale": (
-        Annotated[
-            bool,
-            typer.Option(
-                "--rerun-stale",
-                help="Train again what another version of the code made: records, and the artefacts in the cache.",
-            ),
-        ],
-        False,
-    ),
-    "yes": (Annotated[bool, typer.Option("--yes", "-y", help="Start long plans without asking.")], False),
-}
+    "rerun_stale": _option(bool, False, "Train again what another version of the code made: records, and the artefacts in the cache.",
+        "--rerun-stale"),
+    "yes": _option(bool, False, "Start long plans without asking.", "--yes", "-y"),
+}  # fmt: skip
 """Field of a request -> its option and default, in the order in which --help shows them."""
 
 PLACEMENT = ("executor", "address", "slurm")
 """Fields of a request that say where jobs run: of no interest to verbs that run none."""
 
-AS_RECORDED = (
-    "methods",
-    "tasks",
-    "recipe",
-    "numbers",
-    "optimizer",
-    "precision",
-    "max_train_rows",
-    "epochs",
-    "augment",
-    "augment_times",
-    "checkpoint",
-    "teacher_outputs",
-    "kernels",
-    "threads",
-)
+AS_RECORDED = ("methods", "tasks", "recipe", "numbers", "optimizer", "precision", "max_train_rows", "epochs", "augment",
+               "augment_times", "checkpoint", "teacher_outputs", "kernels", "threads")  # fmt: skip
 """Fields of a request whose values `why` takes from the record, where nobody types them."""
 
 
