@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.util
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from bench.errors import InputError, unknown
+from bench.user_files import comma_separated
 
 PROCESSES, RAY, SLURM = "processes", "ray", "slurm"
 EXECUTORS = (PROCESSES, RAY, SLURM)
@@ -15,42 +16,40 @@ PACKAGES = {RAY: "ray", SLURM: "submitit"}
 """Executor -> the package that it needs; the extra has the executor's name."""
 CLUSTER, LOCAL = "cluster", "local"
 """``--slurm cluster=local`` starts the jobs on this machine, without Slurm."""
-SLURM_PARAMETERS: Mapping[str, str] = {
-    CLUSTER: "slurm, or local for this machine without Slurm",
-    "account": "as sbatch has it",
-    "constraint": "as sbatch has it",
-    "exclude": "as sbatch has it",
-    "partition": "as sbatch has it",
-    "qos": "as sbatch has it",
-    "reservation": "as sbatch has it",
-    "time": "minutes that a job may take",
-}
-"""What ``--slurm`` takes -> what it means."""
+SLURM_PARAMETERS = (CLUSTER, "account", "constraint", "exclude", "partition", "qos", "reservation", "time")
+"""What ``--slurm`` takes: time in minutes, the others as sbatch has them."""
 SLURM_MINUTES = 24 * 60
 """How long a job of Slurm may take unless ``--slurm time=`` says else; chosen by hand."""
 SLURM_JOBS = 100
 """How many jobs are in Slurm's queue at a time where nobody says a number; chosen by hand."""
 
 
-def parse_slurm(text: str) -> tuple[tuple[str, str], ...]:
-    """``"partition=gpu,time=120"`` -> parameters of a request, in alphabetical order.
+def named_values(option: str, texts: Iterable[str], known: Iterable[str], example: str) -> tuple[tuple[str, str], ...]:
+    """``["partition=gpu", "time=120"]`` -> (name, value), in alphabetical order.
 
     Raises:
-        InputError: not NAME=VALUE, a name that is not there, or one given twice.
+        InputError: not NAME=VALUE, a name that is not known, or one given twice.
     """
-    from bench.user_files import comma_separated
-
-    found: dict[str, str] = {}
-    for part in comma_separated(text):
-        name, _, value = (word.strip() for word in part.partition("="))
+    values: dict[str, str] = {}
+    for text in texts:
+        name, _, value = (word.strip() for word in text.partition("="))
         if not value:
-            raise InputError(f"--slurm {part}: give NAME=VALUE, like partition=gpu,time=120")
-        if name not in SLURM_PARAMETERS:
-            raise unknown("parameter of --slurm", name, list(SLURM_PARAMETERS))
-        if name in found:
-            raise InputError(f"--slurm {part}: {name} is given twice")
-        found[name] = value
-    return tuple(sorted(found.items()))
+            raise InputError(f"{option} {text}: give {example}")
+        if name not in known:
+            raise unknown(f"name of {option}", name, list(known))
+        if name in values:
+            raise InputError(f"{option} {text}: {name} is given twice")
+        values[name] = value
+    return tuple(sorted(values.items()))
+
+
+def parse_slurm(text: str) -> tuple[tuple[str, str], ...]:
+    """``"partition=gpu,time=120"`` -> parameters of a request.
+
+    Raises:
+        InputError: as :func:`named_values`.
+    """
+    return named_values("--slurm", comma_separated(text), SLURM_PARAMETERS, "NAME=VALUE, like partition=gpu,time=120")
 
 
 def check_executor(executor: str, address: str, slurm: Iterable[tuple[str, str]], device: str) -> None:
@@ -65,9 +64,14 @@ def check_executor(executor: str, address: str, slurm: Iterable[tuple[str, str]]
         raise InputError("--address goes with --executor ray")
     if slurm and executor != SLURM:
         raise InputError("--slurm goes with --executor slurm")
+    given = dict(slurm)
+    minutes = given.get("time", "1")
+    if not minutes.isdecimal() or len(minutes) > 7 or int(minutes) == 0:
+        raise InputError(f"--slurm time={minutes}: give a whole number of minutes, from 1 on")
+    if given.get(CLUSTER, SLURM) not in (SLURM, LOCAL):
+        raise InputError(f"--slurm {CLUSTER}={given[CLUSTER]}: choose {SLURM} or {LOCAL}")
     if executor == PROCESSES:
         return
-    _check_slurm(dict(slurm))
     if ":" in device:
         raise InputError(
             f"--device {device}: with --executor {executor} each job has an accelerator of its own; "
@@ -78,11 +82,3 @@ def check_executor(executor: str, address: str, slurm: Iterable[tuple[str, str]]
             f"--executor {executor} needs the package {PACKAGES[executor]}; type in the folder of the project: "
             f"{shlex.quote(sys.executable)} -m pip install -c constraints.txt -e '.[{executor}]'"
         )
-
-
-def _check_slurm(given: Mapping[str, str]) -> None:
-    minutes = given.get("time", "1")
-    if not minutes.isdecimal() or len(minutes) > 7 or int(minutes) == 0:
-        raise InputError(f"--slurm time={minutes}: give a whole number of minutes, from 1 on")
-    if given.get(CLUSTER, SLURM) not in (SLURM, LOCAL):
-        raise InputError(f"--slurm {CLUSTER}={given[CLUSTER]}: choose {SLURM} or {LOCAL}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.data.augmentation import Augmentation
 from bench.errors import InputError, unknown
 from bench.optimizers import OPTIMIZERS
-from bench.plan.executor_options import CLUSTER, LOCAL, PROCESSES, RAY, SLURM, check_executor
+from bench.plan.executor_options import CLUSTER, LOCAL, PROCESSES, RAY, SLURM, check_executor, named_values
 from bench.record.cell import Search
 from bench.record.recipe import ADAMW, Recipe
 from bench.user_files import comma_separated
@@ -122,20 +122,6 @@ class Request:
         Raises:
             InputError: an option, or two options together, make no sense; the message names them.
         """
-        self._check_choices()
-        self._check_counts()
-        self._check_recipe()
-        check_executor(self.executor, self.address, self.slurm, self.device)
-        if self.augmentation is not None:
-            self.augmentation.checked()
-        elif self.word_vectors is not None:
-            raise InputError("--word-vectors goes with --augment masked")
-        for name, folder in (("results", self.results), ("reports", self.reports)):
-            if folder.exists() and not folder.is_dir():
-                raise InputError(f"--{name} {folder}: that is a file; name a folder")
-        return self
-
-    def _check_choices(self) -> None:
         for name, value, known in (
             ("recipe", self.recipe, RECIPES),
             ("precision", self.precision, PRECISIONS),
@@ -150,29 +136,24 @@ class Request:
             raise InputError(f"--teacher-outputs-limit {self.teacher_outputs_limit:g}: should be above 0 gigabytes")
         if self.kernels == FAST and self.precision != "fp32":
             raise InputError(f"--kernels fast: goes with --precision fp32, not {self.precision}")
-
-    def _check_counts(self) -> None:
         different = len(set(self.seeds)) == len(self.seeds) > 0
         if not different or not 0 <= min(self.seeds) <= max(self.seeds) < 2**63:
             raise InputError("--seeds: give different whole numbers from 0 on, like 0,1,2")
-        for name, value in (
+        for name, count in (
             ("max-train-rows", self.max_train_rows),
             ("corpus-tokens", self.corpus_tokens),
             ("threads", self.threads),
         ):
-            if value is not None and value < 1:
-                raise InputError(f"--{name} {value}: should be at least 1")
+            if count is not None and count < 1:
+                raise InputError(f"--{name} {count}: should be at least 1")
         if self.jobs < 0:
             raise InputError(f"--jobs {self.jobs}: should be at least 1, or auto")
-        for name, value in self.numbers:
+        for name, number in self.numbers:
             if name not in NUMBERS:
                 raise unknown("number of the recipe", name, list(NUMBERS))
             least, most = NUMBERS[name]
-            if not least <= value <= most:
-                raise InputError(f"{name} {value}: should lie between {least} and {most:,}")
-
-    def _check_recipe(self) -> None:
-        """Each paper's schedule has its own length and optimisers."""
+            if not least <= number <= most:
+                raise InputError(f"{name} {number}: should lie between {least} and {most:,}")
         if self.optimizer is not None and self.recipe == "paper":
             raise InputError(
                 "--optimizer goes with --recipe common; each paper's stage has its own, and a row can name another: "
@@ -182,6 +163,15 @@ class Request:
             raise InputError(f"--epochs {self.epochs:g}: should be above 0 and below 10,000")
         if self.epochs is not None and self.recipe == "paper":
             raise InputError("--epochs goes with --recipe common; each paper's schedule has its own")
+        check_executor(self.executor, self.address, self.slurm, self.device)
+        if self.augmentation is not None:
+            self.augmentation.checked()
+        elif self.word_vectors is not None:
+            raise InputError("--word-vectors goes with --augment masked")
+        for name, folder in (("results", self.results), ("reports", self.reports)):
+            if folder.exists() and not folder.is_dir():
+                raise InputError(f"--{name} {folder}: that is a file; name a folder")
+        return self
 
 
 def threads_for(jobs: int) -> int:
@@ -212,17 +202,11 @@ def parse_numbers(texts: Sequence[str]) -> tuple[tuple[str, int], ...]:
     Raises:
         InputError: not NAME=NUMBER, a name that is not there, or one given twice.
     """
-    found: dict[str, int] = {}
-    for text in texts:
-        name, equals, value = (word.strip() for word in text.partition("="))
-        if not equals or not value.isdecimal() or len(value) > DIGITS:
-            raise InputError(f"--set {text}: give NAME=NUMBER, like batch_size=16")
-        if name not in NUMBERS:
-            raise unknown("number of the recipe", name, list(NUMBERS))
-        if name in found:
-            raise InputError(f"--set {text}: {name} is given twice")
-        found[name] = int(value)
-    return tuple(sorted(found.items()))
+    given = named_values("--set", texts, NUMBERS, "NAME=NUMBER, like batch_size=16")
+    for name, value in given:
+        if not value.isdecimal() or len(value) > DIGITS:
+            raise InputError(f"--set {name}={value}: give NAME=NUMBER, like batch_size=16")
+    return tuple((name, int(value)) for name, value in given)
 
 
 def resolve_auto(request: Request, accelerator: bool, hub_answers: bool) -> Request:
@@ -232,9 +216,7 @@ def resolve_auto(request: Request, accelerator: bool, hub_answers: bool) -> Requ
         InputError: under CI (the variable CI is set), where one types what one means.
     """
     real = accelerator and hub_answers
-    if request.data == AUTO and brings_all_data(
-        request
-    ):  # the choice decides the default corpus, and nobody asked for it
+    if request.data == AUTO and brings_all_data(request):  # it decides the default corpus, and nobody asked for it
         request = replace(request, data=HUB if real else SAMPLE)
     options = {"data": (request.data, HUB, SAMPLE), "teacher": (request.teacher, HUB_TEACHER, EMBEDDED)}
     values = {name: there if real else here for name, (given, there, here) in options.items() if given == AUTO}
