@@ -130,17 +130,16 @@ def verify(
     The verdict is bitwise equal, equal within rounding, statistically equal (no significant difference), different (exit code
     1), or not comparable (exit code 5).
     """
-    from bench.workflows.verify import verify as carry_out
+    from bench.workflows import verify as workflow
 
     results = given.pop("results")
     typed = {"tasks"} if given["tasks"] is not None else set()
     if not typed:
         del given["tasks"]  # the record names them
-    answer = carry_out(key, results, request_from_options(**given), from_scratch=from_scratch, typed=typed)
-    print(answer.describe())
-    body = {"verdict": answer.verdict, "why": answer.why, "code": answer.code, "source": answer.source}
-    write_json(json_file, body | {"from_cache": answer.from_cache, "made_again": answer.made_again})
-    return answer.exit_code
+    answer = workflow.verify(key, results, request_from_options(**given), from_scratch=from_scratch, typed=typed)
+    print(workflow.describe(answer))
+    write_json(json_file, answer)
+    return workflow.EXIT_CODES.get(answer["verdict"], OK)
 
 
 RowOfPaper = Annotated[

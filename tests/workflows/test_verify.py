@@ -11,7 +11,7 @@ import tiny
 
 from bench.cache import cache_root
 from bench.record.store import Store
-from bench.workflows.verify import _compare, source_of
+from bench.workflows.verify import compare_runs, source_of
 
 ROW = f"kd:{tiny.SHAPE}:start=random"
 
@@ -133,7 +133,7 @@ def test_answers_of_a_regression_that_differ_are_counted_by_examples(tmp_path, c
         record, kept = factories.consistent(made, arrays | {"logits.validation": logits})
         store.write(record, kept)
         records.append(store.find(record.cell))
-    assert _compare(*records, *stores).why.startswith(said)
+    assert compare_runs(*records, *stores)[1].startswith(said)
 
 
 @pytest.mark.slow
