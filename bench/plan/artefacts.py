@@ -77,7 +77,7 @@ class ArtefactPlanner:
         return entry
 
     def _planned(self, artefact: Artefact, context: ArtefactContext) -> ArtefactPlan:
-        inputs = tuple(self._input(one, artefact, context) for one in artefact.inputs(context.checkpoint.config))
+        inputs = tuple(self._input(what, artefact, context) for what in artefact.inputs(context.checkpoint.config))
         entry = ArtefactPlan(artefact, "", context.checkpoint, context.task, inputs)
         if "corpus" in {source.kind for source in entry.sources}:
             stages = tuple(artefact.stages(entry.setup({})))
@@ -133,7 +133,7 @@ class ArtefactPlanner:
         if source.kind == "evaluation":
             return task.data.evaluation
         if source.seed and task.teacher.origin == "given":
-            members = sum(one.kind == "fine_tuned" for one in sources(of, context.checkpoint.config))
+            members = sum(other.kind == "fine_tuned" for other in sources(of, context.checkpoint.config))
             raise InputError(
                 f"{of.words}: teachers that come tuned are one a task, no ensemble of {members}; "
                 f"name a checkpoint without a head as --teacher"
@@ -150,9 +150,9 @@ def _identity(entry: ArtefactPlan, context: ArtefactContext) -> Any:
         "schema": SCHEMA,
         "what": [artefact.name, artefact.version, dict(artefact.settings)],
         "numeric": context.numeric.identity(),
-        **{one.label: one.key for one in entry.inputs if one.plan is None},
+        **{part.label: part.key for part in entry.inputs if part.plan is None},
     }
-    parts = {one.label: one.key for one in entry.inputs if one.plan is not None}
+    parts = {part.label: part.key for part in entry.inputs if part.plan is not None}
     if len(parts) < len(entry.parts):
         raise InputError(f"{artefact.words}: two of the artefacts that it is made from have one name")
     if parts:
@@ -174,8 +174,8 @@ def _identity(entry: ArtefactPlan, context: ArtefactContext) -> Any:
         # sums over batches of another size are rounded differently
         generic |= {} if task.recipe.batch_size == Recipe.batch_size else {"batch_size": task.recipe.batch_size}
     reads_as_teacher = task is None or task.recipe.max_length == task.teacher_recipe.max_length
-    tuned = [one for one in entry.inputs if one.plan is None and one.what.kind == "fine_tuned"]  # type: ignore[union-attr]
-    return Identity(generic, tuple(str(one.key) for one in tuned), reads_as_teacher)
+    tuned = [part for part in entry.inputs if part.plan is None and part.what.kind == "fine_tuned"]  # type: ignore[union-attr]
+    return Identity(generic, tuple(str(part.key) for part in tuned), reads_as_teacher)
 
 
 def _paper_recipe(common: Recipe, artefact: Artefact, stages: Collection[Stage]) -> Recipe:

@@ -198,27 +198,27 @@ def _checkpoint_cell(path: str, task: TaskPlan, request: Request) -> tuple[Cell,
     from bench.data.checkpoints import find
 
     spelling = f"{CHECKPOINT}:{path}"
-    found = find(path, task.task, request.offline, ours=True, asked=spelling)
-    if not found.finetuned:
+    checkpoint = find(path, task.task, request.offline, ours=True, asked=spelling)
+    if not checkpoint.finetuned:
         raise InputError(
             f"{spelling}: no classification head in it, so it has no answers to {task.name}; "
             f"a finished checkpoint is a ...ForSequenceClassification that was tuned on the task"
         )
-    mean_tokens(found, task.task, task.train, task.recipe.max_length)  # its tokenizer has to read the task's text
+    mean_tokens(checkpoint, task.task, task.train, task.recipe.max_length)  # its tokenizer has to read the task's text
     cell = Cell(
-        label=f"{CHECKPOINT}:{found.name}",
+        label=f"{CHECKPOINT}:{checkpoint.name}",
         method=CHECKPOINT,
         version=2,  # 1 took other configurations of the same weights (speeds of an early exit) for one
-        settings={"weights": found.sha256, "config": digest(_telling(found.config))},
+        settings={"weights": checkpoint.sha256, "config": digest(_telling(checkpoint.config))},
         tasks=(task.name,),
         data=task.data,
         teacher=task.teacher,
-        tokenizer=hash_of_tokenizer(found),
+        tokenizer=hash_of_tokenizer(checkpoint),
         recipe=task.recipe.as_dict(),
         seed=0,
         numeric=task.numeric,
     )
-    return cell, found
+    return cell, checkpoint
 
 
 def _telling(config: Any) -> dict[str, Any]:

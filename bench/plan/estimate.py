@@ -171,7 +171,7 @@ def _records_cost(plan: Plan, step: Step) -> Cost:
     flops, disk, trained, largest = 0.0, RECORD_BYTES * len(step.cells), 0, 0
     held, share = len(step.tasks) * teacher_weights, 0.1  # of the teacher's activations that the largest student keeps
     for planned in step.cells:
-        of_task = next(one for one in step.tasks if (one.name,) == planned.cell.tasks)
+        of_task = next(other for other in step.tasks if (other.name,) == planned.cell.tasks)
         scored = sum(count for name, count in of_task.data.rows.items() if name != "train")
         cost = teacher
         if isinstance(planned.row, MethodRow):

@@ -93,7 +93,7 @@ class TaskPlan:
 
     @cached_property
     def evaluation(self) -> dict[str, Split]:
-        named = {one.name: one for one in self.task.evaluation}
+        named = {each.name: each for each in self.task.evaluation}
         return {name: self.load(name, named[name]) for name in self.data.evaluation}
 
     @cached_property
@@ -101,7 +101,7 @@ class TaskPlan:
         """The rows that choose which epoch of a student is shipped; None for the last."""
         if not self.rule:
             return None
-        labelled = next(one for one in self.task.evaluation if one.labelled)
+        labelled = next(each for each in self.task.evaluation if each.labelled)
         if self.rule == "dev":
             return self.evaluation[labelled.name]
         return self.source.source.load(self.task, labelled).halves()[0]  # type: ignore[attr-defined]
@@ -223,12 +223,12 @@ class ArtefactPlan:
     @property
     def parts(self) -> list[ArtefactPlan]:
         """The artefacts that it is made from directly."""
-        return [one.plan for one in self.inputs if one.plan is not None]
+        return [part.plan for part in self.inputs if part.plan is not None]
 
     @property
     def sources(self) -> list[Source]:
         """What it is made from directly, but for other artefacts."""
-        return [one.what for one in self.inputs if one.plan is None]  # type: ignore[misc]
+        return [part.what for part in self.inputs if part.plan is None]  # type: ignore[misc]
 
     @property
     def teacher_seeds(self) -> list[int]:
@@ -253,8 +253,8 @@ def with_parts(entries: Iterable[ArtefactPlan]) -> list[ArtefactPlan]:
     """These artefacts and all that they are made from, each once; what one is made from stands before it."""
     listed: dict[int, ArtefactPlan] = {}
     for entry in entries:
-        for one in (*with_parts(entry.parts), entry):
-            listed.setdefault(id(one), one)
+        for part in (*with_parts(entry.parts), entry):
+            listed.setdefault(id(part), part)
     return list(listed.values())
 
 
@@ -399,7 +399,7 @@ class Plan:
 
     def memory_of(self, step: Step) -> int:
         """Bytes of the process that makes a step, or a part of one."""
-        whole = next((one for one in self.steps.values() if step.students and step.cells[0] in one.cells), step)
+        whole = next((other for other in self.steps.values() if step.students and step.cells[0] in other.cells), step)
         return self.costs[step.key if step.key in self.costs else whole.key].memory
 
     @property

@@ -79,8 +79,8 @@ def _describe_outputs(plan: Plan) -> list[str]:
     kept = [task.outputs for task in plan.tasks if task.outputs is not None]
     if not kept:
         return []
-    there = sum(plan.is_there(one.slot) for one in kept)
-    size = sum(one.disk_bytes for one in kept)
+    there = sum(plan.is_there(outputs.slot) for outputs in kept)
+    size = sum(outputs.disk_bytes for outputs in kept)
     made = f"{there} of {len(kept)} files there" if there else f"{len(kept)} file{'s' if len(kept) > 1 else ''} to make"
     return [
         f"teacher outputs: {kept[0].number_format}, {made}, about {size / 1e6:,.0f} MB; one pass over the examples of each task, "
@@ -156,7 +156,7 @@ def shares(plan: Plan) -> list[str]:
     whole = _work_seconds(plan)
     if whole < WORTH_SAYING_SECONDS:
         return []
-    listed = sorted(parts_of(plan).items(), key=lambda one: -one[1])
+    listed = sorted(parts_of(plan).items(), key=lambda item: -item[1])
     named = listed if len(listed) <= MOST_PARTS else listed[: MOST_PARTS - 1]
     rest = sum(seconds for _, seconds in listed[len(named) :])
     named += [(f"{len(listed) - len(named)} more", rest)] * (len(named) < len(listed))

@@ -68,11 +68,11 @@ def typed_order(text: str) -> list[str]:
     Raises:
         InputError: as :func:`parse_rows`.
     """
-    found: list[str] = []
+    spellings: list[str] = []
     for part in comma_separated(text):
         rows, given = parse_rows(part)
-        found += [*(row.spelling for row in rows), *(f"{CHECKPOINT}:{path}" for path in given)]
-    return list(dict.fromkeys(found))
+        spellings += [*(row.spelling for row in rows), *(f"{CHECKPOINT}:{path}" for path in given)]
+    return list(dict.fromkeys(spellings))
 
 
 def parse_methods(text: str) -> list[MethodRow]:
@@ -216,12 +216,12 @@ def parse_of(method: type, text: str) -> MethodRow:
             hint = f"; did you mean {near + ('=...' if near != 'ablate' else '')!r}?" if near else ""
             raise InputError(f"{text}: {part!r} is neither setting=value nor -term nor ablate{hint}")
     try:
-        made = method(**settings)
+        plain = method(**settings)
     except ValueError as error:
         raise InputError(f"{text}: {error}") from None
     own = tuple(sorted(numbers.items()))
     row = MethodRow(
-        "", "", stage_settings.with_stage_settings(made, own), tuple(sorted(dropped)), pace=pace, stage_overrides=own
+        "", "", stage_settings.with_stage_settings(plain, own), tuple(sorted(dropped)), pace=pace, stage_overrides=own
     )
     paced = {PACE: pace} if pace != 1.0 else {}
     spelling = spell(name, {**row.settings, **paced}, defaults(method), row.dropped)

@@ -49,7 +49,7 @@ def plan_tasks(
             task, source = held_back(task, source)
         if rule == "half":
             source = ReportedHalf(source)
-        labelled = [one for one in task.evaluation if one.labelled]
+        labelled = [each for each in task.evaluation if each.labelled]
         splits: list[str | EvaluationSet] = ["train", *labelled]
         if not by_name and not all(source.has(task, split) for split in splits):
             absent.append(task.name)
