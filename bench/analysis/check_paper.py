@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.audit.names import is_average, is_score, plain_name, plain_task
-from bench.audit.sheets import Sheet, read
-from bench.audit.table import PrintedRow
+from bench.audit.sheets import read_all
+from bench.audit.table import PrintedRow, Sheet
 from bench.errors import InputError, known_row
 from bench.record.code import STALE, WHAT_TO_DO, state_of_record
 from bench.record.schema import Record
@@ -56,7 +56,7 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
     Raises:
         InputError: no table, no records, or a mapping to a row that is not there.
     """
-    sheets = read(file)
+    sheets = read_all([file]).sheets
     store = Store(results)
     tables = groups(store.records())
     if not tables:

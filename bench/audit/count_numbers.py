@@ -11,9 +11,9 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.audit.grid import LONGEST_SOURCE, LineNumbers
 from bench.audit.latex import inputs
@@ -29,8 +29,7 @@ LEAST = 4
 """Numbers from which lines in a row count as a table of numbers."""
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """One number of a table and the line where it is printed, of the file with the files that it inputs in place."""
 
     line: int
@@ -42,8 +41,7 @@ def seen(text: str, path: Path) -> list[list[Seen]]:
     """The numbers of each table of a file that has at least four of them."""
     kind = path.suffix.lower()
     if kind in (".csv", ".tsv"):
-        lines = list(csv.reader(text.splitlines(), delimiter="\t" if kind == ".tsv" else ","))
-        tables = [_of_values(lines)]
+        tables = [_of_values(list(csv.reader(text.splitlines(), delimiter="\t" if kind == ".tsv" else ",")))]
     elif kind == ".ipynb":
         tables = [table for part in notebook_texts(text) for table in seen_in_text(part)]
     else:
@@ -54,20 +52,19 @@ def seen(text: str, path: Path) -> list[list[Seen]]:
 def _of_values(lines: Sequence[Sequence[str]]) -> list[Seen]:
     """Every cell but the first of a grid; of tidy rows only those that a table would show."""
     header = [name.strip() for name in lines[0]] if lines else []
-    shown = {"value", "params_m", "flops_b", "speedup"}
-    tidy = {"source", "table", "system", "task", "value"} <= set(header)
-    places = [i for i, name in enumerate(header) if (name in shown if tidy else i)]
-    found = []
-    of_row = [i for i, name in enumerate(header) if name in ("source", "table", "system")]
-    once: set[tuple[str, ...]] = set()
+    is_tidy = {"source", "table", "system", "task", "value"} <= set(header)
+    of_row = [place for place, name in enumerate(header) if name in ("source", "table", "system")]
+    numbers, sizes = [], set()
     for number, line in enumerate(lines[1:], start=2):
-        for place in (p for p in places if p < len(line)):
-            key = (*(line[i] for i in of_row if i < len(line)), header[place], line[place])
-            if tidy and header[place] != "value" and key in once:
-                continue  # a size is repeated with every value of its row
-            once.add(key)
-            found += [Seen(number, text, line[place]) for text in _numbers(line[place])]
-    return found
+        for place, (name, cell) in enumerate(zip(header, line, strict=False)):
+            if is_tidy and name in ("params_m", "flops_b", "speedup"):  # repeated with every value of its row
+                size = (*(line[i] for i in of_row if i < len(line)), name, cell)
+                shown = size not in sizes
+                sizes.add(size)
+            else:
+                shown = name == "value" if is_tidy else place > 0
+            numbers += [Seen(number, text, cell) for text in _numbers(cell)] if shown else []
+    return numbers
 
 
 def seen_in_text(text: str) -> list[list[Seen]]:
@@ -157,28 +154,26 @@ def unread(tables: Iterable[Sequence[Seen]], sheets: Sequence[Sheet]) -> list[Se
     have: Counter[Decimal] = Counter()
     lines: Counter[tuple[int, Decimal]] = Counter()
     for row in (row for sheet in sheets for row in sheet.rows):
-        for number in [*row.cells.values(), *row.sizes.values()]:
-            have[abs(number.value)] += 1
-            lines[row.line, abs(number.value)] += 1
-    missing = []
+        for cell in [*row.cells.values(), *row.sizes.values()]:
+            have[abs(cell.value)] += 1
+            lines[row.line, abs(cell.value)] += 1
     left = []
-    for one in (one for table in tables for one in table):
-        value = _value(one.text)
-        if lines[one.line, value] > 0:
-            lines[one.line, value] -= 1
+    for number, value in ((number, _value(number.text)) for table in tables for number in table):
+        if lines[number.line, value] > 0:
+            lines[number.line, value] -= 1
             have[value] -= 1
         else:
-            left.append((one, value))
-    for one, value in left:  # a row of LaTeX or HTML begins above the line of its number
-        if have[value] > 0:
-            have[value] -= 1
-        else:
-            missing.append(one)
+            left.append((number, value))
+    missing = []
+    for number, value in left:  # a row of LaTeX or HTML begins above the line of its number
+        have[value] -= 1
+        if have[value] < 0:
+            missing.append(number)
     return missing
 
 
 def _value(text: str) -> Decimal:
     try:
-        return abs(Decimal(text.replace(",", "").replace("−", "-").replace("–", "-")))
-    except InvalidOperation:
+        return abs(Decimal(re.sub("[−–]", "-", text.replace(",", ""))))
+    except ArithmeticError:  # an exponent of any size
         return Decimal(0)

@@ -7,6 +7,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bench.errors import InputError
 
@@ -18,8 +19,7 @@ LONGEST_SOURCE = 4 * LONGEST_CELL
 """Characters of a cell with its links and commands."""
 
 
-@dataclass(frozen=True)
-class GridCell:
+class GridCell(NamedTuple):
     """One cell.
 
     Attributes:
@@ -31,10 +31,6 @@ class GridCell:
     text: str
     above: bool = False
     left: bool = False
-
-    def __post_init__(self) -> None:
-        if len(self.text) > LONGEST_CELL:
-            object.__setattr__(self, "text", self.text[:LONGEST_CELL])
 
     @property
     def own(self) -> str:
@@ -94,11 +90,10 @@ def span_of(text: str | None) -> int:
 
 def line_of(cells: Iterable[str], number: int = 0, rule_above: bool = False) -> GridLine:
     """A line without spans."""
-    return GridLine([GridCell(text) for text in cells], number, rule_above)
+    return GridLine([GridCell(text[:LONGEST_CELL]) for text in cells], number, rule_above)
 
 
-@dataclass(frozen=True)
-class Spanned:
+class Spanned(NamedTuple):
     """A cell before spans are laid out."""
 
     text: str
@@ -112,29 +107,23 @@ def laid_out(rows: Sequence[Sequence[Spanned]]) -> list[list[GridCell]]:
     Raises:
         InputError: more cells than :data:`MOST_CELLS`.
     """
-    if (
-        sum(cell.columns * min(cell.rows, len(rows) - place) for place, row in enumerate(rows) for cell in row)
-        > MOST_CELLS
-    ):
+    below = range(len(rows), 0, -1)
+    if sum(c.columns * min(c.rows, left) for left, row in zip(below, rows, strict=True) for c in row) > MOST_CELLS:
         raise InputError(TOO_MANY)
-    pending: dict[int, tuple[int, str, bool]] = {}  # column -> lines still spanned, text, whether it is to the right
+    pending: dict[int, tuple[int, GridCell]] = {}  # column -> lines still spanned, the cell there
     lines = []
     for row in rows:
-        cells: dict[int, GridCell] = {}
+        cells = {place: cell for place, (_, cell) in pending.items()}
+        pending = {place: (left - 1, cell) for place, (left, cell) in pending.items() if left > 1}
         column = 0
-        taken, pending = pending, {}
-        for place, (left, text, is_right) in taken.items():
-            cells[place] = GridCell(text, above=True, left=is_right)
-            if left > 1:
-                pending[place] = (left - 1, text, is_right)
-        for one in row:
+        for text, columns, height in row:
             while column in cells:
                 column += 1
-            for offset in range(one.columns):
-                cells[column + offset] = GridCell(one.text, left=offset > 0)
-                if one.rows > 1:
-                    pending[column + offset] = (one.rows - 1, one.text, offset > 0)
-            column += one.columns
+            for place in range(column, column + columns):
+                cells[place] = GridCell(text[:LONGEST_CELL], left=place > column)
+                if height > 1:
+                    pending[place] = height - 1, cells[place]._replace(above=True)
+            column += columns
         lines.append([cells.get(place, GridCell("")) for place in range(max(cells, default=-1) + 1)])
     return lines
 

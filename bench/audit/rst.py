@@ -6,7 +6,7 @@ import csv
 import itertools
 import re
 
-from bench.audit.grid import Grid, GridCell, GridLine, Spanned, laid_out, line_of, without_markup
+from bench.audit.grid import Grid, GridLine, Spanned, laid_out, line_of, without_markup
 
 BORDER = re.compile(r"\s*\+(?:[-=]+\+)+\s*$")
 SIMPLE = re.compile(r"\s*=+(?:\s+=+)+\s*$")
@@ -94,9 +94,9 @@ def _simple(lines: list[str], at: int) -> tuple[int, Grid]:
                 and len(grid.lines) != grid.head
                 and not any(map(str.isdigit, "".join(cells)))
             ):
-                grid.lines[-1].cells = [
-                    GridCell(f"{old.text} {new}".strip()) for old, new in zip(grid.lines[-1].cells, cells, strict=True)
-                ]
+                above = grid.lines[-1]
+                joined = (f"{old.text} {new}".strip() for old, new in zip(above.cells, cells, strict=True))
+                grid.lines[-1] = line_of(joined, above.number)
             else:
                 grid.lines.append(line_of(map(without_markup, cells), end))
     return end, grid

@@ -66,7 +66,8 @@ def read_all(files: Sequence[Path]) -> Pages:
     """As :func:`pages_of`.
 
     Raises:
-        InputError: a file that cannot be read, or no table in any of them.
+        NoTable: no table of numbers in any of the files.
+        InputError: a file that cannot be read, or more than is read at once.
     """
     pages = pages_of(files)
     if not pages.sheets:
@@ -80,48 +81,35 @@ def pages_of(files: Sequence[Path]) -> Pages:
     Raises:
         InputError: a file that cannot be read, or more than is read at once.
     """
-    pages, names = Pages(), _names(files)
-    for path, name in names.items():
-        text = _text_of(path)
-        sheets = _sheets_of_file(text, path)
-        for sheet in sheets:
-            sheet.source = name if sheet.source == path.name else sheet.source
+    pages = Pages()
+    for path in dict.fromkeys(files):
+        text, kind = _text_of(path), path.suffix.lower()
+        # messages call a file by its name, with as many folders as it takes where several have that name
+        parts = 1
+        while any(other != path and other.parts[-parts:] == path.parts[-parts:] for other in files):
+            parts += 1
+        name = Path(*path.parts[-parts:]).as_posix()
+        try:
+            if kind in (".csv", ".tsv"):
+                sheets = from_csv(text, name, "\t" if kind == ".tsv" else ",")
+            elif kind == ".ipynb":
+                grids = [grid for part in notebook_texts(text) for grid in grids_of(part, aligned=True)]
+                sheets = sheets_of(name, grids)
+            else:
+                sheets = from_text(text, name, kind == ".txt", path.parent if kind == ".tex" else None)
+                pages.texts[name] = text
+            tables = seen(text, path)
+        except csv.Error as error:
+            raise InputError(f"{path}: not comma-separated values ({error})") from None
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
         if not sheets:
             pages.without.append(name)
         pages.sheets += sheets
-        tables = seen(text, path)
         pages.counted += len(tables)
         pages.printed += sum(map(len, tables))
-        pages.unread += [(name, one) for one in unread(tables, sheets)]
-        if path.suffix.lower() in TEXTS:
-            pages.texts[name] = text
+        pages.unread += [(name, number) for number in unread(tables, sheets)]
     return pages
-
-
-def _names(files: Sequence[Path]) -> dict[Path, str]:
-    """What messages call each file: its name, with as many folders as it takes where several have that name."""
-    names = {}
-    for path in files:
-        parts = 1
-        while parts < len(path.parts) and any(
-            other != path and other.parts[-parts:] == path.parts[-parts:] for other in files
-        ):
-            parts += 1
-        names[path] = Path(*path.parts[-parts:]).as_posix()
-    return names
-
-
-def read(path: Path) -> list[Sheet]:
-    """The tables of a file, by its ending.
-
-    Raises:
-        NoTable: a file without a table of numbers.
-        InputError: a file that is missing, of another kind, or of more than is read.
-    """
-    sheets = _sheets_of_file(_text_of(path), path)
-    if not sheets:
-        raise NoTable(f"{path}: no table of numbers found in it")
-    return sheets
 
 
 def _text_of(path: Path) -> str:
@@ -137,58 +125,33 @@ def _text_of(path: Path) -> str:
         raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
 
 
-def _sheets_of_file(text: str, path: Path) -> list[Sheet]:
-    kind = path.suffix.lower()
-    try:
-        if kind in (".csv", ".tsv"):
-            return from_csv(text, str(path), "\t" if kind == ".tsv" else ",")
-        if kind == ".ipynb":
-            grids = [grid for part in notebook_texts(text) for grid in grids_of(part, aligned=True)]
-            return sheets_of(path.name, grids)
-        return from_text(text, path.name, aligned=kind == ".txt", folder=path.parent if kind == ".tex" else None)
-    except csv.Error as error:
-        raise InputError(f"{path}: not comma-separated values ({error})") from None
-    except InputError as error:
-        raise InputError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
-
-
 def from_csv(text: str, where: str, mark: str = ",") -> list[Sheet]:
     """Tidy rows (source, table, system, task, value ...), or a plain grid with a header."""
     lines = list(csv.reader(text.splitlines(), delimiter=mark))
-    if not lines:
-        return []
-    header = [name.strip() for name in lines[0]]
-    if set(TIDY) <= set(header):
-        return _from_tidy(header, lines[1:], where)
-    grid = Grid("", [line_of((cell.strip() for cell in line), n) for n, line in enumerate(lines, start=1)], 1)
-    return sheets_of(Path(where).name, [grid])
-
-
-def _from_tidy(header: Sequence[str], lines: Sequence[Sequence[str]], where: str) -> list[Sheet]:
+    header = [name.strip() for name in lines[0]] if lines else []
+    if not set(TIDY) <= set(header):
+        grid = Grid("", [line_of((cell.strip() for cell in line), n) for n, line in enumerate(lines, start=1)], 1)
+        return sheets_of(where, [grid])
     bodies = []
-    for number, values in enumerate(lines, start=2):
-        if not values:
-            continue  # an empty line
-        if len(values) != len(header):
-            raise InputError(f"{where}, line {number}: {len(values)} fields, expected {len(header)}")
-        bodies.append(dict(zip(header, values, strict=True)))
+    for number, values in enumerate(lines[1:], start=2):
+        if values and len(values) != len(header):
+            raise InputError(f"line {number}: {len(values)} fields, expected {len(header)}")
+        if values:  # no empty line
+            bodies.append(dict(zip(header, values, strict=True)))
     # where some system has two values of a task, EM beside F1 are two columns, also for the others
     values_of = Counter((body["source"], body["table"], body["task"], body["system"]) for body in bodies)
     several = {cell[:3] for cell, count in values_of.items() if count > 1}
     sheets: dict[tuple[str, str], Sheet] = {}
     rows: dict[tuple[str, str, str], PrintedRow] = {}
     for body in bodies:
-        key = body["source"], body["table"]
+        key, column = (body["source"], body["table"]), body["task"]
         sheet = sheets.setdefault(key, Sheet(*key, []))
-        if (*key, body["system"]) not in rows:
-            rows[*key, body["system"]] = PrintedRow(body["system"], {})
-            sheet.rows.append(rows[*key, body["system"]])
-        row = rows[*key, body["system"]]
-        for name, ours in SIZES.items():
-            if size := printed(body.get(name, "")):
-                row.sizes[ours] = size
+        row = rows.get((*key, body["system"]))
+        if row is None:
+            row = rows[*key, body["system"]] = PrintedRow(body["system"], {})
+            sheet.rows.append(row)
+        row.sizes |= {ours: size for name, ours in SIZES.items() if (size := printed(body.get(name, "")))}
         if value := printed(body["value"]):
-            column = body["task"]
             if (*key, column) in several:
                 column = f"{column} ({body.get('metric') or body.get('split')})"
             row.cells[column] = value

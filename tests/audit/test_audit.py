@@ -15,7 +15,7 @@ from bench.audit.checks import audit
 from bench.audit.findings import ARITHMETIC, INFERENCE, causes
 from bench.audit.names import is_score
 from bench.audit.printed import printed
-from bench.audit.sheets import NoTable, from_csv, from_text, read, read_all
+from bench.audit.sheets import NoTable, from_csv, from_text, read_all
 from bench.audit.summary import findings_of
 from bench.audit.text_claims import claims
 from bench.errors import InputError
@@ -209,13 +209,13 @@ def test_the_verb_answers_with_exit_code_one_and_json(bench, tmp_path):
 def test_files_without_a_table_are_bad_input(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     with pytest.raises(InputError):
-        read(tmp_path / name)
+        read_all([tmp_path / name])
 
 
 def test_what_the_published_tables_are_known_to_have():
     if not SHARED.is_dir():
         pytest.skip("needs the papers' tables in ../shared/published")
-    sheets = [sheet for file in sorted(SHARED.glob("*.csv")) for sheet in read(file)]
+    sheets = [sheet for file in sorted(SHARED.glob("*.csv")) for sheet in read_all([file]).sheets]
     listed = audit(sheets)
     found = {(f.row, f.column, f.printed, f.recomputed): f for f in listed}
     for known in (

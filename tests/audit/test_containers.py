@@ -11,7 +11,7 @@ from audit_containers import CONTAINERS, latex, spanned
 
 from bench.audit.checks import audit
 from bench.audit.printed import numbers_of
-from bench.audit.sheets import from_text, pages_of, read, read_all
+from bench.audit.sheets import from_text, pages_of, read_all
 from bench.audit.summary import audit_each
 
 WILD = Path(__file__).resolve().parents[3] / "shared" / "tables-in-the-wild"
@@ -26,7 +26,7 @@ def numbers(sheets):
 def test_every_number_of_every_container_is_read_below_its_name(tmp_path, name, seed):
     table = spanned(seed)
     (tmp_path / name).write_text(CONTAINERS[name](table))
-    sheets = read(tmp_path / name)
+    sheets = read_all([tmp_path / name]).sheets
     assert len(sheets) == 1
     assert numbers(sheets) == table.numbers
     for row, values, family, system in zip(sheets[0].rows, table.values, table.families, table.systems, strict=True):
@@ -85,7 +85,7 @@ def test_files_that_latex_inputs_are_read_from_its_own_folder_alone(tmp_path):
     (tmp_path / "paper" / "table.tex").write_text(latex(table))
     (tmp_path / "outside.tex").write_text(latex(table))
     (tmp_path / "paper" / "main.tex").write_text(r"\section{A}\input{table} \input{missing} \input{../outside}")
-    sheets = read(tmp_path / "paper" / "main.tex")
+    sheets = read_all([tmp_path / "paper" / "main.tex"]).sheets
     assert numbers(sheets) == table.numbers
 
 

@@ -9,7 +9,7 @@ import hostile_input
 import numpy as np
 import pytest
 
-from bench.audit.grid import LONGEST_CELL, MOST_CELLS, GridCell
+from bench.audit.grid import LONGEST_CELL, MOST_CELLS, line_of
 from bench.audit.sheets import from_text, read_all
 from bench.audit.summary import findings_of
 from bench.errors import InputError
@@ -101,6 +101,7 @@ def test_what_is_not_ordinary_is_refused_in_one_line(tmp_path, name):
         ("braces.tex", r"\begin{tabular}{lc} S & A \\ " + "{" * 30_000 + "x" + "}" * 30_000 + r" & 1.5 \end{tabular}"),
         ("lines.md", "a|b\n-|-\n" * 9000),
         ("borders.rst", "+--+--+\n" * 9000),
+        ("exponents.md", "| S | A | B |\n|-|-|-|\n| a | 1e9999999 | 2.5 |\n| b | 3.5 | 4.5 |"),
         ("brackets.md", "| a | " + "[" * 90_000 + " |\n|-|-|\n| b | 2.5 |\n"),
     ],
 )
@@ -168,7 +169,7 @@ def test_a_claim_of_usual_length_is_still_checked(tmp_path):
 
 def test_a_long_name_of_a_column_is_read_at_once(tmp_path):
     findings(tmp_path, TABLE.replace("MNLI-(m/mm)", "x" * 200_000))
-    assert len(GridCell("x" * 200_000).text) == LONGEST_CELL
+    assert len(line_of(["x" * 200_000]).cells[0].text) == LONGEST_CELL
 
 
 def test_a_field_that_no_reader_takes_is_one_line(tmp_path):
