@@ -5,36 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.errors import one_line
 
 SET_ASIDE, CHANGED, ADOPTED, WITHOUT_ANSWERS = "set aside", "changed", "adopted", "without answers"
+"""The command goes on without the file · it is used, and is not what was written · it is used although no ``current`` names it ·
+its scores are used, and tests leave it out."""
 DEPTH = 5
 """Names in the path of a record's file below its root: data, tasks, method, key, file."""
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(NamedTuple):
     """One file that is not as it should be, and what this command does about it."""
 
     kind: str
-    """:data:`SET_ASIDE`: the command goes on without it; :data:`CHANGED`: it is used, and is not what was written;
-    :data:`ADOPTED`: it is used although no ``current`` names it;
-    :data:`WITHOUT_ANSWERS`: its scores are used, and tests leave it out"""
     path: Path
     why: str
 
     def sentence(self, root: Path | None = None) -> str:
-        """One line.
-
-        Args:
-            root: the folder that paths are named from; None for whole paths.
-        """
-        place = self.path
-        if root is not None and place.is_relative_to(root):
-            place = place.relative_to(root)
+        """One line, with the path from ``root``, or the whole path."""
+        inside = root is not None and self.path.is_relative_to(root)
+        place = self.path.relative_to(root) if inside and root is not None else self.path
         return one_line(f"{self.kind}: {place.as_posix()}: {self.why}")
 
 
@@ -53,12 +46,11 @@ def sentences(notes: Iterable[Note], root: Path, folders: Collection[str]) -> li
     return sorted(kept)
 
 
-Listener = Callable[[Note], None]
-_listener: ContextVar[Listener | None] = ContextVar("who is told what a command does not use", default=None)
+_listener: ContextVar[Callable[[Note], None] | None] = ContextVar("who is told what is not used", default=None)
 
 
 @contextmanager
-def notes_sent_to(listener: Listener) -> Iterator[None]:
+def notes_sent_to(listener: Callable[[Note], None]) -> Iterator[None]:
     """Inside, every note of this command is passed to ``listener``, each once."""
     told: set[Note] = set()
 
@@ -76,6 +68,5 @@ def notes_sent_to(listener: Listener) -> Iterator[None]:
 
 def notify(note: Note) -> None:
     """Pass a note to the listener. A script or a worker has none: there the store keeps its notes."""
-    listener = _listener.get()
-    if listener is not None:
+    if (listener := _listener.get()) is not None:
         listener(note)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,24 +62,22 @@ class Store:
             self.notes.append(note)
             notify(note)
 
+    # --- folders and files
+
     def folder(self, cell: Cell, point: str = "") -> Path:
-        name = slug(cell.method + "".join(f"-no-{term}" for term in cell.dropped))
-        return (
-            self.root / slug(cell.data.slug) / slug("+".join(cell.tasks)) / name / record_key(cell, point)[:KEY_DIGITS]
-        )
+        method = slug(cell.method + "".join(f"-no-{term}" for term in cell.dropped))
+        tasks, key = slug("+".join(cell.tasks)), record_key(cell, point)[:KEY_DIGITS]
+        return self.root / slug(cell.data.slug) / tasks / method / key
 
-    def find(self, cell: Cell, point: str = "") -> Record | None:
-        """The current record of this cell, or None."""
-        return self._current(self.folder(cell, point))
+    def cells(self) -> list[Path]:
+        """The folders of all cells."""
+        return sorted(folder for folder in self.root.glob(CELLS) if folder.is_dir())
 
-    def set_aside_reason(self, cell: Cell, point: str = "") -> str:
-        """Why what lies in a cell's folder was set aside; "" where nothing was."""
-        folder = self.folder(cell, point)
-        return "; ".join(note.why for note in self.notes if note.kind == SET_ASIDE and note.path.parent == folder)
-
-    def _current(self, folder: Path) -> Record | None:
-        file = self.current_attempt(folder)
-        return None if file is None else self.opened(file)
+    def attempts_in(self, folder: Path) -> list[Path]:
+        """The attempts of a cell, the newest first."""
+        files = {file: ATTEMPT.fullmatch(file.name) for file in folder.glob("attempt-*.json")}
+        numbers = {file: int(match[1]) for file, match in files.items() if match}
+        return sorted(numbers, key=numbers.__getitem__, reverse=True)
 
     def current_attempt(self, folder: Path) -> Path | None:
         """The attempt that counts in a cell's folder: the one that ``current`` names.
@@ -92,15 +90,15 @@ class Store:
         named, sha256 = self._named(pointer)
         if named is not None and self.opened(named) is not None:
             if sha256 and sha256 != self._read[named][2]:
-                self.note(
-                    Note(CHANGED, named, "it is not the record that was written (sha256 in `current`), and is used")
-                )
+                why = "it is not the record that was written (sha256 in `current`), and is used"
+                self.note(Note(CHANGED, named, why))
             return named
-        pointer_missing = not os.path.lexists(pointer)
+        usable, why = ("ok",), "what `current` names was set aside"
+        if not os.path.lexists(pointer):
+            usable, why = ("ok", "failed"), "no `current` names it"
         for file in self.attempts_in(folder):
             record = self.opened(file)
-            if record is not None and (record.status == "ok" or (pointer_missing and record.status == "failed")):
-                why = "no `current` names it" if pointer_missing else "what `current` names was set aside"
+            if record is not None and record.status in usable:
                 self.note(Note(ADOPTED, file, f"{why}; the next `run`, or `bench store repair`, writes `current` anew"))
                 return file
         return None
@@ -109,122 +107,85 @@ class Store:
         """The attempt that a ``current`` names, and the sha256 of its record, which older ones do not have; None where there is
         none, or what it says is set aside."""
         try:
-            said, _, sha256 = pointer.read_text(encoding="utf-8").strip().partition(" ")
+            name, _, sha256 = pointer.read_text(encoding="utf-8").strip().partition(" ")
+            if not ATTEMPT.fullmatch(name):
+                wrong = f"it does not name an attempt, but {name[:40]!r}"
+            elif not (pointer.parent / name).is_file():
+                wrong = f"it points to {name}, which is not there"
+            else:
+                return pointer.parent / name, sha256
         except FileNotFoundError:
             return None, ""
         except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not text"
-            self.note(Note(SET_ASIDE, pointer, f"it cannot be read: {why}"))
-            return None, ""
-        if not ATTEMPT.fullmatch(said):
-            self.note(Note(SET_ASIDE, pointer, f"it does not name an attempt, but {said[:40]!r}"))
-        elif not (pointer.parent / said).is_file():
-            self.note(Note(SET_ASIDE, pointer, f"it points to {said}, which is not there"))
-        else:
-            return pointer.parent / said, sha256
+            wrong = f"it cannot be read: {error.strerror if isinstance(error, OSError) else 'it is not text'}"
+        self.note(Note(SET_ASIDE, pointer, wrong))
         return None, ""
 
-    def attempts_in(self, folder: Path) -> list[Path]:
-        """The attempts of a cell, the newest first."""
-        found = ((match, file) for file in folder.glob("attempt-*.json") if (match := ATTEMPT.fullmatch(file.name)))
-        return [file for _, file in sorted(((int(match[1]), file) for match, file in found), reverse=True)]
+    # --- reading
 
     def opened(self, file: Path) -> Record | None:
         """One attempt, if it can be used; else it is set aside. Read again only where a file changed."""
         stamp = (_stamp(file), _stamp(file.with_suffix(".npz")))
-        known = self._read.get(file)
-        if known is None or known[0] != stamp:
-            known = self._read[file] = (stamp, *self._checked(file))
-        return known[1]
+        if file not in self._read or self._read[file][0] != stamp:
+            record, sha256 = None, ""
+            try:
+                data = file.read_bytes()
+                record, sha256 = load(data, "it"), hashlib.sha256(data).hexdigest()
+                wrong = self._wrong(record, file)
+            except OSError as error:
+                wrong = f"it cannot be read: {error.strerror}"
+            except (InputError, answers.Unreadable) as error:
+                wrong = str(error)
+            if wrong:
+                self.note(Note(SET_ASIDE, file, wrong))
+                record = None
+            self._read[file] = stamp, record, sha256
+        return self._read[file][1]
 
-    def _checked(self, file: Path) -> tuple[Record | None, str]:
-        try:
-            data = file.read_bytes()
-            record = load(data, "it")
-            wrong = self._misplaced(record, file.parent) or self._fault_of_answers(record, file)
-        except InputError as error:
-            wrong = str(error)
-        except OSError as error:
-            wrong = f"it cannot be read: {error.strerror}"
-        if wrong:
-            self.note(Note(SET_ASIDE, file, wrong))
-            return None, ""
-        return record, hashlib.sha256(data).hexdigest()
-
-    def _misplaced(self, record: Record, folder: Path) -> str:
-        """Why a record cannot be the one of its folder; "" where it can."""
-        try:
-            expected = record_key(record.cell, record.point)
-        except (ValueError, TypeError, RecursionError) as error:
-            return f"its cell has no key ({error})"
-        if record.key != expected or self.folder(record.cell, record.point) != folder:
-            return "its fields are those of another cell than its key and its folder say"
-        return ""
-
-    def _fault_of_answers(self, record: Record, file: Path) -> str:
-        """What is wrong with the answers of a finished record; that they are gone is noted, and is no fault of the record."""
-        kept = file.with_suffix(".npz")
-        if record.status != "ok":
-            return ""
-        if not os.path.lexists(kept):
-            if record.answers is not None:
-                again = "it keeps its scores, and tests leave it out; --rerun makes the answers again"
-                self.note(Note(WITHOUT_ANSWERS, file, f"{kept.name} is gone; {again}"))
-            return ""
-        try:
-            return answers.fault(record, answers.read(kept, record.answers))
-        except answers.Unreadable as error:
-            return str(error)
-
-    def write(self, record: Record, arrays: Mapping[str, np.ndarray] | None = None) -> Path:
-        """Add an attempt and make it the current one. Earlier attempts stay.
-
-        If this fails after the attempt was written, the same call again only makes it the current one.
+    def _wrong(self, record: Record, file: Path) -> str:
+        """Why a record cannot be the one of its folder and its answers; "" where it can. That answers are gone is noted, and is no
+        fault of the record.
 
         Raises:
-            ValueError: it contains NaN or an infinity: :func:`load` would refuse it.
+            Unreadable: its answers.
         """
-        if wrong := not_finite(record.model_dump()):
-            raise ValueError(f"{wrong} is NaN or infinite, and records have finite numbers only")
-        folder = self.folder(record.cell, record.point)
-        folder.mkdir(parents=True, exist_ok=True)
-        attempt = (record.started, record.finished, record.weights, record.status)
-        with lock_of(folder / ".lock"):
-            written, file = self._not_current.pop(folder, (None, None))
-            if file is None or written != attempt:
-                file = self._add(folder, record, arrays)
-            self._not_current[folder] = attempt, file
-            _point(file)
-        del self._not_current[folder]
-        return file
+        try:
+            is_in_place = record.key == record_key(record.cell, record.point)
+            is_in_place = is_in_place and self.folder(record.cell, record.point) == file.parent
+        except (ValueError, TypeError, RecursionError) as error:
+            return f"its cell has no key ({error})"
+        if not is_in_place:
+            return "its fields are those of another cell than its key and its folder say"
+        kept = file.with_suffix(".npz")
+        if record.status == "ok" and os.path.lexists(kept):
+            return answers.fault(record, answers.read(kept, record.answers))
+        if record.status == "ok" and record.answers is not None:
+            again = "it keeps its scores, and tests leave it out; --rerun makes the answers again"
+            self.note(Note(WITHOUT_ANSWERS, file, f"{kept.name} is gone; {again}"))
+        return ""
 
-    def write_pointers(self) -> Iterator[tuple[Path, str]]:
-        """Write each ``current`` that is missing or names nothing, as after a kill between the two writings; yields it, and the
-        attempt that it names now."""
-        for folder in self.cells():
-            if self._named(folder / POINTER)[0] is None:
-                with lock_of(folder / ".lock"):  # a run that is between the two writings goes first
-                    file = self.current_attempt(folder)
-                    if file is not None and self._named(folder / POINTER)[0] is None:
-                        _point(file)
-                        yield folder / POINTER, file.name
+    def _current(self, folder: Path) -> Record | None:
+        file = self.current_attempt(folder)
+        return None if file is None else self.opened(file)
 
-    def _add(self, folder: Path, record: Record, arrays: Mapping[str, np.ndarray] | None) -> Path:
-        """Write a new attempt, its predictions first."""
-        name = f"attempt-{1 + max(_numbers(folder), default=0)}"
-        if arrays:
-            data, sha256 = answers.pack(arrays)
-            record = record.model_copy(update={"answers": sha256})
-            write_atomically(folder / f"{name}.npz", data)
-        write_atomically(folder / f"{name}.json", (record.model_dump_json(indent=1) + "\n").encode())
-        return folder / f"{name}.json"
+    def find(self, cell: Cell, point: str = "") -> Record | None:
+        """The current record of this cell, or None."""
+        return self._current(self.folder(cell, point))
+
+    def set_aside_reason(self, cell: Cell, point: str = "") -> str:
+        """Why what lies in a cell's folder was set aside; "" where nothing was."""
+        folder = self.folder(cell, point)
+        return "; ".join(note.why for note in self.notes if note.kind == SET_ASIDE and note.path.parent == folder)
+
+    def records(self) -> Iterator[Record]:
+        """The current record of every cell, in the order of their paths. What cannot be used is in :attr:`notes`."""
+        yield from filter(None, map(self._current, self.cells()))
 
     def attempts(self, record: Record) -> dict[str, Record]:
         """Every finished attempt of this record's question whose raw answers are there, by its name."""
-        folder = self.folder(record.cell, record.point)
-        files = [file for file in self.attempts_in(folder)[::-1] if file.with_suffix(".npz").is_file()]
-        found = {file.stem: self.opened(file) for file in files}
-        return {name: one for name, one in found.items() if one is not None and one.status == "ok"}
+        files = self.attempts_in(self.folder(record.cell, record.point))[::-1]
+        opened = {file.stem: self.opened(file) for file in files if file.with_suffix(".npz").is_file()}
+        return {name: attempt for name, attempt in opened.items() if attempt is not None and attempt.status == "ok"}
 
     def has_predictions(self, record: Record) -> bool:
         """Whether the raw answers of the current attempt are there."""
@@ -259,43 +220,66 @@ class Store:
         Raises:
             InputError: none or several.
         """
-        found = [r for r in self.records() if r.key.startswith(key) or (trained and r.train_key.startswith(key))]
-        if not found and key and (aside := [n for n in self.notes if n.path.parent.name.startswith(key[:KEY_DIGITS])]):
+        records = list(self.records())
+        fitting = [r for r in records if r.key.startswith(key) or (trained and r.train_key.startswith(key))]
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            listed = [f"{r.key[:16]} {'+'.join(r.cell.tasks)} {r.cell.label} seed {r.cell.seed}" for r in fitting]
+            listed[LISTED:] = ["..."] if len(listed) > LISTED else []
+            raise InputError(
+                f"{len(fitting)} records in {self.root} begin with {key}; type more of one: {', '.join(listed)}"
+            )
+        aside = [note for note in self.notes if key and note.path.parent.name.startswith(key[:KEY_DIGITS])]
+        if aside:
             raise InputError(f"no record of {key} can be used; {aside[0].sentence()}")
-        if not found:
-            near = nearest(key, {r.key[: len(key)] for r in self.records()}, ALIKE)
-            hint = f"did you mean {near}? " if near else ""
-            raise InputError(
-                f"no record in {self.root} has a key that begins with {key}; {hint}the tables 'Records of each number' in the "
-                "reports list the keys"
-            )
-        if len(found) > 1:
-            listed = [
-                f"{r.key[:16]} {'+'.join(r.cell.tasks)} {r.cell.label} seed {r.cell.seed}" for r in found[:LISTED]
-            ]
-            listed += ["..."] if len(found) > LISTED else []
-            raise InputError(
-                f"{len(found)} records in {self.root} begin with {key}; type more of one: {', '.join(listed)}"
-            )
-        return found[0]
+        near = nearest(key, {r.key[: len(key)] for r in records}, ALIKE)
+        raise InputError(
+            f"no record in {self.root} has a key that begins with {key}; {f'did you mean {near}? ' if near else ''}the tables "
+            "'Records of each number' in the reports list the keys"
+        )
 
-    def like(self, cell: Cell) -> Iterator[Record]:
-        """The current records of these data, tasks and method with the same dropped terms, in the order of their paths."""
-        yield from self._below(self.folder(cell).parent.glob("*"))
+    # --- writing
 
-    def records(self) -> Iterator[Record]:
-        """The current record of every cell, in the order of their paths. What cannot be used is in :attr:`notes`."""
-        yield from self._below(self.cells())
+    def write(self, record: Record, arrays: Mapping[str, np.ndarray] | None = None) -> Path:
+        """Add an attempt and make it the current one. Earlier attempts stay.
 
-    def cells(self) -> list[Path]:
-        """The folders of all cells."""
-        return sorted(folder for folder in self.root.glob(CELLS) if folder.is_dir())
+        If this fails after the attempt was written, the same call again only makes it the current one.
 
-    def _below(self, folders: Iterable[Path]) -> Iterator[Record]:
-        for folder in sorted(folders):
-            record = self._current(folder) if folder.is_dir() else None
-            if record is not None:
-                yield record
+        Raises:
+            ValueError: it contains NaN or an infinity: :func:`load` would refuse it.
+        """
+        if wrong := not_finite(record.model_dump()):
+            raise ValueError(f"{wrong} is NaN or infinite, and records have finite numbers only")
+        folder = self.folder(record.cell, record.point)
+        folder.mkdir(parents=True, exist_ok=True)
+        attempt = (record.started, record.finished, record.weights, record.status)
+        with lock_of(folder / ".lock"):
+            written, file = self._not_current.pop(folder, (None, None))
+            if file is None or written != attempt:
+                # a broken attempt keeps its number
+                taken = (re.match(r"attempt-([0-9]{1,9})\.", path.name) for path in folder.glob("attempt-*"))
+                file = folder / f"attempt-{1 + max((int(match[1]) for match in taken if match), default=0)}.json"
+                if arrays:
+                    data, sha256 = answers.pack(arrays)
+                    record = record.model_copy(update={"answers": sha256})
+                    write_atomically(file.with_suffix(".npz"), data)
+                write_atomically(file, (record.model_dump_json(indent=1) + "\n").encode())
+            self._not_current[folder] = attempt, file
+            _point(file)
+        del self._not_current[folder]
+        return file
+
+    def write_pointers(self) -> Iterator[tuple[Path, str]]:
+        """Write each ``current`` that is missing or names nothing, as after a kill between the two writings; yields it, and the
+        attempt that it names now."""
+        for folder in self.cells():
+            if self._named(folder / POINTER)[0] is None:
+                with lock_of(folder / ".lock"):  # a run that is between the two writings goes first
+                    file = self.current_attempt(folder)
+                    if file is not None and self._named(folder / POINTER)[0] is None:
+                        _point(file)
+                        yield folder / POINTER, file.name
 
 
 def _point(file: Path) -> None:
@@ -303,15 +287,9 @@ def _point(file: Path) -> None:
     write_atomically(file.with_name(POINTER), f"{file.name} {sha256_of(file)}\n".encode())
 
 
-def _numbers(folder: Path) -> list[int]:
-    """Of the attempts in a folder, broken ones too."""
-    found = (re.match(r"attempt-([0-9]{1,9})\.", file.name) for file in folder.glob("attempt-*"))
-    return [int(match[1]) for match in found if match]
-
-
 def _stamp(file: Path) -> tuple[int, int] | None:
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
