@@ -8,11 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.cli.options import (
-    Json,
-    Results,
-    with_request_options,
-)
+from bench.cli.options import Json, Results, with_request_options
 from bench.cli.program import app, store
 from bench.cli.shared import request_from_options, write_json
 from bench.errors import CHECK_FAILED, OK, InputError
@@ -96,15 +92,7 @@ def check(
     epilog="Example: python -m bench verify 7a8e8b41 --results results/reference --data sample --teacher embedded"
 )
 @with_request_options(
-    "tasks",
-    "data",
-    "teacher",
-    "results",
-    "device",
-    "corpus",
-    "corpus_tokens",
-    "word_vectors",
-    "offline",
+    "tasks data teacher results device corpus corpus_tokens word_vectors offline",
     tasks=None,
     data="sample",
     teacher="embedded",

@@ -7,13 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.cli.options import (
-    Data,
-    Json,
-    Offline,
-    Tasks,
-    asks_no_hub,
-)
+from bench.cli.options import Data, Json, Offline, Tasks, asks_no_hub
 from bench.cli.program import app
 from bench.cli.shared import write_json
 from bench.errors import CHECK_FAILED, OK, InputError, one_line

@@ -127,12 +127,11 @@ REQUEST: dict[str, tuple[Any, Any]] = {
 }  # fmt: skip
 """Field of a request -> its option and default, in the order in which --help shows them."""
 
-PLACEMENT = ("executor", "address", "slurm")
-"""Fields of a request that say where jobs run: of no interest to verbs that run none."""
-
-AS_RECORDED = ("methods", "tasks", "recipe", "numbers", "optimizer", "precision", "max_train_rows", "epochs", "augment",
-               "augment_times", "checkpoint", "teacher_outputs", "kernels", "threads")  # fmt: skip
-"""Fields of a request whose values `why` takes from the record, where nobody types them."""
+AS_RECORDED: dict[str, Any] = dict.fromkeys(
+    ("methods", "tasks", "recipe", "numbers", "optimizer", "precision", "max_train_rows", "epochs", "augment", "augment_times",
+     "checkpoint", "teacher_outputs", "kernels", "threads")
+)  # fmt: skip
+"""Fields of a request whose values `why` takes from the record where nobody types them, which None says."""
 
 
 def asks_no_hub(typed: bool | None) -> bool:
@@ -151,15 +150,20 @@ def _annotation(name: str, defaults: dict[str, Any]) -> Any:
     return Annotated[kind, option]
 
 
-def with_request_options(*names: str, **defaults: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def with_request_options(
+    names: str = "", without: str = "", **defaults: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a verb these options of a request, before its own; it gets their values as one mapping, its first argument.
 
     Args:
+        names: separated by spaces; all of them but those of ``without`` where it names none.
         defaults: where a verb's differ; :data:`inspect.Parameter.empty` for an option that has to be typed.
     """
 
     def decorate(verb: Callable[..., Any]) -> Callable[..., Any]:
-        wanted = [name for name in REQUEST if name in names]
+        wanted = [
+            name for name in REQUEST if name in (names or " ".join(REQUEST)).split() and name not in without.split()
+        ]
         keyword = inspect.Parameter.KEYWORD_ONLY
         shared = [
             inspect.Parameter(

@@ -10,8 +10,6 @@ import typer
 
 from bench.cli.options import (
     AS_RECORDED,
-    PLACEMENT,
-    REQUEST,
     Json,
     Latex,
     Methods,
@@ -66,17 +64,9 @@ def list_(
         print(f"  {task.name:12} {' + '.join(task.columns)} -> {kind}; {', '.join(task.metrics)}")
     for group, members in GROUPS.items():
         print(f"  {group:12} {', '.join(members)}")
-    write_json(
-        json_file,
-        {
-            "methods": known,
-            "tasks": list(GLUE),
-            "groups": {k: list(v) for k, v in GROUPS.items()},
-            "failing": wrong,
-            "refused": refused,
-        },
-    )
-    return 1 if wrong else 0
+    body = {"methods": known, "tasks": list(GLUE), "groups": {name: list(members) for name, members in GROUPS.items()}}
+    write_json(json_file, body | {"failing": wrong, "refused": refused})
+    return CHECK_FAILED if wrong else OK
 
 
 @app.command(epilog="Example: python -m bench show 7a8e8b41 --results results/reference")
@@ -318,8 +308,8 @@ def profile(
     epilog="Example: python -m bench why 7a8e8b41 --results results/reference --data sample --teacher embedded --threads 2"
 )
 @with_request_options(
-    *(name for name in REQUEST if name not in ("seeds", "reports", "rerun_stale", "yes", "jobs", *PLACEMENT)),
-    **dict.fromkeys(AS_RECORDED),
+    without="seeds reports rerun_stale yes jobs executor address slurm",
+    **AS_RECORDED,
     data="sample",
     teacher="embedded",
 )

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from bench.cli.options import (
-    REQUEST,
     DataOfLengths,
     Device,
     ExperimentFile,
@@ -39,7 +38,7 @@ TEACHERS, PRETRAINING = "teachers", "pretraining"
 @app.command(
     epilog="Example: python -m bench plan --methods microbert:ablate --tasks rte --data sample --teacher embedded"
 )
-@with_request_options(*(name for name in REQUEST if name not in ("reports", "yes")))
+@with_request_options(without="reports yes")
 def plan(
     given: dict[str, Any],
     ctx: typer.Context,
@@ -78,7 +77,7 @@ def plan(
 
 
 @app.command(epilog="Example: python -m bench run --methods finetune,microbert:ablate --tasks rte,mrpc --seeds 0,1,2")
-@with_request_options(*REQUEST)
+@with_request_options()
 def run(
     given: dict[str, Any],
     ctx: typer.Context,
@@ -182,21 +181,7 @@ def status(json_file: Json = None) -> None:
 
 @app.command(hidden=True, epilog="Example: python -m bench run --only teachers --tasks rte")
 @with_request_options(
-    "tasks",
-    "data",
-    "teacher",
-    "results",
-    "reports",
-    "recipe",
-    "precision",
-    "device",
-    "max_train_rows",
-    "epochs",
-    "threads",
-    "jobs",
-    "offline",
-    "rerun_stale",
-    "yes",
+    "tasks data teacher results reports recipe precision device max_train_rows epochs threads jobs offline rerun_stale yes"
 )
 def teacher(given: dict[str, Any]) -> int:
     """Deprecated: use `run --only teachers`."""
@@ -208,16 +193,7 @@ def teacher(given: dict[str, Any]) -> int:
     epilog="Example: python -m bench run --only pretraining --methods minilmv2,tinybert --corpus books.txt",
 )
 @with_request_options(
-    "methods",
-    "teacher",
-    "corpus",
-    "corpus_tokens",
-    "recipe",
-    "precision",
-    "device",
-    "threads",
-    "offline",
-    "rerun_stale",
+    "methods teacher corpus corpus_tokens recipe precision device threads offline rerun_stale",
     teacher="bert-base-uncased",
 )
 def pretrain(given: dict[str, Any], json_file: Json = None) -> None:
@@ -229,11 +205,7 @@ def pretrain(given: dict[str, Any], json_file: Json = None) -> None:
     epilog="Example: python -m bench tune --methods kd,tinybert --tasks mrpc --trials 6 --data sample --teacher embedded"
 )
 @with_request_options(
-    *(
-        name
-        for name in REQUEST
-        if name not in ("recipe", "numbers", "augment", "augment_times", "word_vectors", "checkpoint")
-    ),
+    without="recipe numbers augment augment_times word_vectors checkpoint",
     methods=inspect.Parameter.empty,
     tasks=inspect.Parameter.empty,
 )
@@ -308,22 +280,10 @@ def speed(
     if not all(part.isdecimal() and len(part) < 10 for part in parts):
         raise InputError(f"--batches {batches}: give whole numbers, like 1,32")
     request = SpeedRequest(
-        methods=methods,
-        teacher=teacher,
-        lengths=tuple(comma_separated(lengths)),
-        batches=tuple(int(part) for part in parts),
-        backends=tuple(comma_separated(backends)),
-        dtype=dtype,
-        device=device,
-        threads=threads,
-        rounds=rounds,
-        task=task,
-        data=data,
-        offline=asks_no_hub(offline),
-        memory=memory,
-        busy=busy,
-        results=results,
-    )
+        methods=methods, teacher=teacher, lengths=tuple(comma_separated(lengths)), batches=tuple(map(int, parts)),
+        backends=tuple(comma_separated(backends)), dtype=dtype, device=device, threads=threads, rounds=rounds, task=task,
+        data=data, offline=asks_no_hub(offline), memory=memory, busy=busy, results=results,
+    )  # fmt: skip
     record, path = measure(request)
     report = write_speed_report(record, reports)
     print(report.read_text(encoding="utf-8"))

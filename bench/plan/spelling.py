@@ -169,10 +169,12 @@ def method_name(text: str) -> str:
 
 
 def check_names(text: str) -> None:
-    """Raises InputError where :func:`parse_rows` would for the name of a method; imports none."""
-    for part in comma_separated(text):
-        if part != ALL and split_row(part)[0] != CHECKPOINT:
-            method_name(part)
+    """Raises InputError where :func:`parse_rows` would for the name of a method. Imports classes of one's own, after all names
+    are looked at, and no registered method."""
+    rows = [part for part in comma_separated(text) if part != ALL and split_row(part)[0] != CHECKPOINT]
+    for name in [method_name(row) for row in rows]:
+        if ":" in name:
+            method_class(name)
 
 
 def parse_of(method: type, text: str) -> MethodRow:

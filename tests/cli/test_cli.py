@@ -47,19 +47,20 @@ def test_bad_input_is_one_line_and_exit_code_2(bench, words, message):
 
 
 @pytest.mark.parametrize("verb", ["run", "plan", "tune"])
-def test_a_name_that_is_typed_wrongly_is_answered_without_torch(tmp_path, verb):
+def test_a_name_that_is_typed_wrongly_is_answered_without_torch(verb):
     """A third party's name and a class of one's own pass; what is behind them needs torch."""
-    (tmp_path / "mine.py").write_text("")
     code = (
         "import sys; from bench.cli import main\nsys.path.append('tests/plugin'); sys.modules['torch'] = None\n"
-        f"for words in {[['--methods', 'shrinkbert/teacherlogits,mine:Mine,kdd'], ['--tasks', 'rtee'], ['--data', 'smaple'], ['--precision', 'fp33']]}:\n"
+        f"for words in {[['--methods', 'shrinkbert/teacherlogits,mine:Mine,kdd'], ['--methods', 'kd,nowhere:Mine'], ['--tasks', 'rtee'], ['--data', 'smaple'], ['--precision', 'fp33']]}:\n"
         f"    sys.argv = ['bench', {verb!r}, '--methods', 'all', '--tasks', 'rte', '--data', 'sample', '--teacher', 'embedded', *words]\n"
         "    try:\n        main()\n    except SystemExit as end:\n        assert end.code == 2\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     lines = done.stderr.splitlines()
     for line, said in zip(
-        lines, ("did you mean 'kd'", "did you mean 'rte'", "did you mean 'sample'", "fp32"), strict=True
+        lines,
+        ("did you mean 'kd'", "No module named 'nowhere'", "did you mean 'rte'", "did you mean 'sample'", "fp32"),
+        strict=True,
     ):
         assert said in line
 
