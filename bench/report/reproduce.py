@@ -11,7 +11,7 @@ from typing import Any
 from bench.plan.commands import is_own, source_options, typed_task
 from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, NUMBERS, SAMPLE
 from bench.plan.spelling import as_typed
-from bench.record.cell import TEACHER, Cell
+from bench.record.cell import TEACHER
 from bench.record.recipe import ADAMW, Recipe
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -46,11 +46,12 @@ def commands(group: ReportGroup) -> list[str]:
     asked: dict[tuple[str, _Asked], dict[str, set[int]]] = {}
     known = texts_known(group)
     plain = next((record.cell.recipe for record in group.records if record.cell.method == TEACHER), Recipe().as_dict())
-    for record in _in_order(group):
+    place = {label: number for number, label in enumerate(group.systems if group.order else ())}
+    for record in sorted(group.records, key=lambda record: place.get(record.row, 0)):
         if record.cell.method != TEACHER:
             together = tuple(partner.task for partner in record.cell.together)
             limit = record.cell.row_limit if together else group.max_train_rows
-            one = _Asked((*_begins(record), *_numbers(record, plain)), together, limit, _text(record, known))
+            one = _Asked(_begins(record, plain), together, limit, _text(record, known))
             asked.setdefault((_row(record), one), {}).setdefault(record.cell.tasks[0], set()).add(record.cell.seed)
     rows: dict[_Asked, list[str]] = {}
     for (row, one), seeds_of in asked.items():
@@ -59,45 +60,25 @@ def commands(group: ReportGroup) -> list[str]:
             rows.setdefault(replace(one, seeds=seeds, tasks=one.together or tasks), []).append(row)
     if not rows:
         rows[_Asked(("run", "--only", "teachers"), (), group.max_train_rows, (), tasks=tuple(group.tasks))] = []
-    return [_command(group, one, those) for one, those in _joined(rows).items()]
-
-
-def _joined(rows: Mapping[_Asked, Sequence[str]]) -> dict[_Asked, list[str]]:
-    """Rows that no text concerns go with others that have the same tasks and seeds."""
-    joined: dict[_Asked, list[str]] = {}
+    joined: dict[_Asked, list[str]] = {}  # rows that no text concerns go with others of the same tasks and seeds
     for one, those in sorted(rows.items(), key=lambda item: not item[0].text):
         home = next((other for other in joined if replace(other, text=()) == one), one)
         joined.setdefault(home, []).extend(those)
-    return joined
+    return [_command(group, one, those) for one, those in joined.items()]
 
 
-def _in_order(group: ReportGroup) -> Sequence[Record]:
-    """The records; by their rows where those have an order of their own."""
-    if not group.order:
-        return group.records
-    place = {label: number for number, label in enumerate(group.systems)}
-    return sorted(group.records, key=lambda record: place[record.row])
-
-
-def _begins(record: Record) -> tuple[str, ...]:
-    cell = record.cell
+def _begins(record: Record, plain: Mapping[str, Any]) -> tuple[str, ...]:
+    """The command, how its rows were chosen and computed, and the numbers that its teacher's recipe has otherwise."""
+    cell, words = record.cell, ["run"]
     if cell.search is not None:
-        return "tune", "--trials", str(len(cell.search.trials)), *_computing_options(cell)
-    if cell.selection is not None:
-        return "run", "--checkpoint", CHECKPOINT_OPTION_OF_RULE[cell.selection.rule], *_computing_options(cell)
-    return "run", *_computing_options(cell)
-
-
-def _computing_options(cell: Cell) -> tuple[str, ...]:
-    """How this cell was computed, where something else than the default was asked for."""
-    outputs = ("--teacher-outputs", cell.teacher_outputs) if cell.teacher_outputs else ()
-    return (*outputs, *(("--kernels", cell.kernels) if cell.kernels else ()))
-
-
-def _numbers(record: Record, plain: Mapping[str, Any]) -> list[str]:
-    """The numbers of a row's recipe that were set for it: those that its teacher's recipe has otherwise."""
-    own = record.cell.recipe
-    return [word for name in NUMBERS if own.get(name) != plain.get(name) for word in ("--set", f"{name}={own[name]}")]
+        words = ["tune", "--trials", str(len(cell.search.trials))]
+    elif cell.selection is not None:
+        words += ["--checkpoint", CHECKPOINT_OPTION_OF_RULE[cell.selection.rule]]
+    words += ["--teacher-outputs", cell.teacher_outputs] if cell.teacher_outputs else []
+    words += ["--kernels", cell.kernels] if cell.kernels else []
+    for name in NUMBERS:
+        words += ["--set", f"{name}={cell.recipe[name]}"] if cell.recipe.get(name) != plain.get(name) else []
+    return tuple(words)
 
 
 def _command(group: ReportGroup, asked: _Asked, rows: Sequence[str]) -> str:
@@ -107,9 +88,8 @@ def _command(group: ReportGroup, asked: _Asked, rows: Sequence[str]) -> str:
     words += ["--methods", ",".join(dict.fromkeys(r for r in rows if f"{r}:ablate" not in rows))] if rows else []
     cells = [record.cell for record in group.records]
     words += ["--tasks", ",".join(typed_task(group.slug, task, cells) for task in asked.tasks)]
-    return shlex.join(
-        [*words, *_options(group, asked, options, verb != "tune")]
-    )  # a search knows the common recipe alone
+    recipe = ["--recipe", group.recipe] if verb != "tune" else []  # a search knows the common recipe alone
+    return shlex.join([*words, *_options(group, asked, [*options, *recipe, *_numbers(group)])])
 
 
 def experiment_command(group: ReportGroup, file: Path, tables: str, tasks: str, of_the_file: bool = False) -> str:
@@ -124,41 +104,29 @@ def experiment_command(group: ReportGroup, file: Path, tables: str, tasks: str, 
     words = ["python", "-m", "bench", "run", "--experiment", as_typed_path(file)]
     words += ["--table", tables] if tables else []
     words += ["--tasks", tasks] if tasks else []
-    limit, text = group.max_train_rows, _any_text(group)
-    asked = _Asked(("run",), (), limit, text, tuple(sorted(seeds)))
-    return shlex.join(
-        [*words, *(_common_options(group, asked, _chosen_optimizer(group)) if of_the_file else _options(group, asked))]
-    )
+    asked = _Asked(("run",), (), group.max_train_rows, _any_text(group), tuple(sorted(seeds)))
+    optimizer = ["--optimizer", group.optimizer] if group.optimizer != ADAMW else []
+    numbers = optimizer if of_the_file else ["--recipe", group.recipe, *_numbers(group)]
+    return shlex.join([*words, *_options(group, asked, numbers)])
 
 
-def _options(group: ReportGroup, asked: _Asked, further: Sequence[str] = (), recipe: bool = True) -> list[str]:
-    """Seeds, data, teacher, and all numbers of a group: those that a default would give too."""
-    words = [*further]
-    words += ["--recipe", group.recipe] if recipe else []
-    words += ["--epochs", as_typed(group.epochs)] if group.recipe != "paper" else []
-    words += _chosen_optimizer(group)
+def _numbers(group: ReportGroup) -> list[str]:
+    """Epochs, optimiser, precision and augmentation of a group."""
+    words = ["--epochs", as_typed(group.epochs)] if group.recipe != "paper" else []
+    words += ["--optimizer", group.optimizer] if group.optimizer != ADAMW else []
     words += ["--precision", group.precision] if group.precision != "fp32" else []
     if augmented := group.facts.augmented:
         words += ["--augment", augmented.kind, "--augment-times", str(augmented.times)]
         words += ["--word-vectors", augmented.vectors] if augmented.vectors else []
-    return _common_options(group, asked, words)
+    return words
 
 
-def _chosen_optimizer(group: ReportGroup) -> list[str]:
-    return ["--optimizer", group.optimizer] if group.optimizer != ADAMW else []
-
-
-def _common_options(group: ReportGroup, asked: _Asked, numbers: Sequence[str] = ()) -> list[str]:
+def _options(group: ReportGroup, asked: _Asked, numbers: Sequence[str]) -> list[str]:
     """Seeds, data, teacher, text, machine and results, with the numbers of a recipe between them."""
     words = ["--seeds", ",".join(map(str, asked.seeds))] if asked.seeds else []
-    words += [*source_options_of(group), *numbers]
+    words += [*source_options(group.slug, group.teacher, group.base), *numbers]
     words += ["--max-train-rows", str(asked.limit)] if asked.limit else []
     return [*words, *asked.text, "--threads", str(group.threads), "--device", group.device, "--results", group.results]
-
-
-def source_options_of(group: ReportGroup) -> list[str]:
-    """The options that name the data and the teacher of a group."""
-    return source_options(group.slug, group.teacher, group.base)
 
 
 def verifying(group: ReportGroup) -> str:
@@ -170,7 +138,7 @@ def verifying(group: ReportGroup) -> str:
     if is_own(group.slug):
         cells = [record.cell for record in group.records]
         words += ["--tasks", ",".join(typed_task(group.slug, task, cells) for task in group.tasks)]
-    words += source_options_of(group)
+    words += source_options(group.slug, group.teacher, group.base)
     if (augmented := group.facts.augmented) and augmented.vectors:
         words += ["--word-vectors", augmented.vectors]
     return shlex.join([*words, *_any_text(group), "--device", group.device])
@@ -212,21 +180,15 @@ def _any_text(group: ReportGroup) -> tuple[str, ...]:
 
 def _texts(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
     """Key of a start made from text -> the options for that text, where one of the records says it."""
-    return {
-        artefact.get("key", ""): (
-            *(word for file in artefact["text"]["files"] or _generated(record) for word in ("--corpus", file)),
-            "--corpus-tokens",
-            str(artefact["text"]["tokens"]),
-        )
-        for record in records
-        for artefact in record.artefacts.values()
-        if "text" in artefact
-    }
-
-
-def _generated(record: Record) -> tuple[str, ...]:
-    """How the generated sentences are typed that a record's start read: with sample data they need no word."""
-    return () if data_facts(record.cell.data.slug).source == SAMPLE else (SAMPLE,)
+    texts = {}
+    for record in records:
+        # the generated sentences of the sample suite need no word with its data
+        generated = () if data_facts(record.cell.data.slug).source == SAMPLE else (SAMPLE,)
+        for made in record.artefacts.values():
+            if text := made.get("text"):
+                files = (word for file in text["files"] or generated for word in ("--corpus", file))
+                texts[made.get("key", "")] = (*files, "--corpus-tokens", str(text["tokens"]))
+    return texts
 
 
 def _text(record: Record, known: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

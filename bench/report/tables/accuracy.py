@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from bench.record.cell import TEACHER
 from bench.record.schema import Sizes
 from bench.record.stated import stated
-from bench.record.task_facts import several_tasks_note
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.table import DASH, EXACT, SPREAD, Column, Line, Table, TableCell, number
 from bench.report.tables.cost import models_differ, need_own_lines
@@ -87,8 +85,10 @@ def _line(group: ReportGroup, label: str, alike: Collection[str] = ()) -> Line:
     ]
     method = records[0].cell.method
     remark = stated(method, "remark")
-    said = [f"{label}: {_in_todays_words(group, method, note)}" for record in records for note in record.notes]
-    return line_of(group, label, cells, *dict.fromkeys([*([remark] if remark else []), *said]))
+    said = "\n".join(dict.fromkeys(f"{label}: {note}" for record in records for note in record.notes))
+    for older, today in (stated(method, "reworded") or {}).items():
+        said = said.replace(older, today)
+    return line_of(group, label, cells, *dict.fromkeys([*([remark] if remark else []), *said.splitlines()]))
 
 
 def _score(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
@@ -149,42 +149,16 @@ def _faster(group: ReportGroup, label: str) -> TableCell:
     return TableCell(ratio.text(), value=ratio.median, low=ratio.low, high=ratio.high) if ratio else TableCell(DASH)
 
 
-TOGETHER = (
-    re.compile(r"one student of (?P<tasks>.+): what its training cost is the cost of all of them"),
-    re.compile(re.escape(several_tasks_note("TASKS")).replace("TASKS", "(?P<tasks>.+)")),
-)
-"""How older records, and today's, say that a student was trained on several tasks."""
-
-
-def _in_todays_words(group: ReportGroup, method: str, note: str) -> str:
-    for pattern in TOGETHER:
-        if match := pattern.fullmatch(note):
-            tasks = match["tasks"].split(", ")
-            others = [task for task in tasks if task not in group.tasks]
-            elsewhere = f" ({listed(others)} {'is' if len(others) == 1 else 'are'} in another report)" if others else ""
-            return f"one student was trained on {listed(tasks)} together{elsewhere}. Its cost is that of this one training."
-    for older, today in (stated(method, "reworded") or {}).items():
-        note = note.replace(older, today)
-    return f"{note}." if ". " in note and not note.endswith(".") else note
-
-
 def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
-    said = []
     seeds = sorted({len(group.values(s, c)) for s in group.students for c in group.columns} - {0})
+    said = []
     if seeds:
         count = f"n = {seeds[0]}" if len(seeds) == 1 else f"n = {seeds[0]} to {seeds[-1]}"
-        leaves_early = any(r.sizes is not None and r.sizes.expected_macs for r in group.records)
         said.append(
-            f"Scores on development sets, in percent: the mean ± the sample standard deviation over seeds ({count}"
-            + ("; with one seed there is no deviation, and the noise is not known" if seeds == [1] else "")
-            + "). The best student of each column is in bold"
-            + (". A score from fewer seeds is marked (n = …) and is never bold" if len(seeds) > 1 else "")
-            + ". FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention)"
-            + (
-                ". For early-exit rows they are the average over the exits that the sequences of the development set took, also at 128 tokens."
-                if leaves_early
-                else "."
-            )
+            f"Scores on development sets, in percent: the mean ± the sample standard deviation over seeds ({count}; one seed has no "
+            "deviation). The best student of each column is in bold; a score from fewer seeds is marked (n = …) and never bold. "
+            "FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention); for early-exit rows the average over the exits "
+            "that the development set took."
         )
     if beside := [column.title for column in group.printed_columns if column not in group.columns]:
         said.append(f"The mean has one metric of each task: it leaves out {listed(beside)}.")
@@ -197,6 +171,4 @@ def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
             "Speed-up: the teacher's time divided by the row's time. Both are timed in turns; the number is the median over the "
             f"rounds, with its 95 % interval ({group.speed_conditions}). A dash: not timed."
         )
-    if group.baselines:
-        said.append(f"The row '{MAJORITY}' is the best score of a constant prediction.")
-    return said
+    return said + ([f"The row '{MAJORITY}' is the best score of a constant prediction."] if group.baselines else [])

@@ -12,7 +12,7 @@ from bench.record.schema import Record, Sizes, TrainCost
 from bench.report.groups import ReportGroup
 from bench.report.systems import RANDOM, start_kind
 from bench.report.table import Column, Line, Table, TableCell, number
-from bench.report.tables.parts import line_of
+from bench.report.tables.parts import counted, line_of
 
 STUDENT_TIME, SHARED_TEACHER_TIME, CPU_TIME = "student time (s)", "teacher time, shared (s)", "CPU time (s)"
 COSTS: Mapping[str, tuple[Callable[[TrainCost], float], float]] = {
@@ -109,7 +109,8 @@ def _cost_notes(group: ReportGroup, has_cpu: bool) -> list[str]:
     said = [
         "The mean over the seeds of each task, summed over the tasks. Examples: those that the row saw in its training. An example "
         "counts once in each epoch. FLOPs are computed in closed form from the number of tokens. "
-        "Times were measured on the machine named below. Other programs may have run there at the same time. Teacher time, shared: "
+        "Times were measured on the machine named below. Other programs, and other training runs of --jobs, may have run there at the "
+        "same time. Teacher time, shared: "
         "students that train together share the teacher's forward passes. Alone: the time without this sharing. Start: what the "
         "row begins with. Pre-trainings on text are listed below by their keys."
     ]
@@ -118,13 +119,6 @@ def _cost_notes(group: ReportGroup, has_cpu: bool) -> list[str]:
             f"{CPU_TIME}: processor time of the process, over all its threads, with reading and scoring. Students that trained together "
             "share it in proportion to the times of their own passes."
         )
-    at_once = sorted({r.env["jobs"] for r in group.records if r.env.get("jobs", 1) > 1})
-    if at_once:
-        said.append(
-            f"Some training runs ran at the same time as others (--jobs {', '.join(map(str, at_once))}): each then takes "
-            f"longer than alone."
-        )
-
     # the rows that saw more examples than the recipe's epochs have: their stages before the counted ones
     before = {label: _summed(trainings(group, label), lambda r: _beyond(group, r)) for label in group.systems}
     more = [f"{label} {examples:,.0f}" for label, examples in before.items() if examples >= 1]
@@ -198,13 +192,7 @@ def gradient_shares(group: ReportGroup) -> Table | None:
         cells = [number(point, unit=" %") for point in (points if len(points) == steps else [None] * steps)]
         lines.append(line_of(group, label, [TableCell(stage), TableCell(term), *cells]))
         if max(map(max, runs)) < IDLE_SHARE:
-            # older records have no shares
-            done, how = len(trainings(group, label)), "measured in its one training run"
-            if len(runs) < done:
-                how = f"measured in {len(runs)} of {done} training runs"
-            elif done > 1:
-                how = f"measured in all {done} training runs"
-            idle.append(f"{label}: {term} in stage {stage} ({how})")
+            idle.append(f"{label}: {term} in stage {stage} ({counted(len(runs), 'training run')})")
     notes = [
         "The norm of a weighted term's gradient, divided by the sum of these norms over the terms of the same stage and optimiser, at four "
         "steps; the mean over tasks and seeds. Only stages with several terms are shown. docs/methods.md explains the terms, in its section "

@@ -121,7 +121,7 @@ def _compared(title: str, group: ReportGroup, other_of: Mapping[str, str], answe
     columns = [Column("System"), Column("compared with"), *(Column(c.title, csv=EXACT) for c in group.columns)]
     if has_means:
         columns.append(Column(f"{MEAN_OF} {len(group.columns)} differences", csv=EXACT))
-    notes = [_note(lines.values(), bool(means)), *comparison_notes(lines.values())]
+    notes = [_note(len(lines)), *comparison_notes(lines.values())]
     return Table(title, columns, printed, notes)
 
 
@@ -151,25 +151,14 @@ def _least(lines: Collection[Comparison]) -> TableCell:
     return number(float(np.median(values)) if values else None)
 
 
-def _note(lines: Collection[Comparison], has_means: bool) -> str:
-    tests = {line.test for line in lines}
-    names = {
-        "McNemar, mid-p": "McNemar's test (mid-p) for shares of right answers",
-        "permutation": "a permutation test",
-    }
-    single = ", ".join(words for test, words in names.items() if test in tests)
-    if "permutation" in tests and len(tests & names.keys()) > 1:
-        single += " for other metrics"
-    if single and tests - names.keys():
-        single += ", if both rows have one seed. Otherwise the bootstrap"
-    means = " Means are tested with the bootstrap and adjusted separately." if has_means else ""
+def _note(count: int) -> str:
     return (
         "Differences in points, computed before rounding, with 95 % intervals (paired bootstrap over examples, with Student's t over "
-        "several seeds). "
-        f"Test: {single or 'the bootstrap'}. A verdict needs p below {LEVEL:g} after Holm's adjustment over the {len(lines)} comparisons "
-        f"of single columns.{means} The intervals are not adjusted. So an interval can exclude 0 without a verdict: then the cell "
-        f"says '{NOT_SIGNIFICANT} after Holm' and p. Minimum detectable difference: the true difference that such comparisons "
-        f"find in {100 * POWER:.0f} of 100 cases (the median of the column). docs/statistics.md explains all this."
+        "several seeds; not adjusted). Test of one seed each: McNemar's (mid-p) for shares of right answers, a permutation test for "
+        f"other metrics; else the bootstrap. A verdict needs p below {LEVEL:g} after Holm's adjustment over the {count} comparisons of "
+        f"single columns; means are tested with the bootstrap and adjusted separately. So an interval can exclude 0 without a verdict: "
+        f"'{NOT_SIGNIFICANT} after Holm', with p. Minimum detectable difference: the true difference that such comparisons find in "
+        f"{100 * POWER:.0f} of 100 cases (the median of the column). docs/statistics.md explains all this."
     )
 
 
@@ -184,9 +173,7 @@ def ablation(group: ReportGroup) -> Table | None:
     ]
     if not parts:
         return None
-    # a note with the warning is longer than one without
-    notes = max((part.notes for part in parts), key=lambda notes: len(notes[0]))
-    return replace(parts[0], lines=[line for part in parts for line in part.lines], notes=notes, file="ablation")
+    return replace(parts[0], lines=[line for part in parts for line in part.lines], file="ablation")
 
 
 def differences(title: str, group: ReportGroup, full: str, labels: Sequence[str]) -> Table:
@@ -208,9 +195,9 @@ def differences(title: str, group: ReportGroup, full: str, labels: Sequence[str]
         mean = summarise(gaps).mean if gaps and len(gaps) == len(group.columns) else None
         cells.append(TableCell("") if mean is None else number(mean, "+.1f"))
         lines.append(line_of(group, label, cells))
-    note = "In brackets: the difference to the full row, computed before rounding, over the seeds that both rows have."
-    seeds = {frozenset(own) for label in labels for c in group.columns if (own := group.values(label, c))}
-    if len(seeds) != 1:
-        note += " The table of paired comparisons uses all seeds of both rows, so its differences are not the same."
+    note = (
+        "In brackets: the difference to the full row, computed before rounding, over the seeds that both rows have. The table of "
+        "paired comparisons uses all seeds of both rows."
+    )
     columns = [*(Column(c.title, csv=EXACT) for c in group.columns), Column("mean difference")]
     return Table(title, [Column("System"), *columns], lines, (note,))

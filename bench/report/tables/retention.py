@@ -21,7 +21,6 @@ from bench.report.tables.parts import (
     keys_of,
     left_out_of_means,
     line_of,
-    listed,
     missing,
     no_ratio,
     sound_teacher,
@@ -67,25 +66,9 @@ def reappearance(group: ReportGroup) -> Table | None:
         lines.append(Line(name, cells, called, notes, row=label, continues=True))
     note = (
         "The student's score divided by the teacher's score of the first line, on the same development set and by the same metric. "
-        "The last column is the mean of the ratios (in the teacher's row: the mean of its scores)."
+        "The last column is the mean of the ratios (in the teacher's row: the mean of its scores). A "
+        "student of another training of that teacher is divided by that training's score in the table with intervals."
     ) + left_out_of_means(columns, sound)
-    other = [
-        label
-        for label in students
-        if any(
-            not same_teacher(student, teacher_record)
-            for column in columns
-            for student in group.finished(label, column)
-            for teacher_record in group.finished(TEACHER, column)
-        )
-    ]
-    if other:
-        note += (
-            f" {listed([group.called(row) for row in other])} learned from another training of the same teacher "
-            f"(same settings and seed, other weights). For {'this row' if len(other) == 1 else 'these rows'}, "
-            "the table with intervals divides by the score of that training, "
-            "where it is known."
-        )
     heads = [Column(c.title, csv=EXACT) for c in columns] + [
         Column(f"mean of {counted(len(sound), 'ratio')}", csv=EXACT)
     ]
@@ -152,8 +135,6 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
         "Mean of ratios: the mean of the columns' ratios. Ratio of means: the student's mean score divided by its "
         "teacher's. These two have no verdict."
     )
-    if any(cell.text == REFUSED for line in lines for cell in line.cells):
-        note += f" {REFUSED}: not comparable, for the reason in the footnote."
     heads = [*(Column(c.title, csv=EXACT) for c in columns), Column("mean of ratios"), Column("ratio of means")]
     notes = (note + left_out_of_means(columns, sound),)
     return Table("Retention with intervals", [Column("System"), *heads], lines, notes, KEPT_OF_THE_TEACHER)
