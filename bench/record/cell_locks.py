@@ -53,29 +53,26 @@ class CellLocks:
         if key in self._held or self.warning:
             return True
         lock = self._locked(key)
-        if lock is None:
-            return bool(self.warning)
-        self._held[key] = lock
-        with contextlib.suppress(OSError):
-            self._signature(key).write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
-        return True
+        if lock is not None:
+            self._held[key] = lock
+            with contextlib.suppress(OSError):
+                self._signature(key).write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
+        return lock is not None or bool(self.warning)
 
     def release(self, key: str) -> None:
         """Give a lock back; nothing happens if this object does not hold it."""
-        lock = self._held.pop(key, None)
-        if lock is not None:
+        if (lock := self._held.pop(key, None)) is not None:
             with contextlib.suppress(OSError):  # a lock that the system does not give back ends with the process
                 self._signature(key).unlink(missing_ok=True)
                 lock.release()
 
     def holder(self, key: str) -> str:
         """Who holds a lock, for people; "" if nobody does."""
-        if key not in self._held:
-            lock = None if self.warning else self._locked(key)
-            if lock is not None:
-                lock.release()
-            if lock is not None or self.warning:
-                return ""
+        lock = None if key in self._held or self.warning else self._locked(key)
+        if lock is not None:
+            lock.release()
+        if lock is not None or (self.warning and key not in self._held):
+            return ""
         try:
             return self._signature(key).read_text(encoding="utf-8") or "another process"
         except (OSError, UnicodeDecodeError):
@@ -94,20 +91,18 @@ class CellLocks:
 
     def _locked(self, key: str) -> BaseFileLock | None:
         """The lock, held; None where another object holds it, or where there are no locks."""
+        lock = FileLock(self.folder / f"{key}.lock", mode=MODE, thread_local=False)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # some versions fall back to a marker file, which outlives its process
-                lock = FileLock(self.folder / f"{key}.lock", mode=MODE, thread_local=False)
                 lock.acquire(blocking=False)
-                if not isinstance(lock, SoftFileLock):
-                    return lock
-                lock.release()
+            if not isinstance(lock, SoftFileLock):
+                return lock
+            lock.release()
         except Timeout:
             return None
-        except NotImplementedError:
-            pass
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
+        except (OSError, NotImplementedError) as error:
+            if isinstance(error, OSError) and error.errno not in NO_LOCKS:
                 raise self._cannot_write(error) from None
         self.warning = (
             f"the file system of {self.folder.parent} has no working file locks: two runs on this folder at once may train the "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -12,6 +13,7 @@ from bench.record.cell import Cell
 from bench.record.keys import SCHEMA
 from bench.record.stated import stated
 from bench.record.task_facts import TaskFacts, facts_of_older_record
+from bench.user_files import refused_as_json
 
 
 class StrictModel(BaseModel):
@@ -152,11 +154,6 @@ class Record(StrictModel):
         return f"{self.row} ({', '.join(said)})" if said else self.row
 
 
-def with_facts(record: Record) -> Record:
-    """A record of an older version, with what is known of its task."""
-    return record.model_copy(update={"task": facts_of_older_record(record.cell.tasks, record.scores)})
-
-
 MOST_BYTES = 64 * 2**20
 """A file that is larger is refused: no record is so large."""
 
@@ -171,27 +168,29 @@ def load(text: str | bytes, where: str) -> Record:
         InputError: not JSON, written by a newer schema, or a field that does not fit.
     """
     body = read_json(text, where)
-    found = body.get("schema_version") if isinstance(body, dict) else None
-    if not isinstance(found, int):
+    version = body.get("schema_version") if isinstance(body, dict) else None
+    if not isinstance(version, int):
         raise InputError(f"{where} is not a record: it has no schema_version")
-    if found > SCHEMA:
-        raise InputError(f"{where} has schema {found}, this version reads up to {SCHEMA}; update the package")
+    if version > SCHEMA:
+        raise InputError(f"{where} has schema {version}, this version reads up to {SCHEMA}; update the package")
     try:
         record = Record.model_validate(body)
+        wrong = fault(record)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
+        wrong = f"{place}: {first['msg']}"
         if first["type"] == "extra_forbidden":
             raise InputError(
                 f"{where} has the field {place}, which this version does not know; it was written by a newer one: update the package"
             ) from None
-        raise InputError(f"{where}: {place}: {first['msg']}") from None
     except RecursionError:
         raise InputError(f"{where} is nested too deeply") from None
-    wrong = fault(record)
     if wrong:
         raise InputError(f"{where}: {wrong}")
-    return record if record.task.metrics else with_facts(record)
+    if record.task.metrics:
+        return record
+    return record.model_copy(update={"task": facts_of_older_record(record.cell.tasks, record.scores)})
 
 
 def read_json(text: str | bytes, where: str) -> Any:
@@ -200,7 +199,6 @@ def read_json(text: str | bytes, where: str) -> Any:
     Raises:
         InputError: bytes that are no text, text that is no JSON, an infinity or NaN, or too deep a nesting.
     """
-    import json
 
     def no_number(word: str) -> NoReturn:
         raise InputError(f"{where} contains {word}, not a finite number")
@@ -212,15 +210,10 @@ def read_json(text: str | bytes, where: str) -> Any:
         raise InputError(f"{where} is larger than {MOST_BYTES // 2**20} MiB, more than any record")
     try:
         text = text.decode("utf-8") if isinstance(text, bytes) else text
-        return json.loads(text, parse_constant=no_number, parse_float=finite)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{where} is not JSON (line {error.lineno}: {error.msg})") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{where} is not text ({error.reason} at byte {error.start})") from None
-    except RecursionError:
-        raise InputError(f"{where} is nested too deeply") from None
-    except ValueError as error:  # a whole number of thousands of digits
-        raise InputError(f"{where} is not JSON ({error})") from None
+    with refused_as_json(where):
+        return json.loads(text, parse_constant=no_number, parse_float=finite)
 
 
 class _Recipe(BaseModel):
@@ -277,7 +270,11 @@ class _Body(BaseModel):
 
 
 def fault(record: Record) -> str:
-    """What no reader of this record could go on with; "" for a sound one."""
+    """What no reader of this record could go on with; "" for a sound one.
+
+    Raises:
+        ValidationError: a part that the schema leaves open is not as readers need it.
+    """
     cell = record.cell
     if record.status == "ok" and not (record.scores or record.predicted):
         return "it is finished and has neither scores nor predictions"
@@ -285,21 +282,9 @@ def fault(record: Record) -> str:
         return "cell.data.rows does not say how many training rows there were"
     if not all(record.scores.values()):
         return "scores: a set of examples without a score"
-    try:
-        _Body.model_validate(
-            {
-                "tasks": cell.tasks,
-                "recipe": cell.recipe,
-                "rows": cell.data.rows,
-                "scores": record.scores,
-                "artefacts": record.artefacts,
-                "computed_by": record.code.get("computed_by"),
-                "jobs": record.env.get("jobs", 1),
-            }
-        )
-    except ValidationError as error:
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    open_parts = {"tasks": cell.tasks, "recipe": cell.recipe, "rows": cell.data.rows, "scores": record.scores}
+    open_parts |= {"artefacts": record.artefacts, "computed_by": record.code.get("computed_by")}
+    _Body.model_validate(open_parts | {"jobs": record.env.get("jobs", 1)})
     return ""
 
 

@@ -100,13 +100,13 @@ def speed_records(root: Path, note: Callable[[Note], None] = notify) -> Iterator
     Args:
         note: told of each file that cannot be used; the others are read.
     """
-    found = []
+    sessions = []
     for path in sorted((root / FOLDER).glob("*/*.json")):
         try:
-            found.append(_read(path))
+            sessions.append(_read(path))
         except InputError as error:
             note(Note(SET_ASIDE, path, str(error)))
-    yield from sorted(found, key=lambda record: (record.started, record.key))
+    yield from sorted(sessions, key=lambda record: (record.started, record.key))
 
 
 def _read(path: Path) -> SpeedRecord:
@@ -124,18 +124,11 @@ def _read(path: Path) -> SpeedRecord:
         raise InputError(f"it has schema {record.schema_version}, this version reads up to {SPEED_SCHEMA}")
     if record.key[:16] != path.stem:
         raise InputError("its key is not that of its name")
-    for one in record.timings:
-        if one.status == "ok":
-            _check_rounds(record, one)
+    rounds: dict[str, int] = {}
+    for timing in (timing for timing in record.timings if timing.status == "ok"):
+        count = len(timing.seconds)
+        if not count:
+            raise InputError(f"{timing.system} is said to be timed and has no times")
+        if rounds.setdefault(timing.conditions.model_dump_json(), count) != count:
+            raise InputError(f"{timing.system} has {count} rounds, others of its conditions have more or fewer")
     return record
-
-
-def _check_rounds(record: SpeedRecord, timing: Timing) -> None:
-    """Raises InputError: a system was not timed, or in other rounds than the others of its conditions."""
-    if not timing.seconds:
-        raise InputError(f"{timing.system} is said to be timed and has no times")
-    rounds = {len(t.seconds) for t in record.timings if t.conditions == timing.conditions and t.status == "ok"}
-    if len(rounds) > 1:
-        raise InputError(
-            f"{timing.system} has {len(timing.seconds)} rounds, others of its conditions have more or fewer"
-        )
