@@ -57,24 +57,22 @@ def trace(text: str, results: Path) -> list[Origin]:
         fits = [o for o in of if kind in (PLAIN, o["kind"]) and number.is_rounded(Decimal(repr(round(o["exact"], 9))))]
         return list({(o["what"], *o["records"]): o for o in fits}.values())
 
-    found = fitting(origins)
-    if not found:
+    answer = fitting(origins)
+    if not answer:
         drawn = ((group, report_data(group, resample(group, store)).tables) for group in tables)
-        found = fitting(
+        answer = fitting(
             o for group, of_group in drawn for table in of_group for o in _cells(table, _where(group), group)
         )
     stale = {record.key[:12] for record in records if state_of_record(record) == STALE}
-    for origin in found:
+    for origin in answer:
         origin["what"] += " (made by other code than this)" if stale & set(origin["records"]) else ""
-    return found
+    return answer
 
 
 def origins_of(group: ReportGroup, store: Store) -> Iterator[Origin]:
     """Every number of a group's tables that need no intervals, and the scores of its single seeds."""
-    where, left_out = (
-        _where(group),
-        [(record, "left out: a newer training has that name") for record, _ in group.left_out],
-    )
+    where = _where(group)
+    left_out = [(record, "left out: a newer training has that name") for record, _ in group.left_out]
     for record, why in [*left_out, *((record, where) for record in group.records)]:
         for name, metrics in record.scores.items():
             for metric, value in metrics.items():
@@ -101,35 +99,30 @@ def _cells(table: Table, where: str, group: ReportGroup | None = None) -> Iterat
 def _differences(group: ReportGroup) -> Iterator[Origin]:
     """Of any two rows, either way round, column by column and on the mean of the columns; and over the seeds that both have."""
     values = {(row, column): group.values(row, column) for row in group.systems for column in group.columns}
-    wholes = [(f"mean of {len(group.columns)} columns", group.columns)] if len(group.columns) > 1 else []
+    places = [(column.title, [column]) for column in group.columns]
+    places += [(f"mean of {len(group.columns)} columns", list(group.columns))] if len(group.columns) > 1 else []
     for first, second in combinations(group.systems, 2):
-        for title, columns in [*((column.title, [column]) for column in group.columns), *wholes]:
+        for title, columns in places:
             pairs = [(values[first, column], values[second, column]) for column in columns]
-            if not all(one and other for one, other in pairs):
+            if not all(ours and theirs for ours, theirs in pairs):
                 continue
-            shared = [(one, other, sorted(one.keys() & other.keys())) for one, other in pairs]
-            gaps = {
-                title: [summarise([*one.values()]).mean - summarise([*other.values()]).mean for one, other in pairs]
-            }
-            is_unequal = any(len(seeds) < max(len(one), len(other)) for one, other, seeds in shared)
-            if is_unequal and all(seeds for *_, seeds in shared):
-                of_both = [summarise([one[s] - other[s] for s in seeds]).mean for one, other, seeds in shared]
-                gaps[f"{title}, over the seeds that both have"] = of_both
+            gaps = {title: [_mean(ours.values()) - _mean(theirs.values()) for ours, theirs in pairs]}
+            shared = [[ours[seed] - theirs[seed] for seed in ours.keys() & theirs.keys()] for ours, theirs in pairs]
+            if all(shared) and any(ours.keys() != theirs.keys() for ours, theirs in pairs):
+                gaps[f"{title}, over the seeds that both have"] = [_mean(of_both) for of_both in shared]
+            keys = [r.key for row in (first, second) for c in columns for r in group.of(row, c.task)]
             for what, parts in gaps.items():
-                gap = summarise(parts).mean
-                keys = [r.key for row in (first, second) for c in columns for r in group.of(row, c.task)]
-                yield _origin(f"{first} minus {second}, {what} ({_where(group)})", gap, keys, DIFFERENCE)
-                yield _origin(f"{second} minus {first}, {what} ({_where(group)})", -gap, keys, DIFFERENCE)
+                for one, other, gap in ((first, second, _mean(parts)), (second, first, -_mean(parts))):
+                    yield _origin(f"{one} minus {other}, {what} ({_where(group)})", gap, keys, DIFFERENCE)
+
+
+def _mean(values: Iterable[float]) -> float:
+    return summarise(list(values)).mean
 
 
 def _origin(what: str, exact: float, keys: Iterable[str], kind: str = PLAIN) -> Origin:
-    return {
-        "what": what,
-        "exact": exact,
-        "records": tuple(dict.fromkeys(key[:12] for key in keys)),
-        "kind": kind,
-        "session": "",
-    }
+    records = tuple(dict.fromkeys(key[:12] for key in keys))
+    return {"what": what, "exact": exact, "records": records, "kind": kind, "session": ""}
 
 
 def _kind(text: str) -> str:

@@ -71,7 +71,9 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
         raise InputError("--augment-times goes with --augment masked or --augment rules")
     plan = build(asked)
     planned, cell, not_compared = _in_its_place(record, plan, typed)
-    slots = {slot.key: slot for slot in _slots(plan)}
+    # everything that the cells of the plan are made from, whether it is to do or not
+    made = [slot for task in plan.tasks for slot in (task.teacher_slot(0), task.augmentation_slot)]
+    slots = {slot.key: slot for slot in [*made, *(entry.slot for entry in plan.artefacts if entry.is_kept)]}
     differing = [
         {"field": part["field"], "what": part["what"], "record": part["first"], "plan": part["second"]}
         | ({"inputs": inputs} if (inputs := _inputs(part["first"], slots.get(str(part["second"])), store)) else {})
@@ -141,13 +143,6 @@ def code_parts(record: Record) -> Iterator[dict[str, str]]:
         yield from below(name.replace("_", " "), code)
 
 
-def _slots(plan: Plan) -> Iterator[Slot]:
-    """Everything that the cells of a plan are made from, whether it is to do or not."""
-    for task in plan.tasks:
-        yield from (task.teacher_slot(0), task.augmentation_slot)
-    yield from (entry.slot for entry in plan.artefacts if entry.is_kept)
-
-
 def _inputs(recorded: Any, today: Slot | None, store: Store) -> list[str]:
     """Where the identity behind a key differs from today's: lines. The identity is in the cache's folder of that key, and of a
     teacher in its own record; elsewhere nobody knows it. Nothing for a field that is no key of what is made."""
@@ -159,21 +154,15 @@ def _inputs(recorded: Any, today: Slot | None, store: Store) -> list[str]:
     except (OSError, ValueError):
         before = None
     if not before:
-        tuned = [r.cell for r in store.records() if r.cell.method == TEACHER and r.cell.teacher.key == recorded]
-        before = _identity_of_teacher(tuned[0], today.identity) if tuned else None
+        tuned = (r.cell for r in store.records() if r.cell.method == TEACHER and r.cell.teacher.key == recorded)
+        if (cell := next(tuned, None)) is not None:
+            known = {"version": cell.version, "base": cell.teacher.base, "task": cell.tasks[0], "data": cell.data.train}
+            known |= {"recipe": cell.recipe, "seed": cell.seed, "numeric": cell.numeric.identity()}
+            before = {**today.identity, **known}
     if not before:
         return ["its own identity is not known: it is not in this cache"]
-    differing = field_differences(dict(flat(before)), dict(flat(today.identity)))
-    return [
-        f"{part['what']} ({part['field']}): {shown(part['first'])}, today {shown(part['second'])}" for part in differing
-    ]
-
-
-def _identity_of_teacher(cell: Cell, today: Mapping[str, Any]) -> dict[str, Any]:
-    """What the key of a teacher is the hash of, from the cell of its own record."""
-    known = {"version": cell.version, "base": cell.teacher.base, "task": cell.tasks[0], "data": cell.data.train}
-    known |= {"recipe": cell.recipe, "seed": cell.seed, "numeric": cell.numeric.identity()}
-    return {**today, **known}
+    parts = field_differences(dict(flat(before)), dict(flat(today.identity)))
+    return [f"{p['what']} ({p['field']}): {shown(p['first'])}, today {shown(p['second'])}" for p in parts]
 
 
 def _no_row_today(record: Record, typed: Collection[str]) -> str:
