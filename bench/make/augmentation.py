@@ -124,7 +124,7 @@ class TeacherCandidates:
         self._last_layer = checkpoint.config.num_hidden_layers
         self._longest = min(LONGEST, checkpoint.config.max_position_embeddings - 3) // 2  # [CLS] and two [SEP]
         with torch.random.fork_rng(devices=[]):  # a head that the checkpoint lacks is drawn, and not asked
-            self._model = base_model(checkpoint, checkpoint.config.num_labels).to(numerics.device).eval()
+            self._model = base_model(checkpoint.folder, checkpoint.config.num_labels).to(numerics.device).eval()
         weights = {name: value.cpu() for name, value in self._model.state_dict().items()}
         setup = Setup(checkpoint.config, 2, (), {"teacher_weights": weights, TeacherHead.name: head})
         self._head = TeacherHead().filled(setup).to(numerics.device).eval()

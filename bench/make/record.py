@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from torch import nn
 import methods
 from bench.data.tasks import Task
 from bench.errors import CellError
+from bench.make.failure import faults_of_answers, faults_of_training
 from bench.make.task_data import TaskData
-from bench.make.training_faults import faults_of_answers, faults_of_training
 from bench.measure.machine import environment, revision, source_hash
 from bench.measure.parameters import weights_hash
 from bench.measure.sizes import sizes
@@ -33,97 +33,96 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-@dataclass(frozen=True)
-class Deployed:
-    """A model as it is scored, and the training that it comes from."""
+def scored(
+    cell: Cell,
+    model: nn.Module,
+    task_data: TaskData,
+    started: str,
+    *,
+    point: str = "",
+    log: TrainLog | None = None,
+    trained: nn.Module | None = None,
+    teacher: nn.Module | None = None,
+    usage: Mapping[str, Any] | None = None,
+    **facts: Any,
+) -> tuple[Record, dict[str, np.ndarray]]:
+    """Predictions on every evaluation set, scores, sizes and cost of one deployed model: its record and the raw arrays.
 
-    model: nn.Module
-    point: str = ""
-    """its operating point, where a training deploys several"""
-    log: TrainLog | None = None
-    """None where it was trained elsewhere"""
-    trained: nn.Module | None = None
-    """the model that was trained, where another one is deployed"""
-    teacher: nn.Module | None = None
+    Args:
+        point: its operating point, where a training deploys several.
+        log: of its training; None where it was trained elsewhere.
+        trained: the model that was trained, where another one is deployed.
+        usage, facts: what else the record says.
 
-    def cost(self) -> TrainCost | None:
-        """Of its training."""
-        if self.log is None:
-            return None
-        return _cost(self.log, self.model if self.trained is None else self.trained, self.model, self.teacher)
-
-
-def scored(cell: Cell, deployed: Deployed, task_data: TaskData, started: str) -> tuple[Record, dict[str, np.ndarray]]:
-    """Predictions on every evaluation set, scores, sizes and cost of one deployed model; and the raw arrays."""
-    model = deployed.model
-    arrays, scores = _answered(model, task_data)
-    usage = observed(model)
-    sized = sizes(model)  # after that: counting runs the model too, on tokens that are no example
-    if average := usage.pop("cost", None):
-        sized = sized.model_copy(update={"expected_macs": Cost(**average).of_length(sized.sequence_length)})
-    record = Record(
-        key=record_key(cell, deployed.point),
-        train_key=train_key(cell),
-        point=deployed.point,
-        status="ok",
-        cell=cell,
-        task=facts_of(task_data.plan.task),
-        scores=scores,
-        predicted=tuple(name for name in task_data.evaluation if name not in scores),
-        sizes=sized,
-        usage=usage,
-        faults=tuple(_faults(cell, deployed.log, arrays, scores, task_data)),
-        train=deployed.cost(),
-        weights=weights_hash(model),
-        code={**_code(cell), COMPUTED_BY: _computed_by(cell, task_data.plan.task.metrics)},
-        env=environment(str(task_data.work.numerics.device)),
-        started=started,
-        finished=now(),
-    )
-    return record, arrays
-
-
-def _answered(model: nn.Module, task_data: TaskData) -> tuple[dict[str, np.ndarray], dict[str, dict[str, float]]]:
-    """The raw arrays of every evaluation set, and the scores of those with public labels."""
-    plan = task_data.plan
-    arrays: dict[str, np.ndarray] = {}
-    scores: dict[str, dict[str, float]] = {}
+    Raises:
+        CellError: answers that are not of the task's form, or that are no numbers.
+        ValueError: a value that JSON cannot hold: what a method says of itself is in the record.
+    """
+    plan, arrays, scores = task_data.plan, dict[str, np.ndarray](), dict[str, dict[str, float]]()
     for name, encoded in task_data.evaluation.items():
-        logits = predict(model, encoded, task_data.work.numerics)
-        split = plan.evaluation[name]
-        _check_shapes(plan.task, name, logits, split.labels)
-        arrays[f"logits.{name}"] = logits
-        arrays[f"examples.{name}"] = split.example_hashes()
+        logits, split = predict(model, encoded, task_data.work.numerics), plan.evaluation[name]
+        check_shapes(plan.task, name, logits, split.labels)
+        arrays |= {f"logits.{name}": logits, f"examples.{name}": split.example_hashes()}
         if split.labels is not None:
             arrays[f"labels.{name}"] = split.labels
             scores[name] = score(logits, split.labels, plan.task.metrics)
-    return arrays, scores
+    seen = observed(model)
+    sized = sizes(model)  # after that: counting runs the model too, on tokens that are no example
+    if average := seen.pop("cost", None):
+        sized = sized.model_copy(update={"expected_macs": Cost(**average).of_length(sized.sequence_length)})
+    if log is not None:
+        facts = {"terms": log.terms, "gradient_norms": log.gradient_norms} | facts
+    is_given = cell.method in (TEACHER, CHECKPOINT)  # how a teacher was tuned is said of the artefact
+    computed_by = metric_modules if is_given else partial(student_modules, cell.method)
+    record = Record(
+        key=record_key(cell, point),
+        train_key=train_key(cell),
+        point=point,
+        status="ok",
+        cell=cell,
+        task=facts_of(plan.task),
+        scores=scores,
+        predicted=tuple(name for name in task_data.evaluation if name not in scores),
+        sizes=sized,
+        usage={**seen, **(usage or {})},
+        faults=tuple(_faults(cell, log, arrays, scores, task_data)),
+        train=None if log is None else training_cost(log, model if trained is None else trained, model, teacher),
+        weights=weights_hash(model),
+        code={**_code(cell), COMPUTED_BY: named_code(computed_by(plan.task.metrics))},
+        env=environment(str(task_data.work.numerics.device)),
+        started=started,
+        finished=now(),
+        **facts,
+    )
+    record.model_dump_json()
+    return record, arrays
 
 
 def _faults(
     cell: Cell, log: TrainLog | None, arrays: Mapping[str, np.ndarray], scored: Iterable[str], task_data: TaskData
 ) -> list[str]:
-    """What is suspect of a training and of its answers; said as it is found."""
+    """What is suspect of a training and of its answers; each is said at once."""
     task = task_data.plan.task
-    found = [] if log is None else faults_of_training(log.terms, log.gradient_shares)
-    for line in found:
-        task_data.work.progress.say(f"suspect: {task.name}, {cell.label}, seed {cell.seed}: {line}")
+    say, row = task_data.work.progress.say, f"{cell.label}, seed {cell.seed}"
+    faults = [] if log is None else faults_of_training(log.terms, log.gradient_shares)
+    for line in faults:
+        say(f"suspect: {task.name}, {row}: {line}")
     for name in scored:
         suspect = suspicions(arrays[f"logits.{name}"], arrays[f"labels.{name}"], task.labels, task.metrics[0])
         for suspicion in suspect:
-            task_data.work.progress.say(f"suspect: {task.name} {name}, {cell.label}, seed {cell.seed}: {suspicion}")
-        found += faults_of_answers(name, suspect, cell.method == TEACHER)
-    return found
+            say(f"suspect: {task.name} {name}, {row}: {suspicion}")
+        faults += faults_of_answers(name, suspect, cell.method == TEACHER)
+    return faults
 
 
-def _check_shapes(task: Task, name: str, logits: np.ndarray, labels: np.ndarray | None) -> None:
+def check_shapes(task: Task, name: str, logits: np.ndarray, labels: np.ndarray | None) -> None:
     """Raises CellError: a model whose answers are not of its task's form would get a score that means nothing."""
     arrays = {"logits": logits} | ({} if labels is None else {"labels": labels})
     if wrong := misshapen(task.form, arrays, len(logits), task.form.outputs(task.labels)):
         raise CellError(f"{task.name} {name}: {wrong}")
 
 
-def _cost(log: TrainLog, trained: Any, deployed: nn.Module, teacher: nn.Module | None) -> TrainCost:
+def training_cost(log: TrainLog, trained: nn.Module, deployed: nn.Module, teacher: nn.Module | None) -> TrainCost:
     """What a training cost: its steps, seconds and FLOPs, its own and the teacher's.
 
     A :class:`methods.models.PackedModel` may cost more while it trains than when it is deployed.
@@ -152,15 +151,8 @@ def _cost(log: TrainLog, trained: Any, deployed: nn.Module, teacher: nn.Module |
 def _code(cell: Cell) -> dict[str, Any]:
     from bench import __version__
 
-    found = {"version": __version__, **revision()}
-    if methods.reference(cell.method):
-        found["method"] = source_hash(methods.get(cell.method))
-    return found
-
-
-def _computed_by(cell: Cell, metrics: Sequence[str]) -> dict[str, Any]:
-    is_given = cell.method in (TEACHER, CHECKPOINT)  # how a teacher was tuned is said of the artefact
-    return named_code(metric_modules(metrics) if is_given else student_modules(cell.method, metrics))
+    method = {"method": source_hash(methods.get(cell.method))} if methods.reference(cell.method) else {}
+    return {"version": __version__, **revision(), **method}
 
 
 def empty(cell: Cell, status: Any, started: str, task: Task | None = None) -> Record:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from bench.data.checkpoints import Checkpoint
 from bench.errors import InputError
@@ -11,12 +12,11 @@ from bench.interrupts import end_if_interrupted
 from bench.make.artefact import artefact
 from bench.make.failure import failure_of
 from bench.make.outputs import kept_outputs
-from bench.make.record import Deployed, failed, now, scored
-from bench.make.result import StepResult, checked
+from bench.make.record import failed, now, scored
 from bench.make.students import students
 from bench.make.task_data import TaskData
 from bench.make.teacher import base_model
-from bench.make.work import Work, known
+from bench.make.work import StepResult, Work, known
 from bench.plan.plan import ARTEFACT_STEP, AUGMENTATION_STEP, OUTPUTS_STEP, STUDENTS_STEP, TEACHER_STEP, Step, TaskPlan
 from bench.train.student_trainer import TrainLog
 
@@ -72,24 +72,20 @@ class Maker:
 
     def _score(self, step: Step) -> StepResult:
         """Score a teacher or a finished checkpoint."""
-        (planned,), started = step.cells, now()
-        data, task = self._data_of(step.tasks[0]), step.tasks[0]
+        (planned,), task, started, facts = step.cells, step.tasks[0], now(), dict[str, Any]()
+        data = self._data_of(task)
         try:
             if isinstance(planned.row, Checkpoint):  # read with its own tokenizer
-                given = self._task_data(replace(task, checkpoint=planned.row))
-                model = base_model(planned.row, task.task.num_labels)
-                record, arrays = scored(planned.cell, Deployed(model), given, started)
-                record = record.model_copy(update={"notes": (NOT_OURS,)})
+                data = self._task_data(replace(task, checkpoint=planned.row))
+                model, facts["notes"] = base_model(planned.row.folder, task.task.num_labels), (NOT_OURS,)
             else:
                 model, body = data.teacher
+                facts = {"log": TrainLog(**body["train"])} if "train" in body else {}
+                facts["artefacts"] = {"teacher": known(body)}
                 length = task.teacher_recipe.max_length
                 if length != task.recipe.max_length:  # sequences of the length that it was tuned on
                     data = self._task_data(replace(task, recipe=replace(task.recipe, max_length=length)))
-                log = TrainLog(**body["train"]) if "train" in body else None
-                record, arrays = scored(planned.cell, Deployed(model, log=log), data, started)
-                curves = {"terms": log.terms, "gradient_norms": log.gradient_norms} if log else {}
-                record = record.model_copy(update={**curves, "artefacts": {"teacher": known(body)}})
-            return checked(StepResult([(record, arrays)]))
+            return StepResult([scored(planned.cell, model, data, started, **facts)])
         except Exception as error:
             end_if_interrupted()
             why = failure_of(error, planned.cell.method)

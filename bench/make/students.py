@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -16,10 +15,9 @@ from bench.make.artefact import artefact
 from bench.make.export import export_student
 from bench.make.failure import failure_of
 from bench.make.outputs import kept_outputs, opened
-from bench.make.record import Deployed, failed, now, scored
-from bench.make.result import FailedCell, StepResult, checked
+from bench.make.record import failed, now, scored
 from bench.make.task_data import TaskData
-from bench.make.work import Work, known
+from bench.make.work import FailedCell, StepResult, Work, known
 from bench.plan.outputs import is_readable
 from bench.plan.plan import Planned, Step
 from bench.plan.scheduled_stages import schedule_stages
@@ -39,8 +37,7 @@ from methods.artefacts import artefact_name
 from methods.fast_kernels import FastLinear, FastTeacher
 
 
-@dataclass
-class BuiltStudent:
+class BuiltStudent(NamedTuple):
     """A student that is ready to train: its cells, one for each task, and what is known of all that it is made from."""
 
     cells: Sequence[Planned]
@@ -189,12 +186,12 @@ def _teacher(built: Sequence[BuiltStudent], of_task: TaskData, work: Work) -> nn
     return teacher.to(work.numerics.device).eval()
 
 
-def _score(one: BuiltStudent, data: Sequence[TaskData], work: Work, started: str, result: StepResult) -> None:
-    """The records of one student, one for each task and operating point."""
-    trainer, method, cell = one.trainer, one.method, one.cells[0].cell
-    log, usage = trainer.log, {}
+def _score(built: BuiltStudent, data: Sequence[TaskData], work: Work, started: str, result: StepResult) -> None:
+    """The records of one student, one for each task and operating point; and its folders, where they are kept."""
+    trainer, method, cell, log = built.trainer, built.method, built.cells[0].cell, built.trainer.log
     if cell.teacher_outputs:
-        _count_passes(one)
+        _count_passes(built)
+    usage = {}
     if trainer.best_epoch is not None:
         trainer.best_epoch.load_best(trainer.student)
         usage = {"epochs": trainer.best_epoch.as_dict()}
@@ -205,40 +202,45 @@ def _score(one: BuiltStudent, data: Sequence[TaskData], work: Work, started: str
     notes = (*method.notes(setup), *(how.describe() for how in (cell.search, cell.selection) if how is not None))
     if cell.together:
         notes = (*notes, several_tasks_note(", ".join(setup.tasks)))
-    answer, to_save = StepResult(), []
-    for planned, of_task in zip(one.cells, data, strict=True):
-        teacher = of_task.teacher[0] if method.needs_teacher else None
+    records, to_save = [], []
+    for planned, of_task in zip(built.cells, data, strict=True):
         points = {"": deployed[of_task.name]} if planned.cell.together else deployed
         for point, model in points.items():
-            at_point = Deployed(model, point, log, trainer.student.model, teacher)
-            record, arrays = scored(planned.cell, at_point, of_task, started)
-            more = {"terms": log.terms, "gradient_norms": log.gradient_norms, "gradient_shares": log.gradient_shares}
-            more |= {"artefacts": one.made_from, "notes": notes, "usage": record.usage | usage}
-            record = record.model_copy(update=more)
-            answer.records.append((record, arrays))
+            record, arrays = scored(
+                planned.cell,
+                model,
+                of_task,
+                started,
+                point=point,
+                log=log,
+                trained=trainer.student.model,
+                teacher=of_task.teacher[0] if method.needs_teacher else None,
+                usage=usage,
+                gradient_shares=log.gradient_shares,
+                artefacts=built.made_from,
+                notes=notes,
+            )
+            records.append((record, arrays))
             to_save.append((model, record, of_task))
-    result.records += checked(answer).records
+    result.records += records
     for model, record, of_task in to_save if work.save_to else ():
         assert work.save_to is not None
         try:  # only now: a folder names its record, and any of the records may have failed
-            folder = export_student(
-                work.save_to, model, tokenizer_of(of_task.plan.checkpoint), record, of_task.plan.task
-            )
-            work.progress.say(f"saved: {folder}")
+            tokenizer = tokenizer_of(of_task.plan.checkpoint)
+            work.progress.say(f"saved: {export_student(work.save_to, model, tokenizer, record, of_task.plan.task)}")
         except Exception as error:  # a full disk, a model that cannot be saved: neither may cost what was trained
             why = f"trained and recorded, but not saved in {work.save_to}: {error}"
             result.not_saved.append(FailedCell(of_task.name, record.row, record.cell.seed, why))
 
 
-def _count_passes(one: BuiltStudent) -> None:
+def _count_passes(built: BuiltStudent) -> None:
     """Correct the teacher's tokens in a student's log: the teacher did not run in steps that read its file, but once over all
     rows to write the file."""
-    taught = [scheduled for series in one.trainer.schedule.values() for scheduled in series if scheduled.teacher]
+    taught = [scheduled for series in built.trainer.schedule.values() for scheduled in series if scheduled.teacher]
     steps = sum(scheduled.steps for scheduled in taught)
     answered = sum(scheduled.steps for scheduled in taught if not is_readable(scheduled.stage)) / max(1, steps)
-    files = [body for name, body in one.made_from.items() if name.partition(".")[0] == "teacher_outputs"]
-    log = one.trainer.log
+    files = [body for name, body in built.made_from.items() if name.partition(".")[0] == "teacher_outputs"]
+    log = built.trainer.log
     log.teacher_tokens = round(answered * log.teacher_tokens) + sum(body["tokens"] for body in files)
-    log.teacher_squared_lengths = round(answered * log.teacher_squared_lengths) + sum(
-        body["squared_lengths"] for body in files
-    )
+    squared = sum(body["squared_lengths"] for body in files)
+    log.teacher_squared_lengths = round(answered * log.teacher_squared_lengths) + squared

@@ -10,7 +10,7 @@ from typing import Any
 from transformers import AutoModelForSequenceClassification
 
 from bench.cache import WEIGHTS, keep
-from bench.data.checkpoints import Checkpoint, sha256_of
+from bench.data.checkpoints import sha256_of
 from bench.data.encoding import Encoded
 from bench.make.work import Work
 from bench.plan.plan import TaskPlan
@@ -24,12 +24,8 @@ from methods.api import Stage, Student
 from methods.terms import hard
 
 
-def base_model(checkpoint: Checkpoint, num_labels: int) -> Any:
-    """The checkpoint as a classifier that reads packed batches; a head it lacks comes from torch's generator."""
-    return _opened(checkpoint.folder, num_labels)
-
-
-def _opened(folder: Path, num_labels: int) -> Any:
+def base_model(folder: Path, num_labels: int) -> Any:
+    """The checkpoint in a folder as a classifier that reads packed batches; a head it lacks comes from torch's generator."""
     model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=num_labels)
     model.set_attn_implementation("packed")
     return model
@@ -48,7 +44,7 @@ def tuned_teacher(plan: TaskPlan, seed: int, data: Callable[[], Encoded], work: 
     task, recipe, numerics, progress = plan.task, plan.teacher_recipe, work.numerics, work.progress
     if plan.teacher.origin == "given":
         body = {"key": plan.teacher.key, "weights": plan.checkpoint.sha256}
-        return base_model(plan.checkpoint, task.num_labels), body
+        return base_model(plan.checkpoint.folder, task.num_labels), body
     slot = plan.teacher_slot(seed)
     states = TrainingStates(
         [["teacher", slot.key]], progress.say, code=(digest_of(slot.code),), is_stopping=progress.is_stopping
@@ -59,7 +55,7 @@ def tuned_teacher(plan: TaskPlan, seed: int, data: Callable[[], Encoded], work: 
         def write(folder: Path) -> dict[str, Any]:
             encoded, random = data(), RandomState(seed, numerics.device)
             with random.current():  # a head that the checkpoint lacks is drawn
-                model = base_model(plan.checkpoint, task.num_labels)
+                model = base_model(plan.checkpoint.folder, task.num_labels)
             scheduled = schedule_stages([Stage("finetune", {"hard": hard()})], (), recipe, len(encoded))[1]
             trainer = StudentTrainer(f"teacher of {task.name}", Student(model), random, [], scheduled, numerics)
             options = LoopOptions(seed, numerics, recipe.batch_size, on_step=on_step, states=states)
@@ -74,4 +70,4 @@ def tuned_teacher(plan: TaskPlan, seed: int, data: Callable[[], Encoded], work: 
 
         body = keep(slot, write, say=progress.say)
     states.clear()
-    return _opened(slot.folder, task.num_labels), body
+    return base_model(slot.folder, task.num_labels), body

@@ -117,12 +117,12 @@ class Display:
         if file.stem in self._lines:
             self._live.remove_task(self._lines.pop(file.stem))
 
-    def say(self, line: str) -> None:
+    def say(self, text: str) -> None:
         """Between the live lines, where there are some."""
         if self._live is None:
-            self._progress.say(line)
+            self._progress.say(text)
         else:
-            self._live.console.print(line, markup=False, highlight=False)
+            self._live.console.print(text, markup=False, highlight=False)
 
     def _read(self, file: Path) -> None:
         if not (body := read_status(file)):

@@ -18,7 +18,7 @@ from typing import Self
 from bench.cache import cache_root
 from bench.errors import InputError
 from bench.interrupts import interrupts_ignored
-from bench.make.result import StepResult
+from bench.make.work import StepResult
 from bench.measure.devices import device_of
 from bench.plan.plan import Plan, Step
 from bench.plan.request import Request

@@ -18,7 +18,7 @@ from types import SimpleNamespace, TracebackType
 from typing import Any
 
 from bench.errors import InputError
-from bench.make.result import StepResult
+from bench.make.work import StepResult
 from bench.measure.capacity import usable_memory_bytes
 from bench.measure.ray_cluster import connected, has_room
 from bench.plan.plan import Plan, Step

@@ -23,7 +23,7 @@ from bench.cache import MADE, Slot, cache_root
 from bench.errors import BenchError, InputError
 from bench.files import TEMPORARY, lock_of, sha256_of
 from bench.folders import CLUSTER_RUNS, users_cache
-from bench.make.result import StepResult
+from bench.make.work import StepResult
 from bench.plan.plan import Plan
 from bench.run.worker import Order
 

@@ -19,7 +19,7 @@ from bench.errors import CELLS_FAILED, OK, InputError
 from bench.interrupts import end_if_interrupted, interrupts_deferred
 from bench.make.failure import failure_of
 from bench.make.record import empty, failed, now
-from bench.make.result import FailedCell, StepResult
+from bench.make.work import FailedCell, StepResult
 from bench.plan.plan import Plan, Step, StudentSpec
 from bench.record.cell import TEACHER, record_key, train_key
 from bench.record.cell_locks import CellLocks

@@ -21,7 +21,7 @@ from typing import Any
 
 from bench.errors import InputError
 from bench.interrupts import interrupts_ignored
-from bench.make.result import StepResult
+from bench.make.work import StepResult
 from bench.plan.executor_options import CLUSTER, LOCAL, SLURM, SLURM_MINUTES
 from bench.plan.plan import Plan, Step
 from bench.progress import Progress

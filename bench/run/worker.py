@@ -13,9 +13,8 @@ from typing import Any
 import torch
 
 from bench.errors import BenchError
-from bench.make.result import StepResult
 from bench.make.step import Maker
-from bench.make.work import Work
+from bench.make.work import StepResult, Work
 from bench.measure.devices import device_of
 from bench.plan.plan import Step
 from bench.plan.request import Request

@@ -6,6 +6,7 @@ trained with: another number of jobs, another group or a neighbour that failed l
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
@@ -13,12 +14,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
 
 from bench.cache import cache_root
 from bench.files import MODE
@@ -34,8 +34,7 @@ FORGOTTEN_SECONDS = 30 * 86_400.0
 """A state that was not written for so long is removed, unless it is asked for."""
 
 
-@dataclass(frozen=True)
-class StepsDone:
+class StepsDone(NamedTuple):
     """How many steps of its preparation, and how many counted ones, a student has done."""
 
     preparation: int = 0
@@ -67,49 +66,38 @@ class StudentState:
 
     def done(self) -> StepsDone:
         """How far it is; nothing where there is no state that can be used."""
-        body = self._body()
-        return StepsDone(**body["done"]) if body else NOTHING
-
-    def _body(self) -> dict[str, Any]:
         try:
             with safe_open(self.file, framework="pt") as file:
                 body = json.loads(file.metadata()["state"])
-        except (OSError, SafetensorError, ValueError, KeyError, TypeError):
-            return {}  # no state, or one that cannot be used: the training begins anew
-        return dict(body) if body.get("code") == self.code and "done" in body else {}
+            return StepsDone(**body["done"]) if body.get("code") == self.code else NOTHING
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError):
+            return NOTHING  # no state, or one that cannot be used: the training begins anew
 
     def restore(self, trainer: StudentTrainer) -> None:
         """Bring a newly built student to where the state says."""
-        body = self._body()
         with safe_open(self.file, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        trainer.restore(tensors, body["student"])
+            trainer.restore(tensors, json.loads(file.metadata()["state"])["student"])
 
     def write(self, trainer: StudentTrainer, done: StepsDone) -> None:
-        """Replace the file.
-
-        Raises:
-            OSError: it cannot be written; the old one is still there.
-        """
+        """Replace the file. Raises OSError: it cannot be written; the old one is still there."""
         tensors, student = trainer.state()
-        body = {"code": self.code, "done": {PREPARATION: done.preparation, COUNTED: done.counted}}
+        seen: set[int] = set()
+        for name, value in tensors.items():
+            # contiguous, and none in the memory of another: safetensors takes no tied weights
+            value = value.detach().contiguous()
+            place = value.untyped_storage().data_ptr()
+            tensors[name] = value.clone() if place in seen else value
+            seen.add(place)
+        body = {"code": self.code, "done": done._asdict(), "student": student}
         self.file.parent.mkdir(parents=True, exist_ok=True)
         new = self.file.with_suffix(f".{os.getpid()}")
         try:
-            save_file(_apart(tensors), new, {"state": json.dumps({**body, "student": student})})
+            save_file(tensors, new, {"state": json.dumps(body)})
             new.chmod(MODE)
             os.replace(new, self.file)
         finally:
             new.unlink(missing_ok=True)
-
-
-@dataclass(frozen=True)
-class SaveInterval:
-    """How often states are written."""
-
-    every: float | None = None
-    """seconds between two writings, :data:`EVERY_SECONDS` by default; 0 for one after each step"""
-    clock: Callable[[], float] = time.monotonic
 
 
 class TrainingStates:
@@ -122,7 +110,8 @@ class TrainingStates:
         self,
         trainings: Sequence[Any],
         say: Callable[[str], Any] = lambda text: None,
-        interval: SaveInterval | None = None,
+        every: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
         folder: Path | None = None,
         code: Sequence[str] = (),
         is_stopping: Callable[[], bool] = lambda: False,
@@ -131,30 +120,26 @@ class TrainingStates:
         Args:
             trainings: of each student, what tells its training from all others; anything that JSON can hold.
             say: told that a training goes on where another stopped.
-            interval: how often they are written.
+            every: seconds between two writings, :data:`EVERY_SECONDS` by default; 0 for one after each step.
             folder: where the files lie; a folder of the cache by default.
-            code: of each student, the hash of what computes its training, the same for all if there is one; "" for code
-                that cannot be read: the state of that student is not kept.
+            code: of each student, the hash of what computes its training; "" for code that cannot be read: the state of
+                that student is not kept. None at all where no code is named.
             is_stopping: whether somebody wants the training to keep its state now and to end.
         """
         self._folder = folder or cache_root() / STATES
-        # only "" means code that cannot be read; " " is for no code named, and such a state is kept
-        codes = list(code) * len(trainings) if len(code) == 1 else list(code) or [" "] * len(trainings)
-        self.students = self._all = [self._state(*one) for one in zip(trainings, codes, strict=True)]
-        self._say, self._is_stopping, self._interval = say, is_stopping, interval or SaveInterval()
-        self._every = EVERY_SECONDS if self._interval.every is None else self._interval.every
-        self._kept = self._interval.clock()
-        self._preparation = 0
-
-    def _state(self, identity: Any, code: str) -> StudentState:
-        training = digest([identity, torch.__version__, torch.get_num_threads()])[:24]
-        whole = digest(code)
-        return StudentState(self._folder / f"{training}-{whole[:12]}.safetensors", training, whole, code != "")
+        self._say, self._is_stopping, self._clock = say, is_stopping, clock
+        self._every = EVERY_SECONDS if every is None else every
+        self.students = []
+        for identity, text in zip(trainings, code or [" "] * len(trainings), strict=True):
+            training = digest([identity, torch.__version__, torch.get_num_threads()])[:24]
+            file = self._folder / f"{training}-{digest(text)[:12]}.safetensors"
+            self.students.append(StudentState(file, training, digest(text), text != ""))
+        self._all, self._kept, self._preparation = self.students, clock(), 0
 
     def of(self, numbers: Sequence[int]) -> TrainingStates:
         """The states of some of the students alone."""
         some = copy.copy(self)
-        some.students, some._kept = [self.students[number] for number in numbers], self._interval.clock()
+        some.students, some._kept = [self.students[number] for number in numbers], self._clock()
         return some
 
     def resume(self, trainers: Sequence[StudentTrainer], total: int) -> int:
@@ -168,18 +153,18 @@ class TrainingStates:
         """
         self._forget()
         self._preparation = max((t.steps(PREPARATION) for t in trainers), default=0)
-        for name in dict.fromkeys(
-            t.label for t, s in zip(trainers, self.students, strict=False) if s.left_by_other_code
-        ):
+        pairs = zip(trainers, self.students, strict=False)
+        for name in dict.fromkeys(trainer.label for trainer, state in pairs if state.left_by_other_code):
             self._say(
                 f"  {name}: this training was interrupted under another version of the code; the state saved then is not used"
             )
-        found = [state.done() for state in self.students]
-        number = _number(found, self._preparation)
-        if not number or found != [self._done(trainer, number) for trainer in trainers]:
+        done = [state.done() for state in self.students]
+        counted = max((far.counted for far in done), default=0)
+        number = self._preparation + counted if counted else max((far.preparation for far in done), default=0)
+        if not number or done != [self._done(trainer, number) for trainer in trainers]:
             return 0
-        for trainer, state, done in zip(trainers, self.students, found, strict=True):
-            if done != NOTHING:
+        for trainer, state, far in zip(trainers, self.students, done, strict=True):
+            if far != NOTHING:
                 state.restore(trainer)
         self._say(f"  resumes at step {number:,} of {total:,}")
         return number
@@ -191,7 +176,7 @@ class TrainingStates:
     @property
     def is_due(self) -> bool:
         """Whether the last writing is long enough ago for another, or somebody wants the training to end."""
-        is_late = self._interval.clock() - self._kept >= self._every
+        is_late = self._clock() - self._kept >= self._every
         return self._is_stopping() or (is_late and any(state.is_kept for state in self.students))
 
     def save(self, trainers: Sequence[StudentTrainer], number: int) -> None:
@@ -202,7 +187,7 @@ class TrainingStates:
         """
         if not self.is_due:
             return
-        begun = self._interval.clock()
+        begun = self._clock()
         try:
             for trainer, state in zip(trainers, self.students, strict=True):
                 if state.is_kept:
@@ -211,7 +196,7 @@ class TrainingStates:
             self._say(
                 f"  its state could not be kept ({error}); if it breaks off it goes on from the last one that was kept"
             )
-        self._kept = self._interval.clock()
+        self._kept = self._clock()
         if self._every:
             self._every = max(self._every, WORTH * (self._kept - begun))
         if self._is_stopping():
@@ -234,22 +219,13 @@ class TrainingStates:
 
     def _forget(self) -> None:
         """Remove old states of others, and what killed processes have half-written of these."""
-        asked_for = {state.file.stem: state.file for state in self._all}
+        own = {state.file for state in self._all}
+        stems = {file.stem for file in own}
         for file in self._folder.glob("*"):
-            half_written = file.stem in asked_for  # <stem>.<process>
-            try:
-                if file not in asked_for.values() and (
-                    half_written or time.time() - file.stat().st_mtime > FORGOTTEN_SECONDS
-                ):
+            with contextlib.suppress(OSError):  # another process was faster, or the cache cannot be written
+                is_half = file.stem in stems  # <stem>.<process>
+                if file not in own and (is_half or time.time() - file.stat().st_mtime > FORGOTTEN_SECONDS):
                     file.unlink()
-            except OSError:  # another process was faster, or the cache cannot be written: neither may end a training
-                pass
-
-
-def _number(found: Sequence[StepsDone], preparation: int) -> int:
-    """The step of the loop at which students with these steps done go on."""
-    counted = max((done.counted for done in found), default=0)
-    return preparation + counted if counted else max((done.preparation for done in found), default=0)
 
 
 def group_by_progress(trainers: Sequence[StudentTrainer], states: TrainingStates) -> list[list[int]]:
@@ -262,7 +238,7 @@ def group_by_progress(trainers: Sequence[StudentTrainer], states: TrainingStates
         Positions in ``trainers``; one group where no state was kept.
     """
     groups: dict[tuple[str, int], list[int]] = {}
-    waiting = []
+    waiting, apart = [], list[int]()
     for number, (trainer, state) in enumerate(zip(trainers, states.students, strict=True)):
         done = state.done()
         if done.counted:
@@ -271,22 +247,8 @@ def group_by_progress(trainers: Sequence[StudentTrainer], states: TrainingStates
             groups.setdefault((PREPARATION, done.preparation), []).append(number)
         else:
             waiting.append(number)
-    apart: list[int] = []
     for number in waiting:
         own = trainers[number].steps(PREPARATION)
-        fits = (key for key in groups if key[0] == PREPARATION and key[1] >= own)
-        joined = next(fits, None)
-        (apart if joined is None else groups[joined]).append(number)
-    found = [*groups.values(), *([apart] if apart else [])]
-    return [sorted(group) for group in found]
-
-
-def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Contiguous, and none in the memory of another: safetensors takes no tied weights."""
-    seen: set[int] = set()
-    found = {}
-    for name, value in tensors.items():
-        value = value.detach().contiguous()
-        found[name] = value.clone() if value.untyped_storage().data_ptr() in seen else value
-        seen.add(value.untyped_storage().data_ptr())
-    return found
+        fits = (group for (series, step), group in groups.items() if series == PREPARATION and step >= own)
+        next(fits, apart).append(number)
+    return [sorted(group) for group in [*groups.values(), apart] if group]

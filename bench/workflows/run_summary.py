@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from bench.make.result import FailedCell
+from bench.make.work import FailedCell
 from bench.record.cell import TEACHER, Cell
 from bench.record.store import KEY_DIGITS
 from bench.report.escape import flat

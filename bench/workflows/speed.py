@@ -175,7 +175,7 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
     for path in given:
         name = f"{CHECKPOINT}:{path}"
         checkpoint = find(path, task, request.offline, ours=True, asked=name)
-        model = base_model(checkpoint, checkpoint.config.num_labels)
+        model = base_model(checkpoint.folder, checkpoint.config.num_labels)
         if leaves_early(model) or reads_texts(model):
             raise InputError(f"{name}: only models that read token ids and use all their layers can be timed")
         if "task" in request.lengths:

@@ -22,7 +22,7 @@ from transformers import BertForSequenceClassification
 
 from bench.errors import what_to_install
 from bench.make.failure import failure_of, method_line
-from bench.make.result import FailedCell
+from bench.make.work import FailedCell
 from bench.plan.build import build
 from bench.plan.request import Request, resolve_auto
 from bench.plan.spelling import parse_one

@@ -125,10 +125,10 @@ def test_a_student_that_cannot_be_kept_does_not_lose_its_record(bench, tmp_path,
 def test_a_student_is_kept_only_if_all_its_records_could_be_made(bench, tmp_path, common, monkeypatch):
     scored = students.scored
 
-    def of_all_but_the_last(cell, deployed, task_data, started):
-        if not deployed.point:
+    def of_all_but_the_last(*given, point, **more):
+        if not point:
             raise ValueError("this point cannot be scored")
-        return scored(cell, deployed, task_data, started)
+        return scored(*given, point=point, **more)
 
     monkeypatch.setattr(students, "scored", of_all_but_the_last)
     row = "fastbert:speeds=0.5:branch_heads=4:branch_width=12"

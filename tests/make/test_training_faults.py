@@ -12,7 +12,7 @@ import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.make.training_faults import EXPLODED, WINDOWS, faults_of_training
+from bench.make.failure import EXPLODED, WINDOWS, faults_of_training
 from bench.record.store import Store
 
 SHARES = {"joint": {"hard": [1.0, 0.9, 0.8, 0.9]}}

@@ -9,7 +9,7 @@ from torch import nn
 from transformers import BertForSequenceClassification
 
 import methods
-from bench.make.record import _cost
+from bench.make.record import training_cost
 from bench.measure.parameters import count
 from bench.plan.untrained import untrained
 from bench.train.student_trainer import TrainLog
@@ -93,8 +93,8 @@ def test_what_a_training_costs_is_asked_of_what_was_trained():
     (shipped,) = untrained(kind(), teacher).values()
     trained = PackedModel()
     trained.training_cost = lambda: Cost(1.0, 2.0, 3.0)
-    assert _cost(log, trained, shipped, None).flops_own == 6 * (100 + 2 * 1000 + 3 * 10)
-    assert _cost(log, shipped, shipped, None).flops_own == 6 * cost(shipped).macs(100, 1000, 10)
+    assert training_cost(log, trained, shipped, None).flops_own == 6 * (100 + 2 * 1000 + 3 * 10)
+    assert training_cost(log, shipped, shipped, None).flops_own == 6 * cost(shipped).macs(100, 1000, 10)
 
 
 @pytest.mark.parametrize(

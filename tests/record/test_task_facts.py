@@ -12,7 +12,7 @@ import tiny
 
 from bench.data.tasks import GLUE, Task
 from bench.errors import CellError
-from bench.make.record import _check_shapes, empty, now
+from bench.make.record import check_shapes, empty, now
 from bench.record import task_facts
 from bench.record.cell import Search, Selection, Trial, record_key, train_key
 from bench.record.schema import load
@@ -96,8 +96,8 @@ def test_a_task_of_ones_own_on_which_all_failed_has_its_metric_in_the_column(tmp
 
 def test_answers_of_another_form_are_no_score():
     with pytest.raises(CellError, match=r"mine dev: logits of shape \[4, 2\]; classification has \[4, 3\]"):
-        _check_shapes(OWN, "dev", np.zeros((4, 2)), np.zeros(4, int))
-    _check_shapes(OWN, "dev", np.zeros((4, 3)), None)
+        check_shapes(OWN, "dev", np.zeros((4, 2)), np.zeros(4, int))
+    check_shapes(OWN, "dev", np.zeros((4, 3)), None)
 
 
 def test_a_run_writes_the_facts(bench, teacher_folder, tmp_path):

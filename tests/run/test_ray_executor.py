@@ -45,7 +45,7 @@ def test_a_cluster_of_this_machine_gives_the_same_answers_to_the_bit(request_, t
     assert ends(several) == ends(whole)
     assert {record.env["jobs"] for record in api.Store(several.results).records()} == {2}
     assert not ray.is_initialized()
-    assert not list((tmp_path / "another cache" / "progress").iterdir())
+    assert not list((tmp_path / "another cache" / "progress").glob("*/*"))
     assert not list((tmp_path / "another cache" / "cluster-runs").iterdir())
 
 

@@ -16,7 +16,7 @@ from small_runs import requests
 from bench import api
 from bench.cache import cache_root
 from bench.errors import InputError
-from bench.make.result import StepResult
+from bench.make.work import StepResult
 from bench.plan.plan import TEACHER_STEP
 from bench.run import remote
 from bench.run.ray_executor import RayWorker

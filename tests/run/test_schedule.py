@@ -15,7 +15,7 @@ import tiny
 from bench import api
 from bench.errors import InputError
 from bench.make.record import empty, now
-from bench.make.result import StepResult
+from bench.make.work import StepResult
 from bench.plan.plan import SCORE_STEP, STUDENTS_STEP, TEACHER_STEP, Step
 from bench.record.cell import Cell, train_key
 from bench.record.cell_locks import CellLocks

@@ -63,7 +63,7 @@ def test_a_job_that_goes_away_is_done_again_with_the_same_answers(request_, tmp_
     assert ("resumes at step" in said) == (number == signal.SIGUSR2), "what is told to end keeps its state first"
     assert ends(several) == ends(whole)
     assert {record.env["jobs"] for record in api.Store(several.results).records()} == {2}
-    assert not list((tmp_path / "another cache" / "progress").iterdir())
+    assert not list((tmp_path / "another cache" / "progress").glob("*/*"))
     assert not list((tmp_path / "another cache" / "cluster-runs").iterdir())
 
 

@@ -15,7 +15,7 @@ from bench.plan.spelling import parse_one
 from bench.record.recipe import Recipe
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import MicroBatch, StudentTrainer
-from bench.train.training_state import EVERY_SECONDS, WORTH, SaveInterval, TrainingStates
+from bench.train.training_state import EVERY_SECONDS, WORTH, TrainingStates
 from methods.api import Out, Setup
 
 ROWS = {
@@ -41,7 +41,7 @@ def test_saving_takes_less_than_two_percent_of_the_time(name, tmp_path, benchmar
     batch = data.batch(next(iter(batches_of_epoch(len(data), 8, 0, 0))))
     part = MicroBatch(batch, Out(batch.layout))
     trainer.step(trainer.schedule["counted"][0], 0, [part])  # the optimizer has its moments from now on
-    states = TrainingStates([name], folder=tmp_path, code=["code"], interval=SaveInterval(0.0))
+    states = TrainingStates([name], folder=tmp_path, code=["code"], every=0.0)
     benchmark.pedantic(states.save, ([trainer], 1), rounds=5, warmup_rounds=1)
     seconds = benchmark.stats.stats.median
     share = seconds / max(EVERY_SECONDS, WORTH * seconds)

@@ -40,7 +40,7 @@ from bench.train import student_trainer as of_loop
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings
 from bench.train.student_trainer import optimizer_of
-from bench.train.training_state import SaveInterval, TrainingStates
+from bench.train.training_state import TrainingStates
 from methods.api import Setup, Stage
 from methods.terms import hard
 
@@ -190,9 +190,7 @@ def test_a_training_that_breaks_off_ends_as_in_one_go(teacher_folder, tmp_path, 
                 raise KeyboardInterrupt
 
         training_states = (
-            TrainingStates([name], said.append, interval=SaveInterval(0.0), folder=tmp_path, code=["c"])
-            if kill_at != 0
-            else None
+            TrainingStates([name], said.append, every=0.0, folder=tmp_path, code=["c"]) if kill_at != 0 else None
         )
         train_task(
             [one],

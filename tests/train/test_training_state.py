@@ -22,7 +22,7 @@ from bench import api
 from bench.files import MODE
 from bench.progress import Progress
 from bench.train import training_state
-from bench.train.training_state import SaveInterval, TrainingStates
+from bench.train.training_state import TrainingStates
 from bench.workflows.run import run
 
 ROWS = f"finetune:{tiny.SHAPE},microbert:{tiny.SHAPE},theseus"
@@ -196,7 +196,7 @@ class Learns:
 
 
 def test_a_student_whose_code_cannot_be_read_costs_its_neighbour_no_state(tmp_path):
-    states = TrainingStates(["unread", "read"], interval=SaveInterval(0.0), folder=tmp_path, code=["", "hash"])
+    states = TrainingStates(["unread", "read"], every=0.0, folder=tmp_path, code=["", "hash"])
     states.save([Learns(), Learns()], 1)
     assert list(tmp_path.iterdir()) == [states.files[1]]
 
@@ -226,7 +226,7 @@ def test_writing_takes_at_most_two_percent_of_the_time(tmp_path, monkeypatch):
         training_state, "save_file", lambda tensors, file, body: (now.__setitem__(0, now[0] + 60), file.touch())
     )
     monkeypatch.setattr(training_state.os, "replace", lambda old, new: written.append(now[0]))
-    state = TrainingStates(["slow disk"], interval=SaveInterval(300, lambda: now[0]), folder=tmp_path)
+    state = TrainingStates(["slow disk"], every=300, clock=lambda: now[0], folder=tmp_path)
     for minute in range(120):
         state.save([Learns()], minute)
         now[0] += 60

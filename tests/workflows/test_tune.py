@@ -14,7 +14,7 @@ import tiny
 from bench.data.sources import held_back, source_for
 from bench.data.tasks import GLUE, expand
 from bench.errors import CELLS_FAILED, InputError
-from bench.make.result import FailedCell
+from bench.make.work import FailedCell
 from bench.plan.request import Request
 from bench.plan.spelling import parse_methods, parse_one
 from bench.record.cell import record_key, train_key
