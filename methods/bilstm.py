@@ -206,10 +206,7 @@ class BiLSTM(Method):
     name: ClassVar[str] = "bilstm"
     version: ClassVar[int] = 2  # 1 decayed the biases of the LSTM, and read [MASK] as three words
     terms: ClassVar[tuple[str, ...]] = ("logits", "hard")
-    ablations: ClassVar[Mapping[str, str]] = {
-        "labels alone": ":-logits:hard_weight=1",
-        "with labels": ":hard_weight=1",
-    }
+    ablations: ClassVar[Mapping[str, str]] = {"labels alone": ":-logits:hard_weight=1", "with labels": ":hard_weight=1"}
     needs_teacher: ClassVar[bool] = True
     rate_factor: ClassVar[float | str] = "rate"
     reworded: ClassVar[Mapping[str, str]] = {

@@ -40,8 +40,5 @@ class KD(OwnShape):
         return Student(self.student_model(setup))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        terms = {
-            "soft": softened(self.temperature, self.alpha),
-            "hard": hard(1 - self.alpha),
-        }
+        terms = {"soft": softened(self.temperature, self.alpha), "hard": hard(1 - self.alpha)}
         return (Stage("distil", terms, paper={"epochs": 4.0, "learning_rate": 1e-4}),)

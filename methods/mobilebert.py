@@ -164,10 +164,7 @@ class MobileBERT(Method):
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         transfer = transfer_terms(range(1, self.layers + 1), self.fmt_weight, self.att_weight)
-        prediction = {
-            "soft": softened(self.temperature, self.alpha),
-            "hard": hard(1 - self.alpha),
-        }
+        prediction = {"soft": softened(self.temperature, self.alpha), "hard": hard(1 - self.alpha)}
         paper = {"epochs": 10.0, "learning_rate": 5e-5}  # section 4.2: 2 to 10 epochs, 1e-5 to 1e-4
         if not self.fits(setup.teacher):
             return (Stage("distil", prediction, paper=paper),)
@@ -336,10 +333,7 @@ class Transfer(PretrainingStage):
             theirs = aux["teacher_head"](teacher.hidden(s.layers)[batch.masked_positions])
             return losses.soft_cross_entropy_batchmean(ours, theirs)
 
-        distillation = {
-            "vocabulary": Term(vocabulary, 0.5, last, last),
-            "masked": masked_tokens("head", s.layers, 0.5),
-        }
+        distillation = {"vocabulary": Term(vocabulary, 0.5, last, last), "masked": masked_tokens("head", s.layers, 0.5)}
         whole = transfer_terms(layers, s.fmt_weight, s.att_weight)
         if self.kind == "auxiliary":
             return (Stage("distillation", {**whole, **distillation}, masking=Masking(), paper=PRETRAINING),)

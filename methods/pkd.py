@@ -34,11 +34,7 @@ class PKD(Method):
     name: ClassVar[str] = "pkd"
     version: ClassVar[int] = 1
     terms: ClassVar[tuple[str, ...]] = ("soft", "patience", "hard")
-    ablations: ClassVar[Mapping[str, str]] = {
-        "w/o patience": ":-patience",
-        "w/o soft": ":-soft",
-        "Last": ":map=last",
-    }
+    ablations: ClassVar[Mapping[str, str]] = {"w/o patience": ":-patience", "w/o soft": ":-soft", "Last": ":map=last"}
     needs_teacher: ClassVar[bool] = True
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {
         "alpha": (0.2, 0.5, 0.7),

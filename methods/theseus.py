@@ -81,10 +81,7 @@ class Theseus(Method):
     name: ClassVar[str] = "theseus"
     version: ClassVar[int] = 1
     terms: ClassVar[tuple[str, ...]] = ("hard",)
-    ablations: ClassVar[Mapping[str, str]] = {
-        "constant rate": ":schedule=constant",
-        "w/o replacing": ":rate=1.0",
-    }
+    ablations: ClassVar[Mapping[str, str]] = {"constant rate": ":schedule=constant", "w/o replacing": ":rate=1.0"}
     needs_teacher: ClassVar[bool] = True
     same_init_across_seeds: ClassVar[bool] = True
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"rate": (0.1, 0.3), "until": (0.25, 0.5, 0.75)}
