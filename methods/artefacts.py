@@ -36,14 +36,10 @@ class Source:
     """Something that is there before any artefact, or that whoever runs the method tunes: where artefacts begin."""
 
     kind: Literal["base", "fine_tuned", "train", "evaluation", "corpus", "checkpoint"]
-    seed: int = 0
-    """of a fine-tuned teacher: of its head, its dropout and the order of its batches"""
-    path: str = ""
-    """of a checkpoint that somebody else made: a hub name or a folder"""
-    shape: Shape | None = None
-    """that such a checkpoint must have"""
-    label: str = field(default="", compare=False)
-    """what records call it among the inputs of an artefact"""
+    seed: int = 0  # of a fine-tuned teacher: of its head, its dropout and the order of its batches
+    path: str = ""  # of a checkpoint that somebody else made: a hub name or a folder
+    shape: Shape | None = None  # that such a checkpoint must have
+    label: str = field(default="", compare=False)  # what records call it among the inputs of an artefact
 
     @property
     def is_of_task(self) -> bool:
@@ -56,18 +52,13 @@ class Source:
 
     @property
     def is_rows(self) -> bool:
-        """Whether it is a task's examples."""
         return self.kind in ("train", "evaluation")
 
 
-BASE = Source("base", label="base")
-"""The teacher's checkpoint before it is tuned on a task."""
-TRAIN = Source("train", label="data")
-"""The rows that students of a task are trained on, in their order."""
-EVALUATION = Source("evaluation", label="evaluation")
-"""The first evaluation set of a task that has labels."""
-CORPUS = Source("corpus", label="corpus")
-"""Unlabelled text."""
+BASE = Source("base", label="base")  # the teacher's checkpoint before it is tuned on a task
+TRAIN = Source("train", label="data")  # the rows that students of a task are trained on, in their order
+EVALUATION = Source("evaluation", label="evaluation")  # the first evaluation set of a task that has labels
+CORPUS = Source("corpus", label="corpus")  # unlabelled text
 
 
 def fine_tuned(seed: int = 0, label: str = "teacher") -> Source:
@@ -96,10 +87,8 @@ class Given(Protocol):
         """The tensors of an input."""
 
     def teacher(self, source: Source) -> nn.Module:
-        """``BASE`` or ``fine_tuned(seed)`` as a classifier of packed batches, in evaluation mode, on the device.
-
-        ``BASE`` draws the weights of a head that its checkpoint lacks from torch's generator.
-        """
+        """``BASE`` (a head that it lacks is drawn from torch's generator) or ``fine_tuned(seed)`` as a classifier of packed
+        batches, in evaluation mode, on the device."""
 
     def batches(self, source: Source) -> Iterator[Batch]:
         """``TRAIN``, ``EVALUATION`` or ``CORPUS`` in the order of its examples, not shuffled."""
@@ -119,8 +108,7 @@ class Given(Protocol):
     def train(self, student: Student, stages: Sequence[Stage], teacher: nn.Module) -> None:
         """Take a student through stages on ``CORPUS``, once; text shorter than its budget is seen several times.
 
-        Raises:
-            RuntimeError: :meth:`Artefact.stages` names none, so that no plan has counted this.
+        Raises RuntimeError: :meth:`Artefact.stages` names none, so that no plan has counted this.
         """
 
     def note(self, beginning: str) -> None:
@@ -133,10 +121,8 @@ class Training:
 
     student: Student
     stages: Sequence[Stage]
-    cost: Cost
-    """of the student's forward pass while it trains"""
-    teacher: nn.Module | None = None
-    """of its own; None for the un-tuned one"""
+    cost: Cost  # of the student's forward pass while it trains
+    teacher: nn.Module | None = None  # of its own; None for the un-tuned one
 
 
 @dataclass(frozen=True)
@@ -145,10 +131,8 @@ class Identity:
 
     generic: Mapping[str, Any]
     """plain values: ``what`` is made, the keys of all inputs, and what of the recipe and the numerics they depend on"""
-    teachers: tuple[str, ...] = ()
-    """keys of the fine-tuned teachers, in the order of the inputs"""
-    reads_as_teacher: bool = True
-    """whether students read sequences of the length that their teacher was tuned on"""
+    teachers: tuple[str, ...] = ()  # keys of the fine-tuned ones, in the order of the inputs
+    reads_as_teacher: bool = True  # whether students read sequences of the length that their teacher was tuned on
 
 
 class Artefact:
@@ -176,11 +160,7 @@ class Artefact:
         return asdict(self) if is_dataclass(self) else {}
 
     def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
-        """What it is made from.
-
-        Raises:
-            MethodError: a teacher of this form cannot be used.
-        """
+        """What it is made from. Raises MethodError: a teacher of this form cannot be used."""
         return ()
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
@@ -188,17 +168,13 @@ class Artefact:
         raise NotImplementedError(f"{type(self).__name__} must implement make()")
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
-        """Tensors of the same names and shapes, for counting a student without making anything.
-
-        Where the first dimension depends on the data (one row an example), any length will do.
-        """
+        """Tensors of the same names and shapes, for counting a student without making anything; where the first dimension
+        depends on the data (one row an example), any length will do."""
         raise NotImplementedError(f"{type(self).__name__} must implement blank()")
 
     def encoder_width(self, teacher: PretrainedConfig) -> int | None:
-        """Width of the states between the layers of the pre-trained encoder that it gives to a student; None: it gives none.
-
-        The learning rate depends on it.
-        """
+        """Width of the states between the layers of the pre-trained encoder that it gives to a student, if it gives one: the
+        learning rate depends on it."""
         return None
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
@@ -244,25 +220,18 @@ def artefact_name(artefact: Artefact, teacher: PretrainedConfig, task: str, seve
 def blank_artefacts(
     artefacts: Sequence[Artefact], teacher: PretrainedConfig, num_labels: int, of_several: str = ""
 ) -> dict[str, Mapping[str, Tensor]]:
-    """What ``Setup.artefacts`` would hold, with weights that mean nothing: enough to build and count a student.
-
-    Args:
-        of_several: for a student of several tasks, the name of the one task there is.
-    """
+    """What ``Setup.artefacts`` would hold, with weights that mean nothing: enough to build and count a student. A student of
+    several tasks has the one task ``of_several``."""
     return {
         artefact_name(one, teacher, of_several, bool(of_several)): one.blank(teacher, num_labels) for one in artefacts
     }
 
 
-# --- computed from examples
-
-
 @dataclass(frozen=True)
 class EnsembleTargets(Artefact):
-    """The mean answer of several tuned teachers of one task to each of its training examples.
+    """The mean answer of several tuned teachers of one task, which differ by their seed, to each of its training examples.
 
-    The teachers differ by their seed: of head, dropout and order of batches. Tensors: ``targets`` [n, C], the
-    mean of their class probabilities (of a regression, of their scores), and ``ids`` [n], the examples' ids.
+    Tensors: ``targets`` [n, C], the mean of their class probabilities (of a regression, of their scores), and ``ids`` [n].
     """
 
     members: int
@@ -348,10 +317,8 @@ class PretrainingStage(Artefact):
         return (BASE, CORPUS, *self.requires(teacher))
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
-        setup = given.setup
-        student = self.build(setup)
-        teacher = self.teacher(setup)
-        given.train(student, self.stages(setup), given.teacher(BASE) if teacher is None else teacher)
+        student, teacher = self.build(given.setup), self.teacher(given.setup)
+        given.train(student, self.stages(given.setup), given.teacher(BASE) if teacher is None else teacher)
         return pretrained_tensors(student)
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
@@ -382,6 +349,11 @@ class TruncatedShape(Artefact):
     def title(self, key: str) -> str:
         return f"{self.words} {self.shape}"
 
+    def identity(self, known: Identity) -> Mapping[str, Any]:
+        """The form of the oldest keys: a shape, and nothing that says what has it."""
+        generic = {name: value for name, value in known.generic.items() if name != "what"}
+        return generic | {"shape": list(asdict(self.shape).values())}
+
 
 @dataclass(frozen=True)
 class TruncatedTeacher(TruncatedShape):
@@ -407,19 +379,10 @@ class TruncatedTeacher(TruncatedShape):
         return encoder_tensors(model, projection)
 
     def identity(self, known: Identity) -> Mapping[str, Any]:
-        return by_shape(known, self.shape) | {"what": self.name}
-
-
-def by_shape(known: Identity, shape: Shape) -> dict[str, Any]:
-    """The form of the oldest keys: a shape, and nothing that says what has it."""
-    generic = {name: value for name, value in known.generic.items() if name != "what"}
-    return generic | {"shape": [shape.layers, shape.hidden, shape.heads, shape.ffn]}
+        return {**super().identity(known), "what": self.name}
 
 
 def blank_encoder(shape: Shape, teacher: PretrainedConfig) -> dict[str, Tensor]:
-
-    from methods.parts import bert_config
-
     encoder = BertModel(bert_config(shape, teacher), add_pooling_layer=False).state_dict()
     projection = nn.Linear(shape.hidden, teacher.hidden_size).state_dict()
     return {**encoder, **{f"projection.{part}": value for part, value in projection.items()}}
@@ -427,11 +390,8 @@ def blank_encoder(shape: Shape, teacher: PretrainedConfig) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class GivenEncoder(Artefact):
-    """Encoder weights that somebody else made: a hub name or a folder with safetensors.
-
-    Tensors as of :class:`GeneralDistillation`; the projection is there only if the checkpoint has one (``fit_dense``, as
-    TinyBERT's do).
-    """
+    """Encoder weights that somebody else made: a hub name or a folder with safetensors. Tensors as of
+    :class:`GeneralDistillation`; the projection is there only if the checkpoint has one (``fit_dense``, as TinyBERT's do)."""
 
     path: str
     shape: Shape
@@ -454,7 +414,6 @@ class GivenEncoder(Artefact):
 
 def given_tensors(folder: Path) -> dict[str, Tensor]:
     """The encoder of somebody's checkpoint without its pooler, and TinyBERT's ``fit_dense`` as the projection."""
-
     model: Any = AutoModel.from_pretrained(folder, add_pooling_layer=False)
     made = {name: value.detach().contiguous() for name, value in model.state_dict().items()}
     with safe_open(folder / "model.safetensors", framework="pt") as file:
@@ -466,10 +425,8 @@ def given_tensors(folder: Path) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class TeacherWeights(Artefact):
-    """The teacher's own weights, by name as in its classifier's state dict.
-
-    ``tuned``: after fine-tuning on the task, with its head; else as the checkpoint came, without a head.
-    """
+    """The teacher's own weights, by name as in its classifier's state dict: ``tuned`` on the task, with its head, or as the
+    checkpoint came, without a head."""
 
     tuned: bool
     is_kept: ClassVar[bool] = False
@@ -479,18 +436,20 @@ class TeacherWeights(Artefact):
     def name(self) -> str:  # type: ignore[override]
         return "tuned_teacher" if self.tuned else "teacher_weights"
 
+    @property
+    def _source(self) -> Source:
+        return fine_tuned() if self.tuned else BASE
+
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return int(teacher.hidden_size)
 
     def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
-        return (fine_tuned() if self.tuned else BASE,)
+        return (self._source,)
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
-        teacher = given.teacher(fine_tuned() if self.tuned else BASE)
-        return self._kept({name: value.cpu() for name, value in teacher.state_dict().items()})
+        return self._kept({name: value.cpu() for name, value in given.teacher(self._source).state_dict().items()})
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
-
         config = copy.deepcopy(teacher)
         config.num_labels = num_labels
         return self._kept(AutoModelForSequenceClassification.from_config(config).state_dict())
@@ -501,33 +460,23 @@ class TeacherWeights(Artefact):
 
 
 def fill_from_teacher(given: Given, model: Any, projection: nn.Linear) -> nn.Module:
-    """Fill a classifier's encoder and the way back to the teacher's width in place, on the CPU.
-
-    Nothing is filled where the teacher is no BERT or the shape does not fit into it; a note says which of them it is.
-
-    Returns:
-        The un-tuned teacher itself, unchanged, on the CPU.
-    """
+    """Fill a classifier's encoder and the way back to the teacher's width in place, on the CPU; a note says why not, where it is
+    not filled. Returns the un-tuned teacher, unchanged, on the CPU."""
     teacher: Any = given.teacher(BASE).cpu()
     kind = given.setup.teacher.model_type
     if kind != "bert":
         given.note(f"random weights: only a BERT can be truncated, and this teacher is a {kind}")
-    elif init_from_teacher(
-        teacher, model, projection, collect_activations(teacher, given.first(CORPUS, OBSERVED_TOKENS))
-    ):
-        given.note("the cut-down teacher")
-    else:
-        given.note("random weights: the shape does not fit into the teacher's")
+        return teacher  # type: ignore[no-any-return]
+    states = collect_activations(teacher, given.first(CORPUS, OBSERVED_TOKENS))
+    filled = init_from_teacher(teacher, model, projection, states)
+    given.note("the cut-down teacher" if filled else "random weights: the shape does not fit into the teacher's")
     return teacher  # type: ignore[no-any-return]
 
 
 def encoder_tensors(model: Any, projection: nn.Linear) -> dict[str, Tensor]:
     """A classifier's encoder without its pooler, by name as in a ``BertModel``, and the way up to the teacher's width."""
-    return {
-        **encoder_of(model.state_dict()),
-        "projection.weight": projection.weight,
-        "projection.bias": projection.bias,
-    }
+    way_up = {"projection.weight": projection.weight, "projection.bias": projection.bias}
+    return {**encoder_of(model.state_dict()), **way_up}
 
 
 @dataclass(frozen=True)
@@ -554,11 +503,8 @@ class GeneralDistillation(TruncatedShape, PretrainingStage):
         layer_map = nearest_layers(self.shape.layers, setup.teacher.num_hidden_layers)
 
         def imitate(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            parts = [
-                losses.hidden_mse_tokenmean(aux["projection"](student.hidden(m)), teacher.hidden(n))
-                for m, n in layer_map.items()
-            ]
-            return torch.stack(parts).sum()
+            states = ((aux["projection"](student.hidden(m)), teacher.hidden(n)) for m, n in layer_map.items())
+            return torch.stack([losses.hidden_mse_tokenmean(ours, theirs) for ours, theirs in states]).sum()
 
         term = Term(imitate, student=hidden(*layer_map), teacher=hidden(*layer_map.values()))
         return (Stage("general start", {"hidn": term}, paper=self.paper),)
@@ -569,6 +515,3 @@ class GeneralDistillation(TruncatedShape, PretrainingStage):
         teacher = fill_from_teacher(given, model, projection)
         given.train(student, self.stages(given.setup), teacher)
         return encoder_tensors(model, projection)
-
-    def identity(self, known: Identity) -> Mapping[str, Any]:
-        return by_shape(known, self.shape)

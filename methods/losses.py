@@ -17,11 +17,7 @@ from methods.packed import POOLS, Chunk, Layout
 
 
 def hard(logits_BC: Tensor, labels_B: Tensor | None) -> Tensor:
-    """Mean over B of the cross-entropy with the labels; for C = 1 the mean squared error.
-
-    Raises:
-        ValueError: the batch has no labels.
-    """
+    """Mean over B of the cross-entropy with the labels; for C = 1 the mean squared error."""
     if labels_B is None:
         raise ValueError("a loss on labels met text without labels")
     if logits_BC.size(1) == 1:
@@ -30,10 +26,7 @@ def hard(logits_BC: Tensor, labels_B: Tensor | None) -> Tensor:
 
 
 def soft_kl_batchmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float) -> Tensor:
-    """T^2 * mean over B of KL(teacher || student), both softened by T (Hinton et al. 2015, section 2).
-
-    For C = 1 there is nothing to soften: the mean squared error of the two predictions.
-    """
+    """T^2 * mean over B of KL(teacher || student), both softened by T (Hinton et al. 2015, section 2); C = 1: the mean squared error."""
     if student_BC.size(1) == 1:
         return F.mse_loss(student_BC.float(), teacher_BC.float())
     student = F.log_softmax(student_BC.float() / temperature, -1)
@@ -42,10 +35,7 @@ def soft_kl_batchmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float
 
 
 def soft_kl_elementmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float) -> Tensor:
-    """T^2 * KL(teacher || student), mean over B*C: what PKD's code computes, C times smaller than the batchmean.
-
-    For C = 1: the mean squared error of the two predictions.
-    """
+    """T^2 * KL(teacher || student), mean over B*C: what PKD's code computes, C times smaller than the batchmean."""
     return soft_kl_batchmean(student_BC, teacher_BC, temperature) / student_BC.size(1)
 
 
@@ -58,10 +48,8 @@ def symmetric_kl_batchmean(student_BC: Tensor, teacher_BC: Tensor) -> Tensor:
 
 
 def soft_cross_entropy_elementmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float) -> Tensor:
-    """-p_teacher * log p_student, mean over B*C: TinyBERT's prediction loss (equation 10; the code's mean).
-
-    For C = 1: the mean squared error against the teacher, as the paper's numbers used.
-    """
+    """-p_teacher * log p_student, mean over B*C: TinyBERT's prediction loss (equation 10; the code's mean). C = 1: the mean squared
+    error, as the paper's numbers used."""
     if student_BC.size(1) == 1:
         return F.mse_loss(student_BC.float(), teacher_BC.float())
     teacher = F.softmax(teacher_BC.float() / temperature, -1)
@@ -74,10 +62,7 @@ def soft_cross_entropy_batchmean(student_BC: Tensor, teacher_BC: Tensor) -> Tens
 
 
 def target_cross_entropy_batchmean(student_BC: Tensor, target_BC: Tensor) -> Tensor:
-    """-target * log p_student, summed over C, mean over B, of given probabilities (MT-DNN-KD, section 3).
-
-    For C = 1: the mean squared error against the given scores.
-    """
+    """-target * log p_student, summed over C, mean over B, of given probabilities (MT-DNN-KD, section 3); C = 1: the mean squared error."""
     if student_BC.size(1) == 1:
         return F.mse_loss(student_BC.float(), target_BC.float())
     return -(target_BC.float() * F.log_softmax(student_BC.float(), -1)).sum(-1).mean()
@@ -99,10 +84,8 @@ def hidden_cosine_tokenmean(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
 
 
 def patience_mse_elementmean(student_BKW: Tensor, teacher_BKW: Tensor, normalise: bool) -> Tensor:
-    """Squared difference of [CLS] states, mean over B, K layers and W (PKD, equation 7).
-
-    The paper writes a sum over W; its code takes the mean, so a weight means W times less there.
-    """
+    """Squared difference of [CLS] states, mean over B, K layers and W (PKD, equation 7). The paper writes a sum over W; its code
+    takes the mean, so a weight means W times less there."""
     ours, theirs = student_BKW.float(), teacher_BKW.float()
     if normalise:
         ours, theirs = F.normalize(ours, dim=-1), F.normalize(theirs, dim=-1)
@@ -110,10 +93,8 @@ def patience_mse_elementmean(student_BKW: Tensor, teacher_BKW: Tensor, normalise
 
 
 def feature_map_transfer(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
-    """Squared difference of the states after LayerNorm without parameters, mean over tokens and W.
-
-    MobileBERT equation 1, with the normalisation of its code on both sides.
-    """
+    """Squared difference of the states after LayerNorm without parameters, mean over tokens and W: MobileBERT equation 1, with the
+    normalisation of its code on both sides."""
     width = (student_TW.size(-1),)
     return F.mse_loss(F.layer_norm(student_TW.float(), width), F.layer_norm(teacher_TW.float(), width))
 
@@ -123,30 +104,22 @@ def attention_transfer_rowmean(student: Sequence[Tensor], teacher: Sequence[Tens
 
     Both are scores before the softmax, [n, H, L, L] for each of ``layout.chunks``. The authors' code minimises
     the cross-entropy, which differs by a constant. Of sequences that a stage fills with [PAD], [PAD] is no key, but a query.
-
-    Raises:
-        ValueError: the two models have different numbers of heads.
     """
-    _same_heads(student, teacher)
-    parts = [
-        _row_kl(ours, theirs, chunk).sum() for chunk, ours, theirs in zip(layout.chunks, student, teacher, strict=True)
-    ]
-    return torch.stack(parts).sum() / (student[0].size(1) * layout.total)
+    rows = _scores_kl(student, teacher, layout)
+    return torch.stack([row.sum() for row in rows]).sum() / (student[0].size(1) * layout.total)
 
 
 def attention_kl_sequencemean(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> Tensor:
-    """KL(teacher || student) of attention distributions, mean over heads and queries of a sequence, then over B.
+    """KL(teacher || student) of attention distributions, mean over heads and queries of a sequence, then over B: MiniLM, equation 3.
 
-    MiniLM, equation 3. Scores before the softmax, and [PAD], as in :func:`attention_transfer_rowmean`.
-
-    Raises:
-        ValueError: the two models have different numbers of heads.
+    Scores before the softmax, and [PAD], as in :func:`attention_transfer_rowmean`.
     """
+    return _sequence_mean(_scores_kl(student, teacher, layout), layout)
+
+
+def _scores_kl(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> list[Tensor]:
     _same_heads(student, teacher)
-    return _sequence_mean(
-        [_row_kl(ours, theirs, chunk) for chunk, ours, theirs in zip(layout.chunks, student, teacher, strict=True)],
-        layout,
-    )
+    return [_row_kl(ours, theirs, chunk) for chunk, ours, theirs in zip(layout.chunks, student, teacher, strict=True)]
 
 
 def relation_kl(student_TX: Tensor, teacher_TX: Tensor, heads: int, layout: Layout) -> Tensor:
@@ -180,11 +153,8 @@ def _relation(x_nALD: Tensor) -> Tensor:
 def _row_kl(
     student: Tensor, teacher: Tensor, chunk: Chunk, scores: Callable[[Tensor], Tensor] = lambda given: given
 ) -> Tensor:
-    """[n, H, L] KL(teacher || student) of each query's distribution over the keys; 0 where a place holds no token.
-
-    Args:
-        scores: what makes [n, H, L, L] scores before the softmax of some sequences of ``student`` and of ``teacher``.
-    """
+    """[n, H, L] KL(teacher || student) of each query's distribution over the keys; 0 where a place holds no token. ``scores`` makes
+    [n, H, L, L] scores before the softmax of some sequences of either side."""
     at_once = max(1, PLACES_AT_ONCE // (student.size(1) * chunk.longest**2))
     parts = zip(student.split(at_once), teacher.split(at_once), chunk.keys_nL.split(at_once), strict=True)
     kl_nHL = torch.cat([_divergence(scores(a), scores(b), None if chunk.full else keys) for a, b, keys in parts])
@@ -203,9 +173,8 @@ def _divergence(student_nHLL: Tensor, teacher_nHLL: Tensor, keys_nL: Tensor | No
 
 def _sequence_mean(rows: Sequence[Tensor], layout: Layout) -> Tensor:
     """Of [n, H, L] for each chunk: mean over heads and queries of each sequence, then over sequences."""
-    parts = [
-        (row.mean(1).sum(-1) / chunk.mask_nL.sum(-1)).sum() for chunk, row in zip(layout.chunks, rows, strict=True)
-    ]
+    pairs = zip(layout.chunks, rows, strict=True)
+    parts = [(row.mean(1).sum(-1) / chunk.mask_nL.sum(-1)).sum() for chunk, row in pairs]
     return torch.stack(parts).sum() / len(layout.lengths)
 
 
@@ -224,9 +193,6 @@ def scores_mse_realmean(student: Sequence[Tensor], teacher: Sequence[Tensor], la
     Both are [n, H, L, L] for each of ``layout.chunks``. TinyBERT equation 7. Where a chunk pads, nothing is added and nothing
     counted. In a stage with ``padding`` it computes what the authors' code does: the columns of [PAD] keys count as 0, the
     rows of [PAD] queries count, and the divisor is B*H*L*L.
-
-    Raises:
-        ValueError: the two models have different numbers of heads.
     """
     _same_heads(student, teacher)
     parts = []
@@ -247,17 +213,14 @@ DISTANCES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     "normalised_mse": _normalised_mse,
     "kl": partial(soft_kl_batchmean, temperature=1.0),
 }
-"""Distance of two [B, W] features, mean over B: ``mse`` also over W; ``normalised_mse`` sums W after scaling
-each row to length 1; ``kl`` takes softmax over W on both sides; ``cosine`` is 1 - cos."""
+"""Distance of two [B, W] features, mean over B: ``mse`` also over W; ``normalised_mse`` sums W after scaling each row to length 1;
+``kl`` takes softmax over W on both sides; ``cosine`` is 1 - cos."""
 
 
 def feature_alignment(
     student_TW: Tensor, teacher_TW: Tensor, layout: Layout, features: tuple[str, ...], distance: str = "mse"
 ) -> Tensor:
-    """MicroBERT's FAL: sum over the features (cls, mean, max over tokens) of the two sides' distance.
-
-    Mean over B: see :data:`DISTANCES`.
-    """
+    """MicroBERT's FAL: sum over the features (cls, mean, max over tokens) of the two sides' distance, mean over B (:data:`DISTANCES`)."""
     pools = [POOLS[feature] for feature in features]
     return pooled_alignment(((pool(layout, student_TW), pool(layout, teacher_TW)) for pool in pools), distance)
 

@@ -49,11 +49,7 @@ class PackedModel(nn.Module):
     """Whether it reads texts by a vocabulary in its weights, by ``of_texts``, and not the tokenizer's numbers."""
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
-        """One pass over a packed batch: what ``taps`` name and nothing else.
-
-        Raises:
-            UndeclaredNeed: it has no such thing to read.
-        """
+        """One pass over a packed batch: what ``taps`` name and nothing else. Raises UndeclaredNeed: it has no such thing to read."""
         return run_layers(self, batch, taps)
 
     def cost(self) -> Cost:
@@ -65,10 +61,8 @@ class PackedModel(nn.Module):
         return self.cost()
 
     def observed(self) -> Mapping[str, Any]:
-        """What became of the sequences answered so far in evaluation mode: plain values for the record.
-
-        An entry ``cost``, with the names of :class:`Cost`, is that of an average sequence.
-        """
+        """What became of the sequences answered so far in evaluation mode: plain values for the record. An entry ``cost``, with
+        the names of :class:`Cost`, is that of an average sequence."""
         return {}
 
     def of_texts(self, texts: Sequence[tuple[str, str | None]]) -> Tensor:
@@ -90,11 +84,8 @@ class TaskHead(nn.Module):
 
 
 def packed_model(model: nn.Module) -> PackedModel | None:
-    """The model as one with hooks of its own; None for a plain one.
-
-    Raises:
-        TypeError: its class has some of the hooks but does not say so: they would never be asked.
-    """
+    """The model as one with hooks of its own; None for a plain one. Raises TypeError: its class has some of the hooks but does not
+    say so, and they would never be asked."""
     if isinstance(model, PackedModel):
         return model
     _refuse(type(model), PackedModel)
@@ -102,11 +93,7 @@ def packed_model(model: nn.Module) -> PackedModel | None:
 
 
 def routed_modules(model: nn.Module) -> list[RoutedModule]:
-    """Those modules that send tokens different ways.
-
-    Raises:
-        TypeError: as :func:`packed_model`.
-    """
+    """Those modules that send tokens different ways. Raises TypeError as :func:`packed_model`."""
     for module in model.modules():
         if not isinstance(module, RoutedModule):
             _refuse(type(module), RoutedModule)
@@ -133,8 +120,7 @@ def reads_texts(model: nn.Module) -> bool:
 
 def _refuse(kind: type, contract: type) -> None:
     hooks = {name for name in vars(contract) if not name.startswith("_")}
-    own = sorted({name for base in kind.__mro__ for name in hooks & vars(base).keys()})
-    if own:
+    if own := sorted({name for base in kind.__mro__ for name in hooks & vars(base).keys()}):
         raise TypeError(
             f"{kind.__name__} has {', '.join(own)} but is no methods.models.{contract.__name__}: "
             f"write class {kind.__name__}({contract.__name__}, ...)"
@@ -144,14 +130,10 @@ def _refuse(kind: type, contract: type) -> None:
 def forward(classifier: nn.Module, batch: Batch, taps: Taps) -> Out:
     """One pass of a sequence classifier over a packed batch, returning only what ``taps`` name.
 
-    Hidden index 0 is the embedding output, i the output of encoder layer i (1-based). The head reads the first
-    token of each sequence. A :class:`PackedModel` answers for itself.
-
-    Raises:
-        EmptyAttention: the model uses another attention kernel, or a layer kept no scores.
-        TypeError: an architecture that ``methods/families.py`` does not know.
-        KeyError: a state of a layer that the model does not have. Scores and vectors of such a layer are missing in the answer.
-        UndeclaredNeed: the model has no such thing to read.
+    Hidden index 0 is the embedding output, i the output of encoder layer i (1-based). The head reads the first token of each
+    sequence. A :class:`PackedModel` answers for itself. Raises EmptyAttention: the model uses another attention kernel; TypeError:
+    an architecture that ``methods/families.py`` does not know; KeyError: a state of a layer that the model does not have;
+    UndeclaredNeed: nothing to exit by.
     """
     own = packed_model(classifier)
     return run_layers(classifier, batch, taps) if own is None else own.packed_forward(batch, taps)
@@ -200,9 +182,10 @@ def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence
 
 def of_states(layout: Layout, states: Mapping[int, Tensor], taps: Taps) -> dict[Tap, Tensor]:
     """What taps read of [T, W] states by layer: the states themselves, or pooled to [B, W], weighted sums first."""
-    sums: dict[tuple[tuple[int, float], ...], Tensor] = {}
-    for weights in {tap.weights for tap in taps if tap.weights}:
-        sums[weights] = sum(weight * states[layer] for layer, weight in weights)  # type: ignore[assignment]
+    # once for all pools of the same weighted sum
+    sums: Any = {
+        w: sum(weight * states[layer] for layer, weight in w) for w in {tap.weights for tap in taps if tap.weights}
+    }
     read: dict[Tap, Tensor] = {}
     for tap in taps:
         if tap.kind == "hidden":
@@ -219,11 +202,8 @@ def cost(model: Any) -> Cost:
 
 
 def closed_form(model: Any) -> Cost:
-    """Read off the model's own layers: an independent check of a traced count.
-
-    A linear layer of the embeddings or the encoder costs in x out for each token, attention 2 x width for each
-    pair; linear layers elsewhere count once a sequence. A :class:`RoutedModule` says what one token costs.
-    """
+    """Read off the model's own layers: a linear layer of the embeddings or the encoder costs in x out for each token, attention
+    2 x width for each pair; linear layers elsewhere count once a sequence. A :class:`RoutedModule` says what one token costs."""
     family, body = family_of(model), getattr(model, model.base_model_prefix)
     layers = family.layers(body)
     by_token = sum(_linear_macs(part) for part in (body.embeddings, *layers))

@@ -26,35 +26,21 @@ TOLERATED_PADDING = 8192
 
 @dataclass(frozen=True)
 class Chunk:
-    """Sequences of similar length whose attention is computed together, padded to the longest of them.
+    """Sequences of similar length whose attention is computed together, padded to the longest of them."""
 
-    Attributes:
-        sequences: which of the batch's sequences, in the order of the chunk's rows.
-        places: where the chunk's n * L places lie among all chunks' places.
-        mask_nL: True where a place holds a token of the packed row.
-        keys_nL: True where that token may be attended to: all but the [PAD] of filled sequences.
-    """
-
-    sequences: tuple[int, ...]
+    sequences: tuple[int, ...]  # which of the batch's, in the order of the chunk's rows
     longest: int
-    places: slice
-    mask_nL: Tensor
-    keys_nL: Tensor
-    full: bool = False
-    """whether every place holds a token that may be attended to"""
+    places: slice  # where the chunk's n * L places lie among all chunks' places
+    mask_nL: Tensor  # True where a place holds a token of the packed row
+    keys_nL: Tensor  # True where that token may be attended to: all but the [PAD] of filled sequences
+    full: bool = False  # whether every place holds a token that may be attended to
 
 
 class Layout:
     """Where each sequence lies in a packed row, and how attention cuts the row into chunks.
 
-    Lengths are kept as ints next to the tensors, so that no step has to wait for the device.
-
-    Args:
-        lengths: tokens of each sequence in the row.
-        real: how many of them are not [PAD], where sequences are filled; else all are.
-
-    Raises:
-        ValueError: a sequence is empty: a model cannot read nothing.
+    Lengths are kept as ints next to the tensors, so that no step has to wait for the device. ``real``: how many tokens of each
+    sequence are not [PAD], where sequences are filled.
     """
 
     def __init__(
@@ -115,9 +101,8 @@ class Layout:
     @cached_property
     def gather_N(self) -> Tensor:
         """For each place of the chunks, the packed token to show there (0 at padding)."""
-        return torch.cat([self._tokens(chunk.sequences, chunk.longest).flatten() for chunk in self.chunks]).to(
-            self.device
-        )
+        places = [self._tokens(chunk.sequences, chunk.longest).flatten() for chunk in self.chunks]
+        return torch.cat(places).to(self.device)
 
     @cached_property
     def scatter_T(self) -> Tensor:
@@ -126,9 +111,8 @@ class Layout:
         for chunk in self.chunks:
             for row, i in enumerate(chunk.sequences):
                 first = chunk.places.start + row * chunk.longest
-                place_T[self._starts[i] : self._starts[i] + self.lengths[i]] = torch.arange(
-                    first, first + self.lengths[i]
-                )
+                own = slice(self._starts[i], self._starts[i] + self.lengths[i])
+                place_T[own] = torch.arange(first, first + self.lengths[i])
         return place_T.to(self.device)
 
     def _tokens(self, sequences: Sequence[int], longest: int) -> Tensor:
@@ -170,18 +154,13 @@ POOLS: Mapping[str, Callable[[Layout, Tensor], Tensor]] = {"cls": Layout.first, 
 
 @dataclass
 class AttentionTrace:
-    """What the attention of one layer has to know of its packed row, what it should keep for terms, and what it kept.
-
-    Attributes:
-        scores: before the softmax, scaled, unmasked, [n, H, L, L] of each of ``layout.chunks``.
-        vectors: queries, keys and values, [T, H * D] each.
-    """
+    """What the attention of one layer has to know of its packed row, what it should keep for terms, and what it kept."""
 
     layout: Layout
     keeps_scores: bool = False
     keeps_vectors: bool = False
-    scores: tuple[Tensor, ...] = ()
-    vectors: tuple[Tensor, ...] = ()
+    scores: tuple[Tensor, ...] = ()  # before the softmax, scaled, unmasked, [n, H, L, L] of each of layout.chunks
+    vectors: tuple[Tensor, ...] = ()  # queries, keys and values, [T, H * D] each
 
 
 ChunkKernel = Callable[[Tensor, Tensor, Tensor, Chunk], tuple[Tensor, Tensor | None]]
@@ -192,11 +171,8 @@ are kept."""
 def attention_by_chunk(
     query: Tensor, key: Tensor, value: Tensor, trace: AttentionTrace, kernel: ChunkKernel
 ) -> tuple[Tensor, None]:
-    """Attention of each sequence over itself, for one packed row of shape [1, H, T, D] -> [1, T, H, D].
-
-    Computed chunk by chunk, so that short sequences are not padded to the batch's longest. The second value is what
-    transformers calls the attention weights: none.
-    """
+    """Attention of each sequence over itself, for one packed row of shape [1, H, T, D] -> [1, T, H, D], chunk by chunk: short
+    sequences are not padded to the batch's longest. The second value is what transformers calls the attention weights: none."""
     if trace.keeps_vectors:
         trace.vectors = tuple(x[0].transpose(0, 1).flatten(1) for x in (query, key, value))
     layout = trace.layout
@@ -226,11 +202,8 @@ def packed_attention(
 ) -> tuple[Tensor, None]:
     """What transformers calls for each layer's attention: :func:`attention_by_chunk` with torch's own operations.
 
-    The arithmetic is the same whether or not scores are kept, so asking for them can never change a result.
-
-    Args:
-        attention_mask: None; the layout says where sequences end.
-        options: ``scaling`` of the scores, 1 / sqrt(D) where there is none, and the probability of ``dropout``.
+    The arithmetic is the same whether or not scores are kept, so asking for them can never change a result. There is no mask: the
+    layout says where sequences end. Options: ``scaling`` of the scores, else 1 / sqrt(D), and the probability of ``dropout``.
     """
     scale = options.get("scaling") or query.size(-1) ** -0.5
     dropout = options.get("dropout", 0.0)

@@ -30,11 +30,8 @@ NOT_NEGATIVE = Limit(lambda value: value >= 0, "not be negative")
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Checks that every field has a value of its declared type and within its limit, and that a choice is one of those offered.
-
-    Raises:
-        MethodError: a field has another value; the message says what would have been right.
-    """
+    """Checks that every field has a value of its declared type, of those offered, and within its limit. Raises MethodError, which
+    says what would have been right."""
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self), include_extras=True)
@@ -54,10 +51,8 @@ def values_of(settings: Settings) -> Mapping[str, Any]:
 
 
 def added_setting(default: Any) -> Any:
-    """A setting that joined a method after results with it were published: identity holds it only where it was changed.
-
-    So the keys of rows that leave it alone stay what they were.
-    """
+    """A setting that joined a method after results with it were published: identity holds it only where it was changed, so the keys
+    of rows that leave it alone stay what they were."""
     return field(default=default, metadata={"later": True})
 
 

@@ -30,11 +30,11 @@ class Term:
     player: str = "main"
     """Whose optimiser minimises it. Players other than ``main`` see a detached student."""
     across_batch: bool = False
-    """Whether its formula compares the sequences of a batch with each other, as contrastive losses and relations between
-    examples do. For every other term, the gradient at one sequence depends only on that sequence, apart from a common factor."""
+    """Whether it compares the sequences of a batch with each other, as contrastive losses do. For every other term, the gradient at
+    one sequence depends only on that sequence, apart from a common factor."""
     is_distance: bool = True
-    """Of a term that reads both models: whether it is least where the student answers like the teacher. Not so of an adversarial or
-    a contrastive loss, or one that the labels are a part of. ``check-method`` tries it."""
+    """Of a term that reads both models: whether it is least where the student answers like the teacher; not so of an adversarial or
+    contrastive loss, or one with labels."""
     unsupported: str = ""
     """Why these two models cannot have it, and what to type instead: a row that keeps it is refused before it starts."""
 
@@ -59,7 +59,7 @@ class Stage:
     epoch_fraction: float = 1.0
     """Part of the common recipe's examples (those of a method's stages sum to 1)."""
     extra_steps: int = 0
-    """If positive, the stage comes before the counted ones: one epoch, at most so many steps, at its own cost."""
+    """If positive, it comes before the counted ones: one epoch, at most so many steps, at its own cost."""
     on_step_begin: Callable[[nn.Module, float], None] | None = None
     """Told the student's model and the stage's progress in [0, 1) before each step, for schedules inside a model."""
     lr_scale: Callable[[float], float] | None = None
@@ -79,8 +79,9 @@ class Stage:
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.paper) - PAPER_OVERRIDES):
+            can = ", ".join(sorted(PAPER_OVERRIDES))
             raise MethodError(
-                f"the stage {self.name}: a paper's recipe cannot change {', '.join(unknown)}; it can: {', '.join(sorted(PAPER_OVERRIDES))}"
+                f"the stage {self.name}: a paper's recipe cannot change {', '.join(unknown)}; it can: {can}"
             )
         if self.padding and self.masking is not None:
             raise MethodError(f"the stage {self.name} masks tokens and fills sequences: its positions would not fit")

@@ -60,10 +60,8 @@ def hidden(*layers: int) -> Taps:
 
 
 def scores(*layers: int) -> Taps:
-    """Scaled attention scores before the softmax, [n, H, L, L] for each of ``layout.chunks``.
-
-    Places without a token are not masked: use the chunk's ``mask_nL`` for queries, ``keys_nL`` for keys.
-    """
+    """Scaled attention scores before the softmax, [n, H, L, L] for each of ``layout.chunks``. Places without a token are not
+    masked: use the chunk's ``mask_nL`` for queries, ``keys_nL`` for keys."""
     return frozenset(Tap("scores", layer) for layer in layers)
 
 
@@ -78,10 +76,8 @@ def exits(*layers: int) -> Taps:
 
 
 def pooled(source: Source, *pools: Pool) -> Taps:
-    """[B, W] of each pool over the states of a layer, or over the weighted sum of several layers' states.
-
-    Where a teacher's outputs are kept, this is one vector for each sequence; states are one for each token.
-    """
+    """[B, W] of each pool over the states of a layer, or over the weighted sum of several layers' states: where a teacher's outputs
+    are kept, one vector for each sequence and not for each token."""
     return frozenset(_pooled(source, pool) for pool in pools)
 
 
@@ -97,11 +93,8 @@ def layers_of(taps: Iterable[Tap], *kinds: Kind) -> frozenset[int]:
 
 
 class Out:
-    """One forward pass over a packed batch: ``out[tap]``, or by the name of its kind.
-
-    Raises:
-        UndeclaredNeed: a term read what it had not declared.
-    """
+    """One forward pass over a packed batch: ``out[tap]``, or by the name of its kind. Raises UndeclaredNeed: a term read what it had
+    not declared."""
 
     def __init__(self, layout: Layout, values: Mapping[Tap, Any] | None = None) -> None:
         self.layout = layout
@@ -126,8 +119,7 @@ class Out:
         return self[Tap("hidden", layer)]  # type: ignore[no-any-return]
 
     def scores(self, layer: int) -> tuple[Tensor, ...]:
-        """Scaled attention scores before the softmax: [n, H, L, L] for each of ``layout.chunks``. Places without a token are not
-        masked; see :func:`methods.taps.scores`."""
+        """Not masked: see :func:`methods.taps.scores`."""
         return self[Tap("scores", layer)]  # type: ignore[no-any-return]
 
     def vectors(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -144,13 +136,11 @@ class Out:
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Out:
         """The same pass with every tensor changed."""
-        return Out(
-            self.layout,
-            {
-                tap: tuple(map(change, value)) if isinstance(value, tuple) else change(value)
-                for tap, value in self.values.items()
-            },
-        )
+
+        def changed(value: Any) -> Any:
+            return tuple(map(change, value)) if isinstance(value, tuple) else change(value)
+
+        return Out(self.layout, {tap: changed(value) for tap, value in self.values.items()})
 
     def detached(self) -> Out:
         """The same values cut from the graph: what a player other than ``main`` may see of the student."""

@@ -59,21 +59,18 @@ class LayerOutput(Generic[Value]):
 
     def taps(self, layers: LayerMap) -> tuple[Taps, Taps]:
         """What a comparison of these layers reads of the student, and what of the teacher."""
-        theirs = [self._of_teacher(source) for source in layers.values()]
+        theirs = (
+            pooled(source, *self.pools)
+            if self.pools
+            else self.declare(*([source] if isinstance(source, int) else source))
+            for source in layers.values()
+        )
         return self.declare(*layers), frozenset().union(*theirs)
 
-    def _of_teacher(self, source: Source) -> Taps:
-        if self.pools:
-            return pooled(source, *self.pools)
-        return self.declare(*([source] if isinstance(source, int) else source))
 
-
-HIDDEN: LayerOutput[Tensor] = LayerOutput(Out.hidden, hidden)
-"""States after a layer, [T, W]."""
-SCORES: LayerOutput[tuple[Tensor, ...]] = LayerOutput(Out.scores, scores)
-"""Attention scores before the softmax, [n, H, L, L] for each chunk of the layout."""
-VECTORS: LayerOutput[tuple[Tensor, Tensor, Tensor]] = LayerOutput(Out.vectors, vectors)
-"""Queries, keys and values, each [T, H * D]."""
+HIDDEN: LayerOutput[Tensor] = LayerOutput(Out.hidden, hidden)  # states after a layer, [T, W]
+SCORES: LayerOutput[tuple[Tensor, ...]] = LayerOutput(Out.scores, scores)  # before the softmax, [n, H, L, L] a chunk
+VECTORS: LayerOutput[tuple[Tensor, Tensor, Tensor]] = LayerOutput(Out.vectors, vectors)  # [T, H * D] each
 
 
 def with_pooled_teacher(*pools: str) -> LayerOutput[Any]:
@@ -85,13 +82,11 @@ def with_pooled_teacher(*pools: str) -> LayerOutput[Any]:
 class Pair(Generic[Value]):
     """A student layer and what it learns from: the arguments of a loss of two layers."""
 
-    layer: int
-    """The student's, 1-based; 0 is the embedding output."""
+    layer: int  # the student's, 1-based; 0 is the embedding output
     student: Value
     teacher: Value
     layout: Layout
-    aux: nn.ModuleDict
-    """The student's projections and whatever else it learns with."""
+    aux: nn.ModuleDict  # the student's projections and whatever else it learns with
 
 
 def plain(loss: Callable[[Value, Value], Tensor]) -> Callable[[Pair[Value]], Tensor]:
@@ -123,10 +118,6 @@ def layerwise(
         loss: a scalar of one pair; :func:`plain` and :func:`with_layout` make it of a function of ``methods.losses``. A
             projection is a part of it, out of ``pair.aux``.
         reduction: over layers; reductions over tokens and width are those of ``loss``.
-        unsupported: as in :class:`methods.api.Term`.
-
-    Raises:
-        ValueError: averages of something else than hidden states.
     """
     if kind.declare is not hidden and not all(isinstance(source, int) for source in layers.values()):
         raise ValueError("only hidden states have a weighted sum over teacher layers; map each layer to one number")
