@@ -77,11 +77,8 @@ def reference(name: str) -> str:
 
 
 def get(name: str) -> type:
-    """The method's class, by its name or as ``module:Class``.
-
-    Raises:
-        KeyError: no such method; the message offers the nearest name.
-    """
+    """The method's class, by its name or as ``module:Class``. Raises KeyError: no such method; the message offers the
+    nearest name."""
     if name not in TABLE and ":" in name:
         module, _, attribute = name.partition(":")
         return getattr(import_module(module), attribute)  # type: ignore[no-any-return]

@@ -25,10 +25,8 @@ from methods.taps import NOTHING, Out, Tap, Taps  # noqa: F401
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Settings, ABC):
-    """A compression method: a frozen, keyword-only dataclass whose fields are its settings, each with a default.
-
-    A class states ``name``, ``version``, ``terms`` and ``needs_teacher``, and defines ``build`` and ``stages``.
-    """
+    """A compression method: a frozen, keyword-only dataclass whose fields are its settings, each with a default. A
+    class states ``name``, ``version``, ``terms`` and ``needs_teacher``, and defines ``build`` and ``stages``."""
 
     name: ClassVar[str]
     version: ClassVar[int]
@@ -59,19 +57,13 @@ class Method(Settings, ABC):
 
     @property
     def multitask(self) -> bool:
-        """Whether one student learns all tasks of a run.
-
-        Batches then come from all of them, mixed, each with its task's position and its task's teacher, and ``deploy``
-        gives one model for each task, by its name.
-        """
+        """Whether one student learns all tasks of a run. Batches then come from all of them, mixed, each with its
+        task's position and its task's teacher, and ``deploy`` gives one model for each task, by its name."""
         return False
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        """What must exist before ``build``: it is put into ``Setup.artefacts`` under the artefact's name.
-
-        Raises:
-            MethodError: a teacher of this form cannot be used; the message says what can.
-        """
+        """What must exist before ``build``: it is put into ``Setup.artefacts`` under the artefact's name. Raises
+        MethodError: a teacher of this form cannot be used; the message says what can."""
         return ()
 
     @abstractmethod

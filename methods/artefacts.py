@@ -27,8 +27,7 @@ from methods.stages import Setup, Shape, Stage, Student, Term
 from methods.taps import Out, hidden
 from methods.truncation import collect_activations, init_from_teacher
 
-OBSERVED_TOKENS = 16_384
-"""Text on which the teacher's activations are looked at before it is cut."""
+OBSERVED_TOKENS = 16_384  # text on which the teacher's activations are looked at before it is cut
 
 
 @dataclass(frozen=True)
@@ -106,10 +105,8 @@ class Given(Protocol):
         """Where the files of a ``checkpoint`` lie."""
 
     def train(self, student: Student, stages: Sequence[Stage], teacher: nn.Module) -> None:
-        """Take a student through stages on ``CORPUS``, once; text shorter than its budget is seen several times.
-
-        Raises RuntimeError: :meth:`Artefact.stages` names none, so that no plan has counted this.
-        """
+        """Take a student through stages on ``CORPUS``, once; text shorter than its budget is seen several times. Raises
+        RuntimeError: :meth:`Artefact.stages` names none, so that no plan has counted this."""
 
     def note(self, beginning: str) -> None:
         """Say where it began, for whoever reads a record."""
@@ -136,14 +133,11 @@ class Identity:
 
 
 class Artefact:
-    """Named tensors that a method asks for. Subclasses are frozen dataclasses: equal ones are one artefact.
+    """Named tensors that a method asks for. Subclasses are frozen dataclasses: equal ones are one artefact. A subclass
+    states ``name``, :meth:`inputs`, :meth:`make` and :meth:`blank`; everything else has a default. Its ``version`` goes
+    up whenever the same settings and inputs would give other tensors."""
 
-    A subclass states ``name``, :meth:`inputs`, :meth:`make` and :meth:`blank`; everything else has a default. Its
-    ``version`` goes up whenever the same settings and inputs would give other tensors.
-    """
-
-    name: ClassVar[str]
-    """where it lies in ``Setup.artefacts``"""
+    name: ClassVar[str]  # where it lies in Setup.artefacts
     version: ClassVar[int] = 1
     is_kept: ClassVar[bool] = True
     """False for a view of its one input, which is taken anew each time and has that input's key"""
@@ -229,10 +223,9 @@ def blank_artefacts(
 
 @dataclass(frozen=True)
 class EnsembleTargets(Artefact):
-    """The mean answer of several tuned teachers of one task, which differ by their seed, to each of its training examples.
-
-    Tensors: ``targets`` [n, C], the mean of their class probabilities (of a regression, of their scores), and ``ids`` [n].
-    """
+    """The mean answer of several tuned teachers of one task, which differ by their seed, to each of its training
+    examples. Tensors: ``targets`` [n, C], the mean of their class probabilities (of a regression, of their scores), and
+    ``ids`` [n]."""
 
     members: int
     name: ClassVar[str] = "ensemble_targets"
@@ -261,11 +254,9 @@ class EnsembleTargets(Artefact):
 
 
 class ComputedArtefact(Artefact):
-    """Something computed from the tuned teacher and a task's examples, like importance scores.
-
-    A subclass states ``compute`` in the place of ``make``. With ``rows`` of the value ``validation`` it is given the
-    first evaluation set in the place of the training rows: for reproducing a pipeline that does that.
-    """
+    """Something computed from the tuned teacher and a task's examples, like importance scores. A subclass states
+    ``compute`` in the place of ``make``. With ``rows`` of the value ``validation`` it is given the first evaluation set
+    in the place of the training rows: for reproducing a pipeline that does that."""
 
     rows: str = "train"
 
@@ -289,11 +280,9 @@ class ComputedArtefact(Artefact):
 
 
 class PretrainingStage(Artefact):
-    """A pre-training of a method's own: a student trained on unlabelled text beside the un-tuned teacher.
-
-    Its tensors are those of the student's model by name, and those of its aux after ``aux.``. If the encoder of the row's
-    student is taken from them, override ``encoder_width``.
-    """
+    """A pre-training of a method's own: a student trained on unlabelled text beside the un-tuned teacher. Its tensors
+    are those of the student's model by name, and those of its aux after ``aux.``. If the encoder of the row's student
+    is taken from them, override ``encoder_width``."""
 
     corpus_tokens: ClassVar[int | None] = 0
 
@@ -357,10 +346,8 @@ class TruncatedShape(Artefact):
 
 @dataclass(frozen=True)
 class TruncatedTeacher(TruncatedShape):
-    """The un-tuned teacher truncated to its shape: where the general start begins before it is trained.
-
-    Tensors as of :class:`GeneralDistillation`; where the teacher is no BERT or the shape does not fit into it, random weights.
-    """
+    """The un-tuned teacher truncated to its shape: where the general start begins before it is trained. Tensors as of
+    :class:`GeneralDistillation`; where the teacher is no BERT or the shape does not fit into it, random weights."""
 
     name: ClassVar[str] = "cut_teacher"
 

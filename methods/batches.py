@@ -17,30 +17,22 @@ class Batch:
     """One packed mini-batch: tensors on the device, texts for methods with a vocabulary of their own."""
 
     example_ids: Sequence[int]
-    token_ids: Tensor
-    """[T] int64"""
-    segment_ids: Tensor
-    """[T] int64: 0 in the first sentence, 1 in the second"""
+    token_ids: Tensor  # [T] int64
+    segment_ids: Tensor  # [T] int64: 0 in the first sentence, 1 in the second
     layout: Layout
-    labels: Tensor | None
-    """[B] int64 classes, or float32 targets of a regression; None for unlabelled text"""
-    task: int = 0
-    """Position of this batch's task in Setup.tasks"""
+    labels: Tensor | None  # [B] int64 classes, or float32 targets of a regression; None for unlabelled text
+    task: int = 0  # position of this batch's task in Setup.tasks
     texts: Sequence[tuple[str, str | None]] = ()
     masked_positions: Tensor | None = None
     """[K] int64: places in the packed row whose token a stage's ``masking`` has masked"""
-    masked_ids: Tensor | None = None
-    """[K] int64: the tokens that stood there"""
+    masked_ids: Tensor | None = None  # [K] int64: the tokens that stood there
 
 
 @dataclass(frozen=True)
 class Masking:
-    """Hide some tokens of every batch: of the chosen ones 80 % become [MASK], 10 % another token, 10 % stay.
+    """Hide some tokens of every batch: of the chosen ones 80 % become [MASK], 10 % another token, 10 % stay. Devlin et
+    al. 2019, section 3.1; drawn anew at every visit. Student and teacher read the same masked text."""
 
-    Devlin et al. 2019, section 3.1; drawn anew at every visit. Student and teacher read the same masked text.
-    """
-
-    share: float = 0.15
-    """Of the tokens that are not [CLS], [SEP] or [PAD]."""
+    share: float = 0.15  # of the tokens that are not [CLS], [SEP] or [PAD]
     smoothing: float = 0.0
     """Tokens are chosen with weight count ** -smoothing: above 0, rare ones more often (DistilBERT's code: 0.7)."""

@@ -41,8 +41,7 @@ from methods.settings import Count, Positive
 from methods.terms import LOGITS, hard
 
 PAD, UNKNOWN = 0, 1
-MASK = "[MASK]"
-"""What the rules of the transfer set put in the place of a word."""
+MASK = "[MASK]"  # what the rules of the transfer set put in the place of a word
 
 
 def words_of(text: str) -> list[str]:
@@ -176,10 +175,8 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **_: Any
     ) -> SequenceClassifierOutput:
-        """[B, L] word ids of its own vocabulary, one text a row; of a model for pairs the two halves of a row are the pair.
-
-        An id beyond the vocabulary stands for its last word: timings feed random ids.
-        """
+        """[B, L] word ids of its own vocabulary, one text a row; of a model for pairs the two halves of a row are the
+        pair. An id beyond the vocabulary stands for its last word: timings feed random ids."""
         assert input_ids is not None
         ids_BL = input_ids.clamp(max=self.config.vocab_size - 1)
         if self.config.pairs:
@@ -218,16 +215,12 @@ class BiLSTM(Method):
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"hard_weight": (0.0, 1.0), "hidden": (150, 300)}
     tiny_settings: ClassVar[Mapping[str, Any]] = {"words": 40, "word_width": 16, "hidden": 8, "inner": 8}
 
-    words: Count = 10_000
-    """At most so many of the training examples' words."""
+    words: Count = 10_000  # at most so many of the training examples' words
     word_width: Count = 300
-    hidden: Count = 150
-    """Of one direction."""
+    hidden: Count = 150  # of one direction
     inner: Count = 200
-    hard_weight: float = 0.0
-    """Of the labels' loss; the paper's 0, the code's 1."""
-    rate: Positive = 10.0
-    """What the recipe's learning rate is multiplied with."""
+    hard_weight: float = 0.0  # of the labels' loss; the paper's 0, the code's 1
+    rate: Positive = 10.0  # what the recipe's learning rate is multiplied with
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         return (Vocabulary(self.words),)

@@ -68,8 +68,7 @@ class TripleLoss(PretrainingStage):
     layers: int
     start: str
     vocabulary_loss: str
-    without: str
-    """A term that is left out, or ``none``."""
+    without: str  # A term that is left out, or none
 
     name: ClassVar[str] = "triple_loss"
     version: ClassVar[int] = 2  # 1 began the student's output bias at 0
@@ -179,8 +178,7 @@ class DistilBERT(Method):
     lacks: ClassVar[Mapping[str, tuple[Any, str]]] = {"pretraining": ("none", "second step only")}
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0, 4.0), "cosine_weight": (0.1, 0.5)}
 
-    layers: Depth = 0
-    """0: half the teacher's."""
+    layers: Depth = 0  # 0: half the teacher's
     start: Literal["teacher", "random"] = "teacher"
     temperature: Positive = 2.0
     soft_weight: float = 0.5

@@ -22,12 +22,10 @@ class Family:
 
     layers: Callable[[Any], Sequence[nn.Module]]
     """the body's encoder layers, in order; each passes keyword arguments on to its attention"""
-    embed: Callable[[Any, Batch], Tensor]
-    """body and batch -> [T, W]"""
+    embed: Callable[[Any, Batch], Tensor]  # body and batch -> [T, W]
     pool: Callable[[Any, Tensor], Tensor]
     """classifier and the [B, W] states of the first tokens -> what the classification layer reads"""
-    attended: Callable[[Any], int]
-    """configuration -> width of all heads' queries together"""
+    attended: Callable[[Any], int]  # configuration -> width of all heads' queries together
 
 
 def _embed_bert(body: Any, batch: Batch) -> Tensor:

@@ -24,12 +24,9 @@ from methods.models import Cost, PackedModel, cost, forward
 from methods.packed import AttentionTrace, Chunk, attention_by_chunk
 from methods.taps import Out, Taps
 
-ATTENTION = "packed frozen"
-"""Name of :func:`frozen_attention` in a configuration of transformers."""
-TOLERANCE = 1e-4
-"""How far the operators may be from torch's own linear layer on numbers of size 1; 3e-6 was measured."""
-LEAST_ROWS = 64
-"""Tokens from which a linear layer gains: with 32 the two kernels took the same time."""
+ATTENTION = "packed frozen"  # name of :func:`frozen_attention` in a configuration of transformers
+TOLERANCE = 1e-4  # how far the operators may be from torch's own linear layer on numbers of size 1; 3e-6 was measured
+LEAST_ROWS = 64  # tokens from which a linear layer gains: with 32 the two kernels took the same time
 
 
 def problem_here() -> str:
@@ -54,10 +51,8 @@ def multiplied(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str =
 
 
 class ReorderedLinear(nn.Module):
-    """A linear layer whose weight cannot change any more.
-
-    The operators are those that ``torch.compile`` uses for a frozen model on a CPU.
-    """
+    """A linear layer whose weight cannot change any more. The operators are those that ``torch.compile`` uses for a
+    frozen model on a CPU."""
 
     def __init__(self, linear: nn.Linear, activation: str = "none") -> None:
         """
@@ -85,10 +80,8 @@ def frozen_attention(
     trace: AttentionTrace,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """:func:`methods.packed.packed_attention` of a frozen model, by ``scaled_dot_product_attention``.
-
-    Kept scores are computed next to the attention and not for it: asking for them cannot change a result.
-    """
+    """:func:`methods.packed.packed_attention` of a frozen model, by ``scaled_dot_product_attention``. Kept scores are
+    computed next to the attention and not for it: asking for them cannot change a result."""
     scale = options.get("scaling") or query.size(-1) ** -0.5
 
     def kernel(q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor | None]:
@@ -101,11 +94,8 @@ def frozen_attention(
 
 
 def with_fast_kernels(model: Any) -> nn.Module:
-    """A copy of a classifier with the fast kernels in its encoder layers. Its other tensors are those of the model itself.
-
-    Raises:
-        TypeError: an architecture that ``methods/families.py`` does not know.
-    """
+    """A copy of a classifier with the fast kernels in its encoder layers. Its other tensors are those of the model
+    itself. Raises TypeError: an architecture that ``methods/families.py`` does not know."""
     AttentionInterface.register(ATTENTION, frozen_attention)
     # a deep copy copies what it has not seen yet: so it has seen the tensors
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
@@ -158,10 +148,8 @@ class FastTeacher(PackedModel):
 
 
 class FastLinear(TorchFunctionMode):
-    """Inside ``with FastLinear():`` oneDNN computes what ``torch.nn.functional.linear`` is asked for, and its gradients.
-
-    So no model has to be changed. What is small, not fp32 or not on the CPU keeps torch's own kernel.
-    """
+    """Inside ``with FastLinear():`` oneDNN computes what ``torch.nn.functional.linear`` is asked for, and its
+    gradients. So no model has to be changed. What is small, not fp32 or not on the CPU keeps torch's own kernel."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is nn.functional.linear and not kwargs and is_worth_it(*args):

@@ -222,8 +222,7 @@ class FastBERT(Method):
     )
     tiny_settings: ClassVar[Mapping[str, Any]] = {"branch_width": 8}
 
-    speeds: str = "0.1/0.5/0.8"
-    """Operating points beside full depth, which is the row itself; separated by slashes."""
+    speeds: str = "0.1/0.5/0.8"  # operating points beside full depth, which is the row itself; separated by slashes
     branch_width: Count = 128
     branch_heads: Count = 2
     direction: Literal["teacher", "student"] = "teacher"
@@ -290,10 +289,8 @@ class FastBERT(Method):
         return (Stage("branches", {"branches": term}, lr_scale=lr_scale, paper={"epochs": 5.0, "learning_rate": 2e-5}),)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        """One model for each speed, full depth last (speed 0: a branch answers only if its entropy is exactly 0).
-
-        They share their weights.
-        """
+        """One model for each speed, full depth last (speed 0: a branch answers only if its entropy is exactly 0). They
+        share their weights."""
         deployed = {}
         for point, speed in {**self.points(), "": 0.0}.items():
             model: Any = copy.copy(student.model)

@@ -32,8 +32,7 @@ class KD(OwnShape):
         "temperature": (1.0, 2.0, 5.0, 10.0),
     }
 
-    alpha: Fraction = 0.5
-    """Weight of the soft loss; the hard loss has 1 - alpha."""
+    alpha: Fraction = 0.5  # weight of the soft loss; the hard loss has 1 - alpha
     temperature: Positive = 1.0
 
     def build(self, setup: Setup) -> Student:

@@ -110,10 +110,8 @@ def attention_transfer_rowmean(student: Sequence[Tensor], teacher: Sequence[Tens
 
 
 def attention_kl_sequencemean(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> Tensor:
-    """KL(teacher || student) of attention distributions, mean over heads and queries of a sequence, then over B: MiniLM, equation 3.
-
-    Scores before the softmax, and [PAD], as in :func:`attention_transfer_rowmean`.
-    """
+    """KL(teacher || student) of attention distributions, mean over heads and queries of a sequence, then over B:
+    MiniLM, equation 3. Scores before the softmax, and [PAD], as in :func:`attention_transfer_rowmean`."""
     return _sequence_mean(_scores_kl(student, teacher, layout), layout)
 
 
@@ -123,11 +121,9 @@ def _scores_kl(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Lay
 
 
 def relation_kl(student_TX: Tensor, teacher_TX: Tensor, heads: int, layout: Layout) -> Tensor:
-    """KL(teacher || student) of softmax(X X^T / sqrt(D)) by relation head (MiniLMv2, equations 4 to 6).
-
-    X are queries, keys or values, all heads side by side and cut into ``heads`` of width D on each side; mean over
-    heads and tokens of a sequence, then over B. [PAD] as in :func:`attention_transfer_rowmean`.
-    """
+    """KL(teacher || student) of softmax(X X^T / sqrt(D)) by relation head (MiniLMv2, equations 4 to 6). X are queries,
+    keys or values, all heads side by side and cut into ``heads`` of width D on each side; mean over heads and tokens of
+    a sequence, then over B. [PAD] as in :func:`attention_transfer_rowmean`."""
     rows = []
     for chunk in layout.chunks:
         ours, theirs = (_by_head(x[layout.gather_N[chunk.places]], heads, chunk) for x in (student_TX, teacher_TX))
@@ -232,10 +228,8 @@ def pooled_alignment(pairs: Iterable[tuple[Tensor, Tensor]], distance: str = "ms
 
 
 def discriminator_loss(real_B: Tensor, fake_B: Tensor, kind: str) -> Tensor:
-    """What the discriminator minimises, from its logits on teacher (real) and student (fake) outputs.
-
-    -E[log D(o_T)] - E[log(1 - D(o_S))] (Goodfellow et al. 2014, equation 1); ``least_squares``: Mao et al. 2017.
-    """
+    """What the discriminator minimises, from its logits on teacher (real) and student (fake) outputs:
+    -E[log D(o_T)] - E[log(1 - D(o_S))] (Goodfellow et al. 2014, equation 1); ``least_squares``: Mao et al. 2017."""
     if kind == "least_squares":
         return (real_B - 1).square().mean() + fake_B.square().mean()
     return F.softplus(-real_B).mean() + F.softplus(fake_B).mean()

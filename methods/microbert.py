@@ -93,10 +93,8 @@ def _expert(width: int, num_labels: int) -> nn.Linear:
     return expert
 
 
-TOKENS = "tokens"
-"""In the place of pooled features: the squared error of every token's state."""
-STUDENT, TEACHER = "student_projection", "teacher_projection"
-"""Names in ``aux`` of the two sides' maps to a common width."""
+TOKENS = "tokens"  # in the place of pooled features: the squared error of every token's state
+STUDENT, TEACHER = "student_projection", "teacher_projection"  # names in aux of the two sides' maps to a common width
 
 
 def projected(side: str, layer: int, aux: nn.ModuleDict, x: Tensor) -> Tensor:
@@ -109,10 +107,8 @@ def projected(side: str, layer: int, aux: nn.ModuleDict, x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Feature alignment (FAL) of a student layer with the average of teacher layers that it learns from.
-
-    Stated: the widths are mapped, then [CLS], mean and max are taken over the tokens and compared. Ours: the rest.
-    """
+    """Feature alignment (FAL) of a student layer with the average of teacher layers that it learns from. Stated: the
+    widths are mapped, then [CLS], mean and max are taken over the tokens and compared. Ours: the rest."""
 
     features: tuple[str, ...]  # of losses.POOLS, or TOKENS alone
     distance: str  # of losses.DISTANCES, of two [B, W] features
@@ -153,9 +149,8 @@ def discriminator(seen: int, width: int) -> nn.Sequential:
 @dataclass(frozen=True)
 class Adversary:
     """The two sides of the adversarial game over outputs of teacher and student (Goodfellow et al. 2014, equation 1).
-
-    Stated: a discriminator sees the outputs of both and is trained first; its loss makes the student's resemble the teacher's.
-    """
+    Stated: a discriminator sees the outputs of both and is trained first; its loss makes the student's resemble the
+    teacher's."""
 
     sees: str  # probabilities, logits or features: the mapped [CLS] state of the last layer
     gan: str
@@ -223,12 +218,10 @@ class MicroBERT(OwnShape):
     """Joined by +; ``tokens`` is the control: the squared error of every token's state, as in TinyBERT."""
     distance: Literal["mse", "cosine", "normalised_mse", "kl"] = "mse"
     teacher_layers: Literal["average", "nearest"] = "average"
-    attention: bool = False
-    """Adds TinyBERT's attention loss: a control, the paper mentions none."""
+    attention: bool = False  # adds TinyBERT's attention loss: a control, the paper mentions none
     hidn_weight: float = 1.0
     embd_weight: float = 1.0
-    alpha: Fraction = 0.5
-    """Weight of the soft loss; the hard loss has 1 - alpha."""
+    alpha: Fraction = 0.5  # weight of the soft loss; the hard loss has 1 - alpha
     gamma: float = 0.1
     """Weight of the adversarial loss; small, because such terms tend to be unstable at 1 (not measured here)."""
     temperature: Positive = 1.0

@@ -43,10 +43,8 @@ class Relations(PretrainingStage):
 
     shape: Shape
     start: str
-    teacher_layer: int
-    """1-based; 0: the last"""
-    relation_heads: int
-    """0: version 1, attention distributions and value relations of the models' own heads"""
+    teacher_layer: int  # 1-based; 0: the last
+    relation_heads: int  # 0: version 1, attention distributions and value relations of the models' own heads
     values: bool
 
     name: ClassVar[str] = "relations"
@@ -88,10 +86,8 @@ class Relations(PretrainingStage):
 
 
 def relations(which: int, layers: Mapping[int, int], heads: int, weight: float) -> Term:
-    """KL of the relations of queries (``which`` 0), keys (1) or values (2), each [T, W] cut into so many heads.
-
-    Version 2, equations 4 to 6 there; of values with the models' own heads also version 1.
-    """
+    """KL of the relations of queries (``which`` 0), keys (1) or values (2), each [T, W] cut into so many heads. Version
+    2, equations 4 to 6 there; of values with the models' own heads also version 1."""
 
     def loss(pair: Pair[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
         return losses.relation_kl(pair.student[which], pair.teacher[which], heads, pair.layout)
@@ -109,10 +105,8 @@ class _RelationsThenLabels(OwnShape):
 
     start: Literal["teacher", "random"] = "teacher"  # type: ignore[assignment]
     """Where the general stage begins."""
-    teacher_layer: int = 0
-    """1-based; 0: the last. The paper of version 2 takes a large teacher's layer 21 or 19 of 24."""
-    values: bool = True
-    """Whether value relations are compared."""
+    teacher_layer: int = 0  # 1-based; 0: the last. The paper of version 2 takes a large teacher's layer 21 or 19 of 24.
+    values: bool = True  # whether value relations are compared
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -84,8 +84,7 @@ class MobileBERT(Method):
     embedding: Count = 128
     transfer: Literal["joint", "auxiliary"] = "joint"
     """Of an IB-BERT teacher: a stage of its own first (JKT), or together with the predictions (AKT)."""
-    alpha: Fraction = 0.5
-    """Weight of the soft loss; the hard loss has 1 - alpha."""
+    alpha: Fraction = 0.5  # weight of the soft loss; the hard loss has 1 - alpha
     temperature: Positive = 1.0
     fmt_weight: float = 100.0
     att_weight: float = 1.0
@@ -177,10 +176,8 @@ class MobileBERT(Method):
 
 
 def transfer_terms(layers: Sequence[int], feature_weight: float, attention_weight: float) -> dict[str, Term]:
-    """Feature-map and attention transfer of these layers, mean over them (equations 1 and 2).
-
-    Student and teacher are equally wide, deep and many-headed, so each layer learns from the one of its own number.
-    """
+    """Feature-map and attention transfer of these layers, mean over them (equations 1 and 2). Student and teacher are
+    equally wide, deep and many-headed, so each layer learns from the one of its own number."""
     same = {m: m for m in layers}
     return {
         "fmt": layerwise(HIDDEN, same, plain(losses.feature_map_transfer), feature_weight, reduction="mean"),
@@ -265,8 +262,7 @@ def with_vocabulary(model: Any, heads: float) -> Cost:
 
 PRETRAINING = {"learning_rate": 1.5e-3, "warmup": 0.02, "optimizer": "lamb"}
 """The authors' command: 10,000 steps of warm-up, of 500,000."""
-JOINT_RECIPE = {**PRETRAINING, "warmup": 0.04}
-"""Of 240,000."""
+JOINT_RECIPE = {**PRETRAINING, "warmup": 0.04}  # of 240,000
 ONE_LAYER_RECIPE = {**PRETRAINING, "warmup": 0.1}
 """In the code each layer's rate rises over the first tenth of its phase."""
 
@@ -276,8 +272,7 @@ PRETRAINING_SETTINGS = (
     *("fmt_weight", "att_weight"),
 )
 """Settings of the student that its general stage depends on."""
-LAYERWISE_SHARE = 240 / 740
-"""Share of the layer-wise phases in the authors' schedule of 240,000 and 500,000 steps."""
+LAYERWISE_SHARE = 240 / 740  # share of the layer-wise phases in the authors' schedule of 240,000 and 500,000 steps
 
 
 @dataclass(frozen=True)

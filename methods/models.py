@@ -37,10 +37,8 @@ class Cost:
 
 class PackedModel(nn.Module):
     """A model that differs from its family in how it runs, costs or is observed; the defaults are those of the family.
-
     It is a mix-in, named first: ``class Mine(PackedModel, BertForSequenceClassification)``. What a model saves and how
-    transformers opens it is the business of its other base.
-    """
+    transformers opens it is the business of its other base."""
 
     leaves_early: ClassVar[bool] = False
     """Whether sequences may leave it before its last layer. They then cost less than :meth:`cost`, and a time measured with
@@ -73,10 +71,8 @@ class PackedModel(nn.Module):
 class RoutedModule(nn.Module):
     """A module whose tokens do not all take the same way, as through experts."""
 
-    macs_per_token: int = 0
-    """Multiply-accumulates of one token, besides those of the linear layers in it."""
-    inactive_parameters: int = 0
-    """Parameters that one token does not meet."""
+    macs_per_token: int = 0  # multiply-accumulates of one token, besides those of the linear layers in it
+    inactive_parameters: int = 0  # parameters that one token does not meet
 
 
 class TaskHead(nn.Module):

@@ -116,10 +116,8 @@ class MoEBertConfig(BertConfig):
 
 
 class Experts(RoutedModule):
-    """One layer's feed-forward block: shared neurons for all tokens, own neurons for an expert's tokens.
-
-    Stands in the place of a BERT layer's ``output``; which expert a token meets is looked up by its id.
-    """
+    """One layer's feed-forward block: shared neurons for all tokens, own neurons for an expert's tokens. Stands in the
+    place of a BERT layer's ``output``; which expert a token meets is looked up by its id."""
 
     def __init__(self, config: MoEBertConfig, seen: TokensSeen) -> None:
         super().__init__()
@@ -182,10 +180,8 @@ class Experts(RoutedModule):
 
 
 class TokensSeen:
-    """The token ids of the running forward pass, which the routing of every layer needs.
-
-    It is itself the hook of the embeddings that notes them: so a deep copy of a model has one of its own.
-    """
+    """The token ids of the running forward pass, which the routing of every layer needs. It is itself the hook of the
+    embeddings that notes them: so a deep copy of a model has one of its own."""
 
     def __init__(self) -> None:
         self.ids = torch.zeros(0, dtype=torch.long)
@@ -235,8 +231,7 @@ class MoEBERT(Method):
     experts: Count = 4
     expert_size: Annotated[int, NOT_NEGATIVE] = 0
     """Neurons of one expert; 0: the teacher's divided by the number of experts."""
-    shared_size: int = -1
-    """Of these, neurons that all experts share; -1: a sixth of the teacher's, 512 of 3072."""
+    shared_size: int = -1  # of these, neurons that all experts share; -1: a sixth of the teacher's, 512 of 3072
     importance: Literal["gradient", "random"] = "gradient"
     importance_examples: Count = 2048
     """So many examples, the first ones, give the importance; with augmentation variants count."""
@@ -245,12 +240,10 @@ class MoEBERT(Method):
     the first ``importance_examples`` examples of the first evaluation set."""
     shared: Literal["one", "copies"] = added_setting("one")
     """``copies``: every expert has its own copy of the important neurons, which drift apart, as in the code."""
-    teacher_dropout: bool = added_setting(False)
-    """Whether the teacher's dropout is on, as in the code."""
+    teacher_dropout: bool = added_setting(False)  # whether the teacher's dropout is on, as in the code
     padding: Padding = added_setting(0)
     """128 (the code's): every sequence is filled with [PAD], and the layers' losses average over it."""
-    distil_weight: float = 1.0
-    """The paper's lambda."""
+    distil_weight: float = 1.0  # the paper's lambda
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -258,12 +251,8 @@ class MoEBERT(Method):
             raise MethodError(f"shared_size={self.shared_size} should not be below -1")
 
     def sizes(self, teacher: PretrainedConfig) -> tuple[int, int]:
-        """Neurons of one expert, and how many of them are shared.
-
-        Raises:
-            MethodError: the teacher is not a BERT; an expert has no shared neurons, or none of its own; the experts would need
-                more neurons than the teacher has.
-        """
+        """Neurons of one expert, and how many of them are shared. Raises MethodError: the teacher is not a BERT; an
+        expert has no shared neurons, or none of its own; the experts would need more neurons than the teacher has."""
         require_bert(teacher, self.name)
         neurons = teacher.intermediate_size
         size = self.expert_size or neurons // self.experts

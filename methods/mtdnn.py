@@ -53,10 +53,8 @@ class MTDNN(Method):
     needs_teacher: ClassVar[bool] = True
     multitask: ClassVar[bool] = True
 
-    members: Count = 3
-    """Teachers of each task's ensemble."""
-    layers: Annotated[int, NOT_NEGATIVE] = 0
-    """The teacher's first so many; 0: all of them, as in the paper."""
+    members: Count = 3  # teachers of each task's ensemble
+    layers: Annotated[int, NOT_NEGATIVE] = 0  # the teacher's first so many; 0: all of them, as in the paper
     loss: Literal["paper", "code"] = "paper"
 
     def _depth(self, teacher: PretrainedConfig) -> int:

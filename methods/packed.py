@@ -37,11 +37,9 @@ class Chunk:
 
 
 class Layout:
-    """Where each sequence lies in a packed row, and how attention cuts the row into chunks.
-
-    Lengths are kept as ints next to the tensors, so that no step has to wait for the device. ``real``: how many tokens of each
-    sequence are not [PAD], where sequences are filled.
-    """
+    """Where each sequence lies in a packed row, and how attention cuts the row into chunks. Lengths are kept as ints
+    next to the tensors, so that no step has to wait for the device. ``real``: how many tokens of each sequence are not
+    [PAD], where sequences are filled."""
 
     def __init__(
         self, lengths: Sequence[int], device: torch.device | str = "cpu", real: Sequence[int] | None = None

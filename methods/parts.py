@@ -36,18 +36,14 @@ def opened_by_transformers(model: Classifier) -> Classifier:
 
 
 def nearest_layers(student_layers: int, teacher_layers: int) -> dict[int, int]:
-    """Student layer m of M stands at m*N/M of the teacher's N layers; the nearest one, halves up. 0 -> 0.
-
-    12 -> 4 gives 3, 6, 9, 12, the uniform map of TinyBERT's section 3.2.
-    """
+    """Student layer m of M stands at m*N/M of the teacher's N layers; the nearest one, halves up. 0 -> 0. 12 -> 4 gives
+    3, 6, 9, 12, the uniform map of TinyBERT's section 3.2."""
     return {m: math.floor(m * teacher_layers / student_layers + 0.5) for m in range(student_layers + 1)}
 
 
 def evenly_spread(student_layers: int, teacher_layers: int) -> list[int]:
-    """So many of the teacher's layers (1-based) from its first to its last, evenly, halves up.
-
-    12 -> 6 gives 1, 3, 5, 8, 10, 12: the layers that DistilBERT's authors copy.
-    """
+    """So many of the teacher's layers (1-based) from its first to its last, evenly, halves up. 12 -> 6 gives 1, 3, 5,
+    8, 10, 12: the layers that DistilBERT's authors copy."""
     if student_layers == 1:
         return [1]
     step = (teacher_layers - 1) / (student_layers - 1)
@@ -55,11 +51,9 @@ def evenly_spread(student_layers: int, teacher_layers: int) -> list[int]:
 
 
 def averaged_layers(student_layers: int, teacher_layers: int) -> dict[int, dict[int, float]]:
-    """Student layer m averages the teacher's layers over the interval ((m-1)*N/M, m*N/M], weighted by length.
-
-    12 -> 4 gives the mean of three consecutive layers (MicroBERT: "the average taken every third layer");
-    6 -> 4 gives {1: {1: 2/3, 2: 1/3}, 2: {2: 1/3, 3: 2/3}, ...}. The weights of each m sum to 1.
-    """
+    """Student layer m averages the teacher's layers over the interval ((m-1)*N/M, m*N/M], weighted by length. 12 -> 4
+    gives the mean of three consecutive layers (MicroBERT: "the average taken every third layer"); 6 -> 4 gives
+    {1: {1: 2/3, 2: 1/3}, 2: {2: 1/3, 3: 2/3}, ...}. The weights of each m sum to 1."""
     step = teacher_layers / student_layers
     weights: dict[int, dict[int, float]] = {}
     for m in range(1, student_layers + 1):
@@ -140,11 +134,8 @@ def pretrained_tensors(student: Student) -> dict[str, Tensor]:
 
 
 def teacher_depth(teacher: PretrainedConfig, layers: int, method: str) -> int:
-    """Layers of a student made of a BERT teacher's layers: ``layers``, or half the teacher's where it is 0.
-
-    Raises:
-        MethodError: the teacher is not a BERT, or has fewer layers.
-    """
+    """Layers of a student made of a BERT teacher's layers: ``layers``, or half the teacher's where it is 0. Raises
+    MethodError: the teacher is not a BERT, or has fewer layers."""
     require_bert(teacher, method)
     depth = teacher.num_hidden_layers
     if not 0 <= layers <= depth:

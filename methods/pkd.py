@@ -42,11 +42,9 @@ class PKD(Method):
         "beta": (10.0, 100.0, 500.0, 1000.0),
     }
 
-    layers: Depth = 0
-    """0: half the teacher's."""
+    layers: Depth = 0  # 0: half the teacher's
     map: Literal["skip", "last"] = "skip"
-    alpha: Fraction = 0.5
-    """Weight of the soft loss; the hard loss has 1 - alpha."""
+    alpha: Fraction = 0.5  # weight of the soft loss; the hard loss has 1 - alpha
     beta: Annotated[float, NOT_NEGATIVE] = 100.0
     temperature: Positive = 10.0
     normalise: bool = True

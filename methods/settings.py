@@ -15,14 +15,11 @@ class Limit:
     """Which numbers a setting may have: declared with its type, ``steps: Annotated[int, NOT_NEGATIVE] = 500``."""
 
     allows: Callable[[Any], bool]
-    words: str
-    """Ends the message to who types another one: ``layers=0 should be at least 1``."""
+    words: str  # ends the message to who types another one: layers=0 should be at least 1
 
 
-Count = Annotated[int, Limit(lambda value: value >= 1, "be at least 1")]
-"""A whole number from 1."""
-Positive = Annotated[float, Limit(lambda value: value > 0, "be above 0")]
-"""A number above 0, like a temperature."""
+Count = Annotated[int, Limit(lambda value: value >= 1, "be at least 1")]  # A whole number from 1
+Positive = Annotated[float, Limit(lambda value: value > 0, "be above 0")]  # A number above 0, like a temperature
 Fraction = Annotated[float, Limit(lambda value: 0 <= value <= 1, "lie between 0 and 1")]
 """A number from 0 to 1, like the share of one of two losses."""
 NOT_NEGATIVE = Limit(lambda value: value >= 0, "not be negative")

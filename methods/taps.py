@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from methods.packed import Layout
 
 Kind = Literal["logits", "hidden", "scores", "vectors", "exits", "pooled"]
-Pool = str
-"""Of ``methods.packed.POOLS``: ``cls`` the first token's state, ``mean`` or ``max`` over a sequence's tokens."""
+Pool = str  # of methods.packed.POOLS: cls the first token's state, mean or max over a sequence's tokens
 Source = int | Mapping[int, float]
 """Whose states are read: a layer, or several layers with weights for the sum of their states, in this order."""
 
@@ -28,8 +27,7 @@ class Tap(NamedTuple):
     kind: Kind
     layer: int = 0
     pool: Pool = ""
-    weights: tuple[tuple[int, float], ...] = ()
-    """Of pooled states: the layers of a weighted sum, in the place of ``layer``."""
+    weights: tuple[tuple[int, float], ...] = ()  # of pooled states: the layers of a weighted sum, in the place of layer
 
     @property
     def layers(self) -> frozenset[int]:
@@ -47,11 +45,9 @@ class Tap(NamedTuple):
         return f"{self.pool} of hidden {layers}"
 
 
-Taps = frozenset[Tap]
-"""What one or several terms read; their union is ``|``."""
+Taps = frozenset[Tap]  # what one or several terms read; their union is |
 NOTHING: Taps = frozenset()
-LOGITS: Taps = frozenset({Tap("logits")})
-"""[B, C]; a regression has C = 1."""
+LOGITS: Taps = frozenset({Tap("logits")})  # [B, C]; a regression has C = 1
 
 
 def hidden(*layers: int) -> Taps:

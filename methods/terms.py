@@ -44,8 +44,7 @@ class LayerOutput(Generic[Value]):
     """Something that a model gives for each of its layers: how a term reads it, and how it declares that."""
 
     read: Callable[[Out, int], Value]
-    declare: Callable[..., Taps]
-    """Layers -> their taps."""
+    declare: Callable[..., Taps]  # layers -> their taps
     pools: tuple[str, ...] = ()
     """Of hidden states: the teacher's come pooled so, a tuple of [B, W], in the place of [T, W]."""
 

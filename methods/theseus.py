@@ -31,10 +31,8 @@ from methods.terms import hard
 
 
 class Replacing(PackedModel):
-    """The successor, with the teacher's layers beside it for as long as it trains.
-
-    ``rate`` is the probability of a successor. In evaluation there are only successors.
-    """
+    """The successor, with the teacher's layers beside it for as long as it trains. ``rate`` is the probability of a
+    successor. In evaluation there are only successors."""
 
     def __init__(self, successor: BertForSequenceClassification, predecessors: Sequence[nn.ModuleList]) -> None:
         super().__init__()
@@ -86,12 +84,9 @@ class Theseus(Method):
     same_init_across_seeds: ClassVar[bool] = True
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"rate": (0.1, 0.3), "until": (0.25, 0.5, 0.75)}
 
-    layers: Depth = 0
-    """0: half the teacher's."""
-    rate: float = 0.3
-    """Probability of a successor at the beginning."""
-    until: float = 0.5
-    """Share of the training after which there are only successors."""
+    layers: Depth = 0  # 0: half the teacher's
+    rate: float = 0.3  # probability of a successor at the beginning
+    until: float = 0.5  # share of the training after which there are only successors
     schedule: Literal["linear", "constant"] = "linear"
 
     def __post_init__(self) -> None:

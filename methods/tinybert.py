@@ -72,8 +72,7 @@ class TinyBERT(OwnShape):
     temperature: Positive = 1.0
     head: Literal["usual", "relu"] = added_setting("usual")
     """``relu``: the code's, a relu in the place of the dropout before the classification layer."""
-    teacher_dropout: bool = added_setting(False)
-    """Whether the teacher's dropout is on, as the code leaves it."""
+    teacher_dropout: bool = added_setting(False)  # whether the teacher's dropout is on, as the code leaves it
     padding: Padding = added_setting(0)
     """128 (the code's; the paper: 64 for single sentences): the first stage fills every sequence with [PAD], averages over it."""
     prediction: Literal["soft", "labels"] = "soft"
@@ -125,10 +124,8 @@ class TinyBERT(OwnShape):
 
 
 def hidden_states(layers: Mapping[int, int]) -> Term:
-    """Squared difference of [T, W] states, the student's projected to the teacher's width; summed over layers.
-
-    Equation 9, and equation 8 for ``{0: 0}``, the embedding output. One projection, ``aux["projection"]``, serves all.
-    """
+    """Squared difference of [T, W] states, the student's projected to the teacher's width; summed over layers. Equation
+    9, and equation 8 for ``{0: 0}``, the embedding output. One projection, ``aux["projection"]``, serves all."""
 
     def loss(pair: Pair[Tensor]) -> Tensor:
         return losses.hidden_mse_tokenmean(pair.aux["projection"](pair.student), pair.teacher)

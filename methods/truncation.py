@@ -37,8 +37,7 @@ def fits(teacher: PretrainedConfig, shape: Shape) -> bool:
 class Activations:
     """What the teacher computes on some text: float64, tokens in rows."""
 
-    hidden: dict[int, Tensor] = field(default_factory=dict)
-    """layer -> [T, W], 0: embeddings"""
+    hidden: dict[int, Tensor] = field(default_factory=dict)  # layer -> [T, W], 0: embeddings
     middle: dict[int, Tensor] = field(default_factory=dict)
     """layer -> [T, W], after attention, before the feed-forward block"""
     neuron_activity: dict[int, Tensor] = field(default_factory=dict)
