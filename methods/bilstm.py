@@ -56,8 +56,8 @@ class Vocabulary(ComputedArtefact):
 
     size: int
 
-    name: ClassVar[str] = "vocabulary"
-    version: ClassVar[int] = 2  # 1 read [MASK] as three words
+    name: ClassVar = "vocabulary"
+    version: ClassVar = 2  # 1 read [MASK] as three words
 
     def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
         counts: Counter[str] = Counter()
@@ -70,8 +70,8 @@ class Vocabulary(ComputedArtefact):
         return {"words": _as_bytes(common), "pairs": torch.tensor([int(pairs)])}
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
-        words = [f"w{number}" for number in range(self.size)]
-        return {"words": _as_bytes(words), "pairs": torch.tensor([0], device="cpu")}
+        words = _as_bytes([f"w{number}" for number in range(self.size)])
+        return {"words": words, "pairs": torch.tensor([0], device="cpu")}
 
 
 def _as_bytes(words: Sequence[str]) -> Tensor:
@@ -106,12 +106,9 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
 
     def __init__(self, config: BiLstmConfig) -> None:
         super().__init__(config)
-        self.bilstm = nn.ModuleDict(
-            {
-                "embeddings": nn.ModuleDict({"word": nn.Embedding(config.vocab_size, config.word_width)}),
-                "encoder": nn.LSTM(config.word_width, config.hidden_size, batch_first=True, bidirectional=True),
-            }
-        )
+        embeddings = nn.ModuleDict({"word": nn.Embedding(config.vocab_size, config.word_width)})
+        encoder = nn.LSTM(config.word_width, config.hidden_size, batch_first=True, bidirectional=True)
+        self.bilstm = nn.ModuleDict({"embeddings": embeddings, "encoder": encoder})
         self.pre_classifier = nn.Linear((8 if config.pairs else 2) * config.hidden_size, config.inner)
         self.classifier = nn.Linear(config.inner, int(config.num_labels or 2))
         self.register_buffer("words", torch.zeros(config.word_bytes, dtype=torch.uint8))
@@ -124,8 +121,7 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
             nn.init.uniform_(module.weight, -0.25, 0.25)
 
     def set_attn_implementation(self, attn_implementation: Any, *args: Any, **kwargs: Any) -> None:
-        """There is no attention; kept so that callers need not know."""
-        self.config._attn_implementation = attn_implementation
+        self.config._attn_implementation = attn_implementation  # there is no attention; callers need not know
 
     @property
     def ids(self) -> dict[str, int]:
@@ -142,10 +138,8 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
 
     def of_texts(self, texts: Sequence[tuple[str, str | None]]) -> Tensor:
         """[B, C] logits of texts, or of pairs of texts, read with the vocabulary that is in the weights."""
-        sides = [[first for first, _ in texts]]
-        if self.config.pairs:
-            sides.append([second or "" for _, second in texts])
-        return self._answer([self._read(side) for side in sides])
+        sides = [[first for first, _ in texts], [second or "" for _, second in texts]]
+        return self._answer([self._read(side) for side in sides[: 1 + self.config.pairs]])
 
     def _read(self, texts: Sequence[str]) -> Tensor:
         """[B, 2H]: the last state of each direction."""
@@ -156,12 +150,10 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
 
     def _states(self, ids_BL: Tensor, lengths: Sequence[int] | None) -> Tensor:
         parts: Any = self.bilstm
-        x_BLW = parts["embeddings"]["word"](ids_BL)
-        if lengths is None:
-            _, (last_2BH, _) = parts["encoder"](x_BLW)
-        else:
-            packed = nn.utils.rnn.pack_padded_sequence(x_BLW, list(lengths), batch_first=True, enforce_sorted=False)
-            _, (last_2BH, _) = parts["encoder"](packed)
+        x = parts["embeddings"]["word"](ids_BL)
+        if lengths is not None:
+            x = nn.utils.rnn.pack_padded_sequence(x, list(lengths), batch_first=True, enforce_sorted=False)
+        _, (last_2BH, _) = parts["encoder"](x)
         return torch.cat([last_2BH[0], last_2BH[1]], -1)
 
     def _answer(self, sides: Sequence[Tensor]) -> Tensor:
@@ -180,40 +172,35 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
         assert input_ids is not None
         ids_BL = input_ids.clamp(max=self.config.vocab_size - 1)
         if self.config.pairs:
-            return SequenceClassifierOutput(
-                logits=self._answer([self._states(half, None) for half in ids_BL.chunk(2, 1)])
-            )
-        lengths = None
-        if attention_mask is not None and not bool(attention_mask.all()):
-            lengths = attention_mask.sum(1).tolist()
-        return SequenceClassifierOutput(logits=self._answer([self._states(ids_BL, lengths)]))
+            sides = [self._states(half, None) for half in ids_BL.chunk(2, 1)]
+        else:
+            padded = attention_mask is not None and not bool(attention_mask.all())
+            sides = [self._states(ids_BL, attention_mask.sum(1).tolist() if padded else None)]  # type: ignore[union-attr]
+        return SequenceClassifierOutput(logits=self._answer(sides))
 
     def cost(self) -> Cost:
         """Of a sequence of words: two directions of four gates; nothing is squared."""
         c = self.config
-        return Cost(
-            2 * 4 * c.hidden_size * (c.word_width + c.hidden_size),
-            0,
-            self.pre_classifier.weight.numel() + c.inner * c.num_labels,
-        )
+        once = self.pre_classifier.weight.numel() + c.inner * c.num_labels
+        return Cost(2 * 4 * c.hidden_size * (c.word_width + c.hidden_size), 0, once)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BiLSTM(Method):
-    name: ClassVar[str] = "bilstm"
-    version: ClassVar[int] = 2  # 1 decayed the biases of the LSTM, and read [MASK] as three words
-    terms: ClassVar[tuple[str, ...]] = ("logits", "hard")
-    ablations: ClassVar[Mapping[str, str]] = {"labels alone": ":-logits:hard_weight=1", "with labels": ":hard_weight=1"}
-    needs_teacher: ClassVar[bool] = True
-    rate_factor: ClassVar[float | str] = "rate"
-    reworded: ClassVar[Mapping[str, str]] = {
+    name: ClassVar = "bilstm"
+    version: ClassVar = 2  # 1 decayed the biases of the LSTM, and read [MASK] as three words
+    terms: ClassVar = ("logits", "hard")
+    ablations: ClassVar = {"labels alone": ":-logits:hard_weight=1", "with labels": ":hard_weight=1"}
+    needs_teacher: ClassVar = True
+    rate_factor: ClassVar = "rate"
+    reworded: ClassVar = {
         "word vectors begin at random, over a vocabulary of the task's own training words": "word vectors begin at random. The "
         "vocabulary is that of the task's training texts",
         "the paper's transfer set is made with --augment rules alone": "the paper's transfer set (augmented examples) is made only "
         "with --augment rules",
     }
-    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"hard_weight": (0.0, 1.0), "hidden": (150, 300)}
-    tiny_settings: ClassVar[Mapping[str, Any]] = {"words": 40, "word_width": 16, "hidden": 8, "inner": 8}
+    search_space: ClassVar = {"hard_weight": (0.0, 1.0), "hidden": (150, 300)}
+    tiny_settings: ClassVar = {"words": 40, "word_width": 16, "hidden": 8, "inner": 8}
 
     words: Count = 10_000  # at most so many of the training examples' words
     word_width: Count = 300
@@ -253,11 +240,6 @@ class BiLSTM(Method):
             return losses.logits_mse_elementmean(student.logits, teacher.logits)
 
         terms = {"logits": Term(logits, 1.0, LOGITS, LOGITS), "hard": hard(self.hard_weight)}
-        paper = {
-            "epochs": 30.0,
-            "learning_rate": 1.0 / self.rate,
-            "schedule": "constant",
-            "weight_decay": 0.0,
-            "optimizer": "adadelta",
-        }
+        paper = {"epochs": 30.0, "learning_rate": 1.0 / self.rate, "schedule": "constant"}
+        paper |= {"weight_decay": 0.0, "optimizer": "adadelta"}
         return (Stage("distil", terms, lr_scale=lambda progress: self.rate, paper=paper),)

@@ -36,7 +36,7 @@ from methods.models import Cost, cost
 from methods.parts import Depth, evenly_spread, load_checked, select_layers, teacher_depth
 from methods.settings import Positive, added_setting
 from methods.taps import hidden
-from methods.terms import hard, softened
+from methods.terms import HIDDEN, hard, layerwise, plain, softened
 
 RENAMED = {
     "attention.self.query": "attention.q_lin",
@@ -50,7 +50,7 @@ RENAMED = {
 }
 """Modules of a BERT layer -> of a DistilBERT layer."""
 
-AUTHORS_PRETRAINING: Mapping[str, Any] = {
+AUTHORS_PRETRAINING: Mapping[str, Any] = {  # in their code
     "learning_rate": 5e-4,
     "betas": (0.9, 0.98),
     "eps": 1e-6,
@@ -58,7 +58,6 @@ AUTHORS_PRETRAINING: Mapping[str, Any] = {
     "weight_decay": 0.0,
     "clip": 5.0,
 }
-"""Pre-training in the authors' code."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,9 @@ class TripleLoss(PretrainingStage):
     vocabulary_loss: str
     without: str  # A term that is left out, or none
 
-    name: ClassVar[str] = "triple_loss"
-    version: ClassVar[int] = 2  # 1 began the student's output bias at 0
-    masking: ClassVar[Masking] = Masking(smoothing=0.7)
+    name: ClassVar = "triple_loss"
+    version: ClassVar = 2  # 1 began the student's output bias at 0
+    masking: ClassVar = Masking(smoothing=0.7)
 
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return int(teacher.hidden_size)
@@ -84,10 +83,8 @@ class TripleLoss(PretrainingStage):
         model: Any = distilbert(setup, self.layers)
         if self.start == "teacher":
             fill(model, spread_layers(setup, self.layers))
-        head, theirs = (
-            MaskedLanguageHead(model.distilbert.embeddings.word_embeddings.weight),
-            TeacherHead().filled(setup),
-        )
+        head = MaskedLanguageHead(model.distilbert.embeddings.word_embeddings.weight)
+        theirs = TeacherHead().filled(setup)
         if self.start == "teacher":
             head.bias.data.copy_(theirs.bias)
         return Student(model, nn.ModuleDict({"head": head, "teacher_head": theirs}))
@@ -123,14 +120,7 @@ class TripleLoss(PretrainingStage):
 
 def last_states(ours: int, theirs: int, weight: float) -> Term:
     """1 - cosine of the student's and the teacher's last states, mean over real tokens."""
-    return Term(
-        lambda batch, student, teacher, aux: losses.hidden_cosine_tokenmean(
-            student.hidden(ours), teacher.hidden(theirs)
-        ),
-        weight,
-        hidden(ours),
-        hidden(theirs),
-    )
+    return layerwise(HIDDEN, {ours: theirs}, plain(losses.hidden_cosine_tokenmean), weight)
 
 
 def distilbert(setup: Setup, depth: int) -> DistilBertForSequenceClassification:
@@ -165,18 +155,18 @@ def fill(model: DistilBertForSequenceClassification, weights: Mapping[str, Tenso
 
 @dataclass(frozen=True, kw_only=True)
 class DistilBERT(Method):
-    name: ClassVar[str] = "distilbert"
-    version: ClassVar[int] = 2  # 1 decayed the weights of sa_layer_norm and output_layer_norm
-    terms: ClassVar[tuple[str, ...]] = ("soft", "cos", "hard")
-    ablations: ClassVar[Mapping[str, str]] = {
+    name: ClassVar = "distilbert"
+    version: ClassVar = 2  # 1 decayed the weights of sa_layer_norm and output_layer_norm
+    terms: ClassVar = ("soft", "cos", "hard")
+    ablations: ClassVar = {
         "w/o Lce": ":-soft",
         "w/o Lcos": ":-cos",
         "w/o hard": ":-hard",
         "random weights": ":start=random",
     }
-    needs_teacher: ClassVar[bool] = True
-    lacks: ClassVar[Mapping[str, tuple[Any, str]]] = {"pretraining": ("none", "second step only")}
-    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0, 4.0), "cosine_weight": (0.1, 0.5)}
+    needs_teacher: ClassVar = True
+    lacks: ClassVar = {"pretraining": ("none", "second step only")}
+    search_space: ClassVar = {"temperature": (1.0, 2.0, 4.0), "cosine_weight": (0.1, 0.5)}
 
     layers: Depth = 0  # 0: half the teacher's
     start: Literal["teacher", "random"] = "teacher"

@@ -55,10 +55,6 @@ class ReorderedLinear(nn.Module):
     frozen model on a CPU."""
 
     def __init__(self, linear: nn.Linear, activation: str = "none") -> None:
-        """
-        Args:
-            activation: ``none``, or ``gelu`` (exact) on what the layer answers.
-        """
         super().__init__()
         self._bias, self._activation = linear.bias, activation
         with torch.no_grad():
@@ -71,14 +67,7 @@ class ReorderedLinear(nn.Module):
 
 
 def frozen_attention(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    *,
-    trace: AttentionTrace,
-    **options: Any,
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: None, *, trace: AttentionTrace, **options: Any
 ) -> tuple[Tensor, None]:
     """:func:`methods.packed.packed_attention` of a frozen model, by ``scaled_dot_product_attention``. Kept scores are
     computed next to the attention and not for it: asking for them cannot change a result."""
@@ -86,8 +75,8 @@ def frozen_attention(
 
     def kernel(q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor | None]:
         scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale if trace.keeps_scores else None
-        mask = None if chunk.full else chunk.keys_nL[:, None, None, :]
-        mixed_nHLD = nn.functional.scaled_dot_product_attention(q_nHLD, k_nHLD, v_nHLD, attn_mask=mask, scale=scale)
+        keys = None if chunk.full else chunk.keys_nL[:, None, None, :]
+        mixed_nHLD = nn.functional.scaled_dot_product_attention(q_nHLD, k_nHLD, v_nHLD, attn_mask=keys, scale=scale)
         return mixed_nHLD, scores_nHLL
 
     return attention_by_chunk(query, key, value, trace, kernel)
@@ -107,7 +96,6 @@ def with_fast_kernels(model: Any) -> nn.Module:
 
 
 def encoder_modules(model: Any) -> Sequence[nn.Module]:
-    """Of a classifier, in their order."""
     return family_of(model).layers(model.base_model)
 
 
@@ -137,10 +125,8 @@ class FastTeacher(PackedModel):
         self.teacher, self._fast = teacher, [with_fast_kernels(teacher.eval())]  # in a list: no module of this one
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
-        """One pass over a packed batch: what ``taps`` name."""
-        if self.training or torch.is_grad_enabled():
-            return forward(self.teacher, batch, taps)
-        return forward(self._fast[0], batch, taps)
+        usual = self.training or torch.is_grad_enabled()
+        return forward(self.teacher if usual else self._fast[0], batch, taps)
 
     def cost(self) -> Cost:
         """Of a forward pass: other kernels do the same multiplications."""
@@ -175,12 +161,10 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        of_x, of_weight, of_bias = ctx.needs_input_grad
-        gradient_TO = gradients[0].reshape(-1, weight.size(0))
-        return (
-            multiplied(gradient_TO, weight.t().contiguous(), None).view_as(x) if of_x else None,
-            multiplied(gradient_TO.t().contiguous(), x.reshape(-1, x.size(-1)).t().contiguous(), None)
-            if of_weight
-            else None,
-            gradient_TO.sum(0) if of_bias else None,
+        x_TI, gradient_TO = x.reshape(-1, x.size(-1)), gradients[0].reshape(-1, weight.size(0))
+        wanted = (
+            lambda: multiplied(gradient_TO, weight.t().contiguous(), None).view_as(x),
+            lambda: multiplied(gradient_TO.t().contiguous(), x_TI.t().contiguous(), None),
+            lambda: gradient_TO.sum(0),
         )
+        return tuple(compute() if asked else None for compute, asked in zip(wanted, ctx.needs_input_grad, strict=True))

@@ -68,10 +68,8 @@ class Branch(nn.Module):
 
     def _heads(self, x_LX: Tensor) -> list[Tensor]:
         """Queries, keys and values: [..., L, X] -> [..., H, L, D] each."""
-        return [
-            layer(x_LX).unflatten(-1, (self.heads, -1)).transpose(-3, -2)
-            for layer in (self.query, self.key, self.value)
-        ]
+        layers = (self.query, self.key, self.value)
+        return [layer(x_LX).unflatten(-1, (self.heads, -1)).transpose(-3, -2) for layer in layers]
 
     def forward(self, states_TW: Tensor, layout: Layout) -> Tensor:
         """[T, W] packed states -> [B, C]."""
@@ -134,10 +132,8 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
         leaving = sorted(layers_of(taps, "exits"))  # in order: a branch may draw its dropout
         plain = taps - exits(*leaving)
         out = run_layers(self, batch, plain | hidden(*leaving))
-        answers = {
-            Tap("exits", number): self.branches[number - 1](out.hidden(number).detach(), batch.layout)
-            for number in leaving
-        }
+        states = {number: out.hidden(number).detach() for number in leaving}
+        answers = {Tap("exits", n): self.branches[n - 1](x_TW, batch.layout) for n, x_TW in states.items()}
         return Out(batch.layout, {tap: out[tap] for tap in plain} | answers)
 
     def _leaving(self, batch: Batch) -> Tensor:
@@ -201,26 +197,24 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
         shares = {layer: count / total for layer, count in sorted(self.exits_after_layer.items())}
         costs = {layer: asdict(self.cost_to(layer)) for layer in shares}
         parts = ("per_token", "per_squared_length", "per_sequence")
-        return {
-            "left after layer": {str(layer): round(share, 6) for layer, share in shares.items()},
-            "cost": {part: sum(share * costs[layer][part] for layer, share in shares.items()) for part in parts},
-        }
+        average = {part: sum(share * costs[layer][part] for layer, share in shares.items()) for part in parts}
+        return {"left after layer": {str(n): round(share, 6) for n, share in shares.items()}, "cost": average}
 
 
 @dataclass(frozen=True, kw_only=True)
 class FastBERT(Method):
-    name: ClassVar[str] = "fastbert"
-    version: ClassVar[int] = 1
-    terms: ClassVar[tuple[str, ...]] = ("branches",)
-    ablations: ClassVar[Mapping[str, str]] = {"authors' schedule": ":schedule=authors:dropout=true"}
-    needs_teacher: ClassVar[bool] = True
-    rate_factor: ClassVar[float | str] = 10.0
-    remark: ClassVar[str] = (
+    name: ClassVar = "fastbert"
+    version: ClassVar = 1
+    terms: ClassVar = ("branches",)
+    ablations: ClassVar = {"authors' schedule": ":schedule=authors:dropout=true"}
+    needs_teacher: ClassVar = True
+    rate_factor: ClassVar = 10.0
+    remark: ClassVar = (
         "fastbert: speed= is a threshold. A sequence exits at the first layer where the normalised entropy of the prediction "
         "is below this threshold. So with a higher value sequences exit earlier. In the row without speed= all sequences pass "
         "all layers."
     )
-    tiny_settings: ClassVar[Mapping[str, Any]] = {"branch_width": 8}
+    tiny_settings: ClassVar = {"branch_width": 8}
 
     speeds: str = "0.1/0.5/0.8"  # operating points beside full depth, which is the row itself; separated by slashes
     branch_width: Count = 128
@@ -235,18 +229,16 @@ class FastBERT(Method):
         super().__post_init__()
         self.points()
         if self.branch_width % self.branch_heads:
-            raise MethodError(
-                f"branch_width={self.branch_width} should be a multiple of branch_heads={self.branch_heads}"
-            )
+            wrong = f"branch_width={self.branch_width}"
+            raise MethodError(f"{wrong} should be a multiple of branch_heads={self.branch_heads}")
 
     def points(self) -> dict[str, float]:
         """Name of each operating point -> its speed."""
         try:
             found = {f"speed={text.strip()}": float(text) for text in self.speeds.split("/")}
         except ValueError:
-            raise MethodError(
-                f"speeds={self.speeds} should be numbers above 0 and at most 1, between slashes, like 0.1/0.5"
-            ) from None
+            right = "numbers above 0 and at most 1, between slashes, like 0.1/0.5"
+            raise MethodError(f"speeds={self.speeds} should be {right}") from None
         if not all(0 < speed <= 1 for speed in found.values()):
             raise MethodError(f"speeds={self.speeds} should be above 0 and at most 1")
         return found

@@ -14,20 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from methods.api import Setup, Stage, Student
+from methods.api import Setup, Stage
 from methods.own_shape import OwnShape
 from methods.terms import hard
 
 
 @dataclass(frozen=True, kw_only=True)
 class FineTune(OwnShape):
-    name: ClassVar[str] = "finetune"
-    version: ClassVar[int] = 1
-    terms: ClassVar[tuple[str, ...]] = ("hard",)
-    needs_teacher: ClassVar[bool] = False
-
-    def build(self, setup: Setup) -> Student:
-        return Student(self.student_model(setup))
+    name: ClassVar = "finetune"
+    version: ClassVar = 1
+    terms: ClassVar = ("hard",)
+    needs_teacher: ClassVar = False
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         # Turc et al. 2019 tune compact BERTs over 3e-5 ... 3e-4 for four epochs.

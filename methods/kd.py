@@ -10,11 +10,11 @@ names no schedule for text either: ``--recipe paper`` has that of compact BERTs,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from methods.api import Setup, Stage, Student
+from methods.api import Setup, Stage
 from methods.own_shape import OwnShape
 from methods.settings import Fraction, Positive
 from methods.terms import hard, softened
@@ -22,21 +22,15 @@ from methods.terms import hard, softened
 
 @dataclass(frozen=True, kw_only=True)
 class KD(OwnShape):
-    name: ClassVar[str] = "kd"
-    version: ClassVar[int] = 1
-    terms: ClassVar[tuple[str, ...]] = ("soft", "hard")
-    ablations: ClassVar[Mapping[str, str]] = {"w/o hard": ":-hard"}
-    needs_teacher: ClassVar[bool] = True
-    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {
-        "alpha": (0.2, 0.5, 0.8),
-        "temperature": (1.0, 2.0, 5.0, 10.0),
-    }
+    name: ClassVar = "kd"
+    version: ClassVar = 1
+    terms: ClassVar = ("soft", "hard")
+    ablations: ClassVar = {"w/o hard": ":-hard"}
+    needs_teacher: ClassVar = True
+    search_space: ClassVar = {"alpha": (0.2, 0.5, 0.8), "temperature": (1.0, 2.0, 5.0, 10.0)}
 
     alpha: Fraction = 0.5  # weight of the soft loss; the hard loss has 1 - alpha
     temperature: Positive = 1.0
-
-    def build(self, setup: Setup) -> Student:
-        return Student(self.student_model(setup))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         terms = {"soft": softened(self.temperature, self.alpha), "hard": hard(1 - self.alpha)}

@@ -73,27 +73,22 @@ def masked_tokens(head: str, layer: int, weight: float = 1.0, of_teacher: bool =
 class TeacherHead(PretrainingStage):
     """The un-tuned teacher's masked-language head: its checkpoint's own, or trained on the corpus with the encoder fixed."""
 
-    name: ClassVar[str] = "masked_head"
-    version: ClassVar[int] = 1
-    in_checkpoint: ClassVar[Mapping[str, Sequence[str]]] = {
-        "aux.head.dense.weight": ("cls.predictions.transform.dense.weight",),
-        "aux.head.dense.bias": ("cls.predictions.transform.dense.bias",),
-        "aux.head.LayerNorm.weight": (
-            "cls.predictions.transform.LayerNorm.weight",
-            "cls.predictions.transform.LayerNorm.gamma",
-        ),
-        "aux.head.LayerNorm.bias": (
-            "cls.predictions.transform.LayerNorm.bias",
-            "cls.predictions.transform.LayerNorm.beta",
-        ),
-        "aux.head.bias": ("cls.predictions.bias",),
+    name: ClassVar = "masked_head"
+    in_checkpoint: ClassVar = {
+        f"aux.head.{name}": tuple(f"cls.predictions.{theirs}" for theirs in names)
+        for name, names in {
+            "dense.weight": ("transform.dense.weight",),
+            "dense.bias": ("transform.dense.bias",),
+            "LayerNorm.weight": ("transform.LayerNorm.weight", "transform.LayerNorm.gamma"),
+            "LayerNorm.bias": ("transform.LayerNorm.bias", "transform.LayerNorm.beta"),
+            "bias": ("bias",),
+        }.items()
     }
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if teacher.model_type != "bert":
-            raise MethodError(
-                f"a masked-language head is read or trained for a BERT; this teacher is a {teacher.model_type}"
-            )
+            kind = teacher.model_type
+            raise MethodError(f"a masked-language head is read or trained for a BERT; this teacher is a {kind}")
         return (TeacherWeights(tuned=False),)
 
     def build(self, setup: Setup) -> Student:
@@ -121,9 +116,7 @@ class MaskedPretraining(PretrainingStage):
     """A BERT of this shape pre-trained on masked tokens alone, from random weights; no teacher (Turc et al. 2019, section 3)."""
 
     shape: Shape
-
-    name: ClassVar[str] = "masked_pretraining"
-    version: ClassVar[int] = 1
+    name: ClassVar = "masked_pretraining"
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -137,8 +130,8 @@ class MaskedPretraining(PretrainingStage):
 
     def build(self, setup: Setup) -> Student:
         model: Any = classifier(bert_config(self.shape, setup.teacher))
-        head = MaskedLanguageHead(model.bert.embeddings.word_embeddings.weight)
-        return Student(model, nn.ModuleDict({"head": head}))
+        words = model.bert.embeddings.word_embeddings.weight
+        return Student(model, nn.ModuleDict({"head": MaskedLanguageHead(words)}))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         return (Stage("masked words", {"masked": masked_tokens("head", self.shape.layers)}, masking=Masking()),)

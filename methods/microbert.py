@@ -194,19 +194,13 @@ class Adversary:
 class MicroBERT(OwnShape):
     """Feature alignment and distillation of predictions, with an adversarial discriminator."""
 
-    name: ClassVar[str] = "microbert"
-    version: ClassVar[int] = 1
-    terms: ClassVar[tuple[str, ...]] = ("hidn", "embd", "attn", "pred", "hard", "dis.adv", "dis.disc")
-    ablations: ClassVar[Mapping[str, str]] = {"w/o Dis": ":-dis", "w/o Hidn": ":-hidn", "w/o Pred": ":-pred"}
-    needs_teacher: ClassVar[bool] = True
-    remark: ClassVar[str] = (
-        "microbert is a reconstruction. Its authors released no code, and no public copy of the paper has its equations."
-    )
-    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {
-        "alpha": (0.2, 0.5, 0.8),
-        "gamma": (0.01, 0.1),
-        "hidn_weight": (0.5, 1.0, 2.0),
-    }
+    name: ClassVar = "microbert"
+    version: ClassVar = 1
+    terms: ClassVar = ("hidn", "embd", "attn", "pred", "hard", "dis.adv", "dis.disc")
+    ablations: ClassVar = {"w/o Dis": ":-dis", "w/o Hidn": ":-hidn", "w/o Pred": ":-pred"}
+    needs_teacher: ClassVar = True
+    remark: ClassVar = "microbert is a reconstruction. Its authors released no code, and no public copy of the paper has its equations."
+    search_space: ClassVar = {"alpha": (0.2, 0.5, 0.8), "gamma": (0.01, 0.1), "hidn_weight": (0.5, 1.0, 2.0)}
 
     projection: Literal["student", "teacher", "common"] = "student"
     """Which side is mapped. A trainable teacher-side map could collapse to 0, hence the student's."""

@@ -47,8 +47,8 @@ class Relations(PretrainingStage):
     relation_heads: int  # 0: version 1, attention distributions and value relations of the models' own heads
     values: bool
 
-    name: ClassVar[str] = "relations"
-    version: ClassVar[int] = 1
+    name: ClassVar = "relations"
+    version: ClassVar = 1
 
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return self.shape.hidden
@@ -62,10 +62,8 @@ class Relations(PretrainingStage):
     def build(self, setup: Setup) -> Student:
         config = bert_config(self.shape, setup.teacher)
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
-        encoder = None
-        if self.start == "teacher":
-            encoder = without_projection(setup.artefacts[TruncatedTeacher.name])
-        return Student(classifier(config, encoder))
+        cut = setup.artefacts[TruncatedTeacher.name] if self.start == "teacher" else {}
+        return Student(classifier(config, without_projection(cut) or None))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         layers = {self.shape.layers: self.teacher_layer or setup.teacher.num_hidden_layers}
@@ -76,13 +74,9 @@ class Relations(PretrainingStage):
             terms = {"attention": layerwise(SCORES, layers, with_layout(losses.attention_kl_sequencemean))}
             if self.values:
                 terms["values"] = relations(2, layers, self.shape.heads, 1.0)
-        return (Stage("relations", terms, paper={"learning_rate": self._rate(), "warmup": 0.01}),)
-
-    def _rate(self) -> float:
-        """The papers' peak rate: version 1's, and version 2's by the student's width."""
-        if not self.relation_heads:
-            return 5e-4
-        return 6e-4 if self.shape.hidden <= 384 else 4e-4
+        # the papers' peak rate: version 1's, and version 2's by the student's width
+        rate = 5e-4 if not self.relation_heads else 6e-4 if self.shape.hidden <= 384 else 4e-4
+        return (Stage("relations", terms, paper={"learning_rate": rate, "warmup": 0.01}),)
 
 
 def relations(which: int, layers: Mapping[int, int], heads: int, weight: float) -> Term:
@@ -99,9 +93,9 @@ def relations(which: int, layers: Mapping[int, int], heads: int, weight: float) 
 class _RelationsThenLabels(OwnShape):
     """What both versions share: relations on text, then the labels."""
 
-    terms: ClassVar[tuple[str, ...]] = ("hard",)
-    ablations: ClassVar[Mapping[str, str]] = {"w/o value relation": ":values=false", "random start": ":start=random"}
-    needs_teacher: ClassVar[bool] = False
+    terms: ClassVar = ("hard",)
+    ablations: ClassVar = {"w/o value relation": ":values=false", "random start": ":start=random"}
+    needs_teacher: ClassVar = False
 
     start: Literal["teacher", "random"] = "teacher"  # type: ignore[assignment]
     """Where the general stage begins."""
@@ -121,9 +115,8 @@ class _RelationsThenLabels(OwnShape):
             raise MethodError(f"teacher_layer={self.teacher_layer}: the teacher has {teacher.num_hidden_layers} layers")
         return (Relations(self.shape, self.start, self.teacher_layer, self.heads_of_relations(teacher), self.values),)
 
-    def build(self, setup: Setup) -> Student:
-        encoder = encoder_of(setup.artefacts[Relations.name])
-        return Student(classifier(bert_config(self.shape, setup.teacher, setup.num_labels), encoder))
+    def start_tensors(self, setup: Setup) -> Mapping[str, Tensor]:
+        return encoder_of(setup.artefacts[Relations.name])
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         # ours: one point of those that a public code of version 2 tries, 3, 5 or 10 epochs at 1e-5 to 4e-5
@@ -132,9 +125,9 @@ class _RelationsThenLabels(OwnShape):
 
 @dataclass(frozen=True, kw_only=True)
 class MiniLM(_RelationsThenLabels):
-    name: ClassVar[str] = "minilm"
-    version: ClassVar[int] = 1
-    remark: ClassVar[str] = (
+    name: ClassVar = "minilm"
+    version: ClassVar = 1
+    remark: ClassVar = (
         "minilm has its own pre-training on text (relations). It imitates the teacher's self-attention relations."
     )
 
@@ -149,9 +142,9 @@ class MiniLM(_RelationsThenLabels):
 
 @dataclass(frozen=True, kw_only=True)
 class MiniLMv2(_RelationsThenLabels):
-    name: ClassVar[str] = "minilmv2"
-    version: ClassVar[int] = 1
-    remark: ClassVar[str] = (
+    name: ClassVar = "minilmv2"
+    version: ClassVar = 1
+    remark: ClassVar = (
         "minilmv2 has its own pre-training on text (relations). It imitates the teacher's self-attention relations."
     )
 
@@ -161,9 +154,8 @@ class MiniLMv2(_RelationsThenLabels):
     def heads_of_relations(self, teacher: PretrainedConfig) -> int:
         widths = (self.hidden, teacher.hidden_size)
         if self.relation_heads < 0 or (self.relation_heads and any(w % self.relation_heads for w in widths)):
-            raise MethodError(
-                f"relation_heads={self.relation_heads} should divide both widths, {widths[0]} and {widths[1]}"
-            )
+            divided = f"{widths[0]} and {widths[1]}"
+            raise MethodError(f"relation_heads={self.relation_heads} should divide both widths, {divided}")
         most = MOST_OF_LARGE_TEACHERS if teacher.hidden_size >= 1024 else MOST_RELATION_HEADS
         fitting = (n for n in range(most, 0, -1) if not any(w % n for w in widths))
         return self.relation_heads or next(fitting)

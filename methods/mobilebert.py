@@ -54,26 +54,19 @@ WORDS = "mobilebert.embeddings.word_embeddings.weight"
 
 @dataclass(frozen=True, kw_only=True)
 class MobileBERT(Method):
-    name: ClassVar[str] = "mobilebert"
-    version: ClassVar[int] = 1
-    terms: ClassVar[tuple[str, ...]] = ("fmt", "att", "soft", "hard")
-    ablations: ClassVar[Mapping[str, str]] = {"w/o soft": ":-soft"}
-    needs_teacher: ClassVar[bool] = True
-    lacks: ClassVar[Mapping[str, tuple[Any, str]]] = {"pretraining": ("none", "no pre-training")}
-    reworded: ClassVar[Mapping[str, str]] = {
+    name: ClassVar = "mobilebert"
+    version: ClassVar = 1
+    terms: ClassVar = ("fmt", "att", "soft", "hard")
+    ablations: ClassVar = {"w/o soft": ":-soft"}
+    needs_teacher: ClassVar = True
+    lacks: ClassVar = {"pretraining": ("none", "no pre-training")}
+    reworded: ClassVar = {
         "no IB-BERT teacher: feature-map and attention transfer are absent; random start, ": "no IB-BERT (MobileBERT's own "
         "teacher), so no feature-map and attention transfer. Random start, "
     }
-    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"alpha": (0.2, 0.5, 0.8), "temperature": (1.0, 2.0, 5.0)}
+    search_space: ClassVar = {"alpha": (0.2, 0.5, 0.8), "temperature": (1.0, 2.0, 5.0)}
 
-    tiny_settings: ClassVar[Mapping[str, Any]] = {
-        "layers": 2,
-        "hidden": 16,
-        "bottleneck": 8,
-        "heads": 2,
-        "ffn": 8,
-        "embedding": 8,
-    }
+    tiny_settings: ClassVar = {"layers": 2, "hidden": 16, "bottleneck": 8, "heads": 2, "ffn": 8, "embedding": 8}
 
     layers: Count = 24
     hidden: Count = 512
@@ -220,8 +213,8 @@ class InvertedBottleneck(PretrainingStage):
     embedding: int
     inner: int
 
-    name: ClassVar[str] = "ib_bert"
-    version: ClassVar[int] = 1
+    name: ClassVar = "ib_bert"
+    version: ClassVar = 1
 
     def model(self, setup: Setup) -> MobileBertForSequenceClassification:
         return classifier(
@@ -282,8 +275,8 @@ class Transfer(PretrainingStage):
     student: MobileBERT
     kind: str
 
-    name: ClassVar[str] = "ib_transfer"
-    version: ClassVar[int] = 1
+    name: ClassVar = "ib_transfer"
+    version: ClassVar = 1
 
     @property
     def settings(self) -> Mapping[str, Any]:

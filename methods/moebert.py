@@ -44,8 +44,8 @@ from methods.terms import HIDDEN, hard, layerwise, plain, soft
 class NeuronImportance(ComputedArtefact):
     """Importance of every feed-forward neuron of the tuned teacher, from the first examples it is given: ``layer.<i>``, [F]."""
 
-    name: ClassVar[str] = "neuron_importance"
-    version: ClassVar[int] = 1
+    name: ClassVar = "neuron_importance"
+    version: ClassVar = 1
     examples: int
     rows: str = "train"
 
@@ -218,15 +218,12 @@ class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassificatio
 
 @dataclass(frozen=True, kw_only=True)
 class MoEBERT(Method):
-    name: ClassVar[str] = "moebert"
-    version: ClassVar[int] = 1
-    terms: ClassVar[tuple[str, ...]] = ("layer", "pred", "hard")
-    ablations: ClassVar[Mapping[str, str]] = {
-        "w/o distillation": ":-layer:-pred",
-        "random neurons": ":importance=random",
-    }
-    needs_teacher: ClassVar[bool] = True
-    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"distil_weight": (1.0, 2.0, 3.0, 4.0, 5.0)}
+    name: ClassVar = "moebert"
+    version: ClassVar = 1
+    terms: ClassVar = ("layer", "pred", "hard")
+    ablations: ClassVar = {"w/o distillation": ":-layer:-pred", "random neurons": ":importance=random"}
+    needs_teacher: ClassVar = True
+    search_space: ClassVar = {"distil_weight": (1.0, 2.0, 3.0, 4.0, 5.0)}
 
     experts: Count = 4
     expert_size: Annotated[int, NOT_NEGATIVE] = 0

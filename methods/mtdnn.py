@@ -46,12 +46,12 @@ class HeadOfEachTask(TaskHead):
 
 @dataclass(frozen=True, kw_only=True)
 class MTDNN(Method):
-    name: ClassVar[str] = "mtdnn"
-    version: ClassVar[int] = 1
-    terms: ClassVar[tuple[str, ...]] = ("soft", "hard")
-    ablations: ClassVar[Mapping[str, str]] = {"w/o distillation": ":-soft", "one teacher": ":members=1"}
-    needs_teacher: ClassVar[bool] = True
-    multitask: ClassVar[bool] = True
+    name: ClassVar = "mtdnn"
+    version: ClassVar = 1
+    terms: ClassVar = ("soft", "hard")
+    ablations: ClassVar = {"w/o distillation": ":-soft", "one teacher": ":members=1"}
+    needs_teacher: ClassVar = True
+    multitask: ClassVar = True
 
     members: Count = 3  # teachers of each task's ensemble
     layers: Annotated[int, NOT_NEGATIVE] = 0  # the teacher's first so many; 0: all of them, as in the paper

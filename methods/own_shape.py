@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 from transformers import BertForSequenceClassification, PretrainedConfig
 
-from methods.api import Method, MethodError, Setup, Shape
+from methods.api import Method, MethodError, Setup, Shape, Student
 from methods.artefacts import Artefact, GeneralDistillation, GivenEncoder
 from methods.parts import bert_config, classifier, without_projection
 from methods.settings import Count, added_setting
@@ -19,7 +19,7 @@ from methods.settings import Count, added_setting
 class OwnShape(Method):
     """Settings shared by students with a shape of their own (default: 4 x 312 of TinyBERT, table 1)."""
 
-    tiny_settings: ClassVar[Mapping[str, Any]] = {"layers": 2, "hidden": 12, "heads": 4, "ffn": 24}
+    tiny_settings: ClassVar = {"layers": 2, "hidden": 12, "heads": 4, "ffn": 24}
 
     layers: Count = 4
     hidden: Count = 312
@@ -47,20 +47,23 @@ class OwnShape(Method):
             return (GivenEncoder(self.start_from, self.shape),)
         return (GeneralDistillation(self.shape),) if self.start == "general" else ()
 
-    def _start_tensors(self, setup: Setup) -> Mapping[str, Tensor]:
-        """The tensors of the start; none where it is random."""
+    def build(self, setup: Setup) -> Student:
+        return Student(self.student_model(setup))
+
+    def start_tensors(self, setup: Setup) -> Mapping[str, Tensor]:
+        """The encoder that it begins with, and maybe a projection to the teacher's width; none where it begins at random."""
         if self.start_from:
             return setup.artefacts[GivenEncoder.name]
         return setup.artefacts[GeneralDistillation.name] if self.start == "general" else {}
 
     def student_model(self, setup: Setup) -> BertForSequenceClassification:
-        encoder = without_projection(self._start_tensors(setup)) or None
+        encoder = without_projection(self.start_tensors(setup)) or None
         return classifier(bert_config(self.shape, setup.teacher, setup.num_labels), encoder)
 
     def start_projection(self, setup: Setup) -> nn.Linear:
         """The student's way up to the teacher's width: the one learned with the general start, as TinyBERT keeps it."""
         layer = nn.Linear(self.hidden, setup.teacher.hidden_size)
-        begun = self._start_tensors(setup)
+        begun = self.start_tensors(setup)
         if "projection.weight" in begun:
             layer.load_state_dict({"weight": begun["projection.weight"], "bias": begun["projection.bias"]})
         return layer

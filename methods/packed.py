@@ -189,14 +189,7 @@ def attention_by_chunk(
 
 
 def packed_attention(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    *,
-    trace: AttentionTrace,
-    **options: Any,
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: None, *, trace: AttentionTrace, **options: Any
 ) -> tuple[Tensor, None]:
     """What transformers calls for each layer's attention: :func:`attention_by_chunk` with torch's own operations.
 

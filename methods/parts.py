@@ -89,15 +89,8 @@ def own_config(kind: type[Config], source: PretrainedConfig, num_labels: int, **
 
 
 def load_checked(module: nn.Module, weights: Mapping[str, Tensor], what: str, new: tuple[str, ...] = ()) -> None:
-    """Fill a module with weights.
-
-    Args:
-        what: the weights, for the message.
-        new: prefixes of the names of parameters that ``weights`` may lack; ``("",)`` allows all.
-
-    Raises:
-        MethodError: a weight that has no place, or a parameter that would stay as it is.
-    """
+    """Fill a module with weights. Only parameters that begin with ``new`` may be missing; ``("",)`` allows all. Raises
+    MethodError: a weight that has no place, or a parameter that would stay as it is."""
     missing, unexpected = module.load_state_dict(dict(weights), strict=False)
     missing = [name for name in missing if not name.startswith(new)]
     if missing or unexpected:
@@ -115,11 +108,8 @@ def classifier(config: BertConfig, encoder: Mapping[str, Tensor] | None = None) 
 
 def encoder_of(classifier: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The encoder's tensors out of a BERT classifier's, without pooler: what :func:`classifier` begins with."""
-    return {
-        name.removeprefix("bert."): value
-        for name, value in classifier.items()
-        if name.startswith("bert.") and not name.startswith("bert.pooler.")
-    }
+    encoder = {name.removeprefix("bert."): value for name, value in classifier.items() if name.startswith("bert.")}
+    return {name: value for name, value in encoder.items() if not name.startswith("pooler.")}
 
 
 def without_projection(start: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -149,23 +139,20 @@ def require_bert(teacher: PretrainedConfig, method: str) -> None:
         raise MethodError(f"{method} takes over layers of a BERT; this teacher is a {teacher.model_type}")
 
 
+# layers of a student made of a teacher's (:func:`teacher_depth`), and tokens that sequences are filled up to with [PAD]
 Depth = Annotated[int, Limit(lambda layers: layers >= 0, "be positive, or 0 for half the teacher's")]
-"""Layers of a student made of a teacher's; see :func:`teacher_depth`."""
 Padding = Annotated[int, Limit(lambda tokens: tokens >= 0, "be 0 for none, or a number of tokens, like 128")]
-"""Tokens that sequences are filled up to with [PAD]."""
 
 
 def check_padding(padding: int, teacher: PretrainedConfig) -> None:
     """Raises MethodError for a length beyond the teacher's positions."""
-    if padding > teacher.max_position_embeddings:
-        most = teacher.max_position_embeddings
+    if padding > (most := teacher.max_position_embeddings):
         raise MethodError(f"padding={padding} is longer than the teacher's {most} positions; choose at most {most}")
 
 
 def why_heads_differ(heads: int, teacher: PretrainedConfig) -> str:
     """Why attention cannot be compared head by head (for ``Term.unsupported``); "" where it can."""
-    theirs = teacher.num_attention_heads
-    if heads == theirs:
+    if heads == (theirs := teacher.num_attention_heads):
         return ""
     return f"attention distillation needs equal numbers of heads; the student has {heads}, the teacher {theirs}: choose heads={theirs}"
 
@@ -186,8 +173,7 @@ def select_layers(weights: Mapping[str, Tensor], chosen: Sequence[int]) -> dict[
 def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> BertForSequenceClassification:
     """A classifier of the teacher's form with so many layers, filled with ``weights``; a head that they lack is new."""
     config = copy.deepcopy(setup.teacher)
-    config.num_hidden_layers = layers
-    config.num_labels = setup.num_labels
+    config.num_hidden_layers, config.num_labels = layers, setup.num_labels
     model = BertForSequenceClassification(config)  # type: ignore[arg-type]
     model.set_attn_implementation("packed")
     load_checked(model, weights, "what was taken of the teacher", new=("classifier.",))

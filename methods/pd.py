@@ -20,24 +20,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from torch import Tensor
 from transformers import PretrainedConfig
 
 from methods import losses
-from methods.api import Setup, Stage, Student
+from methods.api import Setup, Stage
 from methods.artefacts import Artefact
 from methods.masked import MaskedPretraining
 from methods.own_shape import OwnShape
-from methods.parts import bert_config, classifier, encoder_of
+from methods.parts import encoder_of
 from methods.terms import hard, soft
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreTrainedDistillation(OwnShape):
-    name: ClassVar[str] = "pd"
-    version: ClassVar[int] = 1
-    terms: ClassVar[tuple[str, ...]] = ("soft", "hard")
-    ablations: ClassVar[Mapping[str, str]] = {"w/o pre-training": ":start=random", "PD-F": ":finetune=true"}
-    needs_teacher: ClassVar[bool] = True
+    name: ClassVar = "pd"
+    version: ClassVar = 1
+    terms: ClassVar = ("soft", "hard")
+    ablations: ClassVar = {"w/o pre-training": ":start=random", "PD-F": ":finetune=true"}
+    needs_teacher: ClassVar = True
 
     start: Literal["general", "random", "masked"] = "general"  # type: ignore[assignment]
     """``masked``: the paper's own pre-training, on the same text as the general start."""
@@ -47,11 +48,9 @@ class PreTrainedDistillation(OwnShape):
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         return (MaskedPretraining(self.shape),) if self.start == "masked" else super().requires(teacher)
 
-    def build(self, setup: Setup) -> Student:
-        if self.start != "masked":
-            return Student(self.student_model(setup))
-        encoder = encoder_of(setup.artefacts[MaskedPretraining.name])
-        return Student(classifier(bert_config(self.shape, setup.teacher, setup.num_labels), encoder))
+    def start_tensors(self, setup: Setup) -> Mapping[str, Tensor]:
+        masked = self.start == "masked"
+        return encoder_of(setup.artefacts[MaskedPretraining.name]) if masked else super().start_tensors(setup)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         distil = Stage(

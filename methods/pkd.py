@@ -13,9 +13,9 @@ runs use Last. Dropping a term leaves the others at their weights: "w/o soft" ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -31,12 +31,12 @@ from methods.terms import hard, soft, with_pooled_teacher
 
 @dataclass(frozen=True, kw_only=True)
 class PKD(Method):
-    name: ClassVar[str] = "pkd"
-    version: ClassVar[int] = 1
-    terms: ClassVar[tuple[str, ...]] = ("soft", "patience", "hard")
-    ablations: ClassVar[Mapping[str, str]] = {"w/o patience": ":-patience", "w/o soft": ":-soft", "Last": ":map=last"}
-    needs_teacher: ClassVar[bool] = True
-    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {
+    name: ClassVar = "pkd"
+    version: ClassVar = 1
+    terms: ClassVar = ("soft", "patience", "hard")
+    ablations: ClassVar = {"w/o patience": ":-patience", "w/o soft": ":-soft", "Last": ":map=last"}
+    needs_teacher: ClassVar = True
+    search_space: ClassVar = {
         "alpha": (0.2, 0.5, 0.7),
         "temperature": (5.0, 10.0, 20.0),
         "beta": (10.0, 100.0, 500.0, 1000.0),

@@ -53,11 +53,8 @@ class Replacing(PackedModel):
             return list(own)
         replaced = (torch.rand(len(self.predecessors)) < self.rate).tolist()
         modules: Any = self.predecessors
-        return [
-            layer
-            for module, one, new in zip(modules, own, replaced, strict=True)
-            for layer in ([one] if new else module)
-        ]
+        chosen = ([one] if new else module for module, one, new in zip(modules, own, replaced, strict=True))
+        return [layer for layers in chosen for layer in layers]
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
         return run_layers(self.successor, batch, taps, self.layers())
@@ -76,13 +73,13 @@ class Replacing(PackedModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Theseus(Method):
-    name: ClassVar[str] = "theseus"
-    version: ClassVar[int] = 1
-    terms: ClassVar[tuple[str, ...]] = ("hard",)
-    ablations: ClassVar[Mapping[str, str]] = {"constant rate": ":schedule=constant", "w/o replacing": ":rate=1.0"}
-    needs_teacher: ClassVar[bool] = True
-    same_init_across_seeds: ClassVar[bool] = True
-    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"rate": (0.1, 0.3), "until": (0.25, 0.5, 0.75)}
+    name: ClassVar = "theseus"
+    version: ClassVar = 1
+    terms: ClassVar = ("hard",)
+    ablations: ClassVar = {"constant rate": ":schedule=constant", "w/o replacing": ":rate=1.0"}
+    needs_teacher: ClassVar = True
+    same_init_across_seeds: ClassVar = True
+    search_space: ClassVar = {"rate": (0.1, 0.3), "until": (0.25, 0.5, 0.75)}
 
     layers: Depth = 0  # 0: half the teacher's
     rate: float = 0.3  # probability of a successor at the beginning
@@ -97,10 +94,8 @@ class Theseus(Method):
     def depth(self, teacher: PretrainedConfig) -> int:
         depth = teacher_depth(teacher, self.layers, self.name)
         if teacher.num_hidden_layers % depth:
-            raise MethodError(
-                f"layers={depth} does not divide the teacher's {teacher.num_hidden_layers}: "
-                f"each successor replaces the same number of layers"
-            )
+            wrong = f"layers={depth} does not divide the teacher's {teacher.num_hidden_layers}"
+            raise MethodError(f"{wrong}: each successor replaces the same number of layers")
         return depth
 
     def replacing_rate(self, progress: float) -> float:

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from functools import partial
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
@@ -57,17 +58,17 @@ class ReluBertForSequenceClassification(BertForSequenceClassification):
 class TinyBERT(OwnShape):
     """Distillation of embeddings, states and attention scores, then of predictions."""
 
-    name: ClassVar[str] = "tinybert"
-    version: ClassVar[int] = 1
-    terms: ClassVar[tuple[str, ...]] = ("embd", "hidn", "attn", "pred")
-    ablations: ClassVar[Mapping[str, str]] = {
+    name: ClassVar = "tinybert"
+    version: ClassVar = 1
+    terms: ClassVar = ("embd", "hidn", "attn", "pred")
+    ablations: ClassVar = {
         "w/o Embd": ":-embd",
         "w/o Hidn": ":-hidn",
         "w/o Attn": ":-attn",
         "w/o Pred": ":prediction=labels",
     }
-    needs_teacher: ClassVar[bool] = True
-    search_space: ClassVar[Mapping[str, Sequence[Any]]] = {"temperature": (1.0, 2.0)}
+    needs_teacher: ClassVar = True
+    search_space: ClassVar = {"temperature": (1.0, 2.0)}
 
     temperature: Positive = 1.0
     head: Literal["usual", "relu"] = added_setting("usual")
@@ -100,27 +101,12 @@ class TinyBERT(OwnShape):
             "hidn": hidden_states(encoder),
             "attn": layerwise(SCORES, encoder, with_layout(losses.scores_mse_realmean), unsupported=unequal),
         }
-        return (
-            Stage(
-                "intermediate",
-                intermediate,
-                epoch_fraction=2 / 3,
-                teacher_dropout=self.teacher_dropout,
-                padding=self.padding,
-                paper={"epochs": 20.0, "learning_rate": 5e-5, "schedule": "constant"},
-            ),
-            Stage(
-                "prediction",
-                {"pred": hard() if self.prediction == "labels" else soft(self._soft_cross_entropy)},
-                epoch_fraction=1 / 3,
-                teacher_dropout=self.teacher_dropout,
-                paper={"epochs": 3.0, "learning_rate": 3e-5},
-            ),
-        )
-
-    def _soft_cross_entropy(self, student_BC: Tensor, teacher_BC: Tensor) -> Tensor:
-        """Equation 10: a scalar."""
-        return losses.soft_cross_entropy_elementmean(student_BC, teacher_BC, self.temperature)
+        equation_10 = partial(losses.soft_cross_entropy_elementmean, temperature=self.temperature)
+        prediction = {"pred": hard() if self.prediction == "labels" else soft(equation_10)}
+        dropout, slow = self.teacher_dropout, {"epochs": 20.0, "learning_rate": 5e-5, "schedule": "constant"}
+        first = Stage("intermediate", intermediate, 2 / 3, teacher_dropout=dropout, padding=self.padding, paper=slow)
+        fast = {"epochs": 3.0, "learning_rate": 3e-5}
+        return (first, Stage("prediction", prediction, 1 / 3, teacher_dropout=dropout, paper=fast))
 
 
 def hidden_states(layers: Mapping[int, int]) -> Term:
