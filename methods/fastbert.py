@@ -185,11 +185,9 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
         branch = Branch.cost(c)
         branches = min(layer, len(self.branches))
         last = c.hidden_size**2 + c.hidden_size * c.num_labels if layer > len(self.branches) else 0
-        return Cost(
-            layer * (4 * c.hidden_size**2 + 2 * c.hidden_size * c.intermediate_size) + branches * branch.per_token,
-            layer * 2 * c.hidden_size + branches * branch.per_squared_length,
-            branches * branch.per_sequence + last,
-        )
+        each = 4 * c.hidden_size**2 + 2 * c.hidden_size * c.intermediate_size
+        squared = layer * 2 * c.hidden_size + branches * branch.per_squared_length
+        return Cost(layer * each + branches * branch.per_token, squared, branches * branch.per_sequence + last)
 
     def observed(self) -> dict[str, Any]:
         """What became of the sequences answered so far: share leaving after each layer, cost of an average one."""

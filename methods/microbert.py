@@ -77,9 +77,8 @@ class TaskExperts(TaskHead):
     @torch.no_grad()
     def fused(self, task: int) -> nn.Linear:
         """The one linear layer equal to this mixture for ``task``."""
-        gates = self.gates(task)
+        gates, outputs = self.gates(task), self.labels[task]
         experts = [cast(nn.Linear, expert) for expert in self.experts]
-        outputs = self.labels[task]
         layer = nn.Linear(experts[0].in_features, outputs).to(gates.device)
         layer.weight.copy_(torch.einsum("e,ecw->cw", gates, torch.stack([e.weight[:outputs] for e in experts])))
         layer.bias.copy_(torch.einsum("e,ec->c", gates, torch.stack([e.bias[:outputs] for e in experts])))
@@ -128,9 +127,8 @@ class Alignment:
         if self.features == (TOKENS,):
             return losses.hidden_mse_tokenmean(ours(pair.student), theirs(pair.teacher))
         pooled = map(theirs, pair.teacher) if self.kind.pools else self._features(theirs, pair.teacher, pair.layout)
-        return losses.pooled_alignment(
-            zip(self._features(ours, pair.student, pair.layout), pooled, strict=True), self.distance
-        )
+        pairs = zip(self._features(ours, pair.student, pair.layout), pooled, strict=True)
+        return losses.pooled_alignment(pairs, self.distance)
 
     def _features(self, mapped: Callable[[Tensor], Tensor], states_TW: Tensor, layout: Layout) -> Iterator[Tensor]:
         """[B, W] of each feature: of the mapped states, or mapped after pooling."""
@@ -237,13 +235,11 @@ class MicroBERT(OwnShape):
         chosen = self.features.split("+")
         if self.features == TOKENS:
             if self.distance != "mse" or self.order != "map_then_pool":
-                raise MethodError(
-                    f"features={TOKENS} is TinyBERT's hidden loss: it goes with distance=mse and order=map_then_pool"
-                )
+                goes_with = "it goes with distance=mse and order=map_then_pool"
+                raise MethodError(f"features={TOKENS} is TinyBERT's hidden loss: {goes_with}")
         elif not set(chosen) <= set(losses.POOLS) or len(set(chosen)) != len(chosen):
-            raise MethodError(
-                f"features={self.features} should join some of {', '.join(losses.POOLS)} with +, or be {TOKENS}"
-            )
+            known = ", ".join(losses.POOLS)
+            raise MethodError(f"features={self.features} should join some of {known} with +, or be {TOKENS}")
         if self.discriminator_input == "features" and self.projection != "student":
             raise MethodError(
                 "discriminator_input=features compares at the teacher's width: it needs projection=student"
@@ -256,9 +252,8 @@ class MicroBERT(OwnShape):
     def build(self, setup: Setup) -> Student:
         model = self.student_model(setup)
         model.dropout = nn.Dropout(0.0)  # each expert has a dropout of its own
-        model.classifier = TaskExperts(  # type: ignore[assignment]
-            self.hidden, dict(zip(setup.tasks, setup.labels_of_tasks, strict=True)), self.experts, self.expert_dropout
-        )
+        tasks = dict(zip(setup.tasks, setup.labels_of_tasks, strict=True))
+        model.classifier = TaskExperts(self.hidden, tasks, self.experts, self.expert_dropout)  # type: ignore[assignment]
         width = setup.teacher.hidden_size
         mapped = range(self.layers + 1) if self.projection_per_layer else [0]
         aux = nn.ModuleDict()
@@ -267,10 +262,8 @@ class MicroBERT(OwnShape):
         if self.projection in ("teacher", "common"):
             common = width if self.projection == "common" else self.hidden
             aux[TEACHER] = nn.ModuleList(nn.Linear(width, common) for _ in mapped)
-        of_width = self.discriminator_input == "features"
-        discriminators = [
-            discriminator(width if of_width else labels, self.discriminator_width) for labels in setup.labels_of_tasks
-        ]
+        seen = [width if self.discriminator_input == "features" else labels for labels in setup.labels_of_tasks]
+        discriminators = [discriminator(outputs, self.discriminator_width) for outputs in seen]
         aux["disc"] = nn.ModuleList(discriminators) if self.multitask else discriminators[0]
         return Student(model, aux, {"disc": ("disc",)})
 
@@ -280,10 +273,8 @@ class MicroBERT(OwnShape):
         sources: LayerMap = averaged_layers(self.layers, depth) if self.teacher_layers == "average" else nearest
         features = tuple(self.features.split("+"))
         fal = Alignment(features, self.distance, self.order, maps_teacher=self.projection != "student")
-        alignment = {
-            "hidn": layerwise(fal.kind, sources, fal, self.hidn_weight),
-            "embd": layerwise(fal.kind, {0: 0}, fal, self.embd_weight),
-        }
+        alignment = {"hidn": layerwise(fal.kind, sources, fal, self.hidn_weight)}
+        alignment["embd"] = layerwise(fal.kind, {0: 0}, fal, self.embd_weight)
         if self.attention:
             unequal = why_heads_differ(self.heads, setup.teacher)
             alignment["attn"] = layerwise(SCORES, nearest, with_layout(losses.scores_mse_realmean), unsupported=unequal)
@@ -302,11 +293,9 @@ class MicroBERT(OwnShape):
         preparation = (first,) if self.discriminator_steps else ()
         if self.schedule == "joint":
             return (*preparation, Stage("joint", {**alignment, **prediction}, paper=paper))
-        return (
-            *preparation,
-            Stage("alignment", alignment, epoch_fraction=2 / 3, paper={**paper, "epochs": 20 / 3}),
-            Stage("prediction", prediction, epoch_fraction=1 / 3, paper={**paper, "epochs": 10 / 3}),
-        )
+        features_first = Stage("alignment", alignment, epoch_fraction=2 / 3, paper={**paper, "epochs": 20 / 3})
+        then = Stage("prediction", prediction, epoch_fraction=1 / 3, paper={**paper, "epochs": 10 / 3})
+        return (*preparation, features_first, then)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         """The experts fused into one layer: what is scored has TinyBERT4's size. Of several tasks one for each."""

@@ -40,7 +40,7 @@ from torch import Tensor, nn
 from transformers import MobileBertConfig, MobileBertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Stage, Student, Term
+from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Shape, Stage, Student, Term
 from methods.artefacts import Artefact, PretrainingStage
 from methods.masked import MaskedLanguageHead, masked_tokens, with_head
 from methods.models import Cost, cost
@@ -96,9 +96,8 @@ class MobileBERT(Method):
         if self.pretraining != "none" and self.inverted % self.heads:
             raise MethodError(f"inverted={self.inverted} should be a multiple of heads={self.heads}")
         if self.pretraining != "none" and self.embedding > self.hidden:
-            raise MethodError(
-                f"embedding={self.embedding} is wider than hidden={self.hidden}: the masked-language head cannot be narrower"
-            )
+            wrong = f"embedding={self.embedding} is wider than hidden={self.hidden}"
+            raise MethodError(f"{wrong}: the masked-language head cannot be narrower")
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if self.pretraining == "none":
@@ -139,20 +138,10 @@ class MobileBERT(Method):
 
     def model(self, setup: Setup) -> MobileBertForSequenceClassification:
         """The student with random weights."""
-        return classifier(
-            setup,
-            hidden_size=self.hidden,
-            num_hidden_layers=self.layers,
-            num_attention_heads=self.heads,
-            intermediate_size=self.ffn,
-            intra_bottleneck_size=self.bottleneck,
-            embedding_size=self.embedding,
-            num_feedforward_networks=self.feedforward_networks,
-            use_bottleneck_attention=self.key_query == "own",
-            key_query_shared_bottleneck=self.key_query == "shared",
-            normalization_type="no_norm",
-            hidden_act="relu",
-        )
+        shape, own = Shape(self.layers, self.hidden, self.heads, self.ffn), self.key_query == "own"
+        form = {"use_bottleneck_attention": own, "key_query_shared_bottleneck": not own, "hidden_act": "relu"}
+        form |= {"num_feedforward_networks": self.feedforward_networks, "normalization_type": "no_norm"}
+        return classifier(setup, shape, self.bottleneck, self.embedding, **form)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         transfer = transfer_terms(range(1, self.layers + 1), self.fmt_weight, self.att_weight)
@@ -171,16 +160,16 @@ class MobileBERT(Method):
 def transfer_terms(layers: Sequence[int], feature_weight: float, attention_weight: float) -> dict[str, Term]:
     """Feature-map and attention transfer of these layers, mean over them (equations 1 and 2). Student and teacher are
     equally wide, deep and many-headed, so each layer learns from the one of its own number."""
-    same = {m: m for m in layers}
+    same, states, attention = {m: m for m in layers}, losses.feature_map_transfer, losses.attention_transfer_rowmean
     return {
-        "fmt": layerwise(HIDDEN, same, plain(losses.feature_map_transfer), feature_weight, reduction="mean"),
-        "att": layerwise(
-            SCORES, same, with_layout(losses.attention_transfer_rowmean), attention_weight, reduction="mean"
-        ),
+        "fmt": layerwise(HIDDEN, same, plain(states), feature_weight, reduction="mean"),
+        "att": layerwise(SCORES, same, with_layout(attention), attention_weight, reduction="mean"),
     }
 
 
-def classifier(setup: Setup, **shape: Any) -> MobileBertForSequenceClassification:
+def classifier(
+    setup: Setup, shape: Shape, inner: int, embedded: int, **form: Any
+) -> MobileBertForSequenceClassification:
     """A model of MobileBERT's family over the teacher's vocabulary, with trigram embeddings and a raw pooler."""
     teacher = setup.teacher
     config = MobileBertConfig(
@@ -188,9 +177,15 @@ def classifier(setup: Setup, **shape: Any) -> MobileBertForSequenceClassificatio
         max_position_embeddings=teacher.max_position_embeddings,
         type_vocab_size=getattr(teacher, "type_vocab_size", 2),
         pad_token_id=teacher.pad_token_id,
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        intermediate_size=shape.ffn,
+        intra_bottleneck_size=inner,
+        embedding_size=embedded,
         classifier_activation=False,
         trigram_input=True,
-        **shape,
+        **form,
     )
     config.num_labels = setup.num_labels
     model = MobileBertForSequenceClassification(config)
@@ -217,20 +212,10 @@ class InvertedBottleneck(PretrainingStage):
     version: ClassVar = 1
 
     def model(self, setup: Setup) -> MobileBertForSequenceClassification:
-        return classifier(
-            setup,
-            hidden_size=self.hidden,
-            num_hidden_layers=self.layers,
-            num_attention_heads=self.heads,
-            intermediate_size=4 * self.inner,
-            intra_bottleneck_size=self.inner,
-            embedding_size=self.embedding,
-            num_feedforward_networks=1,
-            use_bottleneck_attention=True,
-            key_query_shared_bottleneck=False,
-            normalization_type="layer_norm",
-            hidden_act="gelu",
-        )
+        shape = Shape(self.layers, self.hidden, self.heads, 4 * self.inner)
+        form = {"use_bottleneck_attention": True, "key_query_shared_bottleneck": False, "hidden_act": "gelu"}
+        form |= {"num_feedforward_networks": 1, "normalization_type": "layer_norm"}
+        return classifier(setup, shape, self.inner, self.embedding, **form)
 
     def build(self, setup: Setup) -> Student:
         model = self.model(setup)
@@ -280,10 +265,8 @@ class Transfer(PretrainingStage):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        return {
-            **{name: value for name, value in values_of(self.student).items() if name in PRETRAINING_SETTINGS},
-            "kind": self.kind,
-        }
+        kept = {name: value for name, value in values_of(self.student).items() if name in PRETRAINING_SETTINGS}
+        return {**kept, "kind": self.kind}
 
     @property
     def source(self) -> InvertedBottleneck:
@@ -325,33 +308,20 @@ class Transfer(PretrainingStage):
         whole = transfer_terms(layers, s.fmt_weight, s.att_weight)
         if self.kind == "auxiliary":
             return (Stage("distillation", {**whole, **distillation}, masking=Masking(), paper=PRETRAINING),)
-        end = Stage(
-            "distillation", distillation, epoch_fraction=1 - LAYERWISE_SHARE, masking=Masking(), paper=PRETRAINING
-        )
+        end = Stage("distillation", distillation, 1 - LAYERWISE_SHARE, masking=Masking(), paper=PRETRAINING)
         if self.kind == "joint":
-            return (
-                Stage("transfer", whole, epoch_fraction=LAYERWISE_SHARE, masking=Masking(), paper=JOINT_RECIPE),
-                end,
-            )
+            return (Stage("transfer", whole, LAYERWISE_SHARE, masking=Masking(), paper=JOINT_RECIPE), end)
         return (*(self._phase(layer, LAYERWISE_SHARE / s.layers) for layer in layers), end)
 
     def _phase(self, layer: int, share: float) -> Stage:
         def scale_of(name: str) -> float:
             found = re.match(r"model\.mobilebert\.encoder\.layer\.(\d+)\.", name)
-            number = int(found[1]) + 1 if found else 0
-            if not number or number > layer:
-                return 0.0
-            return 3.0 if number == layer else 0.3
+            number = int(found[1]) + 1 if found else layer + 1
+            return 0.0 if number > layer else 3.0 if number == layer else 0.3
 
         terms = transfer_terms([layer], self.student.fmt_weight, self.student.att_weight)
-        return Stage(
-            f"layer {layer}",
-            terms,
-            epoch_fraction=share,
-            parameter_lr_scale=scale_of,
-            masking=Masking(),
-            paper=ONE_LAYER_RECIPE,
-        )
+        more = {"parameter_lr_scale": scale_of, "masking": Masking(), "paper": ONE_LAYER_RECIPE}
+        return Stage(f"layer {layer}", terms, epoch_fraction=share, **more)  # type: ignore[arg-type]
 
     def training_cost(self, student: Student) -> Cost:
         # two terms run the student's head, forwards and backwards; one runs the IB-BERT's, forwards alone: a third of that

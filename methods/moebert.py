@@ -70,12 +70,8 @@ class NeuronImportance(ComputedArtefact):
         for batch in batches:
             read: list[Tensor] = []  # by layer: what each neuron adds up to, [1, T, F]
             written: list[Tensor] = []  # and what it hands on
-            hooks = []
-            for layer in layers:
-                hooks += [
-                    layer.intermediate.dense.register_forward_hook(_append_to(read)),
-                    layer.intermediate.register_forward_hook(_append_to(written)),
-                ]
+            hooks = [layer.intermediate.dense.register_forward_hook(_append_to(read)) for layer in layers]
+            hooks += [layer.intermediate.register_forward_hook(_append_to(written)) for layer in layers]
             try:
                 with torch.enable_grad():
                     logits = forward(teacher, batch, LOGITS).logits
@@ -84,9 +80,8 @@ class NeuronImportance(ComputedArtefact):
             finally:
                 for hook in hooks:
                     hook.remove()
-            owner_T = torch.arange(len(batch.layout.lengths), device=logits.device).repeat_interleave(
-                batch.layout.lengths_B
-            )
+            example_B = torch.arange(len(batch.layout.lengths), device=logits.device)
+            owner_T = example_B.repeat_interleave(batch.layout.lengths_B)
             for i, layer in enumerate(layers):
                 bias_F = layer.intermediate.dense.bias.detach()
                 by_token_TF = (read[i].detach()[0] - bias_F) * gradients[i][0]
@@ -172,11 +167,9 @@ class Experts(RoutedModule):
             x_RW = x_NW[rows]
             own_RW = F.linear(F.gelu(F.linear(x_RW, self.own_in[e], self.own_in_bias[e])), self.own_out[e])
             out_RW = self.dropout(shared_NW[rows] + own_RW + self.out_bias[e])
-            pieces.append(
-                F.layer_norm(out_RW + x_RW, x_RW.shape[-1:], self.LayerNorm_weight[e], self.LayerNorm_bias[e], self.eps)
-            )
-        back_N = torch.argsort(order_N)
-        return torch.cat(pieces)[back_N].view_as(x_BTW)
+            norm = x_RW.shape[-1:], self.LayerNorm_weight[e], self.LayerNorm_bias[e], self.eps
+            pieces.append(F.layer_norm(out_RW + x_RW, *norm))
+        return torch.cat(pieces)[torch.argsort(order_N)].view_as(x_BTW)  # back in the order of the tokens
 
 
 class TokensSeen:
@@ -257,10 +250,8 @@ class MoEBERT(Method):
         if not 0 < shared < size:
             raise MethodError(f"shared_size={shared} should be at least 1 and below expert_size={size}")
         if (needed := shared + self.experts * (size - shared)) > neurons:
-            raise MethodError(
-                f"{self.experts} experts of {size} neurons, {shared} of them shared, need {needed} neurons; the teacher "
-                f"has {neurons}: choose a smaller expert_size"
-            )
+            wanted = f"{self.experts} experts of {size} neurons, {shared} of them shared, need {needed} neurons"
+            raise MethodError(f"{wanted}; the teacher has {neurons}: choose a smaller expert_size")
         return size, shared
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
@@ -273,22 +264,16 @@ class MoEBERT(Method):
         decay = "weight decay is 0.01, unless the row sets another one; table 7 of the paper has 0 for every GLUE task in it except RTE"
         if self.importance == "random":
             return (decay,)
-        first = f"the first {self.importance_examples:,} rows"
-        if self.importance_rows == "train":
-            return (
-                f"neurons were chosen on {first} of the training data, where variants of augmented rows count",
-                decay,
-            )
-        return (
-            f"neurons were chosen on {first} of the first development set with its labels, as in the released pipeline "
-            f"(there on all rows): it leaks",
-            decay,
-        )
+        rows = {
+            "train": "the training data, where variants of augmented rows count",
+            "validation": "the first development set with its labels, as in the released pipeline (there on all rows): it leaks",
+        }
+        first = f"the first {self.importance_examples:,} rows of {rows[self.importance_rows]}"
+        return (f"neurons were chosen on {first}", decay)
 
     def build(self, setup: Setup) -> Student:
         size, shared = self.sizes(setup.teacher)
-        stored = 0 if self.shared == "copies" else shared
-        sizes = {"experts": self.experts, "expert_size": size, "shared_size": stored}
+        sizes = {"experts": self.experts, "expert_size": size, "shared_size": 0 if self.shared == "copies" else shared}
         config = own_config(MoEBertConfig, setup.teacher, setup.num_labels, **sizes)
         model = MoEBertForSequenceClassification(config)
         model.set_attn_implementation("packed")
@@ -298,18 +283,13 @@ class MoEBERT(Method):
         load_checked(model, plain, "the teacher", new=("",))
         for number, layer in enumerate(model.bert.encoder.layer, start=1):
             prefix = f"bert.encoder.layer.{number - 1}."
-            neurons = setup.teacher.intermediate_size
-            ranked = (
-                torch.argsort(setup.artefacts["neuron_importance"][f"layer.{number}"], descending=True, stable=True)
-                if self.importance == "gradient"
-                else torch.randperm(neurons)
-            )
-            fill(
-                cast(Experts, layer.output),
-                {n.removeprefix(prefix): w for n, w in weights.items() if n.startswith(prefix)},
-                ranked,
-                shared,
-            )
+            if self.importance == "gradient":
+                importance_F = setup.artefacts["neuron_importance"][f"layer.{number}"]
+                ranked = torch.argsort(importance_F, descending=True, stable=True)
+            else:
+                ranked = torch.randperm(setup.teacher.intermediate_size)
+            own = {n.removeprefix(prefix): w for n, w in weights.items() if n.startswith(prefix)}
+            fill(cast(Experts, layer.output), own, ranked, shared)
         return Student(model)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
@@ -328,13 +308,11 @@ class MoEBERT(Method):
 def fill(experts: Experts, ffn: Mapping[str, Tensor], ranked: Tensor, shared: int) -> None:
     """Deal the teacher's neurons, most important first: the top ones to all, the others one expert after another."""
     own, top = experts.own_in.size(1), ranked[:shared]
-    copied = top[:0]
+    copied = top if experts.shared_in is None else top[:0]
     if experts.shared_in is not None:
         experts.shared_in.weight.copy_(ffn["intermediate.dense.weight"][top])
         experts.shared_in.bias.copy_(ffn["intermediate.dense.bias"][top])
         experts.shared_out.weight.copy_(ffn["output.dense.weight"][:, top])
-    else:
-        copied = top
     for e in range(experts.count):
         mine = torch.cat([copied, ranked[shared + e :: experts.count][: own - len(copied)]])
         experts.own_in[e].copy_(ffn["intermediate.dense.weight"][mine])

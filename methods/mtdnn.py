@@ -78,9 +78,8 @@ class MTDNN(Method):
         def of_batch(batch: Batch) -> Tensor:
             """[B, C] the ensemble's answers to these examples."""
             if batch.task not in targets:
-                ensemble = EnsembleTargets(self.members)
-                name = artefact_name(ensemble, setup.teacher, setup.tasks[batch.task], several=True)
-                made = setup.artefacts[name]
+                ensemble, task = EnsembleTargets(self.members), setup.tasks[batch.task]
+                made = setup.artefacts[artefact_name(ensemble, setup.teacher, task, several=True)]
                 places = {example: row for row, example in enumerate(made["ids"].tolist())}
                 targets[batch.task] = places, made["targets"].to(batch.token_ids.device)
             places, answers = targets[batch.task]
@@ -96,8 +95,5 @@ class MTDNN(Method):
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         """A plain classifier for each task; they share the encoder's tensors."""
-        return {task: for_task(student.model, head) for task, head in heads_of(student.model).items()}
-
-
-def heads_of(model: Any) -> dict[str, nn.Linear]:
-    return dict(zip(model.classifier.tasks, model.classifier.heads, strict=True))
+        each: Any = student.model.classifier
+        return {task: for_task(student.model, head) for task, head in zip(each.tasks, each.heads, strict=True)}
