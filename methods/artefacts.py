@@ -189,7 +189,6 @@ class Artefact:
 
     @property
     def words(self) -> str:
-        """Its name for people."""
         return self.name.replace("_", " ")
 
 

@@ -142,13 +142,13 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
         return self._answer([self._read(side) for side in sides[: 1 + self.config.pairs]])
 
     def _read(self, texts: Sequence[str]) -> Tensor:
-        """[B, 2H]: the last state of each direction."""
-        most, device = self.config.max_position_embeddings, self.words.device
+        most = self.config.max_position_embeddings
         rows = [[self.ids.get(word, UNKNOWN) for word in words_of(text)[:most]] or [UNKNOWN] for text in texts]
-        tensors = [torch.tensor(row, device=device) for row in rows]
+        tensors = [torch.tensor(row, device=self.words.device) for row in rows]
         return self._states(nn.utils.rnn.pad_sequence(tensors, batch_first=True), [len(row) for row in rows])
 
     def _states(self, ids_BL: Tensor, lengths: Sequence[int] | None) -> Tensor:
+        """[B, 2H]: the last state of each direction."""
         parts: Any = self.bilstm
         x = parts["embeddings"]["word"](ids_BL)
         if lengths is not None:

@@ -149,7 +149,6 @@ def spread_layers(setup: Setup, depth: int) -> dict[str, Tensor]:
 
 
 def fill(model: DistilBertForSequenceClassification, weights: Mapping[str, Tensor]) -> None:
-    """Everything but the head."""
     load_checked(model, weights, "what was taken of the teacher", new=("pre_classifier.", "classifier."))
 
 

@@ -83,8 +83,6 @@ def family_of(model: Any) -> Family:
     """Raises TypeError for an architecture that nobody described."""
     prefix = getattr(model, "base_model_prefix", type(model).__name__)
     if prefix not in FAMILIES:
-        raise TypeError(
-            f"no packed forward pass for {type(model).__name__}: known are {', '.join(FAMILIES)}; "
-            f"make it a methods.models.PackedModel with a packed_forward of its own"
-        )
+        wrong = f"no packed forward pass for {type(model).__name__}: known are {', '.join(FAMILIES)}"
+        raise TypeError(f"{wrong}; make it a methods.models.PackedModel with a packed_forward of its own")
     return FAMILIES[prefix]

@@ -129,7 +129,6 @@ class FastTeacher(PackedModel):
         return forward(self.teacher if usual else self._fast[0], batch, taps)
 
     def cost(self) -> Cost:
-        """Of a forward pass: other kernels do the same multiplications."""
         return cost(self.teacher)
 
 
@@ -144,7 +143,6 @@ class FastLinear(TorchFunctionMode):
 
 
 def is_worth_it(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> bool:
-    """Whether a linear layer gains by another kernel."""
     rows = x.numel() // max(1, x.size(-1))
     plain = all(t.dtype == torch.float32 and t.device.type == "cpu" for t in (x, weight))
     return plain and rows >= LEAST_ROWS and weight.dim() == 2 and not torch.is_autocast_enabled("cpu")

@@ -176,7 +176,6 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
         return SequenceClassifierOutput(logits=answer_BC)
 
     def cost(self) -> Cost:
-        """Of a sequence that goes to the end."""
         return self.cost_to(len(self.branches) + 1)
 
     def cost_to(self, layer: int) -> Cost:
@@ -190,7 +189,7 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
         return Cost(layer * each + branches * branch.per_token, squared, branches * branch.per_sequence + last)
 
     def observed(self) -> dict[str, Any]:
-        """What became of the sequences answered so far: share leaving after each layer, cost of an average one."""
+        """Share of the sequences answered so far that left after each layer, and the cost of an average one."""
         total = sum(self.exits_after_layer.values())
         shares = {layer: count / total for layer, count in sorted(self.exits_after_layer.items())}
         costs = {layer: asdict(self.cost_to(layer)) for layer in shares}
@@ -231,7 +230,6 @@ class FastBERT(Method):
             raise MethodError(f"{wrong} should be a multiple of branch_heads={self.branch_heads}")
 
     def points(self) -> dict[str, float]:
-        """Name of each operating point -> its speed."""
         try:
             found = {f"speed={text.strip()}": float(text) for text in self.speeds.split("/")}
         except ValueError:

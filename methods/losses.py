@@ -177,10 +177,8 @@ def _sequence_mean(rows: Sequence[Tensor], layout: Layout) -> Tensor:
 def _same_heads(student: Sequence[Tensor], teacher: Sequence[Tensor]) -> None:
     ours, theirs = student[0].size(1), teacher[0].size(1)
     if ours != theirs:
-        raise ValueError(
-            f"attention distillation needs equal numbers of heads; the student has {ours}, "
-            f"the teacher {theirs}: choose heads={theirs} or drop the attention term"
-        )
+        wrong = f"attention distillation needs equal numbers of heads; the student has {ours}, the teacher {theirs}"
+        raise ValueError(f"{wrong}: choose heads={theirs} or drop the attention term")
 
 
 def scores_mse_realmean(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> Tensor:

@@ -190,8 +190,6 @@ class Adversary:
 
 @dataclass(frozen=True, kw_only=True)
 class MicroBERT(OwnShape):
-    """Feature alignment and distillation of predictions, with an adversarial discriminator."""
-
     name: ClassVar = "microbert"
     version: ClassVar = 1
     terms: ClassVar = ("hidn", "embd", "attn", "pred", "hard", "dis.adv", "dis.disc")

@@ -108,12 +108,8 @@ class MobileBERT(Method):
 
     def fits(self, teacher: PretrainedConfig) -> bool:
         """Whether the teacher is an inverted-bottleneck BERT that this student can imitate layer by layer."""
-        return (
-            teacher.model_type == "mobilebert"
-            and teacher.hidden_size == self.hidden
-            and teacher.num_hidden_layers == self.layers
-            and teacher.num_attention_heads == self.heads
-        )
+        theirs = (teacher.hidden_size, teacher.num_hidden_layers, teacher.num_attention_heads)
+        return teacher.model_type == "mobilebert" and theirs == (self.hidden, self.layers, self.heads)
 
     def notes(self, setup: Setup) -> Sequence[str]:
         if self.pretraining != "none":
@@ -124,10 +120,9 @@ class MobileBERT(Method):
             return (dropout, f"fine-tuned with weights {shares}; the paper fine-tunes on the labels alone (alpha=0)")
         if self.fits(setup.teacher):
             return ()
-        losses_left = {0.0: "labels", 1.0: "soft labels"}.get(self.alpha, "soft and hard labels")
-        return (
-            f"no IB-BERT (MobileBERT's own teacher), so no feature-map and attention transfer. Random start, {losses_left} only",
-        )
+        left = {0.0: "labels", 1.0: "soft labels"}.get(self.alpha, "soft and hard labels")
+        lacking = "no IB-BERT (MobileBERT's own teacher), so no feature-map and attention transfer"
+        return (f"{lacking}. Random start, {left} only",)
 
     def build(self, setup: Setup) -> Student:
         model = self.model(setup)
@@ -137,7 +132,6 @@ class MobileBERT(Method):
         return Student(model)
 
     def model(self, setup: Setup) -> MobileBertForSequenceClassification:
-        """The student with random weights."""
         shape, own = Shape(self.layers, self.hidden, self.heads, self.ffn), self.key_query == "own"
         form = {"use_bottleneck_attention": own, "key_query_shared_bottleneck": not own, "hidden_act": "relu"}
         form |= {"num_feedforward_networks": self.feedforward_networks, "normalization_type": "no_norm"}
@@ -151,10 +145,7 @@ class MobileBERT(Method):
             return (Stage("distil", prediction, paper=paper),)
         if self.transfer == "auxiliary":
             return (Stage("distil", {**transfer, **prediction}, paper=paper),)
-        return (
-            Stage("transfer", transfer, epoch_fraction=2 / 3, paper=paper),
-            Stage("distil", prediction, epoch_fraction=1 / 3, paper=paper),
-        )
+        return (Stage("transfer", transfer, 2 / 3, paper=paper), Stage("distil", prediction, 1 / 3, paper=paper))
 
 
 def transfer_terms(layers: Sequence[int], feature_weight: float, attention_weight: float) -> dict[str, Term]:
@@ -194,7 +185,6 @@ def classifier(
 
 
 def fill(model: MobileBertForSequenceClassification, weights: Mapping[str, Tensor]) -> None:
-    """Everything but the classification layer."""
     load_checked(model, weights, "the pre-trained encoder", new=("classifier.",))
 
 

@@ -97,19 +97,16 @@ def routed_modules(model: nn.Module) -> list[RoutedModule]:
 
 
 def observed(model: nn.Module) -> dict[str, Any]:
-    """What the model says of the sequences it answered; empty for most."""
     own = packed_model(model)
     return {} if own is None else dict(own.observed())
 
 
 def leaves_early(model: nn.Module) -> bool:
-    """Whether sequences leave the model before its last layer."""
     own = packed_model(model)
     return own is not None and own.leaves_early
 
 
 def reads_texts(model: nn.Module) -> bool:
-    """Whether the model has a vocabulary of its own."""
     own = packed_model(model)
     return own is not None and own.reads_texts
 
@@ -117,10 +114,8 @@ def reads_texts(model: nn.Module) -> bool:
 def _refuse(kind: type, contract: type) -> None:
     hooks = {name for name in vars(contract) if not name.startswith("_")}
     if own := sorted({name for base in kind.__mro__ for name in hooks & vars(base).keys()}):
-        raise TypeError(
-            f"{kind.__name__} has {', '.join(own)} but is no methods.models.{contract.__name__}: "
-            f"write class {kind.__name__}({contract.__name__}, ...)"
-        )
+        wrong = f"{kind.__name__} has {', '.join(own)} but is no methods.models.{contract.__name__}"
+        raise TypeError(f"{wrong}: write class {kind.__name__}({contract.__name__}, ...)")
 
 
 def forward(classifier: nn.Module, batch: Batch, taps: Taps) -> Out:
@@ -141,10 +136,10 @@ def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence
     if layers_of(taps, "exits"):
         raise UndeclaredNeed(f"{type(model).__name__} has no classifier before its last layer: nothing to exit by")
     if model.config._attn_implementation != "packed":
-        raise EmptyAttention(
-            f"this model's attention is {model.config._attn_implementation!r}: attention scores would come back empty. "
-            f"Call model.set_attn_implementation('packed') after building it"
+        wrong = (
+            f"this model's attention is {model.config._attn_implementation!r}: attention scores would come back empty"
         )
+        raise EmptyAttention(f"{wrong}. Call model.set_attn_implementation('packed') after building it")
     layout, family = batch.layout, family_of(model)
     body = getattr(model, model.base_model_prefix)
     layers = family.layers(body) if layers is None else layers
@@ -179,9 +174,8 @@ def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence
 def of_states(layout: Layout, states: Mapping[int, Tensor], taps: Taps) -> dict[Tap, Tensor]:
     """What taps read of [T, W] states by layer: the states themselves, or pooled to [B, W], weighted sums first."""
     # once for all pools of the same weighted sum
-    sums: Any = {
-        w: sum(weight * states[layer] for layer, weight in w) for w in {tap.weights for tap in taps if tap.weights}
-    }
+    chosen = {tap.weights for tap in taps if tap.weights}
+    sums: Any = {weights: sum(weight * states[layer] for layer, weight in weights) for weights in chosen}
     read: dict[Tap, Tensor] = {}
     for tap in taps:
         if tap.kind == "hidden":

@@ -140,7 +140,6 @@ class Experts(RoutedModule):
 
     @property
     def inactive_parameters(self) -> int:  # type: ignore[override]
-        """Of the experts that a token does not meet."""
         routed = (
             self.own_in,
             self.own_in_bias,

@@ -33,8 +33,6 @@ from methods.terms import LOGITS, hard
 
 
 class HeadOfEachTask(TaskHead):
-    """A linear classification layer for each task."""
-
     def __init__(self, width: int, tasks: Mapping[str, int]) -> None:
         super().__init__()
         self.tasks = tuple(tasks)

@@ -134,7 +134,6 @@ def teacher_depth(teacher: PretrainedConfig, layers: int, method: str) -> int:
 
 
 def require_bert(teacher: PretrainedConfig, method: str) -> None:
-    """Raises MethodError for a teacher whose layers the method cannot take over."""
     if teacher.model_type != "bert":
         raise MethodError(f"{method} takes over layers of a BERT; this teacher is a {teacher.model_type}")
 
@@ -145,7 +144,6 @@ Padding = Annotated[int, Limit(lambda tokens: tokens >= 0, "be 0 for none, or a 
 
 
 def check_padding(padding: int, teacher: PretrainedConfig) -> None:
-    """Raises MethodError for a length beyond the teacher's positions."""
     if padding > (most := teacher.max_position_embeddings):
         raise MethodError(f"padding={padding} is longer than the teacher's {most} positions; choose at most {most}")
 

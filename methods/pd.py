@@ -53,12 +53,9 @@ class PreTrainedDistillation(OwnShape):
         return encoder_of(setup.artefacts[MaskedPretraining.name]) if masked else super().start_tensors(setup)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        distil = Stage(
-            "distil",
-            {"soft": soft(losses.soft_cross_entropy_batchmean)},
-            epoch_fraction=2 / 3 if self.finetune else 1.0,
-            paper={"epochs": 4.0, "learning_rate": 1e-4},  # searched over 3e-4 ... 3e-5, as for plain tuning
-        )
+        terms, share = {"soft": soft(losses.soft_cross_entropy_batchmean)}, 2 / 3 if self.finetune else 1.0
+        # searched over 3e-4 ... 3e-5, as for plain tuning
+        distil = Stage("distil", terms, epoch_fraction=share, paper={"epochs": 4.0, "learning_rate": 1e-4})
         if not self.finetune:
             return (distil,)
         return (distil, Stage("finetune", {"hard": hard()}, epoch_fraction=1 / 3, paper=dict(distil.paper)))

@@ -89,8 +89,8 @@ def layers_of(taps: Iterable[Tap], *kinds: Kind) -> frozenset[int]:
 
 
 class Out:
-    """One forward pass over a packed batch: ``out[tap]``, or by the name of its kind. Raises UndeclaredNeed: a term read what it had
-    not declared."""
+    """One forward pass over a packed batch: ``out[tap]``, or by the name of its kind, whose function above says the shape.
+    Raises UndeclaredNeed: a term read what it had not declared."""
 
     def __init__(self, layout: Layout, values: Mapping[Tap, Any] | None = None) -> None:
         self.layout = layout
@@ -107,27 +107,21 @@ class Out:
 
     @property
     def logits(self) -> Tensor:
-        """[B, C]; regression has C = 1."""
         return self[Tap("logits")]  # type: ignore[no-any-return]
 
     def hidden(self, layer: int) -> Tensor:
-        """[T, W] states after encoder layer ``layer`` (0: embedding output)."""
         return self[Tap("hidden", layer)]  # type: ignore[no-any-return]
 
     def scores(self, layer: int) -> tuple[Tensor, ...]:
-        """Not masked: see :func:`methods.taps.scores`."""
         return self[Tap("scores", layer)]  # type: ignore[no-any-return]
 
     def vectors(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of a layer, each [T, H * D]: all heads next to each other."""
         return self[Tap("vectors", layer)]  # type: ignore[no-any-return]
 
     def exits(self, layer: int) -> Tensor:
-        """[B, C] logits of the classifier after encoder layer ``layer``."""
         return self[Tap("exits", layer)]  # type: ignore[no-any-return]
 
     def pooled(self, source: Source, pool: Pool) -> Tensor:
-        """[B, W] of the states after a layer, or of the weighted sum of several layers' states."""
         return self[_pooled(source, pool)]  # type: ignore[no-any-return]
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Out:

@@ -58,12 +58,10 @@ class LayerOutput(Generic[Value]):
 
     def taps(self, layers: LayerMap) -> tuple[Taps, Taps]:
         """What a comparison of these layers reads of the student, and what of the teacher."""
-        theirs = (
-            pooled(source, *self.pools)
-            if self.pools
-            else self.declare(*([source] if isinstance(source, int) else source))
-            for source in layers.values()
-        )
+        if self.pools:
+            theirs = [pooled(source, *self.pools) for source in layers.values()]
+        else:
+            theirs = [self.declare(*([s] if isinstance(s, int) else s)) for s in layers.values()]
         return self.declare(*layers), frozenset().union(*theirs)
 
 
@@ -114,18 +112,15 @@ def layerwise(
     Args:
         kind: what is compared: HIDDEN, SCORES or VECTORS, or what :func:`with_pooled_teacher` gives.
         layers: the pairs, in the order in which their losses are added.
-        loss: a scalar of one pair; :func:`plain` and :func:`with_layout` make it of a function of ``methods.losses``. A
-            projection is a part of it, out of ``pair.aux``.
+        loss: a scalar of one pair, projected out of ``pair.aux``; :func:`plain` or :func:`with_layout` of ``methods.losses``.
         reduction: over layers; reductions over tokens and width are those of ``loss``.
     """
     if kind.declare is not hidden and not all(isinstance(source, int) for source in layers.values()):
         raise ValueError("only hidden states have a weighted sum over teacher layers; map each layer to one number")
 
     def term(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-        total = sum(
-            loss(Pair(m, kind.read(student, m), kind.of_source(teacher, source), batch.layout, aux))
-            for m, source in layers.items()
-        )
+        values = ((m, kind.read(student, m), kind.of_source(teacher, source)) for m, source in layers.items())
+        total = sum(loss(Pair(m, ours, theirs, batch.layout, aux)) for m, ours, theirs in values)
         return total / len(layers) if reduction == "mean" else total  # type: ignore[return-value]
 
     return Term(term, weight, *kind.taps(layers), unsupported=unsupported)

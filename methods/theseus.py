@@ -60,7 +60,6 @@ class Replacing(PackedModel):
         return run_layers(self.successor, batch, taps, self.layers())
 
     def cost(self) -> Cost:
-        """Of the successor, which is shipped."""
         return cost(self.successor)
 
     def training_cost(self) -> Cost:

@@ -56,8 +56,6 @@ class ReluBertForSequenceClassification(BertForSequenceClassification):
 
 @dataclass(frozen=True, kw_only=True)
 class TinyBERT(OwnShape):
-    """Distillation of embeddings, states and attention scores, then of predictions."""
-
     name: ClassVar = "tinybert"
     version: ClassVar = 1
     terms: ClassVar = ("embd", "hidn", "attn", "pred")

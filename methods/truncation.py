@@ -14,23 +14,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import BertForSequenceClassification, PretrainedConfig
+from transformers import BertForSequenceClassification
 
 from methods.batches import Batch
 from methods.models import forward
 from methods.parts import nearest_layers
-from methods.stages import Shape
 from methods.taps import hidden
-
-
-def fits(teacher: PretrainedConfig, shape: Shape) -> bool:
-    """Whether a student of this shape can be cut out of the teacher."""
-    return (  # type: ignore[no-any-return]
-        shape.heads == teacher.num_attention_heads
-        and shape.hidden <= teacher.hidden_size
-        and shape.ffn <= teacher.intermediate_size
-        and shape.layers <= teacher.num_hidden_layers
-    )
 
 
 @dataclass
@@ -93,24 +82,23 @@ def init_from_teacher(
     projection: nn.Linear,
     states: Activations,
 ) -> bool:
-    """Fill the student's encoder (pooler excepted) and the projection back to the teacher's width.
-
-    Returns:
-        Whether the shapes allowed it; if not, nothing was changed.
-    """
+    """Fill the student's encoder (pooler excepted) and the projection back to the teacher's width, if the shapes allow it.
+    Returns whether they do; if not, nothing was changed."""
     big, small = teacher.config, student.config
-    heads = small.num_attention_heads
-    if not fits(big, Shape(small.num_hidden_layers, small.hidden_size, heads, small.intermediate_size)):
+    heads, sizes = small.num_attention_heads, ("hidden_size", "intermediate_size", "num_hidden_layers")
+    ours, theirs = small.to_dict(), big.to_dict()
+    if heads != big.num_attention_heads or any(ours[size] > theirs[size] for size in sizes):
         return False
     layer_map = nearest_layers(small.num_hidden_layers, big.num_hidden_layers)
     # divided by their standard deviation, so that every layer counts alike
     variance_W = torch.stack([(x / x.std()).var(0) for x in (*states.hidden.values(), *states.middle.values())]).mean(0)
     keep = variance_W.topk(small.hidden_size).indices.sort().values
 
-    ours, theirs = student.bert.embeddings, teacher.bert.embeddings
-    for table in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
-        getattr(ours, table).weight.copy_(getattr(theirs, table).weight[:, keep])
-    _copy_norm(ours.LayerNorm, theirs.LayerNorm, keep)
+    tables: Any = dict(teacher.bert.embeddings.named_children())
+    for name, table in student.bert.embeddings.named_children():
+        if isinstance(table, nn.Embedding):
+            table.weight.copy_(tables[name].weight[:, keep])
+    _copy_norm(student.bert.embeddings.LayerNorm, tables["LayerNorm"], keep)
     for m in range(1, small.num_hidden_layers + 1):
         target: Any = student.bert.encoder.layer[m - 1]
         source: Any = teacher.bert.encoder.layer[layer_map[m] - 1]
@@ -120,7 +108,11 @@ def init_from_teacher(
         middle = states.middle[layer_map[m]]
         importance = states.neuron_activity[layer_map[m]] * source.output.dense.weight.double().norm(dim=0)
         neurons = importance.topk(small.intermediate_size).indices.sort().values
-        _fill_reader(target.intermediate.dense, source.intermediate.dense, regression(middle[:, keep], middle), neurons)
+        # the neurons read what the kept coordinates tell of the full width
+        wide, back = source.intermediate.dense, regression(middle[:, keep], middle)
+        weight = wide.weight.double()[neurons]
+        target.intermediate.dense.weight.copy_(weight @ back[:-1].T)
+        target.intermediate.dense.bias.copy_(wide.bias.double()[neurons] + weight @ back[-1])
         target.output.dense.weight.copy_(source.output.dense.weight[keep][:, neurons])
         target.output.dense.bias.copy_(source.output.dense.bias[keep])
         _copy_norm(target.output.LayerNorm, source.output.LayerNorm, keep)
@@ -134,13 +126,6 @@ def init_from_teacher(
 def _copy_norm(target: nn.LayerNorm, source: nn.LayerNorm, keep: Tensor) -> None:
     target.weight.copy_(source.weight[keep])
     target.bias.copy_(source.bias[keep])
-
-
-def _fill_reader(target: nn.Linear, source: nn.Linear, back: Tensor, neurons: Tensor) -> None:
-    """Fill ``target`` with these output neurons of ``source``; ``back`` maps the kept coordinates to the full width that it reads."""
-    weight = source.weight.double()[neurons]
-    target.weight.copy_(weight @ back[:-1].T)
-    target.bias.copy_(source.bias.double()[neurons] + weight @ back[-1])
 
 
 def _attention(target: Any, source: Any, before: Tensor, back: Tensor, keep: Tensor, heads: int) -> None:

@@ -40,8 +40,6 @@ OTHER_THINGS = {
         "bench/run/executors.py",
         "getattr(multiprocessing.current_process(), '_inheriting', False)",
     ): "of the standard library",
-    ("methods/truncation.py", "getattr(ours, table)"): "modules of transformers' BERT",
-    ("methods/truncation.py", "getattr(theirs, table)"): "modules of transformers' BERT",
     ("methods/truncation.py", "getattr(source.attention.self, name)"): "modules of transformers' BERT",
     (
         "methods/families.py",
