@@ -12,8 +12,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
 CONTRACT = 3
-"""Number of the contract in methods/api.py. In contract 2, tables of this file named what rows lack, and the artefacts were a
-package. Contract 1 had no base class."""
+"""Number of the contract in methods/api.py."""
 GROUP = "bert_bench.methods"
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)+")
 """How a third party's method is called. Other signs have a meaning where rows are typed, or in the names of folders."""

@@ -29,28 +29,27 @@ class Method(Settings, ABC):
     class states ``name``, ``version``, ``terms`` and ``needs_teacher``, and defines ``build`` and ``stages``."""
 
     name: ClassVar[str]
-    version: ClassVar[int]
-    """Goes up whenever the same settings would train other weights."""
-    terms: ClassVar[tuple[str, ...]]
-    """Every term that a row may drop."""
-    needs_teacher: ClassVar[bool]
-    """Whether a term of its full row reads the tuned teacher, or an artefact comes from it."""
-    ablations: ClassVar[Mapping[str, str]] = {}
-    """Label of a paper's row -> the spelling that makes it: ``{"w/o soft": ":-soft"}``."""
+    version: ClassVar[int]  # goes up whenever the same settings would train other weights
+    terms: ClassVar[tuple[str, ...]]  # every term that a row may drop
+    needs_teacher: ClassVar[
+        bool
+    ]  # whether a term of its full row reads the tuned teacher, or an artefact comes from it
+    ablations: ClassVar[
+        Mapping[str, str]
+    ] = {}  # label of a paper's row -> the spelling that makes it: {"w/o soft": ":-soft"}
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {}
     """Setting -> the values that a search may choose from: the paper's, where it names some."""
-    tiny_settings: ClassVar[Mapping[str, Any]] = {}
-    """Settings with which it trains in a test's time: its shape, shrunken."""
+    tiny_settings: ClassVar[
+        Mapping[str, Any]
+    ] = {}  # settings with which it trains in a test's time: its shape, shrunken
     same_init_across_seeds: ClassVar[bool] = False
     """Whether its students of every seed begin with the same weights, so that seeds differ by their training alone."""
 
     lacks: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     """Setting -> its default, and what a row with that has less than the paper that it is named after: tables say it behind the name.
     Tables read this member and the next three in the file, without importing it: they are literals."""
-    remark: ClassVar[str] = ""
-    """What a reader of a table has to know of all its rows, in sentences."""
-    reworded: ClassVar[Mapping[str, str]] = {}
-    """What older records note of its rows -> how tables print it."""
+    remark: ClassVar[str] = ""  # what a reader of a table has to know of all its rows, in sentences
+    reworded: ClassVar[Mapping[str, str]] = {}  # what older records note of its rows -> how tables print it
     rate_factor: ClassVar[float | str] = 1.0
     """What its training on a task multiplies the recipe's learning rate with at the beginning of every stage: a number, or the name
     of a setting."""

@@ -133,14 +133,13 @@ class Identity:
 
 
 class Artefact:
-    """Named tensors that a method asks for. Subclasses are frozen dataclasses: equal ones are one artefact. A subclass
-    states ``name``, :meth:`inputs`, :meth:`make` and :meth:`blank`; everything else has a default. Its ``version`` goes
-    up whenever the same settings and inputs would give other tensors."""
+    """Named tensors that a method asks for: frozen dataclasses, so that equal ones are one. Each states ``name``, :meth:`inputs`,
+    :meth:`make`, :meth:`blank`. Its ``version`` goes up whenever the same settings and inputs would give other tensors."""
 
     name: ClassVar[str]  # where it lies in Setup.artefacts
     version: ClassVar[int] = 1
     is_kept: ClassVar[bool] = True
-    """False for a view of its one input, which is taken anew each time and has that input's key"""
+    """False for a view of its one input, which is taken anew each time and has that input's key."""
     cut_from_teacher: ClassVar[bool] = False
     """whether these are the teacher's own weights: a student made of them takes its learning rate, however narrow it is"""
     in_checkpoint: ClassVar[Mapping[str, Sequence[str]]] = {}
@@ -215,16 +214,14 @@ def blank_artefacts(
 ) -> dict[str, Mapping[str, Tensor]]:
     """What ``Setup.artefacts`` would hold, with weights that mean nothing: enough to build and count a student. A student of
     several tasks has the one task ``of_several``."""
-    return {
-        artefact_name(one, teacher, of_several, bool(of_several)): one.blank(teacher, num_labels) for one in artefacts
-    }
+    names = [artefact_name(each, teacher, of_several, bool(of_several)) for each in artefacts]
+    return {name: each.blank(teacher, num_labels) for name, each in zip(names, artefacts, strict=True)}
 
 
 @dataclass(frozen=True)
 class EnsembleTargets(Artefact):
-    """The mean answer of several tuned teachers of one task, which differ by their seed, to each of its training
-    examples. Tensors: ``targets`` [n, C], the mean of their class probabilities (of a regression, of their scores), and
-    ``ids`` [n]."""
+    """The mean answer of tuned teachers of one task, which differ by their seed, to each training example: ``targets`` [n, C], the
+    mean of their class probabilities (of a regression, of their scores), and ``ids`` [n]."""
 
     members: int
     name: ClassVar[str] = "ensemble_targets"
@@ -237,10 +234,8 @@ class EnsembleTargets(Artefact):
         return [fine_tuned(seed, f"teacher {seed}") for seed in range(self.members)]
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
-        answers = []
-        for teacher in self._teachers:
-            logits = given.answers(teacher, TRAIN)
-            answers.append(logits if logits.size(1) == 1 else logits.softmax(-1))
+        logits = [given.answers(teacher, TRAIN) for teacher in self._teachers]
+        answers = [x_nC if x_nC.size(1) == 1 else x_nC.softmax(-1) for x_nC in logits]
         return {"targets": torch.stack(answers).mean(0), "ids": torch.tensor(list(given.ids(TRAIN)))}
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
@@ -253,9 +248,8 @@ class EnsembleTargets(Artefact):
 
 
 class ComputedArtefact(Artefact):
-    """Something computed from the tuned teacher and a task's examples, like importance scores. A subclass states
-    ``compute`` in the place of ``make``. With ``rows`` of the value ``validation`` it is given the first evaluation set
-    in the place of the training rows: for reproducing a pipeline that does that."""
+    """Something that ``compute`` makes of the tuned teacher and a task's training rows, like importance scores. With ``rows`` of the
+    value ``validation`` it is given the first evaluation set, for reproducing a pipeline that does that."""
 
     rows: str = "train"
 
@@ -279,18 +273,15 @@ class ComputedArtefact(Artefact):
 
 
 class PretrainingStage(Artefact):
-    """A pre-training of a method's own: a student trained on unlabelled text beside the un-tuned teacher. Its tensors
-    are those of the student's model by name, and those of its aux after ``aux.``. If the encoder of the row's student
-    is taken from them, override ``encoder_width``."""
+    """A student trained on unlabelled text beside the un-tuned teacher. Its tensors are those of the student's model by name, and
+    those of its aux after ``aux.``. If the encoder of the row's student is taken from them, override ``encoder_width``."""
 
     corpus_tokens: ClassVar[int | None] = 0
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        """What must exist before :meth:`build`."""
         return ()
 
     def build(self, setup: Setup) -> Student:
-        """The student before its pre-training."""
         raise NotImplementedError(f"{type(self).__name__} must implement build()")
 
     def teacher(self, setup: Setup) -> nn.Module | None:
@@ -350,9 +341,7 @@ class TruncatedTeacher(TruncatedShape):
 
     name: ClassVar[str] = "cut_teacher"
 
-    @property
-    def words(self) -> str:
-        return "truncated teacher"
+    words: ClassVar[str] = "truncated teacher"  # type: ignore[misc]
 
     def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
         return (BASE, CORPUS)
@@ -391,7 +380,6 @@ class GivenEncoder(Artefact):
         return (checkpoint(self.path, self.shape),)
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
-        """Read through transformers, which knows the older names of LayerNorm's weights."""
         return given_tensors(given.folder(checkpoint(self.path, self.shape)))
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
@@ -400,6 +388,7 @@ class GivenEncoder(Artefact):
 
 def given_tensors(folder: Path) -> dict[str, Tensor]:
     """The encoder of somebody's checkpoint without its pooler, and TinyBERT's ``fit_dense`` as the projection."""
+    # read through transformers, which knows the older names of LayerNorm's weights
     model: Any = AutoModel.from_pretrained(folder, add_pooling_layer=False)
     made = {name: value.detach().contiguous() for name, value in model.state_dict().items()}
     with safe_open(folder / "model.safetensors", framework="pt") as file:
@@ -467,13 +456,10 @@ def encoder_tensors(model: Any, projection: nn.Linear) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class GeneralDistillation(TruncatedShape, PretrainingStage):
-    """Encoder weights of this shape that imitate the un-tuned teacher's hidden states on unlabelled text.
-
-    Embedding and every layer, through one learned projection, against the nearest teacher layers (TinyBERT's
-    hidden loss, the part of its general stage that needs no attention of equal head count). It begins
-    as the truncated teacher where that is possible (``methods/truncation.py``). Tensors: those of a ``BertModel`` without
-    pooler by name, and ``projection.weight``, ``projection.bias`` from its width to the teacher's.
-    """
+    """Encoder weights of this shape that imitate the un-tuned teacher's hidden states on unlabelled text: embedding and every layer,
+    through one learned projection, against the nearest teacher layers (TinyBERT's hidden loss, the part of its general stage that
+    needs no attention of equal head count). It begins as the truncated teacher where that is possible (``methods/truncation.py``).
+    Tensors: those of a ``BertModel`` without pooler by name, and ``projection.weight``, ``projection.bias`` to the teacher's width."""
 
     name: ClassVar[str] = "general_start"
     paper: ClassVar[Mapping[str, Any]] = {"learning_rate": 1e-4}

@@ -24,7 +24,7 @@ class Batch:
     task: int = 0  # position of this batch's task in Setup.tasks
     texts: Sequence[tuple[str, str | None]] = ()
     masked_positions: Tensor | None = None
-    """[K] int64: places in the packed row whose token a stage's ``masking`` has masked"""
+    """[K] int64: places in the packed row whose token a stage's masking has masked."""
     masked_ids: Tensor | None = None  # [K] int64: the tokens that stood there
 
 

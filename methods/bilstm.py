@@ -83,7 +83,6 @@ class BiLstmConfig(PretrainedConfig):
     """Sizes of the network, and how many bytes the text of its vocabulary has."""
 
     model_type = "bert_bench_bilstm"
-
     vocab_size: int = 2
     word_bytes: int = 0
     word_width: int = 300

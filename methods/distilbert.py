@@ -80,9 +80,7 @@ class TripleLoss(PretrainingStage):
         return (TeacherWeights(tuned=False), TeacherHead())
 
     def build(self, setup: Setup) -> Student:
-        model: Any = distilbert(setup, self.layers)
-        if self.start == "teacher":
-            fill(model, spread_layers(setup, self.layers))
+        model: Any = distilbert(setup, self.layers, self.start)
         head = MaskedLanguageHead(model.distilbert.embeddings.word_embeddings.weight)
         theirs = TeacherHead().filled(setup)
         if self.start == "teacher":
@@ -100,12 +98,9 @@ class TripleLoss(PretrainingStage):
             answers = aux["head"](states[0]), aux["teacher_head"](states[1])
             return losses.soft_kl_batchmean(*answers, temperature=2.0)
 
-        terms = {
-            # each side has a head of its own, so equal states are not equal answers
-            "vocabulary": Term(vocabulary, 5.0, ours, theirs, is_distance=False),
-            "masked": masked_tokens("head", last, 2.0),
-            "cos": last_states(last, top, 1.0),
-        }
+        # each side has a head of its own, so equal states are not equal answers
+        terms = {"vocabulary": Term(vocabulary, 5.0, ours, theirs, is_distance=False)}
+        terms |= {"masked": masked_tokens("head", last, 2.0), "cos": last_states(last, top, 1.0)}
         terms.pop(self.without, None)
         return (Stage("triple loss", terms, masking=self.masking, paper=AUTHORS_PRETRAINING),)
 
@@ -123,8 +118,8 @@ def last_states(ours: int, theirs: int, weight: float) -> Term:
     return layerwise(HIDDEN, {ours: theirs}, plain(losses.hidden_cosine_tokenmean), weight)
 
 
-def distilbert(setup: Setup, depth: int) -> DistilBertForSequenceClassification:
-    """A DistilBERT as wide as the teacher, with random weights."""
+def distilbert(setup: Setup, depth: int, start: str) -> DistilBertForSequenceClassification:
+    """A DistilBERT as wide as the teacher: random, or with evenly spread layers of the un-tuned ``teacher``, but for the head."""
     teacher = setup.teacher
     config = DistilBertConfig(
         vocab_size=teacher.vocab_size,
@@ -139,13 +134,10 @@ def distilbert(setup: Setup, depth: int) -> DistilBertForSequenceClassification:
     config.num_labels = setup.num_labels
     model = DistilBertForSequenceClassification(config)
     model.set_attn_implementation("packed")
+    if start == "teacher":
+        taken = evenly_spread(depth, teacher.num_hidden_layers)
+        fill(model, renamed(select_layers(setup.artefacts["teacher_weights"], taken)))
     return model
-
-
-def spread_layers(setup: Setup, depth: int) -> dict[str, Tensor]:
-    """Evenly spread layers of the un-tuned teacher under DistilBERT's names."""
-    taken = evenly_spread(depth, setup.teacher.num_hidden_layers)
-    return renamed(select_layers(setup.artefacts["teacher_weights"], taken))
 
 
 def fill(model: DistilBertForSequenceClassification, weights: Mapping[str, Tensor]) -> None:
@@ -174,7 +166,7 @@ class DistilBERT(Method):
     cosine_weight: float = 0.1
     hard_weight: float = 0.5
     pretraining: Literal["none", "masked"] = added_setting("none")
-    """``masked``: the paper's first step, on the general start's text."""
+    """Masked: the paper's first step, on the general start's text."""
     vocabulary_loss: Literal["all", "masked"] = added_setting("all")
     """Tokens whose soft labels over the vocabulary that step compares."""
     pretraining_without: Literal["none", "vocabulary", "masked", "cos"] = added_setting("none")
@@ -193,12 +185,10 @@ class DistilBERT(Method):
 
     def build(self, setup: Setup) -> Student:
         depth = teacher_depth(setup.teacher, self.layers, self.name)
-        model = distilbert(setup, depth)
-        if self.pretraining == "masked":
-            made = setup.artefacts[TripleLoss.name]
-            fill(model, {name: value for name, value in made.items() if name.startswith("distilbert.")})
-        elif self.start == "teacher":
-            fill(model, spread_layers(setup, depth))
+        if self.pretraining == "none":
+            return Student(distilbert(setup, depth, self.start))
+        model, made = distilbert(setup, depth, "random"), setup.artefacts[TripleLoss.name]
+        fill(model, {name: value for name, value in made.items() if name.startswith("distilbert.")})
         return Student(model)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:

@@ -36,10 +36,6 @@ def _embed_bert(body: Any, batch: Batch) -> Tensor:
     )[0]
 
 
-def _embed_distilbert(body: Any, batch: Batch) -> Tensor:
-    return body.embeddings(batch.token_ids[None], position_ids=batch.layout.positions_T[None])[0]
-
-
 def _embed_mobilebert(body: Any, batch: Batch) -> Tensor:
     """Each token with its neighbours; beyond both ends of a sequence there are zeros, not other sequences' tokens."""
     own, layout = body.embeddings, batch.layout
@@ -66,7 +62,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "distilbert": Family(
         lambda body: body.transformer.layer,
-        _embed_distilbert,
+        lambda body, batch: body.embeddings(batch.token_ids[None], position_ids=batch.layout.positions_T[None])[0],
         lambda model, first_BW: model.dropout(torch.relu(model.pre_classifier(first_BW))),
         lambda config: config.dim,
     ),

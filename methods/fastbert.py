@@ -60,8 +60,7 @@ class Branch(nn.Module):
         super().__init__()
         width, read, classes = config.branch_width, cast(int, config.hidden_size), cast(int, config.num_labels)
         self.heads = config.branch_heads
-        self.dropout = 0.0
-        """Share of attention weights that training leaves out."""
+        self.dropout = 0.0  # share of attention weights that training leaves out
         self.narrow = nn.Linear(read, width)
         self.query, self.key, self.value, self.mix, self.between = (nn.Linear(width, width) for _ in range(5))
         self.answer = nn.Linear(width, classes)
@@ -112,10 +111,8 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
     def __init__(self, config: FastBertConfig) -> None:
         super().__init__(config)
         self.branches = nn.ModuleList(Branch(config) for _ in range(config.num_hidden_layers - 1))
-        self.dropout_while_training = False
-        """Whether the backbone keeps its dropout while the branches train."""
-        self.exits_after_layer: dict[int, int] = {}
-        """Layer -> sequences that left after it, in evaluation."""
+        self.dropout_while_training = False  # of the backbone, while the branches train
+        self.exits_after_layer: dict[int, int] = {}  # layer -> sequences that left after it, in evaluation
         self.post_init()
 
     def train(self, mode: bool = True) -> FastBertForSequenceClassification:

@@ -100,11 +100,9 @@ def feature_map_transfer(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
 
 
 def attention_transfer_rowmean(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> Tensor:
-    """KL(teacher || student) of attention distributions, mean over heads and queries (MobileBERT, equation 2).
-
-    Both are scores before the softmax, [n, H, L, L] for each of ``layout.chunks``. The authors' code minimises
-    the cross-entropy, which differs by a constant. Of sequences that a stage fills with [PAD], [PAD] is no key, but a query.
-    """
+    """KL(teacher || student) of attention distributions, mean over heads and queries (MobileBERT, equation 2). Both are scores before
+    the softmax, [n, H, L, L] for each of ``layout.chunks``. The authors' code minimises the cross-entropy, which differs by a
+    constant. Of sequences that a stage fills with [PAD], [PAD] is no key, but a query."""
     rows = _scores_kl(student, teacher, layout)
     return torch.stack([row.sum() for row in rows]).sum() / (student[0].size(1) * layout.total)
 
@@ -126,19 +124,14 @@ def relation_kl(student_TX: Tensor, teacher_TX: Tensor, heads: int, layout: Layo
     a sequence, then over B. [PAD] as in :func:`attention_transfer_rowmean`."""
     rows = []
     for chunk in layout.chunks:
-        ours, theirs = (_by_head(x[layout.gather_N[chunk.places]], heads, chunk) for x in (student_TX, teacher_TX))
+        shape, places = (len(chunk.sequences), chunk.longest), layout.gather_N[chunk.places]
+        both = (x_TX[places].float().unflatten(0, shape) for x_TX in (student_TX, teacher_TX))
+        ours, theirs = (x_nLX.unflatten(2, (heads, -1)).transpose(1, 2) for x_nLX in both)  # [n, heads, L, D]
         rows.append(_row_kl(ours, theirs, chunk, scores=_relation))
     return _sequence_mean(rows, layout)
 
 
-PLACES_AT_ONCE = 2**21
-"""So many places (query x key) are computed at once: a few megabytes, which stay in the processor's cache. A whole chunk of 32 x 128
-tokens at once takes three times as long."""
-
-
-def _by_head(x_NX: Tensor, heads: int, chunk: Chunk) -> Tensor:
-    """[n, heads, L, D]"""
-    return x_NX.float().unflatten(0, (len(chunk.sequences), chunk.longest)).unflatten(2, (heads, -1)).transpose(1, 2)
+PLACES_AT_ONCE = 2**21  # places (query x key): a few megabytes, which stay in the processor's cache
 
 
 def _relation(x_nALD: Tensor) -> Tensor:
@@ -182,12 +175,10 @@ def _same_heads(student: Sequence[Tensor], teacher: Sequence[Tensor]) -> None:
 
 
 def scores_mse_realmean(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> Tensor:
-    """Squared difference of pre-softmax attention scores, mean over heads and (query, key) pairs of tokens.
-
-    Both are [n, H, L, L] for each of ``layout.chunks``. TinyBERT equation 7. Where a chunk pads, nothing is added and nothing
-    counted. In a stage with ``padding`` it computes what the authors' code does: the columns of [PAD] keys count as 0, the
-    rows of [PAD] queries count, and the divisor is B*H*L*L.
-    """
+    """Squared difference of pre-softmax attention scores, mean over heads and (query, key) pairs of tokens (TinyBERT, equation 7).
+    Both are [n, H, L, L] for each of ``layout.chunks``; where a chunk pads, nothing is added and nothing counted. In a stage with
+    ``padding`` it computes what the authors' code does: the columns of [PAD] keys count as 0, the rows of [PAD] queries count, and
+    the divisor is B*H*L*L."""
     _same_heads(student, teacher)
     parts = []
     for chunk, student_nHLL, teacher_nHLL in zip(layout.chunks, student, teacher, strict=True):

@@ -21,11 +21,9 @@ WORDS = "bert.embeddings.word_embeddings.weight"
 
 
 class MaskedLanguageHead(nn.Module):
-    """BERT's head over the vocabulary: a layer with gelu and LayerNorm, then the word embeddings as output matrix.
-
-    The matrix is not a parameter of the head: it belongs to whoever embeds, and is named only once. Where the states are
-    wider than the embeddings, a matrix of the head's own makes up the difference (MobileBERT's code). They cannot be narrower.
-    """
+    """BERT's head over the vocabulary: a layer with gelu and LayerNorm, then the word embeddings as output matrix. The matrix is not
+    a parameter of the head: it belongs to whoever embeds. Where the states are wider than the embeddings, a matrix of the head's
+    own makes up the difference (MobileBERT's code). They cannot be narrower."""
 
     def __init__(self, words_VE: Tensor, width: int = 0) -> None:
         super().__init__()

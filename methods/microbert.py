@@ -33,18 +33,7 @@ from methods.packed import Layout
 from methods.parts import averaged_layers, for_task, nearest_layers, why_heads_differ
 from methods.settings import NOT_NEGATIVE, Count, Fraction, Limit, Positive, added_setting
 from methods.taps import LOGITS, Source
-from methods.terms import (
-    HIDDEN,
-    SCORES,
-    LayerMap,
-    LayerOutput,
-    Pair,
-    hard,
-    layerwise,
-    softened,
-    with_layout,
-    with_pooled_teacher,
-)
+from methods.terms import HIDDEN, SCORES, LayerOutput, Pair, hard, layerwise, softened, with_layout, with_pooled_teacher
 
 
 class TaskExperts(TaskHead):
@@ -146,9 +135,8 @@ def discriminator(seen: int, width: int) -> nn.Sequential:
 
 @dataclass(frozen=True)
 class Adversary:
-    """The two sides of the adversarial game over outputs of teacher and student (Goodfellow et al. 2014, equation 1).
-    Stated: a discriminator sees the outputs of both and is trained first; its loss makes the student's resemble the
-    teacher's."""
+    """The adversarial game over outputs of teacher and student (Goodfellow et al. 2014, equation 1). Stated: a discriminator sees
+    the outputs of both and is trained first; its loss makes the student's resemble the teacher's."""
 
     sees: str  # probabilities, logits or features: the mapped [CLS] state of the last layer
     gan: str
@@ -180,8 +168,8 @@ class Adversary:
     def _seen(self, side: str, batch: Batch, out: Out, aux: nn.ModuleDict) -> Tensor:
         """[B, C] probabilities or logits, or [B, W] features at the teacher's width."""
         if self.sees == "features":
-            ours = side == STUDENT
-            first_BW = out.layout.first(out.hidden(self.layer)) if ours else out.pooled(self.source, "cls")
+            is_ours = side == STUDENT
+            first_BW = out.layout.first(out.hidden(self.layer)) if is_ours else out.pooled(self.source, "cls")
             return projected(side, self.layer, aux, first_BW)
         if self.sees == "logits" or self.labels[batch.task] == 1:
             return out.logits
@@ -205,7 +193,7 @@ class MicroBERT(OwnShape):
     order: Literal["map_then_pool", "pool_then_map"] = "map_then_pool"
     """Differs for the maximum only; the text maps first."""
     features: str = "cls+mean+max"
-    """Joined by +; ``tokens`` is the control: the squared error of every token's state, as in TinyBERT."""
+    """Joined by +; tokens is the control: the squared error of every token's state, as in TinyBERT."""
     distance: Literal["mse", "cosine", "normalised_mse", "kl"] = "mse"
     teacher_layers: Literal["average", "nearest"] = "average"
     attention: bool = False  # adds TinyBERT's attention loss: a control, the paper mentions none
@@ -224,7 +212,7 @@ class MicroBERT(OwnShape):
     experts: Count = 4
     expert_dropout: Annotated[float, Limit(lambda share: 0 <= share < 1, "be at least 0 and below 1")] = 0.1
     schedule: Literal["joint", "tinybert"] = "joint"
-    """``tinybert``: features first, for two thirds of the examples, then predictions."""
+    """Tinybert: features first, for two thirds of the examples, then predictions."""
     tasks: Literal["each", "together"] = added_setting("each")
     """``each``: one student a task. ``together``: one for all tasks of the run, its router really choosing by task."""
 
@@ -268,7 +256,9 @@ class MicroBERT(OwnShape):
     def stages(self, setup: Setup) -> Sequence[Stage]:
         depth = setup.teacher.num_hidden_layers
         nearest = {m: n for m, n in nearest_layers(self.layers, depth).items() if m > 0}
-        sources: LayerMap = averaged_layers(self.layers, depth) if self.teacher_layers == "average" else nearest
+        sources: Mapping[int, Source] = (
+            averaged_layers(self.layers, depth) if self.teacher_layers == "average" else nearest
+        )
         features = tuple(self.features.split("+"))
         fal = Alignment(features, self.distance, self.order, maps_teacher=self.projection != "student")
         alignment = {"hidn": layerwise(fal.kind, sources, fal, self.hidn_weight)}
@@ -276,8 +266,8 @@ class MicroBERT(OwnShape):
         if self.attention:
             unequal = why_heads_differ(self.heads, setup.teacher)
             alignment["attn"] = layerwise(SCORES, nearest, with_layout(losses.scores_mse_realmean), unsupported=unequal)
-        last = self.layers
-        adversary = Adversary(self.discriminator_input, self.gan, setup.labels_of_tasks, last, sources[last])
+        inputs, last = self.discriminator_input, self.layers
+        adversary = Adversary(inputs, self.gan, setup.labels_of_tasks, last, sources[last])
         discriminate = Term(adversary.discriminate, 1.0, *adversary.taps, player="disc")
         prediction = {
             "pred": softened(self.temperature, self.alpha),

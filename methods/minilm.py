@@ -48,7 +48,6 @@ class Relations(PretrainingStage):
     values: bool
 
     name: ClassVar = "relations"
-    version: ClassVar = 1
 
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return self.shape.hidden

@@ -199,7 +199,6 @@ class InvertedBottleneck(PretrainingStage):
     inner: int
 
     name: ClassVar = "ib_bert"
-    version: ClassVar = 1
 
     def model(self, setup: Setup) -> MobileBertForSequenceClassification:
         shape = Shape(self.layers, self.hidden, self.heads, 4 * self.inner)
@@ -228,18 +227,13 @@ def with_vocabulary(model: Any, heads: float) -> Cost:
     return with_head(cost(model), model.config.hidden_size, model.config.vocab_size, heads * Masking().share)
 
 
+# the authors' command: 10,000 steps of warm-up, of 500,000
 PRETRAINING = {"learning_rate": 1.5e-3, "warmup": 0.02, "optimizer": "lamb"}
-"""The authors' command: 10,000 steps of warm-up, of 500,000."""
 JOINT_RECIPE = {**PRETRAINING, "warmup": 0.04}  # of 240,000
-ONE_LAYER_RECIPE = {**PRETRAINING, "warmup": 0.1}
-"""In the code each layer's rate rises over the first tenth of its phase."""
+ONE_LAYER_RECIPE = {**PRETRAINING, "warmup": 0.1}  # in the code each layer's rate rises over a tenth of its phase
 
-
-PRETRAINING_SETTINGS = (
-    *("layers", "hidden", "bottleneck", "heads", "ffn", "feedforward_networks", "embedding", "key_query", "inverted"),
-    *("fmt_weight", "att_weight"),
-)
-"""Settings of the student that its general stage depends on."""
+SHAPE = "layers hidden bottleneck heads ffn feedforward_networks embedding key_query inverted"
+PRETRAINING_SETTINGS = (*SHAPE.split(), "fmt_weight", "att_weight")  # of the student, that its general stage depends on
 LAYERWISE_SHARE = 240 / 740  # share of the layer-wise phases in the authors' schedule of 240,000 and 500,000 steps
 
 
@@ -251,7 +245,6 @@ class Transfer(PretrainingStage):
     kind: str
 
     name: ClassVar = "ib_transfer"
-    version: ClassVar = 1
 
     @property
     def settings(self) -> Mapping[str, Any]:

@@ -36,9 +36,8 @@ class Cost:
 
 
 class PackedModel(nn.Module):
-    """A model that differs from its family in how it runs, costs or is observed; the defaults are those of the family.
-    It is a mix-in, named first: ``class Mine(PackedModel, BertForSequenceClassification)``. What a model saves and how
-    transformers opens it is the business of its other base."""
+    """A model that differs from its family in how it runs, costs or is observed; the defaults are those of the family. A mix-in, named
+    first: ``class Mine(PackedModel, BertForSequenceClassification)``. Saving and opening is the business of the other base."""
 
     leaves_early: ClassVar[bool] = False
     """Whether sequences may leave it before its last layer. They then cost less than :meth:`cost`, and a time measured with
@@ -102,13 +101,11 @@ def observed(model: nn.Module) -> dict[str, Any]:
 
 
 def leaves_early(model: nn.Module) -> bool:
-    own = packed_model(model)
-    return own is not None and own.leaves_early
+    return isinstance(own := packed_model(model), PackedModel) and own.leaves_early
 
 
 def reads_texts(model: nn.Module) -> bool:
-    own = packed_model(model)
-    return own is not None and own.reads_texts
+    return isinstance(own := packed_model(model), PackedModel) and own.reads_texts
 
 
 def _refuse(kind: type, contract: type) -> None:
@@ -119,13 +116,9 @@ def _refuse(kind: type, contract: type) -> None:
 
 
 def forward(classifier: nn.Module, batch: Batch, taps: Taps) -> Out:
-    """One pass of a sequence classifier over a packed batch, returning only what ``taps`` name.
-
-    Hidden index 0 is the embedding output, i the output of encoder layer i (1-based). The head reads the first token of each
-    sequence. A :class:`PackedModel` answers for itself. Raises EmptyAttention: the model uses another attention kernel; TypeError:
-    an architecture that ``methods/families.py`` does not know; KeyError: a state of a layer that the model does not have;
-    UndeclaredNeed: nothing to exit by.
-    """
+    """One pass of a sequence classifier over a packed batch, returning only what ``taps`` name. The head reads the first token of
+    each sequence. A :class:`PackedModel` answers for itself. Raises EmptyAttention: the model uses another attention kernel;
+    TypeError: an unknown architecture; KeyError: a layer that the model does not have; UndeclaredNeed: nothing to exit by."""
     own = packed_model(classifier)
     return run_layers(classifier, batch, taps) if own is None else own.packed_forward(batch, taps)
 

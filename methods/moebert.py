@@ -45,7 +45,6 @@ class NeuronImportance(ComputedArtefact):
     """Importance of every feed-forward neuron of the tuned teacher, from the first examples it is given: ``layer.<i>``, [F]."""
 
     name: ClassVar = "neuron_importance"
-    version: ClassVar = 1
     examples: int
     rows: str = "train"
 
@@ -57,9 +56,8 @@ class NeuronImportance(ComputedArtefact):
         return {f"layer.{i}": torch.zeros(teacher.intermediate_size) for i in range(1, teacher.num_hidden_layers + 1)}
 
     def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
-        """Sum of |w1_j . dL/dw1_j + w2_j . dL/dw2_j| over the first ``examples`` rows, biases ignored (section 3.2).
-
-        The batch in which the last of them lies counts whole.
+        """Sum of |w1_j . dL/dw1_j + w2_j . dL/dw2_j| over the first ``examples`` rows, biases ignored (section 3.2). The
+        batch in which the last of them lies counts whole.
 
         For a linear layer, w . dL/dw of one example is the sum over its tokens of (output - bias) x gradient of
         the output, and likewise input x gradient of the input: no pass per example is needed.
@@ -104,7 +102,6 @@ class MoEBertConfig(BertConfig):
     """A BERT whose feed-forward blocks are experts; sizes in neurons."""
 
     model_type = "moebert"
-
     experts: int = 4
     expert_size: int = 768
     shared_size: int = 512
@@ -158,9 +155,8 @@ class Experts(RoutedModule):
         counts = torch.bincount(expert_N, minlength=self.count).tolist()
         if not self.training:
             self.load = [sum(pair) for pair in zip(self.load, counts, strict=True)]
-        shared_NW = torch.zeros_like(x_NW)
-        if self.shared_in is not None:
-            shared_NW = self.shared_out(F.gelu(self.shared_in(x_NW)))
+        inner = self.shared_in
+        shared_NW = torch.zeros_like(x_NW) if inner is None else self.shared_out(F.gelu(inner(x_NW)))
         pieces = []
         for e, rows in enumerate(order_N.split(counts)):
             x_RW = x_NW[rows]
@@ -201,11 +197,8 @@ class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassificatio
         layers: Any = self.bert.encoder.layer
         shares = [[count / max(1, sum(layer.output.load)) for count in layer.output.load] for layer in layers]
         entropies = [-sum(p * math.log(p) for p in own if p > 0) / math.log(max(2, len(own))) for own in shares]
-        return {
-            "load of experts": [[round(p, 6) for p in own] for own in shares],
-            "load entropy": [round(entropy, 6) for entropy in entropies],
-            "dead experts": sum(p == 0 for own in shares for p in own),
-        }
+        rounded, dead = [[round(p, 6) for p in own] for own in shares], sum(p == 0 for own in shares for p in own)
+        return {"load of experts": rounded, "load entropy": [round(e, 6) for e in entropies], "dead experts": dead}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,11 +286,8 @@ class MoEBERT(Method):
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         same = {m: m for m in range(setup.teacher.num_hidden_layers + 1)}  # 0: the embedding output
-        terms = {
-            "layer": layerwise(HIDDEN, same, plain(losses.hidden_mse_tokenmean), self.distil_weight),
-            "pred": soft(losses.symmetric_kl_batchmean, self.distil_weight),
-            "hard": hard(),
-        }
+        layers = layerwise(HIDDEN, same, plain(losses.hidden_mse_tokenmean), self.distil_weight)
+        terms = {"layer": layers, "pred": soft(losses.symmetric_kl_batchmean, self.distil_weight), "hard": hard()}
         # Of table 7's lines for MRPC and QQP; their weight decay of 0 is not taken over, nor batches and lambdas.
         paper = {"epochs": 5.0, "learning_rate": 3e-5, "warmup": 0.0}
         return (Stage("distil", terms, teacher_dropout=self.teacher_dropout, padding=self.padding, paper=paper),)

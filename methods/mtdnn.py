@@ -27,7 +27,7 @@ from transformers import PretrainedConfig
 from methods import losses
 from methods.api import Batch, Method, Out, Setup, Stage, Student, TaskHead, Term
 from methods.artefacts import Artefact, EnsembleTargets, TeacherWeights, artefact_name
-from methods.parts import cut_classifier, for_task, select_layers, teacher_depth
+from methods.parts import cut_classifier, for_task, teacher_depth
 from methods.settings import NOT_NEGATIVE, Count
 from methods.terms import LOGITS, hard
 
@@ -55,17 +55,13 @@ class MTDNN(Method):
     layers: Annotated[int, NOT_NEGATIVE] = 0  # the teacher's first so many; 0: all of them, as in the paper
     loss: Literal["paper", "code"] = "paper"
 
-    def _depth(self, teacher: PretrainedConfig) -> int:
-        return teacher_depth(teacher, self.layers or teacher.num_hidden_layers, self.name)
-
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        self._depth(teacher)
+        teacher_depth(teacher, self.layers, self.name)
         return (TeacherWeights(tuned=False), EnsembleTargets(self.members))
 
     def build(self, setup: Setup) -> Student:
-        depth = self._depth(setup.teacher)
-        weights = select_layers(setup.artefacts["teacher_weights"], range(1, depth + 1))
-        model: Any = cut_classifier(setup, depth, weights)
+        depth = self.layers or setup.teacher.num_hidden_layers
+        model: Any = cut_classifier(setup, depth, setup.artefacts["teacher_weights"])
         tasks = dict(zip(setup.tasks, setup.labels_of_tasks, strict=True))
         model.classifier = HeadOfEachTask(model.config.hidden_size, tasks)
         return Student(model)

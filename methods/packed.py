@@ -37,9 +37,8 @@ class Chunk:
 
 
 class Layout:
-    """Where each sequence lies in a packed row, and how attention cuts the row into chunks. Lengths are kept as ints
-    next to the tensors, so that no step has to wait for the device. ``real``: how many tokens of each sequence are not
-    [PAD], where sequences are filled."""
+    """Where each sequence lies in a packed row, and how attention cuts the row into chunks. Lengths are kept as ints, so that no step
+    has to wait for the device. ``real``: how many tokens of each sequence are not [PAD], where sequences are filled."""
 
     def __init__(
         self, lengths: Sequence[int], device: torch.device | str = "cpu", real: Sequence[int] | None = None
@@ -191,11 +190,9 @@ def attention_by_chunk(
 def packed_attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: None, *, trace: AttentionTrace, **options: Any
 ) -> tuple[Tensor, None]:
-    """What transformers calls for each layer's attention: :func:`attention_by_chunk` with torch's own operations.
-
-    The arithmetic is the same whether or not scores are kept, so asking for them can never change a result. There is no mask: the
-    layout says where sequences end. Options: ``scaling`` of the scores, else 1 / sqrt(D), and the probability of ``dropout``.
-    """
+    """What transformers calls for each layer's attention: :func:`attention_by_chunk` with torch's own operations. The arithmetic is
+    the same whether or not scores are kept, so asking for them can never change a result. There is no mask: the layout says where
+    sequences end. Options: ``scaling`` of the scores, else 1 / sqrt(D), and the probability of ``dropout``."""
     scale = options.get("scaling") or query.size(-1) ** -0.5
     dropout = options.get("dropout", 0.0)
 

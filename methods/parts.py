@@ -169,12 +169,14 @@ def select_layers(weights: Mapping[str, Tensor], chosen: Sequence[int]) -> dict[
 
 
 def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> BertForSequenceClassification:
-    """A classifier of the teacher's form with so many layers, filled with ``weights``; a head that they lack is new."""
+    """A classifier of the teacher's form with its first so many layers out of ``weights``; a head that they lack is new."""
     config = copy.deepcopy(setup.teacher)
     config.num_hidden_layers, config.num_labels = layers, setup.num_labels
     model = BertForSequenceClassification(config)  # type: ignore[arg-type]
     model.set_attn_implementation("packed")
-    load_checked(model, weights, "what was taken of the teacher", new=("classifier.",))
+    load_checked(
+        model, select_layers(weights, range(1, layers + 1)), "what was taken of the teacher", new=("classifier.",)
+    )
     return model
 
 

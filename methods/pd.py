@@ -43,7 +43,7 @@ class PreTrainedDistillation(OwnShape):
     start: Literal["general", "random", "masked"] = "general"  # type: ignore[assignment]
     """``masked``: the paper's own pre-training, on the same text as the general start."""
     finetune: bool = False
-    """Whether the last third of the training is on the labels; by ``--recipe paper`` as many epochs as before."""
+    """Whether the last third of the training is on the labels; by --recipe paper as many epochs as before."""
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         return (MaskedPretraining(self.shape),) if self.start == "masked" else super().requires(teacher)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -24,7 +25,7 @@ from transformers import PretrainedConfig
 from methods import losses
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact, TeacherWeights
-from methods.parts import Depth, cut_classifier, nearest_layers, select_layers, teacher_depth
+from methods.parts import Depth, cut_classifier, nearest_layers, teacher_depth
 from methods.settings import NOT_NEGATIVE, Fraction, Positive
 from methods.terms import hard, soft, with_pooled_teacher
 
@@ -67,9 +68,7 @@ class PKD(Method):
         return (TeacherWeights(tuned=False),)
 
     def build(self, setup: Setup) -> Student:
-        depth = self.depth(setup.teacher)
-        weights = select_layers(setup.artefacts["teacher_weights"], range(1, depth + 1))
-        return Student(cut_classifier(setup, depth, weights))
+        return Student(cut_classifier(setup, self.depth(setup.teacher), setup.artefacts["teacher_weights"]))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         layer_map = self.layer_map(setup.teacher)
@@ -81,9 +80,7 @@ class PKD(Method):
             theirs = torch.stack([teacher.pooled(n, "cls") for n in layer_map.values()], 1)
             return losses.patience_mse_elementmean(ours, theirs, self.normalise)
 
-        terms = {
-            "soft": soft(lambda ours, theirs: losses.soft_kl_elementmean(ours, theirs, self.temperature), self.alpha),
-            "patience": Term(patience, self.beta, *with_pooled_teacher("cls").taps(layer_map)),
-            "hard": hard(1 - self.alpha),
-        }
+        soft_loss = partial(losses.soft_kl_elementmean, temperature=self.temperature)
+        compared = Term(patience, self.beta, *with_pooled_teacher("cls").taps(layer_map))
+        terms = {"soft": soft(soft_loss, self.alpha), "patience": compared, "hard": hard(1 - self.alpha)}
         return (Stage("distil", terms, paper={"epochs": 4.0, "learning_rate": 5e-5}),)

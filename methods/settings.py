@@ -36,8 +36,8 @@ class Settings:
         for name, value in given.items():
             check_setting(name, value, hints[name])
         for name, value in given.items():
-            for limit in _limits(hints[name]):
-                if not limit.allows(value):
+            for limit in get_args(hints[name])[1:] if get_origin(hints[name]) is Annotated else ():
+                if isinstance(limit, Limit) and not limit.allows(value):
                     raise MethodError(f"{name}={value} should {limit.words}")
 
 
@@ -60,12 +60,7 @@ def check_setting(name: str, value: object, hint: object) -> None:
         if value not in get_args(hint):
             raise MethodError(f"{name}={value} is not offered; choose one of: {', '.join(map(str, get_args(hint)))}")
     elif not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):  # type: ignore[arg-type]
-        raise MethodError(
-            f"{name}={value} should be {'a float, like 1.0' if hint is float else f'of type {hint.__name__}'}"  # type: ignore[attr-defined, union-attr]
-        )
+        wanted = "a float, like 1.0" if hint is float else f"of type {hint.__name__}"  # type: ignore[attr-defined, union-attr]
+        raise MethodError(f"{name}={value} should be {wanted}")
     elif isinstance(value, float) and not math.isfinite(value):
         raise MethodError(f"{name}={value} is not a finite number")
-
-
-def _limits(hint: object) -> list[Limit]:
-    return [extra for extra in get_args(hint)[1:] if isinstance(extra, Limit)] if get_origin(hint) is Annotated else []

@@ -21,14 +21,10 @@ class Term:
     """One summand of an objective: ``weight * fn(batch, student, teacher, aux)``, a scalar."""
 
     fn: TermFunction
-    weight: float | Callable[[float], float] = 1.0
-    """A number, or a function of the stage's progress in [0, 1)."""
-    student: Taps = NOTHING
-    """What it reads of the student: ``taps.LOGITS | taps.hidden(4)``."""
-    teacher: Taps = NOTHING
-    """What it reads of the teacher."""
-    player: str = "main"
-    """Whose optimiser minimises it. Players other than ``main`` see a detached student."""
+    weight: float | Callable[[float], float] = 1.0  # A number, or a function of the stage's progress in [0, 1)
+    student: Taps = NOTHING  # what it reads of the student: taps.LOGITS | taps.hidden(4)
+    teacher: Taps = NOTHING  # what it reads of the teacher
+    player: str = "main"  # whose optimiser minimises it. Players other than main see a detached student.
     across_batch: bool = False
     """Whether it compares the sequences of a batch with each other, as contrastive losses do. For every other term, the gradient at
     one sequence depends only on that sequence, apart from a common factor."""
@@ -56,8 +52,7 @@ class Stage:
 
     name: str
     terms: Mapping[str, Term]
-    epoch_fraction: float = 1.0
-    """Part of the common recipe's examples (those of a method's stages sum to 1)."""
+    epoch_fraction: float = 1.0  # part of the common recipe's examples (those of a method's stages sum to 1)
     extra_steps: int = 0
     """If positive, it comes before the counted ones: one epoch, at most so many steps, at its own cost."""
     on_step_begin: Callable[[nn.Module, float], None] | None = None
@@ -69,7 +64,7 @@ class Stage:
     teacher_dropout: bool = False
     """Whether the teacher answers with its dropout on, as some authors' codes leave it: its answers then vary by visit."""
     masking: Masking | None = None
-    """For masked-language objectives on text: the batch then has ``masked_positions`` and ``masked_ids``."""
+    """For masked-language objectives on text: the batch then has masked_positions and masked_ids."""
     padding: int = 0
     """Above 0, sequences are filled with [PAD] up to so many tokens, as some authors' codes average over them: nothing attends
     to them, but they have states, and means over tokens count them."""
@@ -115,12 +110,10 @@ class Setup:
     """What a method may know before it builds: the task's form, the teacher's shape, what was prepared."""
 
     teacher: PretrainedConfig
-    num_labels: int
-    """1 for a regression. Of several tasks, the largest."""
+    num_labels: int  # 1 for a regression. Of several tasks, the largest.
     tasks: tuple[str, ...]
     artefacts: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
-    labels_of_tasks: tuple[int, ...] = ()
-    """Labels of each of ``tasks``; ``num_labels`` for each where none are given."""
+    labels_of_tasks: tuple[int, ...] = ()  # labels of each of tasks; num_labels for each where none are given
 
     def __post_init__(self) -> None:
         if not self.labels_of_tasks:

@@ -14,6 +14,7 @@ from methods.packed import Layout
 from methods.taps import LOGITS, Source, Taps, hidden, pooled, scores, vectors
 
 Weight = float | Callable[[float], float]
+Value = TypeVar("Value")
 
 
 def hard(weight: Weight = 1.0) -> Term:
@@ -31,12 +32,8 @@ def softened(temperature: float, weight: Weight) -> Term:
     return soft(lambda ours, theirs: losses.soft_kl_batchmean(ours, theirs, temperature), weight)
 
 
-Value = TypeVar("Value")
-
-
 LayerMap = Mapping[int, Source]
-"""Student layer -> the teacher layer that it learns from, or several with weights. Layers are 1-based; hidden 0 is the
-embedding output."""
+"""Student layer -> the teacher layer that it learns from, or several with weights. 1-based; hidden 0 is the embedding output."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +42,9 @@ class LayerOutput(Generic[Value]):
 
     read: Callable[[Out, int], Value]
     declare: Callable[..., Taps]  # layers -> their taps
-    pools: tuple[str, ...] = ()
-    """Of hidden states: the teacher's come pooled so, a tuple of [B, W], in the place of [T, W]."""
+    pools: tuple[
+        str, ...
+    ] = ()  # of hidden states: the teacher's come pooled so, a tuple of [B, W], in the place of [T, W]
 
     def of_source(self, teacher: Out, source: Source) -> Value:
         """What the teacher gives for one layer, or for the weighted sum of its [T, W] states after several."""
@@ -105,9 +103,8 @@ def layerwise(
     reduction: Literal["sum", "mean"] = "sum",
     unsupported: str = "",
 ) -> Term:
-    """``loss`` of every student layer and the teacher's layer (or average of layers) that it learns from, over all layers.
-
-    The term's taps are the layers of ``layers``: a loss that reads anything else of a model has to be a term of its own.
+    """``loss`` of every student layer and the teacher's layer (or average of layers) that it learns from, over all layers. Its taps
+    are those of ``layers``: a loss that reads anything else of a model has to be a term of its own.
 
     Args:
         kind: what is compared: HIDDEN, SCORES or VECTORS, or what :func:`with_pooled_teacher` gives.

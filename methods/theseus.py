@@ -26,7 +26,7 @@ from transformers import BertForSequenceClassification, PretrainedConfig
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Taps
 from methods.artefacts import Artefact, TeacherWeights
 from methods.models import Cost, PackedModel, cost, run_layers
-from methods.parts import Depth, cut_classifier, select_layers, teacher_depth
+from methods.parts import Depth, cut_classifier, teacher_depth
 from methods.terms import hard
 
 
@@ -110,7 +110,7 @@ class Theseus(Method):
     def build(self, setup: Setup) -> Student:
         depth, weights = self.depth(setup.teacher), setup.artefacts["tuned_teacher"]
         whole = cut_classifier(setup, setup.teacher.num_hidden_layers, weights)
-        successor = cut_classifier(setup, depth, select_layers(weights, range(1, depth + 1)))
+        successor = cut_classifier(setup, depth, weights)
         layers: Any = whole.bert.encoder.layer
         size = setup.teacher.num_hidden_layers // depth
         return Student(Replacing(successor, [nn.ModuleList(layers[m * size : (m + 1) * size]) for m in range(depth)]))

@@ -28,7 +28,7 @@ class Activations:
 
     hidden: dict[int, Tensor] = field(default_factory=dict)  # layer -> [T, W], 0: embeddings
     middle: dict[int, Tensor] = field(default_factory=dict)
-    """layer -> [T, W], after attention, before the feed-forward block"""
+    """Layer -> [T, W], after attention, before the feed-forward block."""
     neuron_activity: dict[int, Tensor] = field(default_factory=dict)
     """layer -> [F], mean absolute activation of each feed-forward neuron"""
 
@@ -49,12 +49,11 @@ def collect_activations(teacher: BertForSequenceClassification, batch: Batch) ->
 
         hooks += [layer.attention.register_forward_hook(middle), layer.intermediate.register_forward_hook(activity)]
     try:
-        depth = len(layers)
-        out = forward(teacher.eval(), batch, hidden(*range(depth + 1)))
+        out = forward(teacher.eval(), batch, hidden(*range(len(layers) + 1)))
     finally:
         for hook in hooks:
             hook.remove()
-    states.hidden = {layer: out.hidden(layer).double() for layer in range(depth + 1)}
+    states.hidden = {layer: out.hidden(layer).double() for layer in range(len(layers) + 1)}
     return states
 
 
