@@ -54,11 +54,6 @@ class Comparison:
     names: tuple[str, str] = ("", "")
 
     @property
-    def one_training_each(self) -> bool:
-        """Whether nothing tells what other trainings would give."""
-        return len(self.seeds) == len(self.second_seeds) == 1
-
-    @property
     def difference(self) -> float:
         return self.first - self.second
 
@@ -83,14 +78,9 @@ class Comparison:
 
 
 MEAN = "mean"
-ONE_TRAINING = "One seed says nothing about other training runs: the test covers the examples alone."
 NO_LEAST = (
     "A dash for the minimum detectable difference: the two rows have the same predictions on every example, or their training runs "
     "vary so much that no difference would be found. Agreement on all examples does not prove that a small difference would be found."
-)
-ONE_AND_SEVERAL = (
-    "Where a row of one seed is compared with a row of several seeds, the difference uses all seeds of both rows, and the variance "
-    "over seeds is assumed to be the same for both."
 )
 Sides = tuple[Sequence[Record], Sequence[Record]]
 """The records of two systems for one question, a record for each seed."""
@@ -152,7 +142,12 @@ def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> 
     first, second = ([data.predicted[record.key] for record in side] for side in sides)
     pairs = Pairs(first, second, data.labels, data.column.metric)
     low, high = interval(drawn)
-    test, p = single_test(pairs, rng, exact) if pairs.seeds == 1 else ("bootstrap", bootstrap_p(drawn))
+    if pairs.seeds > 1:
+        test, p = "bootstrap", bootstrap_p(drawn)
+    elif pairs.is_share_of_right:
+        test, p = f"McNemar, {'exact' if exact else 'mid-p'}", mcnemar(*pairs.discordant(), exact)
+    else:
+        test, p = "permutation", pairs.permutation(rng)
 
     # The minimum detectable difference. Where two rows answer alike, drawing examples moves nothing: shares of right answers still
     # have the gap that McNemar's test could find at best, other metrics have no bound. One seed is tested by McNemar's too.
@@ -204,13 +199,6 @@ def _place(side: Sequence[Record]) -> tuple[str, list[str]]:
 
 def _score(column: ScoreColumn, record: Record) -> float:
     return record.scores[column.evaluation][column.metric]
-
-
-def single_test(pairs: Pairs, rng: np.random.Generator, exact: bool = False) -> tuple[str, float]:
-    """Name and p-value of the test for one seed: McNemar's for shares of right answers, permutation for other metrics."""
-    if pairs.is_share_of_right:
-        return "McNemar, exact" if exact else "McNemar, mid-p", mcnemar(*pairs.discordant(), exact)
-    return "permutation", pairs.permutation(rng)
 
 
 @dataclass(frozen=True)
@@ -280,6 +268,12 @@ def p_in_words(p: float) -> str:
 
 def comparison_notes(lines: Collection[Comparison]) -> list[str]:
     """What a reader of these comparisons has to know of their seeds and minimum detectable differences."""
-    said = [ONE_TRAINING] if any(line.one_training_each for line in lines) else []
-    said += [ONE_AND_SEVERAL] if any(line.borrowed for line in lines) else []
-    return said + ([NO_LEAST] if any(line.least is None for line in lines) else [])
+    notes = {
+        "One seed says nothing about other training runs: the test covers the examples alone.": any(
+            len(line.seeds) == len(line.second_seeds) == 1 for line in lines
+        ),
+        "Where a row of one seed is compared with a row of several seeds, the difference uses all seeds of both rows, and the variance "
+        "over seeds is assumed to be the same for both.": any(line.borrowed for line in lines),
+        NO_LEAST: any(line.least is None for line in lines),
+    }
+    return [note for note, applies in notes.items() if applies]

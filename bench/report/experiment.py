@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from bench.files import slug, write_atomically
+from bench.files import write_atomically
 from bench.record.cell import TEACHER, Cell, record_key
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
-from bench.record.set_aside import sentences
 from bench.record.store import Store
 from bench.record.task_facts import unaugmented_name
 from bench.report import escape
@@ -19,15 +18,15 @@ from bench.report.document import paragraphs, provenance_section, section_lines,
 from bench.report.file_names import ENDING, LONGEST, PAGE, TABLES, fitted, paper_place, table_names
 from bench.report.groups import ReportGroup, groups
 from bench.report.render import remove_stale_files, write_table
-from bench.report.reproduce import experiment_command, set_record_source
-from bench.report.resampled import baselines_of, resample, suspicions_of
+from bench.report.reproduce import experiment_command
+from bench.report.resampled import resample
 from bench.report.sources import environment, warnings
 from bench.report.table import Footnotes, Table
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.differences import differences, differences_to
 from bench.report.tables.registry import ENVIRONMENT
 from bench.report.tables.retention import reappearance
-from bench.report.write import paper_of
+from bench.report.write import paper_of, prepare
 
 
 @dataclass(frozen=True)
@@ -88,9 +87,7 @@ def write_experiment(
         parts = groups(section.records(records))
         for group in _merged(parts) if asked.settings else parts:
             if group.students:
-                group.suspicions, group.baselines = suspicions_of(group, store), baselines_of(group, store)
-                set_record_source(group, store, records)
-                group.aside = sentences(store.notes, store.root, {slug(r.cell.data.slug) for r in group.records})
+                prepare(group, store, records)
                 files.setdefault(group.identity, {})[place] = group
     written = [_write(title, sections, files[key], store, folder, latex, asked) for key in sorted(files, key=str)]
     write_index(folder)

@@ -61,24 +61,16 @@ def group_name(group: ReportGroup) -> str:
     a digest of all that makes the group: folders of the same name, or names that a file name writes alike, keep their
     own files.
     """
-    teacher = _short(KNOWN.get(group.base, group.teacher))
-    parts: list[str] = []
-    if group.optimizer != ADAMW:
-        parts.append(group.optimizer)
-    if group.precision != "fp32":
-        parts.append(group.precision)
-    if group.threads != 2:
-        parts.append(f"{group.threads}t")  # written in full the name would be too long for many teachers
+    teacher = slug(KNOWN.get(group.base, group.teacher).split("/")[-1].split(" (")[0])
+    parts = [group.optimizer] if group.optimizer != ADAMW else []
+    parts += [group.precision] if group.precision != "fp32" else []
+    parts += [f"{group.threads}t"] if group.threads != 2 else []  # in full the name would be too long for many teachers
     recipe = (group.recipe, f"{group.epochs:g}-epochs")
     if _words_suffice(group):
         return fitted(slug("-".join([teacher, *recipe, *parts])).lower(), group.identity)
     # what is cut off is at the end: the length of the recipe
     words = slug("-".join([teacher[:SHORT_TEACHER], *parts, group.recipe, f"{group.epochs:g}ep"])).lower()
     return f"{words[: LONGEST - DIGITS - 1].rstrip('-.')}-{digest(group.identity)[:DIGITS]}"
-
-
-def _short(teacher: str) -> str:
-    return slug(teacher.split("/")[-1].split(" (")[0])
 
 
 def _words_suffice(group: ReportGroup) -> bool:

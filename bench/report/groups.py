@@ -292,20 +292,7 @@ def _home(by_key: dict[tuple, ReportGroup], record: Record) -> ReportGroup:
     other = [optimizer] if optimizer != ADAMW else []
     key = (cell.data.slug, limit, teacher.base, teacher.origin, recipe, epochs, numeric, *other)
     if key not in by_key:
-        by_key[key] = ReportGroup(
-            cell.data.name,
-            cell.data.slug,
-            limit,
-            teacher.name,
-            teacher.base,
-            teacher.origin,
-            recipe,
-            epochs,
-            cell.numeric.precision,
-            cell.numeric.threads,
-            cell.numeric.device,
-            numeric,
-            optimizer,
-            key,
-        )
+        facts = (cell.data.name, cell.data.slug, limit, teacher.name, teacher.base, teacher.origin, recipe, epochs)
+        numerics = (cell.numeric.precision, cell.numeric.threads, cell.numeric.device, numeric)
+        by_key[key] = ReportGroup(*facts, *numerics, optimizer, key)
     return by_key[key]

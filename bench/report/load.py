@@ -18,21 +18,7 @@ if TYPE_CHECKING:
 
 
 def load(results: Path | str, everything: bool = False) -> DataFrame:
-    """The scores of a folder of records, a line each, in the order of the records' paths.
-
-    The columns:
-
-    - ``data``, ``task``, ``set``, ``metric``: what was scored; ``headline`` says whether this is the task's first metric.
-    - ``row``, ``method``, ``version``, ``point``, ``seed``: who was scored; the teacher's row is ``teacher``.
-    - ``score``: percent. ``teacher_score``: of the very training of the teacher that the row learned from, percent; NaN
-      without its record.
-    - ``retention``: the first over the second, percent; NaN without the second, and where that is not above 0. It is a
-      point estimate: reports and ``choose`` have the intervals.
-    - ``parameters``; ``flops`` of one sequence, 2 x MACs; ``train_seconds`` of its own; ``train_rows``.
-    - ``max_train_rows`` (<NA> for all), ``teacher``, ``recipe``, ``epochs``, ``optimizer``, ``precision``, ``threads``,
-      ``device``: a table of a report has students of one of each. Only ``max_train_rows`` may be missing for small tasks,
-      which the limit leaves whole.
-    - ``newest``: False for a training that a newer one of the same name replaces. ``key``: of the record.
+    """The scores of a folder of records, a line each, in the order of the records' paths; docs/python.md has the columns.
 
     Args:
         results: a folder of records.

@@ -175,17 +175,7 @@ def latencies_of(data: ReportData) -> dict[str, float]:
     }
 
 
-def score_against_flops(data: ReportData, form: str = "svg") -> bytes | None:
-    """A picture; None with fewer than two points."""
-    return _scatter(data, flops_of(data), form, "FLOPs of one sequence of 128 tokens (G, 2 x MACs, log scale)")
-
-
-def score_against_latency(data: ReportData, form: str = "svg") -> bytes | None:
-    """A picture; None where nothing was timed."""
-    return _scatter(data, latencies_of(data), form, f"median latency (ms, log scale)\n{data.group.speed_conditions}")
-
-
-def _scatter(data: ReportData, costs: Mapping[str, float], form: str, axis: str) -> bytes | None:
+def scatter(data: ReportData, costs: Mapping[str, float], form: str, axis: str) -> bytes | None:
     """One point a row with its interval, its label in a column at the right in the order of the scores."""
     group, shown = data.group, points(data, costs)
     if len(shown) < 2:
@@ -267,7 +257,17 @@ def spread_labels(heights: Sequence[float], apart: float) -> list[float]:
 
 PICTURES: Mapping[str, tuple[str, Callable[[ReportData, str], bytes | None]]] = {
     "differences": ("Mean difference to the baseline, with 95 % intervals", forest),
-    "score-flops": ("Mean score against FLOPs", score_against_flops),
-    "score-latency": ("Mean score against measured latency", score_against_latency),
+    "score-flops": (
+        "Mean score against FLOPs",
+        lambda data, form="svg": scatter(
+            data, flops_of(data), form, "FLOPs of one sequence of 128 tokens (G, 2 x MACs, log scale)"
+        ),
+    ),
+    "score-latency": (
+        "Mean score against measured latency",
+        lambda data, form="svg": scatter(
+            data, latencies_of(data), form, f"median latency (ms, log scale)\n{data.group.speed_conditions}"
+        ),
+    ),
 }
 """Name of the file -> caption, and the function that draws it as ``svg`` or ``pdf``: None where the records have nothing."""

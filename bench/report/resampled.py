@@ -143,12 +143,10 @@ def faults_of(group: ReportGroup, store: Store) -> Faults:
 
 def suspicions_of(group: ReportGroup, store: Store) -> dict[tuple[str, ScoreColumn], list[str]]:
     """What is suspect about the answers of each row and column: one line a column and fault, naming every row and seed."""
-    rows_of: dict[tuple[ScoreColumn, str], dict[str, dict[int, Suspicion]]] = {}
-    faults = faults_of(group, store)
-    for label in group.systems:
-        for column in group.columns:
-            for what, of_seed in faults.get((label, column), {}).items():
-                rows_of.setdefault((column, what), {})[label] = of_seed
+    faults, rows_of = faults_of(group, store), {}
+    for label, column in sorted(faults, key=lambda place: group.systems.index(place[0])):
+        for what, of_seed in faults[label, column].items():
+            rows_of.setdefault((column, what), {})[label] = of_seed
     texts: dict[tuple[str, ScoreColumn], list[str]] = {}
     for (column, what), rows in rows_of.items():
         listed = "; ".join(f"{label}, {seeds_in_words(of_seed)}" for label, of_seed in rows.items())

@@ -115,7 +115,9 @@ def _timings(record: SpeedRecord, c: Conditions) -> Table:
         elif with_energy:
             cells += [empty, empty]
         lines.append(Line(name, cells))
-        if abs(change := drift(seconds)) > DRIFT:
+        third = len(seconds) // 3  # how much longer the last third of the rounds took than the first
+        change = median(seconds[-third:]) / median(seconds[:third]) - 1 if third else 0.0
+        if abs(change) > DRIFT:
             slowed.append(
                 f"{name} became {abs(change):.0%} {'slower' if change > 0 else 'faster'} while it was timed: its milliseconds "
                 f"mean little. Speed-ups compare times of the same rounds."
@@ -127,12 +129,6 @@ def _timings(record: SpeedRecord, c: Conditions) -> Table:
     notes += [f"{t.system}: {t.changed} of {t.compared} predictions differ from {eager}." for t in changed]
     file = f"{c.device} {c.backend} {c.dtype} {c.threads} threads b{c.batch} l{c.length}"
     return Table(described(c), columns, lines, [*notes, *slowed], file=file)
-
-
-def drift(seconds: Sequence[float]) -> float:
-    """How much longer the last third of the rounds took than the first third: 0.1 is 10 %; medians."""
-    third = len(seconds) // 3
-    return median(seconds[-third:]) / median(seconds[:third]) - 1 if third else 0.0
 
 
 def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) -> Path:

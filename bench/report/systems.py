@@ -165,26 +165,33 @@ def is_shown_with(group: ReportGroup, record: Record, theirs: PrintedSystem) -> 
 
 def differences_of(group: ReportGroup, record: Record, theirs: PrintedSystem) -> list[str]:
     """Why ours is another system than the printed one; empty only where the record says that it is the same."""
-    start = _start(record, theirs)
+    kind = start_kind(record)
+    start = []
+    if theirs.start == UNKNOWN:
+        start = ["start not stated"]
+    elif kind != theirs.start:
+        start = [f"other start (theirs {start_in_words(theirs.start)}, ours {start_in_words(kind)})"]
     shape = _shape(record, theirs) if record.cell.method != TEACHER else []  # a teacher's shape is its checkpoint's
-    explained = {START} if start else set()
-    explained |= set(SHAPE) if shape else {"layers", "hidden"}
+    explained = ({START} if start else set()) | set(SHAPE if shape else SHAPE[:2])
+    choices = {
+        "ours has its epoch chosen on development examples": record.cell.selection is not None,
+        "ours has its settings searched for": record.cell.search is not None,
+        "ours learned several tasks together": bool(record.cell.together),
+    }
+    augmented = []
+    if theirs.augmented == UNKNOWN:
+        augmented = ["augmentation not stated"]
+    elif group.facts.augmented is not None:
+        augmented = ["augmented in another way" if theirs.augmented == "yes" else "ours with augmented training data"]
+    elif theirs.augmented == "yes":
+        augmented = ["theirs with augmented training data"]
     return [
         *(start or _text(group, record, theirs)),
         *shape,
         *_settings(group, record, theirs, explained),
-        *_choices(record),
-        *_augmentation(group, theirs),
+        *(reason for reason, holds in choices.items() if holds),
+        *augmented,
     ]
-
-
-def _start(record: Record, theirs: PrintedSystem) -> list[str]:
-    if theirs.start == UNKNOWN:
-        return ["start not stated"]
-    ours = start_kind(record)
-    if ours == theirs.start:
-        return []
-    return [f"other start (theirs {start_in_words(theirs.start)}, ours {start_in_words(ours)})"]
 
 
 def _text(group: ReportGroup, record: Record, theirs: PrintedSystem) -> list[str]:
@@ -239,27 +246,6 @@ def _settings(group: ReportGroup, record: Record, theirs: PrintedSystem, explain
         return [*found, "settings not known from the record"]
     ours = [f"{name}={as_typed(own.get(name, ''))}" for name in sorted(names - set(asked) - explained - {START})]
     return [*found, f"ours with {', '.join(ours)}"] if ours else found
-
-
-def _choices(record: Record) -> list[str]:
-    """How ours was chosen among several trainings or epochs, and what it learned with this task."""
-    found = []
-    if record.cell.selection is not None:
-        found.append("ours has its epoch chosen on development examples")
-    if record.cell.search is not None:
-        found.append("ours has its settings searched for")
-    if record.cell.together:
-        found.append("ours learned several tasks together")
-    return found
-
-
-def _augmentation(group: ReportGroup, theirs: PrintedSystem) -> list[str]:
-    if theirs.augmented == UNKNOWN:
-        return ["augmentation not stated"]
-    ours = group.facts.augmented is not None
-    if ours == (theirs.augmented == "yes"):
-        return ["augmented in another way"] if ours else []
-    return ["theirs with augmented training data" if not ours else "ours with augmented training data"]
 
 
 def same_teacher(name: str, theirs: PrintedSystem) -> bool:

@@ -117,12 +117,18 @@ def write_groups(
         own = {r.key for r in group.records if r.cell.method != TEACHER or is_teacher_alone}
         if touched is None or touched & own:
             group.order, group.names = list(options.order), names
-            set_record_source(group, store, records)
-            group.aside = sentences(store.notes, store.root, {slug(group.slug)})
+            prepare(group, store, records)
             add_speed(group, latest(sessions, group.teacher))
             written.append(write_group(group, folder, store, options))
     write_index(folder)
     return written
+
+
+def prepare(group: ReportGroup, store: Store, records: Sequence[Record]) -> None:
+    """Tell a group what its folder of records says of it; ``records`` are all of that folder."""
+    group.suspicions, group.baselines = suspicions_of(group, store), baselines_of(group, store)
+    set_record_source(group, store, records)
+    group.aside = sentences(store.notes, store.root, {slug(r.cell.data.slug) for r in group.records})
 
 
 def add_speed(group: ReportGroup, session: SpeedRecord | None) -> None:
@@ -144,7 +150,6 @@ def write_group(group: ReportGroup, folder: Path, store: Store, options: Options
     """The report of one group: Markdown, HTML, tables and pictures, in a folder of their own."""
     place = place_of(group)
     own = folder / place
-    group.suspicions, group.baselines = suspicions_of(group, store), baselines_of(group, store)
     data = report_data(group, resample(group, store), options.kept)
     paper = paper_of(group, group.records, place) if options.latex else None
     stems = table_names([table.file or table.title for table in data.tables])

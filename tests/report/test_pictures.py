@@ -16,10 +16,10 @@ from bench.report.pictures import (
     GREY,
     PALE,
     PICTURES,
-    _scatter,
     forest,
     plotted_differences,
     points,
+    scatter,
     spread_labels,
 )
 from bench.report.resampled import resample
@@ -91,13 +91,13 @@ def test_the_teacher_of_the_forest_plot_is_a_filled_diamond_that_was_not_tested(
 
 def test_the_legend_of_a_score_picture_names_what_is_drawn(data):
     costs = {"teacher": 10.0, "finetune": 1.0, "kd": 1.0, "microbert": 1.0}
-    drawn = _scatter(data, costs, "svg", "cost")
+    drawn = scatter(data, costs, "svg", "cost")
     assert drawn is not None
     assert "dotted" not in texts_of(drawn)
     assert BEATEN in texts_of(drawn)
     assert f"fill: {PALE}; stroke: {GREY}" in drawn.decode()
     data.group.baselines = dict.fromkeys(data.group.columns, 74.0)
-    again = _scatter(data, costs | {"microbert": 2.0}, "svg", "cost")
+    again = scatter(data, costs | {"microbert": 2.0}, "svg", "cost")
     assert again is not None
     assert "dotted: majority class" in texts_of(again)
     assert BEATEN not in texts_of(again)

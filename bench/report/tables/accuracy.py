@@ -116,16 +116,11 @@ def _score(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
 
 def _further(group: ReportGroup) -> dict[str, Callable[[ReportGroup, str], TableCell]]:
     """The columns behind the scores, which depend on no task: title -> the cell of a row."""
-    columns = {"Params (M)": _parameters, "FLOPs (G)": _flops}
-    return {**columns, "speed-up": _faster} if group.speed_ups else {**columns}
-
-
-def _parameters(group: ReportGroup, label: str) -> TableCell:
-    return _range(group, label, models_differ, lambda s: s.parameters / 1e6)
-
-
-def _flops(group: ReportGroup, label: str) -> TableCell:
-    return _range(group, label, need_own_lines, lambda s: s.flops / 1e9)
+    columns: dict[str, Callable[[ReportGroup, str], TableCell]] = {
+        "Params (M)": lambda group, label: _range(group, label, models_differ, lambda s: s.parameters / 1e6),
+        "FLOPs (G)": lambda group, label: _range(group, label, need_own_lines, lambda s: s.flops / 1e9),
+    }
+    return {**columns, "speed-up": _faster} if group.speed_ups else columns
 
 
 def _range(
