@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from differences_drawn import bootstrap
 
-from bench.analysis.compare import compare, table, title_of
+from bench.analysis.compare import compare, table
 from bench.errors import InputError
 from bench.record.store import Store
 from bench.report.comparison import BETTER, UNCLEAR
@@ -91,11 +91,6 @@ def test_a_misspelt_row_gets_the_nearest_name_and_no_long_list(store):
     with pytest.raises(InputError, match=r"the reports of `bench report --results .*` have all 43 rows") as raised:
         compare(store.root, "zzz", "kd")
     assert "temperature" not in str(raised.value)
-
-
-def test_a_misspelt_task_is_named(store):
-    with pytest.raises(InputError, match="is called 'rtee'; did you mean 'rte'"):
-        compare(store.root, "microbert", "kd", tasks=["rtee"])
 
 
 def test_a_row_is_found_by_the_name_that_tables_print(store):
@@ -249,17 +244,3 @@ def test_rows_with_two_teachers_or_two_recipes_have_a_comparison_for_each(store)
     found = compare(store.root, "microbert", "kd")
     assert len(found) == 3
     assert found[f"{data}, teacher {name}, common recipe, 7 epochs"] == alone
-
-
-@pytest.mark.parametrize(
-    ("source", "title"),
-    [
-        ("GLUE files from the folder glue", "GLUE files"),
-        ("GLUE files from the folder glue, optimizer lamb", "GLUE files, optimizer lamb"),
-        ("GLUE files from the folder glue-mine", "GLUE files from the folder glue-mine"),
-        ("sample suite v1", "sample suite v1, generated, not GLUE"),
-        ("sample suite v1, teacher mine", "sample suite v1, generated, not GLUE, teacher mine"),
-    ],
-)
-def test_a_data_source_is_called_as_in_reports(source, title):
-    assert title_of(source) == title

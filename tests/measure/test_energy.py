@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 
 import pytest
 import tiny
@@ -89,24 +88,10 @@ def test_a_machine_without_counters_says_so(tmp_path):
         Rapl(tmp_path / "absent")
 
 
-def test_a_board_alone_is_no_processor(powercap):
-    for name in ("intel-rapl:0", "intel-rapl:1"):
-        (powercap / name / "name").write_text("psys\n")
-    with pytest.raises(NotCounted):
-        Rapl(powercap)
-
-
 @pytest.mark.parametrize("content", ["", "many", "-"])
 def test_a_counter_that_holds_no_number_is_not_used(powercap, content):
     (powercap / "intel-rapl:1" / "energy_uj").write_text(content)
     with pytest.raises(NotCounted, match="cannot be read"):
-        Rapl(powercap)
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the administrator may read every file")
-def test_a_counter_for_the_administrator_alone_is_named(powercap):
-    (powercap / "intel-rapl:0" / "energy_uj").chmod(0)
-    with pytest.raises(NotCounted, match="only the administrator"):
         Rapl(powercap)
 
 
@@ -117,11 +102,6 @@ def test_a_counter_for_the_administrator_alone_is_named_also_to_the_administrato
     monkeypatch.setattr(Zone, "used", refused)
     with pytest.raises(NotCounted, match="only the administrator"):
         Rapl(powercap)
-
-
-def test_other_devices_have_no_counter():
-    with pytest.raises(NotCounted, match="mps"):
-        counter_of("mps")
 
 
 def test_without_a_driver_nvml_counts_nothing():

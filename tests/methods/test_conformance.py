@@ -18,7 +18,7 @@ from bench.conformance.checks import CHECKS, Suite
 from bench.conformance.directions import distances_of_wrong_sign
 from bench.conformance.mixing import findings
 from methods import losses, taps
-from methods.api import Method, MethodError, Setup, Stage, Student, Term
+from methods.api import Method, MethodError, Stage, Student, Term
 from methods.finetune import FineTune
 from methods.kd import KD
 from methods.models import RoutedModule
@@ -254,18 +254,6 @@ def test_what_a_class_states_is_compared_with_what_it_does(kind, says):
     assert says in found_by(kind, "contract")["contract"]
 
 
-def test_the_base_class_gives_every_optional_member():
-    """Whoever asks a method asks for an attribute: there is no hidden half."""
-    plain = FineTune(start="random")
-    teacher = BertConfig()
-    assert (Method.ablations, Method.search_space, Method.tiny_settings) == ({}, {}, {})
-    assert (plain.same_init_across_seeds, plain.multitask) == (False, False)
-    assert plain.requires(teacher) == plain.notes(Setup(teacher, 2, ("rte",))) == ()
-    student = Student(torch.nn.Linear(1, 1))
-    assert plain.deploy(student) == {"": student.model}
-    assert methods.get("microbert")(tasks="together").multitask
-
-
 def test_an_architecture_that_transformers_cannot_open_is_told_what_to_do():
     (check,) = check_method(ShipsWhatTransformersCannotOpen, ["saves"])
     assert "put @opened_by_transformers on" in check.found
@@ -459,21 +447,6 @@ def pairs_of_tokens(batch, student, teacher, aux):
     return F.mse_loss(ours @ ours.T, theirs @ theirs.T)
 
 
-def neighbours(batch, student, teacher, aux):
-    """The last token of a sequence with the first of the next."""
-    ours, theirs = up(student, aux), teacher.hidden(1)
-    return F.mse_loss(ours[1:] - ours[:-1], theirs[1:] - theirs[:-1])
-
-
-def first_sequence(batch, student, teacher, aux):
-    length = batch.layout.lengths[0]
-    return F.mse_loss(up(student, aux)[:length], teacher.hidden(1)[:length])
-
-
-def normalised_over_the_batch(batch, student, teacher, aux):
-    return F.mse_loss(aux["norm"](up(student, aux)), teacher.hidden(1))
-
-
 def standardised(batch, student, teacher, aux):
     return F.mse_loss(student.logits - student.logits.mean(0), teacher.logits - teacher.logits.mean(0))
 
@@ -498,9 +471,6 @@ def mean_over_padding(batch, student, teacher, aux):
 
 MIXING = {
     "pairs of tokens": reads(pairs_of_tokens, hidden=1),
-    "neighbours": reads(neighbours, hidden=1),
-    "first sequence": reads(first_sequence, hidden=1),
-    "normalised over the batch": reads(normalised_over_the_batch, hidden=1),
     "standardised": reads(standardised),
     "contrastive": reads(contrastive, hidden=1),
     "balanced by the batch": reads(balanced_by_the_batch),
@@ -512,11 +482,6 @@ MIXING = {
 def padding_divides(batch, student, teacher, aux):
     squared = (up(student, aux) - teacher.hidden(1)).square().sum()
     return squared / (len(batch.layout.lengths) * max(batch.layout.lengths))
-
-
-def tokens_of_padding(batch, student, teacher, aux):
-    """All of [B, L, W], in which padding repeats the first token."""
-    return F.mse_loss(batch.layout.padded(up(student, aux)), batch.layout.padded(teacher.hidden(1)))
 
 
 def scores_of_padding(batch, student, teacher, aux):
@@ -532,20 +497,10 @@ def softmax_over_padding(batch, student, teacher, aux):
     return sum(parts)
 
 
-def scores_divided_by_padding(batch, student, teacher, aux):
-    parts = []
-    for chunk, ours, theirs in zip(batch.layout.chunks, student.scores(1), teacher.scores(1), strict=True):
-        real = (chunk.mask_nL[:, :, None] & chunk.mask_nL[:, None, :])[:, None]
-        parts.append(((ours - theirs).square() * real).mean())
-    return sum(parts)
-
-
 PADDED = {
     "padding divides": reads(padding_divides, hidden=1),
-    "tokens of padding": reads(tokens_of_padding, hidden=1),
     "scores of padding": reads(scores_of_padding, scores=1),
     "softmax over padding": reads(softmax_over_padding, scores=1),
-    "scores divided by padding": reads(scores_divided_by_padding, scores=1),
     "scores of padding, across the batch": reads(scores_of_padding, scores=1, across_batch=True),
 }
 
@@ -577,7 +532,6 @@ SOUND = {
     "dropout": reads(with_dropout, hidden=1),
     "noise": reads(with_noise, hidden=1),
     "pairs within": reads(pairs_within, hidden=1),
-    "the same, filled": reads(two_reductions, hidden=1, padding=20),
     "contrastive, said": reads(contrastive, hidden=1, across_batch=True),
     "labels weighted by the batch, said": reads(balanced_by_the_batch, across_batch=True),
 }

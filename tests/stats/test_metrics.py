@@ -29,7 +29,7 @@ from bench.report.groups import ScoreColumn
 from bench.report.resampled import Resampled, rng_for
 from bench.stats.form import CLASSES, FORMS, SCORE, SPAN, Span, misshapen
 from bench.stats.guards import suspicions
-from bench.stats.metrics import METRICS, Metric, fitting, label_of, metric_of, register
+from bench.stats.metrics import METRICS, Metric, fitting, metric_of, register
 from bench.stats.paired import Pairs, resampled_scores
 from bench.stats.resampling import Confusion, Repeated
 from methods import losses
@@ -53,7 +53,6 @@ def test_a_metric_stays_in_its_range_and_gives_its_most_to_right_answers(metric,
 @EVERY_METRIC
 @settings(deadline=None)  # the first call imports scipy
 @given(seed=st.integers(0, 999), examples=st.integers(2, 30))
-@pytest.mark.slow
 def test_the_fast_form_gives_what_the_plain_one_gives_the_same_examples(metric, seed, examples):
     rng = np.random.default_rng(seed)
     labels, *systems = (random_answers.some(metric.form, rng, examples) for _ in range(3))
@@ -260,10 +259,6 @@ def test_a_new_metric_is_one_file(balanced, tmp_path):
     assert "balanced_accuracy" in table("kd", "pkd", [line])
     assert budgets_of(["balanced_accuracy=2"]) == {"balanced_accuracy": 2.0}
     assert "| balanced_accuracy | balanced acc | classification | 0 to 1 | permutation |" in registry.table()
-
-
-def test_the_label_of_a_metric_of_a_paper_is_its_name():
-    assert [label_of(name) for name in ("accuracy", "matthews", "unknown")] == ["acc", "Matthews", "unknown"]
 
 
 def test_power_is_of_tasks_with_a_share_of_right_answers():

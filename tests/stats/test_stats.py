@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 
 import numpy as np
@@ -98,12 +97,6 @@ def family_wise(tables, comparisons):
 @pytest.mark.slow
 def test_a_table_of_ten_null_comparisons_rejects_in_at_most_one_of_twenty():
     assert family_wise(2000, 10) <= 5.7 + 1.0
-
-
-@pytest.mark.slow
-@pytest.mark.simulation
-def test_ten_thousand_tables_of_ten_null_comparisons():
-    assert family_wise(10_000, 10) <= 5.7
 
 
 def scattered(rng, examples, seeds, shift, system, run):
@@ -234,10 +227,8 @@ def test_mid_p_is_the_exact_value_less_half_of_what_was_seen():
     assert mcnemar(4, 4) == pytest.approx(1 - stats.binom.pmf(4, 8, 0.5) / 2)
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.slow
-def test_holm_is_that_of_statsmodels(seed):
-    values = np.random.default_rng(seed).random(9) ** 3
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_is_that_of_statsmodels(values):
     np.testing.assert_allclose(holm(values), multipletests(values, method="holm")[1], atol=1e-9)
     assert holm([]) == []
 
@@ -278,35 +269,7 @@ def test_metrics_are_those_of_scikit_learn_from_predictions_and_from_confusion(c
             assert METRICS[name].resampling.of(confusion, np.arange(classes))[0] == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", OF_CLASSES)
-def test_metrics_of_confusions_without_anything_are_zero(name):
-    constant = np.array([[[5, 0], [5, 0]]])
-    value = METRICS[name].resampling.of(constant, np.arange(2))[0]
-    assert value == METRICS[name].score(np.zeros(10, int), np.array([0, 1] * 5))
-
-
-def test_correlations_row_by_row_are_those_of_scipy():
-    rng = np.random.default_rng(0)
-    predicted, labels = rng.integers(0, 6, (5, 40)).astype(float), rng.random((5, 40))
-    for name, score in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr)):
-        expected = [score(a, b).statistic for a, b in zip(predicted, labels, strict=True)]
-        np.testing.assert_allclose(METRICS[name].resampling.of_rows(predicted, labels), expected, atol=1e-9)
-    assert METRICS["pearson"].resampling.of_rows(np.ones((1, 5)), labels[:1, :5])[0] == 0
-
-
-@pytest.mark.parametrize("metric", ["pearson", "spearman"])
-def test_correlations_from_counts_are_those_of_the_drawn_examples(metric):
-    rng = np.random.default_rng(4)
-    first, labels = rng.integers(0, 9, 30).astype(float), rng.integers(0, 6, 30).astype(float)
-    pairs = Pairs([first], [rng.random(30)], labels, metric)
-    drawn, _ = pairs.drawn(np.random.default_rng(11), 50)
-    times = counts(30, np.random.default_rng(11), 50)
-    assert (times.sum(1) == 30).all()
-    expected = [METRICS[metric].score(np.repeat(first, row), np.repeat(labels, row)) for row in times]
-    np.testing.assert_allclose(drawn[:, 0], expected, atol=1e-9)
-
-
-@pytest.mark.parametrize("metric", OF_CLASSES)
+@pytest.mark.parametrize("metric", ["accuracy", "matthews"])
 def test_resampling_patterns_is_resampling_examples(metric):
     """The same distribution as drawing row numbers and scoring them one by one."""
     rng = np.random.default_rng(3)
@@ -343,24 +306,6 @@ def test_a_constant_answer_has_no_correlation_whatever_its_value():
     for value in (0.0, 0.1, 1e6, -3e-7):
         for metric in ("pearson", "spearman"):
             assert not resampled_scores([np.full(50, value)], labels, metric, np.random.default_rng(0), 200).any()
-
-
-@pytest.mark.parametrize("metric", ["accuracy", "f1", "pearson"])
-def test_permutation_is_the_enumeration_of_all_swaps(metric):
-    rng = np.random.default_rng(7)
-    labels = rng.integers(2, size=9) if metric != "pearson" else rng.random(9)
-    first = labels.copy() if metric != "pearson" else labels + 0.2 * rng.random(9)
-    second = (rng.integers(2, size=9) if metric != "pearson" else rng.random(9)).astype(first.dtype)
-    score = METRICS[metric].score
-    observed = abs(score(first, labels) - score(second, labels))
-    drawn = []
-    for swap in itertools.product([False, True], repeat=9):
-        a, b = np.where(swap, second, first), np.where(swap, first, second)
-        drawn.append(abs(score(a, labels) - score(b, labels)))
-    equal = np.isclose(drawn, observed)
-    expected = ((np.array(drawn) > observed) & ~equal).mean() + 0.5 * equal.mean()
-    found = Pairs([first], [second], labels, metric).permutation(rng, 20_000)
-    assert found == pytest.approx(expected, abs=0.012)
 
 
 def test_power_is_what_a_simulation_finds():
@@ -422,15 +367,8 @@ def test_there_is_no_least_gap_where_even_the_largest_possible_one_is_found_too_
             "two trainings: none. Even if one system alone is right on all these examples, a test finds",
         ),
         (("--examples", 50, "--seeds", 3, "--spread", 2), "(standard deviation 2 points): none. Even if one system"),
-        (("--task", "rte", "--gap", 1.0), "true difference of 1 point in 8 of 100 cases"),
         (("--tasks", "rte", "--gap", 1.0), "true difference of 1 point in 8 of 100 cases"),
         (("--tasks", "rte,mrpc"), "\n\nmrpc has 408 examples"),
-        (("--tasks", "mrpc", "--seeds", "0,1,2", "--spread", 1.5), "with 3 seeds each (standard deviation 1.5 points)"),
-        (("--examples", 10_000), "Minimum detectable difference of two trainings"),
-        (
-            ("--task", "mrpc", "--seeds", 3, "--spread", 1.5),
-            "with 3 seeds each (standard deviation 1.5 points): ",
-        ),
         (("--task", "sst2", "--gap", 3, "--seeds", 3, "--spread", 1.5), "For 80 of 100 cases it needs"),
         (
             ("--task", "rte", "--gap", 2, "--seeds", 3, "--spread", 1.5),
@@ -449,14 +387,12 @@ def test_the_power_verb(bench, words, said):
     [
         (),
         ("--task", "rte", "--examples", 5),
-        ("--task", "ret"),
         ("--task", "stsb"),
         ("--task", "rte", "--gap", 11),
         ("--task", "rte", "--seeds", 3),
         ("--tasks", "rte", "--seeds", "many"),
         ("--tasks", "rte,ret"),
         ("--task", "rte", "--spread", 1),
-        ("--task", "rte", "--seeds", 3, "--spread", 0),
     ],
 )
 def test_bad_questions_of_power_are_bad_input(bench, words):

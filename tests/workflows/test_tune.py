@@ -15,6 +15,7 @@ from bench.data.sources import held_back, source_for
 from bench.data.tasks import GLUE, expand
 from bench.errors import CELLS_FAILED, InputError
 from bench.make.work import FailedCell
+from bench.plan.build import build
 from bench.plan.request import Request
 from bench.plan.spelling import parse_methods, parse_one
 from bench.record.cell import record_key, train_key
@@ -72,27 +73,10 @@ def test_all_leaves_out_students_of_several_tasks_and_says_so(monkeypatch):
         tune.tune(Request(methods="mtdnn", tasks="rte"), 2, progress)
 
 
-def test_every_grid_names_settings_and_values_that_the_method_takes():
-    import methods
-
-    for name in methods.TABLE:
-        kind = methods.get(name)
-        for setting, values in getattr(kind, "search_space", {}).items():
-            for value in values:
-                assert getattr(parse_one(f"{name}:{setting}={value}").method, setting) == value
-
-
-@pytest.mark.slow
-def test_pace_multiplies_the_learning_rate_and_nothing_else(bench, glue_folder, teacher_folder, tmp_path):
-    rows = f"{FLOOR},{FLOOR}:pace=2"
-    done = bench(
-        *("run", "--methods", rows, "--tasks", "sst2", "--data", glue_folder, "--teacher", teacher_folder),
-        *("--epochs", 1, "--results", tmp_path / "r", "--reports", tmp_path / "p"),
-    )
-    assert done.returncode == 0, done.stderr
-    plain, fast = sorted(
-        (r.cell for r in Store(tmp_path / "r").records() if r.cell.method == "finetune"), key=lambda c: len(c.label)
-    )
+def test_pace_multiplies_the_learning_rate_and_nothing_else(glue_folder, teacher_folder, tmp_path):
+    place = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": tmp_path / "r"}
+    plan = build(Request(methods=f"{FLOOR},{FLOOR}:pace=2", tasks="sst2", **place))
+    _, plain, fast = (planned.cell for planned in plan.cells)
     assert fast.recipe == {**plain.recipe, "learning_rate": 2 * plain.recipe["learning_rate"]}
     assert (fast.settings, fast.data) == (plain.settings, plain.data)
     assert "pace=2" in fast.label
