@@ -26,8 +26,8 @@ def findings_of(pages: Pages, basis: str = "") -> list[Finding]:
     if basis not in ("", ARITHMETIC, INFERENCE):
         raise InputError(f"--only {basis}: expected {ARITHMETIC} or {INFERENCE}")
     findings = audit(pages.sheets)
-    findings += [f for name, text in pages.texts.items() for f in claims(text, name, pages.sheets)]
-    return [f for f in sorted(findings, key=lambda f: f.basis != ARITHMETIC) if basis in ("", f.basis)]
+    findings += [f for name, text in pages.texts.items() for f in claims(text, name, pages.sheets)]  # all are guesses
+    return [f for f in findings if basis in ("", f.basis)]
 
 
 def printable(text: str) -> str:

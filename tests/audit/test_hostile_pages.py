@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.audit.grid import LONGEST_CELL, MOST_CELLS, line_of
-from bench.audit.sheets import from_text, read_all
+from bench.audit.sheets import read_all
 from bench.audit.summary import findings_of
 from bench.errors import InputError
 
@@ -135,16 +135,6 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal(bench, tmp_path)
         assert answer.stdout.replace("\n", "").isprintable()
     assert bench("audit", "--judge", tmp_path).stdout.replace("\n", "").isprintable()
     assert (tmp_path / "said.md").read_text().replace("\n", "").isprintable()
-
-
-def test_a_percent_sign_is_a_comment_in_latex_alone():
-    latex = (
-        "\n\\begin{tabular}{lc}\nS & A \\\\ % 9.5 &\nd & 1.5 \\\\ \\end{tabular}\n\nHere \\begin{x} and 5 % of it.\n"
-    )
-    markdown = "| S | % of BERT | B |\n|---|---|---|\n| a | 90 % | 81.5 |\n| b | 97.5 % | 82.5 |\n"
-    first, second = from_text(latex + markdown, "x.md")
-    assert [list(row.cells) for row in first.rows] == [["A"]]
-    assert [[cell.text for cell in row.cells.values()] for row in second.rows] == [["90", "81.5"], ["97.5", "82.5"]]
 
 
 @pytest.mark.parametrize(
