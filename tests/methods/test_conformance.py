@@ -703,3 +703,16 @@ PLANTED = {
 def test_each_check_alone_finds_its_planted_bug(check):
     found = {done.name: done.found for done in check_method(PLANTED[check]) if not done.passed}
     assert set(found) == {check}, found
+
+
+@pytest.mark.parametrize(
+    "value, found", [("{'start': ('random', 'no start')}", ""), ("dict(start=('random', ''))", "lacks")]
+)
+def test_what_tables_read_in_the_file_is_written_there_as_a_literal(tmp_path, monkeypatch, value, found):
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"stating{len(value)}"
+    text = f"from methods.finetune import FineTune\n\n\nclass Mine(FineTune):\n    lacks = {value}\n"
+    (tmp_path / f"{name}.py").write_text(text)
+    (check,) = check_method(methods.get(f"{name}:Mine"), ("contract",))
+    assert found in check.found
+    assert bool(found) == bool(check.found)
