@@ -95,8 +95,8 @@ def test_another_object_is_kept_out_until_release(tmp_path):
     "child",
     [
         "",
-        "import subprocess; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(4)'], close_fds=False); ",
-        "import multiprocessing as m; m.get_context('spawn').Process(target=time.sleep, args=(4,)).start(); ",
+        "import subprocess; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1)'], close_fds=False); ",
+        "import multiprocessing as m; m.get_context('spawn').Process(target=time.sleep, args=(1,)).start(); ",
     ],
     ids=["alone", "subprocess", "spawn"],
 )

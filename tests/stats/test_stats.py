@@ -315,7 +315,7 @@ def test_power_is_what_a_simulation_finds():
     assert power(0.07, 408, 0.1) == pytest.approx(found, abs=0.03)
 
 
-@pytest.mark.parametrize(("seeds", "shift"), [(2, 0.1), (3, 0.25), (5, 0.25)])
+@pytest.mark.parametrize(("seeds", "shift"), [(2, 0.1), (3, 0.25)])
 @pytest.mark.slow
 def test_power_of_seeds_is_what_a_simulation_finds(seeds, shift):
     """Of two kinds of systems 4 points apart that agree on most examples; the formula a little cautious."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import factories
 import numpy as np
 import pytest
 import tiny
 
+from bench import api
 from bench.cache import cache_root
 from bench.record.store import Store
 from bench.workflows.verify import compare_runs, source_of
@@ -16,14 +18,30 @@ from bench.workflows.verify import compare_runs, source_of
 ROW = f"kd:{tiny.SHAPE}:start=random"
 
 
-@pytest.fixture
-def place(bench, glue_folder, teacher_folder, tmp_path):
-    """A folder of records from one small run, and what was typed for data and teacher."""
-    done = bench(
-        *("run", "--methods", f"{ROW},{ROW}:pace=2,{ROW}:-hard", "--tasks", "rte", "--data", glue_folder),
-        *("--teacher", teacher_folder, "--epochs", 2, "--results", tmp_path / "r", "--reports", tmp_path / "p"),
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory, glue_folder, teacher_folder):
+    """Records and cache of one small run, for all tests of this file."""
+    folder = tmp_path_factory.mktemp("first")
+    asked = api.Request(
+        methods=f"{ROW},{ROW}:pace=2,{ROW}:-hard",
+        tasks="rte",
+        data=str(glue_folder),
+        teacher=str(teacher_folder),
+        epochs=2.0,
+        results=folder / "results",
+        reports=folder / "reports",
     )
-    assert done.returncode == 0, done.stderr
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BERT_BENCH_CACHE", str(folder / "cache"))
+        assert api.run(asked).exit_code == 0
+    return folder
+
+
+@pytest.fixture
+def place(first_run, glue_folder, teacher_folder, tmp_path):
+    """A copy of those records and that cache, and what was typed for data and teacher."""
+    for name, copy in (("results", tmp_path / "r"), ("cache", cache_root())):
+        shutil.copytree(first_run / name, copy, dirs_exist_ok=True)
     return tmp_path / "r", ("--data", glue_folder, "--teacher", teacher_folder)
 
 
