@@ -209,22 +209,24 @@ def parse_numbers(texts: Sequence[str]) -> tuple[tuple[str, int], ...]:
     return tuple((name, int(value)) for name, value in given)
 
 
-def resolve_auto(request: Request, accelerator: bool, hub_answers: bool) -> Request:
+def resolve_auto(request: Request, accelerator: bool, is_real: bool) -> Request:
     """Replace ``auto`` for data and teacher: the real thing where it is there, else the offline pair; say which.
+
+    Args:
+        is_real: whether there is an accelerator, and the real thing was downloaded before or the hub answers.
 
     Raises:
         InputError: under CI (the variable CI is set), where one types what one means.
     """
-    real = accelerator and hub_answers
     if request.data == AUTO and brings_all_data(request):  # it decides the default corpus, and nobody asked for it
-        request = replace(request, data=HUB if real else SAMPLE)
+        request = replace(request, data=HUB if is_real else SAMPLE)
     options = {"data": (request.data, HUB, SAMPLE), "teacher": (request.teacher, HUB_TEACHER, EMBEDDED)}
-    values = {name: there if real else here for name, (given, there, here) in options.items() if given == AUTO}
+    values = {name: there if is_real else here for name, (given, there, here) in options.items() if given == AUTO}
     if not values:
         return request
     if os.environ.get("CI"):
         raise InputError("under CI --data and --teacher are typed, not chosen: add --data sample --teacher embedded")
-    notes = request.notes if real else (*request.notes, _auto_note(request, values, accelerator))
+    notes = request.notes if is_real else (*request.notes, _auto_note(request, values, accelerator))
     return replace(request, **values, notes=notes)  # type: ignore[arg-type]
 
 
@@ -240,7 +242,11 @@ def _auto_note(request: Request, values: Mapping[str, str], accelerator: bool) -
     elif not accelerator:
         why = "there is no accelerator"
     else:
-        why = "--offline was typed" if request.offline else "the hub does not answer"
+        why = (
+            "--offline was typed"
+            if request.offline
+            else "the hub does not answer, and the real thing was not downloaded before"
+        )
     given = {} if brings_all_data(request) else {"data": request.data}
     typed = [
         f"{name} {value} was typed"

@@ -105,7 +105,7 @@ def test_a_teacher_without_a_tokenizer_is_refused_by_its_folder(bench, common, t
     ],
 )  # fmt: skip
 def test_auto_says_what_was_typed_and_what_it_chose(typed, chose, said, type_):
-    request = resolve_auto(Request(**typed), accelerator=False, hub_answers=False)
+    request = resolve_auto(Request(**typed), accelerator=False, is_real=False)
     assert (request.data, request.teacher) == chose
     (note,) = request.notes
     assert said in note
@@ -122,7 +122,7 @@ def test_auto_says_what_was_typed_and_what_it_chose(typed, chose, said, type_):
     ],
 )
 def test_auto_gives_the_reason_that_holds(typed, accelerator, why):
-    assert resolve_auto(Request(**typed), accelerator, hub_answers=False).notes[0].startswith(f"{why}, so auto chose")
+    assert resolve_auto(Request(**typed), accelerator, is_real=False).notes[0].startswith(why)
 
 
 def heeds_ctrl_c() -> None:

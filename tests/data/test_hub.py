@@ -11,6 +11,7 @@ from bench.data import checkpoints
 from bench.data.corpus import read_corpus
 from bench.data.hub import WAITS, downloaded
 from bench.errors import InputError
+from bench.plan.build import without_auto
 from bench.plan.request import Request
 from bench.record.store import Store
 
@@ -189,3 +190,22 @@ def test_real_data_pre_train_on_a_public_text_unless_another_is_named(
 )
 def test_generated_sentences_go_with_sample_data_and_are_named_elsewhere(text_hub, request_, texts):
     assert request_.texts == texts
+
+
+def test_auto_takes_what_was_downloaded_before_where_the_hub_does_not_answer(hub, monkeypatch):
+    """A compute node without a network continues the experiment that was begun with one."""
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr("torch.accelerator.is_available", lambda: True)
+    for module in ("build", "request"):
+        monkeypatch.setattr(f"bench.plan.{module}.HUB_TEACHER", NAME)
+
+    def chosen(**typed) -> str:
+        checkpoints._from_hub.cache_clear()
+        return without_auto(Request(data="sample", **typed)).teacher
+
+    assert chosen(offline=True) == "embedded"
+    assert chosen() == NAME, "the hub answers"
+    checkpoints.find(NAME)
+    hub.behaviour = "500"
+    assert chosen() == chosen(offline=True) == NAME
+    assert checkpoints.find(NAME).folder.name == COMMIT

@@ -76,7 +76,7 @@ def test_a_classifier_with_its_labels_in_another_order_is_scored_after_the_advic
 
 @pytest.mark.parametrize("teacher", ["auto", "mine"])
 def test_nothing_is_said_of_chosen_data_where_all_tasks_bring_theirs(teacher, monkeypatch):
-    resolved = resolve_auto(Request(tasks="tickets.toml", teacher=teacher), accelerator=False, hub_answers=False)
+    resolved = resolve_auto(Request(tasks="tickets.toml", teacher=teacher), accelerator=False, is_real=False)
     assert "data" not in " ".join(resolved.notes)
     assert len(resolved.notes) == (teacher == "auto")
     monkeypatch.setenv("CI", "true")

@@ -317,10 +317,10 @@ def test_auto_is_refused_under_ci(request_, monkeypatch):
 def test_auto_says_what_it_chose(monkeypatch):
     from bench.plan.request import resolve_auto
 
-    chosen = resolve_auto(api.Request(), accelerator=False, hub_answers=False)
+    chosen = resolve_auto(api.Request(), accelerator=False, is_real=False)
     assert (chosen.data, chosen.teacher) == ("sample", "embedded")
     assert "--data hub --teacher bert-base-uncased" in chosen.notes[0]
-    real = resolve_auto(api.Request(), accelerator=True, hub_answers=True)
+    real = resolve_auto(api.Request(), accelerator=True, is_real=True)
     assert (real.data, real.teacher) == ("hub", "bert-base-uncased")
 
 
