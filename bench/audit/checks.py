@@ -20,17 +20,16 @@ def audit(sheets: Sequence[Sheet]) -> list[Finding]:
 
     A cell is named once for one recomputed value, and not as a guess where arithmetic names it already.
     """
-    found = [finding for sheet in sheets for check in WITHIN for finding in check(sheet)]
-    found += [finding for check in ACROSS for finding in check(sheets)]
+    findings = [finding for sheet in sheets for check in WITHIN for finding in check(sheet)]
+    findings += [finding for check in ACROSS for finding in check(sheets)]
     order = {sheet.where: number for number, sheet in enumerate(sheets)}
-    once: dict[tuple[str, ...], Finding] = {}
+    first: dict[tuple[str, ...], Finding] = {}
     certain: set[tuple[str, str, str]] = set()
-    for f in sorted(found, key=lambda f: (f.basis != ARITHMETIC, order.get(f.where, len(order)))):
+    for f in sorted(findings, key=lambda f: (f.basis != ARITHMETIC, order[f.where])):
         cell = (f.where, f.row, f.column)
         if f.basis == ARITHMETIC:
             certain.add(cell)
-        elif cell in certain:
-            continue
-        # two rows may have one name; without a recomputed number what distinguishes findings is the reason
-        once.setdefault((*cell, f.printed, f.recomputed or f.why), f)
-    return list(once.values())
+        if f.basis == ARITHMETIC or cell not in certain:
+            # two rows may have one name; without a recomputed number what distinguishes findings is the reason
+            first.setdefault((*cell, f.printed, f.recomputed or f.why), f)
+    return list(first.values())

@@ -84,8 +84,8 @@ def within_bounds(cells: int, grid: Grid) -> int:
 
 def span_of(text: str | None) -> int:
     """How many lines or columns a cell spans, as its container says it; 1 where that is no number."""
-    found = re.fullmatch(r"\s*(-?[0-9]{1,6})(?:\.[0-9]*)?\s*", text or "")
-    return min(LONGEST_SPAN, max(1, int(found[1]))) if found else 1
+    number = re.fullmatch(r"\s*(-?[0-9]{1,6})(?:\.[0-9]*)?\s*", text or "")
+    return min(LONGEST_SPAN, max(1, int(number[1]))) if number else 1
 
 
 def line_of(cells: Iterable[str], number: int = 0, rule_above: bool = False) -> GridLine:

@@ -100,14 +100,14 @@ def inputs(text: str, folder: Path | None, depth: int = 3) -> str:
     """
     size = 0
 
-    def content(found: re.Match[str], depth: int) -> str:
+    def content(command: re.Match[str], depth: int) -> str:
         nonlocal size
-        name = found[1].strip()
+        name = command[1].strip()
         if folder is None or depth == 0 or "\0" in name:
-            return found[0]
+            return command[0]
         path = (folder / (name if name.endswith(".tex") else f"{name}.tex")).resolve()
         if not path.is_relative_to(folder.resolve()) or not path.is_file():
-            return found[0]
+            return command[0]
         inner = path.read_text(encoding="utf-8", errors="replace")
         size += len(inner)
         if size > MOST_TEXT:
@@ -116,7 +116,7 @@ def inputs(text: str, folder: Path | None, depth: int = 3) -> str:
 
     def replaced(text: str, depth: int) -> str:
         plain = COMMENT.sub("", text)
-        return re.sub(r"\\(?:input|include|subfile)\s*\{([^{}]+)\}", lambda found: content(found, depth), plain)
+        return re.sub(r"\\(?:input|include|subfile)\s*\{([^{}]+)\}", lambda command: content(command, depth), plain)
 
     return replaced(text, depth)
 
@@ -125,12 +125,12 @@ def definitions(text: str) -> tuple[dict[str, tuple[int, str]], str]:
     """The macros that a source defines (name -> number of arguments, body), and the source without their definitions."""
     macros: dict[str, tuple[int, str]] = {}
     rest, end = [], 0
-    while (found := DEFINITION.search(text, end)) is not None:
-        rest.append(text[end : found.start()])
-        body, end = braced(text, found.end())
+    while (definition := DEFINITION.search(text, end)) is not None:
+        rest.append(text[end : definition.start()])
+        body, end = braced(text, definition.end())
         # the line ends stay where the definition was, so that every row keeps its line of the file
-        macros[found[1] or found[3]] = (int(found[2] or found[4] or 0), body.replace("\n", " "))
-        rest.append("\n" * text.count("\n", found.start(), end))
+        macros[definition[1] or definition[3]] = (int(definition[2] or definition[4] or 0), body.replace("\n", " "))
+        rest.append("\n" * text.count("\n", definition.start(), end))
     return macros, "".join([*rest, text[end:]])
 
 
@@ -147,11 +147,11 @@ def expanded(text: str, macros: Mapping[str, tuple[int, str]]) -> str:
         if depth > DEEPEST:
             raise InputError(f"macros of LaTeX are nested more than {DEEPEST} deep")
         parts, end = [], 0
-        for found in re.finditer(r"\\(?:([A-Za-z]+)|.)", text, re.DOTALL):
-            arguments, body = macros.get(found[1], (-1, ""))
-            if found.start() < end or found[1] in open_macros or arguments not in (0, 1):
+        for command in re.finditer(r"\\(?:([A-Za-z]+)|.)", text, re.DOTALL):
+            arguments, body = macros.get(command[1], (-1, ""))
+            if command.start() < end or command[1] in open_macros or arguments not in (0, 1):
                 continue
-            after = re.compile(r"\s*\{\}|" if arguments == 0 else r"\s*(?=\{)").match(text, found.end())
+            after = re.compile(r"\s*\{\}|" if arguments == 0 else r"\s*(?=\{)").match(text, command.end())
             if after is None:
                 continue
             argument, stop = braced(text, after.end()) if arguments else ("", after.end())
@@ -160,8 +160,8 @@ def expanded(text: str, macros: Mapping[str, tuple[int, str]]) -> str:
             if size > MOST_TEXT:
                 raise InputError("macros of LaTeX within macros make more text than is read")
             parts += [
-                text[end : found.start()],
-                replaced(body.replace("#1", argument), open_macros | {found[1]}, depth + 1),
+                text[end : command.start()],
+                replaced(body.replace("#1", argument), open_macros | {command[1]}, depth + 1),
             ]
             end = stop
         return "".join([*parts, text[end:]])
@@ -181,7 +181,7 @@ def braced(text: str, start: int) -> tuple[str, int]:
 
 def environments(text: str) -> list[tuple[int, int, str]]:
     """Begin, end and body of every table environment, one within another as a part of it; one cut short is left out."""
-    found = []
+    tables = []
     begins: dict[str, list[re.Match[str]]] = {}
     for mark in ENVIRONMENT.finditer(text):
         name = mark[2]
@@ -191,8 +191,8 @@ def environments(text: str) -> list[tuple[int, int, str]]:
             begin = begins[name].pop()
             start = min(_after_arguments(text, begin.end()), mark.start())
             if name != "array" or "&" in text[start : mark.start()]:
-                found.append((begin.start(), mark.end(), text[start : mark.start()]))
-    return sorted(found)
+                tables.append((begin.start(), mark.end(), text[start : mark.start()]))
+    return sorted(tables)
 
 
 def _after_arguments(text: str, place: int) -> int:
@@ -211,8 +211,8 @@ def _caption(text: str, start: int, stop: int) -> str:
     begin, end = text.rfind(r"\begin{table", low, start), text.find(r"\end{table", stop, high)
     if begin < 0 or end < 0 or r"\end{table" in text[begin:start] or r"\begin{table" in text[stop:end]:
         begin, end = start, stop
-    found = re.compile(r"\\caption(?:of\{\w+\})?\s*(?:\[[^\]]*\])?\s*(?=\{)").search(text, begin, end)
-    return unlatex(braced(text, found.end())[0]) if found else ""
+    caption = re.compile(r"\\caption(?:of\{\w+\})?\s*(?:\[[^\]]*\])?\s*(?=\{)").search(text, begin, end)
+    return unlatex(braced(text, caption.end())[0]) if caption else ""
 
 
 def _lines(body: str, first: int) -> list[GridLine]:
@@ -264,12 +264,12 @@ def _split(text: str, mark: str) -> list[tuple[str, int]]:
     """Parts between marks that are outside braces and inner environments, each with the place behind its mark."""
     parts, depth, nested, start = [], 0, 0, 0
     for token in TOKEN.finditer(text):
-        found = token[0]
-        if depth <= 0 and nested <= 0 and (found == mark or (mark == r"\\" and found == r"\tabularnewline")):
+        sign = token[0]
+        if depth <= 0 and nested <= 0 and (sign == mark or (mark == r"\\" and sign == r"\tabularnewline")):
             parts.append((text[start : token.start()], token.end()))
             start = token.end()
-        depth += {"{": 1, "}": -1}.get(found, 0)
-        nested += {r"\begin": 1, r"\end": -1}.get(found, 0)
+        depth += {"{": 1, "}": -1}.get(sign, 0)
+        nested += {r"\begin": 1, r"\end": -1}.get(sign, 0)
     return [*parts, (text[start:], len(text))]
 
 
@@ -310,10 +310,10 @@ def unlatex(text: str) -> str:
     return re.sub(r"\s+", " ", text.replace("~", " ").replace("$", "")).strip()
 
 
-def _shown(found: re.Match[str]) -> str:
+def _shown(command: re.Match[str]) -> str:
     """What one command with its arguments shows: a number among several arguments, else the last of them."""
-    name = found[1]
-    arguments = re.findall(r"\{([^{}]*)\}", found[3])
+    name = command[1]
+    arguments = re.findall(r"\{([^{}]*)\}", command[3])
     if name in SYMBOLS:
         return SYMBOLS[name] + "".join(arguments)
     if not arguments:
@@ -324,4 +324,4 @@ def _shown(found: re.Match[str]) -> str:
         return ("_" if name == "textsubscript" else "") + arguments[-1]
     if name in ("num", "SI", "qty"):
         return arguments[0]
-    return next((one for one in arguments if printed(one)), arguments[-1])
+    return next(filter(printed, arguments), arguments[-1])

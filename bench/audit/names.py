@@ -112,7 +112,7 @@ def plain_name(system: str) -> str:
 
 def conditions(where: str) -> dict[str, str]:
     """What a table's name says of how much was trained on: tables of 4,000 and of 20,000 rows are two experiments."""
-    return {found[2].lower(): found[1].replace(",", "") for found in CONDITION.finditer(where)}
+    return {condition[2].lower(): condition[1].replace(",", "") for condition in CONDITION.finditer(where)}
 
 
 def plain_task(column: str) -> str:

@@ -27,8 +27,8 @@ def rst_grids(text: str) -> tuple[list[Grid], str]:
             end, grid = _drawn(lines, at)
         elif SIMPLE.match(lines[at]):
             end, grid = _simple(lines, at)
-        elif found := DIRECTIVE.match(lines[at]):
-            end, grid = _directive(lines, at, found)
+        elif directive := DIRECTIVE.match(lines[at]):
+            end, grid = _directive(lines, at, directive)
         if grid is None or not grid.lines:
             at = max(at + 1, end if BORDER.match(lines[at]) else 0)
             continue
@@ -102,18 +102,18 @@ def _simple(lines: list[str], at: int) -> tuple[int, Grid]:
     return end, grid
 
 
-def _directive(lines: list[str], at: int, found: re.Match[str]) -> tuple[int, Grid]:
-    indent = len(found[1])
+def _directive(lines: list[str], at: int, directive: re.Match[str]) -> tuple[int, Grid]:
+    indent = len(directive[1])
     end, options = at + 1, {}
     while end < len(lines) and (not lines[end].strip() or len(lines[end]) - len(lines[end].lstrip()) > indent):
         if option := re.match(r"\s*:([\w-]+):\s*(.*)$", lines[end]):
             options[option[1]] = option[2]
         end += 1
     body = [(n, line) for n, line in enumerate(lines[at + 1 : end], start=at + 2) if not re.match(r"\s*:[\w-]+:", line)]
-    rows = _listed(body) if found[2] == "list-table" else _comma_separated(body, options.get("header", ""))
+    rows = _listed(body) if directive[2] == "list-table" else _comma_separated(body, options.get("header", ""))
     stated = options.get("header-rows", "").strip()
     head = min(int(stated), len(rows)) if re.fullmatch(r"[0-9]{1,6}", stated) else int(bool(options.get("header")))
-    return end, Grid(found[3].strip()[:80], [line_of(cells, number) for number, cells in rows], head)
+    return end, Grid(directive[3].strip()[:80], [line_of(cells, number) for number, cells in rows], head)
 
 
 def _listed(body: list[tuple[int, str]]) -> list[tuple[int, list[str]]]:

@@ -32,7 +32,7 @@ def html_grids(text: str) -> tuple[list[Grid], str]:
 
 def outermost(text: str) -> list[tuple[int, int]]:
     """Begin and end of every table that is in no other one."""
-    found, depth, start = [], 0, 0
+    tables, depth, start = [], 0, 0
     for tag in re.finditer(r"<(/?)table\b[^<>]*>", text, re.IGNORECASE):
         if not tag[1]:
             start = tag.start() if depth == 0 else start
@@ -40,8 +40,8 @@ def outermost(text: str) -> list[tuple[int, int]]:
         elif depth:
             depth -= 1
             if depth == 0:
-                found.append((start, tag.end()))
-    return found
+                tables.append((start, tag.end()))
+    return tables
 
 
 def _grid(table, title: str, first: int, place: int) -> Grid:  # type: ignore[no-untyped-def]
