@@ -10,11 +10,12 @@ between batches that differ in other sequences alone:
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -65,8 +66,7 @@ class Scene:
     mask: int
 
 
-@dataclass(frozen=True)
-class MixingFault:
+class MixingFault(NamedTuple):
     """Something wrong with a term; ``padding`` where it counts places without a token, else it mixes sequences."""
 
     padding: bool
@@ -149,12 +149,6 @@ class Look:
             part += torch.from_numpy(chance.normal(0, size, tuple(part.shape))).to(part.dtype)
         return made
 
-    def _copied(self) -> Batch:
-        """The batch with tensors of its own, because a term may write into them."""
-        batch = self.batch
-        labels = None if batch.labels is None else batch.labels.clone()
-        return replace(batch, token_ids=batch.token_ids.clone(), segment_ids=batch.segment_ids.clone(), labels=labels)
-
     def gradients(self, term: Term, training: bool) -> dict[str, ReadValue]:
         """What the term's gradient is at everything it reads of the student; of the teacher, if it reads no student.
 
@@ -169,27 +163,28 @@ class Look:
             }
             for side, taps in (("student", term.student), ("teacher", term.teacher))
         }
-        layout = self.batch.layout
-        ours, theirs = _out(layout, term.student, leaves["student"]), _out(layout, term.teacher, leaves["teacher"])
-        aux = self.scene.student.aux
+        batch, aux = self.batch, self.scene.student.aux
+        ours, theirs = (
+            _out(batch.layout, term.student, leaves["student"]),
+            _out(batch.layout, term.teacher, leaves["teacher"]),
+        )
+        # tensors of its own, because a term may write into them; training may move running means of aux
+        labels = None if batch.labels is None else batch.labels.clone()
+        batch = replace(batch, token_ids=batch.token_ids.clone(), segment_ids=batch.segment_ids.clone(), labels=labels)
         before = {name: value.clone() for name, value in aux.state_dict().items()}
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             begun = torch.get_rng_state()
-            value = term.fn(self._copied(), ours, theirs, aux.train(training))
+            value = term.fn(batch, ours, theirs, aux.train(training))
             self.drew = not torch.equal(begun, torch.get_rng_state())
         looked = leaves["student"] if term.student else leaves["teacher"]
         flat = [tensor for reading in looked.values() for tensor in reading.values]
         slopes: Sequence[Tensor] = ()
         if flat and value.requires_grad:
             slopes = torch.autograd.grad(value, flat, allow_unused=True, materialize_grads=True)
-        aux.load_state_dict(before)  # training may have moved running means
-        found = iter(slopes)
-        return (
-            {name: ReadValue(r.kind, tuple(next(found) for _ in r.values)) for name, r in looked.items()}
-            if slopes
-            else {}
-        )
+        aux.load_state_dict(before)
+        left = iter(slopes)
+        return {name: ReadValue(r.kind, tuple(next(left) for _ in r.values)) for name, r in looked.items() if slopes}
 
 
 OF_TAPS: Mapping[str, str] = {
@@ -213,27 +208,23 @@ def _names(tap: Tap) -> tuple[str, ...]:
 def _readings(model: nn.Module, batch: Batch, taps: Taps) -> dict[str, ReadValue]:
     with torch.no_grad():
         out = forward(model, batch, taps)
-    made: dict[str, ReadValue] = {}
+    readings: dict[str, ReadValue] = {}
     for tap in sorted(taps):
-        found = out[tap] if tap.kind == "vectors" else (out[tap],)
-        for name, value in zip(_names(tap), found, strict=True):
-            made[name] = ReadValue(OF_TAPS[tap.kind], value if isinstance(value, tuple) else (value,))
-    return made
+        values = out[tap] if tap.kind == "vectors" else (out[tap],)
+        for name, value in zip(_names(tap), values, strict=True):
+            readings[name] = ReadValue(OF_TAPS[tap.kind], value if isinstance(value, tuple) else (value,))
+    return readings
 
 
 def _out(layout: Layout, taps: Taps, readings: Mapping[str, ReadValue]) -> Out:
     """What a term would be given, of the readings' own tensors."""
     values: dict[Tap, Any] = {}
     for tap in taps:
-        found = [readings[name].values for name in _names(tap) if name in readings]
-        if found:
-            values[tap] = (
-                found[0]
-                if tap.kind == "scores"
-                else tuple(v for (v,) in found)
-                if tap.kind == "vectors"
-                else found[0][0]
-            )
+        parts = [readings[name].values for name in _names(tap) if name in readings]
+        if tap.kind == "vectors" and parts:
+            values[tap] = tuple(value for (value,) in parts)
+        elif parts:
+            values[tap] = parts[0] if tap.kind == "scores" else parts[0][0]
     return Out(layout, values)
 
 
@@ -255,34 +246,26 @@ class BatchPair:
     """whether draws are the same in both: then aux may train, with its dropout"""
 
     def gap(self, one: Mapping[str, ReadValue], other: Mapping[str, ReadValue], scaled: bool) -> tuple[float, str]:
-        """The largest difference of two sets of readings as a part of their size, and what it is of."""
-        pairs = {name: self._common(one[name], other[name]) for name in one.keys() & other.keys()}
-        whole = max((float(x.abs().max()) for pair in pairs.values() for x in pair), default=0.0)
-        return max(
-            (
-                (_difference(*pair, scaled), name)
-                for name, pair in pairs.items()
-                if max(float(x.abs().max()) for x in pair) > NEGLIGIBLE * whole
-            ),
-            default=(0.0, ""),
-        )
-
-    def _common(self, one: ReadValue, other: ReadValue) -> tuple[Tensor, Tensor]:
-        ours = [one.of(place, self.one.batch.layout).flatten() for place, _ in self.places]
-        theirs = [other.of(place, self.other.batch.layout).flatten() for _, place in self.places]
-        return torch.cat(ours), torch.cat(theirs)
-
-
-def _difference(one: Tensor, other: Tensor, scaled: bool) -> float:
-    """Largest difference over the largest value; where a factor is free, after the best one above 0."""
-    one, other = one.double(), other.double()
-    if scaled:
-        factor = float((one * other).sum() / one.square().sum().clamp(min=1e-300))
-        if factor <= 0:
-            return 1.0
-        one = one * factor
-    size = max(float(one.abs().max()), float(other.abs().max()))
-    return float((one - other).abs().max()) / size
+        """The largest difference of two sets of readings as a part of their size, and what it is of; where a factor is free, after
+        the best one above 0."""
+        pairs: dict[str, list[Tensor]] = {}
+        for name in one.keys() & other.keys():
+            ours = [one[name].of(place, self.one.batch.layout).flatten() for place, _ in self.places]
+            theirs = [other[name].of(place, self.other.batch.layout).flatten() for _, place in self.places]
+            pairs[name] = [torch.cat(ours).double(), torch.cat(theirs).double()]
+        sizes = {name: max(float(side.abs().max()) for side in pair) for name, pair in pairs.items()}
+        largest, where = 0.0, ""
+        for name, (first, second) in sorted(pairs.items()):
+            if sizes[name] <= NEGLIGIBLE * max(sizes.values()):
+                continue
+            factor = 1.0
+            if scaled:
+                factor = float((first * second).sum() / first.square().sum().clamp(min=1e-300))
+            size = max(float((first * factor).abs().max()), float(second.abs().max()))
+            gap = float((first * factor - second).abs().max()) / size if factor > 0 else 1.0
+            if gap >= largest:
+                largest, where = gap, name
+        return largest, where
 
 
 def _comparisons(scene: Scene, stage: Stage) -> list[BatchPair]:
@@ -325,11 +308,17 @@ def _comparisons(scene: Scene, stage: Stage) -> list[BatchPair]:
 
 def findings(scene: Scene) -> list[MixingFault]:
     """What is wrong with the student's own answers and with the stages' terms: at most one finding of each."""
-    found: list[MixingFault] = []
+    faults: list[MixingFault] = []
     for number, stage in enumerate(scene.stages()):
         comparisons = _comparisons(scene, stage)
         where = f"{scene.title}, " * bool(scene.title) + f"stage {stage.name}"
-        found += [replace(wrong, text=f"{where}: {wrong.text}") for wrong in _of_answers(comparisons)]
+        for comparison in comparisons:  # what the student says of one sequence must not depend on the others
+            gap, name = comparison.gap(comparison.one.said["student"], comparison.other.said["student"], scaled=False)
+            if gap > TOLERANCE:
+                message = "changes by {} without other sequences" if comparison.scaled else comparison.message
+                text = f"{where}: the student's {name} of one sequence: it {message.format(f'{gap:.1%}')}"
+                faults.append(MixingFault(comparison.padding, text))
+                break
         for name, term in stage.terms.items():
             if term.unsupported:
                 continue  # a row that keeps it is refused
@@ -337,26 +326,13 @@ def findings(scene: Scene) -> list[MixingFault]:
             def anew(number: int = number, name: str = name) -> Term:
                 return scene.stages()[number].terms[name]
 
-            try:
-                wrong = _of_term(comparisons, anew)
-            except UndeclaredNeed:
-                continue  # the check of needs says so
-            found += [replace(one, text=f"{where}, term {name}: {one.text}") for one in wrong]
-    return found
+            with contextlib.suppress(UndeclaredNeed):  # the check of needs says so
+                if fault := _fault_of(comparisons, anew):
+                    faults.append(fault._replace(text=f"{where}, term {name}: {fault.text}"))
+    return faults
 
 
-def _of_answers(comparisons: Sequence[BatchPair]) -> list[MixingFault]:
-    """What the student says of one sequence must not depend on the others."""
-    for comparison in comparisons:
-        gap, name = comparison.gap(comparison.one.said["student"], comparison.other.said["student"], scaled=False)
-        if gap > TOLERANCE:
-            message = "changes by {} without other sequences" if comparison.scaled else comparison.message
-            text = message.format(f"{gap:.1%}")
-            return [MixingFault(comparison.padding, f"the student's {name} of one sequence: it {text}")]
-    return []
-
-
-def _of_term(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> list[MixingFault]:
+def _fault_of(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> MixingFault | None:
     """The first thing that is wrong with a term.
 
     Args:
@@ -374,11 +350,11 @@ def _of_term(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> list
         gap, name = comparison.gap(sides[0], sides[1], comparison.scaled)
         if gap > TOLERANCE:
             text = comparison.message.format(f"{gap:.1%}") + ("" if comparison.padding else ADVICE)
-            return [MixingFault(comparison.padding, f"its gradient at {name} of one sequence {text}")]
+            return MixingFault(comparison.padding, f"its gradient at {name} of one sequence {text}")
     return outside
 
 
-def _outside(look: Look, term: Term) -> list[MixingFault]:
+def _outside(look: Look, term: Term) -> MixingFault | None:
     """Whether the term's gradient is above 0 where there is no token."""
     for name, reading in look.gradients(term, training=False).items():
         largest = max(float(value.abs().max()) for value in reading.values)
@@ -386,7 +362,7 @@ def _outside(look: Look, term: Term) -> list[MixingFault]:
             beyond = float(value.masked_fill(~outside, 0.0).abs().max())
             if not math.isfinite(beyond):
                 why = "is not a number: mask before the logarithm or the division, not after"
-                return [MixingFault(True, f"its gradient at places of {name} that hold no token {why}")]
+                return MixingFault(True, f"its gradient at places of {name} that hold no token {why}")
             if beyond > NEGLIGIBLE * largest:
-                return [MixingFault(True, f"it has a gradient at places of {name} that hold no token: mask them")]
-    return []
+                return MixingFault(True, f"it has a gradient at places of {name} that hold no token: mask them")
+    return None
