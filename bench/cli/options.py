@@ -30,7 +30,7 @@ SOURCES = (
     "<task>/<split>-00000-of-00001.parquet."
 )
 TEACHERS = "The teacher: a name on the hub; a folder; or embedded (a small model from a package)."
-IF_HUB = "if there is an accelerator and the hub answers, else"
+IF_HUB = "if there is an accelerator, and the hub answers or they were downloaded before; else"
 Data = Annotated[str, typer.Option(help=SOURCES)]
 DataOfLengths = Annotated[str, typer.Option(help=f"Only for `--lengths task`. {SOURCES}")]
 Teacher = Annotated[str, typer.Option(help=TEACHERS)]
