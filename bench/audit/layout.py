@@ -41,7 +41,10 @@ def _panels(grid: Grid) -> Iterator[tuple[list[GridLine], list[GridLine]]]:
     lines = [line for line in grid.lines if any(cell.text for cell in line.cells)]
     if len(lines) < 2:
         return
-    head = _head(lines, grid.head)
+    # header are the lines that the container says, and lines of words below them where numbers follow
+    head = max(1, min(grid.head, len(lines) - 1))
+    while head < min(len(lines) - 1, MOST_HEADER_LINES) and _is_words(lines, head):
+        head += 1
     header = lines[:head]
     body: list[GridLine] = []
     for place, line in enumerate(lines[head:], start=head):
@@ -62,14 +65,6 @@ def _heads_again(line: GridLine, header: Sequence[GridLine]) -> bool:
     if len(named) < 2 or not all(WORDS.match(text) and not numbers_of(text) for text in named):
         return False
     return bool(texts[0] and known and texts[0] == known[0]) or len(named) >= 0.8 * (len(texts) - 1) >= 2
-
-
-def _head(lines: Sequence[GridLine], said: int) -> int:
-    """How many lines are header: those that the container says, and lines of words below them where numbers follow."""
-    head = max(1, min(said, len(lines) - 1))
-    while head < min(len(lines) - 1, MOST_HEADER_LINES) and _is_words(lines, head):
-        head += 1
-    return head
 
 
 def _is_words(lines: Sequence[GridLine], place: int) -> bool:

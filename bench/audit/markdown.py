@@ -74,20 +74,15 @@ def _is_header(line: GridLine) -> bool:
 
 
 def _cells(line: str, kind: str) -> list[str]:
+    """The cells of a line as they show; formulas in them by their own reader."""
     if kind == "|":
-        bare = line.strip()
-        bare = bare[1:] if bare.startswith("|") else bare
+        bare = line.strip().removeprefix("|")
         bare = bare[:-1] if bare.endswith("|") and not bare.endswith(r"\|") else bare
         parts = re.split(r"(?<!\\)\|", bare)
     else:
         parts = line.split("\t") if kind == "\t" else re.split(r"\s{2,}", line.strip())
-    return [_shown(part.strip()) for part in parts]
-
-
-def _shown(cell: str) -> str:
-    """A cell of Markdown as it shows; formulas in it by their own reader."""
-    cell = without_markup(cell)  # at most so long that its patterns are quick
-    return unlatex(cell) if "\\" in cell or "$" in cell else cell
+    cells = [without_markup(part.strip()) for part in parts]  # at most so long that its patterns are quick
+    return [unlatex(cell) if "\\" in cell or "$" in cell else cell for cell in cells]
 
 
 def _kinds(lines: list[str], aligned: bool) -> list[str]:

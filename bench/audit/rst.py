@@ -103,32 +103,23 @@ def _simple(lines: list[str], at: int) -> tuple[int, Grid]:
 
 
 def _directive(lines: list[str], at: int, directive: re.Match[str]) -> tuple[int, Grid]:
-    indent = len(directive[1])
-    end, options = at + 1, {}
+    """A list-table, whose rows are lists in a list, or a csv-table, whose rows are lines."""
+    indent, end = len(directive[1]), at + 1
+    options: dict[str, str] = {}
+    rows: list[tuple[int, list[str]]] = []
     while end < len(lines) and (not lines[end].strip() or len(lines[end]) - len(lines[end].lstrip()) > indent):
-        if option := re.match(r"\s*:([\w-]+):\s*(.*)$", lines[end]):
+        line, end = lines[end], end + 1
+        if option := re.match(r"\s*:([\w-]+):\s*(.*)$", line):
             options[option[1]] = option[2]
-        end += 1
-    body = [(n, line) for n, line in enumerate(lines[at + 1 : end], start=at + 2) if not re.match(r"\s*:[\w-]+:", line)]
-    rows = _listed(body) if directive[2] == "list-table" else _comma_separated(body, options.get("header", ""))
+        elif directive[2] == "csv-table" and line.strip():
+            rows += [(end, cells) for cells in csv.reader([line.strip()], skipinitialspace=True)]
+        elif item := re.match(r"\s*(\*\s+)?-\s*(.*)$", line):
+            if item[1]:
+                rows.append((end, [item[2]]))
+            elif rows:
+                rows[-1][1].append(item[2])
+    names = list(csv.reader([options.get("header", "")], skipinitialspace=True))
+    rows = [*((0, cells) for cells in names if any(cells)), *rows]
     stated = options.get("header-rows", "").strip()
     head = min(int(stated), len(rows)) if re.fullmatch(r"[0-9]{1,6}", stated) else int(bool(options.get("header")))
-    return end, Grid(directive[3].strip()[:80], [line_of(cells, number) for number, cells in rows], head)
-
-
-def _listed(body: list[tuple[int, str]]) -> list[tuple[int, list[str]]]:
-    rows: list[tuple[int, list[str]]] = []
-    for number, line in body:
-        if item := re.match(r"\s*\*\s+-\s*(.*)$", line):
-            rows.append((number, [without_markup(item[1])]))
-        elif (item := re.match(r"\s*-\s*(.*)$", line)) and rows:
-            rows[-1][1].append(without_markup(item[1]))
-    return rows
-
-
-def _comma_separated(body: list[tuple[int, str]], header: str) -> list[tuple[int, list[str]]]:
-    kept = [(number, line.strip()) for number, line in body if line.strip()]
-    rows = [
-        (n, [without_markup(c.strip()) for c in next(csv.reader([line], skipinitialspace=True))]) for n, line in kept
-    ]
-    return [*([(0, next(csv.reader([header], skipinitialspace=True)))] if header else []), *rows]
+    return end, Grid(directive[3].strip()[:80], [line_of(map(without_markup, cells), n) for n, cells in rows], head)

@@ -126,6 +126,13 @@ def listed(table: Spanned) -> str:
     return "\n".join([*lines, "", "The end."])
 
 
+def commas(table: Spanned) -> str:
+    header, *rows = grid_csv(table).splitlines()
+    return "\n".join(
+        [".. csv-table:: Results", f"   :header: {header}", "", *(f"   {row}" for row in rows), "", "The end."]
+    )
+
+
 def aligned(table: Spanned) -> str:
     return simple(table).split("\n", 3)[3].replace("=", " ")
 
@@ -166,6 +173,7 @@ CONTAINERS = {
     "drawn.rst": drawn,
     "simple.rst": simple,
     "listed.rst": listed,
+    "commas.rst": commas,
     "run.ipynb": notebook,
     "aligned.txt": aligned,
     "tabs.txt": tabs,
