@@ -18,7 +18,7 @@ from bench.record.schema import Record, Sizes
 from bench.record.store import Store
 
 if TYPE_CHECKING:
-    from bench.conformance.check_method import Check
+    from bench.conformance.checks import Check
     from bench.plan.plan import Plan
     from bench.progress import Progress
     from bench.run import Outcome
@@ -70,7 +70,7 @@ def check_method(method: type | str, checks: Sequence[str] = ()) -> list[Check]:
         KeyError: no such check.
         InputError: no such method, or the class is not written for today's contract.
     """
-    from bench.conformance.check_method import check_method as carry_out
+    from bench.conformance.checks import check_method as carry_out
     from bench.plan.plugins import method_class
     from bench.progress import quiet
 

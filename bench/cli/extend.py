@@ -23,8 +23,7 @@ def check_method(
 
     method, settings = _method_and_settings(name)
     quiet()
-    from bench.conformance.check_method import check_method
-    from bench.conformance.checks import CHECKS
+    from bench.conformance.checks import CHECKS, check_method
 
     width = max(map(len, CHECKS))
     done = check_method(

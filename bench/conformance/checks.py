@@ -10,8 +10,9 @@ import contextlib
 import functools
 import math
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -34,6 +35,7 @@ from bench.conformance.tiny_bench import (
 from bench.errors import CellError, InputError
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
+from bench.plan.plugins import refuse_other_classes
 from bench.plan.scheduled_stages import kept_terms, schedule_stages
 from bench.plan.spelling import grid_of, parse_of, settings_of
 from bench.plan.untrained import untrained
@@ -41,7 +43,7 @@ from bench.record.stated import stated_in
 from bench.train.loop import train_task
 from bench.train.student_trainer import StudentTrainer
 from bench.train.training_state import TrainingStates
-from methods.api import Method, MethodError, Out, Setup, Stage
+from methods.api import Method, MethodError, Out, Setup, Stage, missing_members
 from methods.artefacts import Artefact, sources
 from methods.models import cost, forward
 from methods.settings import check_setting
@@ -441,3 +443,55 @@ CHECKS: Mapping[str, Callable[[Suite], None]] = {
     "alone or together": Suite.alone_or_together,
     "cost": Suite.cost,
 }
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of one check: ``found`` says what is wrong, and is empty where nothing is."""
+
+    name: str
+    found: str
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        return not self.found
+
+
+def check_method(
+    method: type[Method],
+    names: Sequence[str] = (),
+    on_check: Callable[[Check], Any] = lambda check: None,
+    settings: Mapping[str, Any] | None = None,
+) -> list[Check]:
+    """Run the checks (all, or those named) on a method's class. Those after ``needs`` are run only if that one passes.
+
+    Args:
+        settings: in the place of its defaults, and of those for tests.
+
+    Raises:
+        KeyError: a check that does not exist.
+        InputError: it is not written for today's contract.
+    """
+    wanted = {name: CHECKS[name] for name in names or CHECKS}
+    refuse_other_classes(method.__name__, method)
+    wrong = f"it lacks {', '.join(missing)}" if (missing := missing_members(method)) else ""
+    try:
+        suite = None if wrong else Suite(method, settings or {})
+    except Exception as error:
+        wrong = f"it cannot be made with its settings for tests: {error}"
+    if wrong or suite is None:  # no check can run
+        on_check(check := Check("contract", wrong, 0.0))
+        return [check]
+    done: list[Check] = []
+    for name, look in wanted.items():
+        begun, found = time.perf_counter(), ""
+        try:
+            look(suite)
+        except Exception as error:
+            found = str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"
+        done.append(Check(name, found, round(time.perf_counter() - begun, 3)))
+        on_check(done[-1])
+        if found and name == "needs":
+            break  # whatever trains or reads terms would fail for the same reason
+    return done

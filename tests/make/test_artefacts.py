@@ -19,7 +19,7 @@ from transformers import BertModel
 
 from bench import cache
 from bench.cache import Slot
-from bench.conformance.check_method import check_method
+from bench.conformance.checks import check_method
 from bench.data import checkpoints
 from bench.plan.build import build
 from bench.plan.request import Request

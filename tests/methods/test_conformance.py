@@ -13,8 +13,7 @@ import torch.nn.functional as F
 from transformers import BertConfig
 
 import methods
-from bench.conformance.check_method import check_method
-from bench.conformance.checks import CHECKS, Suite
+from bench.conformance.checks import CHECKS, Suite, check_method
 from bench.conformance.directions import distances_of_wrong_sign
 from bench.conformance.mixing import findings
 from methods import losses, taps

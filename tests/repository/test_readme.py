@@ -22,7 +22,7 @@ import torch
 import yaml
 from transformers import BertConfig, BertForSequenceClassification
 
-from bench.conformance.check_method import check_method
+from bench.conformance.checks import check_method
 from bench.data.tasks import GLUE, from_toml
 from bench.plan.scheduled_stages import schedule_stages
 from bench.record.recipe import START, TEACHER_LEARNING_RATES, Recipe
