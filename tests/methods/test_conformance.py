@@ -30,17 +30,15 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-QUICK = ("microbert",)
-"""A general start, a discriminator, a router and two stages; the others are checked among the slow tests."""
-
-
-@pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in methods.TABLE]
-)
 @pytest.mark.slow
+@pytest.mark.parametrize("name", methods.TABLE)
 def test_every_method_keeps_the_contract(name):
-    found = {check.name: check.found for check in check_method(methods.get(name)) if not check.passed}
-    assert not found
+    assert not found_by(methods.get(name))
+
+
+def found_by(kind, *checks, **settings):
+    """What the named checks find, by their names; of all checks if none is named."""
+    return {done.name: done.found for done in check_method(kind, checks, settings=settings) if not done.passed}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,25 +203,21 @@ class HalfAMethod(Method):
         return Student(torch.nn.Linear(1, 1))
 
 
-def test_what_lacks_half_the_contract_is_told_what():
-    (check,) = check_method(HalfAMethod, ["contract"])
-    assert check.found == "it lacks version, terms, needs_teacher, stages"
-    with pytest.raises(KeyError):
-        check_method(FineTune, ["beauty"])
-
-
 @dataclass(frozen=True, kw_only=True)
 class SettingsForTestsThatItHasNot(FineTune):
     tiny_settings: ClassVar = {"nosuch": 1}
 
 
 @pytest.mark.parametrize(
-    ("kind", "wrong"), [(HalfAMethod, "it lacks version"), (SettingsForTestsThatItHasNot, "cannot be made")]
+    ("kind", "says"),
+    [(HalfAMethod, "it lacks version, terms, needs_teacher, stages"), (SettingsForTestsThatItHasNot, "cannot be made")],
 )
-def test_what_keeps_every_check_from_running_is_told_like_a_check(kind, wrong):
+def test_what_keeps_every_check_from_running_is_told_like_a_check(kind, says):
     told = []
     assert check_method(kind, on_check=told.append) == told
-    assert wrong in told[0].found
+    assert says in told[0].found
+    with pytest.raises(KeyError):
+        check_method(FineTune, ["beauty"])
 
 
 class NotDecorated(FineTune):
@@ -238,24 +232,6 @@ class ReadsATeacherThatItDoesNotNeed(KD):
 @dataclass(frozen=True, kw_only=True)
 class NeedsATeacherThatNothingReads(FineTune):
     needs_teacher: ClassVar[bool] = True
-
-
-@pytest.mark.parametrize(
-    "kind, says",
-    [
-        (NotDecorated, "warm would be no setting: put @dataclass"),
-        (ReadsATeacherThatItDoesNotNeed, "needs_teacher is False, but the term soft reads the teacher"),
-        (NeedsATeacherThatNothingReads, "no term reads the teacher and no artefact comes from the tuned one"),
-    ],
-)
-@pytest.mark.slow
-def test_what_a_class_states_is_compared_with_what_it_does(kind, says):
-    assert says in found_by(kind, "contract")["contract"]
-
-
-def test_an_architecture_that_transformers_cannot_open_is_told_what_to_do():
-    (check,) = check_method(ShipsWhatTransformersCannotOpen, ["saves"])
-    assert "put @opened_by_transformers on" in check.found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,12 +279,6 @@ class ReadsALayerThatSmallTeachersLack(KD):
         return with_terms(super().stages(setup), top=top)
 
 
-@pytest.mark.slow
-def test_a_term_that_reads_a_layer_which_the_teacher_lacks_is_named():
-    found = found_by(ReadsALayerThatSmallTeachersLack, "needs")["needs"]
-    assert found.startswith("top reads hidden 12, but the teacher has 4 layers")
-
-
 @dataclass(frozen=True, kw_only=True)
 class ReadsAnUndeclaredLayer(FineTune):
     def stages(self, setup):
@@ -317,32 +287,40 @@ class ReadsAnUndeclaredLayer(FineTune):
         )
 
 
-def test_an_undeclared_layer_is_told_once():
-    (only,) = (check for check in check_method(ReadsAnUndeclaredLayer) if not check.passed)
-    assert only.name == "needs"
-    assert "read hidden 2, but declares logits" in only.found
+@dataclass(frozen=True, kw_only=True)
+class SmallOfAnotherType(FineTune):
+    """It does not ask its base class for the checks, which would refuse the value."""
 
+    tiny_settings: ClassVar[dict[str, object]] = {"layers": 2.0}
 
-def found_by(kind, *checks, **settings):
-    """What the named checks find, by their names."""
-    return {done.name: done.found for done in check_method(kind, checks, settings=settings) if not done.passed}
+    def __post_init__(self):
+        pass
 
 
 @pytest.mark.parametrize(
-    "kind, choice", [(HeadThatIsNotSaved, "head=relu answers"), (HookThatIsNotSaved, "doubled=true answers")]
+    "kind, check, says",
+    [
+        (NotDecorated, "contract", "warm would be no setting: put @dataclass"),
+        (ReadsATeacherThatItDoesNotNeed, "contract", "needs_teacher is False, but the term soft reads the teacher"),
+        (
+            NeedsATeacherThatNothingReads,
+            "contract",
+            "no term reads the teacher and no artefact comes from the tuned one",
+        ),
+        (SmallOfAnotherType, "settings can be typed", "tiny_settings: layers=2.0 should be of type int"),
+        (ReadsALayerThatSmallTeachersLack, "needs", "top reads hidden 12, but the teacher has 4 layers"),
+        (ReadsAnUndeclaredLayer, "needs", "read hidden 2, but declares logits"),
+        (ShipsWhatTransformersCannotOpen, "saves", "put @opened_by_transformers on"),
+        (HeadThatIsNotSaved, "saves", "head=relu answers"),
+        (HookThatIsNotSaved, "saves", "doubled=true answers"),
+    ],
 )
-@pytest.mark.slow
-def test_every_choice_of_a_setting_is_reopened(kind, choice):
-    assert choice in found_by(kind, "saves")["saves"]
+def test_a_fault_is_told_with_its_place(kind, check, says):
+    assert says in found_by(kind, check)[check]
 
 
 def test_a_choice_that_a_method_refuses_is_not_its_fault():
     assert not found_by(ChoiceThatIsRefused, "saves")
-
-
-@pytest.mark.slow
-def test_the_head_of_tinyberts_code_is_reopened_as_itself():
-    assert not found_by(methods.get("tinybert"), "saves")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -386,26 +364,6 @@ def test_dropping_a_term_of_weight_0_is_no_row_of_its_own(monkeypatch):
     lstm = methods.get("bilstm")  # the labels' loss has weight 0 there
     monkeypatch.setattr(lstm, "ablations", {"w/o labels": ":-hard"})
     assert "makes the same row as the full row" in found_by(lstm, "settings can be typed")["settings can be typed"]
-
-
-def test_settings_for_tests_have_the_types_of_the_settings():
-    found = found_by(SmallOfAnotherType, "settings can be typed")
-    assert found == {"settings can be typed": "tiny_settings: layers=2.0 should be of type int"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class SmallOfAnotherType(FineTune):
-    """It does not ask its base class for the checks, which would refuse the value."""
-
-    tiny_settings: ClassVar[dict[str, object]] = {"layers": 2.0}
-
-    def __post_init__(self):
-        pass
-
-
-@pytest.mark.parametrize("name", methods.TABLE)
-def test_every_shipped_spelling_parses(name):
-    assert not found_by(methods.get(name), "settings can be typed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -537,27 +495,11 @@ SOUND = {
 APART, UNPADDED = "sequences do not mix", "padding has no effect"
 
 
-@pytest.mark.parametrize("what", MIXING)
-@pytest.mark.slow
-def test_a_loss_that_mixes_sequences_is_found(what):
-    found = found_by(MIXING[what], APART, UNPADDED)
-    assert set(found) == {APART}
-    assert "stage finetune, term planted: its gradient at" in found[APART]
-    assert "across_batch=True" in found[APART]
-
-
-@pytest.mark.parametrize("what", PADDED)
-@pytest.mark.slow
-def test_a_loss_that_counts_padding_is_found(what):
-    found = found_by(PADDED[what], APART, UNPADDED)
-    assert set(found) == {UNPADDED}
-    assert "term planted" in found[UNPADDED]
-
-
-@pytest.mark.parametrize("what", SOUND)
-@pytest.mark.slow
-def test_a_sound_loss_passes(what):
-    assert not found_by(SOUND[what], APART, UNPADDED)
+@pytest.mark.parametrize("what", [*MIXING, *PADDED, *SOUND])
+def test_a_loss_that_mixes_sequences_or_counts_padding_is_found_and_a_sound_one_is_not(what):
+    found = found_by({**MIXING, **PADDED, **SOUND}[what], APART, UNPADDED)
+    assert set(found) == ({APART} if what in MIXING else {UNPADDED} if what in PADDED else set())
+    assert all("term planted" in said for said in found.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -636,10 +578,9 @@ def turned(fn):
     return lambda batch, ours, theirs, aux: -fn(batch, ours, theirs, aux)
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == "kd" else pytest.param(name, marks=pytest.mark.slow) for name in methods.TABLE]
-)
+@pytest.mark.parametrize("name", methods.TABLE)
 @pytest.mark.slow
+@pytest.mark.long
 def test_no_loss_of_ours_mixes_and_each_would_be_found(name):
     """With its readings centred over the batch, divided by the longest sequence, or its sign turned, every term of every method is
     found."""
@@ -697,11 +638,16 @@ PLANTED = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKS)
-def test_each_check_alone_finds_its_planted_bug(check):
-    found = {done.name: done.found for done in check_method(PLANTED[check]) if not done.passed}
-    assert set(found) == {check}, found
+def test_each_check_finds_its_planted_bug(check):
+    assert set(found_by(PLANTED[check], check)) == {check}
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize("check", CHECKS)
+def test_no_other_check_finds_it(check):
+    assert set(found_by(PLANTED[check])) == {check}
 
 
 @pytest.mark.parametrize(
