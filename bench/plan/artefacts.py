@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from safetensors import safe_open
+
+from bench.cache import WEIGHTS
 from bench.data.checkpoints import given_start
 from bench.data.corpus import read_corpus
 from bench.errors import InputError
@@ -77,7 +80,12 @@ class ArtefactPlanner:
         return entry
 
     def _planned(self, artefact: Artefact, context: ArtefactContext) -> ArtefactPlan:
-        inputs = tuple(self._input(what, artefact, context) for what in artefact.inputs(context.checkpoint.config))
+        from methods.artefacts import BASE
+
+        wanted = artefact.inputs(context.checkpoint.config)
+        if _is_in_file(artefact, context.checkpoint):  # nothing is trained, so no text is in its key
+            wanted = (BASE,)
+        inputs = tuple(self._input(what, artefact, context) for what in wanted)
         entry = ArtefactPlan(artefact, "", context.checkpoint, context.task, inputs)
         if "corpus" in {source.kind for source in entry.sources}:
             stages = tuple(artefact.stages(entry.setup({})))
@@ -139,6 +147,15 @@ class ArtefactPlanner:
                 f"name a checkpoint without a head as --teacher"
             )
         return task.teacher_slot(source.seed).key if source.seed else task.teacher.key
+
+
+def _is_in_file(artefact: Artefact, checkpoint: Checkpoint) -> bool:
+    """Whether the checkpoint's file has all tensors of an artefact, as BERT's has its masked-language head."""
+    if not artefact.in_checkpoint:
+        return False
+    with safe_open(checkpoint.folder / WEIGHTS, framework="numpy") as weights:
+        there = set(weights.keys())
+    return all(there & set(names) for names in artefact.in_checkpoint.values())
 
 
 def _identity(entry: ArtefactPlan, context: ArtefactContext) -> Any:

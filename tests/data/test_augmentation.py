@@ -303,3 +303,24 @@ def test_bad_word_vectors_are_bad_input(bench, words, said):
     answer = bench("plan", "--methods", "kd", "--tasks", "rte", "--data", "sample", "--teacher", "embedded", *words)
     assert answer.returncode == 2
     assert said in answer.stderr
+
+
+@pytest.mark.parametrize("has_head", [True, False])
+def test_a_text_that_no_head_is_trained_on_is_in_no_key(glue_folder, tmp_path, has_head):
+    """BERT's own file has its head: another --corpus must not repeat hours of augmentation."""
+    from transformers import BertForPreTraining, BertModel
+
+    from bench.plan.build import build
+    from bench.plan.request import Request
+
+    teacher = tiny.save_teacher(tmp_path / "pretrained", BertForPreTraining if has_head else BertModel)
+    keys = set()
+    for text in ("the cat runs in the house .\n", "a bird sings on the old tree .\n"):
+        (tmp_path / "corpus.txt").write_text(text * 30)
+        plan = build(
+            Request(f"finetune:{tiny.SHAPE}:start=random", "rte", data=str(glue_folder), teacher=str(teacher),
+                    corpus=(str(tmp_path / "corpus.txt"),), corpus_tokens=300, augment="masked", results=tmp_path / "r",
+                    threads=1)
+        )  # fmt: skip
+        keys.add(plan.tasks[0].data.train)
+    assert (len(keys) == 1) == has_head
