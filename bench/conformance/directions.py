@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -100,11 +99,7 @@ def _terms_of(scene: Scene) -> Iterator[tuple[str, Stage, str, Callable[[], Term
         where = f"{scene.title}, " * bool(scene.title) + f"stage {stage.name}"
         for name, term in kept_terms(stage, ()).items():
             if term.player == MAIN and not term.unsupported:
-                yield where, stage, name, partial(_term_anew, scene, number, name)
-
-
-def _term_anew(scene: Scene, stage: int, name: str) -> Term:
-    return scene.stages()[stage].terms[name]
+                yield where, stage, name, lambda number=number, name=name: scene.stages()[number].terms[name]
 
 
 def _without_projections(container: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +37,9 @@ def usable_memory_bytes(root: Path = ROOT) -> int | None:
     Returns:
         None where the system does not say it in files (macOS, Windows).
     """
-    return min([*_available(root), *_left(root)], default=None)
+    lines = [line.partition(":") for line in _text(root / "proc/meminfo").splitlines()]
+    available = [1024 * int(value.split()[0]) for name, _, value in lines if name == "MemAvailable"]
+    return min([*available, *_left(root)], default=None)
 
 
 def _quotas(root: Path) -> Iterator[float]:
@@ -50,13 +53,6 @@ def _quotas(root: Path) -> Iterator[float]:
             yield quota / period
 
 
-def _available(root: Path) -> Iterator[int]:
-    for line in _text(root / "proc/meminfo").splitlines():
-        name, _, value = line.partition(":")
-        if name == "MemAvailable":
-            yield 1024 * int(value.split()[0])
-
-
 def _left(root: Path) -> Iterator[int]:
     """Bytes left under every memory limit above this process; v1 writes a number above all memory where there is none."""
     for folder in _folders(root, "memory"):
@@ -65,14 +61,9 @@ def _left(root: Path) -> Iterator[int]:
             ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
         ):
             most, now = _number(folder / limit), _number(folder / used)
+            entries = dict(re.findall(r"^(\S+) (\d+)$", _text(folder / "memory.stat"), re.MULTILINE))
             if most is not None and now is not None:
-                yield max(0, most - now + _cached(folder, cached))
-
-
-def _cached(folder: Path, name: str) -> int:
-    """An entry of ``memory.stat`` in bytes; 0 where it is not there."""
-    entries = dict(line.split() for line in _text(folder / "memory.stat").splitlines() if len(line.split()) == 2)
-    return _whole(entries.get(name, "0")) or 0
+                yield max(0, most - now + (_whole(entries.get(cached, "0")) or 0))
 
 
 def _folders(root: Path, controller: str) -> Iterator[Path]:

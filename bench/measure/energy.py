@@ -54,10 +54,9 @@ class Rapl:
     """
 
     def __init__(self, folder: Path = POWERCAP) -> None:
-        found = {
-            zone: (zone / "name").read_text().strip() for zone in sorted(folder.glob("intel-rapl:*")) if _has(zone)
-        }
-        found = {zone: name for zone, name in found.items() if name.startswith(COUNTED)}
+        files = ("name", "energy_uj", "max_energy_range_uj")
+        zones = [z for z in sorted(folder.glob("intel-rapl:*")) if all((z / file).exists() for file in files)]
+        found = {z: name for z in zones if (name := (z / "name").read_text().strip()).startswith(COUNTED)}
         if not any(name.startswith("package") for name in found.values()):
             raise NotCounted("the system shows no energy counter of the processor (RAPL)")
         try:
@@ -71,10 +70,6 @@ class Rapl:
 
     def used(self) -> float:
         return sum(zone.used() for zone in self._zones) / 1e6
-
-
-def _has(zone: Path) -> bool:
-    return all((zone / name).exists() for name in ("name", "energy_uj", "max_energy_range_uj"))
 
 
 class Nvml:

@@ -18,6 +18,8 @@ LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "evaluate", "num
 @lru_cache
 def environment(device: str) -> dict[str, Any]:
     """Python, system, processor and its cores, device, vector instructions, libraries; names no host and no user."""
+    import torch
+
     found: dict[str, Any] = {
         "python": platform.python_version(),
         "system": platform.system(),
@@ -25,10 +27,9 @@ def environment(device: str) -> dict[str, Any]:
     }
     found["cores"] = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     found["device"] = device
-    found["instructions"] = _vector_instructions()
+    # other vector instructions add in another order, and last digits differ
+    found["instructions"] = torch.backends.cpu.get_cpu_capability()
     if device.startswith("cuda"):
-        import torch
-
         found["accelerator"] = torch.cuda.get_device_name(device)
     for library in LIBRARIES:
         try:
@@ -36,13 +37,6 @@ def environment(device: str) -> dict[str, Any]:
         except PackageNotFoundError:
             found[library] = None
     return found
-
-
-def _vector_instructions() -> str:
-    """The vector instructions that torch uses: other ones add in another order, and last digits differ."""
-    import torch
-
-    return torch.backends.cpu.get_cpu_capability()
 
 
 def _processor() -> str:

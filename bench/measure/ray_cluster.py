@@ -45,7 +45,7 @@ def connected(address: str, **resources: Any) -> Iterator[Any]:
             ray.init(address="local", **{**quiet, "include_dashboard": False}, **given)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError, AssertionError) as error:
         what = f"--address {address}" if address else "a Ray cluster of this machine"
-        raise InputError(f"{what}: {_first_line(error)}") from None
+        raise InputError(f"{what}: {(str(error).strip() or type(error).__name__).splitlines()[0]}") from None
     try:
         yield ray
     finally:
@@ -67,10 +67,6 @@ def _check_reachable(address: str) -> None:
         raise InputError(
             f"--address {address}: nobody answers ({error}); `ray status` shows a cluster's address"
         ) from None
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def places(address: str, cores: int, accelerator: bool) -> int:

@@ -83,8 +83,10 @@ def run_experiment(
     experiment = chosen.experiment
     for line in chosen.settings_lines:
         progress.say(f"settings: {line}")
-    if len(chosen.requests) > 1:  # one is planned and asked for by its run
-        _agree_once(chosen, confirm)
+    if len(chosen.requests) > 1:  # bad input is found before anything starts; one question for all
+        plans = [build(request) for request in chosen.requests]
+        if any(plan.todo for plan in plans):
+            agree(plans[0].request, *_together(plans), confirm)
     sections, outcomes = [], []
     for number, (table, parts) in enumerate(chosen.tables, start=1):
         progress.say(f"{experiment.title}: {table.name} ({number} of {len(chosen.tables)} tables)")
@@ -94,7 +96,9 @@ def run_experiment(
             outcome = run(asked, progress, confirm)
             outcomes.append(outcome)
             cells += [_shown(planned, part) for planned in outcome.plan.cells]
-        sections.append(Section(table.name, table.show, cells, _order(parts)))
+        # what the table calls its rows, in its order; none where they are called as they are typed
+        order = list(dict.fromkeys(label for part, _ in parts for label, _ in part.labels.values()))
+        sections.append(Section(table.name, table.show, cells, order))
     written = write_experiment(
         experiment.title,
         sections,
@@ -115,14 +119,6 @@ def run_experiment(
     )
 
 
-def _agree_once(chosen: ChosenTables, confirm: Any) -> None:
-    """Plan everything, so that bad input is found before anything starts, and ask once for all of it."""
-    plans = [build(request) for request in chosen.requests]
-    seconds, disk_bytes = _together(plans)
-    if any(plan.todo for plan in plans):
-        agree(plans[0].request, seconds, disk_bytes, confirm)
-
-
 def _together(plans: list[Plan]) -> tuple[float, int]:
     """Seconds and bytes of disk of all plans: what several of them make is counted once."""
     seconds, disk, seen = 0.0, 0.0, set[str]()
@@ -133,11 +129,6 @@ def _together(plans: list[Plan]) -> tuple[float, int]:
             seconds, disk = seconds + new * cost.seconds / plan.request.jobs, disk + new * cost.disk
             seen |= keys
     return seconds, round(disk)
-
-
-def _order(parts: list[tuple[TableRequest, Request]]) -> list[str]:
-    """What a table calls its rows, in its order; empty where they are called as they are typed."""
-    return list(dict.fromkeys(label for part, _ in parts for label, _ in part.labels.values()))
 
 
 def _shown(planned: Planned, part: TableRequest) -> TableEntry:
@@ -167,7 +158,9 @@ def describe_experiment(
         plans: list[Plan] = [build(own) for _, own in parts]
         for number, ((part, _), plan) in enumerate(zip(parts, plans, strict=True), start=1):
             which = f", {number} of {len(parts)} requests" if len(parts) > 1 else ""
-            lines += ["", f"{table.name}{which}: {part.methods} on {part.tasks}{_said(part)}", describe(plan)]
+            options = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in part.options.items())
+            typed_so = f"{part.methods} on {part.tasks}" + (f" ({options})" if options else "")
+            lines += ["", f"{table.name}{which}: {typed_so}", describe(plan)]
         every += plans
         listed.append(
             {
@@ -190,8 +183,3 @@ def describe_experiment(
         "seconds": round(_together(every)[0]),
     }
     return "\n".join(lines), body
-
-
-def _said(part: TableRequest) -> str:
-    named = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in part.options.items())
-    return f" ({named})" if named else ""

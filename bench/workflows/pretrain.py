@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench.cache import Slot
 from bench.data.checkpoints import find, hash_of_tokenizer
 from bench.errors import InputError
 from bench.make.artefact import artefact
@@ -104,7 +103,11 @@ def pretrain(request: Request, progress: Progress | None = None) -> list[Pretrai
         progress.say(note)
     torch.set_num_threads(request.threads)
     work = Work(ComputeSettings(device_of(request.device), request.precision), progress, request.offline)
-    _renew([entry.slot for entry in entries], request, progress)
+    for slot in (entry.slot for entry in entries):
+        if slot.is_made and state_of(slot.made().get("code")) == STALE:
+            progress.say(f"{slot.title}, in the cache, was made by other code than this. {WHAT_TO_DO}.")
+            if request.rerun_stale:
+                slot.forget()
     there = {entry.key for entry in entries if entry.slot.is_made}
     with training_here(cache_root()):
         return [
@@ -113,12 +116,3 @@ def pretrain(request: Request, progress: Progress | None = None) -> list[Pretrai
             )
             for entry in entries
         ]
-
-
-def _renew(slots: Sequence[Slot], request: Request, progress: Progress) -> None:
-    """Say what in the cache other code made; remove it where that was asked for."""
-    for slot in slots:
-        if slot.is_made and state_of(slot.made().get("code")) == STALE:
-            progress.say(f"{slot.title}, in the cache, was made by other code than this. {WHAT_TO_DO}.")
-            if request.rerun_stale:
-                slot.forget()

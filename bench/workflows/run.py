@@ -29,16 +29,12 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
     plan = build(request)
     progress.say(describe(plan))
     outcome = carry_out(plan, progress, confirm)
-    _report(outcome, progress)
-    return outcome
-
-
-def _report(outcome: Outcome, progress: Progress) -> None:
-    """Write the reports of the plan's tables, with their rows as they were typed."""
-    request, cells = outcome.plan.request, [planned.cell for planned in outcome.plan.cells]
-    options = Options(latex=request.latex, order=outcome.plan.labels)
-    written = write_groups(Store(request.results), request.reports, cells, options)
-    outcome.reports = [one.path for one in written]
-    outcome.shown = [shown(one, cells, request.results) for one in written]
+    # the reports of the plan's tables, with their rows as they were typed
+    cells = [planned.cell for planned in outcome.plan.cells]
+    options = Options(latex=plan.request.latex, order=plan.labels)
+    written = write_groups(Store(plan.request.results), plan.request.reports, cells, options)
+    outcome.reports = [report.path for report in written]
+    outcome.shown = [shown(report, cells, plan.request.results) for report in written]
     for path in outcome.reports:
         progress.say(f"report: {path}")
+    return outcome

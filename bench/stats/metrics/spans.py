@@ -17,10 +17,6 @@ def _same(predicted_N2: np.ndarray, true_N2: np.ndarray) -> np.ndarray:
     return np.asarray((predicted_N2 == true_N2).all(1))
 
 
-def _exact_match(predicted_N2: np.ndarray, true_N2: np.ndarray) -> float:
-    return float(_same(predicted_N2, true_N2).mean())
-
-
 def _overlap(predicted_N2: np.ndarray, true_N2: np.ndarray) -> np.ndarray:
     """[n] F1 of each span's tokens: twice the tokens in both over the tokens of the two."""
     last, first = np.minimum(predicted_N2[:, 1], true_N2[:, 1]), np.maximum(predicted_N2[:, 0], true_N2[:, 0])
@@ -29,9 +25,9 @@ def _overlap(predicted_N2: np.ndarray, true_N2: np.ndarray) -> np.ndarray:
     return np.asarray(2 * both / tokens)
 
 
-def _token_f1(predicted_N2: np.ndarray, true_N2: np.ndarray) -> float:
-    return float(_overlap(predicted_N2, true_N2).mean())
-
-
-EXACT_MATCH = Metric("exact_match", "EM", SPAN, score=_exact_match, resampled_by=Mean(_same), right=_same)
-TOKEN_F1 = Metric("token_f1", "token F1", SPAN, score=_token_f1, resampled_by=Mean(_overlap))
+EXACT_MATCH = Metric(
+    "exact_match", "EM", SPAN, score=lambda p, t: float(_same(p, t).mean()), resampled_by=Mean(_same), right=_same
+)
+TOKEN_F1 = Metric(
+    "token_f1", "token F1", SPAN, score=lambda p, t: float(_overlap(p, t).mean()), resampled_by=Mean(_overlap)
+)
