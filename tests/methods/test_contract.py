@@ -63,7 +63,4 @@ def test_no_member_is_found_by_its_name():
 def test_a_planted_search_by_name_is_seen():
     assert looked_for_by_name(
         "x = hasattr(model, 'observed') or getattr(stage, 'padding', 0) or getattr(os, 'environ')"
-    ) == {
-        "hasattr(model, 'observed')",
-        "getattr(stage, 'padding', 0)",
-    }
+    ) == {"hasattr(model, 'observed')", "getattr(stage, 'padding', 0)"}

@@ -378,11 +378,7 @@ PREDICTION = {"soft": (0.5, softened(1.0)), "hard": (0.5, labels_loss)}
 FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]] = {
     ("finetune", BERT): {"hard": (1.0, labels_loss)},
     ("kd:temperature=4:alpha=0.3", BERT): {"soft": (0.3, softened(4.0)), "hard": (0.7, labels_loss)},
-    ("distilbert", BERT): {
-        "soft": (0.5, softened(2.0)),
-        "cos": (0.1, cosine(6, 12)),
-        "hard": (0.5, labels_loss),
-    },
+    ("distilbert", BERT): {"soft": (0.5, softened(2.0)), "cos": (0.1, cosine(6, 12)), "hard": (0.5, labels_loss)},
     ("distilbert:pretraining=masked", BERT): {
         "triple_loss vocabulary": (5.0, vocabulary_kl),
         "triple_loss masked": (2.0, hidden_tokens(6)),
@@ -465,10 +461,7 @@ FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]
         "soft": (0.5, lambda c: float(-(c.targets * log_softmax(c.student.logits)).sum(-1).mean())),
         "hard": (0.5, labels_loss),
     },
-    ("mtdnn:loss=code", BERT): {
-        "soft": (1.0, lambda c: mse(c.student.logits, c.targets)),
-        "hard": (1.0, labels_loss),
-    },
+    ("mtdnn:loss=code", BERT): {"soft": (1.0, lambda c: mse(c.student.logits, c.targets)), "hard": (1.0, labels_loss)},
 }
 
 

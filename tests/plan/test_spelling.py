@@ -39,12 +39,7 @@ def test_numbers_of_few_digits_are_spelled_in_few():
 
 def test_ablate_makes_the_papers_rows():
     rows = parse_methods("microbert:ablate,microbert")
-    assert [row.label for row in rows] == [
-        "microbert",
-        "microbert w/o Dis",
-        "microbert w/o Hidn",
-        "microbert w/o Pred",
-    ]
+    assert [row.label for row in rows] == ["microbert", "microbert w/o Dis", "microbert w/o Hidn", "microbert w/o Pred"]
     assert [row.dropped for row in rows] == [(), ("dis",), ("hidn",), ("pred",)]
     assert all(row.ablation_of == "microbert" for row in rows[1:])
 

@@ -151,13 +151,7 @@ def slow_machine(monkeypatch):
 def test_a_plan_says_what_takes_the_time_and_how_to_be_shorter(bench, tmp_path, common, slow_machine):
     lines, body = planned(bench, tmp_path, common)
     parts = parts_in(body)
-    assert set(parts) == {
-        "general start 2x12",
-        "teacher of rte",
-        "teacher of sst2",
-        "cells of rte",
-        "cells of sst2",
-    }
+    assert set(parts) == {"general start 2x12", "teacher of rte", "teacher of sst2", "cells of rte", "cells of sst2"}
     assert sum(parts.values()) == pytest.approx(body["seconds"], abs=1)
     place = next(i for i, line in enumerate(lines) if line.startswith("  estimate: "))
     shares = [re.fullmatch(r"    .+ \((\d+)%\): (.+)", line) for line in lines[place + 1 : place + 6]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -111,9 +111,7 @@ class OtherWork(Exception):
     """A contestant minimises something else: its seconds would mean nothing."""
 
 
-def first_losses(
-    contestants: Mapping[str, Contestant], work: Work, done: Callable[[str, float], None] = lambda name, loss: None
-) -> dict[str, float]:
+def first_losses(contestants: Mapping[str, Contestant], work: Work) -> dict[str, float]:
     """The loss of everybody's first step, on the same batch without dropout.
 
     Raises:
@@ -123,7 +121,6 @@ def first_losses(
     for name, contestant in contestants.items():
         with tempfile.TemporaryDirectory(dir=work.folder) as folder:
             losses[name] = contestant.train(replace(one, folder=Path(folder)), lambda: None)
-        done(name, losses[name])
     first, reference = next(iter(losses.items()))
     for name, loss in losses.items():
         off = abs(loss / reference - 1)
@@ -133,13 +130,3 @@ def first_losses(
                 f"allowed {AGREE:.0e}): it does other work, so it is not timed"
             )
     return losses
-
-
-def chosen(names: Sequence[str]) -> tuple[dict[str, Contestant], list[str]]:
-    """The contestants of these names, or all; and notes on those that cannot take part."""
-    wanted = list(names) or list(CONTESTANTS)
-    if unknown := [name for name in wanted if name not in CONTESTANTS]:
-        raise OtherWork(f"there is no contestant {', '.join(unknown)}; choose among {', '.join(CONTESTANTS)}")
-    problems = {name: CONTESTANTS[name].problem for name in wanted}
-    there = {name: CONTESTANTS[name] for name, problem in problems.items() if not problem}
-    return there, [f"{name} is left out: {problem}" for name, problem in problems.items() if problem]

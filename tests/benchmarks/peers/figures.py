@@ -6,8 +6,6 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from bench.stats.ratios import ratio
 
 Record = dict[str, Any]
@@ -15,33 +13,25 @@ FEWEST = 6
 """Rounds for an interval of a median by order statistics."""
 
 
-def rounds_of(record: Record) -> list[dict[str, Any]]:
-    """Of all sessions, in their order."""
-    return [one for session in record["sessions"] for one in session["rounds"]]
-
-
 def figures(record: Record) -> dict[str, Any]:
     """All that the table shows."""
-    rounds, contestants = rounds_of(record), record["contestants"]
+    contestants = record["contestants"]
+    rounds = [one for session in record["sessions"] for one in session["rounds"]]
     seconds = {name: [one["seconds"][name] for one in rounds] for name in contestants}
     same = [name for name, one in contestants.items() if one["same_batches"]]
     peers = [name for name, one in contestants.items() if one["is_peer"]]
-    made: dict[str, Any] = {
+    best = min(peers, key=lambda name: statistics.median(seconds[name]))
+    plain = [one["seconds"] for one in rounds if not one["measures_shares"]]
+    worked = [one["cpu_seconds"] for one in rounds]
+    return {
         "rounds": len(rounds),
         "seconds": {name: {"median": statistics.median(values)} for name, values in seconds.items()},
         "over": {p: {name: _ratio(seconds[p], seconds[name]) for name in same if name != p} for p in peers},
+        "best_peer": best,
+        "over_best_without_shares": _ratio([s[best] for s in plain], [s["ours"] for s in plain]),
+        "over_best_by_cpu": _ratio([w[best] for w in worked], [w["ours"] for w in worked]),
+        "over_by_whole_epochs": {peer: _over_epochs(peer, record) for peer in contestants if peer not in same},
     }
-    if peers and "ours" in contestants:
-        best = min(peers, key=lambda name: statistics.median(seconds[name]))
-        plain = [one["seconds"] for one in rounds if not one["measures_shares"]]
-        made["best_peer"] = best
-        made["over_best_without_shares"] = _ratio([s[best] for s in plain], [s["ours"] for s in plain])
-        worked = [one["cpu_seconds"] for one in rounds]
-        made["over_best_by_cpu"] = _ratio([w[best] for w in worked], [w["ours"] for w in worked])
-        made["over_best_by_sums"] = _ratio_of_sums(seconds[best], seconds["ours"])
-    if grouped := [name for name, one in contestants.items() if not one["same_batches"]]:
-        made["over_by_whole_epochs"] = {peer: _over_epochs(peer, record) for peer in grouped}
-    return made
 
 
 def _ratio(reference: Sequence[float], own: Sequence[float]) -> dict[str, Any]:
@@ -51,14 +41,6 @@ def _ratio(reference: Sequence[float], own: Sequence[float]) -> dict[str, Any]:
         return {"median": whole.median, "low": whole.low, "high": whole.high, "rounds": whole.rounds}
     ratios = [r / o for r, o in zip(reference, own, strict=True)]
     return {"median": statistics.median(ratios), "low": None, "high": None, "rounds": len(own)} if ratios else {}
-
-
-def _ratio_of_sums(reference: Sequence[float], own: Sequence[float]) -> dict[str, Any]:
-    """All time over all time, with the shares of the gradient; rounds are resampled."""
-    theirs_N, ours_N = np.array(reference), np.array(own)
-    chosen_RN = np.random.default_rng(0).integers(0, len(own), (10_000, len(own)))
-    low, high = np.quantile(theirs_N[chosen_RN].sum(1) / ours_N[chosen_RN].sum(1), (0.025, 0.975))
-    return {"median": float(theirs_N.sum() / ours_N.sum()), "low": float(low), "high": float(high), "rounds": len(own)}
 
 
 def _over_epochs(peer: str, record: Record) -> dict[str, Any]:
@@ -93,32 +75,11 @@ def table(record: Record, made: dict[str, Any]) -> str:
         cells += ["1.00x" if name == peer else text_of(made["over"][peer].get(name, {})) for peer in peers]
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", f"{made['rounds']} rounds."]
-    if "best_peer" in made:
-        lines.append(
-            f"`ours` over `{made['best_peer']}`: {text_of(made['over_best_without_shares'])} without the steps that "
-            f"measure shares of the gradient, {text_of(made['over_best_by_sums'])} by sums of time, "
-            f"{text_of(made['over_best_by_cpu'])} by the processor's time."
-        )
-    for peer, over in made.get("over_by_whole_epochs", {}).items():
+    lines.append(
+        f"`ours` over `{made['best_peer']}`: {text_of(made['over_best_without_shares'])} without the steps that measure "
+        f"shares of the gradient, {text_of(made['over_best_by_cpu'])} by the processor's time."
+    )
+    for peer, over in made["over_by_whole_epochs"].items():
         each = ", ".join(f"`{name}` {text_of(one)}" for name, one in over.items() if one)
         lines.append(f"Over `{peer}`, by whole epochs of the same examples: {each or 'none was timed whole'}.")
     return "\n".join(lines)
-
-
-def comparison(before: Record, after: Record) -> tuple[str, list[str]]:
-    """Markdown of an older record and a newer one, and the names of those that got slower compared with a peer.
-
-    A peer's step is the unit, because a machine's speed changes from day to day. Slower is who has an interval that
-    lies below the older one.
-    """
-    old, new = figures(before), figures(after)
-    lines = ["| contestant | seconds before | now | speed relative to a peer before | now |", "|---|--:|--:|--:|--:|"]
-    slower = []
-    for name in (name for name in new["seconds"] if name in old["seconds"]):
-        for peer in (peer for peer in new["over"] if name in old["over"].get(peer, {}) and name in new["over"][peer]):
-            then, today = old["over"][peer][name], new["over"][peer][name]
-            cells = [f"{one['seconds'][name]['median']:.3f}" for one in (old, new)]
-            lines.append(f"| `{name}` | {' | '.join(cells)} | {text_of(then)} over `{peer}` | {text_of(today)} |")
-            if name.startswith("ours") and None not in (then["low"], today["high"]) and today["high"] < then["low"]:
-                slower.append(name)
-    return "\n".join(lines), sorted(set(slower))
