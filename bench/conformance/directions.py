@@ -99,7 +99,7 @@ def _terms_of(scene: Scene) -> Iterator[tuple[str, Stage, str, Callable[[], Term
         where = f"{scene.title}, " * bool(scene.title) + f"stage {stage.name}"
         for name, term in kept_terms(stage, ()).items():
             if term.player == MAIN and not term.unsupported:
-                yield where, stage, name, lambda number=number, name=name: scene.stages()[number].terms[name]
+                yield where, stage, name, lambda number=number, name=name: scene.stages()[number].terms[name]  # type: ignore[misc]
 
 
 def _without_projections(container: Any) -> Any:

@@ -282,7 +282,12 @@ def fault(record: Record) -> str:
         return "cell.data.rows does not say how many training rows there were"
     if not all(record.scores.values()):
         return "scores: a set of examples without a score"
-    open_parts = {"tasks": cell.tasks, "recipe": cell.recipe, "rows": cell.data.rows, "scores": record.scores}
+    open_parts: dict[str, Any] = {
+        "tasks": cell.tasks,
+        "recipe": cell.recipe,
+        "rows": cell.data.rows,
+        "scores": record.scores,
+    }
     open_parts |= {"artefacts": record.artefacts, "computed_by": record.code.get("computed_by")}
     _Body.model_validate(open_parts | {"jobs": record.env.get("jobs", 1)})
     return ""

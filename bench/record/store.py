@@ -93,9 +93,9 @@ class Store:
                 why = "it is not the record that was written (sha256 in `current`), and is used"
                 self.note(Note(CHANGED, named, why))
             return named
-        usable, why = ("ok",), "what `current` names was set aside"
+        usable, why = {"ok"}, "what `current` names was set aside"
         if not os.path.lexists(pointer):
-            usable, why = ("ok", "failed"), "no `current` names it"
+            usable, why = {"ok", "failed"}, "no `current` names it"
         for file in self.attempts_in(folder):
             record = self.opened(file)
             if record is not None and record.status in usable:
