@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -23,7 +22,7 @@ enum { OFF, COUNT, END, TEAR, FAIL_ONCE, FAIL_ALWAYS, SHORT };
 
 static char folder[PATH_MAX], wanted[256];
 static atomic_int action = OFF, failing_number = 0, log_to = -1;
-static atomic_long seen = 0, at = 0, sockets = 0;
+static atomic_long seen = 0, at = 0;
 
 #define REAL(type, name, ...)                                        \
     static type (*real)(__VA_ARGS__) = NULL;                         \
@@ -42,9 +41,6 @@ void faults_arm(const char *below, const char *operations, int what, long number
 }
 
 long faults_seen(void) { return atomic_load(&seen); }
-
-/* Connections to the internet that were asked for since the process began. */
-long faults_sockets(void) { return atomic_load(&sockets); }
 
 static ssize_t plain_write(int fd, const void *data, size_t size) {
     REAL(ssize_t, write, int, const void *, size_t);
@@ -239,10 +235,4 @@ int chmod(const char *path, mode_t mode) {
     char buffer[PATH_MAX];
     MEET("chmod", of_path(AT_FDCWD, path, buffer));
     return real(path, mode);
-}
-
-int connect(int fd, const struct sockaddr *address, socklen_t length) {
-    REAL(int, connect, int, const struct sockaddr *, socklen_t);
-    if (address && (address->sa_family == AF_INET || address->sa_family == AF_INET6)) atomic_fetch_add(&sockets, 1);
-    return real(fd, address, length);
 }

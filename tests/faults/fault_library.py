@@ -71,12 +71,7 @@ def seen() -> int:
     return int(_library().faults_seen())
 
 
-def sockets() -> int:
-    """How many connections to the internet this process has asked for, in Python or below it."""
-    return int(_library().faults_sockets())
-
-
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(os.environ[PRELOADED])
-    library.faults_seen.restype = library.faults_sockets.restype = ctypes.c_long
+    library.faults_seen.restype = ctypes.c_long
     return library

@@ -9,12 +9,11 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 LOOK_SECONDS = 0.004
-TRACEBACK = "Traceback (most recent call last)"
 
 
 @dataclass(frozen=True)
@@ -30,12 +29,11 @@ class Ended:
 
     @property
     def has_traceback(self) -> bool:
-        return TRACEBACK in self.said
+        return "Traceback (most recent call last)" in self.said
 
     @property
     def last_line(self) -> str:
-        lines = [line for line in self.said.splitlines() if line.strip()]
-        return lines[-1] if lines else ""
+        return next((line for line in reversed(self.said.splitlines()) if line.strip()), "")
 
 
 class Child:
@@ -64,7 +62,7 @@ class Child:
         if not self.is_over():
             os.kill(self.process, number)
 
-    def ended(self, limit: float) -> Ended:
+    def ended(self, limit: float = 600) -> Ended:
         """Wait until it has ended; after so many seconds of its life it is killed, with all that it started."""
         hung = False
         while not self.is_over():
@@ -100,7 +98,7 @@ def _work(work: Callable[[], int], said: Path) -> NoReturn:
             os._exit(code)
 
 
-def bench(words: Iterable[object], cache: Path, before: Callable[[], None] = lambda: None) -> int:
+def bench(words: Iterable[object], cache: Path, before: Callable[[], None]) -> int:
     """``python -m bench WORDS`` in this process; returns its exit code. ``before`` is called right before it."""
     from bench.cli import main
 
@@ -110,91 +108,31 @@ def bench(words: Iterable[object], cache: Path, before: Callable[[], None] = lam
     try:
         main()
     except SystemExit as ended:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command is over
         return ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
-    except BaseException:
-        traceback.print_exc()
-        return 1
+    return 0
 
 
-@dataclass
-class Outcome:
-    """What one point of a part gave: everything but ``happened`` and ``left`` should be 0."""
-
-    point: str
-    happened: int = 1
-    """0 where the run was over before the fault"""
-    lost: int = 0
-    """records that were finished before the fault and are gone, or hold other bytes, afterwards"""
-    twice: int = 0
-    """cells with several finished attempts"""
-    corrupt: int = 0
-    """files that cannot be used as they are, after the fault or at the end"""
-    unequal: int = 0
-    """records that differ from those of the unbroken run"""
-    unfinished: int = 0
-    """records that are not there at the end"""
-    tracebacks: int = 0
-    hangs: int = 0
-    silent: int = 0
-    """ends without a clear line, or with a wrong exit code"""
-    left: int = 0
-    """temporary files and folders that the fault left; `bench store gc` names them"""
-    why: str = ""
-
-    @property
-    def is_bad(self) -> bool:
-        return any(getattr(self, one.name) for one in fields(self) if one.name in BAD)
-
-    def wrong(self, what: str, why: str) -> None:
-        """Count one thing that is wrong."""
-        setattr(self, what, getattr(self, what) + 1)
-        self.why = f"{self.why}; {what}: {why}".lstrip("; ")
+Point = tuple[str, Callable[[], dict[str, Any]]]
+"""The name of one fault at one place, and what tries it and says what came of it."""
 
 
-BAD = ("lost", "twice", "corrupt", "unequal", "unfinished", "tracebacks", "hangs", "silent")
-
-
-def each(points: Iterable[tuple[str, Callable[[], Outcome]]], until: float, jobs: int, work: Path) -> Iterator[Outcome]:
+def each(points: Iterable[Point], until: float, jobs: int, work: Path) -> Iterator[dict[str, Any]]:
     """Do points in processes of their own, so many at a time, as long as there is time; yields each outcome."""
     waiting, running = iter(points), {}
-    is_left = True
-    while is_left or running:
-        while is_left and len(running) < jobs:
-            one = next(waiting, None) if time.monotonic() < until else None
-            if one is None:
-                is_left = False
-                break
-            name, do = one
-            file = work / f"outcome-{os.getpid()}-{time.monotonic_ns()}.json"
-            sys.stdout.flush()
-            sys.stderr.flush()
-            process = os.fork()
-            if process == 0:
-                _one(name, do, file)
-            running[process] = (name, file)
+    while True:
+        while len(running) < jobs and time.monotonic() < until and (point := next(waiting, None)):
+            name, do = point
+            file = work / f"outcome-{time.monotonic_ns()}.json"
+            running[name] = Child(lambda do=do, file=file: file.write_text(json.dumps(do())), work / "said.txt"), file
         if not running:
-            break
-        process, _ = os.wait()
-        if process not in running:
-            continue
-        name, file = running.pop(process)
-        try:
-            yield Outcome(**json.loads(file.read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
-            failed = Outcome(name)
-            failed.wrong("hangs", f"the harness of faults itself failed: {error!r}")
-            yield failed
-        file.unlink(missing_ok=True)
-
-
-def _one(name: str, do: Callable[[], Outcome], file: Path) -> NoReturn:
-    try:
-        try:
-            outcome = do()
-        except Exception as error:
-            traceback.print_exc()
-            outcome = Outcome(name)
-            outcome.wrong("hangs", f"the harness of faults itself failed: {error!r}")
-        file.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
-    finally:
-        os._exit(0)
+            return
+        for name in [name for name, (child, _) in running.items() if child.is_over()]:
+            file = running.pop(name)[1]
+            if file.exists():
+                yield json.loads(file.read_text())
+                file.unlink()
+            else:
+                why = [f"the harness of faults itself failed: {(work / 'said.txt').read_text()[-2000:]}"]
+                yield {"point": name, "happened": 0, "left": 0, "bad": {"hangs": 1}, "why": why}
+        time.sleep(LOOK_SECONDS)

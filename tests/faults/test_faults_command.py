@@ -84,7 +84,7 @@ f.arm(here, f.Action.TEAR, 1, 0, "write")
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_minute_of_the_command_finds_nothing():
-    environment = {**os.environ, "FAULTS_SECONDS": "60", "FAULTS_PARTS": "enumeration,phases,files"}
+    environment = {**os.environ, "FAULTS_SECONDS": "60", "FAULTS_PARTS": "enumeration,moments,files"}
     done = subprocess.run([sys.executable, str(COMMAND)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "| part | points |" in done.stdout

@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import tiny
-from forked import Child, Ended, Outcome, bench
+from forked import Child, Ended, bench
 
-LIMIT_SECONDS = float(os.environ.get("FAULTS_LIMIT", "600"))
-"""Of a process; what takes longer counts as a hang."""
-WITH_START = f"finetune:{tiny.SHAPE}:start=random,microbert:{tiny.SHAPE}"
-WITHOUT_START = f"finetune:{tiny.SHAPE}:start=random"
-EMBEDDED = "finetune:layers=2:start=random,microbert:layers=2"
-STATE_AT_EACH_STEP, STATE_RARELY = 0.0, 300.0
-Finished = Mapping[str, str]
-"""Path of a finished attempt below the results -> the hash of its bytes and of its answers'."""
+ROWS = f"finetune:{tiny.SHAPE}:start=random,microbert:{tiny.SHAPE}"
+BAD = ("lost", "twice", "corrupt", "unequal", "unfinished", "tracebacks", "hangs", "silent")
+"""Records that were finished before the fault and are gone or changed; cells with several finished attempts; files that
+cannot be used as they are; records unlike those of the unbroken run; records that are missing; ...; ends without a clear
+line or with a wrong exit code. All should be 0."""
 Facts = Mapping[str, Any]
 """Folder of a cell below the results -> everything of its record that does not tell the time."""
+
+
+@dataclass
+class Outcome:
+    """What one point gave."""
+
+    point: str
+    happened: int = 1
+    """0 where the run was over before the fault"""
+    left: int = 0
+    """temporary files and folders that the fault left; `bench store gc` names them"""
+    bad: dict[str, int] = field(default_factory=Counter)
+    why: list[str] = field(default_factory=list)
+
+    def wrong(self, what: str, why: str) -> None:
+        """Count one thing that is wrong."""
+        self.bad[what] += 1
+        self.why.append(f"{what}: {why}")
 
 
 @dataclass(frozen=True)
@@ -36,65 +51,47 @@ class Place:
         return self.root / "results"
 
     @property
-    def reports(self) -> Path:
-        return self.root / "reports"
-
-    @property
     def cache(self) -> Path:
         return self.root / "cache"
 
+    @property
+    def reports(self) -> Path:
+        return self.root / "reports"
 
-@dataclass(frozen=True)
-class TinyRun:
-    """What is run: the rows, the teacher and the data."""
 
-    inputs: Path
-    methods: str
-    tasks: str = "rte"
-    seeds: str = "0"
-    state_seconds: float = STATE_AT_EACH_STEP
-    is_embedded: bool = False
-    """the embedded teacher and a part of the sample data, in the place of the tiny teacher and tasks"""
+def run(
+    inputs: Path,
+    place: Place,
+    name: str,
+    before: Callable[[], None] = lambda: None,
+    *further: str,
+    after: Callable[[], None] = lambda: None,
+    every_seconds: float = 0.0,
+) -> Child:
+    """A process that does the run; ``before`` and ``after`` are called in it right before and after the command.
 
-    def words(self, place: Place, *further: str) -> list[str]:
-        """The command line."""
-        given = {
-            "methods": self.methods, "tasks": self.tasks, "seeds": self.seeds, "data": self.inputs / "tiny-glue",
-            "teacher": self.inputs / "tiny-bert", "corpus": self.inputs / "corpus.txt", "corpus-tokens": 300,
-            "epochs": 1, "threads": 1, "device": "cpu", "results": place.results, "reports": place.reports,
-        }  # fmt: skip
-        if self.is_embedded:
-            given |= {"data": "sample", "teacher": "embedded", "max-train-rows": 64}
-        typed = [str(word) for name, value in given.items() for word in (f"--{name}", value)]
-        jobs = () if "--jobs" in further else ("--jobs", "1")
-        return ["run", *typed, *jobs, "--offline", "--yes", *further]
+    Args:
+        further: words that replace its own.
+        every_seconds: how often the state of a training is saved; at each step by default.
+    """
+    given = {
+        "--methods": ROWS, "--tasks": "rte", "--seeds": "0", "--data": inputs / "tiny-glue", "--teacher": inputs / "tiny-bert",
+        "--corpus": inputs / "corpus.txt", "--corpus-tokens": 300, "--epochs": 1, "--threads": 1, "--device": "cpu",
+        "--results": place.results, "--reports": place.reports, "--jobs": 1,
+    }  # fmt: skip
+    given |= dict(zip(further[::2], further[1::2], strict=True))
+    words = ["run", *(word for pair in given.items() for word in pair if word != ""), "--offline", "--yes"]
 
-    def begun(
-        self,
-        place: Place,
-        name: str,
-        before: Callable[[], None] = lambda: None,
-        further: Sequence[str] = (),
-        after: Callable[[], None] = lambda: None,
-    ) -> Child:
-        """A process that runs it; ``before`` and ``after`` are called in it right before and after the command."""
+    def work() -> int:
+        from bench.train import training_state
 
-        def work() -> int:
-            from bench.train import training_state
+        training_state.EVERY_SECONDS = every_seconds
+        code = bench(words, place.cache, before)
+        after()
+        return code
 
-            training_state.EVERY_SECONDS = self.state_seconds
-            code = bench(self.words(place, *further), place.cache, before)
-            after()
-            return code
-
-        place.root.mkdir(parents=True, exist_ok=True)
-        return Child(work, place.root / f"{name}.txt")
-
-    def whole(
-        self, place: Place, name: str, before: Callable[[], None] = lambda: None, further: Sequence[str] = ()
-    ) -> Ended:
-        """Run it to its end."""
-        return self.begun(place, name, before, further).ended(LIMIT_SECONDS)
+    place.root.mkdir(parents=True, exist_ok=True)
+    return Child(work, place.root / f"{name}.txt")
 
 
 def prepared(folder: Path) -> Path:
@@ -105,17 +102,16 @@ def prepared(folder: Path) -> Path:
     return folder
 
 
-def finished(results: Path) -> Finished:
-    """Every finished attempt that can be used."""
+def finished(results: Path) -> Mapping[str, str]:
+    """Path of every finished attempt that can be used -> the hash of its bytes and of its answers'."""
     from bench.record.store import Store
 
     store, found = Store(results), {}
-    for folder in store.cells():
-        for file in store.attempts_in(folder):
-            record, answers = store.opened(file), file.with_suffix(".npz")
-            if record is not None and record.status == "ok" and answers.is_file():
-                digest = hashlib.sha256(file.read_bytes() + answers.read_bytes()).hexdigest()
-                found[str(file.relative_to(results))] = digest
+    for file in (file for folder in store.cells() for file in store.attempts_in(folder)):
+        record, answers = store.opened(file), file.with_suffix(".npz")
+        if record is not None and record.status == "ok" and answers.is_file():
+            digest = hashlib.sha256(file.read_bytes() + answers.read_bytes()).hexdigest()
+            found[str(file.relative_to(results))] = digest
     return found
 
 
@@ -124,9 +120,7 @@ def facts(results: Path) -> Facts:
     from bench.record.store import Store
 
     store, found = Store(results), {}
-    for record in store.records():
-        if record.status != "ok":
-            continue
+    for record in (record for record in store.records() if record.status == "ok"):
         known = record.model_dump(mode="json")
         train = {name: value for name, value in (known["train"] or {}).items() if "seconds" not in name}
         arrays = {name: hashlib.sha256(one.tobytes()).hexdigest() for name, one in store.predictions(record).items()}
@@ -136,67 +130,43 @@ def facts(results: Path) -> Facts:
     return found
 
 
-def broken(place: Place) -> list[str]:
-    """What cannot be used as it is, of the records and of the cache."""
-    from bench.workflows.upkeep import BROKEN, sentence, survey_store
-
-    place.results.mkdir(parents=True, exist_ok=True)
-    return [sentence(it) for it in survey_store(place.results, place.cache)["found"] if it["kind"] == BROKEN]
-
-
-def left(place: Place) -> int:
-    """Temporary files and folders."""
-    return sum(1 for root in (place.results, place.cache, place.reports) for _ in root.rglob(".tmp-*"))
-
-
-def judge(outcome: Outcome, place: Place, before: Finished, last: Ended, expected: Facts) -> None:
-    """Count what is wrong after the run that came after a fault.
+def judged(outcome: Outcome, place: Place, before: Mapping[str, str], last: Ended, expected: Facts) -> dict[str, Any]:
+    """What is wrong after the run that came after a fault; its folder is removed.
 
     Args:
         before: the finished attempts that were there after the fault.
         last: how the run after the fault ended.
         expected: what the unbroken run left.
     """
-    _judge_end(outcome, last, 0)
+    from bench.workflows.upkeep import BROKEN, sentence, survey_store
+
+    judge_end(outcome, last, (0,))
     after, found = finished(place.results), facts(place.results)
-    for name, digest in before.items():
-        if after.get(name) != digest:
-            outcome.wrong("lost", name)
+    for name in (name for name, digest in before.items() if after.get(name) != digest):
+        outcome.wrong("lost", name)
     for cell, count in Counter(str(Path(name).parent) for name in after).items():
         if count > 1:
             outcome.wrong("twice", f"{count} finished attempts in {cell}")
-    for text in broken(place):
-        outcome.wrong("corrupt", text)
+    for entry in survey_store(place.results, place.cache)["found"]:
+        if entry["kind"] == BROKEN:
+            outcome.wrong("corrupt", sentence(entry))
     for cell, known in expected.items():
-        if cell not in found:
-            outcome.wrong("unfinished", cell)
-        elif found[cell] != known:
-            outcome.wrong("unequal", cell)
+        if found.get(cell) != known:
+            outcome.wrong("unequal" if cell in found else "unfinished", cell)
     if not any(place.reports.glob("*/*/README.md")):
         outcome.wrong("unfinished", "the report")
+    shutil.rmtree(place.root, ignore_errors=True)
+    return asdict(outcome)
 
 
-def _judge_end(outcome: Outcome, ended: Ended, code: int | None) -> None:
+def judge_end(outcome: Outcome, ended: Ended, codes: Sequence[int]) -> None:
+    """Count what is wrong with how a command ended: it hangs, breaks, or fails without a line that says why."""
     if ended.hung:
         outcome.wrong("hangs", ended.last_line)
+        return
     if ended.has_traceback:
         outcome.wrong("tracebacks", ended.last_line)
-    if code is not None and ended.code != code and not ended.hung:
-        outcome.wrong("silent", f"exit code {ended.code} instead of {code}: {ended.last_line}")
-
-
-def judge_fault(outcome: Outcome, place: Place, ended: Ended, codes: Sequence[int], expected: Facts) -> None:
-    """Count what is wrong with how a run met a fault that did not kill it: it says so in one line, or has everything.
-
-    Args:
-        codes: the exit codes that are right.
-    """
-    _judge_end(outcome, ended, None)
-    if ended.hung:
-        return
     if ended.code not in codes:
         outcome.wrong("silent", f"exit code {ended.code}: {ended.last_line}")
-    elif ended.code and not any(line.startswith(("bench: ", "failed: ")) for line in ended.said.splitlines()):
+    elif ended.code > 0 and not any(line.startswith(("bench: ", "failed: ")) for line in ended.said.splitlines()):
         outcome.wrong("silent", f"exit code {ended.code}, and no line that says why")
-    elif not ended.code and (lacking := set(expected) - set(facts(place.results))):
-        outcome.wrong("silent", f"exit code 0, and no record of {sorted(lacking)[0]}")
