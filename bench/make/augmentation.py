@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from bench.cache import keep
+from bench.cache import cache_root, keep
 from bench.data.augmentation import CANDIDATES, Candidates, augmented, replaceable
 from bench.data.checkpoints import Checkpoint, sha256_of, tokenizer_of
 from bench.data.encoding import Encoded
 from bench.data.table_files import Split
 from bench.data.word_vectors import WordVectors, read
+from bench.files import write_atomically
+from bench.folders import STATES
 from bench.make.teacher import base_model
 from bench.make.work import MadeArtefact, Work
 from bench.plan.plan import ArtefactPlan, TaskPlan
+from bench.record.code import AUGMENTATION, digest_of
+from bench.record.keys import digest
 from bench.train.loop import OnStep
 from bench.train.numerics import ComputeSettings
 from bench.train.prediction import predict
+from bench.train.training_state import EVERY_SECONDS
 from methods import taps
 from methods.api import Batch, Setup
 from methods.masked import TeacherHead
@@ -56,7 +64,8 @@ def augmented_rows(
             vectors = None if augmentation.vectors is None else read(augmentation.vectors)
             head = shared_artefact(plan.masked_head)
             parts["masked head"] = head.body
-            candidates = TeacherCandidates(plan.checkpoint, head.tensors, work.numerics, on_step, vectors)
+            answers = KeptAnswers(slot.key, work.progress.is_stopping)
+            candidates = TeacherCandidates(plan.checkpoint, head.tensors, work.numerics, on_step, vectors, answers)
         variants, origins = augmented(split, augmentation, candidates)
         columns: dict[str, Any] = {"first": list(variants.first), "origin": origins}
         if variants.second is not None:
@@ -65,6 +74,8 @@ def augmented_rows(
         return {"weights": sha256_of(folder / TEXTS), "rows": len(variants)}
 
     body = keep(slot, write, parts, TEXTS, work.progress.say)
+    if augmentation.kind == "masked":
+        KeptAnswers(slot.key).forget()
     table = pandas.read_parquet(slot.folder / TEXTS)
     origins = table["origin"].to_numpy()
     rows = Split(
@@ -87,6 +98,57 @@ def relabel_variants(encoded: Encoded, origins: np.ndarray, teacher: nn.Module, 
     answers = torch.from_numpy(predict(teacher, encoded, numerics))
     labels = answers[:, 0] if answers.size(1) == 1 else answers.argmax(1)
     encoded.labels[new] = labels[new].to(encoded.labels.dtype)
+
+
+class KeptAnswers:
+    """What the teacher has answered so far, in files of the cache: a run that is interrupted loses minutes and not hours.
+
+    Each file has the answers [n, 2 * CANDIDATES] of some passes, in the order of the questions, which is always the same.
+    """
+
+    def __init__(self, key: str, is_stopping: Callable[[], bool] = lambda: False, every: float = EVERY_SECONDS) -> None:
+        """
+        Args:
+            key: of the augmented rows.
+            is_stopping: whether somebody wants the run to keep its state now and to end.
+            every: seconds between two files.
+        """
+        made_by = digest([key, digest_of(AUGMENTATION), torch.__version__, torch.get_num_threads()])[:24]
+        self._stem, self._is_stopping, self._every = (
+            cache_root() / STATES / f"augmentation-{made_by}",
+            is_stopping,
+            every,
+        )
+        self._sides, self._written = 0, time.monotonic()
+
+    def next_side(self) -> list[list[int]]:
+        """The answers that an earlier run has kept for the next of an example's sentences."""
+        self._sides += 1
+        self._new: list[list[int]] = []
+        self._files = sorted(self._stem.parent.glob(f"{self._stem.name}-{self._sides}-*.safetensors"))
+        return [row for file in self._files for row in load_file(file)["likely"].tolist()]
+
+    def add(self, answers: Sequence[list[int]], is_last: bool) -> None:
+        """Keep the answers of a pass.
+
+        Raises:
+            KeyboardInterrupt: somebody wants the run to end; the answers are written.
+        """
+        self._new += answers
+        if self._is_stopping() or is_last or time.monotonic() - self._written >= self._every:
+            file = Path(f"{self._stem}-{self._sides}-{len(self._files):06}.safetensors")
+            with contextlib.suppress(OSError):  # a full disk must not end what could go on
+                write_atomically(file, save({"likely": torch.tensor(self._new, dtype=torch.int32)}))
+                self._files.append(file)
+                self._new = []
+            self._written = time.monotonic()
+        if self._is_stopping():
+            raise KeyboardInterrupt
+
+    def forget(self) -> None:
+        """The rows are made."""
+        for file in self._stem.parent.glob(f"{self._stem.name}-*"):
+            file.unlink(missing_ok=True)
 
 
 class Question(NamedTuple):
@@ -118,8 +180,9 @@ class TeacherCandidates:
         numerics: ComputeSettings,
         on_step: OnStep,
         vectors: WordVectors | None = None,
+        kept: KeptAnswers | None = None,
     ) -> None:
-        self._numerics, self._on_step, self._vectors = numerics, on_step, vectors
+        self._numerics, self._on_step, self._vectors, self._kept = numerics, on_step, vectors, kept
         self._tokenizer = tokenizer_of(checkpoint)
         self._last_layer = checkpoint.config.num_hidden_layers
         self._longest = min(LONGEST, checkpoint.config.max_position_embeddings - 3) // 2  # [CLS] and two [SEP]
@@ -176,15 +239,20 @@ class TeacherCandidates:
 
     def _answered(self, questions: Sequence[Question]) -> Iterator[tuple[Question, list[int]]]:
         """Each question with the likeliest pieces at its place; as many questions in a pass as its tokens allow."""
-        start = 0
+        likely = [] if self._kept is None else self._kept.next_side()
+        yield from zip(questions, likely, strict=False)
+        start = len(likely)
         while start < len(questions):
             stop, tokens = start, 0
             while stop < len(questions) and (stop == start or tokens < TOKENS_A_PASS):
                 tokens += 2 * len(questions[stop].ids) + 3
                 stop += 1
             some = questions[start:stop]
-            yield from zip(some, self._likeliest(some), strict=True)
+            answers = self._likeliest(some)
+            yield from zip(some, answers, strict=True)
             start = stop
+            if self._kept is not None:
+                self._kept.add(answers, stop == len(questions))
             self._on_step(stop, len(questions))
 
     @torch.no_grad()

@@ -117,10 +117,7 @@ def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
     assert "cat" not in found[0][1]
 
 
-def candidates_of(folder, sentences, **changes):
-    """What a pre-trained teacher of such a configuration offers for each word."""
-    from transformers import BertForPreTraining
-
+def teacher_candidates(folder, kept=None):
     from bench.cache import WEIGHTS
     from bench.data.checkpoints import find
     from bench.make.augmentation import TeacherCandidates
@@ -128,12 +125,19 @@ def candidates_of(folder, sentences, **changes):
     from bench.train.numerics import ComputeSettings
     from methods.masked import TeacherHead
 
+    checkpoint = find(str(folder))
+    head = in_checkpoint(checkpoint.folder / WEIGHTS, TeacherHead.in_checkpoint)
+    return TeacherCandidates(checkpoint, head, ComputeSettings(), lambda done, total: None, kept=kept)
+
+
+def candidates_of(folder, sentences, **changes):
+    """What a pre-trained teacher of such a configuration offers for each word."""
+    from transformers import BertForPreTraining
+
     config = tiny.config()
     config.update(changes)
     BertForPreTraining(config).save_pretrained(tiny.save_teacher(folder))
-    checkpoint = find(str(folder))
-    head = in_checkpoint(checkpoint.folder / WEIGHTS, TeacherHead.in_checkpoint)
-    return TeacherCandidates(checkpoint, head, ComputeSettings(), lambda done, total: None)(sentences)
+    return teacher_candidates(folder)(sentences)
 
 
 def test_a_long_sentence_is_cut_to_what_the_teacher_can_read(tmp_path):
@@ -324,3 +328,33 @@ def test_a_text_that_no_head_is_trained_on_is_in_no_key(glue_folder, tmp_path, h
         )  # fmt: skip
         keys.add(plan.tasks[0].data.train)
     assert (len(keys) == 1) == has_head
+
+
+def test_augmentation_that_is_interrupted_goes_on_with_the_same_candidates(tmp_path, monkeypatch):
+    from bench.make import augmentation
+    from bench.make.augmentation import KeptAnswers, TeacherCandidates
+
+    monkeypatch.setattr(augmentation, "TOKENS_A_PASS", 30)  # several passes
+    asked, likeliest = [], TeacherCandidates._likeliest
+    monkeypatch.setattr(
+        TeacherCandidates, "_likeliest", lambda self, some: asked.append(len(some)) or likeliest(self, some)
+    )
+    sides = [[["the", "cat", "sings"], ["red", "fish", "swims", "?"]] * 3, [["a", "bird", "runs"]] * 4]
+    candidates = candidates_of(tmp_path / "teacher", sides[0])  # makes the folder; its answers are of one side
+    teacher = lambda kept: teacher_candidates(tmp_path / "teacher", kept)  # noqa: E731
+    asked.clear()
+    uninterrupted = teacher(None)
+    whole = [uninterrupted(side) for side in sides]
+    assert whole[0] == candidates
+    passes = len(asked)
+    asked.clear()
+    with pytest.raises(KeyboardInterrupt):
+        for side in map(teacher(KeptAnswers("key", lambda: len(asked) >= passes - 1, every=0.0)), sides):
+            assert side
+    asked.clear()
+    again = teacher(KeptAnswers("key"))
+    assert [again(side) for side in sides] == whole
+    assert len(asked) == 1 < passes
+    assert KeptAnswers("key").next_side()
+    KeptAnswers("key").forget()
+    assert not KeptAnswers("key").next_side()
