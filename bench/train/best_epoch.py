@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor, nn
@@ -16,8 +16,7 @@ from bench.train.prediction import predict, score
 from methods.api import Student
 
 
-@dataclass(frozen=True)
-class SelectionExamples:
+class SelectionExamples(NamedTuple):
     """The examples of one task that choose, and by which metric."""
 
     task: str

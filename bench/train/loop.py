@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -36,8 +36,7 @@ StudentStep = tuple[StudentTrainer, ScheduledStage, int]
 """A student that has a step to do: its trainer, the stage, and the number of the step within the stage."""
 
 
-@dataclass(frozen=True)
-class TaskWithTeacher:
+class TaskWithTeacher(NamedTuple):
     """One task's examples and the teacher that knows it."""
 
     data: Encoded
@@ -60,8 +59,7 @@ class LoopOptions:
     """at most so many examples of a batch go through the models at a time; 0: all"""
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One step of the loop: the examples of one task that every student sees at the same time."""
 
     series: str
@@ -94,8 +92,13 @@ def train_tasks(tasks: Sequence[TaskWithTeacher], trainers: Sequence[StudentTrai
             continue
         active = [one for one in due if one[0].error is None]
         _train_step(step, active, tasks[step.task], options, stopwatch)
-        if step.series == COUNTED:
-            _end_epochs([trainer for trainer, _, _ in active], step.number, per_epoch)
+        for trainer, _, _ in active if step.series == COUNTED else ():
+            is_last_of_epoch = (step.number + 1) % per_epoch == 0 or step.number + 1 == trainer.steps(COUNTED)
+            if trainer.best_epoch is not None and trainer.error is None and is_last_of_epoch:
+                try:
+                    trainer.best_epoch.evaluate(trainer.student)
+                except Exception as error:
+                    trainer.error = error
         options.on_step(done, total)
         if number % SETTLE_EVERY == 0:
             stopwatch.settle()
@@ -130,7 +133,10 @@ def _train_step(
     batches = [task.data.batch(part, numerics.device, step.task) for part in _cut(step.examples, options.micro_batch)]
     for view in dict.fromkeys(_view(stage) for _, stage, _ in active):
         masking, padding, dropout = view
-        noise = RandomState(_seed_of(seed, step), numerics.device) if dropout else None
+        noise = None
+        if dropout:  # a seed of its own for the teacher's dropout at every step
+            drawn = np.random.default_rng([seed, step.number, step.series == PREPARATION]).integers(2**63)
+            noise = RandomState(int(drawn), numerics.device)
         sharing = [one for one in active if _view(one[1]) == view]
         parts = []
         for batch in batches:
@@ -147,22 +153,6 @@ def _cut(examples: Sequence[int], most: int) -> list[Sequence[int]]:
     count = math.ceil(len(examples) / most) if most else 1
     ends = [number * len(examples) // count for number in range(count + 1)]
     return [examples[start:end] for start, end in itertools.pairwise(ends)]
-
-
-def _end_epochs(active: Sequence[StudentTrainer], step: int, per_epoch: int) -> None:
-    """Tell the students for whom this was the last step of an epoch, or of all."""
-    for trainer in active:
-        if trainer.error is None and ((step + 1) % per_epoch == 0 or step + 1 == trainer.steps(COUNTED)):
-            try:
-                if trainer.best_epoch is not None:
-                    trainer.best_epoch.evaluate(trainer.student)
-            except Exception as error:
-                trainer.error = error
-
-
-def _seed_of(seed: int, step: Step) -> int:
-    """A seed of its own for the teacher's dropout at every step."""
-    return int(np.random.default_rng([seed, step.number, step.series == PREPARATION]).integers(2**63))
 
 
 def _view(stage: ScheduledStage) -> tuple[Masking | None, int, bool]:
@@ -185,7 +175,13 @@ def _teacher_pass(
     if teacher is None:
         raise CellError("a term reads the teacher, but this training has none")
     asked: Taps = frozenset().union(*(stage.teacher for _, stage, _ in active))
-    with stopwatch.timing(lambda seconds: _share_time(seconds, taught)), torch.no_grad(), numerics.autocast():
+
+    def note(seconds: float) -> None:
+        for trainer in taught:
+            trainer.log.teacher_seconds_shared += seconds / len(taught)
+            trainer.log.teacher_seconds_alone += seconds
+
+    with stopwatch.timing(note), torch.no_grad(), numerics.autocast():
         if noise is None:
             answer = forward(teacher, batch, asked)
         else:
@@ -198,23 +194,20 @@ def _teacher_pass(
     return answer
 
 
-def _share_time(seconds: float, taught: Sequence[StudentTrainer]) -> None:
-    """Note a teacher pass in the logs of the students that shared it."""
-    for trainer in taught:
-        trainer.log.teacher_seconds_shared += seconds / len(taught)
-        trainer.log.teacher_seconds_alone += seconds
-
-
 def _student_step(
     trainer: StudentTrainer, stage: ScheduledStage, number: int, parts: Sequence[MicroBatch], stopwatch: Stopwatch
 ) -> None:
     """One step of one student; what it raises is that student's error alone."""
-    with stopwatch.timing(trainer.log.add_seconds):
+    log = trainer.log
+
+    def note(seconds: float) -> None:
+        log.seconds_own += seconds
+
+    with stopwatch.timing(note):
         try:
             trainer.step(stage, number, parts)
         except Exception as error:
             trainer.error = error
-    log = trainer.log
     log.steps += 1
     for part in parts:
         log.examples += len(part.batch.example_ids)

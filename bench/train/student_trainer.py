@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -31,8 +31,7 @@ SHARE_POINTS = 4
 """Steps of a stage, evenly spread from its first, at which every term's gradient is measured."""
 
 
-@dataclass(frozen=True)
-class MicroBatch:
+class MicroBatch(NamedTuple):
     """A part of a batch that goes through the models at once, with what the teacher answers to it."""
 
     batch: Batch
@@ -60,10 +59,6 @@ class TrainLog:
     gradient_norms: dict[str, dict[str, float]] = field(default_factory=dict)
     gradient_shares: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
-    def add_seconds(self, seconds: float) -> None:
-        """Add the time of a step of its own."""
-        self.seconds_own += seconds
-
 
 def with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors whose names begin so, by the rest of their names."""
@@ -72,11 +67,9 @@ def with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]
 
 def thinned(values: list[float]) -> list[float]:
     """A curve of at most CURVE_POINTS means over equal windows."""
-    width = math.ceil(len(values) / CURVE_POINTS)
-    return [
-        float(f"{sum(values[i : i + width]) / len(values[i : i + width]):.6g}")
-        for i in range(0, len(values), width or 1)
-    ]
+    width = math.ceil(len(values) / CURVE_POINTS) or 1
+    windows = (values[start : start + width] for start in range(0, len(values), width))
+    return [float(f"{sum(window) / len(window):.6g}") for window in windows]
 
 
 class StudentTrainer:
@@ -229,68 +222,48 @@ class StudentTrainer:
         if scheduled.stage.on_step_begin is not None:
             scheduled.stage.on_step_begin(self.student.model, progress)
         with self.random.current():
-            values = self._whole_batch(scheduled, progress, parts[0]) if len(parts) == 1 else {}
-            for player in self._optimizers if len(parts) > 1 else ():
-                values |= self._in_parts(player, scheduled, progress, parts)
+            # one pass serves all players; in parts each has passes of its own: a history can be kept for one part alone
+            whole = self._forward(scheduled, parts[0].batch, MAIN in self._optimizers) if len(parts) == 1 else None
+            values: dict[str, Tensor] = {}
+            for player in self._optimizers:
+                values |= self._move(player, scheduled, progress, parts, whole)
         self._pending.append(torch.stack([values[name] for name in scheduled.terms]))
         if len(self._pending) >= CHECK_EVERY:
             self._check_losses()
-
-    def _whole_batch(self, scheduled: ScheduledStage, progress: float, whole: MicroBatch) -> dict[str, Tensor]:
-        """All players move, one after the other, by one forward pass of the student. Returns the terms' values."""
-        ours = self._forward(scheduled, whole.batch, MAIN in self._optimizers)
-        values: dict[str, Tensor] = {}
-        for player in self._optimizers:
-            own, weighted = self._weighted_terms(player, scheduled, progress, ours, whole)
-            values |= own
-            self._check_gradients(scheduled, progress, weighted, self._moving[player], _has_history(ours))
-            if self._add_gradients(player, weighted):
-                self._optimizer_step(player, scheduled, progress)
-        return values
-
-    def _in_parts(
-        self, player: str, scheduled: ScheduledStage, progress: float, parts: Sequence[MicroBatch]
-    ) -> dict[str, Tensor]:
-        """One player moves by the gradients of all parts together. Returns its terms' values, weighted means over the parts.
-
-        Each player has its own forward passes: a pass with its history can be kept for one part alone.
-        """
-        total: dict[str, Tensor] = {}
-        moves = False
-        for number, part in enumerate(parts):
-            ours = self._forward(scheduled, part.batch, player == MAIN)
-            own, weighted = self._weighted_terms(player, scheduled, progress, ours, part)
-            if number == 0:  # the guards look at one part: all have the same terms
-                self._check_gradients(scheduled, progress, weighted, self._moving[player], _has_history(ours))
-            total = {name: total.get(name, 0.0) + part.share * value for name, value in own.items()}
-            moves |= self._add_gradients(player, {name: part.share * value for name, value in weighted.items()})
-        if moves:
-            self._optimizer_step(player, scheduled, progress)
-        return total
 
     def _forward(self, scheduled: ScheduledStage, batch: Batch, keeps_history: bool) -> Out:
         with torch.set_grad_enabled(keeps_history), self.numerics.autocast():
             return forward(self.student.model, batch, scheduled.student)
 
-    def _add_gradients(self, player: str, weighted: Mapping[str, Tensor]) -> bool:
-        """Add the gradient of these terms to those of a player's parameters; False where they go through none of them."""
-        reached = [value for value in weighted.values() if value.requires_grad]
-        if reached:
-            torch.stack(reached).sum().backward(inputs=self._moving[player])
-        return bool(reached)
-
-    def _optimizer_step(self, player: str, scheduled: ScheduledStage, progress: float) -> None:
-        """Move one player's parameters by the gradients that they have."""
-        optimizer = self._optimizers[player]
-        nn.utils.clip_grad_norm_(self._moving[player], scheduled.recipe.clip)
-        recipe = scheduled.recipe
+    def _move(
+        self, player: str, scheduled: ScheduledStage, progress: float, parts: Sequence[MicroBatch], whole: Out | None
+    ) -> dict[str, Tensor]:
+        """Move one player's parameters by the gradients of all parts together. Returns its terms' values, weighted means over the
+        parts."""
+        total: dict[str, Tensor] = {}
+        moves, moving, recipe = False, self._moving[player], scheduled.recipe
+        for number, part in enumerate(parts):
+            ours = self._forward(scheduled, part.batch, player == MAIN) if whole is None else whole
+            own, weighted = self._weighted_terms(player, scheduled, progress, ours, part)
+            if number == 0:  # the guards look at one part: all have the same terms
+                self._check_gradients(scheduled, progress, weighted, moving, _has_history(ours))
+            total = {name: total.get(name, 0.0) + part.share * value for name, value in own.items()}
+            # a term that goes through none of the player's parameters has no gradient
+            if reached := [part.share * value for value in weighted.values() if value.requires_grad]:
+                torch.stack(reached).sum().backward(inputs=moving)
+                moves = True
+        if not moves:
+            return total
+        nn.utils.clip_grad_norm_(moving, recipe.clip)
         rate = recipe.learning_rate * multiplier(recipe.schedule, recipe.warmup, self._step_of_stage, scheduled.steps)
         if scheduled.stage.lr_scale is not None:
             rate *= scheduled.stage.lr_scale(progress)
+        optimizer = self._optimizers[player]
         for group in optimizer.param_groups:
             group["lr"] = rate * group["factor"]
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        return total
 
     def _weighted_terms(
         self, player: str, scheduled: ScheduledStage, progress: float, ours: Out, part: MicroBatch

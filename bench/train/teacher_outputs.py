@@ -51,13 +51,7 @@ class StoredTap:
         return int(sum(self.widths) * length ** _powers(self.tap))
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.tap.kind,
-            "layer": self.tap.layer,
-            "pool": self.tap.pool,
-            "weights": self.tap.weights,
-            "widths": self.widths,
-        }
+        return {**self.tap._asdict(), "widths": self.widths}
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> StoredTap:
@@ -94,29 +88,22 @@ def write_outputs(
             values = {tap: _by_example(answer.layout, tap, answer[tap]) for tap in sorted(taps)}
             if not parts:
                 length = batch.layout.lengths[0]
-                parts = [StoredTap(tap, _widths(tap, of[0], length)) for tap, of in values.items()]
+                for tap, examples in values.items():
+                    widths = tuple(tensor.numel() // length ** _powers(tap) for tensor in examples[0])
+                    parts.append(StoredTap(tap, widths))
             for row in range(len(batch.layout.lengths)):
-                for of in values.values():
-                    for tensor in of[row]:
-                        stream.write(_in_format(tensor, number_format).tobytes())
+                for tensor in (tensor for examples in values.values() for tensor in examples[row]):
+                    with np.errstate(over="ignore"):
+                        numbers: np.ndarray = tensor.float().cpu().numpy().astype(FORMATS[number_format])
+                    if not np.isfinite(numbers).all():
+                        raise CellError(
+                            f"the teacher answers numbers that {number_format} cannot hold; keep its outputs in fp32"
+                            if torch.isfinite(tensor).all()
+                            else "the teacher answers values that are not numbers"
+                        )
+                    stream.write(numbers.tobytes())
             on_step(number, len(starts))
     return parts
-
-
-def _widths(tap: Tap, tensors: Sequence[Tensor], length: int) -> tuple[int, ...]:
-    return tuple(tensor.numel() // length ** _powers(tap) for tensor in tensors)
-
-
-def _in_format(tensor: Tensor, number_format: str) -> np.ndarray:
-    with np.errstate(over="ignore"):
-        found: np.ndarray = tensor.float().cpu().numpy().astype(FORMATS[number_format])
-    if not np.isfinite(found).all():
-        raise CellError(
-            f"the teacher answers numbers that {number_format} cannot hold; keep its outputs in fp32"
-            if torch.isfinite(tensor).all()
-            else "the teacher answers values that are not numbers"
-        )
-    return found
 
 
 def _by_example(layout: Layout, tap: Tap, value: Any) -> list[list[Tensor]]:

@@ -44,7 +44,7 @@ class Running:
     def workers(self, title: str = "") -> dict[int, str]:
         """Process numbers of workers that train something with this in its title now, and what it is."""
         found = {}
-        for file in (self.cache / "progress").glob("*/*.json"):
+        for file in (self.cache / "progress").glob("*/*/*.json"):
             try:
                 body = json.loads(file.read_text())
             except (OSError, ValueError):
