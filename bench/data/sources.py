@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -18,23 +17,21 @@ from bench.errors import InputError, nearest
 HUB_REPOSITORY = "nyu-mll/glue"
 
 
-class DataSource(Protocol):
+@dataclass(frozen=True)
+class DataSource:
     """``name`` stands in report titles; ``slug`` in file names; ``epochs`` is the common recipe's length here."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def slug(self) -> str: ...
-
-    @property
-    def epochs(self) -> float: ...
+    name: str
+    slug: str
+    epochs: float = 3.0
 
     def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
         """Whether the split ("train") or evaluation set is there."""
+        raise NotImplementedError
 
     def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
         """Raises InputError naming file, column or row when the data cannot be used."""
+        raise NotImplementedError
 
 
 def _place(task: Task, wanted: str | EvaluationSet) -> tuple[str, str, bool]:
@@ -44,7 +41,7 @@ def _place(task: Task, wanted: str | EvaluationSet) -> tuple[str, str, bool]:
 
 
 @dataclass(frozen=True)
-class Sample:
+class Sample(DataSource):
     """The generated suite; never called GLUE."""
 
     name: str = f"sample suite {sample_suite.VERSION}"
@@ -52,7 +49,7 @@ class Sample:
     epochs: float = sample_suite.EPOCHS
 
     def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
-        return not task.files and (_place(task, wanted)[0], _place(task, wanted)[1]) in sample_suite.SPLITS
+        return not task.files and _place(task, wanted)[:2] in sample_suite.SPLITS
 
     def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
         config, split, labelled = _place(task, wanted)
@@ -66,13 +63,10 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Folder:
+class Folder(DataSource):
     """``<config>/<split>-00000-of-00001.parquet`` below a folder, as the hub's glue repository keeps them."""
 
-    root: Path
-    name: str
-    slug: str
-    epochs: float = 3.0
+    root: Path = Path()
     hub: tuple[str, ...] = ()
     """configurations of the hub's repository, by which a machine that does not see the folder fetches it"""
 
@@ -82,8 +76,7 @@ class Folder:
         return sorted((self.root / config).glob(f"{split}-*-of-*.parquet"))
 
     def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
-        config, split, _ = _place(task, wanted)
-        return bool(self.files(config, split))
+        return bool(self.files(*_place(task, wanted)[:2]))
 
     def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
         config, split, labelled = _place(task, wanted)
@@ -97,12 +90,8 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class OwnFiles:
+class OwnFiles(DataSource):
     """The files that a user's task names itself."""
-
-    name: str
-    slug: str
-    epochs: float = 3.0
 
     def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
         return _place(task, wanted)[1] in dict(task.files)
@@ -110,6 +99,50 @@ class OwnFiles:
     def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
         _, split, labelled = _place(task, wanted)
         return read([Path(dict(task.files)[split])], task, labelled)
+
+
+@dataclass(frozen=True)
+class HeldBack(DataSource):
+    """A source of which a tenth of the training examples is kept for scoring: what settings may be chosen on."""
+
+    source: DataSource = Sample()
+
+    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
+        return self.source.has(task, "train")
+
+    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
+        whole = self.source.load(task, "train")
+        if len(whole) < 20:
+            raise InputError(f"{task.name} has {len(whole)} training examples; holding out a tenth needs at least 20")
+        order = np.random.default_rng(1).permutation(len(whole)).tolist()
+        kept = len(whole) - len(whole) // 10
+        return whole.take(sorted(order[kept:] if isinstance(wanted, EvaluationSet) else order[:kept]))
+
+
+def held_back(task: Task, source: DataSource) -> tuple[Task, DataSource]:
+    """The task scored on a tenth of its training examples, and the source that keeps them out of the training."""
+    name, slug = f"{source.name}, a tenth of train held back", f"{source.slug}-held-back"
+    scored = EvaluationSet("held-back", task.name, "train")
+    return replace(task, evaluation=(scored,)), HeldBack(name, slug, source.epochs, source)
+
+
+@dataclass(frozen=True)
+class ReportedHalf(DataSource):
+    """A source that scores one half of each labelled evaluation set; the other half may choose the epoch."""
+
+    source: DataSource = Sample()
+
+    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
+        return self.source.has(task, wanted)
+
+    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
+        whole = self.source.load(task, wanted)
+        return whole.halves()[1] if isinstance(wanted, EvaluationSet) and wanted.labelled else whole
+
+
+def reported_half(source: DataSource) -> ReportedHalf:
+    name, slug = f"{source.name}, half of each development set", f"{source.slug}-half-dev"
+    return ReportedHalf(name, slug, source.epochs, source)
 
 
 @lru_cache
@@ -127,69 +160,7 @@ def hub_folder(configs: tuple[str, ...], offline: bool) -> Folder:
         "use --data sample, or --data FOLDER with files like rte/train-00000-of-00001.parquet",
         kind="dataset",
     )
-    return Folder(root, f"GLUE ({HUB_REPOSITORY})", "glue-hub", hub=configs)
-
-
-@dataclass(frozen=True)
-class HeldBack:
-    """A source of which a tenth of the training examples is kept for scoring: what settings may be chosen on."""
-
-    source: DataSource
-
-    @property
-    def name(self) -> str:
-        return f"{self.source.name}, a tenth of train held back"
-
-    @property
-    def slug(self) -> str:
-        return f"{self.source.slug}-held-back"
-
-    @property
-    def epochs(self) -> float:
-        return self.source.epochs
-
-    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
-        return self.source.has(task, "train")
-
-    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
-        whole = self.source.load(task, "train")
-        if len(whole) < 20:
-            raise InputError(f"{task.name} has {len(whole)} training examples; holding out a tenth needs at least 20")
-        order = np.random.default_rng(1).permutation(len(whole)).tolist()
-        kept = len(whole) - len(whole) // 10
-        return whole.take(sorted(order[kept:] if isinstance(wanted, EvaluationSet) else order[:kept]))
-
-
-def held_back(task: Task, source: DataSource) -> tuple[Task, DataSource]:
-    """The task scored on a tenth of its training examples, and the source that keeps them out of the training."""
-    scored = EvaluationSet("held-back", task.name, "train")
-    return replace(task, evaluation=(scored,)), HeldBack(source)
-
-
-@dataclass(frozen=True)
-class ReportedHalf:
-    """A source that scores one half of each labelled evaluation set; the other half may choose the epoch."""
-
-    source: DataSource
-
-    @property
-    def name(self) -> str:
-        return f"{self.source.name}, half of each development set"
-
-    @property
-    def slug(self) -> str:
-        return f"{self.source.slug}-half-dev"
-
-    @property
-    def epochs(self) -> float:
-        return self.source.epochs
-
-    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
-        return self.source.has(task, wanted)
-
-    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
-        whole = self.source.load(task, wanted)
-        return whole.halves()[1] if isinstance(wanted, EvaluationSet) and wanted.labelled else whole
+    return Folder(f"GLUE ({HUB_REPOSITORY})", "glue-hub", root=root, hub=configs)
 
 
 def source_for(task: Task, data: str, offline: bool) -> DataSource:
@@ -214,4 +185,5 @@ def source_for(task: Task, data: str, offline: bool) -> DataSource:
         raise InputError(
             f"--data {data}: no such folder; {hint}choose hub, sample, auto or a folder with GLUE's parquet files"
         )
-    return Folder(root, f"GLUE files from the folder {root.resolve().name}", f"folder-{root.resolve().name}")
+    name = root.resolve().name
+    return Folder(f"GLUE files from the folder {name}", f"folder-{name}", root=root)

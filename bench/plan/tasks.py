@@ -38,7 +38,7 @@ def plan_tasks(
         InputError: the data or the teacher of a task cannot be used.
     """
     from bench.data.checkpoints import find
-    from bench.data.sources import ReportedHalf, held_back, source_for
+    from bench.data.sources import held_back, reported_half, source_for
 
     planned: list[TaskPlan] = []
     absent: list[str] = []
@@ -48,7 +48,7 @@ def plan_tasks(
         if request.held_back:
             task, source = held_back(task, source)
         if rule == "half":
-            source = ReportedHalf(source)
+            source = reported_half(source)
         labelled = [each for each in task.evaluation if each.labelled]
         splits: list[str | EvaluationSet] = ["train", *labelled]
         if not by_name and not all(source.has(task, split) for split in splits):

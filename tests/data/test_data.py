@@ -115,7 +115,7 @@ def test_a_row_limit_draws_the_same_rows_every_time():
 
 def test_a_folder_lacking_a_named_task(tmp_path):
     with pytest.raises(InputError, match="has no rte/train"):
-        Folder(tmp_path, "it", "it").load(RTE, "train")
+        Folder("it", "it", root=tmp_path).load(RTE, "train")
     with pytest.raises(InputError, match="no such folder"):
         source_for(RTE, str(tmp_path / "missing"), offline=True)
 

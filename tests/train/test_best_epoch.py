@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tiny
 
-from bench.data.sources import ReportedHalf, source_for
+from bench.data.sources import reported_half, source_for
 from bench.data.tasks import GLUE
 from bench.record.store import Store
 
@@ -34,7 +34,7 @@ def test_halves_are_two_parts_alike_in_labels_wherever_the_rows_come_from():
 def test_unlabelled_sets_and_train_stay_whole(glue_folder):
     task = GLUE["mnli"]
     source = source_for(task, str(glue_folder), True)
-    half = ReportedHalf(source)
+    half = reported_half(source)
     assert [len(half.load(task, e)) for e in task.evaluation] == [20, 20, 40]
     assert len(half.load(task, "train")) == 40
 
