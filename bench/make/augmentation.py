@@ -203,7 +203,13 @@ class TeacherCandidates:
         in_pieces = [
             [self._tokenizer(word, add_special_tokens=False)["input_ids"] for word in words] for words in sentences
         ]
-        given = self._nearest_vectors(sentences, in_pieces)
+        given: Mapping[str, list[str]] = {}
+        if self._vectors is not None:
+            words_with_pieces = (
+                pair for words, ids in zip(sentences, in_pieces, strict=True) for pair in zip(words, ids, strict=True)
+            )
+            several = (word for word, own in words_with_pieces if replaceable(word) and not self._is_one_piece(own))
+            given = self._vectors.nearest(dict.fromkeys(several), CANDIDATES)
         for number, (words, split_ids) in enumerate(zip(sentences, in_pieces, strict=True)):
             ids = [piece for word in split_ids for piece in word][: self._longest]
             place = 0
@@ -222,20 +228,6 @@ class TeacherCandidates:
 
     def _is_one_piece(self, own: Sequence[int]) -> bool:
         return len(own) == 1 and own[0] != self._tokenizer.unk_token_id
-
-    def _nearest_vectors(
-        self, sentences: Sequence[Sequence[str]], in_pieces: Sequence[Sequence[list[int]]]
-    ) -> Mapping[str, list[str]]:
-        """Word of several pieces -> the nearest words by the given word vectors; nothing where none are given."""
-        if self._vectors is None:
-            return {}
-        several = (
-            word
-            for words, ids in zip(sentences, in_pieces, strict=True)
-            for word, own in zip(words, ids, strict=True)
-            if not self._is_one_piece(own) and replaceable(word)
-        )
-        return self._vectors.nearest(dict.fromkeys(several), CANDIDATES)
 
     def _answered(self, questions: Sequence[Question]) -> Iterator[tuple[Question, list[int]]]:
         """Each question with the likeliest pieces at its place; as many questions in a pass as its tokens allow."""

@@ -57,27 +57,18 @@ class Given:
         self.beginning = ""
         self.log: TrainLog | None = None
 
-    # where inputs come from
+    # where inputs come from: subclasses say it
 
-    def tensors(self, artefact: Artefact) -> Mapping[str, Tensor]:
-        """Of another artefact."""
-        raise NotImplementedError
-
-    def teacher_of(self, source: Source) -> nn.Module:
-        """Of ``BASE`` or ``fine_tuned(seed)``."""
-        raise NotImplementedError
-
-    def examples(self, source: Source) -> Encoded:
-        """Of ``TRAIN``, ``EVALUATION`` or ``CORPUS``."""
-        raise NotImplementedError
-
-    def folder_of(self, source: Source) -> Path:
-        """Of a ``checkpoint``."""
-        raise NotImplementedError
-
-    def training_states(self) -> TrainingStates | None:
-        """Where the state of its training on text is kept, if it is."""
-        return None
+    tensors: Callable[[Artefact], Mapping[str, Tensor]]
+    """of another artefact"""
+    teacher_of: Callable[[Source], nn.Module]
+    """of ``BASE`` or ``fine_tuned(seed)``"""
+    examples: Callable[[Source], Encoded]
+    """of ``TRAIN``, ``EVALUATION`` or ``CORPUS``"""
+    folder_of: Callable[[Source], Path]
+    """of a ``checkpoint``"""
+    training_states: Callable[[], TrainingStates | None] = staticmethod(lambda: None)
+    """where the state of its training on text is kept, if it is"""
 
     # what make calls
 

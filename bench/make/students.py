@@ -123,17 +123,15 @@ def build(cells: Sequence[Planned], data: Sequence[TaskData], work: Work) -> Bui
     preparation, counted = schedule_stages(method.stages(setup), cell.dropped, Recipe(**cell.recipe), *rows)
     trainer = StudentTrainer(row.spelling, student, random, preparation, counted, work.numerics)
     for of_task in data:
+        own, plan = f".{of_task.name}" if several else "", of_task.plan.outputs
         if of_task.plan.augmentation:
             made_from[f"augmentation.{of_task.name}"] = of_task.augmentation[1]
-    for of_task in data if method.needs_teacher else ():
-        made_from[f"teacher.{of_task.name}" if several else "teacher"] = known(of_task.teacher[1])
-    for of_task in data if cell.teacher_outputs else ():
-        plan = of_task.plan.outputs
-        assert plan is not None, "a cell that reads outputs is planned with them"
-        body = known(kept_outputs(of_task, plan), "seconds", "bytes", "tokens", "squared_lengths")
-        made_from[f"teacher_outputs.{of_task.name}" if several else "teacher_outputs"] = body | {
-            "format": plan.number_format
-        }
+        if method.needs_teacher:
+            made_from[f"teacher{own}"] = known(of_task.teacher[1])
+        if cell.teacher_outputs:
+            assert plan is not None, "a cell that reads outputs is planned with them"
+            body = known(kept_outputs(of_task, plan), "seconds", "bytes", "tokens", "squared_lengths")
+            made_from[f"teacher_outputs{own}"] = {**body, "format": plan.number_format}
     if cell.selection is not None:
         choosing = [of_task.selection_examples for of_task in data if of_task.selection_examples is not None]
         trainer.best_epoch = BestEpoch(method.deploy, choosing, work.numerics)

@@ -11,6 +11,7 @@ from torch import nn
 
 from bench.data.checkpoints import tokenizer_of
 from bench.data.encoding import Encoded, encode
+from bench.data.table_files import Split
 from bench.make.augmentation import augmented_rows, relabel_variants
 from bench.make.teacher import tuned_teacher
 from bench.make.work import MadeArtefact, Work, known
@@ -35,6 +36,9 @@ class TaskData:
     def tokenizer(self) -> Any:
         return tokenizer_of(self.plan.checkpoint)
 
+    def _encoded(self, split: Split) -> Encoded:
+        return encode(self.tokenizer, split, self.plan.recipe.max_length)
+
     @cached_property
     def given(self) -> Encoded:
         """The training rows as they come: what teachers are tuned on."""
@@ -45,10 +49,8 @@ class TaskData:
         """What students are trained on."""
         if self.plan.augmentation is not None:
             return self.augmentation[0]
-        length = self.plan.recipe.max_length
-        if length == self.plan.teacher_recipe.max_length:
-            return self.given
-        return encode(self.tokenizer, self.plan.train, length)
+        is_alike = self.plan.recipe.max_length == self.plan.teacher_recipe.max_length
+        return self.given if is_alike else self._encoded(self.plan.train)
 
     @cached_property
     def augmentation(self) -> tuple[Encoded, dict[str, Any]]:
@@ -57,7 +59,7 @@ class TaskData:
         assert plan.augmentation is not None
         with self.work.progress.task(f"{self.name}: augmentation by {plan.augmentation.kind}") as on_step:
             rows, origins, body = augmented_rows(plan, self.shared_artefact, self.work, on_step)
-        encoded = encode(self.tokenizer, rows, plan.recipe.max_length)
+        encoded = self._encoded(rows)
         if plan.augmentation.kind == "rules" and encoded.labels is not None:
             relabel_variants(encoded, origins, self.teacher[0], self.work.numerics)
         for_record = known(body, "rows")
@@ -67,8 +69,7 @@ class TaskData:
 
     @cached_property
     def evaluation(self) -> dict[str, Encoded]:
-        length = self.plan.recipe.max_length
-        return {name: encode(self.tokenizer, split, length) for name, split in self.plan.evaluation.items()}
+        return {name: self._encoded(split) for name, split in self.plan.evaluation.items()}
 
     @cached_property
     def selection_examples(self) -> SelectionExamples | None:
@@ -76,8 +77,7 @@ class TaskData:
         split = self.plan.selection_split
         if split is None or split.labels is None:
             return None
-        encoded = encode(self.tokenizer, split, self.plan.recipe.max_length)
-        return SelectionExamples(self.name, encoded, split.labels, self.plan.task.metrics[0])
+        return SelectionExamples(self.name, self._encoded(split), split.labels, self.plan.task.metrics[0])
 
     @cached_property
     def teacher(self) -> tuple[nn.Module, dict[str, Any]]:
