@@ -1,7 +1,7 @@
 """Rules that make further training sentences out of given ones: pure text and chance, no model.
 
 ``masked`` (Jiao et al. 2020, algorithm 1): each word of letters but function words is replaced with probability 0.4 by one
-of at most 15 candidates, which a masked language model or the nearest word vectors give (bench/artefacts/augmented_rows.py);
+of at most 15 candidates, which a masked language model or the nearest word vectors give (bench/make/augmentation.py);
 labels are copied.
 ``rules`` (Tang et al. 2019, section 3.3): words are hidden or replaced by others of their class, sometimes only an
 n-gram is kept; labels come from the tuned teacher.
