@@ -17,6 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
+from bench.cache import Slot
 from bench.errors import InputError
 from bench.make.work import StepResult
 from bench.measure.capacity import usable_memory_bytes
@@ -30,13 +31,11 @@ from bench.run.remote import (
     Start,
     answered,
     enter_run_folder,
-    forget,
     new_run_folder,
     pack,
-    place_of,
     resolve,
     unpack,
-    weights_at,
+    weights_of,
 )
 from bench.run.worker import Worker
 from bench.run_status import write_status
@@ -66,24 +65,25 @@ class RayWorker:
         """The first thing that is asked of it: whether this node shares the cache of the run. An InputError: it cannot work here."""
         return enter_run_folder(self._start)
 
-    def lacking(self, wanted: Mapping[str, str]) -> list[str]:
-        """Places of this node's cache that do not have the weights with these hashes."""
-        return [place for place, weights in wanted.items() if weights_at(place) != weights]
+    def lacking(self, wanted: Mapping[Slot, str | None]) -> list[Slot]:
+        """Folders of this node's cache that do not have the weights with these hashes."""
+        return [slot for slot, weights in wanted.items() if weights is None or weights_of(slot) != weights]
 
-    def forget(self, place: str) -> None:
-        forget(place)
+    def forget(self, slot: Slot) -> None:
+        slot.folder.parent.mkdir(parents=True, exist_ok=True)
+        slot.forget()
 
-    def take(self, place: str, files: Sequence[SentFile]) -> None:
+    def take(self, slot: Slot, files: Sequence[SentFile]) -> None:
         """Put a folder into this node's cache."""
         import ray
 
-        unpack(place, files, ray.get)
+        unpack(slot, files, ray.get)
 
-    def give(self, place: str) -> list[SentFile]:
+    def give(self, slot: Slot) -> list[SentFile]:
         """Hand a folder of this node's cache to the cluster."""
         import ray
 
-        return pack(place, ray.put)
+        return pack(slot, ray.put)
 
     def make(self, step: Step) -> tuple[StepResult | BaseException, dict[str, Any]]:
         """The answer to a step, and the last words on it."""
@@ -145,7 +145,7 @@ class RaySteps(Executor):
         self._seats = [Seat() for _ in range(jobs)]
         self._at: dict[Future[StepResult], Seat] = {}
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="job")
-        self._sent: dict[str, Sequence[SentFile]] = {}
+        self._sent: dict[Slot, Sequence[SentFile]] = {}
         self._sending = threading.Lock()
         self._warned = self._is_closed = False
 
@@ -208,13 +208,12 @@ class RaySteps(Executor):
         actor, is_apart = seat.actor, not seat.shares_cache
         if is_apart:
             slots = [slot for key in step.needs if (slot := self.plan.steps[key].slot) is not None and slot.is_made]
-            wanted = {place_of(slot): weights_at(place_of(slot)) for slot in slots}
-            for place in get(actor.lacking.remote(wanted)):
-                get(actor.take.remote(place, self._parts(place)))
+            for slot in get(actor.lacking.remote({slot: weights_of(slot) for slot in slots})):
+                get(actor.take.remote(slot, self._parts(slot)))
             if (
                 step.slot is not None
             ):  # it is asked for because it is not here: what the node has of it is of another run
-                get(actor.forget.remote(place_of(step.slot)))
+                get(actor.forget.remote(step.slot))
         making = actor.make.remote(step)
         while not self._ray.wait([making], timeout=ASK_SECONDS)[0]:
             if told := get(self._talk(actor.told)):
@@ -225,15 +224,15 @@ class RaySteps(Executor):
         if is_apart and isinstance(answer, StepResult):
             answer.states = []  # on the node, which removes them itself
             if step.slot is not None and answer.error is None:
-                unpack(place_of(step.slot), get(actor.give.remote(place_of(step.slot))), get)
+                unpack(step.slot, get(actor.give.remote(step.slot)), get)
         return answer
 
-    def _parts(self, place: str) -> Sequence[SentFile]:
+    def _parts(self, slot: Slot) -> Sequence[SentFile]:
         """A folder of this machine's cache in the cluster's shared memory, once for all nodes."""
         with self._sending:
-            if place not in self._sent:
-                self._sent[place] = pack(place, self._ray.put)
-            return self._sent[place]
+            if slot not in self._sent:
+                self._sent[slot] = pack(slot, self._ray.put)
+            return self._sent[slot]
 
     def _talk(self, method: Any) -> Any:
         """Ask something of a worker while it makes a step."""

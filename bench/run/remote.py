@@ -130,28 +130,15 @@ class SentFile(NamedTuple):
     """what the cluster knows each part by, in their order"""
 
 
-def place_of(slot: Slot) -> str:
-    """Where a folder lies below the cache of any machine."""
-    return f"{slot.kind}/{slot.key[:24]}"
-
-
-def weights_at(place: str) -> str | None:
+def weights_of(slot: Slot) -> str | None:
     """The hash of the weights of a folder of this machine's cache; None where it has none."""
     try:
-        return str(json.loads((cache_root() / place / MADE).read_text(encoding="utf-8"))["weights"])
+        return str(slot.made()["weights"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def forget(place: str) -> None:
-    """Remove a folder from this machine's cache."""
-    folder = cache_root() / place
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with lock_of(folder.with_suffix(".lock")):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def pack(place: str, ship: Callable[[bytes], Any]) -> list[SentFile]:
+def pack(slot: Slot, ship: Callable[[bytes], Any]) -> list[SentFile]:
     """Hand every part of a folder of this machine's cache to the cluster.
 
     Args:
@@ -161,14 +148,14 @@ def pack(place: str, ship: Callable[[bytes], Any]) -> list[SentFile]:
         OSError: it cannot be read.
     """
     sent = []
-    for file in sorted(file for file in (cache_root() / place).iterdir() if file.is_file()):
+    for file in sorted(file for file in slot.folder.iterdir() if file.is_file()):
         with file.open("rb") as stream:
             parts = [ship(part) for part in iter(lambda: stream.read(PART_BYTES), b"")]
         sent.append(SentFile(file.name, sha256_of(file), parts))
     return sent
 
 
-def unpack(place: str, files: Iterable[SentFile], receive: Callable[[Any], bytes]) -> None:
+def unpack(slot: Slot, files: Iterable[SentFile], receive: Callable[[Any], bytes]) -> None:
     """Put a folder that comes from another machine into this machine's cache, whole or not at all.
 
     Args:
@@ -178,7 +165,7 @@ def unpack(place: str, files: Iterable[SentFile], receive: Callable[[Any], bytes
         InputError: it is not what was sent.
         OSError: it cannot be written.
     """
-    final = cache_root() / place
+    final = slot.folder
     final.parent.mkdir(parents=True, exist_ok=True)
     temporary = tempfile.TemporaryDirectory(dir=final.parent, prefix=TEMPORARY)
     with lock_of(final.with_suffix(".lock")), temporary as above:
@@ -190,13 +177,13 @@ def unpack(place: str, files: Iterable[SentFile], receive: Callable[[Any], bytes
             with (folder / file.name).open("wb") as stream:
                 stream.writelines(receive(part) for part in file.parts)
             if sha256_of(folder / file.name) != file.sha256:
-                raise InputError(f"{file.name} of {place} was damaged on its way: another sha256")
+                raise InputError(f"{file.name} of the {slot.title} was damaged on its way: another sha256")
             hashes.add(file.sha256)
         try:
             weights = json.loads((folder / MADE).read_text(encoding="utf-8"))["weights"]
         except (OSError, ValueError, KeyError, TypeError):
-            raise InputError(f"{place} arrived without what is known of how it was made") from None
+            raise InputError(f"the {slot.title} arrived without what is known of how it was made") from None
         if weights not in hashes:
-            raise InputError(f"{place} arrived, and none of its files has the sha256 that it names")
+            raise InputError(f"the {slot.title} arrived, and none of its files has the sha256 that it names")
         shutil.rmtree(final, ignore_errors=True)
         os.replace(folder, final)

@@ -14,7 +14,7 @@ import tiny
 from small_runs import requests
 
 from bench import api
-from bench.cache import cache_root
+from bench.cache import Slot, cache_root
 from bench.errors import InputError
 from bench.make.work import StepResult
 from bench.plan.plan import TEACHER_STEP
@@ -24,16 +24,14 @@ from bench.run.remote import (
     Start,
     answered,
     enter_run_folder,
-    forget,
     new_run_folder,
     pack,
-    place_of,
     resolve,
     unpack,
-    weights_at,
+    weights_of,
 )
 
-PLACE = "teachers/0123456789abcdef01234567"
+SLOT = Slot("teachers", "0123456789abcdef01234567", (), "teacher")
 
 
 @pytest.fixture
@@ -66,16 +64,16 @@ def worker_of(plan, tmp_path) -> RayWorker:
 
 @pytest.mark.slow
 def test_what_a_step_makes_is_in_the_cache_of_the_node(plan, step, tmp_path):
-    worker, place = worker_of(plan, tmp_path), place_of(step.slot)
+    worker, slot = worker_of(plan, tmp_path), step.slot
     assert not worker.begin()
-    assert worker.lacking({place: "a hash"}) == [place]
+    assert worker.lacking({slot: "a hash"}) == [slot]
     answer, status = sent(worker.make(sent(step)))
     assert answer.error is None
     assert status["title"].startswith("rte: teacher")
     assert any("done in" in line for line in status["said"])
-    assert worker.lacking({place: weights_at(place)}) == []
-    worker.forget(place)
-    assert weights_at(place) is None
+    assert worker.lacking({slot: weights_of(slot)}) == []
+    worker.forget(slot)
+    assert weights_of(slot) is None
 
 
 def test_a_node_that_reads_other_data_refuses(request_, tmp_path):
@@ -159,7 +157,7 @@ def machines(tmp_path, monkeypatch):
     def become(name: str):
         cache = tmp_path / name
         monkeypatch.setenv("BERT_BENCH_CACHE", str(cache))
-        return cache / PLACE
+        return SLOT.folder
 
     return become
 
@@ -174,7 +172,7 @@ def travelling(machines, monkeypatch):
     (folder / "empty").write_bytes(b"")
     weights = hashlib.sha256(b"0123456789").hexdigest()
     (folder / "made.json").write_text(json.dumps({"key": "k", "weights": weights}))
-    files = pack(PLACE, bytes)
+    files = pack(SLOT, bytes)
     machines("b")
     return files
 
@@ -185,21 +183,21 @@ def received(part):
 
 def test_a_thing_arrives_as_it_was_sent(machines, travelling):
     assert [len(file.parts) for file in travelling if file.name == "model.safetensors"] == [4]
-    assert weights_at(PLACE) is None
-    unpack(PLACE, travelling, received)
+    assert weights_of(SLOT) is None
+    unpack(SLOT, travelling, received)
     theirs, ours = machines("a"), machines("b")
     assert {f.name: f.read_bytes() for f in theirs.iterdir()} == {f.name: f.read_bytes() for f in ours.iterdir()}
-    assert weights_at(PLACE) == hashlib.sha256(b"0123456789").hexdigest()
+    assert weights_of(SLOT) == hashlib.sha256(b"0123456789").hexdigest()
 
 
 def test_what_arrives_replaces_what_another_run_left(machines, travelling):
     folder = machines("b")
     folder.mkdir(parents=True)
     (folder / "made.json").write_text('{"weights": "another"}')
-    unpack(PLACE, travelling, received)
-    assert weights_at(PLACE) != "another"
-    forget(PLACE)
-    assert weights_at(PLACE) is None
+    unpack(SLOT, travelling, received)
+    assert weights_of(SLOT) != "another"
+    SLOT.forget()
+    assert weights_of(SLOT) is None
     assert not folder.exists()
 
 
@@ -214,7 +212,7 @@ def test_what_arrives_replaces_what_another_run_left(machines, travelling):
 def test_what_is_not_what_was_sent_leaves_nothing(machines, travelling, damage, message, tmp_path):
     files = [damage(file) if file.name == "model.safetensors" else file for file in travelling]
     with pytest.raises(InputError, match=message):
-        unpack(PLACE, [file for file in files if file is not None], received)
+        unpack(SLOT, [file for file in files if file is not None], received)
     assert not machines("b").exists()
     assert not list(tmp_path.rglob("escaped"))
     assert not list(machines("b").parent.glob(".tmp-*"))
@@ -222,5 +220,5 @@ def test_what_is_not_what_was_sent_leaves_nothing(machines, travelling, damage, 
 
 def test_a_thing_that_does_not_say_what_it_is_is_refused(machines, travelling):
     with pytest.raises(InputError, match="without what is known"):
-        unpack(PLACE, [file for file in travelling if file.name != "made.json"], received)
+        unpack(SLOT, [file for file in travelling if file.name != "made.json"], received)
     assert not machines("b").exists()
