@@ -53,7 +53,7 @@ class Running:
                 found[body["process"]] = body["title"]
         return found
 
-    def wait_for(self, title: str, seconds: float = 120.0) -> int:
+    def wait_for(self, title: str, seconds: float = 400.0) -> int:
         """The process number of the first worker that trains this."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.process.poll() is None:
@@ -64,7 +64,7 @@ class Running:
 
     def ended(self) -> str:
         """What it said until its end."""
-        return self.process.communicate(timeout=240)[1]
+        return self.process.communicate(timeout=600)[1]
 
 
 def alive(process: int) -> bool:
