@@ -26,6 +26,11 @@ from bench.record.task_facts import data_facts
 
 SHORT = 12
 """Digits of a hash that a reader is shown."""
+RECORDED: tuple[str, ...] = (
+    *("recipe", "optimizer", "precision", "max_train_rows", "epochs", "augment", "augment_times", "checkpoint"),
+    *("teacher_outputs", "kernels", "threads"),
+)
+"""Options whose values a record has."""
 
 
 def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) -> dict[str, Any]:
@@ -80,13 +85,20 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
         for part in differences(record.cell, cell, record.point)
     ]
     verdict, again = _verdict(record, cell, planned, bool(differing))
+    assumed = []
+    for name in RECORDED:
+        value = getattr(asked, name)
+        unsaid = (name == "augment_times" and not asked.augment) or (name == "kernels" and value == EXACT)
+        if name not in typed and value and not unsaid:
+            assumed.append(f"--{name.replace('_', '-')} {f'{value:g}' if isinstance(value, float) else value}")
+    assumed += [] if "numbers" in typed else [f"--set {number}={value}" for number, value in asked.numbers]
     return answer | {
         "verdict": verdict,
         "again": again,
         "planned_key": record_key(cell, record.point),
         "differences": differing,
         "not_compared": not_compared,
-        "as_in_the_record": list(_assumed(asked, typed)),
+        "as_in_the_record": assumed,
     }
 
 
@@ -209,18 +221,16 @@ def _in_its_place(record: Record, plan: Plan, typed: Collection[str]) -> tuple[P
 
 def _verdict(record: Record, cell: Cell, planned: Planned, differs: bool) -> tuple[str, bool]:
     """What a run does, and whether it makes this cell again."""
-    only_tune = cell.search is None and record.cell.search is not None
-    by_tune = "; `tune` finds what a search chose, `run` does not" if only_tune else ""
     if differs:
+        only_tune = cell.search is None and record.cell.search is not None
+        by_tune = "; `tune` finds what a search chose, `run` does not" if only_tune else ""
         return f"a run has another cell in its place: {record_key(cell, record.point)[:SHORT]}{by_tune}", True
     is_trial = data_facts(record.cell.data.slug).held_back
     if is_trial and not planned.is_todo:
         return "`tune` finds this trial; `run` scores no examples that are held out", False
     if record.cell.method == CHECKPOINT and planned.cell.method == TEACHER:
-        return (
-            "a run finds this record if it is given a folder with the same weights, configuration and tokenizer",
-            False,
-        )
+        given = "a folder with the same weights, configuration and tokenizer"
+        return f"a run finds this record if it is given {given}", False
     if not planned.is_todo:
         what = "a run finds this record"
         return (what if record.status == "ok" else f"{what}, which {state(planned)}"), False
@@ -230,15 +240,3 @@ def _verdict(record: Record, cell: Cell, planned: Planned, differs: bool) -> tup
     elif planned.record.status != "ok":
         reason = f"the record has no result, it was {planned.record.status}"
     return f"{'`tune` makes this trial' if is_trial else 'a run makes it'} again: {reason}", True
-
-
-def _assumed(asked: Request, typed: Collection[str]) -> Iterator[str]:
-    """The options that come from the record, as they are typed."""
-    names = ("recipe", "optimizer", "precision", "max_train_rows", "epochs", "augment", "augment_times", "checkpoint")
-    for name in (*names, "teacher_outputs", "kernels", "threads"):
-        value = getattr(asked, name)
-        unsaid = (name == "augment_times" and not asked.augment) or (name == "kernels" and value == EXACT)
-        if name not in typed and value and not unsaid:
-            yield f"--{name.replace('_', '-')} {f'{value:g}' if isinstance(value, float) else value}"
-    if "numbers" not in typed:
-        yield from (f"--set {number}={value}" for number, value in asked.numbers)
