@@ -53,9 +53,8 @@ def frame(records: Iterable[Record]) -> DataFrame:
     ]
     # without this, a column of which every value is missing has objects
     numbers = dict.fromkeys(("max_train_rows", "parameters", "flops"), "Int64") | {"train_seconds": "float64"}
-    return (
-        pandas.DataFrame(lines).astype(numbers) if lines else pandas.DataFrame(columns=["row", "task", "set", "metric"])
-    )
+    scored = ["row", "task", "set", "metric", "seed", "score"]
+    return pandas.DataFrame(lines).astype(numbers) if lines else pandas.DataFrame(columns=scored)
 
 
 def nothing_in(root: Path) -> str:

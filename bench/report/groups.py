@@ -191,12 +191,13 @@ class ReportGroup:
     @cached_property
     def _scores(self) -> dict[tuple[str, ScoreColumn], dict[int, float]]:
         """(row, column) -> seed -> score in percent, of all metrics."""
-        scores = frame(record for records in self._by_row.values() for record in records)
-        places = scores.groupby(["row", "task", "set", "metric"], sort=False)
-        return {
-            (row, ScoreColumn(task, evaluation, metric)): dict(zip(part["seed"], part["score"], strict=True))
-            for (row, task, evaluation, metric), part in places
-        }
+        table = frame(record for records in self._by_row.values() for record in records)
+        scores: dict[tuple[str, ScoreColumn], dict[int, float]] = {}
+        for row, *place, seed, score in table[["row", "task", "set", "metric", "seed", "score"]].itertuples(
+            False, None
+        ):
+            scores.setdefault((row, ScoreColumn(*place)), {})[seed] = score
+        return scores
 
     def values(self, label: str, column: ScoreColumn) -> dict[int, float]:
         """Seed -> score in percent."""

@@ -68,16 +68,17 @@ def _mark(axes: Any, x: float, y: float, label: str, face: str = "", edge: str =
 
 def plotted_differences(data: ReportData) -> dict[str, Any]:
     """Row -> the cell of its mean difference to the baseline, with its interval: of the teacher and the complete systems; the largest first."""
-    reference, found = reference_of(data.group), {}
+    reference = reference_of(data.group)
+    differences: dict[str, Any] = {}
     table = next((table for table in data.tables if table.file == SYSTEMS), None)
     for line in table.lines if table is not None else ():
         mean = line.cells[-1]  # or the only column
         if mean.value is not None and mean.low is not None and line.label in data.means:
-            found[line.label] = mean
+            differences[line.label] = mean
     teacher = data.pairs.get((TEACHER, reference))
-    if found and teacher is not None:
-        found[TEACHER] = TableCell("", teacher.value, teacher.low, teacher.high)
-    return dict(sorted(found.items(), key=lambda item: (-item[1].value, item[0])))
+    if differences and teacher is not None:
+        differences[TEACHER] = TableCell("", teacher.value, teacher.low, teacher.high)
+    return dict(sorted(differences.items(), key=lambda item: (-item[1].value, item[0])))
 
 
 def forest(data: ReportData, form: str = "svg") -> bytes | None:
@@ -259,13 +260,13 @@ PICTURES: Mapping[str, tuple[str, Callable[[ReportData, str], bytes | None]]] = 
     "differences": ("Mean difference to the baseline, with 95 % intervals", forest),
     "score-flops": (
         "Mean score against FLOPs",
-        lambda data, form="svg": scatter(
+        lambda data, form: scatter(
             data, flops_of(data), form, "FLOPs of one sequence of 128 tokens (G, 2 x MACs, log scale)"
         ),
     ),
     "score-latency": (
         "Mean score against measured latency",
-        lambda data, form="svg": scatter(
+        lambda data, form: scatter(
             data, latencies_of(data), form, f"median latency (ms, log scale)\n{data.group.speed_conditions}"
         ),
     ),

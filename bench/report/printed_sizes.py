@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from bench.report.published import FOLDER, rows_of
-from bench.report.table import EXACT, TEXT, Column, Line, Table, TableCell
+from bench.report.table import TEXT, VALUE, Column, Line, Table, TableCell, number
 
 
 class Counted(Protocol):
@@ -58,21 +58,21 @@ def printed_and_ours(named: Sequence[tuple[PrintedSize, Counted]]) -> Table:
             if not printed:
                 continue
             own, (rule, value, fits) = next(iter(conventions.values())), rule_of(printed, conventions, unit)
-            off, nearest_off = (f"{100 * (count / unit / float(printed) - 1):+.1f} %" for count in (own, value))
-            nearest = f"none found; nearest: {rule}, {value / unit:.2f} {sign}, {nearest_off}"
+            off, nearest_off = (100 * (count / unit / float(printed) - 1) for count in (own, value))
+            nearest = f"none found; nearest: {rule}, {value / unit:.2f} {sign}, {nearest_off:+.1f} %"
             cells = (
                 TableCell(size.row),
                 TableCell(quantity),
                 TableCell(f"{printed} {sign}", value=float(printed), plain=printed),
-                TableCell(f"{own / unit:.2f} {sign}", value=own / unit),
-                TableCell(off),
+                number(own / unit, ".2f", f" {sign}"),
+                number(off, "+.1f", " %"),
                 TableCell(rule if fits else nearest),
             )
             lines.append(Line(f"{size.source}, {size.table}: {size.system}", cells))
             fitting += fits
     words = {"Row here", "Quantity", "rule"}
     names = ("Printed in", "Row here", "Quantity", "printed", "ours", "difference", "rule")
-    columns = tuple(Column(name, name in words, EXACT if name == "ours" else TEXT) for name in names)
+    columns = tuple(Column(name, name in words, csv=TEXT if name == "printed" else VALUE) for name in names)
     note = (
         "Papers count sizes by different rules. The column `rule` names the rule that gives the printed number to its last digit. "
         "`ours` counts the whole classifier (two labels) and 2 x MACs at length 128. "

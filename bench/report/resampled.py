@@ -143,7 +143,8 @@ def faults_of(group: ReportGroup, store: Store) -> Faults:
 
 def suspicions_of(group: ReportGroup, store: Store) -> dict[tuple[str, ScoreColumn], list[str]]:
     """What is suspect about the answers of each row and column: one line a column and fault, naming every row and seed."""
-    faults, rows_of = faults_of(group, store), {}
+    faults = faults_of(group, store)
+    rows_of: dict[tuple[ScoreColumn, str], dict[str, dict[int, Suspicion]]] = {}
     for label, column in sorted(faults, key=lambda place: group.systems.index(place[0])):
         for what, of_seed in faults[label, column].items():
             rows_of.setdefault((column, what), {})[label] = of_seed

@@ -14,7 +14,7 @@ from bench.report.document import paragraphs, write_index
 from bench.report.file_names import PAGE, TABLES, fitted, table_names
 from bench.report.render import Paper, to_markdown, write_table
 from bench.report.sources import commit_of
-from bench.report.table import DASH, EXACT, Column, Line, Table, TableCell, exact, number
+from bench.report.table import DASH, INTERVAL, Column, Line, Table, TableCell, number
 from bench.stats.ratios import Ratio, enough_rounds_for, percentile, ratio
 
 DRIFT = 0.1
@@ -79,18 +79,19 @@ def _timings(record: SpeedRecord, c: Conditions) -> Table:
     shares = {f"p{round(100 * share)} (ms)": share for share in (0.5, 0.9, 0.99) if enough_rounds_for(rounds, share)}
     if 0.99 not in shares.values():
         shares["max (ms)"] = 1.0
-    columns = [Column("System"), *(Column(name, csv=exact(6)) for name in shares)]
+    columns = [Column("System"), *(Column(name, digits=6) for name in shares)]
+    # an interval, printed in a column of its own, is beside its number in a CSV file
     columns += [
-        Column("sequences/s", csv=EXACT),
-        Column("speed-up", csv=EXACT),
-        Column("95 % interval"),
+        Column("sequences/s"),
+        Column("speed-up", csv=INTERVAL),
+        Column("95 % interval", csv={}),
         Column("rounds"),
     ]
     with_energy = any(timing.joules for timing in timings)
     if with_energy:
-        columns += [Column("J/sequence", csv=EXACT), Column("min to max")]
+        columns += [Column("J/sequence", csv=INTERVAL, digits=6), Column("min to max", csv={})]
 
-    lines, notes, slowed, empty = [], [], [], TableCell(DASH, plain="")
+    lines, notes, slowed, empty = [], [], [], TableCell(DASH)
     for timing in timings:
         name, seconds = timing.system, timing.seconds
         if timing.status == "failed":
@@ -101,9 +102,8 @@ def _timings(record: SpeedRecord, c: Conditions) -> Table:
         cells = [number(latency, ".2f") for latency in latencies]
         cells.append(number(c.batch * len(seconds) / sum(seconds), ",.1f"))
         if faster := speed_up(record, name, c):
-            printed, stored = (f"{faster.low:.{digits}f} to {faster.high:.{digits}f}" for digits in (2, 4))
             cells.append(number(faster.median, ".2f", "x", low=faster.low, high=faster.high))
-            cells.append(TableCell(printed, plain=stored))
+            cells.append(TableCell(f"{faster.low:.2f} to {faster.high:.2f}"))
         else:
             cells += [empty, empty]
         cells.append(number(len(seconds), "d"))
@@ -111,7 +111,7 @@ def _timings(record: SpeedRecord, c: Conditions) -> Table:
             own = [joules / c.batch for joules in timing.joules]
             low, high = min(own), max(own)
             cells.append(number(median(own), ".3g", low=low, high=high))
-            cells.append(TableCell(f"{low:.3g} to {high:.3g}", plain=f"{low:.6g} to {high:.6g}"))
+            cells.append(TableCell(f"{low:.3g} to {high:.3g}"))
         elif with_energy:
             cells += [empty, empty]
         lines.append(Line(name, cells))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 DASH = "–"
 Footnote = str | tuple[str, tuple[str, ...], str]
@@ -40,6 +40,7 @@ class TableCell:
         keys: of the records that it is made of.
         bold: whether it is the best of its column.
         plain: the text for a CSV file, if it differs from ``text``. Example: a row's name as a user types it.
+        p: of the test of the value, after adjustment.
         verdict: how a test ended, ``better``, ``worse``, ``keeps`` ...; "" where nothing was tested.
     """
 
@@ -53,6 +54,7 @@ class TableCell:
     footnotes: tuple[Footnote, ...] = ()
     bold: bool = False
     plain: str | None = None
+    p: float | None = None
     verdict: str = ""
 
 
@@ -61,34 +63,30 @@ def number(value: float | None, form: str = ".1f", unit: str = "", **facts: Any)
     return TableCell(DASH) if value is None else TableCell(f"{value:{form}}{unit}", value=value, **facts)
 
 
-Field = tuple[str, Callable[[TableCell], str]]
-"""One column of a CSV file: what its title has behind the column's own, and the text of a cell."""
+Fields = Mapping[str, str]
+"""The columns that one column has in a CSV file: what their titles have behind its own -> the attribute of its cells."""
+TEXT: Fields = {"": "text"}
+VALUE: Fields = {"": "value"}
+SPREAD: Fields = {" mean": "value", " sd": "deviation", " n": "n"}
+INTERVAL: Fields = {"": "value", " low": "low", " high": "high"}
+JUDGED: Fields = {**INTERVAL, " verdict": "verdict"}
+TESTED: Fields = {**INTERVAL, " p": "p", " verdict": "verdict"}
 
 
-def exact(digits: int = 4) -> tuple[Field, ...]:
-    """The value with so many decimals; empty where there is none."""
-    return (("", lambda cell: "" if cell.value is None else f"{cell.value:.{digits}f}"),)
+class Column(NamedTuple):
+    """One column of a table.
 
-
-TEXT: tuple[Field, ...] = (("", lambda cell: cell.text if cell.plain is None else cell.plain),)
-EXACT = exact()
-SPREAD: tuple[Field, ...] = (
-    (" mean", EXACT[0][1]),
-    (" sd", lambda cell: "" if cell.deviation is None else f"{cell.deviation:.4f}"),
-    (" n", lambda cell: str(cell.n or 0)),
-)
-"""A mean over seeds, with its standard deviation and number of seeds."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column: its title, whether it holds words (printed to the left), its columns in a CSV file, and whether it stays
-    beside the column before it where a table is broken into blocks.
+    Attributes:
+        words: it holds words: they are printed to the left, and are text in a CSV file.
+        csv: its columns in a CSV file.
+        digits: decimals of its numbers there.
+        beside: it stays beside the column before it where a table is broken into blocks.
     """
 
     title: str
     words: bool = False
-    csv: tuple[Field, ...] = TEXT
+    csv: Fields = VALUE
+    digits: int = 4
     beside: bool = False
 
 
@@ -165,15 +163,23 @@ class Table:
         return [[cell.text for cell in line.all_cells] for line in self.printed_lines]
 
     @property
+    def _fields(self) -> list[Fields]:
+        return [TEXT if i == 0 or column.words else column.csv for i, column in enumerate(self.columns)]
+
+    @property
     def values_header(self) -> list[str]:
         """The titles of the columns of a CSV file."""
-        return [column.title + suffix for column in self.columns for suffix, _ in column.csv]
+        return [c.title + suffix for c, fields in zip(self.columns, self._fields, strict=True) for suffix in fields]
 
     @property
     def values(self) -> list[list[str]]:
-        """The cells of a CSV file, line by line."""
+        """The cells of a CSV file, line by line: numbers without units, one in each cell; nothing where there is none."""
         return [
-            [text(cell) for column, cell in zip(self.columns, line.all_cells, strict=True) for _, text in column.csv]
+            [
+                _plain(cell, attribute, column.digits)
+                for column, fields, cell in zip(self.columns, self._fields, line.all_cells, strict=True)
+                for attribute in fields.values()
+            ]
             for line in self.lines
             if line.only != "markdown"
         ]
@@ -188,3 +194,16 @@ class Table:
     def of_rows(self, labels: Collection[str]) -> Table:
         """The lines of these labels alone, in all forms."""
         return replace(self, lines=[replace(line, only="") for line in self.lines if line.label in labels])
+
+
+def _plain(cell: TableCell, attribute: str, digits: int) -> str:
+    """An attribute of a cell as a CSV file has it."""
+    if attribute == "text":
+        text = cell.text if cell.plain is None else cell.plain
+        return "" if text == DASH else text
+    if attribute == "n":
+        return str(cell.n or 0)
+    value = getattr(cell, attribute)
+    if isinstance(value, float):
+        return f"{value:.4g}" if attribute == "p" else f"{value:.{digits}f}"
+    return "" if value is None else str(value)

@@ -218,7 +218,7 @@ def test_a_row_of_fewer_seeds_says_so_and_wins_nothing():
     table = accuracy(group)
     cells = {line.label: (line.cells[0].text, line.cells[0].bold) for line in table.lines}
     assert cells == {"teacher": ("80.0", False), "kd": ("71.0 ± 1.0", True), "pkd": ("75.0 (n = 1)", False)}
-    assert "75.0  (fewer seeds)" in PICTURES["score-flops"][1](ReportData(group)).decode()
+    assert "75.0  (fewer seeds)" in PICTURES["score-flops"][1](ReportData(group), "svg").decode()
 
 
 def test_a_term_is_called_idle_of_the_trainings_that_measured_it():

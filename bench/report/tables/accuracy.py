@@ -10,7 +10,7 @@ from bench.record.cell import TEACHER
 from bench.record.schema import Sizes
 from bench.record.stated import stated
 from bench.report.groups import ReportGroup, ScoreColumn
-from bench.report.table import DASH, EXACT, SPREAD, Column, Line, Table, TableCell, number
+from bench.report.table import DASH, INTERVAL, SPREAD, Column, Line, Table, TableCell, number
 from bench.report.tables.cost import models_differ, need_own_lines
 from bench.report.tables.parts import ReportData, keys_of, line_of, listed, missing
 
@@ -66,12 +66,8 @@ def _incomplete(group: ReportGroup) -> list[str]:
 
 def _columns(group: ReportGroup) -> list[Column]:
     scores = [Column(c.title, csv=SPREAD, beside=c not in group.columns) for c in group.printed_columns]
-    return [
-        Column("System"),
-        *scores,
-        Column(f"mean of {len(group.columns)}", csv=EXACT),
-        *map(Column, _further(group)),
-    ]
+    further = [Column(title, csv=INTERVAL) for title in _further(group)]
+    return [Column("System"), *scores, Column(f"mean of {len(group.columns)}"), *further]
 
 
 def _line(group: ReportGroup, label: str, alike: Collection[str] = ()) -> Line:

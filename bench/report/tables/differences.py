@@ -25,7 +25,7 @@ from bench.report.comparison import (
 )
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Answers
-from bench.report.table import DASH, EXACT, Column, Line, Table, TableCell, number
+from bench.report.table import DASH, TESTED, TEXT, Column, Line, Table, TableCell, number
 from bench.report.tables.parts import keys_of, line_of, missing
 from bench.stats.power import LEVEL, POWER
 from bench.stats.summary import summarise
@@ -118,9 +118,13 @@ def _compared(title: str, group: ReportGroup, other_of: Mapping[str, str], answe
     if has_means:
         least.append(_least(means.values()) if means else TableCell(""))
     printed.append(Line("minimum detectable difference", [TableCell(""), *least], only="markdown", row=""))
-    columns = [Column("System"), Column("compared with"), *(Column(c.title, csv=EXACT) for c in group.columns)]
+    columns = [
+        Column("System"),
+        Column("compared with", csv=TEXT),
+        *(Column(c.title, csv=TESTED) for c in group.columns),
+    ]
     if has_means:
-        columns.append(Column(f"{MEAN_OF} {len(group.columns)} differences", csv=EXACT))
+        columns.append(Column(f"{MEAN_OF} {len(group.columns)} differences", csv=TESTED))
     notes = [_note(len(lines)), *comparison_notes(lines.values())]
     return Table(title, columns, printed, notes)
 
@@ -141,6 +145,7 @@ def _cell(line: Comparison | None, keys: tuple[str, ...]) -> TableCell:
         high=line.high,
         n=len(line.seeds) or None,
         keys=keys,
+        p=line.adjusted,
         verdict=line.verdict,
     )
 
@@ -199,5 +204,5 @@ def differences(title: str, group: ReportGroup, full: str, labels: Sequence[str]
         "In brackets: the difference to the full row, computed before rounding, over the seeds that both rows have. The table of "
         "paired comparisons uses all seeds of both rows."
     )
-    columns = [*(Column(c.title, csv=EXACT) for c in group.columns), Column("mean difference")]
+    columns = [*(Column(c.title) for c in group.columns), Column("mean difference")]
     return Table(title, [Column("System"), *columns], lines, (note,))

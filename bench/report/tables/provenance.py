@@ -14,7 +14,7 @@ from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.published import Published
 from bench.report.reproduce import verifying
 from bench.report.systems import UNKNOWN, is_shown_with, reasons_of, same_teacher
-from bench.report.table import DASH, EXACT, Column, Line, Table, TableCell
+from bench.report.table import DASH, TEXT, Column, Line, Table, TableCell
 from bench.report.tables.parts import keys_of, line_of
 from bench.stats.glue import DEVELOPMENT_EXAMPLES
 from bench.stats.metrics import label_of
@@ -74,7 +74,7 @@ def hyper_parameters(group: ReportGroup) -> Table | None:
         Line(rate, [*map(TableCell, numbers), TableCell(", ".join(rows.values()), plain=", ".join(rows))], row="")
         for (rate, *numbers), rows in sorted(rows_of.items(), key=lambda item: item[0])
     ]
-    columns = [*map(Column, ("Learning rate", *NUMBERS)), Column("rows", words=True)]
+    columns = [*(Column(title, csv=TEXT) for title in ("Learning rate", *NUMBERS)), Column("rows", words=True)]
     note = "The learning rate is the highest of its schedule, after the row's own factor. Seeds and data are in the records."
     return Table("Hyper-parameters", columns, lines, (note,))
 
@@ -93,7 +93,7 @@ def record_keys(group: ReportGroup) -> Table | None:
         f"`python -m bench trace NUMBER --results {group.results}` finds a number's records, "
         f"`{verifying(group)}` trains the cell of a record again and says how close the results are."
     )
-    columns = [Column("System"), *(Column(c.title) for c in group.columns)]
+    columns = [Column("System"), *(Column(c.title, csv=TEXT) for c in group.columns)]
     return Table("Records of each number", columns, lines, (note,), file="records", folded=True)
 
 
@@ -114,19 +114,19 @@ def compared_with_papers(group: ReportGroup, papers: tuple[Published, ...]) -> T
                 if not is_shown_with(group, records[0], paper.facts):
                     continue
                 why = reasons(group, label, column, paper)
+                printed = f"{paper.value:.1f} ({label_of(paper.metric)}, {paper.split})"
                 place = f"{paper.system}; {paper.source}, {paper.table}" + (f" ({paper.note})" if paper.note else "")
                 cells = (
                     TableCell(group.called(label), plain=label),
                     TableCell(ours.text(), ours.mean, deviation=ours.deviation, n=ours.n, keys=keys_of(records)),
-                    TableCell(f"{paper.value:.1f} ({label_of(paper.metric)}, {paper.split})", value=paper.value),
+                    TableCell(printed, value=paper.value, plain=f"{paper.value:g}"),
                     TableCell(place),
                     TableCell("no: " + "; ".join(why) if why else YES),
                 )
                 lines.append(Line(column.title, cells, row=label))
     if not lines:
         return None
-    printed = Column("printed", csv=(("", lambda cell: f"{cell.value:g}"),))
-    columns = [Column("Column"), Column("System"), Column("ours", csv=EXACT), printed]
+    columns = [Column("Column"), Column("System", csv=TEXT), Column("ours"), Column("printed", csv=TEXT)]
     columns += [Column("where", words=True), Column("comparable", words=True)]
     comparable = sum(line.cells[-1].text == YES for line in lines)
     note = (

@@ -13,7 +13,7 @@ from bench.report.comparison import UNCLEAR
 from bench.report.frame import same_teacher, teacher_weights
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Answers, Resampled, rng_for
-from bench.report.table import DASH, EXACT, Column, Line, Table, TableCell, number
+from bench.report.table import DASH, INTERVAL, JUDGED, Column, Line, Table, TableCell, number
 from bench.report.tables.parts import (
     KEPT,
     cheaper,
@@ -69,10 +69,8 @@ def reappearance(group: ReportGroup) -> Table | None:
         "The last column is the mean of the ratios (in the teacher's row: the mean of its scores). A "
         "student of another training of that teacher is divided by that training's score in the table with intervals."
     ) + left_out_of_means(columns, sound)
-    heads = [Column(c.title, csv=EXACT) for c in columns] + [
-        Column(f"mean of {counted(len(sound), 'ratio')}", csv=EXACT)
-    ]
-    return Table("Share of the teacher's score", [Column("System"), *heads], lines, (note,), "reappearance")
+    heads = map(Column, ("System", *(c.title for c in columns), f"mean of {counted(len(sound), 'ratio')}"))
+    return Table("Share of the teacher's score", [*heads], lines, (note,), "reappearance")
 
 
 def retention(student: Sequence[float], teacher: float, samples: np.ndarray, kept: float = KEPT) -> TableCell:
@@ -135,7 +133,11 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
         "Mean of ratios: the mean of the columns' ratios. Ratio of means: the student's mean score divided by its "
         "teacher's. These two have no verdict."
     )
-    heads = [*(Column(c.title, csv=EXACT) for c in columns), Column("mean of ratios"), Column("ratio of means")]
+    heads = [
+        *(Column(c.title, csv=JUDGED) for c in columns),
+        Column("mean of ratios", csv=INTERVAL),
+        Column("ratio of means"),
+    ]
     notes = (note + left_out_of_means(columns, sound),)
     return Table("Retention with intervals", [Column("System"), *heads], lines, notes, KEPT_OF_THE_TEACHER)
 
