@@ -95,11 +95,6 @@ def test_uncertainty_of_what_is_certain_and_what_is_not():
     assert uncertainty(torch.tensor([[3.0], [-1.0]])).tolist() == [1.0, 1.0]
 
 
-def test_a_model_of_our_own_says_so_before_it_is_saved():
-    _, _, student = built("fastbert")
-    assert student.model.config.model_type == "fastbert"
-
-
 @pytest.mark.parametrize("speed, layer", [(1.0, 1), (0.0, 4)])
 def test_every_sequence_leaves_at_the_first_or_the_last_layer(batch, speed, layer):
     _, _, student = built("fastbert")
@@ -260,28 +255,6 @@ def test_a_general_stage_on_text_is_made_once_and_kept(bench, tmp_path, teacher_
     again = bench("plan", *words, "--json", tmp_path / "plan.json")
     assert again.stdout.count(": there; shared") == 3
     assert len(json.loads((tmp_path / "plan.json").read_text())["cells"]) == 10
-
-
-def test_pretrain_makes_what_run_then_finds(bench, tmp_path, teacher_folder, glue_folder):
-    text = tmp_path / "text.txt"
-    text.write_text("\n".join(" ".join(tiny.WORDS[i : i + 12]) for i in range(30)))
-    rows = f"minilmv2:{tiny.SHAPE},kd:{tiny.SHAPE},finetune:{tiny.SHAPE}"
-    common = ["--methods", rows, "--teacher", teacher_folder, "--corpus", text, "--corpus-tokens", "2000"]
-    done = bench("pretrain", *common)
-    assert done.returncode == 0, done.stderr
-    cut, relations, general = done.stdout.splitlines()
-    assert "nothing to train" in cut
-    assert "queries" in relations
-    assert " -> " in relations
-    assert "general start 2x12" in general
-    assert "kd:" in general
-    assert "finetune:" in general
-    planned = bench("plan", *common, "--tasks", "rte", "--data", glue_folder, "--results", tmp_path / "r")
-    assert planned.stdout.count(": there; shared") == 3
-    assert bench("pretrain", *common).stdout.count(", there)") == 3
-    none = bench("pretrain", "--methods", "distilbert", "--teacher", teacher_folder)
-    assert none.returncode == 2
-    assert "none of these rows" in none.stderr
 
 
 def test_a_row_whose_time_depends_on_training_is_not_timed(bench, tmp_path, teacher_folder):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 import tiny
-import torch
 from transformers import BertConfig
 
 import methods
 from methods.api import PAPER_OVERRIDES, Setup, Stage
-from methods.artefacts import GeneralDistillation
 from methods.taps import LOGITS, layers_of
 
 
@@ -42,13 +40,6 @@ def test_published_shape(method):
     assert (counted.active < counted.total) == (made.name == "moebert")
 
 
-@pytest.mark.parametrize("name", ["finetune", "kd", "tinybert", "microbert"])
-def test_a_general_start_is_asked_for_once_per_shape(name):
-    method = methods.get(name)
-    assert method().requires(tiny.config()) == (GeneralDistillation(method().shape),)
-    assert method(start="random").requires(tiny.config()) == ()
-
-
 def test_dropping_terms_makes_the_teacher_do_less():
     from bench.plan.scheduled_stages import schedule_stages
     from bench.record.recipe import Recipe
@@ -61,45 +52,6 @@ def test_dropping_terms_makes_the_teacher_do_less():
     assert layers_of(read[()]) == frozenset(range(7))
     assert layers_of(read["hidn",]) == {0}
     assert read["hidn", "embd"] == LOGITS
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"projection": "teacher"},
-        {"projection": "common", "projection_per_layer": True},
-        {"order": "pool_then_map"},
-        {"features": "cls"},
-        {"features": "tokens"},
-        {"distance": "kl"},
-        {"teacher_layers": "nearest", "attention": True},
-        {"discriminator_input": "features"},
-        {"discriminator_input": "logits", "gan": "least_squares"},
-        {"gan": "saturating", "experts": 1},
-        {"schedule": "tinybert", "discriminator_steps": 0},
-    ],
-    ids=str,
-)
-@pytest.mark.slow
-def test_every_open_choice_of_microbert_trains(teacher_folder, settings):
-    from bench.plan.scheduled_stages import schedule_stages
-    from bench.record.recipe import Recipe
-    from bench.train.loop import LoopOptions, train_task
-    from bench.train.numerics import ComputeSettings, RandomState
-    from bench.train.student_trainer import StudentTrainer
-
-    made = methods.get("microbert")(layers=2, hidden=12, heads=4, ffn=24, start="random", **settings)
-    setup = Setup(tiny.config(), 2, ("x",))
-    data = tiny.encoded(teacher_folder)
-    random = RandomState(0, torch.device("cpu"))
-    with random.current():
-        student = made.build(setup)
-    recipe = Recipe(epochs=1.0, batch_size=8)
-    one = StudentTrainer(
-        "x", student, random, *schedule_stages(made.stages(setup), (), recipe, len(data)), ComputeSettings()
-    )
-    train_task([one], data, tiny.classifier(seed=3).eval(), LoopOptions(0, ComputeSettings(), 8))
-    assert one.error is None
 
 
 def test_a_badly_named_method_is_refused_and_the_others_stay(monkeypatch):
@@ -129,13 +81,6 @@ def test_a_given_encoder_is_refused_where_the_row_begins_otherwise(row):
     name, _, start = row.partition(":start=")
     with pytest.raises(ValueError, match="start_from=some/encoder replaces the general start"):
         methods.get(name)(start_from="some/encoder", **({"start": start} if start else {}))
-
-
-@pytest.mark.parametrize("name", ["mtdnn", "pkd"])
-def test_a_depth_beyond_the_teachers_is_refused_without_saying_what_0_means(name):
-    """All layers in one method, half of them in the other."""
-    with pytest.raises(ValueError, match=r"layers=13 should be at most the teacher's 4$"):
-        methods.get(name)(layers=13).requires(tiny.config(layers=4))
 
 
 def test_the_papers_schedules_are_said_stage_by_stage(method):

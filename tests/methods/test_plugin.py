@@ -33,29 +33,23 @@ def process(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.slow
-def test_a_third_party_method_is_listed_and_passes_the_checks(tmp_path):
-    listed = process("list", "--check", cwd=tmp_path)
-    assert f"{NAME} from shrinkbert:TeacherLogits  ok" in listed.stdout
-    checked = process("check-method", NAME, cwd=tmp_path)
+def test_a_third_party_method_is_listed_passes_the_checks_and_runs_to_a_report(
+    bench, monkeypatch, tmp_path, teacher_folder, glue_folder
+):
+    monkeypatch.syspath_prepend(PLUGIN)
+    assert f"{NAME} from shrinkbert:TeacherLogits  ok" in bench("list", "--check").stdout
+    checked = bench("check-method", NAME)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert f"{len(CHECKS)} checks passed" in checked.stdout
-
-
-@pytest.mark.slow
-def test_a_third_party_method_runs_to_a_report(tmp_path, teacher_folder):
-    glue = tiny.write_glue(tmp_path / "glue", ("rte",))
-    done = process(
-        *["run", "--methods", f"{NAME}:{tiny.SHAPE}:start=random", "--tasks", "rte", "--data", str(glue)],
-        *["--teacher", str(teacher_folder), "--epochs", "1"],
-        cwd=tmp_path,
-        BERT_BENCH_CACHE=str(tmp_path / "cache"),
-    )
+    words = ["--methods", f"{NAME}:{tiny.SHAPE}:start=random", "--tasks", "rte", "--data", glue_folder]
+    words += ["--teacher", teacher_folder, "--epochs", 1, "--results", tmp_path / "r", "--reports", tmp_path / "p"]
+    done = bench("run", *words)
     assert done.returncode == 0, done.stderr
-    (report,) = (tmp_path / "reports" / "runs").glob("*/*/README.md")
-    assert NAME in report.read_text()
+    assert NAME in next((tmp_path / "p").glob("*/*/README.md")).read_text()
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_class_of_the_page_runs_from_a_file_in_the_current_folder(tmp_path, teacher_folder):
     """In worker processes too; its name is the reference, with settings and dropped terms behind it."""
     page = (ROOT / "docs" / "contract.md").read_text()
@@ -71,32 +65,23 @@ def test_the_class_of_the_page_runs_from_a_file_in_the_current_folder(tmp_path, 
     assert sorted(record.cell.dropped for record in records) == [(), ("cls",)]
     (report,) = (tmp_path / "reports" / "runs").glob("*/*/README.md")
     assert all(record.cell.label in report.read_text() for record in records)
-    again = process("plan", *words, cwd=tmp_path, BERT_BENCH_CACHE=str(tmp_path / "cache"))
-    assert again.returncode == 0, again.stderr
-    assert "nothing to do" in again.stdout or "0 to do" in again.stdout, again.stdout
     unknown = process("plan", "--methods", "mine:Other", cwd=tmp_path)
     assert (unknown.returncode, len(unknown.stderr.splitlines())) == (2, 1)
     assert "mine:Other cannot be imported" in unknown.stderr
 
 
 @pytest.mark.slow
-def test_a_method_being_written_is_checked_by_its_class(bench, monkeypatch):
+def test_a_method_is_checked_by_its_class_and_with_settings(bench, monkeypatch):
     monkeypatch.syspath_prepend(PLUGIN)
-    done = bench("check-method", "shrinkbert:TeacherLogits")
+    done = bench("check-method", "tinybert:padding=20")
     assert done.returncode == 0, done.stdout + done.stderr
+    assert f"tinybert:padding=20: {len(CHECKS)} checks passed" in done.stdout
     wrong = bench("check-method", "shrinkbert:Teacher")
     assert wrong.returncode == 2
     assert "cannot be imported" in wrong.stderr
     unknown = bench("check-method", "tinybird")
     assert unknown.returncode == 2
     assert "did you mean 'tinybert'" in unknown.stderr
-
-
-@pytest.mark.slow
-def test_a_method_is_checked_with_settings(bench):
-    done = bench("check-method", "tinybert:padding=20")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"tinybert:padding=20: {len(CHECKS)} checks passed" in done.stdout
     too_long = bench("check-method", "tinybert:padding=99")
     assert too_long.returncode == 1
     assert "the teacher's 32 positions" in too_long.stdout
@@ -165,34 +150,3 @@ def test_a_method_that_cannot_be_used_is_told_in_one_line_and_stops_no_other(tex
     checked = bench("list", "--check")
     assert checked.returncode == 1
     assert "  kd           soft labels of the teacher (Hinton et al. 2015)  ok" in checked.stdout
-
-
-def test_what_a_new_method_owes_the_tests_is_said_with_an_example(monkeypatch):
-    """Its author reads what is missing, where, and how such a thing looks; no difference of sets."""
-    for folder in ("methods", "plan", "train"):
-        monkeypatch.syspath_prepend(ROOT / "tests" / folder)
-    import test_experiment_file
-    import test_formulas
-    import test_learning_rates
-    import test_methods
-
-    monkeypatch.setitem(methods.TABLE, "mine", ("shrinkbert:TeacherLogits", "a method that joins"))
-    monkeypatch.syspath_prepend(PLUGIN)
-    asked = {
-        test_formulas.test_no_method_is_left_out: r"tests/methods/test_formulas\.py .*nothing for: mine\. .*example: \(\"mine\", BERT\)",
-        test_learning_rates.test_the_matrix_has_every_shipped_method: r"tests/train/test_learning_rates\.py .*nothing for: mine\.",
-        test_experiment_file.test_every_paper_has_one: r"methods/experiments/ .*nothing for: mine\. .*example: \S+pd\.toml",
-    }
-    for test, says in asked.items():
-        with pytest.raises(AssertionError, match=says):
-            test()
-    with pytest.raises(AssertionError, match=r"the stage 'distil' .* paper=\{\"epochs\": 3\.0"):
-        test_methods.test_the_papers_schedules_are_said_stage_by_stage(methods.get("mine"))
-    contributing = (ROOT / "CONTRIBUTING.md").read_text()
-    for place in (
-        "tests/methods/test_formulas.py",
-        "tests/train/test_learning_rates.py",
-        "methods/experiments/",
-        "paper=",
-    ):
-        assert place in contributing

@@ -10,12 +10,10 @@ import torch
 
 import methods
 from bench.data.encoding import MaskingVocabulary
-from bench.optimizers.learning_rate import multiplier
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.plan.untrained import counts_of
-from bench.record.recipe import PAPER_START, START, Recipe
-from bench.record.store import Store
+from bench.record.recipe import Recipe
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
@@ -67,19 +65,6 @@ def test_the_current_layer_learns_at_ten_times_the_rate_of_earlier_ones():
     name = "model.mobilebert.encoder.layer.{}.attention.self.query.weight"
     assert [rates(name.format(number)) for number in range(3)] == [0.3, 3.0, 0.0]
     assert rates("model.mobilebert.embeddings.word_embeddings.weight") == rates("aux.head.bias") == 0.0
-
-
-def test_stages_of_each_kind_of_transfer():
-    names = {}
-    for kind in ("auxiliary", "joint", "progressive"):
-        _, wish, setup = transfer(kind)
-        stages = wish.stages(setup)
-        names[kind] = [(stage.name, sorted(stage.terms)) for stage in stages]
-        assert sum(stage.epoch_fraction for stage in stages) == pytest.approx(1)
-    end = ("distillation", ["masked", "vocabulary"])
-    assert names["auxiliary"] == [("distillation", ["att", "fmt", "masked", "vocabulary"])]
-    assert names["joint"] == [("transfer", ["att", "fmt"]), end]
-    assert names["progressive"] == [*[(f"layer {n}", ["att", "fmt"]) for n in (1, 2, 3)], end]
 
 
 def test_embeddings_and_head_begin_as_the_teachers(text):
@@ -151,7 +136,7 @@ def test_pre_training_is_made_in_order_and_reaches_the_student(bench, glue_folde
     assert "no IB-BERT (" not in report
 
 
-def test_the_papers_fine_tuning_is_the_labels_alone(bench, glue_folder, teacher_folder, tmp_path):
+def test_the_papers_fine_tuning_is_the_labels_alone():
     """``alpha=0`` leaves the labels' loss whole; dropping the soft labels leaves it at one half."""
     weights = {}
     for part in ("", "alpha=0:", "-soft:"):
@@ -160,36 +145,3 @@ def test_the_papers_fine_tuning_is_the_labels_alone(bench, glue_folder, teacher_
         (scheduled,) = schedule_stages(row.method.stages(setup), row.dropped, Recipe(), 40)[1]
         weights[part] = {name: term.weight for name, term in scheduled.terms.items()}
     assert weights == {"": {"soft": 0.5, "hard": 0.5}, "alpha=0:": {"hard": 1.0}, "-soft:": {"hard": 0.5}}
-    small = ":".join(f"{name}={value}" for name, value in methods.get("mobilebert").tiny_settings.items())
-    words = ["run", "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 1]
-    words += ["--results", tmp_path / "r", "--reports", tmp_path / "p"]
-    answer = bench(*words, "--methods", f"mobilebert:{small}:alpha=0")
-    assert answer.returncode == 0, answer.stderr
-    (record,) = (r for r in Store(tmp_path / "r").records() if r.cell.method == "mobilebert")
-    assert set(record.terms["distil"]) == {"hard"}
-
-
-@pytest.mark.parametrize("recipe, rises", [(START, [0.1, 0.1]), (Recipe(name=PAPER_START), [0.1, 0.02])])
-def test_on_text_the_rate_rises_and_falls_as_the_header_says(recipe, rises):
-    _, wish, setup = transfer("progressive")
-    scheduled = schedule_stages(wish.stages(setup), (), recipe, 32_000)[1]
-    assert [scheduled[0].recipe.warmup, scheduled[-1].recipe.warmup] == rises
-    for stage in scheduled:
-        factors = [
-            multiplier(stage.recipe.schedule, stage.recipe.warmup, step, stage.steps) for step in range(stage.steps)
-        ]
-        assert max(factors) == 1.0
-        assert factors.index(1.0) == round(stage.recipe.warmup * stage.steps) - 1
-        assert factors[-1] < 0.02
-
-
-def test_attention_drops_out_while_the_ib_bert_teaches_as_the_row_says():
-    method, wish, setup = transfer("progressive")
-    student, teacher = wish.build(setup), wish.source.build(setup)
-    assert student.model.config.attention_probs_dropout_prob == 0.1
-    assert student.model.config.hidden_dropout_prob == 0.0
-    assert teacher.model.config.attention_probs_dropout_prob == 0.1
-    dropout, weights = method.notes(setup)
-    assert "attention dropout of 0.1" in dropout
-    assert "0.5 for the labels and 0.5 for soft labels" in weights
-    assert transfer("progressive", alpha=0.0)[0].notes(setup) == (dropout,)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 
 import pytest
 import tiny
 import torch
-from transformers import BertConfig, DistilBertConfig, MobileBertConfig, MobileBertForSequenceClassification
+from transformers import BertConfig, MobileBertConfig, MobileBertForSequenceClassification
 
 import methods
 from methods import losses
 from methods.api import MethodError, Setup
-from methods.artefacts import TeacherWeights
 from methods.models import forward
 from methods.moebert import MoEBERT, NeuronImportance
 from methods.pkd import PKD
@@ -65,13 +63,6 @@ def test_only_a_bert_can_be_cut():
     for name in ("pkd", "distilbert", "moebert"):
         with pytest.raises(MethodError, match="this teacher is a mobilebert"):
             methods.get(name)().requires(MobileBertConfig())
-
-
-@pytest.mark.parametrize("config", [BertConfig(), DistilBertConfig(), MobileBertConfig()], ids=lambda c: c.model_type)
-def test_weights_of_an_untuned_teacher_are_those_of_its_encoder(config):
-    with torch.device("meta"):
-        names = TeacherWeights(tuned=False).blank(config, 2)
-    assert all(name.startswith(f"{config.model_type}.") for name in names)
 
 
 def test_importance_is_that_of_each_example_alone(teacher_folder):
@@ -226,19 +217,6 @@ def test_mobilebert_learns_from_an_inverted_bottleneck(teacher_folder, transfer)
     curves = one.log.terms["transfer" if transfer == "joint" else "distil"]
     for term in ("fmt", "att"):
         assert sum(curves[term][-3:]) < sum(curves[term][:3])
-
-
-def test_mobilebert_beside_another_teacher_says_so():
-    made = methods.get("mobilebert")()
-    (note,) = made.notes(Setup(BertConfig(), 2, ("x",)))
-    assert "no IB-BERT (MobileBERT's own teacher)" in note
-    assert "soft and hard labels only" in note
-    (alone,) = dataclasses.replace(made, alpha=0.0).notes(Setup(BertConfig(), 2, ("x",)))
-    assert "Random start, labels only" in alone
-    (stage,) = made.stages(Setup(BertConfig(), 2, ("x",)))
-    assert set(stage.terms) == {"soft", "hard"}
-    fitting = dataclasses.replace(made).stages(Setup(MobileBertConfig(), 2, ("x",)))
-    assert [set(stage.terms) for stage in fitting] == [{"fmt", "att"}, {"soft", "hard"}]
 
 
 @pytest.mark.parametrize("kind", ["mobilebert", "distilbert"])

@@ -8,8 +8,7 @@ import torch
 
 import methods
 from bench.plan.scheduled_stages import schedule_stages
-from bench.plan.spelling import parse_one
-from bench.record.recipe import PAPER, Recipe
+from bench.record.recipe import Recipe
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
@@ -162,12 +161,3 @@ def test_importance_of_the_development_set_is_another_artefact_and_is_said(
     assert "first 2,048 rows of the first development set" in dev.notes[0]
     assert "it leaks" in dev.notes[0]
     assert "first 2,048 rows of the training data, where variants of augmented rows count" in train_.notes[0]
-
-
-def test_weight_decay_is_what_the_note_says_by_both_recipes():
-    row = parse_one("moebert:importance=random")
-    setup = Setup(tiny.config(), 2, ("x",))
-    (note,) = row.method.notes(setup)
-    for recipe in (Recipe(), Recipe(name=PAPER)):
-        (scheduled,) = schedule_stages(row.method.stages(setup), (), recipe, 40)[1]
-        assert f"weight decay is {scheduled.recipe.weight_decay:g}, unless the row sets another one" in note
