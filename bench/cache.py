@@ -66,16 +66,14 @@ class Slot:
     def is_made(self) -> bool:
         """Whether it is there, with what is known of how it was made; its files are looked at when they are read."""
         try:
-            return isinstance(self._body(), dict)
+            return isinstance(self.made(), dict)
         except (OSError, ValueError):
             return False
 
     def made(self) -> dict[str, Any]:
         """What is known of how it was made; raises FileNotFoundError where it was not."""
-        return dict(self._body())
-
-    def _body(self) -> Any:
-        return json.loads((self.folder / MADE).read_text(encoding="utf-8"))
+        body: dict[str, Any] = json.loads((self.folder / MADE).read_text(encoding="utf-8"))
+        return body
 
     def forget(self) -> None:
         """Remove it, so that it is made again when it is next wanted."""

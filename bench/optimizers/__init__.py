@@ -87,14 +87,11 @@ def _rows_and_columns(shape: Sequence[int]) -> int:
     return math.prod(shape) // shape[-1] + math.prod(shape) // shape[-2]
 
 
-def _undecayed(groups: Groups) -> Groups:
-    """The groups for an optimiser that would add weight decay to the gradient: :func:`_with_decay` does it instead."""
-    return [{**group, DECAY: group["weight_decay"], "weight_decay": 0.0} for group in groups]
-
-
-def _with_decay(made: Optimizer) -> Optimizer:
-    """The optimiser with AdamW's weight decay before each of its steps."""
+def _with_decay(kind: Callable[..., Optimizer], groups: Groups, **numbers: Any) -> Optimizer:
+    """An optimiser that would add weight decay to the gradient, with AdamW's before each of its steps instead."""
     import torch
+
+    made = kind([{**group, DECAY: group["weight_decay"], "weight_decay": 0.0} for group in groups], **numbers)
 
     @torch.no_grad()
     def decay(optimizer: Optimizer, *_: Any) -> None:
@@ -116,19 +113,19 @@ def _adamw(groups: Groups, numbers: Mapping[str, Any]) -> Optimizer:
 def _adamax(groups: Groups, numbers: Mapping[str, Any]) -> Optimizer:
     import torch
 
-    return _with_decay(torch.optim.Adamax(_undecayed(groups), **numbers))
+    return _with_decay(torch.optim.Adamax, groups, **numbers)
 
 
 def _adadelta(groups: Groups, numbers: Mapping[str, Any]) -> Optimizer:
     import torch
 
-    return _with_decay(torch.optim.Adadelta(_undecayed(groups), **numbers, rho=0.95))
+    return _with_decay(torch.optim.Adadelta, groups, **numbers, rho=0.95)
 
 
 def _sgd(groups: Groups, numbers: Mapping[str, Any]) -> Optimizer:
     import torch
 
-    return _with_decay(torch.optim.SGD(_undecayed(groups), **numbers, momentum=0.9))
+    return _with_decay(torch.optim.SGD, groups, **numbers, momentum=0.9)
 
 
 def _adafactor(groups: Groups, numbers: Mapping[str, Any]) -> Optimizer:
