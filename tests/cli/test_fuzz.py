@@ -117,61 +117,10 @@ def test_any_option(text):
     check_options(text)
 
 
-@hostile_input.counts(150)
-def test_experiment_files(count, tmp_path, imported):
-    sound = [path.read_bytes() for path in sorted((ROOT / "methods" / "experiments").glob("*.toml"))]
-    sound.append(
-        b'title = "t"\nrecipe = "paper"\n[[table]]\nname = "a"\nmethods = ["kd"]\ntasks = ["rte"]\nlabels = { "kd" = "KD" }\n'
-        b'[[settings]]\nsource = "s"\nmethods = ["kd"]\nbatch_size = 8\naugment = "masked"\naugment_times = 3\nrow = { alpha = 0.5 }\n'
-        b'stages.distil = { epochs = 2, learning_rate = 1e-4, schedule = "linear" }\n'
-    )
-    file = tmp_path / "paper.toml"
-    hostile_input.assault(file, lambda: read_experiment(file), sound, count)
-
-
-@hostile_input.counts(300)
-def test_task_files(count, tmp_path):
-    for name in ("train.csv", "dev.csv"):
-        (tmp_path / name).write_text("sentence,label\nfine,positive\n")
-    file = tmp_path / "reviews.toml"
-    sound = (
-        b'name = "reviews"\ntrain = "train.csv"\nvalidation = "dev.csv"\ntext = ["sentence"]\nlabel = "label"\n'
-        b'labels = ["negative", "positive"]\nmetrics = ["accuracy", "f1"]\n'
-    )
-    hostile_input.assault(file, lambda: from_toml(file), [sound], count)
-
-
-@hostile_input.counts(300)
-def test_acceptance_files(count, tmp_path):
-    file = tmp_path / "accepted.toml"
-    sound = b'[[accepted]]\nrow = "rte kd"\nwhat = "validation accuracy"\nreason = "seen"\n[[accepted]]\nrow = "a"\nwhat = "b"\nreason = "c"\n'
-    others = [
-        b"accepted = 3",
-        b'accepted = ["a"]',
-        b"[accepted]\nrow = 1",
-        b"[[accepted]]\nrow = 1\nwhat = true\nreason = [2]\n",
-    ]
-    hostile_input.assault(file, lambda: read_acceptances(file), [sound, *others], count)
-
-
 @RELAXED
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)))  # fmt: skip
 def test_a_record_of_any_json(body):
     hostile_input.refuses(lambda: load(json.dumps(body), "it"), body)
-
-
-@hostile_input.counts(300)
-def test_word_vectors(count, tmp_path):
-    file = tmp_path / "word_vectors.txt"
-    glove = b"the 0.1 0.2 -0.3\ncat 1 2 3\nnew york 0.5 0.5 0.5\n" * 3
-    hostile_input.assault(file, lambda: word_vectors.read(file).nearest(["cat"], 2), [glove, b"3 3\n" + glove], count)
-
-
-@hostile_input.counts(300)
-def test_corpora_of_text(count, tmp_path):
-    file = tmp_path / "corpus.txt"
-    sound = "a document of some words\nan other ü\n\n".encode() * 3
-    hostile_input.assault(file, lambda: read_corpus([str(file)], 1).fingerprint(), [sound], count)
 
 
 def parquet(columns: dict[str, object]) -> bytes:
@@ -180,16 +129,49 @@ def parquet(columns: dict[str, object]) -> bytes:
     return out.getvalue()
 
 
-@hostile_input.counts(150)
-def test_corpora_of_parquet(count, tmp_path):
-    file = tmp_path / "corpus.parquet"
-    sound = [
-        parquet({"text": ["one", None, "two"] * 9}),
-        parquet({"text": [1, 2]}),
-        parquet({"text": [["a"], ["b"]]}),
+def read_text(file: Path) -> None:
+    read_corpus([str(file)], 1).fingerprint()
+
+
+GLOVE = b"the 0.1 0.2 -0.3\ncat 1 2 3\nnew york 0.5 0.5 0.5\n" * 3
+FILES = {
+    "paper.toml": (
+        read_experiment,
+        *(path.read_bytes() for path in sorted((ROOT / "methods" / "experiments").glob("*.toml"))),
+        b'title = "t"\nrecipe = "paper"\n[[table]]\nname = "a"\nmethods = ["kd"]\ntasks = ["rte"]\nlabels = { "kd" = "KD" }\n'
+        b'[[settings]]\nsource = "s"\nmethods = ["kd"]\nbatch_size = 8\naugment = "masked"\naugment_times = 3\nrow = { alpha = 0.5 }\n'
+        b'stages.distil = { epochs = 2, learning_rate = 1e-4, schedule = "linear" }\n',
+    ),
+    "reviews.toml": (
+        from_toml,
+        b'name = "reviews"\ntrain = "train.csv"\nvalidation = "dev.csv"\ntext = ["sentence"]\nlabel = "label"\n'
+        b'labels = ["negative", "positive"]\nmetrics = ["accuracy", "f1"]\n',
+    ),
+    "accepted.toml": (
+        read_acceptances,
+        b'[[accepted]]\nrow = "rte kd"\nwhat = "validation accuracy"\nreason = "seen"\n[[accepted]]\nrow = "a"\nwhat = "b"\nreason = "c"\n',
+        *(b"accepted = 3", b'accepted = ["a"]', b"[accepted]\nrow = 1"),
+        b"[[accepted]]\nrow = 1\nwhat = true\nreason = [2]\n",
+    ),
+    "names.toml": (names_in, b'kd = "KD"\n"kd:layers=3" = "KD, three layers"\n"tinybert" = "TinyBERT4"\n'),
+    "word_vectors.txt": (lambda file: word_vectors.read(file).nearest(["cat"], 2), GLOVE, b"3 3\n" + GLOVE),
+    "corpus.txt": (read_text, "a document of some words\nan other ü\n\n".encode() * 3),
+    "corpus.parquet": (
+        read_text,
+        *(parquet({"text": text}) for text in (["one", None, "two"] * 9, [1, 2], [["a"], ["b"]])),
         parquet({"x": ["a"]}),
-    ]
-    hostile_input.assault(file, lambda: read_corpus([str(file)], 1).fingerprint(), sound, count)
+    ),
+}
+"""Name of a file -> what reads it, and sound or nearly sound contents."""
+
+
+@hostile_input.counts(150)
+@pytest.mark.parametrize("name", FILES)
+def test_files(name, count, tmp_path, imported):
+    for beside in ("train.csv", "dev.csv"):
+        (tmp_path / beside).write_text("sentence,label\nfine,positive\n")
+    read, *sound = FILES[name]
+    hostile_input.assault(tmp_path / name, lambda: read(tmp_path / name), sound, count)
 
 
 ROWS = {"s": ["fine words", 'bad, "words"'], "label": [1, 0], "idx": [0, 1]}
@@ -307,13 +289,6 @@ def test_archives_are_not_unpacked(tmp_path):
     file.write_bytes(gzip.compress(b"s,label\nx,0\n"))
     with pytest.raises(InputError, match=r"train\.csv is a gzip archive; unpack it first"):
         read([file], TASK, True)
-
-
-@hostile_input.counts(300)
-def test_names_of_rows(count, tmp_path):
-    file = tmp_path / "names.toml"
-    sound = b'kd = "KD"\n"kd:layers=3" = "KD, three layers"\n"tinybert" = "TinyBERT4"\n'
-    hostile_input.assault(file, lambda: names_in(file), [sound], count)
 
 
 SPOKEN = "\n\nOurs reaches 91.2 on MRPC, 2.3 points above BERT-base, keeps 97 % of it and is 9.4x faster.\n\n"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import tiny
-import torch
 from transformers import DistilBertConfig, DistilBertModel
 
 from bench.errors import InputError
@@ -59,21 +58,6 @@ def test_costs_are_positive_and_add_up_to_what_is_stated(planned, rows, options)
     assert plan.disk_bytes == sum(cost.disk for cost in costs)
 
 
-@pytest.mark.parametrize(
-    ("less", "more"),
-    [
-        ((f"{KD}", {}), (f"{KD},kd:alpha=0.2:{tiny.SHAPE}", {})),
-        ((f"tinybert:{tiny.SHAPE}", {}), ("tinybert:layers=2:hidden=24:heads=4:ffn=24", {})),
-        ((KD, {"numbers": (("batch_size", 4),)}), (KD, {"numbers": (("batch_size", 16),)})),
-        ((KD, {"numbers": (("micro_batch", 2),)}), (KD, {})),
-    ],
-    ids=["another student", "a wider one", "a larger batch", "no parts of a batch"],
-)
-def test_more_takes_more_memory(planned, less, more):
-    few, many = (planned(rows, jobs=1, **options) for rows, options in (less, more))
-    assert few.costs[few.todo_steps[-1].key].memory < many.costs[many.todo_steps[-1].key].memory
-
-
 def test_the_fast_kernels_shorten_linear_layers_of_students_alone(planned, monkeypatch):
     rates = {"exact": 1e9, "fast": 2e9}
     monkeypatch.setattr(estimate, "flops_per_second", lambda device, threads, kernels="exact": rates[kernels])
@@ -107,13 +91,6 @@ def test_the_tip_on_kept_outputs_counts_the_passes_that_a_file_saves(planned):
 def test_epochs_are_those_of_the_row_s_stages(planned, row, recipe, epochs):
     plan = planned(row, recipe=recipe, jobs=1)
     assert epochs_of(plan.cells_of("rte")[-1].row, plan.tasks[0]) == epochs
-
-
-def test_a_plan_leaves_the_threads_of_torch_as_they_were(planned):
-    estimate.flops_per_second.cache_clear()
-    torch.set_num_threads(2)
-    planned(KD)
-    assert torch.get_num_threads() == 2
 
 
 def test_students_are_divided_where_a_job_would_idle_and_no_key_moves(planned, slow_machine):

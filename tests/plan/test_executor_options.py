@@ -77,29 +77,9 @@ def test_other_parameters_of_slurm_are_refused(text, message):
         parse_slurm(text)
 
 
-def test_pretraining_alone_names_the_executor_that_it_does_not_use(bench):
-    answer = bench("run", "--only", "pretraining", "--executor", "ray", "--methods", "kd")
-    assert answer.returncode == 2
-    assert "leave out --executor" in answer.stderr
-
-
-def test_another_machine_has_other_limits(installed):
-    assert not request().is_elsewhere
-    assert not request(executor="ray").is_elsewhere
-    assert request(executor="ray", address="auto").is_elsewhere
-    assert request(executor="slurm").is_elsewhere
-    assert not request(executor="slurm", slurm=(("cluster", "local"),)).is_elsewhere
-
-
 def test_where_jobs_are_done_is_in_no_key(installed, tmp_path, teacher_folder, glue_folder):
     common = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": tmp_path / "results", "threads": 1}
     common |= {"methods": f"kd:{tiny.SHAPE}", "tasks": "rte"}
     here = api.plan(api.Request(**common, jobs=2))
     there = api.plan(api.Request(**common, jobs=2, executor="slurm", slurm=(("partition", "p"),)))
     assert [record_key(one.cell) for one in here.cells] == [record_key(one.cell) for one in there.cells]
-
-
-def test_a_device_of_other_machines_need_not_be_here(installed, tmp_path, teacher_folder, glue_folder):
-    common = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": tmp_path / "results", "threads": 1}
-    made = api.plan(api.Request(methods=f"kd:{tiny.SHAPE}", tasks="rte", **common, executor="slurm", device="cuda"))
-    assert {one.cell.numeric.device for one in made.cells} == {"cuda"}

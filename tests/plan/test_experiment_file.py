@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -46,17 +43,6 @@ def test_every_paper_has_one():
     )
 
 
-@pytest.mark.slow
-def test_microbert_has_its_four_tables_and_the_missing_controls():
-    experiment = read_experiment(ROOT / "methods" / "experiments" / "microbert.toml")
-    tables = {
-        table.name: {row.spelling for row in parse_methods(",".join(table.methods))} for table in experiment.table
-    }
-    assert set(tables) == {"accuracy", "reappearance", "loss comparison", "ablation"}
-    assert {"microbert:features=tokens", "microbert:distance=kl", "microbert:features=max"} <= tables["loss comparison"]
-    assert {"microbert:-dis", "microbert:experts=1", "microbert:teacher_layers=nearest"} <= tables["ablation"]
-
-
 def write(folder: Path, text: str) -> Path:
     file = folder / "e.toml"
     file.write_text(text)
@@ -92,21 +78,6 @@ def test_tables_and_tasks_are_chosen_by_name():
         experiment.chosen("ablations")
     with pytest.raises(InputError, match="no task of these tables is called 'wnli'"):
         experiment.chosen(tasks="wnli")
-
-
-@pytest.mark.parametrize(
-    "tables, tasks, says",
-    [
-        ("", "rte,foo", "no task of these tables is called 'foo'; known: rte, mrpc"),
-        ("of rte", "rte,mrpc", "no task of these tables is called 'mrpc'; known: rte$"),
-    ],
-)
-def test_each_named_task_has_to_be_one_of_the_named_tables(tmp_path, tables, tasks, says):
-    file = "title = 'x'"
-    for task in ("rte", "mrpc"):
-        file += f"\n[[table]]\nname = 'of {task}'\nmethods = ['kd']\ntasks = ['{task}']"
-    with pytest.raises(InputError, match=says):
-        read_experiment(write(tmp_path, file)).chosen(tables, tasks)
 
 
 SETTINGS = """
@@ -212,13 +183,6 @@ def test_a_file_without_settings_asks_for_what_it_names(tmp_path):
     assert set(named.tasks) == {"rte", "mrpc"}
 
 
-@pytest.mark.parametrize("file", SHIPPED, ids=lambda f: f.stem)
-def test_the_title_says_whose_settings_they_are(file):
-    experiment = read_experiment(file)
-    assert (experiment.recipe == "common") == ("under the common recipe" in experiment.title)
-    assert experiment.recipe in ("common", "paper")
-
-
 def test_the_papers_numbers_are_in_their_files():
     def of(name: str, table: str, row: str, task: str) -> dict:
         experiment = read_experiment(ROOT / "methods" / "experiments" / f"{name}.toml")
@@ -241,32 +205,6 @@ def test_the_papers_numbers_are_in_their_files():
     assert (cola["augment"], cola["augment_times"]) == ("masked", 20)
     assert (qqp["intermediate.epochs"], dict(qqp["numbers"])["max_length"]) == (10, 128)
     assert "augment" not in of("tinybert", "without augmentation", "tinybert", "cola")
-
-
-@pytest.mark.parametrize("name", ["pd", "tinybert"])
-def test_bert_tiny_is_a_row_by_name_and_learns_from_no_teacher(name):
-    experiment = read_experiment(ROOT / "methods" / "experiments" / f"{name}.toml")
-    labels = {label: text for table in experiment.table for text, label in table.labels.items()}
-    (row,) = parse_methods(labels["BERT_TINY (4 x 312)"])
-    assert (row.method.layers, row.method.hidden) == (4, 312)
-    assert row.method.start == "masked"
-    assert row.method.finetune
-    assert row.dropped == ("soft",)
-
-
-@pytest.mark.parametrize(
-    "text, says",
-    [
-        ("kd:distil.epochs=0", "above 0"),
-        ("kd:distil.epochs=many", "expected a number"),
-        ("kd:distil.epoch=3", "did you mean 'epochs'"),
-        ("kd:distil.epochs=1:distil.epochs=2", "given twice"),
-        ("kd:distil.schedule=cosine", "linear"),
-    ],
-)
-def test_numbers_of_a_stage_that_cannot_be(text, says):
-    with pytest.raises(InputError, match=says):
-        parse_methods(text)
 
 
 def test_numbers_of_a_stage_are_in_the_name_and_change_the_stage():
@@ -370,47 +308,6 @@ stages.distil.epochs = 2
     assert answer.stdout.startswith("bitwise equal"), answer.stdout
 
 
-@pytest.mark.slow
-@pytest.mark.long
-def test_an_experiment_runs_to_its_report(tmp_path, teacher_folder):
-    glue = tiny.write_glue(tmp_path / "glue", ("rte", "sst2"))
-    shape = f"{tiny.SHAPE}:start=random"
-    file = write(
-        tmp_path,
-        f"""
-title = "A small paper"
-data = "hub"
-teacher = "{teacher_folder}"
-epochs = 1
-[[table]]
-name = "scores"
-methods = ["kd:{shape}", "pkd:layers=2"]
-tasks = ["rte", "sst2"]
-[[table]]
-name = "weights"
-methods = ["kd:{shape}", "kd:{shape}:alpha=0.9"]
-tasks = ["rte"]
-show = "differences"
-""",
-    )
-    words = [sys.executable, "-m", "bench", "run", "--experiment", str(file), "--data", str(glue), "--tasks", "rte"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "BERT_BENCH_CACHE": str(tmp_path / "cache")}
-    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    (report,) = (tmp_path / "reports" / "runs").glob("a-small-paper/*/README.md")
-    text = report.read_text()
-    assert text.startswith("# A small paper")
-    assert "## Scores" in text
-    assert "## Weights" in text
-    assert "alpha=0.9" in text.split("## Weights")[1]
-    assert "sst2" not in text
-    again = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert again.stderr.count("nothing to do: every cell has its record") == 2
-    wrong = subprocess.run([*words, "--methods", "kd"], cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert wrong.returncode == 2
-    assert "do not go together" in wrong.stderr
-
-
 @pytest.mark.parametrize("name", LIMITS)
 @pytest.mark.parametrize("value", [-1.0, 0.0, 1e-9, 0.5, 1.0, 1.5, 9999.0, 10_000.0, 999_999.0, 1e6, 1e9, math.inf])
 def test_a_file_and_a_spelling_allow_the_same_numbers_of_a_stage(name, value):
@@ -424,7 +321,3 @@ def test_a_file_and_a_spelling_allow_the_same_numbers_of_a_stage(name, value):
     assert accepts(lambda: StageNumbers.model_validate({name: value})) == accepts(
         lambda: stage_settings.read("moebert", f"distil.{name}", f"{value}")
     )
-
-
-def test_every_number_of_a_stage_has_a_field_in_a_file():
-    assert set(StageNumbers.model_fields) == {*stage_settings.LIMITS, *stage_settings.CHOICES}

@@ -16,7 +16,7 @@ import tiny
 
 import methods
 from bench import api
-from bench.analysis.gate import MISSING, REGRESSED, check
+from bench.analysis.gate import MISSING, check
 from bench.record.cell import record_key, train_key
 from bench.record.code import CURRENT, STALE, UNKNOWN, named_code, stale_lines, state_of, state_of_record, unknown_line
 from bench.record.store import Store
@@ -100,16 +100,6 @@ def states(bench, words: tuple, tmp_path: Path) -> dict[str, tuple[str, str]]:
     )
     assert said.returncode == 0, said.stderr
     return {c["row"].split(":")[0]: (c["state"], c["code"]) for c in json.loads((tmp_path / "p").read_text())["cells"]}
-
-
-@pytest.mark.slow
-def test_new_records_and_what_is_cached_name_their_code(small_run, tmp_path):
-    root, _ = small_run
-    for record in Store(root).records():
-        assert state_of_record(record) == CURRENT
-    made = [json.loads(file.read_text()) for file in Path(os.environ["BERT_BENCH_CACHE"]).rglob("made.json")]
-    assert [state_of(body["code"]) for body in made] == [CURRENT] * len(made)
-    assert made
 
 
 @pytest.mark.parametrize("change", [by_other_code, by_a_stale_start])
@@ -258,25 +248,6 @@ def test_a_record_of_other_code_is_verified_by_equal_bits_alone(
     assert f"{SAID} (training)" in answer.stdout
 
 
-@pytest.mark.slow
-def test_a_teacher_is_verified_by_tuning_it_again(bench, small_run):
-    root, words = small_run
-    typed = (*words[4:8], "--results", root)
-    record = next(r for r in Store(root).records() if r.cell.method == "teacher")
-    answer = bench("verify", record.key[:10], *typed)
-    assert answer.stdout.startswith("bitwise equal")
-    assert "rte: teacher" in answer.stderr
-    (weights,) = (Path(os.environ["BERT_BENCH_CACHE"]) / "teachers").glob("*/model.safetensors")
-    before = weights.read_bytes()
-
-    def spoilt(body: dict) -> None:
-        body["weights"] = body["artefacts"]["teacher"]["weights"] = "1" * 64
-
-    alter(root, "teacher", spoilt)
-    assert not bench("verify", record.key[:10], *typed).stdout.startswith("bitwise equal")
-    assert weights.read_bytes() == before
-
-
 class House:
     """A copy of the code that can be edited, and its command line."""
 
@@ -333,8 +304,3 @@ def test_an_edited_loss_is_seen_and_an_edited_comment_is_not(tmp_path, glue_fold
     assert SAID in house("plan").stdout  # a term of the teacher, whose cache is stale with it
     found = [r for r in Store(tmp_path / "results").records() if r.cell.method == "tinybert"]
     assert len(list(Store(tmp_path / "results").folder(found[0].cell).glob("attempt-*.json"))) == 2
-
-
-def test_verdicts_of_the_gate_are_of_the_code_that_is_checked(small_run):
-    root, _ = small_run
-    assert not any(f.verdict in (MISSING, REGRESSED) for f in check(root, root) if f.what != "row")

@@ -65,15 +65,6 @@ def test_a_bin_file_that_could_run_code_is_refused_and_nothing_is_written(bench,
     assert not (tmp_path / "new").exists()
 
 
-def test_an_empty_bin_file_is_refused_in_one_line(bench, binary, tmp_path):
-    folder, _, _ = binary
-    (folder / "pytorch_model.bin").write_bytes(b"")
-    answer = bench("convert", folder, tmp_path / "new")
-    assert answer.returncode == 2
-    assert "not a file of plain tensors (EOFError)" in answer.stderr
-    assert len(answer.stderr.splitlines()) == 1
-
-
 def test_what_is_not_there_or_in_the_way_is_said(bench, binary, tmp_path, teacher_folder):
     folder, _, _ = binary
     for source, target, said in (
@@ -86,12 +77,6 @@ def test_what_is_not_there_or_in_the_way_is_said(bench, binary, tmp_path, teache
         assert answer.returncode == 2
         assert said in answer.stderr
         assert len(answer.stderr.splitlines()) == 1
-
-
-def test_a_teacher_of_bin_files_is_told_how_to_convert(bench, binary, glue_folder, tmp_path):
-    answer = bench("plan", "--methods", "kd", "--tasks", "rte", "--data", glue_folder, "--teacher", binary[0])
-    assert answer.returncode == 2
-    assert "bench convert" in answer.stderr
 
 
 def test_a_given_start_is_what_the_student_begins_with(bench, binary, glue_folder, teacher_folder, tmp_path):

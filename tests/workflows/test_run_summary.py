@@ -13,7 +13,6 @@ import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.plan.spelling import typed_order
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.render import NAME, TERMINAL, to_terminal
@@ -52,17 +51,6 @@ def test_a_run_ends_with_its_table_and_a_command_that_works(bench, common, tmp_p
 
 
 @pytest.mark.slow
-def test_the_rows_of_other_runs_are_counted_and_not_shown(bench, common):
-    bench("run", "--methods", f"finetune:{PLAIN}", *common)
-    done = bench("run", "--methods", f"kd:{PLAIN}", *common)
-    assert "The report has 1 further row." in done.stdout
-    assert "\nfinetune" not in done.stdout
-    assert done.stdout.splitlines()[-1].startswith(f"next: python -m bench compare kd:{SPELLED} teacher --results ")
-    again = bench("run", "--methods", f"kd:{PLAIN}", *common)
-    assert again.stdout == done.stdout, "what was there already is shown too"
-
-
-@pytest.mark.slow
 def test_rows_keep_the_order_in_which_they_were_typed(bench, common, tmp_path):
     """In the report of the run, and in the command that it prints; a store alone knows no such order."""
     rows = ["pkd:layers=2", f"kd:{SPELLED}", f"finetune:{SPELLED}"]
@@ -87,11 +75,6 @@ def test_an_ablation_that_was_not_typed_stays_with_its_full_row():
     table = ablation(group)
     assert table is not None
     assert [row[0] for row in table.rows] == ["microbert", "microbert w/o Dis"]
-
-
-def test_finished_models_and_rows_are_typed_in_one_order():
-    typed = "checkpoint:b,kd,checkpoint:a,finetune:start=random,kd"
-    assert typed_order(typed) == ["checkpoint:b", "kd", "checkpoint:a", "finetune:start=random"]
 
 
 words = st.text("abcdefgh:=.-", min_size=1, max_size=90)
@@ -163,17 +146,3 @@ def test_a_plan_says_what_takes_the_time_and_how_to_be_shorter(bench, tmp_path, 
     lines, shorter = planned(bench, tmp_path, common, "--corpus-tokens", "10000")
     assert not [line for line in lines if line.startswith("  tip: ")]
     assert shorter["seconds"] == pytest.approx(body["seconds"] - 0.95 * parts["general start 2x12"], abs=1)
-
-
-def test_the_tip_states_the_part_of_the_work_also_where_several_jobs_do_it(bench, tmp_path, common, slow_machine):
-    """Starts of two rows are made at the same time: their seconds are no part of those from begin to end."""
-    file, rows = tmp_path / "plan.json", f"minilm:{tiny.SHAPE},minilmv2:{tiny.SHAPE}"
-    answer = bench("plan", "--methods", rows, *common[:-2], "--tasks", "rte", "--jobs", "2", "--json", file)
-    parts = parts_in(json.loads(file.read_text()))
-    starts = sum(seconds for what, seconds in parts.items() if "teacher" not in what and "cell" not in what)
-    assert f"tip: pre-training on text takes {starts / sum(parts.values()):.0%} of the work" in answer.stdout
-
-
-def test_a_short_plan_says_no_more_than_it_needs(bench, tmp_path, common):
-    lines, _ = planned(bench, tmp_path, common, "--corpus-tokens", "500")
-    assert lines[-1].startswith("  estimate: ")

@@ -56,9 +56,3 @@ def test_what_cannot_be_timed_is_said_before_any_timing(monkeypatch, request_of_
     with pytest.raises(InputError, match="two packages"):
         speed.measure(replace(request_of_task, backends=("sdpa", "onnx")))
     assert timed == []
-
-
-@pytest.mark.parametrize("option", ["data", "teacher"])
-def test_lengths_of_a_task_need_data_and_teacher_that_were_typed(request_of_task, option):
-    with pytest.raises(InputError, match="auto is for run"):
-        replace(request_of_task, **{option: "auto"}).checked()

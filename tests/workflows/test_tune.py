@@ -47,12 +47,6 @@ def test_trials_begin_with_the_row_as_typed_and_are_all_different():
     assert [t.spelling for t in trials_of(parse_one("kd"), 3)] == [t.spelling for t in found[:3]]
 
 
-def test_settings_that_were_typed_are_not_searched():
-    for trial in trials_of(parse_one("kd:temperature=3:pace=2"), 3):
-        assert trial.method.temperature == 3
-        assert trial.pace == 2
-
-
 def test_a_grid_too_small_for_the_trials_is_bad_input():
     with pytest.raises(InputError, match="at most 6"):
         trials_of(parse_one("finetune"), 7)
@@ -80,12 +74,6 @@ def test_pace_multiplies_the_learning_rate_and_nothing_else(glue_folder, teacher
     assert fast.recipe == {**plain.recipe, "learning_rate": 2 * plain.recipe["learning_rate"]}
     assert (fast.settings, fast.data) == (plain.settings, plain.data)
     assert "pace=2" in fast.label
-
-
-@pytest.mark.parametrize("spelling", ["kd:pace=0", "kd:pace=x", "kd:pace=-1"])
-def test_a_pace_that_is_none_is_bad_input(spelling):
-    with pytest.raises(InputError, match="pace"):
-        parse_one(spelling)
 
 
 def trial_record(label, task, failed, score):
@@ -145,11 +133,6 @@ def test_a_row_whose_trials_all_failed_is_left_out_and_the_others_are_trained(se
     assert outcome.exit_code == CELLS_FAILED
     chosen, outcome, _ = search("finetune", "rte", failing=("finetune",))
     assert (chosen, outcome.exit_code) == ([], CELLS_FAILED)
-
-
-def test_trials_are_found_although_options_add_to_their_labels(search):
-    chosen, _, _ = search("kd", "rte", teacher_outputs="fp16")
-    assert [found.search.of for found in chosen] == ["kd"]
 
 
 def test_two_rows_with_the_same_best_trial_are_both_trained_and_reported(search):

@@ -15,7 +15,7 @@ from bench import cache
 from bench.cache import MADE, WEIGHTS, Slot, damage_reason, keep
 from bench.files import sha256_of
 from bench.record.set_aside import ADOPTED, CHANGED
-from bench.record.store import POINTER, Store
+from bench.record.store import Store
 
 SLOT = Slot("teachers", "a" * 64, (), "teacher")
 
@@ -93,16 +93,6 @@ def test_files_of_the_cache_have_the_permissions_that_the_user_chose():
     assert done.stdout.split() == ["640"], done.stderr
 
 
-def test_one_unreadable_file_does_not_hide_the_next(bench, answered_store):
-    for number in range(2):
-        slot = Slot("teachers", f"{number}" * 64, (), "teacher")
-        keep(slot, make)
-        a_folder_in_its_place(slot.folder / "config.json")
-    answer = bench("store", "verify", "--results", answered_store.root)
-    assert answer.returncode == 1
-    assert "2 broken" in answer.stdout
-
-
 def test_a_record_with_one_changed_digit_is_used_with_a_warning_and_put_aside_on_demand(bench, answered_store):
     root = answered_store.root
     record = next(answered_store.records())
@@ -118,14 +108,6 @@ def test_a_record_with_one_changed_digit_is_used_with_a_warning_and_put_aside_on
     assert bench("store", "repair", "--results", root).returncode == 0
     assert bench("store", "verify", "--results", root).returncode == 0
     assert Store(root).find(record.cell) is None
-
-
-def test_a_pointer_of_an_older_version_names_no_sum(answered_store):
-    record = next(answered_store.records())
-    (answered_store.folder(record.cell) / POINTER).write_text("attempt-1.json\n")
-    reader = Store(answered_store.root)
-    assert reader.find(record.cell) == record
-    assert not reader.notes
 
 
 def test_predictions_that_are_gone_are_nothing_broken_that_repair_leaves(bench, answered_store):

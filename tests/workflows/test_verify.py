@@ -13,7 +13,7 @@ import tiny
 from bench import api
 from bench.cache import cache_root
 from bench.record.store import Store
-from bench.workflows.verify import compare_runs, source_of
+from bench.workflows.verify import compare_runs
 
 ROW = f"kd:{tiny.SHAPE}:start=random"
 
@@ -131,13 +131,6 @@ def test_another_source_than_the_record_names_is_said(bench, place):
     assert "the method's file is not the one that the record names; the code that computes is the same" in line
 
 
-def test_source_of_says_nothing_where_nothing_differs():
-    same = factories.record().model_copy(update={"code": {"commit": "1" * 40, "dirty": False, "method": "2" * 64}})
-    assert source_of(same, same, "current") == ""
-    changed = same.model_copy(update={"code": same.code | {"dirty": True}})
-    assert source_of(same, changed, "stale").endswith("with local changes; the code that computes is another")
-
-
 @pytest.mark.parametrize(("changed", "said"), [(3, "3 answers differ"), (1, "1 answer differs")])
 def test_answers_of_a_regression_that_differ_are_counted_by_examples(tmp_path, changed, said):
     before = np.linspace(0, 5, 40, dtype=np.float32)[:, None]
@@ -172,15 +165,6 @@ def test_other_data_is_not_comparable(bench, place, teacher_folder, tmp_path):
     answer = bench("verify", record.key[:10], "--results", root, "--data", other, "--teacher", teacher_folder)
     assert answer.returncode == 5
     assert "the training examples" in answer.stdout
-
-
-@pytest.mark.slow
-def test_keys_that_name_no_single_record_are_bad_input(bench, place):
-    root, typed = place
-    for key in ("zzzz", ""):
-        answer = bench("verify", key, "--results", root, *typed)
-        assert answer.returncode == 2
-        assert ("a key that begins with" if key else "records in") in answer.stderr
 
 
 def test_a_number_is_traced_to_its_record(bench, place, tmp_path):

@@ -145,21 +145,6 @@ def test_every_field_of_a_key_is_named_where_it_alone_differs(cell):
         assert one["what"] != field, "every field has words"
 
 
-def test_what_is_no_part_of_a_key_is_no_difference():
-    cell = alone()
-    data = cell.data.model_copy(update={"name": "other", "slug": "other", "rows": {}, "task_file": "other.toml"})
-    teacher = cell.teacher.model_copy(update={"name": "other"})
-    second = cell.model_copy(update={"label": "other", "ablation_of": "kd", "data": data, "teacher": teacher})
-    assert record_key(second) == record_key(cell)
-    assert differences(cell, second) == []
-
-
-def test_numbers_that_a_key_writes_alike_are_no_difference():
-    cell = alone()
-    second = cell.model_copy(update={"settings": {**cell.settings, "layers": 2.0}})
-    assert (train_key(second), differences(cell, second)) == (train_key(cell), [])
-
-
 def test_a_task_that_one_student_alone_learns_is_named_once():
     cell = together()
     fewer = cell.model_copy(update={"together": cell.together[:1]})
@@ -230,12 +215,6 @@ def test_another_teacher_is_named(asked, tmp_path):
     assert {"teacher.base", "teacher.key", "artefacts.teacher_weights"} == set(fields(answer))
 
 
-def test_other_rows_are_named(asked, tmp_path):
-    record = keep(asked.results, cell_of(build(asked)))
-    answer = ask(record, replace(asked, data=str(tiny.write_glue(tmp_path / "other", ("rte",), rows=30))))
-    assert fields(answer) == ["data", "teacher.key", "evaluation.validation"]
-
-
 def test_a_limit_of_rows_is_the_records_own_until_one_is_typed(asked):
     record = keep(asked.results, cell_of(build(replace(asked, max_train_rows=16))))
     assert not ask(record, asked)["again"]
@@ -252,16 +231,6 @@ def test_a_record_without_a_result(asked, status):
         assert "--retry-failed runs it again" in answer["verdict"]
         answer = ask(record, replace(asked, results=asked.results), retry_failed=True)
     assert answer["verdict"] == f"a run makes it again: the record has no result, it was {status}"
-
-
-@pytest.mark.parametrize("status", ["ok", "interrupted"])
-def test_tune_makes_a_trial_again_that_has_no_result(asked, status):
-    record = keep(asked.results, cell_of(build(replace(asked, held_back=True))), status=status)
-    answer = ask(record, asked)
-    assert answer["again"] == (status == "interrupted")
-    assert answer["verdict"].startswith(
-        "`tune` makes this trial again" if answer["again"] else "`tune` finds this trial"
-    )
 
 
 # --- the code
@@ -317,12 +286,6 @@ def test_a_method_that_is_not_installed_is_said_in_one_line(asked):
     assert "planned_key" not in answer
 
 
-def test_a_setting_that_todays_method_does_not_have_is_said(asked):
-    cell = cell_of(build(asked))
-    record = keep(asked.results, cell.model_copy(update={"settings": {**cell.settings, "gone": 3}}))
-    assert "today's kd has no such row, so a run cannot find this record" in ask(record, asked)["verdict"]
-
-
 def test_a_finished_checkpoint_needs_its_folder_for_a_whole_answer(asked, tmp_path):
     finished = tiny.save_teacher(tmp_path / "finished", BertForSequenceClassification)
     row = f"checkpoint:{finished}"
@@ -348,25 +311,6 @@ def test_a_student_of_several_tasks(asked):
     of_teacher = keep(asked.results, cell_of(plan, "teacher"))
     with pytest.raises(InputError, match="does not name rte"):
         ask(of_teacher, asked, tasks="sst2")
-
-
-def test_augmented_rows(asked):
-    record = keep(asked.results, cell_of(build(replace(asked, augment="rules", augment_times=3))))
-    answer = ask(record, asked)
-    assert not answer["again"]
-    assert {"--augment rules", "--augment-times 3"} <= set(answer["as_in_the_record"])
-    more = ask(record, asked, augment_times=5)
-    assert fields(more) == ["data"]
-
-
-def test_word_vectors_of_a_record_have_to_be_typed(asked):
-    cell = cell_of(build(asked))
-    data = cell.data.model_copy(
-        update={"slug": f"{cell.data.slug}-masked-augmented-3-with-glove.txt", "train": "6" * 64}
-    )
-    answer = ask(keep(asked.results, cell.model_copy(update={"data": data})), asked)
-    assert answer["not_compared"] == ["the word vectors glove.txt: the plan is without them; add --word-vectors FILE"]
-    assert fields(answer) == ["data"]
 
 
 def test_a_row_that_a_search_found_is_left_to_tune(asked):
