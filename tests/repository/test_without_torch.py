@@ -12,7 +12,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "results" / "reference" / "sample-v1"
-RESULTS = "results"
 START = """
 import sys
 
@@ -23,63 +22,50 @@ class Blocked:
 
 sys.meta_path.insert(0, Blocked())
 from bench.cli import main
-main()
+for words in {words}:
+    sys.argv = ["bench", *words]
+    try:
+        main()
+    except SystemExit as end:
+        print("ended", words[0], end.code)
 """
 
 
-def answer(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", START, *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)},
-    )
+def answers(folder: Path, *commands: str) -> subprocess.CompletedProcess[str]:
+    """What commands say and how they end, one after the other in one process."""
+    code = START.replace("{words}", repr([command.split() for command in commands]))
+    env = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, env=env)
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A folder with the committed records of the sample suite's rte, and a printed table."""
-    shutil.copytree(REFERENCE / "rte", tmp_path / RESULTS / REFERENCE.name / "rte")
-    (tmp_path / "table.csv").write_text("system,rte\nmicrobert,60.0\n")
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("words", "codes"),
-    [
-        (("list",), {0}),
-        (("report", "--results", RESULTS, "--reports", "reports"), {0}),
-        (("compare", "microbert", "finetune", "--results", RESULTS), {0}),
-        (("choose", "--results", RESULTS, "--max-params", "20"), {0}),
-        (("trace", "86.6", "--results", RESULTS), {0, 1}),
-        (("check", "--baseline", RESULTS, "--results", RESULTS), {0}),
-        (("audit", str(ROOT / "docs" / "results.md")), {0, 1}),
-        (("power", "--tasks", "rte", "--gap", "1.0"), {0}),
-        (("audit", "table.csv", "--results", RESULTS), {0, 1}),
-        (("store", "verify", "--results", RESULTS), {0, 1}),
-    ],
-    ids=lambda value: value[0] if isinstance(value, tuple) else "",
-)  # fmt: skip
 @pytest.mark.slow
-def test_a_reading_verb_needs_none_of_them(place, words, codes):
-    done = answer(place, *words)
+def test_a_reading_verb_needs_none_of_them(tmp_path):
+    """With the committed records of the sample suite's rte, and a printed table."""
+    shutil.copytree(REFERENCE / "rte", tmp_path / "results" / REFERENCE.name / "rte")
+    (tmp_path / "table.csv").write_text("system,rte\nmicrobert,60.0\n")
+    file = next(path for path in sorted((tmp_path / "results").rglob("attempt-*.json")))
+    found = "--results results"
+    commands = {
+        "list": "0",
+        f"show {json.loads(file.read_text())['key']} {found}": "0",
+        f"report {found} --reports reports": "0",
+        f"compare microbert finetune {found}": "0",
+        f"choose {found} --max-params 20": "0",
+        f"trace 86.6 {found}": "01",
+        f"check --baseline results {found}": "0",
+        f"audit table.csv {found}": "01",
+        "power --tasks rte --gap 1.0": "0",
+        f"store verify {found}": "01",
+    }
+    done = answers(tmp_path, *commands)
     assert "Traceback" not in done.stderr
-    assert done.returncode in codes, done.stderr
-    assert done.stdout.strip()
-
-
-def test_one_record_is_shown_without_them(place):
-    file = next(path for path in sorted((place / RESULTS).rglob("attempt-*.json")))
-    key = json.loads(file.read_text())["key"]
-    done = answer(place, "show", key, "--results", RESULTS)
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["key"] == key
+    ended = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("ended ")]
+    assert [verb for verb, _ in ended] == [command.split()[0] for command in commands], done.stderr
+    assert all(code in right for (_, code), right in zip(ended, commands.values(), strict=True)), (ended, done.stderr)
 
 
 def test_a_verb_that_trains_is_told_what_is_missing(tmp_path):
     """The block works: what needs torch says so in one line."""
-    done = answer(tmp_path, "run", "--methods", "kd", "--tasks", "rte", "--data", "sample", "--teacher", "embedded")
-    assert done.returncode == 2
+    done = answers(tmp_path, "run --methods kd --tasks rte --data sample --teacher embedded")
+    assert done.stdout == "ended run 2\n"
     assert "Traceback" not in done.stderr
