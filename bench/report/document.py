@@ -1,80 +1,85 @@
-"""The Markdown of a report: few sections with plain names, each table in its own, footnotes below the table that has them first;
-and the index of a folder of reports.
-"""
+"""A page as data: its sections, which Markdown and HTML print alike; its Markdown; and the index of a folder of reports."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.files import write_atomically
 from bench.report import escape
 from bench.report.file_names import HTML, PAGE, TABLES, table_names
-from bench.report.groups import ReportGroup
 from bench.report.render import to_markdown
-from bench.report.reproduce import commands
-from bench.report.sources import environment, made_again, provenance, warnings
-from bench.report.summary import summary
 from bench.report.table import Footnotes, Table
-from bench.report.tables.parts import ReportData, counted
-from bench.report.tables.registry import ABLATIONS, COST, ENVIRONMENT, PAIRED, PROVENANCE, RESULTS, RETENTION
+from bench.report.tables.parts import counted
 
 LONGEST_FOLDED = 60
 """Lines of a folded table that the page still has; a longer one is in its file and in the HTML page alone."""
 
 
-def document(data: ReportData, pictures: Sequence[str] = ()) -> str:
-    """The text of a report, with lines that show its pictures. No date, no host: those are in the records."""
-    group, notes = data.group, Footnotes()
-    lines = paragraphs([f"# {group.title}", *warnings(group)])
-    lines += section_lines("Summary", paragraphs(summary(group, data.tables, data.kept)))
-    lines += section_lines(RESULTS, [*pictures, *_tables_of(RESULTS, data.tables, notes)])
-    for title in (PAIRED, RETENTION, ABLATIONS, COST):
-        lines += section_lines(title, _tables_of(title, data.tables, notes))
-    lines += section_lines(ENVIRONMENT, [*paragraphs(environment(group)), *_tables_of(ENVIRONMENT, data.tables, notes)])
-    lines += provenance_section(group, commands(group), _tables_of(PROVENANCE, data.tables, notes))
-    return "\n".join(lines).rstrip() + "\n"
+class Section(NamedTuple):
+    """A part of a page: paragraphs, points of a list, commands, pictures and tables, in this order.
+
+    Attributes:
+        title: "" for what is above the first heading.
+        pictures: the file and the caption of each.
+    """
+
+    title: str
+    texts: Sequence[str] = ()
+    points: Sequence[str] = ()
+    commands: Sequence[str] = ()
+    pictures: Sequence[tuple[str, str]] = ()
+    tables: Sequence[Table] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(self[1:])
+
+    def heading_of(self, table: Table) -> str:
+        """The heading of one of several tables; "" where it needs none."""
+        return table.title if len(self.tables) > 1 and not table.folded and table.title != self.title else ""
 
 
-def paragraphs(texts: Iterable[str]) -> list[str]:
+def to_page(title: str, sections: Iterable[Section]) -> bytes:
+    """The Markdown of a page. No date, no host: those are in the records."""
+    lines, notes = [f"# {escape.markdown(title)}", ""], Footnotes()
+    for section in sections:
+        if section.is_empty:
+            continue
+        lines += [f"## {escape.markdown(section.title)}", ""] if section.title else []
+        lines += _paragraphs(section.texts)
+        points = [f"- {escape.markdown(point)}" for point in section.points]
+        points += [f"- command: {escape.code(command)}" for command in section.commands]
+        lines += [*points, ""] if points else []
+        for file, caption in section.pictures:
+            lines += [f"![{caption}]({file})", ""]
+        for table in section.tables:
+            heading = escape.markdown(section.heading_of(table))
+            lines += [f"### {heading}", ""] if heading else []
+            lines += _table_lines(table, notes)
+    return ("\n".join(lines).rstrip() + "\n").encode()
+
+
+def _paragraphs(texts: Iterable[str]) -> list[str]:
     return [line for text in texts for line in (escape.markdown(text), "")]
 
 
-def section_lines(title: str, body: Sequence[str]) -> list[str]:
-    """A section, or nothing where it is empty."""
-    return [f"## {title}", "", *body] if body else []
-
-
-def provenance_section(group: ReportGroup, made: Sequence[str], tables: Sequence[str]) -> list[str]:
-    """Records, code and examples, the commands that make the records again, and the tables that say more."""
-    listed = map(escape.markdown, provenance(group.records))
-    return section_lines(PROVENANCE, [*listed, *made_again(made, group), "", *tables])
-
-
-def _tables_of(title: str, tables: Sequence[Table], notes: Footnotes) -> list[str]:
-    """The tables of a section; with headings of their own where there are several."""
-    own, lines = [table for table in tables if table.section == title], []
-    for table in own:
-        has_heading = len(own) > 1 and not table.folded and table.title != title
-        lines += table_lines(table, notes, f"### {escape.markdown(table.title)}" if has_heading else "")
-    return lines
-
-
-def table_lines(table: Table, notes: Footnotes, heading: str = "") -> list[str]:
-    """A table under its heading, then what is said of it, then the footnotes that it is the first to have."""
-    title, length, said = escape.markdown(table.title), len(table.printed_lines), paragraphs(table.notes)
+def _table_lines(table: Table, notes: Footnotes) -> list[str]:
+    """A table, then its sentences, then the footnotes that it is the first to have."""
+    title, length = escape.markdown(table.title), len(table.printed_lines)
     if table.folded and length > LONGEST_FOLDED:  # its sentences, and where it is
         (stem,) = table_names([table.file or table.title])
         file = f"{TABLES}/{stem}.csv"
         where = f"All {length} lines: [{file}]({file}) and [{HTML}]({HTML})."
         return [f"**{title}**", "", *map(escape.markdown, table.notes), "", where, ""]
     before = len(notes.texts)
-    body = [to_markdown(table, notes), "", *said]
+    body = [to_markdown(table, notes), "", *_paragraphs(table.notes)]
     new = [f"[{i}] {escape.markdown(text)}  " for i, text in enumerate(notes.texts[before:], start=before + 1)]
     body += [*new, ""] if new else []
     if table.folded:
         return [f"<details><summary>{title} ({counted(length, 'line')})</summary>", "", *body, "</details>", ""]
-    return [*([heading, ""] if heading else []), *body]
+    return body
 
 
 MARK = "<!-- written by bench report -->"

@@ -13,20 +13,19 @@ from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import unaugmented_name
-from bench.report import escape
-from bench.report.document import paragraphs, provenance_section, section_lines, table_lines, write_index
+from bench.report.document import Section, to_page, write_index
 from bench.report.file_names import ENDING, LONGEST, PAGE, TABLES, fitted, paper_place, table_names
 from bench.report.groups import ReportGroup, groups
 from bench.report.render import remove_stale_files, write_table
 from bench.report.reproduce import experiment_command
 from bench.report.resampled import resample
 from bench.report.sources import environment, warnings
-from bench.report.table import Footnotes, Table
+from bench.report.table import Table
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.differences import differences, differences_to
 from bench.report.tables.registry import ENVIRONMENT
 from bench.report.tables.retention import reappearance
-from bench.report.write import paper_of, prepare
+from bench.report.write import paper_of, prepare, provenance_section
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,8 @@ class TableEntry:
 
 
 @dataclass(frozen=True)
-class Section:
-    """One table: its name, what it shows, and its cells."""
+class PaperTable:
+    """One table of a paper: its name, what it shows, and its cells."""
 
     name: str
     show: Literal["accuracy", "reappearance", "differences"]
@@ -74,7 +73,7 @@ class AskedExperiment:
 
 
 def write_experiment(
-    title: str, sections: Sequence[Section], store: Store, folder: Path, latex: bool, asked: AskedExperiment
+    title: str, sections: Sequence[PaperTable], store: Store, folder: Path, latex: bool, asked: AskedExperiment
 ) -> list[Path]:
     """Markdown and CSV, LaTeX where asked for, one file for each combination of data, teacher and recipe; returns the Markdown files.
 
@@ -122,7 +121,7 @@ def _merged(parts: Sequence[ReportGroup]) -> list[ReportGroup]:
 
 def _write(
     title: str,
-    sections: Sequence[Section],
+    sections: Sequence[PaperTable],
     parts: Mapping[int, ReportGroup],
     store: Store,
     folder: Path,
@@ -143,39 +142,36 @@ def _write(
     length += "" if whole.optimizer == ADAMW else f", optimizer {whole.optimizer}"
     measured = f"{whole.title}; recipe {whole.recipe}{length}; {whole.precision}; "
     measured += f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}."
-    lines = paragraphs([f"# {title}; our own runs, not the paper's results", measured, *warnings(whole)])
+    texts = [measured, *warnings(whole)]
     if asked.settings:
-        lines += ["Settings of some rows or tasks; the others are as the recipe has them:", ""]
-        lines += [*(escape.markdown(f"- {line}") for line in asked.settings), ""]
-
-    notes = Footnotes()
+        texts.append("Settings of some rows or tasks; the others are as the recipe has them:")
+    page = [Section("", texts, asked.settings)]
     used: dict[str, Record] = {}
     stems: list[str] = []
     for number, (section, end) in enumerate(zip(sections, table_names([s.name for s in sections]), strict=True)):
+        heading = section.name[:1].upper() + section.name[1:]
         part = replace(parts[number], order=section.rows) if number in parts else None
         tables = _tables(section, part, store) if part is not None else []
-        lines += [f"## {escape.markdown(section.name[:1].upper() + section.name[1:])}", ""]
         if part is None or not tables:
-            lines += ["Nothing measured.", ""]
+            page.append(Section(heading, ["Nothing measured."]))
             continue
         used |= {record.key: record for record in part.records}  # a row of two tables is one record
         paper = paper_of(part, part.records, place) if latex else None
-        for is_further, table in enumerate(tables):
-            lines += table_lines(table, notes, f"### {escape.markdown(table.title)}" if is_further else "")
-            ending = "-intervals" if is_further else ""
+        tables[0] = replace(tables[0], title=heading)
+        page.append(Section(heading, tables=tables))
+        for table, ending in zip(tables, ("", "-intervals"), strict=False):
             stem = fitted(f"{end}{ending}", [end, ending], LONGEST - ENDING)
-            write_table(own / TABLES, stem, table, table.title if is_further else section.name, paper)
+            write_table(own / TABLES, stem, table, paper=paper)
             stems.append(stem)
     shown = replace(whole, records=list(used.values()))
     command = experiment_command(shown, asked.file, asked.tables, asked.tasks, bool(asked.settings))
-    lines += section_lines(ENVIRONMENT, paragraphs(environment(whole)))
-    lines += provenance_section(shown, [command], [])
+    page += [Section(ENVIRONMENT, environment(whole)), provenance_section(shown, [command])]
     remove_stale_files(own / TABLES, stems, latex)
-    write_atomically(own / PAGE, ("\n".join(lines).rstrip() + "\n").encode())
+    write_atomically(own / PAGE, to_page(f"{title}; our own runs, not the paper's results", page))
     return own / PAGE
 
 
-def _tables(section: Section, part: ReportGroup, store: Store) -> list[Table]:
+def _tables(section: PaperTable, part: ReportGroup, store: Store) -> list[Table]:
     """What a table shows; differences also with their intervals, where answers are stored."""
     made: list[Table | None] = []
     if section.show == "reappearance":

@@ -17,39 +17,31 @@ from typing import TYPE_CHECKING, Any
 
 from bench.record.cell import TEACHER
 from bench.report.comparison import BETTER, WORSE
+from bench.report.document import Section
 from bench.report.escape import flat
 from bench.report.file_names import table_names
 from bench.report.groups import ReportGroup
 from bench.report.pictures import flops_of, latencies_of, plotted_differences, points
-from bench.report.reproduce import commands
-from bench.report.sources import environment, made_again, provenance, warnings
-from bench.report.summary import summary
 from bench.report.table import Footnotes, TableCell
 from bench.report.tables.differences import SYSTEMS, reference_of, systems_of
 from bench.report.tables.parts import ReportData
-from bench.report.tables.registry import ABLATIONS, COST, ENVIRONMENT, PAIRED, PROVENANCE, RESULTS, RETENTION
+from bench.report.tables.registry import COST, PAIRED, RESULTS, SUMMARY
 from bench.stats.multiple import holm
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 HERE = Path(__file__).parent / "page"
-SECTIONS = (RESULTS, PAIRED, RETENTION, ABLATIONS, COST, ENVIRONMENT, PROVENANCE)
 CURVE_POINTS = 60
 """Values of a term that a curve shows at most: each the mean of its part of the training."""
 DIGITS = 4
 """Decimals of the numbers in the page's data."""
 
 
-def page(data: ReportData) -> str:
-    """The text of the page."""
-    group, notes = data.group, Footnotes()
-    tables: list[dict[str, Any]] = []
-    names = table_names([table.file or table.title for table in data.tables])
-    for table, name in zip(data.tables, names, strict=True):
-        before = len(notes.texts)
-        table.number_footnotes(notes)
-        tables.append({"table": table, "name": name, "footnotes": list(enumerate(notes.texts, start=1))[before:]})
+def html_page(data: ReportData, sections: Sequence[Section]) -> bytes:
+    """The page of a group with these sections; the template writes them."""
+    group = data.group
+    stems = table_names([table.file or table.title for table in data.tables])
 
     # what a reader sees of a cell on a closer look: the template adds an entry for each cell that has more than its text
     details: list[dict[str, Any]] = []
@@ -65,30 +57,22 @@ def page(data: ReportData) -> str:
         return len(details) - 1
 
     style, script = (HERE / "page.css").read_text(encoding="utf-8"), (HERE / "page.js").read_text(encoding="utf-8")
-    template = _environment().get_template("page.html")
-    return template.render(
+    text = _environment().get_template("page.html")
+    return text.render(
         title=group.title,
-        warnings=[line.replace("**", "") for line in warnings(group)],
-        summary=summary(group, data.tables, data.kept),
-        sections=[(title, [one for one in tables if one["table"].section == title]) for title in SECTIONS],
-        environment=environment(group),
-        environment_title=ENVIRONMENT,
-        provenance=[line.removeprefix("- ") for line in provenance(group.records)],
-        provenance_title=PROVENANCE,
-        results_title=RESULTS,
-        paired_title=PAIRED,
-        cost_title=COST,
-        again=[line.removeprefix("- ").replace("`", "") for line in made_again(commands(group), group)],
+        sections=[section for section in sections if not section.is_empty],
+        titles={"summary": SUMMARY, "results": RESULTS, "paired": PAIRED, "cost": COST},
+        name_of={table.title: stem for table, stem in zip(data.tables, stems, strict=True)},
         methods=sorted({record.cell.method for record in group.records}),
         columns=[column.title for column in group.printed_columns],
-        note_number=notes.number,
+        notes=Footnotes(),
         detail=detail,
         numbers=lambda: numbers_of(data, details),
         style=style,
         script=script,
         style_hash=_hash(style),
         script_hash=_hash(script),
-    )
+    ).encode()
 
 
 def _hash(text: str) -> str:
@@ -104,7 +88,7 @@ def _environment() -> Environment:
     engine = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    engine.filters["flat"] = flat
+    engine.filters["flat"] = lambda text: flat(text).replace("**", "").replace("`", "")
     engine.policies["json.dumps_kwargs"] = {"sort_keys": False, "separators": (",", ":"), "ensure_ascii": False}
     return engine
 

@@ -36,11 +36,11 @@ class Paper:
     name: str = ""
 
 
-def write_table(folder: Path, stem: str, table: Table, title: str = "", paper: Paper | None = None) -> None:
-    """Write ``STEM.csv``. With ``paper``, also write ``STEM.tex``. ``title`` replaces the table's own title."""
+def write_table(folder: Path, stem: str, table: Table, paper: Paper | None = None) -> None:
+    """Write ``STEM.csv``. With ``paper``, also write ``STEM.tex``."""
     write_atomically(folder / f"{stem}.csv", to_csv(table).encode())
     if paper is not None:
-        latex = to_latex(table, title or table.title, paper, f"tab:{paper.name}-{stem}")
+        latex = to_latex(table, table.title, paper, f"tab:{paper.name}-{stem}")
         write_atomically(folder / f"{stem}.tex", latex.encode())
 
 

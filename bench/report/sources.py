@@ -10,7 +10,6 @@ from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.task_facts import SAMPLE
-from bench.report import escape
 from bench.report.groups import ReportGroup
 from bench.report.reproduce import starts_without_text
 from bench.report.tables.parts import counted
@@ -65,20 +64,17 @@ def made_on(records: Sequence[Record]) -> list[str]:
     return [f"Libraries: {'; '.join(libraries)}. Machines: {'; '.join(machines)}."] if envs else []
 
 
-def made_again(made: Sequence[str], group: ReportGroup) -> list[str]:
-    """The commands of these records, and what a reader has to know to type them."""
-    lines = [f"- command: {escape.code(command)}" for command in made]
-    if made:
-        lines.append(
-            f"- with `--results {escape.markdown(group.results)}` a command finds these records and trains no finished cell "
-            "again; with another folder it trains all of them. Files and folders of data and text are named without their place"
-        )
-    for key, rows in starts_without_text(group).items():
-        lines.append(
-            f"- the records of {escape.markdown(', '.join(rows))} do not name their pre-training text (pre-training {key}): "
-            "a `--corpus` above may not be theirs"
-        )
-    return lines
+def on_commands(group: ReportGroup, has_commands: bool) -> list[str]:
+    """What a reader has to know to type the commands of these records."""
+    lines = [
+        f"with `--results {group.results}` a command finds these records and trains no finished cell again; with another "
+        "folder it trains all of them. Files and folders of data and text are named without their place"
+    ] * has_commands
+    return lines + [
+        f"the records of {', '.join(rows)} do not name their pre-training text (pre-training {key}): a `--corpus` of a command "
+        "may not be theirs"
+        for key, rows in starts_without_text(group).items()
+    ]
 
 
 def provenance(records: Sequence[Record]) -> list[str]:
@@ -92,11 +88,11 @@ def provenance(records: Sequence[Record]) -> list[str]:
     )
     bases = sorted({r.cell.teacher.base[:12] for r in done})
     return [
-        f"- {counted(len(done), 'record')}; keys {min(r.key for r in done)[:12]} to {max(r.key for r in done)[:12]}",
-        f"- commits of the code: {'; '.join(commits)}",
-        *([f"- {unknown}"] if (unknown := unknown_line(done)) else []),
-        f"- teacher's base weights: sha256 {', '.join(bases)}",
-        f"- examples: {'; '.join(rows)}",
+        f"{counted(len(done), 'record')}; keys {min(r.key for r in done)[:12]} to {max(r.key for r in done)[:12]}",
+        f"commits of the code: {'; '.join(commits)}",
+        *filter(None, [unknown_line(done)]),
+        f"teacher's base weights: sha256 {', '.join(bases)}",
+        f"examples: {'; '.join(rows)}",
     ]
 
 

@@ -9,10 +9,9 @@ from statistics import median
 from bench.files import slug, write_atomically
 from bench.record.cell import TEACHER
 from bench.record.speed_sessions import BUSY_CORES, Conditions, SpeedRecord
-from bench.report import escape
-from bench.report.document import paragraphs, write_index
+from bench.report.document import Section, to_page, write_index
 from bench.report.file_names import PAGE, TABLES, fitted, table_names
-from bench.report.render import Paper, to_markdown, write_table
+from bench.report.render import Paper, write_table
 from bench.report.sources import commit_of
 from bench.report.table import DASH, INTERVAL, Column, Line, Table, TableCell, number
 from bench.stats.ratios import Ratio, enough_rounds_for, percentile, ratio
@@ -140,19 +139,6 @@ def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) 
     measured_on = f"{where}, {env.get('cores')} cores; {libraries}; code {commit_of(session.code)}."
     if (others := env.get("busy_cores") or 0) >= BUSY_CORES:
         measured_on += f" Other processes used {others:.1f} cores when it began."
-    paper = Paper(f"Compared with {session.teacher}", sources=[measured_on], name=own.name) if latex else None
-    lines = paragraphs(
-        [
-            f"# Speed compared with {session.teacher}",
-            "Teacher and students were timed in turns, so that each speed-up compares times of the same moment. It is the median over "
-            "rounds, with an interval by order statistics. All models except finished checkpoints have random weights: "
-            "the speed of a model without early exit does not depend on them.",
-        ]
-    )
-    tables = latency_tables(session)
-    for table, stem in zip(tables, table_names([table.file or table.title for table in tables]), strict=True):
-        lines += [f"## {escape.markdown(table.title)}", "", to_markdown(table), "", *paragraphs(table.notes)]
-        write_table(own / TABLES, stem, table, paper=paper)
     reason = session.energy.partition(": ")[2]
     energy = f"Energy was not measured{f': {reason}' if reason else ''}."
     if any(timing.joules for timing in session.timings):
@@ -160,7 +146,16 @@ def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) 
             f"J/sequence is the energy of one sequence, as the machine counts it ({session.energy}). It is the median of several turns, "
             "and includes what the hardware uses when idle."
         )
-    lines += paragraphs([energy, measured_on])
-    write_atomically(own / PAGE, ("\n".join(lines).rstrip() + "\n").encode())
+    explained = (
+        "Teacher and students were timed in turns, so that each speed-up compares times of the same moment. It is the median over "
+        "rounds, with an interval by order statistics. All models except finished checkpoints have random weights: "
+        "the speed of a model without early exit does not depend on them."
+    )
+    title, tables = f"Speed compared with {session.teacher}", latency_tables(session)
+    paper = Paper(f"Compared with {session.teacher}", sources=[measured_on], name=own.name) if latex else None
+    for table, stem in zip(tables, table_names([table.file or table.title for table in tables]), strict=True):
+        write_table(own / TABLES, stem, table, paper=paper)
+    sections = [Section("", [explained, energy, measured_on]), *(Section(t.title, tables=[t]) for t in tables)]
+    write_atomically(own / PAGE, to_page(title, sections))
     write_index(folder)
     return own / PAGE

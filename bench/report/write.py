@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 from bench.errors import InputError, NothingMeasured, known_row
@@ -17,20 +18,31 @@ from bench.record.schema import Record
 from bench.record.set_aside import sentences
 from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import Store
-from bench.report.document import document, write_index
+from bench.report.document import Section, to_page, write_index
 from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, place_of, table_names
 from bench.report.frame import nothing_in
 from bench.report.groups import ReportGroup, groups
-from bench.report.html_page import page
+from bench.report.html_page import html_page
 from bench.report.pictures import PICTURES
 from bench.report.render import Paper, remove_stale_files, write_table
-from bench.report.reproduce import set_record_source
+from bench.report.reproduce import commands, set_record_source
 from bench.report.resampled import baselines_of, resample, suspicions_of
-from bench.report.sources import made_on, provenance, warnings
+from bench.report.sources import environment, made_on, on_commands, provenance, warnings
 from bench.report.speed import described, latest, main_conditions, speed_up, write_speed_report
+from bench.report.summary import summary
 from bench.report.table import Table
 from bench.report.tables.parts import KEPT, ReportData
-from bench.report.tables.registry import report_data
+from bench.report.tables.registry import (
+    ABLATIONS,
+    COST,
+    ENVIRONMENT,
+    PAIRED,
+    PROVENANCE,
+    RESULTS,
+    RETENTION,
+    SUMMARY,
+    report_data,
+)
 from bench.stats.ratios import percentile
 from bench.user_files import toml_of
 
@@ -155,14 +167,36 @@ def write_group(group: ReportGroup, folder: Path, store: Store, options: Options
     stems = table_names([table.file or table.title for table in data.tables])
     for table, stem in zip(data.tables, stems, strict=True):
         write_table(own / TABLES, stem, table, paper=paper)
-    write_atomically(own / PAGE, document(data, write_pictures(data, own, options.latex)).encode())
-    write_atomically(own / HTML, page(data).encode())
     remove_stale_files(own / TABLES, stems, options.latex)
+    sections = report_sections(data, write_pictures(data, own, options.latex))
+    write_atomically(own / PAGE, to_page(group.title, sections))
+    write_atomically(own / HTML, html_page(data, sections))
     return Written(own / PAGE, group, data.tables)
 
 
-def write_pictures(data: ReportData, own: Path, latex: bool) -> list[str]:
-    """Draw what the records have a picture of, as SVG, and for a paper as PDF; returns what the Markdown page shows of them."""
+def report_sections(data: ReportData, pictures: Sequence[tuple[str, str]]) -> list[Section]:
+    """What the page of a group shows, in its order."""
+    group, tables = (
+        data.group,
+        {section: list(own) for section, own in groupby(data.tables, lambda table: table.section)},
+    )
+    return [
+        Section("", warnings(group)),
+        Section(SUMMARY, summary(group, data.tables, data.kept)),
+        Section(RESULTS, pictures=pictures, tables=tables.get(RESULTS, ())),
+        *(Section(title, tables=tables.get(title, ())) for title in (PAIRED, RETENTION, ABLATIONS, COST)),
+        Section(ENVIRONMENT, environment(group), tables=tables.get(ENVIRONMENT, ())),
+        provenance_section(group, commands(group), tables.get(PROVENANCE, ())),
+    ]
+
+
+def provenance_section(group: ReportGroup, typed: Sequence[str], tables: Sequence[Table] = ()) -> Section:
+    """Records, code and examples, the commands that make the records again, and the tables that say more."""
+    return Section(PROVENANCE, (), [*provenance(group.records), *on_commands(group, bool(typed))], typed, tables=tables)
+
+
+def write_pictures(data: ReportData, own: Path, latex: bool) -> list[tuple[str, str]]:
+    """Draw what the records have a picture of, as SVG, and for a paper as PDF; returns the file and the caption of each."""
     shown, names = [], []
     for name, (caption, draw) in PICTURES.items():
         for form in ("svg", "pdf") if latex else ("svg",):
@@ -170,12 +204,11 @@ def write_pictures(data: ReportData, own: Path, latex: bool) -> list[str]:
                 write_atomically(own / FIGURES / f"{name}.{form}", drawn)
                 if form == "svg":
                     names.append(name)
-                    shown += [f"![{caption}]({FIGURES}/{name}.svg)", ""]
+                    shown.append((f"{FIGURES}/{name}.svg", caption))
     remove_stale_files(own / FIGURES, names, latex)
     return shown
 
 
 def paper_of(group: ReportGroup, records: Sequence[Record], place: Path) -> Paper:
     """What a table of this group needs in a paper, where the rest of the report is missing."""
-    sources = [line.removeprefix("- ") for line in provenance(records)]
-    return Paper(group.title, warnings(group), [*sources, *made_on(records)], "-".join(place.parts))
+    return Paper(group.title, warnings(group), [*provenance(records), *made_on(records)], "-".join(place.parts))

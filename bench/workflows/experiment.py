@@ -15,7 +15,7 @@ from bench.plan.show import as_json, describe
 from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
 from bench.record.store import Store
-from bench.report.experiment import AskedExperiment, Section, TableEntry, write_experiment
+from bench.report.experiment import AskedExperiment, PaperTable, TableEntry, write_experiment
 from bench.run import Outcome, agree
 from bench.workflows.run import run
 
@@ -98,7 +98,7 @@ def run_experiment(
             cells += [_shown(planned, part) for planned in outcome.plan.cells]
         # what the table calls its rows, in its order; none where they are called as they are typed
         order = list(dict.fromkeys(label for part, _ in parts for label, _ in part.labels.values()))
-        sections.append(Section(table.name, table.show, cells, order))
+        sections.append(PaperTable(table.name, table.show, cells, order))
     written = write_experiment(
         experiment.title,
         sections,

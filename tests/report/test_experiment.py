@@ -6,7 +6,7 @@ import factories
 
 from bench.record.cell import TEACHER, Partner, record_key, train_key
 from bench.record.schema import Record
-from bench.report.experiment import Section, TableEntry
+from bench.report.experiment import PaperTable, TableEntry
 
 
 def of_two_tasks(task: str) -> Record:
@@ -20,7 +20,7 @@ def of_two_tasks(task: str) -> Record:
 def test_a_student_of_several_tasks_is_shown_on_all_of_them():
     records = [of_two_tasks(task) for task in ("rte", "sst2")]
     assert len({record.train_key for record in records}) == 1
-    section = Section("one", "accuracy", [TableEntry(r.cell, "together", None) for r in records])
+    section = PaperTable("one", "accuracy", [TableEntry(r.cell, "together", None) for r in records])
     other = factories.record("kd", "rte")
     found = section.records([*records, other])
     assert [(r.row, r.cell.tasks) for r in found] == [("together", ("rte",)), ("together", ("sst2",))]
@@ -29,6 +29,6 @@ def test_a_student_of_several_tasks_is_shown_on_all_of_them():
 def test_every_operating_point_of_a_cell_is_shown_and_a_teacher_is_no_row():
     plain, teacher = factories.record("fastbert"), factories.record(TEACHER)
     early = plain.model_copy(update={"point": "speed=0.1", "key": record_key(plain.cell, "speed=0.1")})
-    section = Section("one", "accuracy", [TableEntry(r.cell, r.cell.label, None) for r in (teacher, plain)])
+    section = PaperTable("one", "accuracy", [TableEntry(r.cell, r.cell.label, None) for r in (teacher, plain)])
     assert [r.row for r in section.records([teacher, plain, early])] == ["teacher", "fastbert", "fastbert at speed=0.1"]
     assert section.rows == ["fastbert"]

@@ -16,10 +16,10 @@ from bench.report.tables.parts import KEPT, ReportData
 from bench.report.tables.provenance import compared_with_papers, hyper_parameters, record_keys
 from bench.report.tables.retention import reappearance, retentions
 
-RESULTS, PAIRED, RETENTION = "Results", "Paired comparisons", "Reappearance (retention)"
+SUMMARY, RESULTS, PAIRED, RETENTION = "Summary", "Results", "Paired comparisons", "Reappearance (retention)"
 ABLATIONS, COST = "Ablations", "Cost and size"
 ENVIRONMENT, PROVENANCE = "Learning rates and environment", "Provenance"
-"""The sections of a report that have tables, in their order; before them is a summary."""
+"""The sections of a report, in their order."""
 
 TABLES: tuple[tuple[str, Callable[[ReportData], Table | Iterable[Table] | None]], ...] = (
     (RESULTS, lambda data: accuracy(data.group, only_complete=True, alike=as_good_as_best(data))),
