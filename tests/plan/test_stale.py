@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +19,6 @@ from bench.record.cell import record_key, train_key
 from bench.record.code import CURRENT, STALE, UNKNOWN, named_code, stale_lines, state_of, state_of_record, unknown_line
 from bench.record.store import Store
 
-ROOT = Path(__file__).resolve().parents[2]
 ROWS = f"tinybert:{tiny.SHAPE},kd:{tiny.SHAPE}"
 CORPUS = "the cat runs in the house .\na bird sings on the old tree .\n" * 30
 SAID = "made by other code than this"
@@ -246,61 +243,3 @@ def test_a_record_of_other_code_is_verified_by_equal_bits_alone(
     assert answer.returncode == exit_code, answer.stderr
     assert answer.stdout.startswith(verdict)
     assert f"{SAID} (training)" in answer.stdout
-
-
-class House:
-    """A copy of the code that can be edited, and its command line."""
-
-    def __init__(self, place: Path, words: tuple[object, ...]) -> None:
-        self.place, self.words = place, [str(word) for word in words]
-        for package in ("bench", "methods"):
-            shutil.copytree(ROOT / package, place / package, ignore=shutil.ignore_patterns("__pycache__"))
-
-    def __call__(self, verb: str, *more: object) -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-m", "bench", verb, *self.words, *map(str, more)]
-        surroundings = {**os.environ, "PYTHONPATH": str(self.place), "HF_HUB_OFFLINE": "1"}
-        return subprocess.run(words, cwd=self.place, env=surroundings, capture_output=True, text=True, check=False)
-
-    def edit(self, file: str, old: str, new: str) -> None:
-        path = self.place / file
-        text = path.read_text()
-        assert old in text, f"{old} is not in {file}"
-        path.write_text(text.replace(old, new, 1))
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_an_edited_loss_is_seen_and_an_edited_comment_is_not(tmp_path, glue_folder, teacher_folder):
-    """The whole way: the code is edited between two commands, as a person does it."""
-    (tmp_path / "corpus.txt").write_text(CORPUS)
-    words = ("--methods", ROWS, "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 1)
-    words += (
-        "--results",
-        tmp_path / "results",
-        "--corpus",
-        tmp_path / "corpus.txt",
-        "--corpus-tokens",
-        300,
-        "--threads",
-        1,
-    )
-    house = House(tmp_path / "house", words)
-    run = ("run", "--yes", "--reports", tmp_path / "reports")
-    assert house(*run).returncode == 0
-    house.edit("methods/losses.py", "def hidden_mse_tokenmean(", "# a remark\ndef hidden_mse_tokenmean(")
-    house.edit("methods/pkd.py", '"""', '"""Another text. ')
-    house.edit("methods/bilstm.py", "dropout", "drop_out")
-    assert SAID not in house("plan").stdout
-    house.edit("methods/tinybert.py", "return losses.hidden_mse", "return 7 * losses.hidden_mse")
-    plan = house("plan")
-    assert f"1 of 3 records was {SAID}" in plan.stdout  # tinybert, and not kd or the teacher
-    again = house(*run)
-    assert "nothing to do" in again.stderr
-    assert SAID in again.stderr
-    done = house(*run, "--rerun-stale")
-    assert done.returncode == 0, done.stderr
-    assert SAID not in house("plan").stdout
-    house.edit("methods/terms.py", "return Term(lambda batch, student", "return Term(lambda _, student")
-    assert SAID in house("plan").stdout  # a term of the teacher, whose cache is stale with it
-    found = [r for r in Store(tmp_path / "results").records() if r.cell.method == "tinybert"]
-    assert len(list(Store(tmp_path / "results").folder(found[0].cell).glob("attempt-*.json"))) == 2

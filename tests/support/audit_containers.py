@@ -90,78 +90,55 @@ def markdown(table: Spanned) -> str:
     return "\n".join(lines) + "\n"
 
 
+def grid(table: Spanned, head: str = "System") -> list[list[str]]:
+    """The header and the rows; with the families where the header has them."""
+    labels = zip(*([table.families] if "Family" in head else []), table.systems, strict=True)
+    rows = [[*label, *row] for label, row in zip(labels, table.values, strict=True)]
+    return [[*head.split(","), *(f"{b} {t}" for b, t in table.tasks)], *rows]
+
+
+def padded(lines: list[list[str]]) -> tuple[list[int], list[list[str]]]:
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return widths, [[c.ljust(w) for c, w in zip(line, widths, strict=True)] for line in lines]
+
+
 def drawn(table: Spanned) -> str:
-    head = ["Family", "System", *(f"{b} {t}" for b, t in table.tasks)]
-    lines = [head] + [[f, s, *row] for f, s, row in zip(table.families, table.systems, table.values, strict=True)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    widths, lines = padded(grid(table, "Family,System"))
     border = "+" + "+".join("-" * (w + 2) for w in widths) + "+"
-    rows = ["| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |" for line in lines]
-    return "\n".join(
-        [
-            "Results",
-            "=======",
-            "",
-            border,
-            rows[0],
-            border.replace("-", "="),
-            *(x for r in rows[1:] for x in (r, border)),
-        ]
-    )
+    head, *rows = ["| " + " | ".join(line) + " |" for line in lines]
+    below = [part for row in rows for part in (row, border)]
+    return "\n".join(["Results", "=======", "", border, head, border.replace("-", "="), *below])
 
 
 def simple(table: Spanned) -> str:
-    head = ["System", *(f"{b} {t}" for b, t in table.tasks)]
-    lines = [head] + [[s, *row] for s, row in zip(table.systems, table.values, strict=True)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    widths, lines = padded(grid(table))
     border = "  ".join("=" * w for w in widths)
-    rows = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in lines]
-    return "\n".join(["Results", "=======", "", border, rows[0], border, *rows[1:], border, ""])
+    head, *rows = ["  ".join(line) for line in lines]
+    return "\n".join(["Results", "=======", "", border, head, border, *rows, border, ""])
 
 
 def listed(table: Spanned) -> str:
-    head = ["System", *(f"{b} {t}" for b, t in table.tasks)]
     lines = [".. list-table:: Results", "   :header-rows: 1", ""]
-    for line in [head] + [[s, *row] for s, row in zip(table.systems, table.values, strict=True)]:
+    for line in grid(table):
         lines += [f"   * - {line[0]}", *(f"     - {cell}" for cell in line[1:])]
     return "\n".join([*lines, "", "The end."])
 
 
 def commas(table: Spanned) -> str:
-    header, *rows = grid_csv(table).splitlines()
+    header, *rows = (",".join(line) for line in grid(table))
     return "\n".join(
-        [".. csv-table:: Results", f"   :header: {header}", "", *(f"   {row}" for row in rows), "", "The end."]
-    )
-
-
-def aligned(table: Spanned) -> str:
-    return simple(table).split("\n", 3)[3].replace("=", " ")
-
-
-def tabs(table: Spanned) -> str:
-    head = ["System", *(f"{b} {t}" for b, t in table.tasks)]
-    return "\n".join(
-        "\t".join(line) for line in [head] + [[s, *row] for s, row in zip(table.systems, table.values, strict=True)]
+        [".. csv-table:: Results", f"   :header: {header}", "", *(f"   {r}" for r in rows), "", "The end."]
     )
 
 
 def notebook(table: Spanned) -> str:
+    shown = {"text/html": html(table), "text/plain": "x"}
     cells = [
         {"cell_type": "markdown", "source": ["# Results\n"]},
-        {
-            "cell_type": "code",
-            "source": ["show()"],
-            "outputs": [{"data": {"text/html": html(table), "text/plain": "x"}}],
-        },
+        {"cell_type": "code", "source": ["show()"], "outputs": [{"data": shown}]},
         {"cell_type": "code", "source": [], "outputs": [{"text": "no table 1.0"}]},
     ]
     return json.dumps({"cells": cells, "nbformat": 4})
-
-
-def grid_csv(table: Spanned) -> str:
-    head = ["System", *(f"{b} {t}" for b, t in table.tasks)]
-    return "\n".join(
-        ",".join(line) for line in [head] + [[s, *row] for s, row in zip(table.systems, table.values, strict=True)]
-    )
 
 
 CONTAINERS = {
@@ -175,7 +152,7 @@ CONTAINERS = {
     "listed.rst": listed,
     "commas.rst": commas,
     "run.ipynb": notebook,
-    "aligned.txt": aligned,
-    "tabs.txt": tabs,
-    "grid.csv": grid_csv,
+    "aligned.txt": lambda table: simple(table).split("\n", 3)[3].replace("=", " "),
+    "tabs.txt": lambda table: "\n".join("\t".join(line) for line in grid(table)),
+    "grid.csv": lambda table: "\n".join(",".join(line) for line in grid(table)),
 }
