@@ -24,12 +24,6 @@ from methods.models import RoutedModule
 from methods.taps import LOGITS
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    """Students of a few thousand weights: a second thread would wait for the first more than it computes."""
-    torch.set_num_threads(1)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", methods.TABLE)
 def test_every_method_keeps_the_contract(name):
