@@ -151,7 +151,7 @@ def _train(
         tasks = [TaskWithTeacher(of_task.train, _teacher(built, of_task, work)) for of_task in data]
     except Exception as error:  # the data or the teacher cannot be read
         for one in built:
-            one.trainer.error = error
+            one.trainer.fail(error)
         return gone_on
     for numbers in group_by_progress([one.trainer for one in built], states):
         some, own_states = [built[number] for number in numbers], states.of(numbers)
@@ -169,7 +169,8 @@ def _train(
             result.states += own_states.files
         except Exception as error:
             for one in some:
-                one.trainer.error = one.trainer.error or error
+                if one.trainer.error is None:
+                    one.trainer.fail(error)
     return gone_on
 
 

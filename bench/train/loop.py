@@ -98,7 +98,7 @@ def train_tasks(tasks: Sequence[TaskWithTeacher], trainers: Sequence[StudentTrai
                 try:
                     trainer.best_epoch.evaluate(trainer.student)
                 except Exception as error:
-                    trainer.error = error
+                    trainer.fail(error)
         options.on_step(done, total)
         if number % SETTLE_EVERY == 0:
             stopwatch.settle()
@@ -207,7 +207,7 @@ def _student_step(
         try:
             trainer.step(stage, number, parts)
         except Exception as error:
-            trainer.error = error
+            trainer.fail(error)
     log.steps += 1
     for part in parts:
         log.examples += len(part.batch.example_ids)

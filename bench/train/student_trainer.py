@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -201,7 +202,21 @@ class StudentTrainer:
         try:
             self._end_stage()
         except CellError as error:
-            self.error = error
+            self.fail(error)
+
+    def fail(self, error: Exception) -> None:
+        """End its training, and let go what it holds: the frames of an error hold all activations of the step, and one student that
+        is too large must not cost the others.
+        """
+        cause: BaseException | None = error
+        while cause is not None:
+            traceback.clear_frames(cause.__traceback__)
+            cause = cause.__cause__ or cause.__context__
+        self.error, self._optimizers, self._pending = error, {}, []
+        self._modules().zero_grad(set_to_none=True)
+        if self.numerics.device.type != "cpu":
+            self._modules().to("cpu")
+            torch.get_device_module(self.numerics.device.type).empty_cache()
 
     def _no_gradient(self, terms: Iterable[str]) -> CellError:
         assert self._current is not None

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import time
+import weakref
+from dataclasses import replace
 
 import pytest
 import tiny
 import torch
 from frozen_cell import cell
+from tiny_training import RECIPE, trainer
 
 from bench import api
+from bench.errors import CELLS_FAILED
 from bench.measure.devices import device_of
 from bench.record.cell import NumericIdentity, train_key
 from bench.record.differences import differing_parts
 from bench.record.keys import digest
 from bench.train import numerics
-from bench.train.numerics import RandomState, Stopwatch
+from bench.train.loop import LoopOptions, train_task
+from bench.train.numerics import ComputeSettings, RandomState, Stopwatch
+from bench.train.student_trainer import StudentTrainer
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
@@ -194,3 +200,81 @@ def test_the_seconds_of_a_step_on_cuda_are_those_of_its_work():
     watch.settle()
     worked = time.perf_counter() - begun
     assert launched < told[0] <= worked
+
+
+def with_a_term_that_fails(data, device: torch.device, allocate):
+    """A student of ``kd`` whose loss fails at its third step, with a tensor in its hands; and that tensor."""
+    large, held = trainer("kd", data), []
+    for scheduled in large.schedule["counted"]:
+        name, term = next(iter(scheduled.terms.items()))
+
+        def fails(batch, student, teacher, aux, term=term):
+            activations = allocate(len(held))
+            held.append(weakref.ref(activations))
+            if len(held) == 3:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return term.fn(batch, student, teacher, aux)
+
+        scheduled.terms[name] = replace(term, fn=fails)
+    return large, held
+
+
+def test_a_student_that_is_too_large_lets_go_of_what_it_held(teacher_folder):
+    """The error of a step holds its frames, and they hold all activations: they go before the next student's step."""
+    data = tiny.encoded(teacher_folder)
+    large, held = with_a_term_that_fails(data, CPU, lambda step: torch.zeros(1000))
+    other = trainer("finetune", data)
+    alive = []
+    options = LoopOptions(
+        0, ComputeSettings(), RECIPE.batch_size, lambda done, total: alive.append(held[-1]() is not None)
+    )
+    train_task([large, other], data, tiny.classifier(seed=5).eval(), options)
+    assert isinstance(large.error, torch.OutOfMemoryError)
+    assert len(held) == 3
+    assert not any(alive[3:])
+    assert large.error.__traceback__ is not None, "its record names the line"
+    assert other.error is None
+    assert all(parameter.grad is None for parameter in large.student.model.parameters())
+
+
+@pytest.mark.cuda
+def test_one_student_too_large_for_the_gpu_costs_no_other(request_, monkeypatch):
+    whole = StudentTrainer._forward
+
+    def forward(self, *given):
+        if self.label.startswith("kd"):
+            torch.empty(2**45, dtype=torch.uint8, device="cuda")
+        return whole(self, *given)
+
+    monkeypatch.setattr(StudentTrainer, "_forward", forward)
+    rows = f"kd:{tiny.SHAPE}:start=random,finetune:{tiny.SHAPE}:start=random"
+    request = request_("large", "cuda", methods=rows, jobs=1)
+    assert api.run(request).exit_code == CELLS_FAILED
+    records = {r.cell.method: r for r in api.Store(request.results).records()}
+    assert records["kd"].status == "failed"
+    assert "less memory is needed with" in records["kd"].error.message
+    assert records["finetune"].status == "ok"
+
+
+def test_a_numbered_accelerator_is_the_current_one_before_anything_lies_on_it(monkeypatch):
+    """An event is recorded on the current device, and the first tensor on another one opens a context there."""
+    calls = []
+    monkeypatch.setattr(torch.accelerator, "set_device_index", lambda index: calls.append(f"current {index}"))
+    monkeypatch.setattr(torch, "zeros", lambda *size, device: calls.append(f"tensor on {device}"))
+    assert device_of("cuda:1") == torch.device("cuda", 1)
+    assert calls == ["current 1", "tensor on cuda:1"]
+
+
+@pytest.mark.cuda
+def test_the_second_gpu_is_timed_by_its_own_events():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    device, before = device_of("cuda:1"), torch.cuda.memory_allocated(0)
+    assert torch.cuda.current_device() == 1
+    a, told, watch = torch.randn(8192, 8192, device=device), [], Stopwatch(device)
+    with watch.timing(told.append):
+        for _ in range(20):
+            a @ a
+    watch.settle()
+    assert told[0] > 1e-3
+    assert torch.cuda.memory_allocated(0) == before
