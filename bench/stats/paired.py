@@ -1,7 +1,7 @@
 """Two systems on the same examples: what their difference is, how far chance may have moved it, and tests of it.
 
 There are two ways to resample examples. :func:`resampled_scores` draws examples: for all intervals of reports, ``compare`` and
-``choose``. :class:`Pairs`, for metrics of the confusion matrix, compresses answers to the distinct patterns (all first answers,
+``choose``. :class:`Pairs`, for metrics of classes, compresses answers to the distinct patterns (all first answers,
 all second answers, label) and draws how often each comes: for the gate and the permutation test.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from bench.stats.metrics import metric_of
 from bench.stats.power import LEVEL, POWER
-from bench.stats.resampling import Confusion, Correlation, Mean, Repeated, Resampling
+from bench.stats.resampling import ByClass, Correlation, Mean, Repeated, Resampling
 
 RESAMPLES = 10_000
 """Of every interval and permutation test, so that one comparison has one interval everywhere."""
@@ -65,27 +65,29 @@ class Pairs:
         return np.unique(self._patterns[0])
 
     @cached_property
-    def _indicators(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Of each seed's first and second answers: [K, C * C], one 1 a pattern, at its label and answer."""
-        patterns, size = self._patterns[0], len(self._classes)
-        code = np.searchsorted(self._classes, patterns)
-        made = [np.eye(size**2)[code[:, -1] * size + code[:, i]] for i in range(patterns.shape[1] - 1)]
-        return made[: len(self.first)], made[len(self.first) :]
+    def _indicators(self) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
+        """Of each seed's first and second answers: [K, 2C] 1 for a pattern's answer if it is right, then for the answer; and [K, C] 1
+        for its label."""
+        *answered, true_KC = (self._patterns[0].T[:, :, None] == self._classes).astype(float)
+        made = [np.hstack([answered_KC * true_KC, answered_KC]) for answered_KC in answered]
+        return made[: len(self.first)], made[len(self.first) :], true_KC
 
-    def _scores(self, confusion_RQ: np.ndarray, by: Confusion) -> np.ndarray:
-        """[R] the metric of confusion matrices laid flat, [R, C * C]."""
-        size = len(self._classes)
-        return by.of(confusion_RQ.reshape(-1, size, size), self._classes)
+    def _scores(self, sums_RQ: np.ndarray, true_RC: np.ndarray, by: ByClass) -> np.ndarray:
+        """[R] the metric of sums of one seed's indicators and of the labels'."""
+        hits_RC, answered_RC = np.hsplit(sums_RQ, 2)
+        return by.of(hits_RC, true_RC, answered_RC, self._classes)
 
     def drawn(self, rng: np.random.Generator, resamples: int) -> tuple[np.ndarray, np.ndarray]:
         """[resamples, S] and [resamples, S'] scores of the systems on the same drawn examples."""
         by = self._resampling
-        if not isinstance(by, Confusion):
+        if not isinstance(by, ByClass):
             scores = resampled_scores([*self.first, *self.second], self.labels, self.metric, rng, resamples)
             return scores[:, : len(self.first)], scores[:, len(self.first) :]
         _, counts = self._patterns
         weights_RK = rng.multinomial(counts.sum(), counts / counts.sum(), size=resamples)
-        first, second = (np.stack([self._scores(weights_RK @ one, by) for one in side], 1) for side in self._indicators)
+        *sides, true_KC = self._indicators
+        true_RC = weights_RK @ true_KC
+        first, second = (np.stack([self._scores(weights_RK @ one, true_RC, by) for one in side], 1) for side in sides)
         return first, second
 
     def permutation(self, rng: np.random.Generator, resamples: int = RESAMPLES) -> float:
@@ -94,13 +96,16 @@ class Pairs:
         All seeds of an example are swapped together, so that examples remain the unit.
         """
         by = self._resampling
-        if isinstance(by, Confusion):
+        if isinstance(by, ByClass):
             _, counts = self._patterns
+            first, second, true_KC = self._indicators
+            true_RC = np.broadcast_to(counts @ true_KC, (resamples, len(self._classes)))
             swapped_RK = rng.binomial(counts, 0.5, size=(resamples, len(counts)))
             kept_RK = counts - swapped_RK
             drawn = np.zeros(resamples)
-            for a, b in zip(*self._indicators, strict=True):
-                drawn += self._scores(kept_RK @ a + swapped_RK @ b, by) - self._scores(kept_RK @ b + swapped_RK @ a, by)
+            for a, b in zip(first, second, strict=True):
+                drawn += self._scores(kept_RK @ a + swapped_RK @ b, true_RC, by)
+                drawn -= self._scores(kept_RK @ b + swapped_RK @ a, true_RC, by)
             drawn = drawn / self.seeds
         else:
             parts = [self._swapped(rng, min(CHUNK, resamples - s), by) for s in range(0, resamples, CHUNK)]

@@ -1,6 +1,6 @@
 """How a metric scores many resamples of the same examples at once: as fast as its arithmetic allows.
 
-Letters of shapes: n or N examples, R resamples, M systems, C classes, Q cells of a confusion matrix (C * C).
+Letters of shapes: n or N examples, R resamples, M systems, C classes.
 """
 
 from __future__ import annotations
@@ -52,24 +52,24 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Confusion:
-    """Of a metric of classes that is a function of the confusion matrix."""
+class ByClass:
+    """Of a metric of classes that is a function of three numbers of examples of each class."""
 
-    of: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    """[R, C, C] counts (rows: true) and the [C] classes -> [R]"""
+    of: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    """[R, C] examples of each class that are answered rightly, that have it as their label, and that are answered with it; the
+    [C] classes -> [R]"""
 
     def scorer(self, systems: Sequence[np.ndarray], labels: np.ndarray) -> Scorer:
         """As :meth:`Repeated.scorer`."""
         classes = np.unique(np.concatenate([labels, *systems]))
-        size = len(classes)
-        true = np.searchsorted(classes, labels) * size
-        cells = np.stack([true + np.searchsorted(classes, predicted) for predicted in systems], 1)
         # in float32 the sums of counts are exact up to 2**24 examples
-        onehot = (cells[:, :, None] == np.arange(size**2)).astype(np.float32).reshape(len(labels), -1)
+        true_NC, *answered = ((codes[:, None] == classes).astype(np.float32) for codes in (labels, *systems))
+        columns = np.hstack([true_NC, *answered, *(answered_NC * true_NC for answered_NC in answered)])
 
         def score(counts_RN: np.ndarray) -> np.ndarray:
-            confusions = (counts_RN.astype(np.float32) @ onehot).astype(np.float64).reshape(-1, size, size)
-            return self.of(confusions, classes).reshape(len(counts_RN), -1)
+            sums = (counts_RN.astype(np.float32) @ columns).astype(np.float64).reshape(len(counts_RN), -1, len(classes))
+            true_RC, answered, hits = sums[:, 0], sums[:, 1 : 1 + len(systems)], sums[:, 1 + len(systems) :]
+            return np.stack([self.of(hits[:, m], true_RC, answered[:, m], classes) for m in range(len(systems))], 1)
 
         return score
 
@@ -114,7 +114,7 @@ class Correlation:
         return np.divide((a * b).sum(1), scale, out=np.zeros(len(a)), where=scale > 0)
 
 
-Resampling = Repeated | Mean | Confusion | Correlation
+Resampling = Repeated | Mean | ByClass | Correlation
 
 
 def _moments(x_RN: np.ndarray, weights_RN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

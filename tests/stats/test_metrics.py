@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +32,7 @@ from bench.stats.form import CLASSES, FORMS, SCORE, SPAN, Span, misshapen
 from bench.stats.guards import suspicions
 from bench.stats.metrics import METRICS, Metric, fitting, metric_of, register
 from bench.stats.paired import Pairs, resampled_scores
-from bench.stats.resampling import Confusion, Repeated
+from bench.stats.resampling import ByClass, Repeated
 from methods import losses
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,9 +60,21 @@ def test_the_fast_form_gives_what_the_plain_one_gives_the_same_examples(metric, 
     times = np.stack([np.bincount(rng.integers(examples, size=examples), minlength=examples) for _ in range(5)])
     fast = metric.resampling.scorer(systems, labels)(times)
     np.testing.assert_allclose(fast, Repeated(metric.score).scorer(systems, labels)(times), atol=1e-9)
-    if not isinstance(metric.resampling, Confusion):
+    if not isinstance(metric.resampling, ByClass):
         rows = metric.resampling.of_rows(np.stack(systems), labels)
         np.testing.assert_allclose(rows, [metric.score(one, labels) for one in systems], atol=1e-9)
+
+
+@pytest.mark.parametrize("name", [metric.name for metric in fitting(CLASSES)])
+def test_many_classes_take_no_more_memory_than_their_number(name):
+    rng = np.random.default_rng(0)
+    labels, *systems = rng.integers(150, size=(3, 1000))
+    tracemalloc.start()
+    resampled_scores(systems, labels, name, rng, 200)
+    Pairs(systems[:1], systems[1:], labels, name).permutation(rng, 200)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50e6  # a confusion matrix for each example would be 180 MB
 
 
 @EVERY_METRIC

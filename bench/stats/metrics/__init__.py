@@ -21,7 +21,7 @@ from bench.stats.resampling import Repeated, Resampling
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric. In its file it is bound to its name in capitals, so that its code can be found: ``MACRO_F1``.
+    """One metric.
 
     Attributes:
         name: as task files and records have it: lower case, digits and ``_``.

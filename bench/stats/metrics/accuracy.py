@@ -6,16 +6,14 @@ import numpy as np
 
 from bench.stats.form import CLASSES
 from bench.stats.metrics import Metric
-from bench.stats.metrics.confusion import _sums
-from bench.stats.resampling import Confusion
+from bench.stats.resampling import ByClass
 
 
 def _accuracy(predicted: np.ndarray, true: np.ndarray) -> float:
     return float((predicted == true).mean())
 
 
-def _accuracy_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    hits_RC, true_RC, _ = _sums(confusion_RCC)
+def _accuracy_of(hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return hits_RC.sum(1) / true_RC.sum(1)
 
 
@@ -24,6 +22,6 @@ ACCURACY = Metric(
     "acc",
     CLASSES,
     score=_accuracy,
-    resampled_by=Confusion(_accuracy_of),
+    resampled_by=ByClass(_accuracy_of),
     right=lambda predicted, true: np.asarray(predicted == true),
 )

@@ -8,8 +8,7 @@ import numpy as np
 
 from bench.stats.form import CLASSES
 from bench.stats.metrics import Metric
-from bench.stats.metrics.confusion import _sums
-from bench.stats.resampling import Confusion
+from bench.stats.resampling import ByClass
 
 
 def _f1(predicted: np.ndarray, true: np.ndarray) -> float:
@@ -18,20 +17,23 @@ def _f1(predicted: np.ndarray, true: np.ndarray) -> float:
     return 2 * hits / (claimed + real) if claimed + real else 0.0
 
 
-def _confusion(predicted: np.ndarray, true: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[1, C, C] counts (rows: true) of the classes that occur in either, and the [C] classes."""
+def _counts(predicted: np.ndarray, true: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """What :class:`bench.stats.resampling.ByClass` counts of these examples, [1, C] each, and the [C] classes that occur."""
     classes, code = np.unique(np.concatenate([true, predicted]), return_inverse=True)
-    size, n = len(classes), len(true)
-    counts = np.bincount(code[:n] * size + code[n:], minlength=size**2)
-    return counts.reshape(1, size, size).astype(float), classes
+    own, answered = np.split(code, 2)
+    hits, labels, answers = (
+        np.bincount(codes, minlength=len(classes))[None].astype(float)
+        for codes in (own[own == answered], own, answered)
+    )
+    return hits, labels, answers, classes
 
 
 def _macro_f1(predicted: np.ndarray, true: np.ndarray) -> float:
-    return float(_macro_f1_of(*_confusion(predicted, true))[0])
+    return float(_macro_f1_of(*_counts(predicted, true))[0])
 
 
 def _weighted_f1(predicted: np.ndarray, true: np.ndarray) -> float:
-    return float(_weighted_f1_of(*_confusion(predicted, true))[0])
+    return float(_weighted_f1_of(*_counts(predicted, true))[0])
 
 
 def _f1_by_class(hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray) -> np.ndarray:
@@ -40,22 +42,22 @@ def _f1_by_class(hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarr
     return np.divide(2 * hits_RC, total_RC, out=np.zeros(total_RC.shape), where=total_RC > 0)
 
 
-def _f1_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    return _f1_by_class(*_sums(confusion_RCC))[:, classes == 1].sum(1)
+def _f1_of(hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    return _f1_by_class(hits_RC, true_RC, answered_RC)[:, classes == 1].sum(1)
 
 
-def _macro_f1_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def _macro_f1_of(hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Mean over the classes that occur among these labels or answers, as scikit-learn's with zero_division=0.
 
     Of resampled examples these are the classes that were drawn: a resample scores what the plain form gives the same examples.
     """
-    hits_RC, true_RC, answered_RC = _sums(confusion_RCC)
     return _f1_by_class(hits_RC, true_RC, answered_RC).sum(1) / (true_RC + answered_RC > 0).sum(1)
 
 
-def _weighted_f1_of(confusion_RCC: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def _weighted_f1_of(
+    hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray, classes: np.ndarray
+) -> np.ndarray:
     """Mean over the classes, each with the weight of its labels."""
-    hits_RC, true_RC, answered_RC = _sums(confusion_RCC)
     return (_f1_by_class(hits_RC, true_RC, answered_RC) * true_RC).sum(1) / true_RC.sum(1)
 
 
@@ -68,6 +70,6 @@ def _of_two_classes(names: Sequence[str]) -> str:
     )
 
 
-F1 = Metric("f1", "F1", CLASSES, score=_f1, resampled_by=Confusion(_f1_of), misfit=_of_two_classes)
-MACRO_F1 = Metric("macro_f1", "macro F1", CLASSES, score=_macro_f1, resampled_by=Confusion(_macro_f1_of))
-WEIGHTED_F1 = Metric("weighted_f1", "weighted F1", CLASSES, score=_weighted_f1, resampled_by=Confusion(_weighted_f1_of))
+F1 = Metric("f1", "F1", CLASSES, score=_f1, resampled_by=ByClass(_f1_of), misfit=_of_two_classes)
+MACRO_F1 = Metric("macro_f1", "macro F1", CLASSES, score=_macro_f1, resampled_by=ByClass(_macro_f1_of))
+WEIGHTED_F1 = Metric("weighted_f1", "weighted F1", CLASSES, score=_weighted_f1, resampled_by=ByClass(_weighted_f1_of))
