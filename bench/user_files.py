@@ -51,7 +51,7 @@ def text_of(path: Path, said: str, most: int = MOST_BYTES) -> str:
     try:
         if path.is_file() and path.stat().st_size > most:
             raise InputError(f"{said}: larger than {most // 2**20} MiB; is it the right file?")
-        return path.read_bytes().decode("utf-8")
+        return path.read_bytes().decode("utf-8-sig")  # some editors of Windows begin a file with a byte order mark
     except UnicodeDecodeError as error:
         raise InputError(f"{said}: not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8") from None
     except OSError as error:

@@ -99,12 +99,6 @@ def encoder_modules(model: Any) -> Sequence[nn.Module]:
     return family_of(model).layers(model.base_model)
 
 
-def reordered_bytes(model: Any) -> int:
-    """What :func:`with_fast_kernels` adds to a model: each linear layer of its encoder a second time."""
-    parts = (part for layer in encoder_modules(model) for part in layer.modules())
-    return sum(part.weight.nbytes for part in parts if isinstance(part, nn.Linear))
-
-
 def _replace_parts(module: Any) -> None:
     """The linear layers directly in a module, and the attention that it asks its configuration for."""
     if isinstance(dict(module.named_children()).get("intermediate_act_fn"), GELUActivation):

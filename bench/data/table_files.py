@@ -120,11 +120,12 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
     parts: list[Split] = []
     for file in files:
         parts.append(_read_one(file, task, labelled, sum(map(len, parts))))
+    ids = [one for part in parts for one in part.ids]
     return Split(
         [text for part in parts for text in part.first],
         [text for part in parts for text in part.second or ()] if len(task.columns) == 2 else None,
         np.concatenate([part.labels for part in parts if part.labels is not None]) if labelled else None,
-        [one for part in parts for one in part.ids],
+        ids if len(set(ids)) == len(ids) else list(range(len(ids))),
     )
 
 
@@ -182,7 +183,10 @@ def _table(file: Path, task: Task) -> Any:
     if kind is None:
         raise InputError(f"{file} has no ending that can be read; known: {', '.join(READERS)}")
     _check_bytes(file, kind)
-    options = {"sep": "\t", "quoting": csv.QUOTE_NONE} if file.suffix == ".tsv" else {}  # GLUE's quotes are text
+    # pandas would read words like None and NA as missing
+    options: dict[str, Any] = {"keep_default_na": False, "na_values": [""]} if kind == "csv" else {}
+    if file.suffix == ".tsv":
+        options |= {"sep": "\t", "quoting": csv.QUOTE_NONE}  # GLUE's quotes are text
     users_cache().mkdir(parents=True, exist_ok=True)
     try:
         if (columns := _count_columns(file, kind)) > MOST_COLUMNS:
@@ -326,11 +330,13 @@ def _ids(table: Any, where: str, rows_before: int) -> list[int]:
 
 
 def labels_of(values: Sequence[object], task: Task, where: str) -> np.ndarray:
-    """Codes or targets; names of classes are translated to their codes."""
+    """Codes or targets; names of classes are translated to their codes. Where all names are whole numbers, so is a name in a file."""
     form, cleaned = task.form, []
+    are_numbers = bool(task.labels) and all(re.fullmatch(r"-?\d+", name) for name in task.labels)
     for row, value in enumerate(values):
+        named = str(value) if are_numbers and isinstance(value, int) and not isinstance(value, bool) else value
         try:
-            cleaned.append(form.label(value, task.labels, task.name))
+            cleaned.append(form.label(named, task.labels, task.name))
         except InputError as error:
             raise InputError(f"{where}, row {row}: {error}") from None
     return np.array(cleaned, dtype=form.dtype)

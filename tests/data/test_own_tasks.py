@@ -121,3 +121,46 @@ def test_a_key_of_very_many_parts_is_refused_at_once(tmp_path, key):
     (tmp_path / "t.toml").write_text(f"name = '{'x' * 2**20}'\n")
     with pytest.raises(InputError, match="larger than 1 MiB"):
         toml_of(tmp_path / "t.toml", "t.toml")
+
+
+def _own(labels=("a", "b")):
+    return Task("own", ("text",), tuple(labels), ("accuracy",), (EvaluationSet("validation", "own", "validation"),))
+
+
+@pytest.mark.parametrize("ending, sign", [("csv", ","), ("tsv", "\t")])
+def test_words_that_mean_nothing_to_pandas_are_texts_and_labels(tmp_path, ending, sign):
+    words = ["None", "NA", "null", "n/a", "nan"]
+    file = tmp_path / f"a.{ending}"
+    file.write_text(f"text{sign}label\n" + "".join(f"{word}{sign}{word}\n" for word in words))
+    split = read([file], _own(words), labelled=True)
+    assert split.first == words
+    assert split.labels.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_text_that_is_not_there_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("text,label\nyes,a\n,b\n")
+    with pytest.raises(InputError, match="row 1: text should be text"):
+        read([tmp_path / "a.csv"], _own(), labelled=True)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("names", [(-1, 0, 1), (1, 2, 3), (1, 0)])
+def test_numbers_are_the_names_of_labels_that_are_numbers(tmp_path, ending, names):
+    table, file = pandas.DataFrame({"text": ["x"] * len(names), "label": names}), tmp_path / f"a.{ending}"
+    write = {"csv": table.to_csv, "jsonl": lambda f: table.to_json(f, orient="records", lines=True)}
+    write.get(ending, table.to_parquet)(file)
+    split = read([file], _own(map(str, names)), labelled=True)
+    assert split.labels.tolist() == list(range(len(names)))
+
+
+def test_ids_that_come_twice_are_the_numbers_of_the_rows(tmp_path):
+    """A method finds the answers to an example by its id: as for two files that were joined."""
+    (tmp_path / "a.csv").write_text("idx,text,label\n0,one,a\n1,two,b\n0,three,a\n")
+    assert read([tmp_path / "a.csv"], _own(), labelled=True).ids == [0, 1, 2]
+    (tmp_path / "b.csv").write_text("idx,text,label\n7,one,a\n1,two,b\n")
+    assert read([tmp_path / "b.csv"], _own(), labelled=True).ids == [7, 1]
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path):
+    (tmp_path / "a.toml").write_text('name = "x"\n', encoding="utf-8-sig")
+    assert toml_of(tmp_path / "a.toml", "a.toml") == {"name": "x"}

@@ -25,7 +25,6 @@ from methods.fast_kernels import (
     FastTeacher,
     ReorderedLinear,
     problem_here,
-    reordered_bytes,
     with_fast_kernels,
 )
 from methods.models import cost, forward
@@ -120,7 +119,6 @@ def test_the_model_keeps_its_tensors_and_its_kernels(model):
     layers = [part for layer in fast_kernels.encoder_modules(model) for part in layer.modules()]
     linear = [part for part in layers if isinstance(part, nn.Linear)]
     assert len(replaced) == len(linear) > 0
-    assert reordered_bytes(model) == sum(4 * part.weight.numel() for part in linear)
     assert cost(FastTeacher(model)) == cost(model)
 
 
