@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 TOKENS_A_BATCH = 4096
 """At most so many tokens in a batch of a prediction; training has the recipe's batch size."""
 
+ROWS_A_CALL = 10_000
+"""Examples that the tokenizer reads at a time."""
+
 
 @dataclass(frozen=True)
 class MaskingVocabulary:
@@ -95,22 +98,27 @@ def encode(tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int) ->
     Raises:
         InputError: more than half of the tokens are unknown to the vocabulary.
     """
-    out = tokenizer(
-        list(split.first),
-        None if split.second is None else list(split.second),
-        truncation="longest_first",
-        max_length=max_length,
-        add_special_tokens=True,
-        return_token_type_ids=True,
-        return_attention_mask=False,
-    )
-    tokens = [np.asarray(row, dtype=np.int64) for row in out["input_ids"]]
+    tokens: list[np.ndarray] = []
+    segments: list[np.ndarray] = []
+    for start in range(0, len(split), ROWS_A_CALL):  # lists of Python's numbers take ten times the room of arrays
+        rows = slice(start, start + ROWS_A_CALL)
+        out = tokenizer(
+            list(split.first[rows]),
+            None if split.second is None else list(split.second[rows]),
+            truncation="longest_first",
+            max_length=max_length,
+            add_special_tokens=True,
+            return_token_type_ids=True,
+            return_attention_mask=False,
+        )
+        tokens += [np.asarray(row, dtype=np.int64) for row in out["input_ids"]]
+        segments += [np.asarray(row, dtype=np.int64) for row in out["token_type_ids"]]
     guard_unknown(tokens, tokenizer)
     labels = None if split.labels is None else torch.from_numpy(split.labels)
     second: Sequence[str | None] = split.second or [None] * len(split)
     return Encoded(
         tokens,
-        [np.asarray(row, dtype=np.int64) for row in out["token_type_ids"]],
+        segments,
         labels,
         list(split.ids),
         list(zip(split.first, second, strict=True)),

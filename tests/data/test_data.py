@@ -293,3 +293,12 @@ def test_bytes_that_parquet_calls_a_text_are_refused(tmp_path):
     task = from_toml(own_task(tmp_path))
     with pytest.raises(InputError, match=r"t\.parquet: column 'a' is not UTF-8 text"):
         read([file], task, True)
+
+
+def test_examples_are_encoded_alike_in_calls_of_any_size(teacher_folder, monkeypatch):
+    whole = tiny.encoded(teacher_folder)
+    monkeypatch.setattr("bench.data.encoding.ROWS_A_CALL", 3)
+    parts = tiny.encoded(teacher_folder)
+    assert len(whole) > 3
+    for name in ("tokens", "segments"):
+        assert [row.tolist() for row in getattr(whole, name)] == [row.tolist() for row in getattr(parts, name)]
