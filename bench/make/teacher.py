@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import AutoModelForSequenceClassification
 
 from bench.cache import WEIGHTS, keep
@@ -25,8 +26,11 @@ from methods.terms import hard
 
 
 def base_model(folder: Path, num_labels: int) -> Any:
-    """The checkpoint in a folder as a classifier that reads packed batches; a head it lacks comes from torch's generator."""
-    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=num_labels)
+    """The checkpoint in a folder as a classifier that reads packed batches; a head it lacks comes from torch's generator.
+
+    Its weights are fp32 whatever its file has: transformers keeps bf16 and fp16, in which small steps of a training are lost.
+    """
+    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=num_labels, dtype=torch.float32)
     model.set_attn_implementation("packed")
     return model
 

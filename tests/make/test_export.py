@@ -11,11 +11,13 @@ import factories
 import numpy as np
 import pytest
 import tiny
+import torch
 from safetensors import SafetensorError
 
 from bench.errors import BAD_INPUT, CELLS_FAILED, OK
 from bench.files import MODE
 from bench.make import export, students
+from bench.make.teacher import base_model
 from bench.record.store import Store
 
 SMALL = f"{tiny.SHAPE}:start=random"
@@ -69,6 +71,13 @@ def test_a_saved_student_scores_as_its_record(bench, tmp_path, common):
         assert record.key in card
         assert str(record.weights) in card
         assert f"accuracy {100 * record.scores['validation']['accuracy']:.1f} %" in card
+
+
+@pytest.mark.parametrize("number_format", [torch.bfloat16, torch.float16])
+def test_a_checkpoint_in_half_precision_is_read_in_fp32(tmp_path, teacher_folder, number_format):
+    whole = base_model(teacher_folder, 2)
+    whole.to(number_format).save_pretrained(tmp_path)
+    assert {value.dtype for value in base_model(tmp_path, 2).parameters()} == {torch.float32}
 
 
 def test_the_card_names_the_length_of_which_its_flops_are():
