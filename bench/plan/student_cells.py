@@ -49,15 +49,16 @@ def student_cells(
     if request.recipe == PAPER:  # the stages to which the row's paper gives another optimiser than AdamW
         by_stages = optimizers_of_stages((stage.name, stage.paper) for stage in row.method.stages(setup_of(tasks, {})))
     for task in tasks:
+        wanted = _artefacts(row, task)
+        # what several tasks share is the first one's, also where each has a checkpoint of its own
+        named = {artefact_name(each, task.checkpoint.config, task.name, several): each for each in wanted}
         try:
-            entries = tuple(planner.add(artefact, context_of(task)) for artefact in _artefacts(row, task))
+            own = {name: planner.add(each, context_of(task)) for name, each in named.items() if name not in artefacts}
         except ValueError as error:
             raise InputError(f"{row.spelling}: {error}") from None
-        for entry in entries:
-            artefacts[artefact_name(entry.artefact, task.checkpoint.config, task.name, several)] = entry.key
-        asked.append(entries)
-        own = _recipe(task, [entry.artefact for entry in entries], row.pace)
-        recipes.append(replace(own, stage_optimizers=by_stages))
+        artefacts |= {name: entry.key for name, entry in own.items()}
+        asked.append(tuple(own.values()))
+        recipes.append(replace(_recipe(task, wanted, row.pace), stage_optimizers=by_stages))
     if len({digest(recipe.as_dict()) for recipe in recipes}) > 1:
         raise InputError(f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data")
     outputs = request.teacher_outputs if row_taps(row, tasks) else ""

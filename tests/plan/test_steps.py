@@ -10,6 +10,7 @@ import factories
 import pytest
 import tiny
 from small_runs import requests
+from transformers import BertForSequenceClassification
 
 from bench import api
 from bench.make.step import Maker
@@ -78,6 +79,17 @@ def test_what_only_a_finished_artefact_was_made_from_is_not_made(request_, monke
     assert truncated.key not in {step.key for step in plan.todo_steps}
     (line,) = (line for line in describe(plan).splitlines() if "truncated teacher" in line)
     assert "nothing to do needs it" in line
+
+
+def test_a_student_of_several_tasks_begins_with_the_one_start_that_its_key_names(tmp_path, request_):
+    """Where teachers come tuned, each task has another checkpoint, and so another general start."""
+    for task, layers in (("rte", 3), ("sst2", 4)):
+        tiny.save_teacher(tmp_path / "tuned" / task, BertForSequenceClassification, layers=layers)
+    plan = api.plan(request_(methods=f"microbert:{tiny.SHAPE}:tasks=together", teacher=str(tmp_path / "tuned"), jobs=1))
+    (start,) = (step.key for step in plan.todo_steps if step.kind == ARTEFACT_STEP)
+    (step,) = (step for step in plan.todo_steps if step.kind == STUDENTS_STEP)
+    assert step.needs == (start,)
+    assert [planned.cell.artefacts for planned in step.cells] == [{"general_start": start}] * 2
 
 
 @pytest.mark.slow
