@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,29 +63,26 @@ def check(
 
     Exit code: 0 passed, 1 regressed, 3 inconclusive, 4 nothing measured, 5 not comparable.
     """
-    from bench.analysis.gate import EXIT_CODES, GateLimits, budgets_of, junit, overall, read_acceptances, summary
-    from bench.analysis.gate import accept as accept_known
-    from bench.analysis.gate import check as check_against_baseline
+    from bench.analysis import gate
     from bench.files import write_atomically
     from bench.plan.request import parse_seeds
     from bench.user_files import comma_separated
 
     if not 0 <= margin <= 100 or not 0 <= speed_margin < 1:
         raise InputError("--margin should be from 0 to 100 points, --speed-margin at least 0 and below 1")
-    listed = [comma_separated(text) for text in (tasks, methods)]
+    limits = gate.GateLimits(margin, speed_margin, gate.budgets_of(budget or []))
+    acceptances = gate.read_acceptances(accept) if accept is not None else []
     chosen = parse_seeds(seeds) if seeds.strip() else ()
-    limits = GateLimits(margin, speed_margin, budgets_of(budget or []))
-    acceptances = read_acceptances(accept) if accept is not None else []
-    findings = accept_known(
-        check_against_baseline(baseline, results, listed[0], listed[1], chosen, limits), acceptances
-    )
-    print(summary(findings))
+    findings = gate.check(baseline, results, comma_separated(tasks), comma_separated(methods), chosen, limits)
+    findings = gate.accept(findings, acceptances)
+    text, verdict = gate.summary(findings), gate.overall(findings)
+    print(text)
     if summary_file is not None:
-        write_atomically(summary_file, summary(findings).encode())
+        write_atomically(summary_file, text.encode())
     if junit_file is not None:
-        write_atomically(junit_file, junit(findings))
-    write_json(json_file, {"verdict": overall(findings), "findings": [finding._asdict() for finding in findings]})
-    return EXIT_CODES[overall(findings)]
+        write_atomically(junit_file, gate.junit(findings))
+    write_json(json_file, {"verdict": verdict, "findings": [finding._asdict() for finding in findings]})
+    return gate.EXIT_CODES[verdict]
 
 
 @app.command(
@@ -130,16 +127,6 @@ def verify(
     return workflow.EXIT_CODES.get(answer["verdict"], OK)
 
 
-RowOfPaper = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--row",
-        metavar="NAME=ROW",
-        help="A name in the paper and the row of the records that it means. Repeat the option for more rows.",
-    ),
-]
-
-
 @app.command(epilog="Example: python -m bench audit paper.tex --results results/reference --row Ours=microbert")
 def audit(
     files: Annotated[
@@ -155,7 +142,13 @@ def audit(
         Path | None,
         typer.Option(help="Also compare the printed scores with the records in this folder.", show_default=False),
     ] = None,
-    row: RowOfPaper = None,
+    row: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=ROW",
+            help="A name in the paper and the row of the records that it means. Repeat the option for more rows.",
+        ),
+    ] = None,
     only: Annotated[
         str,
         typer.Option(
@@ -186,15 +179,9 @@ def audit(
     from bench.audit.summary import audit_each, findings_of, prose, shown, unread_lines
 
     if judge is not None:
-        further = {
-            "FILE": files,
-            "--results": results,
-            "--row": row,
-            "--only": only,
-            "--unread": unread,
-            "--markdown": markdown,
-        }
-        if typed := [name for name, value in further.items() if value]:
+        names = ("FILE", "--results", "--row", "--only", "--unread", "--markdown")
+        values = (files, results, row, only, unread, markdown)
+        if typed := [name for name, value in zip(names, values, strict=True) if value]:
             raise InputError(f"--judge goes alone: leave out {', '.join(typed)}")
         text, body = audit_each(judge)
         print(text)
@@ -213,11 +200,12 @@ def audit(
         from bench.files import write_atomically
 
         write_atomically(markdown, prose(findings, pages.reading).encode())
-    if results is None:
-        write_json(json_file, [asdict(finding) for finding in findings])
-        return CHECK_FAILED if findings else OK
-    compared, differ = _compared(files, results, row or [])
-    write_json(json_file, {"findings": [asdict(finding) for finding in findings], "compared": compared})
+    body: Any = [asdict(finding) for finding in findings]
+    differ = False
+    if results is not None:
+        compared, differ = _compared(files, results, row or [])
+        body = {"findings": body, "compared": compared}
+    write_json(json_file, body)
     return CHECK_FAILED if findings or differ else OK
 
 
@@ -233,45 +221,29 @@ def _compared(files: Sequence[Path], results: Path, rows: Sequence[str]) -> tupl
     from bench.audit.sheets import NoTable
     from bench.audit.summary import printable
 
-    found = []
+    checked = {}
     for file in files:
         try:
-            found.append((file, check_paper(file, results, rows)))
+            checked[file] = check_paper(file, results, rows)
         except NoTable:
             if len(files) == 1:
                 raise
-    compared = [one for _, checked in found for one in checked]
-    if all(one.verdict == ABSENT for one in compared):
+    compared = [number for numbers in checked.values() for number in numbers]
+    if all(number.verdict == ABSENT for number in compared):
         named = ", ".join(map(str, files))
         raise InputError(f"{named}: no row and column are in {results}; name rows with --row 'Name in the paper=row'")
-    for file, checked in found:
-        print(printable(f"\n{file} compared with the records in {results}:\n\n{describe(checked)}"))
-    return [one._asdict() for one in compared], any(one.verdict == DIFFERS for one in compared)
-
-
-@app.command("check-paper", hidden=True, epilog="Example: python -m bench audit paper.tex --results results/reference")
-def check_paper(
-    file: Annotated[Path, typer.Argument(help="The paper's tables: LaTeX, Markdown or CSV.")],
-    results: Results = Path("results/runs"),
-    row: RowOfPaper = None,
-    json_file: Json = None,
-) -> int:
-    """Deprecated: use `audit FILE --results FOLDER`. Exit code 1 if a number differs."""
-    compared, differ = _compared([file], results, row or [])
-    write_json(json_file, compared)
-    return CHECK_FAILED if differ else OK
+    for file, numbers in checked.items():
+        print(printable(f"\n{file} compared with the records in {results}:\n\n{describe(numbers)}"))
+    return [number._asdict() for number in compared], any(number.verdict == DIFFERS for number in compared)
 
 
 @store.command("verify", epilog="Example: python -m bench store verify --results results/reference")
 def store_verify(results: Results = Path("results/runs"), json_file: Json = None) -> int:
     """Find broken records, predictions and files of the cache. Exit code 1 if there are any."""
-    from bench.folders import users_cache
-    from bench.workflows.upkeep import survey_store
+    from bench.workflows import upkeep
 
-    with notes_sent_to(lambda note: None):  # said below
-        survey = survey_store(results, users_cache())
-    _show_survey(survey, json_file)
-    return CHECK_FAILED if survey["found"] else OK
+    survey = _quietly(upkeep.survey_store, results)
+    return _report_survey(survey, survey["found"], json_file)
 
 
 @store.command("repair", epilog="Example: python -m bench store repair --results results/runs")
@@ -280,16 +252,22 @@ def store_repair(results: Results = Path("results/runs"), json_file: Json = None
 
     Exit code 1 if something is still broken. Missing predictions do not count here: only `run --rerun` makes them again.
     """
-    from bench.folders import users_cache
     from bench.workflows import upkeep
 
+    survey = _quietly(upkeep.repair, results, print)
+    broken = [problem for problem in survey["found"] if problem["kind"] != upkeep.NO_ANSWERS]
+    return _report_survey(survey, broken, json_file)
+
+
+def _quietly(look: Callable[..., Any], results: Path, *more: Any) -> Any:
+    """What a look at a folder of records and at the cache finds. The notes of reading are among it, and are not printed twice."""
+    from bench.folders import users_cache
+
     with notes_sent_to(lambda note: None):
-        survey = upkeep.repair(results, users_cache(), print)
-    _show_survey(survey, json_file)
-    return CHECK_FAILED if any(problem["kind"] != upkeep.NO_ANSWERS for problem in survey["found"]) else OK
+        return look(results, users_cache(), *more)
 
 
-def _show_survey(survey: dict[str, Any], json_file: Path | None) -> None:
+def _report_survey(survey: dict[str, Any], broken: Sequence[Any], json_file: Path | None) -> int:
     from bench.workflows import upkeep
 
     print(f"contents: {upkeep.contents(survey)}")
@@ -297,6 +275,7 @@ def _show_survey(survey: dict[str, Any], json_file: Path | None) -> None:
         print(upkeep.sentence(problem))
     print(upkeep.counts_by_kind(survey["found"]) or "nothing is broken")
     write_json(json_file, survey)
+    return CHECK_FAILED if broken else OK
 
 
 @store.command("gc", epilog="Example: python -m bench store gc --results results/runs --yes")
@@ -318,12 +297,11 @@ def store_gc(
     from bench.folders import users_cache
     from bench.workflows import upkeep
 
-    with notes_sent_to(lambda note: None):
-        found = upkeep.unneeded(results, users_cache())
-    asked = [problem for problem in found if cache or problem["kind"] != upkeep.UNNAMED]
+    unneeded = _quietly(upkeep.unneeded, results)
+    asked = [problem for problem in unneeded if cache or problem["kind"] != upkeep.UNNAMED]
     for problem in asked:
         print(f"{upkeep.sentence(problem)} ({upkeep.megabytes(problem['bytes'])})")
-    if others := [problem for problem in found if problem not in asked]:
+    if others := [problem for problem in unneeded if problem not in asked]:
         size = upkeep.total(others)
         print(
             f"the cache has {len(others)} more things that no record of these results names ({size}); --cache names them"

@@ -90,7 +90,7 @@ def convert(
     offline: Offline = None,
 ) -> None:
     """Convert a pytorch_model.bin to safetensors. The file is opened with weights_only=True, so no code in it runs."""
-    from bench.workflows.convert import convert as carry_out
+    from bench.workflows import convert as workflow
 
-    folder, count = carry_out(source, target, asks_no_hub(offline))
+    folder, count = workflow.convert(source, target, asks_no_hub(offline))
     print(f"{folder}: {count} tensors")

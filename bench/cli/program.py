@@ -55,10 +55,10 @@ def value_word(option: Any) -> str:
 
 
 class Sections(Verbs):
-    """Lists the verbs in groups, in the order in which their files define them. Earlier names are hidden, and work."""
+    """Lists the verbs in groups, in the order in which their files define them."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        verbs = {name: verb for name in self.list_commands(ctx) if not (verb := self.commands[name]).hidden}
+        verbs = {name: self.commands[name] for name in self.list_commands(ctx)}
         widest = max(map(len, verbs))
         for module, heading in SECTIONS.items():
             own = [(name, verb) for name, verb in verbs.items() if _section(verb) == module]

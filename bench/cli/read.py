@@ -104,8 +104,7 @@ def report(
         raise InputError(f"--kept {kept:g}: should be a percentage of the teacher's score, like 97")
     options = Options(kept / 100, latex, names={} if names is None else names_in(names))
     written = write_reports(Store(results), reports, options)
-    for path in written:
-        print(path)
+    print(*written, sep="\n")
     write_json(json_file, [str(path) for path in written])
 
 
@@ -124,31 +123,28 @@ def compare(
     """Compare two rows on the same examples: difference, interval, paired test and verdict."""
     from dataclasses import asdict
 
-    from bench.analysis.compare import compare as carry_out
-    from bench.analysis.compare import table, title_of
+    from bench.analysis import compare as analysis
     from bench.plan.request import parse_seeds
     from bench.report.comparison import comparison_notes
     from bench.stats.power import POWER
     from bench.user_files import comma_separated
 
-    named = comma_separated(tasks)
-    found = carry_out(results, first, second, named, parse_seeds(seeds) if seeds.strip() else (), exact)
-    for data, lines in found.items():
-        print(f"{title_of(data)}\n\n{table(first, second, lines)}\n")
+    chosen = parse_seeds(seeds) if seeds.strip() else ()
+    comparisons = analysis.compare(results, first, second, comma_separated(tasks), chosen, exact)
+    for data, lines in comparisons.items():
+        print(f"{analysis.title_of(data)}\n\n{analysis.table(first, second, lines)}\n")
     print(
         "Intervals: paired bootstrap over examples, with Student's t over seeds where there are several. min. detectable: the true "
         f"difference that such a comparison finds in {100 * POWER:.0f} of 100 cases. Verdict: by p after Holm's adjustment over the "
         "tasks. The mean is not adjusted."
     )
-    for said in comparison_notes([line for lines in found.values() for line in lines]):
-        print(said)
-    write_json(
-        json_file,
-        {
-            data: [{**asdict(line), "difference": line.difference, "verdict": line.verdict} for line in lines]
-            for data, lines in found.items()
-        },
-    )
+    for note in comparison_notes([line for lines in comparisons.values() for line in lines]):
+        print(note)
+    body = {
+        data: [{**asdict(line), "difference": line.difference, "verdict": line.verdict} for line in lines]
+        for data, lines in comparisons.items()
+    }
+    write_json(json_file, body)
 
 
 @app.command(
@@ -174,16 +170,15 @@ def choose(
     It also names all rows that are not significantly different from the best one. If one of them is cheaper, it says which
     row is the cheapest. Rows that `:ablate` made do not take part; rows with a dropped loss that were typed (name:-term) do.
     """
-    from bench.analysis.choose import choose as carry_out
+    from bench.analysis import choose as analysis
     from bench.report.render import to_markdown
     from bench.user_files import comma_separated
 
-    budget = {"parameters": max_params, "flops": max_flops, "latency": max_latency}
     for name, value in (("params", max_params), ("flops", max_flops), ("latency", max_latency)):
         if value is not None and not value > 0:
             raise InputError(f"--max-{name} {value:g}: should be above 0")
-    named = comma_separated(tasks)
-    choices = carry_out(results, budget, named)
+    budget = {"parameters": max_params, "flops": max_flops, "latency": max_latency}
+    choices = analysis.choose(results, budget, comma_separated(tasks))
     for choice in choices:
         print(f"{choice.group.title}\n")
         if choice.candidates:
@@ -194,19 +189,17 @@ def choose(
         if choice.left_out:
             print("Left out: " + "; ".join(f"{row} ({why})" for row, why in choice.left_out.items()) + ".")
         print()
-    write_json(
-        json_file,
-        [
-            {
-                "table": choice.group.title,
-                "columns": [column.title for column in choice.columns],
-                "candidates": [{**c._asdict(), "verdict": c.verdict} for c in choice.candidates],
-                "cheapest_as_good": choice.as_good[0].label if choice.as_good else None,
-                "left_out": choice.left_out,
-            }
-            for choice in choices
-        ],
-    )
+    body = [
+        {
+            "table": choice.group.title,
+            "columns": [column.title for column in choice.columns],
+            "candidates": [{**c._asdict(), "verdict": c.verdict} for c in choice.candidates],
+            "cheapest_as_good": choice.as_good[0].label if choice.as_good else None,
+            "left_out": choice.left_out,
+        }
+        for choice in choices
+    ]
+    write_json(json_file, body)
     return OK if any(choice.candidates for choice in choices) else CHECK_FAILED
 
 
@@ -243,8 +236,7 @@ def power(
     from bench.analysis.power import describe, number_of_seeds, power_analysis
     from bench.user_files import comma_separated
 
-    count = number_of_seeds(seeds)
-    named = comma_separated(tasks) or [""]
+    count, named = number_of_seeds(seeds), comma_separated(tasks) or [""]
     answers = [power_analysis(task, examples, gap, disagreement, count, spread) for task in named]
     print("\n\n".join(map(describe, answers)))
     write_json(json_file, answers[0] if len(answers) == 1 else answers)
@@ -262,11 +254,10 @@ def trace(
     json_file: Json = None,
 ) -> int:
     """Find the records behind a printed number. Exit code 1 if no number of the records rounds to it."""
-    from bench.analysis.trace import describe
-    from bench.analysis.trace import trace as carry_out
+    from bench.analysis import trace as analysis
 
-    origins = carry_out(number, results)
-    print(describe(number, origins, results))
+    origins = analysis.trace(number, results)
+    print(analysis.describe(number, origins, results))
     write_json(json_file, origins)
     return OK if origins else CHECK_FAILED
 

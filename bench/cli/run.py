@@ -51,29 +51,25 @@ def plan(
     For an experiment it also shows the settings of each task.
     """
     typed = typed_options(ctx, given, experiment, table)
-    if experiment is not None:
-        from bench.progress import quiet
-        from bench.workflows.experiment import describe_experiment
-
-        request = request_from_options(**given)
-        quiet()
-        text, body = describe_experiment(experiment, request, typed, table)
-        print(text)
-        write_json(json_file, body)
-        return
-    request = checked_request(**given)
+    request = checked_request(**given) if experiment is None else request_from_options(**given)
     from bench.plan.build import build
     from bench.plan.show import as_json, describe
     from bench.progress import quiet
 
     quiet()
-    gc.disable()  # what a plan makes lives to its end: to look for what can go is a twentieth of its time
-    try:
-        made = build(request)
-    finally:
-        gc.enable()
-    print(describe(made))
-    write_json(json_file, as_json(made))
+    if experiment is not None:
+        from bench.workflows.experiment import describe_experiment
+
+        text, body = describe_experiment(experiment, request, typed, table)
+    else:
+        gc.disable()  # what a plan makes lives to its end: to look for what can go is a twentieth of its time
+        try:
+            planned = build(request)
+        finally:
+            gc.enable()
+        text, body = describe(planned), as_json(planned)
+    print(text)
+    write_json(json_file, body)
 
 
 @app.command(epilog="Example: python -m bench run --methods finetune,microbert:ablate --tasks rte,mrpc --seeds 0,1,2")
@@ -108,59 +104,40 @@ def run(
     given |= {"retry_failed": retry_failed, "rerun": rerun, "save_students": save_students, "latex": latex}
     typed = typed_options(ctx, given, experiment, table)
     if only:
-        return _part_of_run(only, given, typed, experiment)
+        _check_part(only, given, typed, experiment)
+    if only == PRETRAINING:
+        from bench.progress import quiet
+        from bench.workflows.pretrain import pretrain
+
+        quiet()
+        for pretraining in pretrain(request_from_options(**given)):
+            print(pretraining.describe())
+        return OK
     if experiment is not None:
         request = request_from_options(**given)
         from bench.workflows.experiment import run_experiment
 
-        outcome = run_experiment(experiment, request, typed, table, asking())
-    else:
-        request = checked_request(**given)
-        from bench.workflows.run import run as carry_out
+        return report_outcome(run_experiment(experiment, request, typed, table, asking()))
+    request = checked_request(**(given | {"methods": ""} if only == TEACHERS else given))
+    from bench.workflows import run as workflow
 
-        outcome = carry_out(request, confirm=asking())
-    return report_outcome(outcome)
+    return report_outcome(workflow.run(request, confirm=asking()))
 
 
-def _part_of_run(part: str, given: dict[str, Any], typed: Collection[str], experiment: Path | None) -> int:
-    """``run --only``: the teachers, or the artefacts that are made from text."""
+def _check_part(part: str, given: dict[str, Any], typed: Collection[str], experiment: Path | None) -> None:
+    """Refuse what does not go with ``run --only``."""
     if part not in (TEACHERS, PRETRAINING):
         raise InputError(f"--only {part}: choose {TEACHERS} or {PRETRAINING}")
     if experiment is not None:
         raise InputError("--only and --experiment do not go together: type the rows and tasks")
-    if part == TEACHERS:
-        if "methods" in typed:
-            raise InputError(f"--only {TEACHERS} trains no rows: leave out --methods")
-        return _teachers(given)
-    if given["executor"] != PROCESSES:
-        raise InputError(
-            f"--only {PRETRAINING} runs in this process: leave out --executor, or type `run` without --only"
-        )
-    if idle := [name for name in ("rerun", "retry_failed", "save_students", "latex") if name in typed]:
+    if part == TEACHERS and "methods" in typed:
+        raise InputError(f"--only {TEACHERS} trains no rows: leave out --methods")
+    if part == PRETRAINING and given["executor"] != PROCESSES:
+        raise InputError(f"--only {part} runs in this process: leave out --executor, or type `run` without --only")
+    idle = [name for name in ("rerun", "retry_failed", "save_students", "latex") if name in typed]
+    if part == PRETRAINING and idle:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in idle)
-        raise InputError(f"--only {PRETRAINING} trains no rows: leave out {options}")
-    _pretraining(given)
-    return OK
-
-
-def _teachers(given: dict[str, Any]) -> int:
-    request = checked_request(**(given | {"methods": ""}))
-    from bench.workflows.run import run as carry_out
-
-    return report_outcome(carry_out(request, confirm=asking()))
-
-
-def _pretraining(given: dict[str, Any], json_file: Path | None = None) -> None:
-    from dataclasses import asdict
-
-    from bench.progress import quiet
-    from bench.workflows.pretrain import pretrain as carry_out
-
-    quiet()
-    made = carry_out(request_from_options(**given))
-    for one in made:
-        print(one.describe())
-    write_json(json_file, [asdict(one) for one in made])
+        raise InputError(f"--only {part} trains no rows: leave out {options}")
 
 
 @app.command(epilog="Example: python -m bench status")
@@ -171,34 +148,9 @@ def status(json_file: Json = None) -> None:
 
     from bench.run_status import described, under_way
 
-    found = under_way()
-    for one in found:
-        print(described(one, time.time()))
-    if not found:
-        print("no run is under way on this machine")
-    write_json(json_file, [{**asdict(one), "results": str(one.results), "finished": one.finished()} for one in found])
-
-
-@app.command(hidden=True, epilog="Example: python -m bench run --only teachers --tasks rte")
-@with_request_options(
-    "tasks data teacher results reports recipe precision device max_train_rows epochs threads jobs offline rerun_stale yes"
-)
-def teacher(given: dict[str, Any]) -> int:
-    """Deprecated: use `run --only teachers`."""
-    return _teachers(given)
-
-
-@app.command(
-    hidden=True,
-    epilog="Example: python -m bench run --only pretraining --methods minilmv2,tinybert --corpus books.txt",
-)
-@with_request_options(
-    "methods teacher corpus corpus_tokens recipe precision device threads offline rerun_stale",
-    teacher="bert-base-uncased",
-)
-def pretrain(given: dict[str, Any], json_file: Json = None) -> None:
-    """Deprecated: use `run --only pretraining`. Here the default teacher is bert-base-uncased."""
-    _pretraining(given, json_file)
+    runs = under_way()
+    print("\n".join(described(run, time.time()) for run in runs) or "no run is under way on this machine")
+    write_json(json_file, [{**asdict(run), "results": str(run.results), "finished": run.finished()} for run in runs])
 
 
 @app.command(
@@ -226,12 +178,12 @@ def tune(
     from dataclasses import asdict
 
     request = checked_request(**given)
-    from bench.workflows.tune import tune as carry_out
+    from bench.workflows import tune as workflow
 
-    chosen, outcome = carry_out(request, trials, confirm=asking())
-    for found in chosen:
-        print(f"{found.task}: {found.search.of} -> {found.row}; {found.search.describe()}")
-    write_json(json_file, [{**asdict(found), "search": found.search.model_dump()} for found in chosen])
+    chosen, outcome = workflow.tune(request, trials, confirm=asking())
+    for choice in chosen:
+        print(f"{choice.task}: {choice.search.of} -> {choice.row}; {choice.search.describe()}")
+    write_json(json_file, [{**asdict(choice), "search": choice.search.model_dump()} for choice in chosen])
     return report_outcome(outcome)
 
 

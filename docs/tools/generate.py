@@ -43,8 +43,6 @@ def command_line() -> str:
     for module, heading in SECTIONS.items():
         parts.append(f"## {heading}\n")
         for name, verb in verbs.items():
-            if verb.hidden:
-                continue
             own = dict(_leaves(name, verb))
             if next(iter(own.values())).callback.__module__ == module:
                 parts += [_described(words, one) for words, one in own.items()]

@@ -49,16 +49,6 @@ def test_numbers_as_measured_changed_and_without_a_record(bench, place, tmp_path
     assert "3 as measured, 1 differs, 2 no record" in answer.stdout
 
 
-def test_the_earlier_name_gives_the_same(bench, place, tmp_path):
-    root, file = place
-    given = (file, "--results", root, "--row", "Soft labels=kd")
-    for verb, json_file in (("audit", "a.json"), ("check-paper", "b.json")):
-        assert bench(verb, *given, "--json", tmp_path / json_file).returncode == 1
-    found = json.loads((tmp_path / "a.json").read_text())
-    assert found["compared"] == json.loads((tmp_path / "b.json").read_text())
-    assert found["findings"] == []
-
-
 def test_a_row_without_records_to_compare_with_is_bad_input(bench, place):
     answer = bench("audit", place[1], "--row", "Soft labels=kd")
     assert answer.returncode == 2
@@ -132,7 +122,7 @@ def test_several_files_are_compared_where_one_has_no_table_and_one_no_row_of_the
     assert sorted(set(verdicts)) == ["as measured", "differs", "no record"]
     assert verdicts.count("no record") == 10
     assert bench("audit", text, other, "--results", root).returncode == 2
-    assert "no table of numbers" in bench("check-paper", text, "--results", root).stderr
+    assert "no table of numbers" in bench("audit", text, "--results", root).stderr
 
 
 def test_a_row_with_settings_can_be_named(bench, tmp_path):

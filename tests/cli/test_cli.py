@@ -43,7 +43,7 @@ BAD_INPUT = {
     "data --data nowhere": "no such folder",
     "profile --teacher ./nowhere": "no such folder",
     "profile --methods checkpoint:some/folder": "a finished model has no settings and no label",
-    "pretrain --methods kd --teacher README.md": "--teacher README.md: that is a file; name the folder",
+    "run --only pretraining --methods kd --teacher README.md": "--teacher README.md: that is a file; name the folder",
     "speed --methods kd --teacher embedded --backends sdpaa": "did you mean 'sdpa'?",
     "speed --methods kd --task glue --lengths task": "--task glue: name one task",
     "speed --methods kd --lengths ,": "--lengths: give numbers of tokens",

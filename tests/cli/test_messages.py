@@ -224,10 +224,3 @@ def test_a_file_in_the_place_of_a_folder_is_found_before_anything_starts(bench, 
     (tmp_path / "taken").write_text("")
     line = refused(bench("run", "--methods", ROW, *common, option, tmp_path / "taken"))
     assert line == f"bench: {option} {tmp_path / 'taken'}: that is a file; name a folder"
-
-
-def test_earlier_names_of_verbs_work_and_are_not_shown(bench):
-    shown = bench("--help").stdout
-    for name in ("teacher", "pretrain", "check-paper"):
-        assert f"\n  {name} " not in shown
-        assert "Deprecated: use" in bench(name, "--help").stdout

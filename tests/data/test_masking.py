@@ -129,8 +129,8 @@ def test_masked_cross_entropy_by_hand(text):
 
 def pretrain(bench, teacher, corpus, *methods_):
     return bench(
-        *("pretrain", "--methods", ",".join(methods_), "--teacher", teacher, "--corpus", corpus),
-        *("--corpus-tokens", 30_000, "--json", corpus.parent / "made.json"),
+        *("run", "--only", "pretraining", "--methods", ",".join(methods_), "--teacher", teacher),
+        *("--corpus", corpus, "--corpus-tokens", 30_000),
     )
 
 

@@ -123,7 +123,8 @@ def test_pre_training_is_made_in_order_and_reaches_the_student(bench, glue_folde
     corpus.write_text("\n".join(" ".join(tiny.WORDS[(i * 7 + j * j) % 43] for j in range(40)) for i in range(60)))
     small = methods.get("mobilebert").tiny_settings
     row = "mobilebert:" + ":".join(f"{k}={v}" for k, v in small.items()) + ":pretraining=progressive:inverted=16"
-    made = bench("pretrain", "--methods", row, "--teacher", teacher_folder, "--corpus", corpus, "--corpus-tokens", 4000)
+    words = ("--methods", row, "--teacher", teacher_folder, "--corpus", corpus, "--corpus-tokens", 4000)
+    made = bench("run", "--only", "pretraining", *words)
     assert made.returncode == 0, made.stderr
     assert [line.split(" (")[0].rsplit(" ", 1)[0] for line in made.stdout.splitlines()] == ["ib bert", "ib transfer"]
     answer = bench(

@@ -24,6 +24,7 @@ from bench.plan.student_cells import tuned_like_the_teacher
 from bench.record.keys import canonical, digest
 from bench.record.recipe import PAPER_START, START, TEACHER_LEARNING_RATES, Recipe
 from bench.train.student_trainer import optimizer_of
+from bench.workflows.pretrain import pretrain
 from methods.api import Setup, Shape, Stage
 from methods.artefacts import blank_artefacts
 from methods.minilm import Relations
@@ -253,31 +254,24 @@ def test_betas_are_in_a_recipes_identity_only_where_they_are_not_the_usual_ones(
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_start_of_the_papers_recipe_trains_at_the_papers_rate(bench, glue_folder, teacher_folder, tmp_path) -> None:
-    """``pretrain --recipe paper`` makes what ``run --recipe paper`` looks for, and other weights than the common recipe's."""
+def test_a_start_of_the_papers_recipe_trains_at_the_papers_rate(glue_folder, teacher_folder, tmp_path) -> None:
+    """``run --only pretraining --recipe paper`` makes what ``run --recipe paper`` looks for, and other weights than the common recipe's."""
     text = tmp_path / "text.txt"
     text.write_text("the old cat sleeps in the house .\n" * 200)
     row = f"finetune:{tiny.SHAPE}"
-    made = {}
-    for recipe in ("common", "paper"):
-        typed = ("--methods", row, "--teacher", teacher_folder, "--corpus", text, "--corpus-tokens", 2000)
-        answer = bench("pretrain", *typed, "--recipe", recipe, "--threads", 2, "--json", tmp_path / "made.json")
-        assert answer.returncode == 0, answer.stderr
-        made[recipe] = json.loads((tmp_path / "made.json").read_text())[0]
-    assert made["common"]["key"] != made["paper"]["key"]
-    assert made["common"]["body"]["weights"] != made["paper"]["body"]["weights"]
-    assert made["common"]["body"]["train"]["steps"] == made["paper"]["body"]["train"]["steps"]
-    plan = build(
-        Request(
-            row,
-            "rte",
-            data=str(glue_folder),
-            teacher=str(teacher_folder),
-            recipe="paper",
-            corpus=(str(text),),
-            corpus_tokens=2000,
-            results=tmp_path / "r",
-            reports=tmp_path / "p",
-        )
+    request = Request(
+        *(row, "rte"),
+        data=str(glue_folder),
+        teacher=str(teacher_folder),
+        corpus=(str(text),),
+        corpus_tokens=2000,
+        threads=2,
+        results=tmp_path / "r",
+        reports=tmp_path / "p",
     )
-    assert [(entry.key, entry.slot.is_made) for entry in plan.artefacts] == [(made["paper"]["key"], True)]
+    made = {recipe: pretrain(replace(request, recipe=recipe))[0] for recipe in ("common", "paper")}
+    assert made["common"].key != made["paper"].key
+    assert made["common"].body["weights"] != made["paper"].body["weights"]
+    assert made["common"].body["train"]["steps"] == made["paper"].body["train"]["steps"]
+    plan = build(replace(request, recipe="paper"))
+    assert [(entry.key, entry.slot.is_made) for entry in plan.artefacts] == [(made["paper"].key, True)]
