@@ -200,12 +200,12 @@ def audit(
         from bench.files import write_atomically
 
         write_atomically(markdown, prose(findings, pages.reading).encode())
-    body: Any = [asdict(finding) for finding in findings]
+    answer: Any = [asdict(finding) for finding in findings]
     differ = False
     if results is not None:
         compared, differ = _compared(files, results, row or [])
-        body = {"findings": body, "compared": compared}
-    write_json(json_file, body)
+        answer = {"findings": answer, "compared": compared}
+    write_json(json_file, answer)
     return CHECK_FAILED if findings or differ else OK
 
 

@@ -7,25 +7,41 @@ averaged with ours.
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from bench.errors import InputError
-from bench.report.systems import UNKNOWN, PrintedSystem
 
 FOLDER = Path(__file__).resolve().parent / "printed"
-FACTS = ("row", "layers", "hidden", "start", "text", "teacher", "augmented")
+UNKNOWN, NONE = "unknown", "none"
 
 
-@dataclass(frozen=True)
-class Published:
-    """One printed cell of a system; metric and split may be ``unknown``, ``value`` is in percent."""
+class Published(NamedTuple):
+    """One printed cell of a system.
+
+    Attributes:
+        row: how the same system is spelled here, or ``teacher``.
+        layers, hidden: its shape; None where its paper does not say.
+        start: where its weights came from before the task, by the name that records have for it (``random``,
+            ``checkpoint``, ``teacher_weights``, a method's own stage on text), ``unknown`` if not stated.
+        text: what it was pre-trained on before the task, besides its teacher's checkpoint; ``none``, ``unknown``.
+        teacher: the hub name of the model it learned from; ``none``, ``unknown``.
+        augmented: ``yes``, ``no`` or ``unknown``.
+        metric, split: ``unknown`` where they are not stated.
+        value: in percent.
+    """
 
     source: str
     table: str
     system: str
-    facts: PrintedSystem
+    row: str
+    layers: int | None
+    hidden: int | None
+    start: str
+    text: str
+    teacher: str
+    augmented: str
     task: str
     evaluation: str
     metric: str
@@ -37,12 +53,11 @@ class Published:
 @lru_cache
 def published() -> tuple[Published, ...]:
     """Every printed number, in the order of the files."""
-    numbers = []
-    for row in (row for path in sorted(FOLDER.glob("*.csv")) for row in rows_of(path)):
-        facts = {name: row.pop(name) for name in FACTS}
-        shape = {name: None if facts[name] == UNKNOWN else int(facts[name]) for name in ("layers", "hidden")}
-        numbers.append(Published(facts=PrintedSystem(**facts | shape), **row | {"value": float(row["value"])}))  # type: ignore[arg-type]
-    return tuple(numbers)
+    lines: list[dict[str, Any]] = [line for path in sorted(FOLDER.glob("*.csv")) for line in rows_of(path)]
+    for line in lines:
+        line |= {name: None if line[name] == UNKNOWN else int(line[name]) for name in ("layers", "hidden")}
+        line["value"] = float(line["value"])
+    return tuple(Published(**line) for line in lines)
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

@@ -7,16 +7,14 @@ What a record does not say is never taken to agree.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from bench.plan.spelling import as_typed
 from bench.record.cell import TEACHER, split_row
 from bench.record.schema import Record, Sizes
 from bench.record.task_facts import row_as_typed
 from bench.report.groups import ReportGroup
+from bench.report.published import NONE, UNKNOWN, Published
 
-UNKNOWN, NONE = "unknown", "none"
 CHECKPOINT, GIVEN, RANDOM = "checkpoint", "given", "random"
 SHAPE = ("layers", "hidden", "heads", "ffn")
 """Settings that say how large a student is: rows of other sizes are still rows of one method."""
@@ -33,42 +31,6 @@ WORDS = {
 """How a start is said; any other is a pre-training of the method's own, by its name."""
 CLASSES = range(1, 4)
 """Numbers of classes of GLUE's tasks."""
-
-
-@dataclass(frozen=True)
-class PrintedSystem:
-    """What a printed system is.
-
-    Attributes:
-        row: how the same system is spelled here, or ``teacher``.
-        layers, hidden: its shape; None where its paper does not say.
-        start: where its weights came from before the task, by the name that records have for it (``random``,
-            ``checkpoint``, ``teacher_weights``, a method's own stage on text), ``unknown`` if not stated.
-        text: what it was pre-trained on before the task, besides its teacher's checkpoint; ``none``, ``unknown``.
-        teacher: the hub name of the model it learned from; ``none``, ``unknown``.
-        augmented: ``yes``, ``no`` or ``unknown``.
-    """
-
-    row: str
-    layers: int | None
-    hidden: int | None
-    start: str
-    text: str
-    teacher: str
-    augmented: str
-
-    @property
-    def method(self) -> str:
-        return split_row(self.row)[0]
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """What its spelling changes, as text."""
-        return settings_in(self.row)
-
-    @property
-    def dropped(self) -> set[str]:
-        return {part[1:] for part in split_row(self.row)[1] if part.startswith("-")}
 
 
 def settings_in(spelling: str) -> dict[str, str]:
@@ -153,106 +115,93 @@ def changed(group: ReportGroup, record: Record) -> set[str] | None:
     return differing | set(settings_in(row_as_typed(record.cell, full)))
 
 
-def is_shown_with(group: ReportGroup, record: Record, theirs: PrintedSystem) -> bool:
+def is_shown_with(group: ReportGroup, record: Record, theirs: Published) -> bool:
     """Whether this record is printed in one line with the paper's system: the same method, no term dropped that the paper
     keeps, and no setting changed but shape, start and what the paper changed too.
     """
-    if record.cell.method != theirs.method or not set(record.cell.dropped) <= theirs.dropped:
+    method, changes = split_row(theirs.row)
+    if record.cell.method != method or not {f"-{term}" for term in record.cell.dropped} <= set(changes):
         return False
     names = changed(group, record)
-    return names is None or names <= {*SHAPE, START, *theirs.settings}
+    return names is None or names <= {*SHAPE, START, *settings_in(theirs.row)}
 
 
-def differences_of(group: ReportGroup, record: Record, theirs: PrintedSystem) -> list[str]:
+def differences_of(group: ReportGroup, record: Record, theirs: Published) -> list[str]:
     """Why ours is another system than the printed one; empty only where the record says that it is the same."""
-    kind = start_kind(record)
-    start = []
+    kind, reasons, explained = start_kind(record), [], set(SHAPE[:2])
     if theirs.start == UNKNOWN:
-        start = ["start not stated"]
+        reasons.append("start not stated")
     elif kind != theirs.start:
-        start = [f"other start (theirs {start_in_words(theirs.start)}, ours {start_in_words(kind)})"]
-    shape = _shape(record, theirs) if record.cell.method != TEACHER else []  # a teacher's shape is its checkpoint's
-    explained = ({START} if start else set()) | set(SHAPE if shape else SHAPE[:2])
+        reasons.append(f"other start (theirs {start_in_words(theirs.start)}, ours {start_in_words(kind)})")
+    if reasons:
+        explained.add(START)
+    elif theirs.text == UNKNOWN:
+        reasons.append("pre-training text not stated")
+    elif theirs.text != NONE:
+        ours = _text_of(group, record, kind)  # a corpus of ours is never known to be the paper's, to the word
+        reasons.append(
+            f"other pre-training text (theirs {theirs.text}, ours {ours})"
+            if ours
+            else "pre-training text not known from the record"
+        )
+
+    layers, hidden = shape_of(record)
+    sizes = (("layers", layers, theirs.layers, f"{layers} layers"), ("width", hidden, theirs.hidden, f"width {hidden}"))
+    for name, own, printed, words in sizes if record.cell.method != TEACHER else ():  # a teacher's is its checkpoint's
+        if printed is None:
+            reasons.append(f"{name} not stated")
+        elif own is None:
+            reasons.append(f"{name} not known from the record")
+        elif own != printed:
+            reasons.append(f"{words}, theirs {printed}")
+        else:
+            continue
+        explained |= set(SHAPE)
+
+    reasons += _settings(group, record, theirs, explained)
     choices = {
         "ours has its epoch chosen on development examples": record.cell.selection is not None,
         "ours has its settings searched for": record.cell.search is not None,
         "ours learned several tasks together": bool(record.cell.together),
+        "augmentation not stated": theirs.augmented == UNKNOWN,
     }
-    augmented = []
-    if theirs.augmented == UNKNOWN:
-        augmented = ["augmentation not stated"]
-    elif group.facts.augmented is not None:
-        augmented = ["augmented in another way" if theirs.augmented == "yes" else "ours with augmented training data"]
+    reasons += [reason for reason, holds in choices.items() if holds]
+    if theirs.augmented != UNKNOWN and group.facts.augmented is not None:
+        reasons.append("augmented in another way" if theirs.augmented == "yes" else "ours with augmented training data")
     elif theirs.augmented == "yes":
-        augmented = ["theirs with augmented training data"]
-    return [
-        *(start or _text(group, record, theirs)),
-        *shape,
-        *_settings(group, record, theirs, explained),
-        *(reason for reason, holds in choices.items() if holds),
-        *augmented,
-    ]
+        reasons.append("theirs with augmented training data")
+    return reasons
 
 
-def _text(group: ReportGroup, record: Record, theirs: PrintedSystem) -> list[str]:
-    """Where both systems have the same kind of start: why the text of its pre-training is another one, or is not known.
-
-    A corpus of ours is never known to be the paper's, to the word.
-    """
-    if theirs.text == NONE:
-        return []
-    if theirs.text == UNKNOWN:
-        return ["pre-training text not stated"]
-    kind = start_kind(record)
+def _text_of(group: ReportGroup, record: Record, kind: str) -> str:
+    """The text of a start, in words; "" where no record says it."""
     key = record.artefacts.get(kind, {}).get("key")
     # older records do not name the text of a start that newer ones share with them
     starts = [r.artefacts[kind] for r in (record, *group.records) if kind in r.artefacts]
     text = next((made["text"] for made in starts if made["key"] == key and "text" in made), None)
     if text is None:
-        return ["pre-training text not known from the record"]
-    files, tokens = text["files"], text["tokens"]
-    ours = ", ".join(files) if files else "sentences of the sample suite"
-    return [f"other pre-training text (theirs {theirs.text}, ours {tokens:,} tokens of {ours})"]
+        return ""
+    return f"{text['tokens']:,} tokens of {', '.join(text['files']) or 'sentences of the sample suite'}"
 
 
-def _shape(record: Record, theirs: PrintedSystem) -> list[str]:
-    found = []
-    layers, hidden = shape_of(record)
-    for name, ours, printed, said in (
-        ("layers", layers, theirs.layers, f"{layers} layers"),
-        ("width", hidden, theirs.hidden, f"width {hidden}"),
-    ):
-        if printed is None:
-            found.append(f"{name} not stated")
-        elif ours is None:
-            found.append(f"{name} not known from the record")
-        elif ours != printed:
-            found.append(f"{said}, theirs {printed}")
-    return found
-
-
-def _settings(group: ReportGroup, record: Record, theirs: PrintedSystem, explained: set[str]) -> list[str]:
+def _settings(group: ReportGroup, record: Record, theirs: Published, explained: set[str]) -> list[str]:
     """What else was set: what the printed spelling changes, and what ours does; without what is explained already."""
-    own, asked = record.cell.settings, theirs.settings
+    own, asked = record.cell.settings, settings_in(theirs.row)
+    dropped = {part[1:] for part in split_row(theirs.row)[1] if part.startswith("-")}
     unlike = [
         f"{name}={value}"
         for name, value in asked.items()
         if name not in explained and as_typed(own.get(name, "")) != value
     ]
-    unlike += [f"without {term}" for term in sorted(theirs.dropped - set(record.cell.dropped))]
-    found = [f"other settings (theirs {', '.join(unlike)})"] if unlike else []
+    unlike += [f"without {term}" for term in sorted(dropped - set(record.cell.dropped))]
+    reasons = [f"other settings (theirs {', '.join(unlike)})"] if unlike else []
     names = changed(group, record)
     if names is None:
-        return [*found, "settings not known from the record"]
+        return [*reasons, "settings not known from the record"]
     ours = [f"{name}={as_typed(own.get(name, ''))}" for name in sorted(names - set(asked) - explained - {START})]
-    return [*found, f"ours with {', '.join(ours)}"] if ours else found
+    return [*reasons, f"ours with {', '.join(ours)}"] if ours else reasons
 
 
-def same_teacher(name: str, theirs: PrintedSystem) -> bool:
+def same_teacher(name: str, theirs: Published) -> bool:
     """Whether a teacher of this name is the printed system's: the hub knows its models by a short name too."""
     return theirs.teacher == NONE or name in (theirs.teacher, theirs.teacher.split("/")[-1])
-
-
-def reasons_of(group: ReportGroup, records: Sequence[Record], theirs: PrintedSystem) -> list[str]:
-    """Over all seeds of a row: any difference of one of them."""
-    return list(dict.fromkeys(reason for record in records for reason in differences_of(group, record, theirs)))

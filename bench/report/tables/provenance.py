@@ -11,9 +11,9 @@ from bench.record.schema import Record
 from bench.record.stated import stated
 from bench.record.task_facts import SAMPLE
 from bench.report.groups import ReportGroup, ScoreColumn
-from bench.report.published import Published
+from bench.report.published import UNKNOWN, Published
 from bench.report.reproduce import verifying
-from bench.report.systems import UNKNOWN, is_shown_with, reasons_of, same_teacher
+from bench.report.systems import differences_of, is_shown_with, same_teacher
 from bench.report.table import DASH, TEXT, Column, Line, Table, TableCell
 from bench.report.tables.parts import keys_of, line_of
 from bench.stats.glue import DEVELOPMENT_EXAMPLES
@@ -111,7 +111,7 @@ def compared_with_papers(group: ReportGroup, papers: tuple[Published, ...]) -> T
             for paper in papers:
                 if ours is None or (paper.task, paper.evaluation) != (column.task, column.evaluation):
                     continue
-                if not is_shown_with(group, records[0], paper.facts):
+                if not is_shown_with(group, records[0], paper):
                     continue
                 why = reasons(group, label, column, paper)
                 printed = f"{paper.value:.1f} ({label_of(paper.metric)}, {paper.split})"
@@ -151,11 +151,12 @@ def reasons(group: ReportGroup, label: str, column: ScoreColumn, paper: Publishe
     # a folder with another number of examples holds something else
     if rows != {DEVELOPMENT_EXAMPLES.get((column.task, column.evaluation))}:
         whys.append("not GLUE's development set")
-    if paper.facts.teacher == UNKNOWN:
+    if paper.teacher == UNKNOWN:
         whys.append("teacher not stated")
-    elif not same_teacher(group.teacher, paper.facts):
+    elif not same_teacher(group.teacher, paper):
         whys.append("other teacher")
     if group.row_limit(column.task):
         whys.append("fewer training examples")
     done = [record for record in group.of(label, column.task) if record.status == "ok"]
-    return whys + reasons_of(group, done, paper.facts)
+    of_seeds = (reason for record in done for reason in differences_of(group, record, paper))
+    return whys + list(dict.fromkeys(of_seeds))
