@@ -18,6 +18,7 @@ import factories
 import tiny
 import torch
 from command import Command
+from hypothesis import settings
 
 from bench.measure.capacity import usable_cores
 from bench.record.store import Store
@@ -26,6 +27,8 @@ from bench.record.store import Store
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+settings.register_profile("usual", max_examples=40, deadline=None)  # the machine is shared, so nothing has a deadline
+settings.load_profile("usual")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import BertConfig
 
@@ -18,7 +18,6 @@ def test_defaults_spelled_out_give_the_same_row():
 
 
 @given(order=st.permutations(["layers=6", "experts=1", "-dis", "-hidn"]))
-@settings(deadline=None)
 def test_the_order_of_parts_does_not_matter(order):
     row = parse_one("microbert:" + ":".join(order))
     assert row.spelling == "microbert:experts=1:layers=6:-dis:-hidn"
@@ -26,7 +25,6 @@ def test_the_order_of_parts_does_not_matter(order):
 
 
 @given(temperature=st.floats(min_value=1e-6, max_value=1e9), pace=st.floats(min_value=1e-6, max_value=999))
-@settings(deadline=None)
 def test_a_spelling_gives_back_every_digit_of_its_numbers(temperature, pace):
     row = parse_one(f"kd:temperature={temperature!r}:pace={pace!r}")
     again = parse_one(row.spelling)

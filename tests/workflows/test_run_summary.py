@@ -10,7 +10,7 @@ from dataclasses import replace
 import factories
 import pytest
 import tiny
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.record.store import Store
@@ -93,7 +93,6 @@ numbers = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(rows=st.lists(st.tuples(words, numbers), min_size=1, max_size=4), width=st.sampled_from([80, TERMINAL]))
 def test_a_table_fits_the_terminal_and_loses_nothing(rows, width):
     header = ["System", "Params (M)", "speed-up", *(f"task{i} (acc)" for i in range(5)), "mean of 5 columns"]
