@@ -18,6 +18,7 @@ from typing import NamedTuple
 from bench.audit.grid import LONGEST_SOURCE, LineNumbers
 from bench.audit.latex import inputs
 from bench.audit.notebook import notebook_texts
+from bench.audit.printed import DECIMAL_COMMA
 from bench.audit.table import Sheet
 
 NUMBER = re.compile(r"(?<![\w.])[-+−–]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?(?=\D|$)")
@@ -141,6 +142,7 @@ def _numbers(cell: str) -> list[str]:
     plain = re.sub(r"!\[[^\]]*\]\([^)]*\)|\[\^?\d+\](?:\([^)]*\))?", "", plain)
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", plain)
     plain = re.sub(r"<sup>.*?</sup>|</?\w[^<>]*>|\*+|`|\^\{?[\w*†]+\}?", " ", plain)
+    plain = DECIMAL_COMMA.sub(r"\1.\2", plain)
     plain = re.sub(r"(±|_\{?)\s*[\d.]+\s*%?|(?<=[\d%])\s*\[[^][]*\]", "", plain)
     plain = plain.replace("\\", " ").replace("$", " ").strip()
     if re.search(r"\d:\d\d|\d{4}-\d\d", plain):

@@ -24,6 +24,7 @@ SEPARATORS = re.compile(r"^[\s()\[\]/,;:|~≈∼<>≤≥=±→➔➜➡…+\-–
 WORDS_BETWEEN = re.compile(r"\b(?:to|vs\.?|versus|and|out of|of|CI|about|ca\.?|approx\.?|over|under)\b", re.IGNORECASE)
 CLOCK = re.compile(r"\s*\d+:\d\d(?::\d\d)?\s*|.*\d{4}-\d\d-\d\d.*|.*\d+\s*h\s*\d+\s*m.*|.*\d\s*m(?:in)?\s*\d+\s*s.*")
 """Times of a clock and dates: no numbers to compute with."""
+DECIMAL_COMMA = re.compile(r"(?<!\w)(\d+),(\d{1,2})(?![\d,])(?=\s*(?:$|\\?%|[()±/$]))")
 POWER = re.compile(r"(?:(\d[\d.]*)\s*(?:×|\\times|\\cdot|x|\*)\s*)?(?<![\d.])10\s*\^\s*\{?\s*([-−+]?\d+)\s*\}?")
 
 
@@ -116,7 +117,7 @@ def _without_marks(text: str) -> str:
     plain = re.sub(r"(?<=\d)(\s*%?\s*)\$?_\{?\s*±?\s*([\d.]+)\s*\}?\$?", r"\1 ±\2", plain)
     plain = SUPERSCRIPT.sub("", plain)
     plain = re.sub(r"(?<=\S)\s*\[\s*\w{0,3}\s*\]|^\s*(?:\[\d+\]\s*)+$", "", plain)  # a footnote
-    plain = re.sub(r"(?<!\w)(\d+),(\d{1,2})(?![\d,])(?=\s*(?:$|%|[(±/]))", r"\1.\2", plain)  # a decimal comma
+    plain = DECIMAL_COMMA.sub(r"\1.\2", plain)
     plain = "".join(mark for mark in plain if unicodedata.category(mark) not in ("So", "Sk", "Mn", "Cf") or mark == "^")
     return re.sub(r"[*`{}$]|\\[,;%! ]", " ", plain).replace("\\", " ").replace("~", " ").strip()
 

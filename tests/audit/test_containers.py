@@ -46,6 +46,25 @@ def test_every_number_of_every_container_is_read_below_its_name(tmp_path, name, 
     assert pages.reading == (uncounted if name in UNCOUNTED else f"read {count} of {count} numbers in 1 table")
 
 
+def test_decimal_commas_are_read_and_counted_as_points_are(tmp_path):
+    rows = [
+        ("System", "RTE", "MRPC"),
+        ("A", "60,5 ± 0,3", "**80,1**"),
+        ("B", "61,5 (+1,0)", "81,25 %"),
+        ("C", "1,234", "$82,0$"),
+    ]
+    commas = "".join(f"| {' | '.join(row)} |\n" for row in [rows[0], ["---"] * 3, *rows[1:]])
+    points = commas
+    for number in ("60,5", "0,3", "80,1", "61,5", "1,0", "81,25", "82,0"):
+        points = points.replace(number, number.replace(",", "."))
+    read = []
+    for name, text in (("commas.md", commas), ("points.md", points)):
+        (tmp_path / name).write_text(text)
+        read.append(read_all([tmp_path / name]))
+    assert numbers(read[0].sheets) == numbers(read[1].sheets)
+    assert read[0].reading == read[1].reading == "read 7 of 7 numbers in 1 table"
+
+
 def test_files_that_latex_inputs_are_read_and_counted_from_its_own_folder_alone(tmp_path):
     written = spanned(1)
     (tmp_path / "paper").mkdir()
