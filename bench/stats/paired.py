@@ -19,6 +19,8 @@ from bench.stats.resampling import ByClass, Correlation, Mean, Repeated, Resampl
 
 RESAMPLES = 10_000
 """Of every interval and permutation test, so that one comparison has one interval everywhere."""
+CONFIDENCE = 1 - LEVEL
+"""Of every interval."""
 CHUNK = 200
 """Resamples of single examples that are scored at once."""
 
@@ -243,9 +245,9 @@ def _spread(
     return np.asarray(centre + moved_R * np.sqrt(freedom / rng.chisquare(freedom, len(mean_R))))
 
 
-def interval(samples: np.ndarray, level: float = 0.95) -> tuple[float, float]:
+def interval(samples: np.ndarray) -> tuple[float, float]:
     """Percentile interval of bootstrap samples."""
-    low, high = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(samples, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return float(low), float(high)
 
 
@@ -254,7 +256,7 @@ def least_detectable(samples: np.ndarray) -> float:
 
     How far chance reaches at the level, and from there at the power; 2.8 standard errors where chance is normal.
     """
-    low, high = interval(samples, 1 - LEVEL)
+    low, high = interval(samples)
     below, above = np.quantile(samples, [1 - POWER, POWER])
     return float((high - low + above - below) / 2)
 
@@ -286,7 +288,7 @@ def mcnemar(first_only: int, second_only: int, exact: bool = False) -> float:
     return float(2 * binom.cdf(least, total, 0.5) - seen)
 
 
-def seed_half_width(baseline: Sequence[float], runs: int, level: float = 0.95) -> float | None:
+def seed_half_width(baseline: Sequence[float], runs: int) -> float | None:
     """Half the interval that the baseline's spread over seeds gives the difference to ``runs`` other trainings.
 
     Student's t with the baseline's degrees of freedom; None where one seed says nothing of the spread.
@@ -296,5 +298,5 @@ def seed_half_width(baseline: Sequence[float], runs: int, level: float = 0.95) -
     from scipy.stats import t
 
     deviation = float(np.std(baseline, ddof=1))
-    quantile = float(t.ppf((1 + level) / 2, len(baseline) - 1))
+    quantile = float(t.ppf((1 + CONFIDENCE) / 2, len(baseline) - 1))
     return quantile * deviation * float(np.sqrt(1 / len(baseline) + 1 / runs))

@@ -9,7 +9,7 @@ LEVEL, POWER, DISAGREEMENT = 0.05, 0.8, 0.1
 """Two-sided level, wanted power, and the share of examples on which two good systems usually disagree about being right."""
 
 
-def power(gap: float, examples: int, disagreement: float = DISAGREEMENT, level: float = LEVEL) -> float:
+def power(gap: float, examples: int, disagreement: float = DISAGREEMENT) -> float:
     """Probability that McNemar's test finds a true difference of accuracies ``gap`` (Connor 1987, normal approximation).
 
     Args:
@@ -22,21 +22,17 @@ def power(gap: float, examples: int, disagreement: float = DISAGREEMENT, level: 
 
     if not 0 < abs(gap) <= disagreement <= 1:
         raise ValueError(f"a gap of {gap:g} needs a disagreement between {abs(gap):g} and 1, not {disagreement:g}")
-    critical = norm.ppf(1 - level / 2) * math.sqrt(disagreement)
+    critical = norm.ppf(1 - LEVEL / 2) * math.sqrt(disagreement)
     spread = math.sqrt(max(disagreement - gap * gap, 1e-12))
     return float(norm.cdf((math.sqrt(examples) * abs(gap) - critical) / spread))
 
 
-def least_gap(
-    examples: int, disagreement: float = DISAGREEMENT, wanted: float = POWER, level: float = LEVEL
-) -> float | None:
+def least_gap(examples: int, disagreement: float = DISAGREEMENT) -> float | None:
     """The smallest difference of accuracies found with the wanted power; None where not even the largest possible one is."""
-    return _smallest(lambda gap: power(gap, examples, disagreement, level) >= wanted, disagreement)
+    return _smallest(lambda gap: power(gap, examples, disagreement) >= POWER, disagreement)
 
 
-def least_gap_at_any_disagreement(
-    examples: int, exact: bool = False, wanted: float = POWER, level: float = LEVEL
-) -> float | None:
+def least_gap_at_any_disagreement(examples: int, exact: bool = False) -> float | None:
     """The smallest true difference of accuracies that McNemar's test can find with the wanted power: at the most favourable
     disagreement, with all discordant examples on one side. It is a lower bound for every other disagreement.
 
@@ -45,31 +41,24 @@ def least_gap_at_any_disagreement(
     """
     from scipy.stats import beta
 
-    needed = math.ceil(math.log2((2 if exact else 1) / level))
+    needed = math.ceil(math.log2((2 if exact else 1) / LEVEL))
     # P(Binomial(n, gap) >= k) is the beta distribution function with (k, n - k + 1) at gap, so its quantile is the gap
-    return float(beta.ppf(wanted, needed, examples - needed + 1)) if examples >= needed else None
+    return float(beta.ppf(POWER, needed, examples - needed + 1)) if examples >= needed else None
 
 
-def examples_for(gap: float, disagreement: float = DISAGREEMENT, wanted: float = POWER, level: float = LEVEL) -> int:
+def examples_for(gap: float, disagreement: float = DISAGREEMENT) -> int:
     """Examples that a test set needs to find this gap with the wanted power."""
     most = 1
-    while power(gap, most, disagreement, level) < wanted:
+    while power(gap, most, disagreement) < POWER:
         most *= 2
     least = most // 2
     while most - least > 1:
         middle = (least + most) // 2
-        least, most = (least, middle) if power(gap, middle, disagreement, level) >= wanted else (middle, most)
+        least, most = (least, middle) if power(gap, middle, disagreement) >= POWER else (middle, most)
     return most
 
 
-def power_of_seeds(
-    gap: float,
-    examples: int,
-    seeds: int,
-    spread: float,
-    disagreement: float = DISAGREEMENT,
-    level: float = LEVEL,
-) -> float:
+def power_of_seeds(gap: float, examples: int, seeds: int, spread: float, disagreement: float = DISAGREEMENT) -> float:
     """Probability that a comparison over several seeds finds a true difference, judged as bench.stats.paired does.
 
     The examples' variance and that of both systems' trainings, with Welch's and Satterthwaite's degrees of freedom.
@@ -90,22 +79,18 @@ def power_of_seeds(
     of_examples, of_one = (disagreement - gap * gap) / examples, spread**2 / seeds
     whole = of_examples + 2 * of_one
     freedom = (seeds - 1) * whole**2 / (2 * of_one**2)
-    return float(nct.sf(t.ppf(1 - level / 2, freedom), freedom, abs(gap) / math.sqrt(whole)))
+    return float(nct.sf(t.ppf(1 - LEVEL / 2, freedom), freedom, abs(gap) / math.sqrt(whole)))
 
 
-def seeds_for(
-    gap: float, examples: int, spread: float, disagreement: float = DISAGREEMENT, wanted: float = POWER
-) -> int | None:
+def seeds_for(gap: float, examples: int, spread: float, disagreement: float = DISAGREEMENT) -> int | None:
     """Seeds of each system that it takes to find this gap; None where a hundred are too few: then it needs more examples."""
-    enough = (s for s in range(2, 101) if power_of_seeds(gap, examples, s, spread, disagreement) >= wanted)
+    enough = (s for s in range(2, 101) if power_of_seeds(gap, examples, s, spread, disagreement) >= POWER)
     return next(enough, None)
 
 
-def least_gap_of_seeds(
-    examples: int, seeds: int, spread: float, disagreement: float = DISAGREEMENT, wanted: float = POWER
-) -> float | None:
+def least_gap_of_seeds(examples: int, seeds: int, spread: float, disagreement: float = DISAGREEMENT) -> float | None:
     """The smallest difference that so many seeds find with the wanted power; None where not even the largest possible one is."""
-    return _smallest(lambda gap: power_of_seeds(gap, examples, seeds, spread, disagreement) >= wanted, disagreement)
+    return _smallest(lambda gap: power_of_seeds(gap, examples, seeds, spread, disagreement) >= POWER, disagreement)
 
 
 def _smallest(found: Callable[[float], bool], most: float) -> float | None:
