@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -166,7 +167,7 @@ def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> 
         examples=len(data.labels),
         seeds=tuple(record.cell.seed for record in sides[0]),
         second_seeds=tuple(record.cell.seed for record in sides[1]),
-        borrowed=any(len(side) == 1 < pairs.seeds and not one for side, one in zip(sides, single, strict=True)),
+        borrowed=any(len(side) == 1 < pairs.seeds and not alone for side, alone in zip(sides, single, strict=True)),
         first=scores[0],
         second=scores[1],
         low=low,
@@ -201,8 +202,7 @@ def _score(column: ScoreColumn, record: Record) -> float:
     return record.scores[column.evaluation][column.metric]
 
 
-@dataclass(frozen=True)
-class MeanOfColumns:
+class MeanOfColumns(NamedTuple):
     """The mean of a row's scores over the columns, or of its differences to another row, in percent.
 
     Attributes:

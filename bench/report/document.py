@@ -32,10 +32,6 @@ class Section(NamedTuple):
     pictures: Sequence[tuple[str, str]] = ()
     tables: Sequence[Table] = ()
 
-    @property
-    def is_empty(self) -> bool:
-        return not any(self[1:])
-
     def heading_of(self, table: Table) -> str:
         """The heading of one of several tables; "" where it needs none."""
         return table.title if len(self.tables) > 1 and not table.folded and table.title != self.title else ""
@@ -45,7 +41,7 @@ def to_page(title: str, sections: Iterable[Section]) -> bytes:
     """The Markdown of a page. No date, no host: those are in the records."""
     lines, notes = [f"# {escape.markdown(title)}", ""], Footnotes()
     for section in sections:
-        if section.is_empty:
+        if not any(section[1:]):
             continue
         lines += [f"## {escape.markdown(section.title)}", ""] if section.title else []
         lines += _paragraphs(section.texts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from bench.files import write_atomically
 from bench.record.cell import TEACHER, Cell, record_key
@@ -28,8 +28,7 @@ from bench.report.tables.retention import reappearance
 from bench.report.write import paper_of, prepare, provenance_section
 
 
-@dataclass(frozen=True)
-class TableEntry:
+class TableEntry(NamedTuple):
     """A cell, and what its table calls its row."""
 
     cell: Cell
@@ -60,8 +59,7 @@ class PaperTable:
         return [r.model_copy(update={"cell": r.cell.model_copy(update=name)}) for r, name in own]
 
 
-@dataclass(frozen=True)
-class AskedExperiment:
+class AskedExperiment(NamedTuple):
     """The file of an experiment, the tables and tasks that were chosen ("" for all), and what the file sets for some rows on some
     tasks, a line each.
     """
@@ -113,7 +111,7 @@ def _merged(parts: Sequence[ReportGroup]) -> list[ReportGroup]:
                 data=unaugmented_name(first.data),
                 identity=identity,
                 records=list(kept.values()),
-                left_out=[one for group in those for one in group.left_out],
+                left_out=[entry for group in those for entry in group.left_out],
             )
         )
     return merged

@@ -60,7 +60,7 @@ def html_page(data: ReportData, sections: Sequence[Section]) -> bytes:
     text = _environment().get_template("page.html")
     return text.render(
         title=group.title,
-        sections=[section for section in sections if not section.is_empty],
+        sections=[section for section in sections if any(section[1:])],
         titles={"summary": SUMMARY, "results": RESULTS, "paired": PAIRED, "cost": COST},
         name_of={table.title: stem for table, stem in zip(data.tables, stems, strict=True)},
         methods=sorted({record.cell.method for record in group.records}),

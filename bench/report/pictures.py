@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from statistics import median
 from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.record.cell import TEACHER
 from bench.report.comparison import BETTER, WORSE, MeanOfColumns
@@ -85,13 +84,13 @@ def forest(data: ReportData, form: str = "svg") -> bytes | None:
     """The forest plot: each row's mean difference to the baseline, with its interval; None where no two complete rows have stored
     answers.
     """
-    group, found = data.group, plotted_differences(data)
-    if not found:
+    group, cells = data.group, plotted_differences(data)
+    if not cells:
         return None
     reference = reference_of(group)
-    with drawing(8.2, 0.26 * len(found) + 1.75, form) as (figure, out):
+    with drawing(8.2, 0.26 * len(cells) + 1.75, form) as (figure, out):
         axes = figure.subplots()
-        for height, (label, cell) in enumerate(reversed(found.items())):
+        for height, (label, cell) in enumerate(reversed(cells.items())):
             value, low, high, is_teacher = cell.value, cell.low, cell.high, label == TEACHER
             axes.hlines(height, low, high, color=GREY if is_teacher else BLUE, linewidth=1.6)
             _mark(axes, value, height, label, "" if is_teacher or cell.verdict in (BETTER, WORSE) else "white")
@@ -101,19 +100,19 @@ def forest(data: ReportData, form: str = "svg") -> bytes | None:
         # the majority class, unless it is so far away that the rows would be too small
         baseline, below = data.means.get(reference), None
         if group.majority is not None and baseline is not None:
-            low, high = min(cell.low for cell in found.values()), max(cell.high for cell in found.values())
+            low, high = min(cell.low for cell in cells.values()), max(cell.high for cell in cells.values())
             distance = group.majority - baseline.value
             below = distance if low - distance <= high - low else None
         if below is not None:
             axes.axvline(below, color=GREY, linewidth=0.8, linestyle=":")
-        axes.set_yticks(range(len(found)), [escape_mathtext(short(group.called(label))) for label in reversed(found)])
-        axes.set_ylim(-0.7, len(found) - 0.3)
+        axes.set_yticks(range(len(cells)), [escape_mathtext(short(group.called(label))) for label in reversed(cells)])
+        axes.set_ylim(-0.7, len(cells) - 0.3)
         axes.grid(axis="x", color="#eeeeee")
         axes.set_axisbelow(True)
         columns = f"{counted(len(group.columns), 'column')} ({', '.join(column.name for column in group.columns)})"
         axes.set_xlabel(escape_mathtext(f"difference to {group.called(reference)} in points, mean of {columns}"))
         legend = ["circles: students, filled if significant after Holm's adjustment"]
-        legend += ["diamond: the teacher, not tested"] if TEACHER in found else []
+        legend += ["diamond: the teacher, not tested"] if TEACHER in cells else []
         further = "bars: 95 % intervals" + ("" if below is None else "; dotted: majority class")
         title = fill(escape_mathtext(group.title), 96)
         figure.suptitle(f"{title}\n{'; '.join(legend)}\n{further}", fontsize=9)
@@ -127,8 +126,7 @@ BEATEN = "light grey: another row costs no more and scores higher (the interval 
 """What the legend says of beaten rows."""
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """One row: what it costs, its mean score in percent, and whether a row that costs no more is better.
 
     Attributes:
@@ -140,21 +138,21 @@ class Point:
     label: str
     cost: float
     mean: MeanOfColumns
-    is_beaten: bool = False
-    fewer_seeds: bool = False
+    is_beaten: bool
+    fewer_seeds: bool
 
 
 def points(data: ReportData, costs: Mapping[str, float]) -> list[Point]:
     """The complete rows that have a cost, the best mean first."""
     group = data.group
     few = {label for label in data.means if any(group.lacks_seeds(label, column) for column in group.columns)}
-    found = [Point(s, costs[s], mean, fewer_seeds=s in few) for s, mean in data.means.items() if s in costs]
+    rows = [label for label in data.means if label in costs]
 
-    def beats(other: Point, point: Point) -> bool:
-        pair = data.pairs.get((other.label, point.label))
-        return not other.fewer_seeds and pair is not None and (pair.low or 0.0) > 0 and other.cost <= point.cost
+    def is_beaten(label: str) -> bool:
+        pairs = {row: data.pairs.get((row, label)) for row in rows if row not in few and costs[row] <= costs[label]}
+        return any(pair is not None and (pair.low or 0.0) > 0 for pair in pairs.values())
 
-    judged = [replace(point, is_beaten=any(beats(other, point) for other in found)) for point in found]
+    judged = [Point(label, costs[label], data.means[label], is_beaten(label), label in few) for label in rows]
     return sorted(judged, key=lambda point: (-point.mean.value, point.label))
 
 

@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from bench.report.published import FOLDER, rows_of
-from bench.report.table import TEXT, VALUE, Column, Line, Table, TableCell, number
-
-
-class Counted(Protocol):
-    """Convention -> count, for one model; the first convention is the harness's own."""
-
-    @property
-    def parameters(self) -> Mapping[str, int]: ...
-
-    @property
-    def flops(self) -> Mapping[str, int]: ...
+from bench.report.table import TEXT, Column, Line, Table, TableCell, number
 
 
 class PrintedSize(NamedTuple):
@@ -47,8 +37,12 @@ def rule_of(printed: str, counted: Mapping[str, int], unit: float) -> tuple[str,
     return rule, value, False
 
 
-def printed_and_ours(named: Sequence[tuple[PrintedSize, Counted]]) -> Table:
-    """Every printed figure with ours, the difference, and the convention that explains it, if one does."""
+def printed_and_ours(named: Sequence[tuple[PrintedSize, Any]]) -> Table:
+    """Every printed figure with ours, the difference, and the convention that explains it, if one does.
+
+    Args:
+        named: with the ``parameters`` and ``flops`` of the model: convention -> count, the harness's own first.
+    """
     lines, fitting = [], 0
     for size, counted in named:
         for quantity, printed, conventions, unit, sign in (
@@ -70,9 +64,8 @@ def printed_and_ours(named: Sequence[tuple[PrintedSize, Counted]]) -> Table:
             )
             lines.append(Line(f"{size.source}, {size.table}: {size.system}", cells))
             fitting += fits
-    words = {"Row here", "Quantity", "rule"}
-    names = ("Printed in", "Row here", "Quantity", "printed", "ours", "difference", "rule")
-    columns = tuple(Column(name, name in words, csv=TEXT if name == "printed" else VALUE) for name in names)
+    columns = [Column("Printed in"), Column("Row here", words=True), Column("Quantity", words=True)]
+    columns += [Column("printed", csv=TEXT), Column("ours"), Column("difference"), Column("rule", words=True)]
     note = (
         "Papers count sizes by different rules. The column `rule` names the rule that gives the printed number to its last digit. "
         "`ours` counts the whole classifier (two labels) and 2 x MACs at length 128. "

@@ -11,8 +11,6 @@ from itertools import zip_longest
 from math import ceil
 from pathlib import Path
 
-from tabulate import tabulate
-
 from bench.files import write_atomically
 from bench.report.escape import cell as escaped
 from bench.report.escape import csv_cell, flat
@@ -59,30 +57,22 @@ def to_markdown(table: Table, notes: Footnotes | None = None) -> str:
         notes: the footnotes of all tables so far, to which those of this one are added.
     """
     notes = Footnotes() if notes is None else notes
-    table.number_footnotes(notes)
 
     def text(cell: TableCell) -> str:
         marked = " ".join([cell.text, *(f"[{notes.number(note)}]" for note in cell.footnotes)])
         return f"**{marked}**" if cell.bold else marked
 
     rows = [[text(cell) for cell in line.all_cells] for line in table.printed_lines]
-    if table.width is None:
-        return github(rows, table.header, table.sides)
-    columns = [[escaped(name) for name in column] for column in zip(table.header, *rows, strict=True)]
-    sizes = [max(3, *map(len, column)) for column in columns]
-    blocks = []
-    # no padding of the headings as in `github`: the characters of a line are counted
-    for block in _blocks(table, [max(map(len, column)) for column in columns], table.width):
-        is_left = {i: table.sides[i] == "left" for i in block}
-        lines = [
-            " | ".join(
-                columns[i][row].ljust(sizes[i]) if is_left[i] else columns[i][row].rjust(sizes[i]) for i in block
-            )
-            for row in range(len(columns[0]))
-        ]
-        rule = "|".join("-" * (sizes[i] + 2) if is_left[i] else "-" * (sizes[i] + 1) + ":" for i in block)
-        blocks.append("\n".join([f"| {lines[0]} |", f"|{rule}|", *(f"| {line} |" for line in lines[1:])]))
-    return "\n\n".join(blocks)
+    widths = [max(map(len, map(escaped, column))) for column in zip(table.header, *rows, strict=True)]
+    blocks = [range(len(widths))] if table.width is None else _blocks(table, widths, table.width)
+
+    def picked(cells: Sequence[str], block: Sequence[int]) -> list[str]:
+        return [cells[i] for i in block]
+
+    return "\n\n".join(
+        github([picked(row, block) for row in rows], picked(table.header, block), picked(table.sides, block))
+        for block in blocks
+    )
 
 
 def _blocks(table: Table, widths: Sequence[int], most: int, between: int = 3) -> list[list[int]]:
@@ -108,9 +98,16 @@ def github(rows: Sequence[Sequence[str]], header: Sequence[str], sides: Sequence
     Args:
         sides: ``left`` or ``right``, of each column or of all.
     """
-    columns = [sides] * len(header) if isinstance(sides, str) else list(sides)
-    cells, heads = [[escaped(text) for text in row] for row in rows], [escaped(name) for name in header]
-    return tabulate(cells, headers=heads, tablefmt="github", colalign=columns if cells else None, disable_numparse=True)
+    columns = [[escaped(text) for text in column] for column in zip(header, *rows, strict=True)]
+    sizes = [max(3, *map(len, column)) for column in columns]
+    is_left = [side == "left" for side in ([sides] * len(header) if isinstance(sides, str) else sides)]
+    rule = ["-" * (size + 2) if left else "-" * (size + 1) + ":" for size, left in zip(sizes, is_left, strict=True)]
+    aligned = [
+        [text.ljust(size) if left else text.rjust(size) for text in column]
+        for column, size, left in zip(columns, sizes, is_left, strict=True)
+    ]
+    head, *lines = [f"| {' | '.join(cells)} |" for cells in zip(*aligned, strict=True)]
+    return "\n".join([head, f"|{'|'.join(rule)}|", *lines])
 
 
 TERMINAL = 100

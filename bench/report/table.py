@@ -184,13 +184,6 @@ class Table:
             if line.only != "markdown"
         ]
 
-    def number_footnotes(self, notes: Footnotes) -> None:
-        """Number its footnotes in the order of reading: line by line, from left to right."""
-        for line in self.printed_lines:
-            for cell in line.all_cells:
-                for note in cell.footnotes:
-                    notes.number(note)
-
     def of_rows(self, labels: Collection[str]) -> Table:
         """The lines of these labels alone, in all forms."""
         return replace(self, lines=[replace(line, only="") for line in self.lines if line.label in labels])

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.errors import InputError, NothingMeasured, known_row
 from bench.files import slug, write_atomically
@@ -47,8 +48,7 @@ from bench.stats.ratios import percentile
 from bench.user_files import toml_of
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(NamedTuple):
     """One report as it was written: its Markdown file, and its tables in their order; the accuracies first."""
 
     path: Path
@@ -102,7 +102,7 @@ def write_reports(store: Store, folder: Path, options: Options = Options()) -> l
         NothingMeasured: the store has neither a record nor a session of timing.
         InputError: a row that a name is given for does not exist, or the name is another row's.
     """
-    written = [one.path for one in write_groups(store, folder, None, options)]
+    written = [report.path for report in write_groups(store, folder, None, options)]
     written += [write_speed_report(session, folder, options.latex) for session in speed_records(store.root, store.note)]
     return written
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from bench.record.cell import TEACHER
@@ -37,26 +37,12 @@ def learned(record: Record) -> tuple[str, ...]:
     return tuple(partner.task for partner in record.cell.together) or record.cell.tasks
 
 
-def _summed(done: Sequence[Record], count: Callable[[Record], float]) -> float:
-    """The mean over the seeds of each task, summed over tasks: they may have different numbers of seeds."""
+def _summed(done: Sequence[Record], values: Iterable[float]) -> float:
+    """A value of each training: the mean over the seeds of each task, summed over tasks, which may have different numbers of seeds."""
     by_tasks: dict[tuple[str, ...], list[float]] = {}
-    for record in done:
-        by_tasks.setdefault(learned(record), []).append(count(record))
+    for record, value in zip(done, values, strict=True):
+        by_tasks.setdefault(learned(record), []).append(value)
     return sum(sum(seeds) / len(seeds) for seeds in by_tasks.values())
-
-
-def costs_of(done: Sequence[Record]) -> dict[str, float]:
-    """Title -> what a row's trainings took: the mean over the seeds of each task, summed over tasks."""
-    return {
-        title: _summed(done, lambda record, read=read: read(record.train)) / unit  # type: ignore[misc]
-        for title, (read, unit) in COSTS.items()
-    }
-
-
-def teacher_share(costs: Mapping[str, float]) -> float | None:
-    """Percent of a row's seconds that are the teacher's; None where there are no seconds."""
-    both = costs[STUDENT_TIME] + costs[SHARED_TEACHER_TIME]
-    return 100 * costs[SHARED_TEACHER_TIME] / both if both else None
 
 
 def start_of(record: Record) -> str:
@@ -84,13 +70,15 @@ def cost(group: ReportGroup) -> Table | None:
     has_cpu = bool(students) and all(train.cpu_seconds is not None for train in students)
     lines = []
     for label, done in rows.items():
-        costs = costs_of(done)
+        trained = [record.train for record in done if record.train]
+        costs = {title: _summed(done, map(read, trained)) / unit for title, (read, unit) in COSTS.items()}
         cells = [TableCell(", ".join(sorted({start_of(r) for r in done}))), number(len(done), "d")]
         # examples and seconds as whole numbers, FLOPs with two decimals
         cells += [number(costs[title], ",.0f" if unit == 1 else ".2f") for title, (_, unit) in COSTS.items()]
-        cells.append(number(teacher_share(costs), ",.0f", " %"))
+        both = costs[STUDENT_TIME] + costs[SHARED_TEACHER_TIME]
+        cells.append(number(100 * costs[SHARED_TEACHER_TIME] / both if both else None, ",.0f", " %"))
         if has_cpu:
-            own = None if label == TEACHER else _summed(done, lambda r: (r.train and r.train.cpu_seconds) or 0.0)
+            own = None if label == TEACHER else _summed(done, (train.cpu_seconds or 0.0 for train in trained))
             cells.append(number(own, ",.0f"))
         lines.append(line_of(group, label, cells))
     heads = [Column("System"), Column("start", words=True)]
@@ -120,7 +108,8 @@ def _cost_notes(group: ReportGroup, has_cpu: bool) -> list[str]:
             "share it in proportion to the times of their own passes."
         )
     # the rows that saw more examples than the recipe's epochs have: their stages before the counted ones
-    before = {label: _summed(trainings(group, label), lambda r: _beyond(group, r)) for label in group.systems}
+    rows = {label: trainings(group, label) for label in group.systems}
+    before = {label: _summed(done, [_beyond(group, record) for record in done]) for label, done in rows.items()}
     more = [f"{label} {examples:,.0f}" for label, examples in before.items() if examples >= 1]
     if more and group.recipe != PAPER:
         said.append(
