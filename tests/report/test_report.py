@@ -146,20 +146,6 @@ def test_one_value_has_no_deviation():
         summarise([])
 
 
-def test_a_term_that_never_matters_is_named():
-    def shares(decor):
-        return {"gradient_shares": {"distil": {"soft": [0.9, 1 - decor], "decor": [0.004, decor]}}}
-
-    quiet = [factories.record("kd", task, score=0.7).model_copy(update=shares(0.009)) for task in ("rte", "mrpc")]
-    (group,) = groups([*quiet, factories.record("teacher", "rte", score=0.8)])
-    table = gradient_shares(group)
-    assert table.rows[1] == ["kd", "distil", "decor", "0.4 %", "0.9 %"]
-    assert "kd: decor in stage distil (2 training runs)" in table.notes[-1]
-    loud = [quiet[0], quiet[1].model_copy(update=shares(0.02))]
-    (group,) = groups([*loud, factories.record("teacher", "rte", score=0.8)])
-    assert len(gradient_shares(group).notes) == 1
-
-
 def test_shares_of_a_stage_of_two_steps_are_not_printed_under_those_of_other_stages():
     """Its second step is after half of the stage, and not after a quarter."""
 
@@ -228,6 +214,10 @@ def test_a_term_is_called_idle_of_the_trainings_that_measured_it():
     measured = [r.model_copy(update={"gradient_shares": quiet}) for r in records[:2]]
     (group,) = groups([*measured, records[2]])
     assert "kd: decor in stage distil (2 training runs)" in gradient_shares(group).notes[-1]
+    assert gradient_shares(group).rows[1] == ["kd", "distil", "decor", "0.4 %", "0.2 %"]
+    loud = {"distil": {"soft": [0.99, 0.98], "decor": [0.004, 0.02]}}
+    (group,) = groups([*measured, records[2].model_copy(update={"gradient_shares": loud})])
+    assert len(gradient_shares(group).notes) == 1, "it matters in one training"
     empty = records[2].model_copy(update={"gradient_shares": {"distil": {"soft": [], "decor": []}}})
     (group,) = groups([*measured, empty])
     assert "(2 training runs)" in gradient_shares(group).notes[-1]
@@ -281,24 +271,13 @@ def test_a_training_of_several_tasks_costs_once():
 
 def test_examples_before_the_counted_stages_are_named():
     """A method that first trains something for an epoch saw more than the recipe's epochs: 40 rows, 3 epochs."""
-    plain, more = (
-        [costing(factories.record("kd", "rte", s, 0.7), 120) for s in (0, 1)],
-        factories.record("microbert", "rte", 0, 0.7),
-    )
-    assert plain[0].cell.recipe["epochs"] * plain[0].cell.data.rows["train"] == 120
-    quiet = cost(groups([*plain, costing(more, 120)])[0])
-    assert not any("reparatory" in note for note in quiet.notes)
-    table = cost(groups([*plain, costing(more, 160)])[0])
-    (note,) = [note for note in table.notes if "Preparatory" in note]
+    plain, more = factories.record("kd", "rte", 0, 0.7), factories.record("microbert", "rte", 0, 0.7)
+    augmented = {"artefacts": {"augmentation.rte": {"key": "1" * 64, "rows": 800}}}
+    for record in (costing(more, 120), costing(more, 2400).model_copy(update=augmented)):
+        assert not any("reparatory" in note for note in cost(groups([costing(plain, 120), record])[0]).notes)
+    (note,) = [n for n in cost(groups([costing(plain, 120), costing(more, 160)])[0]).notes if "Preparatory" in n]
     assert "microbert 40." in note
     assert "kd" not in note
-
-
-def test_rows_that_augmentation_made_are_no_preparatory_stage():
-    record = costing(factories.record("tinybert", "rte", 0, 0.7), 2400)
-    rows = {"augmentation.rte": {"key": "1" * 64, "rows": 800}}
-    table = cost(groups([record.model_copy(update={"artefacts": rows})])[0])
-    assert not any("reparatory" in note for note in table.notes)
 
 
 def test_what_is_computed_before_the_trainings_is_named_once():
@@ -320,20 +299,17 @@ def sized(task: str, embedding: int, head: int) -> Record:
     return plain.model_copy(update={"sizes": plain.sizes.model_copy(update=sizes)})
 
 
-def test_a_row_of_two_vocabularies_has_two_sizes():
-    (group,) = groups([sized("rte", 200_000, 300), sized("mrpc", 1_400_000, 300)])
-    assert accuracy(group).rows[0][4] == "1.20 to 2.40"
-    assert [row[:2] for row in sizes_of(group).rows] == [["words, mrpc", "2.40"], ["words, rte", "1.20"]]
-
-
-def test_a_row_whose_head_for_pairs_is_larger_has_two_sizes():
-    """Four times as wide a head is another model; a class more is not."""
-    (group,) = groups([sized("rte", 200_000, 240_000), sized("sst2", 200_000, 60_000)])
-    assert accuracy(group).rows[0][4] == "1.26 to 1.44"
-    assert len(sizes_of(group).rows) == 2
-
-
-def test_heads_of_different_tasks_are_no_different_sizes():
-    (group,) = groups([sized("rte", 204_900, 50), sized("mrpc", 204_900, 300)])
-    assert accuracy(group).rows[0][4] == "1.20"
-    assert [row[:2] for row in sizes_of(group).rows] == [["words", "1.20"]]
+@pytest.mark.parametrize(
+    ("models", "printed", "lines"),
+    [
+        # two vocabularies
+        ((("rte", 200_000, 300), ("mrpc", 1_400_000, 300)), "1.20 to 2.40", ["words, mrpc", "words, rte"]),
+        # four times as wide a head is another model; a class more is not
+        ((("rte", 200_000, 240_000), ("sst2", 200_000, 60_000)), "1.26 to 1.44", ["words, sst2", "words, rte"]),
+        ((("rte", 204_900, 50), ("mrpc", 204_900, 300)), "1.20", ["words"]),
+    ],
+)
+def test_a_row_of_two_models_has_two_sizes(models, printed, lines):
+    (group,) = groups([sized(*model) for model in models])
+    assert accuracy(group).rows[0][4] == printed
+    assert [row[0] for row in sizes_of(group).rows] == lines

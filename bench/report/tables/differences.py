@@ -25,7 +25,7 @@ from bench.report.comparison import (
 )
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Answers
-from bench.report.table import DASH, TESTED, TEXT, Column, Line, Table, TableCell, number
+from bench.report.table import DASH, TESTED, Column, Line, Table, TableCell, number
 from bench.report.tables.parts import keys_of, line_of, missing
 from bench.stats.power import LEVEL, POWER
 from bench.stats.summary import summarise
@@ -120,7 +120,7 @@ def _compared(title: str, group: ReportGroup, other_of: Mapping[str, str], answe
     printed.append(Line("minimum detectable difference", [TableCell(""), *least], only="markdown", row=""))
     columns = [
         Column("System"),
-        Column("compared with", csv=TEXT),
+        Column("compared with", words=True),
         *(Column(c.title, csv=TESTED) for c in group.columns),
     ]
     if has_means:

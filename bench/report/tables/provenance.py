@@ -126,7 +126,7 @@ def compared_with_papers(group: ReportGroup, papers: tuple[Published, ...]) -> T
                 lines.append(Line(column.title, cells, row=label))
     if not lines:
         return None
-    columns = [Column("Column"), Column("System", csv=TEXT), Column("ours"), Column("printed", csv=TEXT)]
+    columns = [Column("Column"), Column("System", words=True), Column("ours"), Column("printed", csv=TEXT)]
     columns += [Column("where", words=True), Column("comparable", words=True)]
     comparable = sum(line.cells[-1].text == YES for line in lines)
     note = (
