@@ -330,11 +330,17 @@ def _ids(table: Any, where: str, rows_before: int) -> list[int]:
 
 
 def labels_of(values: Sequence[object], task: Task, where: str) -> np.ndarray:
-    """Codes or targets; names of classes are translated to their codes. Where all names are whole numbers, so is a name in a file."""
+    """Codes or targets; names of classes are translated to their codes. What CSV and JSON read as truth values are names; whole
+    numbers are, where all names are such."""
     form, cleaned = task.form, []
-    are_numbers = bool(task.labels) and all(re.fullmatch(r"-?\d+", name) for name in task.labels)
+    names = {name.lower(): name for name in task.labels}
+    are_numbers = bool(names) and all(re.fullmatch(r"-?\d+", name) for name in names)
     for row, value in enumerate(values):
-        named = str(value) if are_numbers and isinstance(value, int) and not isinstance(value, bool) else value
+        named = value
+        if isinstance(value, bool):
+            named = names.get(str(value).lower(), value)
+        elif are_numbers and isinstance(value, int):
+            named = str(value)
         try:
             cleaned.append(form.label(named, task.labels, task.name))
         except InputError as error:

@@ -153,6 +153,20 @@ def test_numbers_are_the_names_of_labels_that_are_numbers(tmp_path, ending, name
     assert split.labels.tolist() == list(range(len(names)))
 
 
+@pytest.mark.parametrize(
+    "ending, texts",
+    [
+        ("csv", "text,label\nx,True\ny,False\n"),
+        ("jsonl", '{"text": "x", "label": true}\n{"text": "y", "label": false}\n'),
+    ],
+)
+def test_truth_values_are_the_names_of_labels(tmp_path, ending, texts):
+    (tmp_path / f"a.{ending}").write_text(texts)
+    assert read([tmp_path / f"a.{ending}"], _own(["False", "True"]), labelled=True).labels.tolist() == [1, 0]
+    with pytest.raises(InputError, match="found True"):
+        read([tmp_path / f"a.{ending}"], _own(), labelled=True)
+
+
 def test_ids_that_come_twice_are_the_numbers_of_the_rows(tmp_path):
     """A method finds the answers to an example by its id: as for two files that were joined."""
     (tmp_path / "a.csv").write_text("idx,text,label\n0,one,a\n1,two,b\n0,three,a\n")
