@@ -144,9 +144,10 @@ def test_a_method_in_a_file(bench):
     mine()
     shape = SMALL.removesuffix(":start=random")
     assert bench("check-method", f"mine:Mine:{shape}").returncode == OK
+    data, teacher = tiny.write_glue(Path("glue"), ("rte",)), tiny.save_teacher(Path("teacher"))
     row = f"mine:Mine:{SMALL}"
     words = ["--methods", f"finetune:{SMALL},{row},{row}:-cls", "--tasks", "rte", "--seeds", "0,1"]
-    done = bench("run", *words, *SAMPLE, "--max-train-rows", 32, "--epochs", 1, "--latex")
+    done = bench("run", *words, "--data", data, "--teacher", teacher, "--yes", "--epochs", 1, "--latex")
     assert done.returncode == OK, done.stderr
 
     frame = installed.load("results/runs").query("headline")
@@ -164,7 +165,17 @@ def test_a_method_in_a_file(bench):
 
 def test_one_table_of_a_papers_experiment(bench):
     """All of PKD's tables are planned; one of them is trained, with the paper's settings for its task."""
-    file = ["--experiment", ROOT / "methods" / "experiments" / "pkd.toml", *SAMPLE]
+    data = tiny.write_glue(Path("glue"), ("sst2", "mrpc", "qqp", "mnli", "qnli", "rte"))
+    teacher = tiny.save_teacher(Path("teacher"), layers=12)  # as deep as the paper's
+    file = [
+        "--experiment",
+        ROOT / "methods" / "experiments" / "pkd.toml",
+        "--data",
+        data,
+        "--teacher",
+        teacher,
+        "--yes",
+    ]
     assert bench("plan", *[word for word in file if word != "--yes"]).returncode == OK
     assert not Path("results").exists(), "a plan trains nothing"
     table_of_two_rows = ["--table", "skip and last", "--tasks", "mrpc", "--seeds", 0, "--max-train-rows", 16]
