@@ -177,7 +177,7 @@ def with_request_options(
         def called(**values: Any) -> Any:
             return verb({name: values.pop(name) for name in wanted}, **values)
 
-        arguments = [one.replace(kind=keyword) for one in own]
+        arguments = [parameter.replace(kind=keyword) for parameter in own]
         called.__signature__ = inspect.Signature([*shared, *arguments])  # type: ignore[attr-defined]
         return called
 

@@ -171,12 +171,12 @@ def _write(
 
 def _tables(section: PaperTable, part: ReportGroup, store: Store) -> list[Table]:
     """What a table shows; differences also with their intervals, where answers are stored."""
-    made: list[Table | None] = []
-    if section.show == "reappearance":
-        made = [reappearance(part)]
-    elif section.show == "differences":
+    if section.show == "differences":
         full = section.rows[0]
-        made = [differences("Differences", part, full, section.rows), differences_to(part, full, resample(part, store))]
+        tables = [
+            differences("Differences", part, full, section.rows),
+            differences_to(part, full, resample(part, store)),
+        ]
     else:
-        made = [accuracy(part)]
-    return [table for table in made if table is not None]
+        tables = [reappearance(part) if section.show == "reappearance" else accuracy(part)]
+    return [table for table in tables if table is not None]

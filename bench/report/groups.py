@@ -277,12 +277,12 @@ def groups(records: Iterable[Record]) -> list[ReportGroup]:
             ]
             for group in homes or [_home(by_key, record)]:
                 group.records.append(record)
-    made = [by_key[key] for key in sorted(by_key, key=str)]
-    keys = {id(group): {r.key for r in group.records} for group in made}
-    made = [group for group in made if not any(keys[id(group)] < keys[id(other)] for other in made)]
-    for group in made:
+    all_groups = [by_key[key] for key in sorted(by_key, key=str)]
+    keys = {id(group): {r.key for r in group.records} for group in all_groups}
+    all_groups = [group for group in all_groups if not any(keys[id(group)] < keys[id(other)] for other in all_groups)]
+    for group in all_groups:
         group.records, group.left_out = newest(group.records)
-    return made
+    return all_groups
 
 
 def _home(by_key: dict[tuple, ReportGroup], record: Record) -> ReportGroup:

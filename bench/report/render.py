@@ -254,9 +254,9 @@ def to_latex(table: Table, title: str, paper: Paper, label: str) -> str:
         own_label = label if is_first else f"{label}-{page_number}"
         text = "\n".join([r"\begin{table*}", r"\centering\small", rf"\caption{{{caption}}}", rf"\label{{{own_label}}}"])
         text += "\n" + "\n\\par\\medskip\n".join(parts[i][0] for i in page if not parts[i][2])
-        if said := [parts[i][0] + r"\par" for i in page if parts[i][2]]:
+        if below_it := [parts[i][0] + r"\par" for i in page if parts[i][2]]:
             minipage = r"\par\medskip\begin{minipage}{\linewidth}\footnotesize"
-            text += "\n" + "\n".join([minipage, *said, r"\end{minipage}"])
+            text += "\n" + "\n".join([minipage, *below_it, r"\end{minipage}"])
         floats.append(text + "\n" + r"\end{table*}")
     head_lines = [
         r"% needs \usepackage{booktabs} and a text at least 14 cm wide",

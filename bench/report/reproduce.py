@@ -20,7 +20,7 @@ from bench.report.groups import ReportGroup
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _CommandOptions:
     """What one command asks for besides its rows. The command makes these records and no others."""
 
     begins: tuple[str, ...]
@@ -43,7 +43,7 @@ def commands(group: ReportGroup) -> list[str]:
     """
     if group.facts.held_back and group.facts.augmented is None:
         return []
-    asked: dict[tuple[str, _Asked], dict[str, set[int]]] = {}
+    asked: dict[tuple[str, _CommandOptions], dict[str, set[int]]] = {}
     known = texts_known(group)
     plain = next((record.cell.recipe for record in group.records if record.cell.method == TEACHER), Recipe().as_dict())
     place = {label: number for number, label in enumerate(group.systems if group.order else ())}
@@ -51,20 +51,24 @@ def commands(group: ReportGroup) -> list[str]:
         if record.cell.method != TEACHER:
             together = tuple(partner.task for partner in record.cell.together)
             limit = record.cell.row_limit if together else group.max_train_rows
-            one = _Asked(_begins(record, plain), together, limit, _text(record, known))
-            asked.setdefault((_row(record), one), {}).setdefault(record.cell.tasks[0], set()).add(record.cell.seed)
-    rows: dict[_Asked, list[str]] = {}
-    for (row, one), seeds_of in asked.items():
+            options = _CommandOptions(_begins(record, plain), together, limit, _text(record, known))
+            asked.setdefault((_row(record), options), {}).setdefault(record.cell.tasks[0], set()).add(record.cell.seed)
+    rows: dict[_CommandOptions, list[str]] = {}
+    for (row, options), seeds_of in asked.items():
         for seeds in dict.fromkeys(tuple(sorted(seeds)) for seeds in seeds_of.values()):
             tasks = tuple(t for t in group.tasks if t in seeds_of and tuple(sorted(seeds_of[t])) == seeds)
-            rows.setdefault(replace(one, seeds=seeds, tasks=one.together or tasks), []).append(row)
+            rows.setdefault(replace(options, seeds=seeds, tasks=options.together or tasks), []).append(row)
     if not rows:
-        rows[_Asked(("run", "--only", "teachers"), (), group.max_train_rows, (), tasks=tuple(group.tasks))] = []
-    joined: dict[_Asked, list[str]] = {}  # rows that no text concerns go with others of the same tasks and seeds
-    for one, those in sorted(rows.items(), key=lambda item: not item[0].text):
-        home = next((other for other in joined if replace(other, text=()) == one), one)
-        joined.setdefault(home, []).extend(those)
-    return [_command(group, one, those) for one, those in joined.items()]
+        rows[
+            _CommandOptions(("run", "--only", "teachers"), (), group.max_train_rows, (), tasks=tuple(group.tasks))
+        ] = []
+    joined: dict[
+        _CommandOptions, list[str]
+    ] = {}  # rows that no text concerns go with others of the same tasks and seeds
+    for options, labels in sorted(rows.items(), key=lambda item: not item[0].text):
+        home = next((other for other in joined if replace(other, text=()) == options), options)
+        joined.setdefault(home, []).extend(labels)
+    return [_command(group, options, labels) for options, labels in joined.items()]
 
 
 def _begins(record: Record, plain: Mapping[str, Any]) -> tuple[str, ...]:
@@ -81,7 +85,7 @@ def _begins(record: Record, plain: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _command(group: ReportGroup, asked: _Asked, rows: Sequence[str]) -> str:
+def _command(group: ReportGroup, asked: _CommandOptions, rows: Sequence[str]) -> str:
     verb, *options = asked.begins
     words = ["python", "-m", "bench", verb]
     # a row is among those of its own ablations
@@ -104,7 +108,7 @@ def experiment_command(group: ReportGroup, file: Path, tables: str, tasks: str, 
     words = ["python", "-m", "bench", "run", "--experiment", as_typed_path(file)]
     words += ["--table", tables] if tables else []
     words += ["--tasks", tasks] if tasks else []
-    asked = _Asked(("run",), (), group.max_train_rows, _any_text(group), tuple(sorted(seeds)))
+    asked = _CommandOptions(("run",), (), group.max_train_rows, _any_text(group), tuple(sorted(seeds)))
     optimizer = ["--optimizer", group.optimizer] if group.optimizer != ADAMW else []
     numbers = optimizer if of_the_file else ["--recipe", group.recipe, *_numbers(group)]
     return shlex.join([*words, *_options(group, asked, numbers)])
@@ -121,7 +125,7 @@ def _numbers(group: ReportGroup) -> list[str]:
     return words
 
 
-def _options(group: ReportGroup, asked: _Asked, numbers: Sequence[str]) -> list[str]:
+def _options(group: ReportGroup, asked: _CommandOptions, numbers: Sequence[str]) -> list[str]:
     """Seeds, data, teacher, text, machine and results, with the numbers of a recipe between them."""
     words = ["--seeds", ",".join(map(str, asked.seeds))] if asked.seeds else []
     words += [*source_options(group.slug, group.teacher, group.base), *numbers]
@@ -184,10 +188,10 @@ def _texts(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
     for record in records:
         # the generated sentences of the sample suite need no word with its data
         generated = () if data_facts(record.cell.data.slug).source == SAMPLE else (SAMPLE,)
-        for made in record.artefacts.values():
-            if text := made.get("text"):
+        for artefact in record.artefacts.values():
+            if text := artefact.get("text"):
                 files = (word for file in text["files"] or generated for word in ("--corpus", file))
-                texts[made.get("key", "")] = (*files, "--corpus-tokens", str(text["tokens"]))
+                texts[artefact.get("key", "")] = (*files, "--corpus-tokens", str(text["tokens"]))
     return texts
 
 

@@ -17,19 +17,19 @@ from bench.report.tables.parts import counted
 
 def warnings(group: ReportGroup) -> list[str]:
     """What a reader has to know before the first number: a paragraph each."""
-    said = []
+    texts = []
     if group.facts.source == SAMPLE:
-        said.append(
+        texts.append(
             "**Generated sample data, not GLUE.** Each task has the form of the GLUE task of the same name. No number here can be "
             "compared with a paper."
         )
     elif group.base == EMBEDDED_SHA256 and {"mnli", "qqp"} & set(group.tasks):
-        said.append(
+        texts.append(
             "The teacher was trained for sentence similarity on data that include MultiNLI, SNLI and QQP: its scores on mnli and qqp "
             "may be too high."
         )
-    said += [f"**{text[0].upper()}{text[1:]}.**" for text in (*group.aside, *left_out_lines(group.left_out))]
-    return said + [f"**{text}**" for text in stale_lines(group.records)]
+    texts += [f"**{text[0].upper()}{text[1:]}.**" for text in (*group.aside, *left_out_lines(group.left_out))]
+    return texts + [f"**{text}**" for text in stale_lines(group.records)]
 
 
 def environment(group: ReportGroup) -> list[str]:
@@ -38,22 +38,22 @@ def environment(group: ReportGroup) -> list[str]:
     length = "" if by_papers else f", {group.epochs:g} epochs over all stages"
     optimizer = "" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"
     where = counted(group.threads, "thread") + ("" if group.device == "cpu" else f", {group.device}")
-    said = [f"Recipe {group.recipe}{length}{optimizer}; {group.precision}, {where}."]
+    texts = [f"Recipe {group.recipe}{length}{optimizer}; {group.precision}, {where}."]
     starts = {r.artefacts["general_start"]["key"][:12] for r in group.records if "general_start" in r.artefacts}
-    said += [f"General start: {', '.join(sorted(starts))}."] if starts else []
+    texts += [f"General start: {', '.join(sorted(starts))}."] if starts else []
     others = {
         f"{r.row}, stage {stage}: {name}"
         for r in group.records
         for stage, name in r.cell.recipe.get("stage_optimizers", ())
     }
-    said += ["Each stage has its paper's numbers (`Stage.paper` in the method's file)."] if by_papers else []
-    said += [f"Not trained with AdamW: {'; '.join(sorted(others))}."] if others else []
+    texts += ["Each stage has its paper's numbers (`Stage.paper` in the method's file)."] if by_papers else []
+    texts += [f"Not trained with AdamW: {'; '.join(sorted(others))}."] if others else []
     searched = sorted({r.row for r in group.records if r.cell.search is not None})
     if not by_papers and group.students:
         text = "Learning rates were chosen on the sample suite, with AdamW"
         text += f"; those of {', '.join(searched)} by `tune`, on held-out training examples" if searched else ""
-        said.append(f"{text}. No {'other ' if searched else ''}rate was tuned on real GLUE (docs/hyperparameters.md).")
-    return [" ".join(said), *made_on(group.records)]
+        texts.append(f"{text}. No {'other ' if searched else ''}rate was tuned on real GLUE (docs/hyperparameters.md).")
+    return [" ".join(texts), *made_on(group.records)]
 
 
 def made_on(records: Sequence[Record]) -> list[str]:

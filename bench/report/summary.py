@@ -29,7 +29,7 @@ def summary(group: ReportGroup, tables: Sequence[Table], kept: float = KEPT) -> 
     often = "."
     if seeds:
         often = f", {seeds[0]} to {seeds[-1]} seeds each." if len(seeds) > 1 else f", {counted(seeds[0], 'seed')} each."
-    said = [f"{rows} on {sets} ({columns}){often}"]
+    texts = [f"{rows} on {sets} ({columns}){often}"]
 
     if group.complete:  # the students whose mean is printed highest, and the rows that it is read against
         highest = f"{max(means[label] for label in group.complete):.1f}"
@@ -40,7 +40,7 @@ def summary(group: ReportGroup, tables: Sequence[Table], kept: float = KEPT) -> 
         named = ", ".join(f"{group.called(label)} {mean:.1f}" for label, mean in others.items() if label not in best)
         who = listed([group.called(label) for label in best]) + (" has" if len(best) == 1 else " have")
         text = f"Of the students with all results, {who} the highest mean score: {highest}"
-        said.append(text + (f" ({named})." if named else "."))
+        texts.append(text + (f" ({named})." if named else "."))
 
     by_file = {table.file: table for table in tables}
     if compared := by_file.get(
@@ -53,7 +53,7 @@ def summary(group: ReportGroup, tables: Sequence[Table], kept: float = KEPT) -> 
         if of_means:
             tests = f"{counted(len(of_means), 'test')}, adjusted separately"
             text += f" Means compared with {reference} ({tests}): {_verdicts(group, of_means, False)}."
-        said.append(text)
+        texts.append(text)
 
     # variants of a row are in the table: with them the sentence would be longer than anybody reads
     retentions = by_file.get(KEPT_OF_THE_TEACHER)
@@ -66,8 +66,8 @@ def summary(group: ReportGroup, tables: Sequence[Table], kept: float = KEPT) -> 
             *(f"{end.capitalize()}: {named}." for end in (KEEPS, LOSES) if (named := _named(group, ends, end))),
             *([f"{rest} {'is' if rest == 1 else 'are'} {UNCLEAR}."] if rest else []),
         ]
-        said.append(" ".join(sentences))
-    return said
+        texts.append(" ".join(sentences))
+    return texts
 
 
 def _ends(table: Table) -> list[End]:

@@ -45,9 +45,11 @@ def start_kind(record: Record) -> str:
     """
     if record.cell.method == TEACHER:
         return CHECKPOINT if record.cell.teacher.origin == "fine-tuned" else GIVEN
-    own = {name.partition(".")[0]: made for name, made in record.artefacts.items()}
-    for name, made in own.items():
-        if name != TEACHER and ("train" in made or "text" in made or made.get("beginning", "").startswith("given: ")):
+    own = {name.partition(".")[0]: artefact for name, artefact in record.artefacts.items()}
+    for name, artefact in own.items():
+        if name != TEACHER and (
+            "train" in artefact or "text" in artefact or artefact.get("beginning", "").startswith("given: ")
+        ):
             return name
     return next((name for name in ("tuned_teacher", "teacher_weights") if name in own), RANDOM)
 
@@ -178,7 +180,7 @@ def _text_of(group: ReportGroup, record: Record, kind: str) -> str:
     key = record.artefacts.get(kind, {}).get("key")
     # older records do not name the text of a start that newer ones share with them
     starts = [r.artefacts[kind] for r in (record, *group.records) if kind in r.artefacts]
-    text = next((made["text"] for made in starts if made["key"] == key and "text" in made), None)
+    text = next((artefact["text"] for artefact in starts if artefact["key"] == key and "text" in artefact), None)
     if text is None:
         return ""
     return f"{text['tokens']:,} tokens of {', '.join(text['files']) or 'sentences of the sample suite'}"

@@ -120,7 +120,9 @@ def write_groups(
     called = {record.row: record.called for record in records}
     names = {known_row(row, called, store.root): name for row, name in options.names.items()}
     for row, name in names.items():
-        if any(name in (other, said) for other, said in called.items() if other != row and other not in names):
+        if any(
+            name in (other, name_there) for other, name_there in called.items() if other != row and other not in names
+        ):
             raise InputError(f"--names: {row}: another row has {name!r} as its name or label; give each its own")
 
     written = []

@@ -81,10 +81,10 @@ def _line(group: ReportGroup, label: str, alike: Collection[str] = ()) -> Line:
     ]
     method = records[0].cell.method
     remark = stated(method, "remark")
-    said = "\n".join(dict.fromkeys(f"{label}: {note}" for record in records for note in record.notes))
+    notes = "\n".join(dict.fromkeys(f"{label}: {note}" for record in records for note in record.notes))
     for older, today in (stated(method, "reworded") or {}).items():
-        said = said.replace(older, today)
-    return line_of(group, label, cells, *dict.fromkeys([*([remark] if remark else []), *said.splitlines()]))
+        notes = notes.replace(older, today)
+    return line_of(group, label, cells, *dict.fromkeys([*([remark] if remark else []), *notes.splitlines()]))
 
 
 def _score(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
@@ -142,24 +142,24 @@ def _faster(group: ReportGroup, label: str) -> TableCell:
 
 def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
     seeds = sorted({len(group.values(s, c)) for s in group.students for c in group.columns} - {0})
-    said = []
+    notes = []
     if seeds:
         count = f"n = {seeds[0]}" if len(seeds) == 1 else f"n = {seeds[0]} to {seeds[-1]}"
-        said.append(
+        notes.append(
             f"Scores on development sets, in percent: the mean ± the sample standard deviation over seeds ({count}; one seed has no "
             "deviation). The best student of each column is in bold; a score from fewer seeds is marked (n = …) and never bold. "
             "FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention); for early-exit rows the average over the exits "
             "that the development set took."
         )
     if beside := [column.title for column in group.printed_columns if column not in group.columns]:
-        said.append(f"The mean has one metric of each task: it leaves out {listed(beside)}.")
+        notes.append(f"The mean has one metric of each task: it leaves out {listed(beside)}.")
     if has_alike:
-        said.append(
+        notes.append(
             "A mean is also bold if the 95 % interval of its difference to the best mean contains 0 (not adjusted)."
         )
     if group.speed_ups:
-        said.append(
+        notes.append(
             "Speed-up: the teacher's time divided by the row's time. Both are timed in turns; the number is the median over the "
             f"rounds, with its 95 % interval ({group.speed_conditions}). A dash: not timed."
         )
-    return said + ([f"The row '{MAJORITY}' is the best score of a constant prediction."] if group.baselines else [])
+    return notes + ([f"The row '{MAJORITY}' is the best score of a constant prediction."] if group.baselines else [])

@@ -48,11 +48,11 @@ def _summed(done: Sequence[Record], values: Iterable[float]) -> float:
 def start_of(record: Record) -> str:
     """Where a student's weights came from before it saw the task."""
     kind = start_kind(record)
-    made = record.artefacts.get(kind, {})
-    if "train" in made:
-        return f"{kind.replace('_', ' ')} {made['key'][:6]}"
-    if made.get("beginning", "").startswith("given: "):
-        return str(made["beginning"])
+    artefact = record.artefacts.get(kind, {})
+    if "train" in artefact:
+        return f"{kind.replace('_', ' ')} {artefact['key'][:6]}"
+    if artefact.get("beginning", "").startswith("given: "):
+        return str(artefact["beginning"])
     words = {
         "tuned_teacher": "the fine-tuned teacher",
         "teacher_weights": "the pre-trained teacher",
@@ -94,7 +94,7 @@ LEAST_SECONDS = 1.0
 
 
 def _cost_notes(group: ReportGroup, has_cpu: bool) -> list[str]:
-    said = [
+    notes = [
         "The mean over the seeds of each task, summed over the tasks. Examples: those that the row saw in its training. An example "
         "counts once in each epoch. FLOPs are computed in closed form from the number of tokens. "
         "Times were measured on the machine named below. Other programs, and other training runs of --jobs, may have run there at the "
@@ -103,7 +103,7 @@ def _cost_notes(group: ReportGroup, has_cpu: bool) -> list[str]:
         "row begins with. Pre-trainings on text are listed below by their keys."
     ]
     if has_cpu:
-        said.append(
+        notes.append(
             f"{CPU_TIME}: processor time of the process, over all its threads, with reading and scoring. Students that trained together "
             "share it in proportion to the times of their own passes."
         )
@@ -112,7 +112,7 @@ def _cost_notes(group: ReportGroup, has_cpu: bool) -> list[str]:
     before = {label: _summed(done, [_beyond(group, record) for record in done]) for label, done in rows.items()}
     more = [f"{label} {examples:,.0f}" for label, examples in before.items() if examples >= 1]
     if more and group.recipe != PAPER:
-        said.append(
+        notes.append(
             f"Preparatory stages come before the {group.epochs:g} epochs of the recipe and are extra (the method's file describes them). "
             f"Examples seen in them: {', '.join(more)}. This table counts them."
         )
@@ -121,28 +121,35 @@ def _cost_notes(group: ReportGroup, has_cpu: bool) -> list[str]:
     seconds: dict[str, dict[str, float]] = {}
     users: dict[str, set[str]] = {}
     for record in group.records:
-        for name, made in record.artefacts.items():
-            if made.get("seconds", 0) >= LEAST_SECONDS:
+        for name, artefact in record.artefacts.items():
+            if artefact.get("seconds", 0) >= LEAST_SECONDS:
                 kind = name.split(".")[0].replace("_", " ")
-                seconds.setdefault(kind, {})[made["key"]] = made["seconds"]
+                seconds.setdefault(kind, {})[artefact["key"]] = artefact["seconds"]
                 users.setdefault(kind, set()).add(record.cell.label)
-    said += [
+    notes += [
         f"{kind.capitalize()}, for {', '.join(sorted(users[kind]))}: {sum(of_kind.values()):,.0f} s, once for all seeds. No column of "
         f"this table counts it."
         for kind, of_kind in sorted(seconds.items())
     ]
-    starts = {made["key"]: (name, made) for r in group.records for name, made in r.artefacts.items() if "train" in made}
-    for key, (name, made) in sorted(starts.items()):
-        trained, is_general = made["train"], name == "general_start"
+    starts = {
+        artefact["key"]: (name, artefact)
+        for r in group.records
+        for name, artefact in r.artefacts.items()
+        if "train" in artefact
+    }
+    for key, (name, artefact) in sorted(starts.items()):
+        trained, is_general = artefact["train"], name == "general_start"
         # older records, and methods, call it otherwise
-        beginning = made.get("beginning", TRUNCATED if is_general else "").replace("the cut-down teacher", TRUNCATED)
+        beginning = artefact.get("beginning", TRUNCATED if is_general else "").replace(
+            "the cut-down teacher", TRUNCATED
+        )
         kind = "General start" if is_general else f"Pre-training on text, {name.replace('_', ' ')}"
-        said.append(
+        notes.append(
             f"{kind} {key[:12]}: {trained['tokens']:,} tokens, {trained['seconds_own']:,.0f} s (student passes only), made once for "
             f"all rows that use it. No column of this table counts it."
             + (f" It starts from {beginning}." if beginning else "")
         )
-    return said
+    return notes
 
 
 def _beyond(group: ReportGroup, record: Record) -> int:

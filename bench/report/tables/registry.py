@@ -43,8 +43,8 @@ def report_data(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Rep
     data = ReportData(group, answers, kept)
     tables = []
     for section, make in TABLES:
-        made = make(data)
-        for table in [made] if isinstance(made, Table) else made or ():
+        answer = make(data)
+        for table in [answer] if isinstance(answer, Table) else answer or ():
             if table.lines:
                 tables.append(replace(table, section=section))
     data.tables = tables
