@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.data.checkpoints import hash_of_tokenizer
@@ -59,7 +60,7 @@ def build(request: Request) -> Plan:
         augment(task, planner)
         cells.append(_planned(_teacher_cell(task), None, request, store))
         for path in given:
-            cells.append(_planned(*_checkpoint_cell(path, task, request), request, store))
+            cells.append(_planned(*_checkpoint_cell(path, given, task, request), request, store))
         for row in rows:
             if not row.method.multitask:
                 enter(row, [task])
@@ -206,8 +207,12 @@ def _teacher_cell(task: TaskPlan) -> Cell:
     )
 
 
-def _checkpoint_cell(path: str, task: TaskPlan, request: Request) -> tuple[Cell, Checkpoint]:
-    """The cell of a finished classifier: identified by weights and configuration, read with its own tokenizer."""
+def _checkpoint_cell(path: str, given: Sequence[str], task: TaskPlan, request: Request) -> tuple[Cell, Checkpoint]:
+    """The cell of a finished classifier: identified by weights and configuration, read with its own tokenizer.
+
+    Args:
+        given: the paths of all: where two folders have one name, each is called with those above it.
+    """
     from bench.data.checkpoints import find
 
     spelling = f"{CHECKPOINT}:{path}"
@@ -218,8 +223,13 @@ def _checkpoint_cell(path: str, task: TaskPlan, request: Request) -> tuple[Cell,
             f"a finished checkpoint is a ...ForSequenceClassification that was tuned on the task"
         )
     mean_tokens(checkpoint, task.task, task.train, task.recipe.max_length)  # its tokenizer has to read the task's text
+    own, *others = (Path(each).expanduser().resolve().parts for each in (path, *given))
+    alike = [parts for parts in others if parts != own and parts[-1:] == own[-1:] == (checkpoint.name,)]
+    count = next(
+        number for number in range(1, len(own) + 1) if all(parts[-number:] != own[-number:] for parts in alike)
+    )
     cell = Cell(
-        label=f"{CHECKPOINT}:{checkpoint.name}",
+        label=f"{CHECKPOINT}:{'/'.join(own[-count:]) if alike else checkpoint.name}",
         method=CHECKPOINT,
         version=2,  # 1 took other configurations of the same weights (speeds of an early exit) for one
         settings={"weights": checkpoint.sha256, "config": digest(_telling(checkpoint.config))},

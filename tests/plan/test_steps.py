@@ -92,6 +92,15 @@ def test_a_student_of_several_tasks_begins_with_the_one_start_that_its_key_names
     assert [planned.cell.artefacts for planned in step.cells] == [{"general_start": start}] * 2
 
 
+def test_finished_models_in_folders_of_one_name_are_rows_of_their_own(tmp_path, request_):
+    """They had one label, and the report left one of them out."""
+    folders = [tmp_path / name for name in ("a/best", "b/best", "b/last")]
+    for layers, folder in enumerate(folders, start=1):
+        tiny.save_teacher(folder, BertForSequenceClassification, layers=layers)
+    plan = api.plan(request_(methods=",".join(f"checkpoint:{folder}" for folder in folders), tasks="rte", jobs=1))
+    assert plan.labels == ["checkpoint:a/best", "checkpoint:b/best", "checkpoint:last"]
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("embedded")
 def test_every_step_of_all_methods_on_all_tasks_travels(tmp_path):
