@@ -127,6 +127,47 @@ def verify(
     return workflow.EXIT_CODES.get(answer["verdict"], OK)
 
 
+@app.command(
+    epilog="Example: python -m bench export 7a8e8b41 --to student --format onnx --results results/reference --data sample "
+    "--teacher embedded"
+)
+@with_request_options(
+    "tasks data teacher results device corpus corpus_tokens word_vectors offline",
+    tasks=None,
+    data="sample",
+    teacher="embedded",
+)
+def export(
+    given: dict[str, Any],
+    key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
+    to: Annotated[Path, typer.Option(help="The folder to write; it must not exist.")],
+    form: Annotated[
+        str, typer.Option("--format", help="hf (transformers' files), onnx, or onnx-int8 (8-bit linear layers).")
+    ] = "hf",
+    saved: Annotated[
+        Path | None,
+        typer.Option("--from", help="A folder of --save-students; without it the student is trained again."),
+    ] = None,
+    json_file: Json = None,
+) -> int:
+    """Write the student of a record as a folder that works elsewhere.
+
+    The student is trained again, unless --from names its folder. Type the data, the teacher, the device, the corpus and its tokens of the
+    run. Weights other than the record's are not exported (exit code 1). The answers of the exported model are compared with the
+    record's: with hf and onnx all have to be the same (exit code 1), with onnx-int8 the changed ones are counted.
+    """
+    from bench.workflows import export as workflow
+
+    results = given.pop("results")
+    typed = {"tasks"} if given["tasks"] is not None else set()
+    if not typed:
+        del given["tasks"]  # the record names them
+    answer = workflow.export(key, results, request_from_options(**given), to, form, saved, typed=typed)
+    print(workflow.describe(answer))
+    write_json(json_file, answer)
+    return CHECK_FAILED if answer["why"] else OK
+
+
 @app.command(epilog="Example: python -m bench audit paper.tex --results results/reference --row Ours=microbert")
 def audit(
     files: Annotated[

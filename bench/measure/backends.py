@@ -7,7 +7,7 @@ import importlib.util
 import io
 import tempfile
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -57,35 +57,44 @@ def runner(model: Any, backend: str, device: torch.device, dtype: torch.dtype, t
     return run
 
 
-def _onnx(model: nn.Module, threads: int, in_8_bits: bool) -> Runner:
-    import onnxruntime
+def write_onnx(model: nn.Module, file: Path, inputs: Sequence[str], in_8_bits: bool = False) -> None:
+    """Write a model of these inputs, [B, L] int64 each, as an ONNX file with the output ``logits``.
 
+    Args:
+        in_8_bits: dynamic quantization of linear layers, each output with a scale of its own.
+    """
     example = torch.ones(2, 8, dtype=torch.long)
-    axes = {"ids": {0: "batch", 1: "length"}, "mask": {0: "batch", 1: "length"}}
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), redirect_stdout(io.StringIO()):
         # the tracer warns of every shape it reads, and prints what it cannot export; the logits are compared instead
         warnings.simplefilter("ignore")
-        file = str(Path(folder) / "model.onnx")
+        whole = str(Path(folder) / "whole.onnx") if in_8_bits else str(file)
         torch.onnx.export(
             model,
-            (example, example),
-            file,
-            input_names=["ids", "mask"],
+            (example,) * len(inputs),
+            whole,
+            input_names=list(inputs),
             output_names=["logits"],
-            dynamic_axes=axes,
+            dynamic_axes={name: {0: "batch", 1: "length"} for name in inputs},
             dynamo=False,
         )
-        if in_8_bits:  # linear layers, each output with a scale of its own
+        if in_8_bits:
             from onnxruntime.quantization import QuantType, quantize_dynamic
             from onnxruntime.quantization.shape_inference import quant_pre_process
 
-            quant_pre_process(file, f"{file}.prepared", skip_symbolic_shape=True)
+            quant_pre_process(whole, f"{whole}.prepared", skip_symbolic_shape=True)
             layers = {"op_types_to_quantize": ["MatMul", "Gemm"], "per_channel": True}
-            quantize_dynamic(f"{file}.prepared", f"{file}.int8", weight_type=QuantType.QInt8, **layers)
-            file = f"{file}.int8"
-        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+            quantize_dynamic(f"{whole}.prepared", str(file), weight_type=QuantType.QInt8, **layers)
+
+
+def _onnx(model: nn.Module, threads: int, in_8_bits: bool) -> Runner:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.onnx"
+        write_onnx(model, file, ("ids", "mask"), in_8_bits)
+        session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
 
     def run(ids: Tensor, mask: Tensor) -> Tensor:
         return torch.from_numpy(session.run(["logits"], {"ids": ids.numpy(), "mask": mask.numpy()})[0])

@@ -1,0 +1,245 @@
+"""A record's student as a folder that works elsewhere: transformers' files, or ONNX, with the record's own predictions.
+
+A record keeps no weights. They are those of a folder that ``--save-students`` wrote, or the training is repeated; either way
+they are compared with the record's hash, and what the exported model answers with what the record answered.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import methods
+from bench.data.checkpoints import OURS
+from bench.errors import InputError
+from bench.files import TEMPORARY, open_to_others
+from bench.plan.build import build
+from bench.plan.from_record import request_from_record
+from bench.plan.request import Request
+from bench.progress import Progress, quiet
+from bench.record.cell import CHECKPOINT, TEACHER, train_key
+from bench.record.schema import Record
+from bench.record.store import Store
+from bench.user_files import json_of
+from bench.workflows.run import run
+
+HF, ONNX, INT8 = "hf", "onnx", "onnx-int8"
+FORMATS = (HF, ONNX, INT8)
+MODEL = "model.onnx"
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+ROWS_A_PASS = 32
+ROUNDED = 1e-3
+"""How far the answers of a regression may be apart and still count as the same."""
+USE = """
+## With ONNX Runtime alone
+
+    import json, numpy, onnxruntime, tokenizers
+    tokenizer = tokenizers.Tokenizer.from_file("THIS-FOLDER/tokenizer.json")
+    session = onnxruntime.InferenceSession("THIS-FOLDER/model.onnx")
+    encoded = tokenizer.encode("a text")  # of two texts: encode("a text", "a second one")
+    inputs = {"input_ids": [encoded.ids], "attention_mask": [encoded.attention_mask], "token_type_ids": [encoded.type_ids]}
+    (logits,) = session.run(None, {name: numpy.array(value) for name, value in inputs.items()})
+    labels = json.load(open("THIS-FOLDER/config.json"))["id2label"]
+    print(labels[str(logits[0].argmax())])
+"""
+
+
+def export(
+    key: str,
+    results: Path,
+    request: Request,
+    to: Path,
+    form: str = HF,
+    saved: Path | None = None,
+    progress: Progress | None = None,
+    typed: Collection[str] = (),
+) -> dict[str, Any]:
+    """Write the student of a record as a folder, and compare its answers with the record's.
+
+    Args:
+        key: the beginning of the record's key.
+        request: data, teacher and what else the training needs; the record names the rest.
+        form: one of :data:`FORMATS`.
+        saved: a folder that ``--save-students`` wrote for this record; None to train it again.
+        typed: names of the request's fields that somebody typed although a record has them.
+
+    Returns:
+        The ``record``, the ``folder`` ("" where nothing was written) and the ``why``; of each evaluation set with stored answers
+        how many were ``compared``, how many ``changed`` with the 95 % ``interval`` of their share, and the
+        ``largest_difference`` of logits; the ``bytes`` of the model's file.
+
+    Raises:
+        InputError: no such record, or one that is no student's; a folder that is not its own; an ONNX file that cannot be made.
+    """
+    store, record = Store(results), Store(results).one(key)
+    if form not in FORMATS:
+        raise InputError(f"--format {form}: choose one of {', '.join(FORMATS)}")
+    if to.exists():
+        raise InputError(f"--to {to}: is there already; name a new folder")
+    if record.status != "ok" or record.cell.method in (TEACHER, CHECKPOINT):
+        raise InputError(f"the record {key} is of no student that was trained here, so there is nothing to export")
+    if form != HF:
+        from bench.measure.backends import check_installed
+
+        check_installed([form])
+    quiet()
+    methods.get(record.cell.method)  # its module makes its architecture known to transformers
+    to.parent.mkdir(parents=True, exist_ok=True)
+    answer: dict[str, Any] = {"record": record.key, "folder": "", "why": "", "sets": {}, "bytes": 0}
+    with tempfile.TemporaryDirectory(dir=to.parent, prefix=TEMPORARY) as above:
+        asked = request_from_record(record, request, typed)
+        asked = replace(asked, results=Path(above) / "r", reports=Path(above) / "p", yes=True, rerun=True)
+        plan = build(asked)
+        if record.train_key not in {train_key(planned.cell) for planned in plan.cells}:
+            raise InputError(f"what was typed trains another cell than the record {key}; `why {key}` says what differs")
+        folder, weights = _weights(record, asked, saved, Path(above), progress)
+        if weights != record.weights:
+            return answer | {
+                "why": "these are other weights than the record's; `verify` says how far the two are apart"
+            }
+        answers = _answers_of_folder(folder)
+        if form != HF:
+            answers = _to_onnx(folder, form == INT8)
+        file = folder / (MODEL if form != HF else "model.safetensors")
+        task = next(task for task in plan.tasks if (task.name,) == record.cell.tasks)
+        known = store.predictions(record) if store.has_predictions(record) else {}
+        for name, split in task.evaluation.items():
+            if f"logits.{name}" in known:
+                ours = _logits(answers, folder, split, task.recipe.max_length)
+                answer["sets"][name] = _compared(known[f"logits.{name}"], ours, task.task.regression)
+        open_to_others(folder)
+        os.replace(folder, to)
+    changed = sum(found["changed"] for found in answer["sets"].values())
+    why = f"{changed} predictions are others than the record's" if changed and form != INT8 else ""
+    return answer | {"folder": str(to), "bytes": (to / file.name).stat().st_size, "why": why}
+
+
+def describe(answer: Mapping[str, Any]) -> str:
+    """Where the folder is, and how its answers compare."""
+    if not answer["folder"]:
+        return f"not exported: {answer['why']}"
+    lines = [f"exported: {answer['folder']}, {answer['bytes'] / 1e6:.1f} MB"]
+    for name, compared in answer["sets"].items():
+        low, high = (100 * end for end in compared["interval"])
+        lines.append(
+            f"  {name}: {compared['changed']} of {compared['compared']} predictions changed ({low:.1f} to {high:.1f} % at 95 %); "
+            f"logits differ by at most {compared['largest_difference']:.2g}"
+        )
+    return "\n".join([*lines, *([] if answer["sets"] else ["  not compared: the record keeps no answers"])])
+
+
+def _weights(
+    record: Record, asked: Request, saved: Path | None, above: Path, progress: Progress | None
+) -> tuple[Path, str | None]:
+    """A folder of the student below ``above``, and the hash of its weights."""
+    if saved is None:
+        run(replace(asked, save_students=above / "students"), progress)
+        again = Store(asked.results).one(record.key)
+        folders = [path.parent for path in (above / "students").rglob("config.json")]
+        return next(path for path in folders if path.name.endswith(record.key[:8])), again.weights
+    from transformers import AutoModelForSequenceClassification
+
+    from bench.measure.parameters import weights_hash
+
+    body = json_of(saved / "config.json", f"--from {saved}")
+    if not isinstance(body, dict) or dict(body.get(OURS) or {}).get("record") != record.key:
+        raise InputError(f"--from {saved}: this is not the folder of record {record.key[:8]}")
+    folder = above / "student"
+    shutil.copytree(saved, folder)
+    return folder, weights_hash(AutoModelForSequenceClassification.from_pretrained(folder))
+
+
+Answers = Callable[[dict[str, np.ndarray]], np.ndarray]
+"""Padded inputs [B, L] by name -> logits [B, C]."""
+
+
+def _answers_of_folder(folder: Path) -> Answers:
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+
+    def answers(inputs: dict[str, np.ndarray]) -> np.ndarray:
+        with torch.inference_mode():
+            logits = model(**{name: torch.from_numpy(value) for name, value in inputs.items()}).logits
+        return logits.numpy()  # type: ignore[no-any-return]
+
+    return answers
+
+
+def _to_onnx(folder: Path, in_8_bits: bool) -> Answers:
+    """Put an ONNX file in the place of a folder's weights.
+
+    Raises:
+        InputError: the model reads words, or has no form in ONNX.
+    """
+    import onnxruntime
+    from torch import nn
+    from transformers import AutoModelForSequenceClassification
+
+    from bench.measure.backends import write_onnx
+    from methods.models import leaves_early, reads_texts
+
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    if reads_texts(model) or leaves_early(model):
+        raise InputError(
+            "--format onnx: this student reads words, or leaves early for some sequences: ONNX has no such graph"
+        )
+    model.set_attn_implementation("eager")
+
+    class LogitsOf(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, input_ids: Any, attention_mask: Any, token_type_ids: Any) -> Any:
+            return self.model(input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids).logits
+
+    try:
+        write_onnx(LogitsOf().eval(), folder / MODEL, INPUTS, in_8_bits)
+    except Exception as error:  # the exporter has errors of its own kinds
+        first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"--format onnx: this student cannot be exported: {first_line}") from None
+    (folder / "model.safetensors").unlink()
+    with (folder / "README.md").open("a", encoding="utf-8") as card:
+        card.write(USE)
+    session = onnxruntime.InferenceSession(str(folder / MODEL), providers=["CPUExecutionProvider"])
+    return lambda inputs: session.run(None, {name: inputs[name] for name in INPUTS})[0]  # type: ignore[no-any-return]
+
+
+def _logits(answers: Answers, folder: Path, split: Any, max_length: int) -> np.ndarray:
+    """[n, C] of the examples, tokenised by the folder's own tokenizer and padded, as whoever takes the folder does."""
+    from transformers import AutoTokenizer
+
+    tokenizer, logits = AutoTokenizer.from_pretrained(folder), []
+    for start in range(0, len(split), ROWS_A_PASS):
+        rows = slice(start, start + ROWS_A_PASS)
+        second = None if split.second is None else list(split.second[rows])
+        inputs = tokenizer(
+            list(split.first[rows]), second, truncation="longest_first", max_length=max_length, padding=True,
+            return_token_type_ids=True, return_tensors="np",
+        )  # fmt: skip
+        logits.append(answers({name: np.asarray(inputs[name], dtype=np.int64) for name in INPUTS}))
+    return np.concatenate(logits)
+
+
+def _compared(recorded: np.ndarray, exported: np.ndarray, is_regression: bool) -> dict[str, Any]:
+    """How many answers changed, with Wilson's interval of their share."""
+    from scipy.stats import binomtest
+
+    gaps = np.abs(recorded.reshape(exported.shape) - exported)
+    differs = gaps.max(1) > ROUNDED if is_regression else recorded.argmax(1) != exported.argmax(1)
+    interval = binomtest(int(differs.sum()), len(differs)).proportion_ci(0.95, method="wilson")
+    return {
+        "compared": len(differs),
+        "changed": int(differs.sum()),
+        "interval": [float(interval.low), float(interval.high)],
+        "largest_difference": float(gaps.max()),
+    }

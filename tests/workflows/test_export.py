@@ -1,0 +1,105 @@
+"""A student leaves as a folder that works elsewhere, with its record's own answers; a wrong one does not leave unnoticed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import tiny
+from safetensors.torch import load_file, save_file
+
+from bench import api
+from bench.record.store import Store
+
+FORMATS = ["hf", pytest.param("onnx", marks=pytest.mark.slow), pytest.param("onnx-int8", marks=pytest.mark.slow)]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, glue_folder, teacher_folder):
+    """Options that name a store, its one student's record, and the folder that was saved of it."""
+    place = tmp_path_factory.mktemp("trained")
+    typed = ("--data", glue_folder, "--teacher", teacher_folder, "--results", place / "r")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BERT_BENCH_CACHE", str(place / "cache"))
+        rows = {"methods": f"tinybert:{tiny.SHAPE}:start=random", "tasks": "rte", "save_students": place / "s"}
+        named = {
+            "data": str(glue_folder),
+            "teacher": str(teacher_folder),
+            "results": place / "r",
+            "reports": place / "p",
+        }
+        assert api.run(api.Request(**rows, **named, threads=1)).exit_code == 0
+    (record,) = (r for r in Store(place / "r").records() if r.cell.method == "tinybert")
+    (config,) = (place / "s").rglob("config.json")
+    return typed, record, config.parent
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_exported_student_answers_as_its_record(bench, trained, tmp_path, form):
+    if form != "hf":
+        pytest.importorskip("onnxruntime")
+        pytest.importorskip("onnx")
+    typed, record, saved = trained
+    to, file = tmp_path / "student", tmp_path / "answer.json"
+    done = bench("export", record.key[:10], "--to", to, "--format", form, "--from", saved, *typed, "--json", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+    compared = json.loads(file.read_text())["sets"]["validation"]
+    assert compared["compared"] == 40
+    assert form == "onnx-int8" or (compared["changed"] == 0 and compared["largest_difference"] < 1e-5)
+    assert {"config.json", "tokenizer.json", "README.md"} <= {path.name for path in to.iterdir()}
+    assert (to / "model.safetensors").is_file() == (form == "hf")
+    again = bench("export", record.key[:10], "--to", to, *typed)
+    assert again.returncode == 2
+    assert "is there already" in again.stderr
+
+
+@pytest.mark.slow
+def test_without_its_folder_a_student_is_trained_again(bench, trained, tmp_path):
+    typed, record, _ = trained
+    done = bench("export", record.key[:10], "--to", tmp_path / "student", *typed)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 of 40 predictions changed" in done.stdout
+
+
+def test_weights_that_are_not_the_records_do_not_leave(bench, trained, tmp_path):
+    typed, record, saved = trained
+    other = tmp_path / "other"
+    shutil.copytree(saved, other)
+    weights = load_file(other / "model.safetensors")
+    name = next(name for name, value in weights.items() if value.ndim == 2 and value.shape[0] == value.shape[1])
+    weights[name] = weights[name].T.contiguous()
+    save_file(weights, other / "model.safetensors", {"format": "pt"})
+    done = bench("export", record.key[:10], "--to", tmp_path / "student", "--from", other, *typed)
+    assert done.returncode == 1
+    assert "other weights than the record's" in done.stdout
+    assert not (tmp_path / "student").exists()
+
+
+@pytest.mark.slow
+def test_a_wrong_graph_is_noticed(bench, trained, tmp_path, monkeypatch):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    from bench.measure import backends
+
+    right = backends.write_onnx
+
+    def wrong(model, *given):
+        classifier = model.model.classifier
+        classifier.weight.data = -classifier.weight.data
+        right(model, *given)
+
+    monkeypatch.setattr(backends, "write_onnx", wrong)
+    typed, record, saved = trained
+    done = bench("export", record.key[:10], "--to", tmp_path / "s", "--format", "onnx", "--from", saved, *typed)
+    assert done.returncode == 1
+
+
+def test_a_teachers_record_and_a_strange_folder_are_bad_input(bench, trained, tmp_path, teacher_folder):
+    typed, record, _ = trained
+    (teacher,) = (r for r in Store(typed[5]).records() if r.cell.method == "teacher")
+    assert bench("export", teacher.key[:10], "--to", tmp_path / "t", *typed).returncode == 2
+    done = bench("export", record.key[:10], "--to", tmp_path / "t", "--from", teacher_folder, *typed)
+    assert done.returncode == 2
+    assert "is not the folder of record" in done.stderr
+    assert not list(tmp_path.iterdir())
