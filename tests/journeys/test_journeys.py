@@ -198,9 +198,10 @@ def numbers(lines: dict[str, list[str]]) -> list[str]:
 
 def test_a_gate_finds_a_planted_regression(bench, monkeypatch):
     """An edit of the method that ruins it is found; the unchanged method passes."""
-    reviews(train=256, dev=300, labels=["bad", "good"])
+    teacher = classifier_of_ones_own(reviews(train=256, dev=300))
     row = f"mine:Mine:{SMALL}:pace=20"
-    words = ["run", "--methods", row, "--tasks", "reviews.toml", *EMBEDDED, "--epochs", 3]
+    words = ["run", "--methods", row, "--tasks", "reviews.toml", "--teacher", teacher, "--epochs", 3]
+    words += ["--threads", 1, "--yes"]
     mine()
     assert bench(*words, "--results", "before").returncode == OK
     gate = ["check", "--baseline", "before", "--methods", row, "--tasks", "reviews", "--seeds", 0]
