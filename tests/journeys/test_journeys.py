@@ -30,8 +30,6 @@ LABELS = ["very bad", "so so", "very good"]
 ANIMALS = ["cat", "dog", "bird"]
 """Which class a sentence has: the animal in it decides."""
 SMALL = "layers=1:hidden=64:heads=4:ffn=64:start=random"
-EMBEDDED = ["--teacher", "embedded", "--threads", 1, "--jobs", 1, "--yes"]
-SAMPLE = ["--data", "sample", *EMBEDDED]
 
 
 @pytest.fixture(autouse=True)
@@ -230,8 +228,19 @@ def started(*words: object) -> subprocess.Popen[str]:
 
 def test_two_runners_and_a_kill_on_one_store(bench):
     """One of two runs is killed in the middle: the other one finishes all, and no cell is trained twice."""
-    words = ["run", "--methods", f"finetune:{SMALL},kd:{SMALL}", "--tasks", "rte", "--seeds", "0,1,2,3,4,5", *SAMPLE]
-    words += ["--max-train-rows", 32, "--epochs", 8]
+    words = [
+        "run",
+        "--methods",
+        f"finetune:{SMALL},kd:{SMALL}",
+        "--tasks",
+        "rte",
+        "--seeds",
+        "0,1,2,3,4,5",
+        "--epochs",
+        60,
+    ]
+    words += ["--data", tiny.write_glue(Path("glue"), ("rte",)), "--teacher", tiny.save_teacher(Path("teacher"))]
+    words += ["--threads", 1, "--jobs", 1, "--yes"]
     runs = [started(*words) for _ in range(2)]
     store = Store(Path("results/runs"))
     try:
