@@ -46,10 +46,6 @@ class Source:
         return self.kind in ("fine_tuned", "train", "evaluation")
 
     @property
-    def is_teacher(self) -> bool:
-        return self.kind in ("base", "fine_tuned")
-
-    @property
     def is_rows(self) -> bool:
         return self.kind in ("train", "evaluation")
 

@@ -172,9 +172,9 @@ class Store:
         """The current record of this cell, or None."""
         return self._current(self.folder(cell, point))
 
-    def set_aside_reason(self, cell: Cell, point: str = "") -> str:
+    def set_aside_reason(self, cell: Cell) -> str:
         """Why what lies in a cell's folder was set aside; "" where nothing was."""
-        folder = self.folder(cell, point)
+        folder = self.folder(cell)
         return "; ".join(note.why for note in self.notes if note.kind == SET_ASIDE and note.path.parent == folder)
 
     def records(self) -> Iterator[Record]:
