@@ -150,6 +150,7 @@ def test_a_row_without_stored_answers_is_left_out_by_name(store):
     assert choice.left_out["small"] == "its answers on sst2, rte are not stored; run it again with --rerun"
 
 
+@pytest.mark.slow
 def test_a_row_that_was_scored_on_other_examples_is_refused(store):
     for record in [record for record in store.records() if record.row == "small"]:
         store.write(record, {**store.predictions(record), "examples.validation": np.arange(400, dtype=np.uint64) + 1})

@@ -93,6 +93,7 @@ def test_a_misspelt_row_gets_the_nearest_name_and_no_long_list(store):
     assert "temperature" not in str(raised.value)
 
 
+@pytest.mark.slow
 def test_a_row_is_found_by_the_name_that_tables_print(store):
     """``distilbert (second step only)`` is what a reader copies from a report."""
     store.write(
@@ -158,6 +159,7 @@ def test_the_verb_prints_a_table_and_writes_json(bench, store, tmp_path):
     assert [line["verdict"] for line in lines] == ["better"] * 3
 
 
+@pytest.mark.slow
 def test_a_task_trained_on_fewer_rows_too_counts_once_in_the_mean(store):
     for row in ("microbert", "kd"):
         one = factories.record(row, "rte", 0, 0.5)
@@ -172,6 +174,7 @@ def test_a_task_trained_on_fewer_rows_too_counts_once_in_the_mean(store):
     assert lines[-1].first == pytest.approx(np.mean([lines[0].first, lines[2].first]))
 
 
+@pytest.mark.slow
 def test_all_seeds_of_both_count_where_one_row_has_fewer(store):
     """A row of one seed stands beside the other's mean, not beside the one training that has its seed."""
     for record in list(store.records()):
@@ -229,6 +232,7 @@ def changed(record, **parts):
     return record.model_copy(update={"cell": record.cell.model_copy(update=updates)})
 
 
+@pytest.mark.slow
 def test_rows_with_two_teachers_or_two_recipes_have_a_comparison_for_each(store):
     (alone,) = compare(store.root, "microbert", "kd").values()
     name = next(store.records()).cell.teacher.name

@@ -38,6 +38,7 @@ def numbers(cell: str) -> list[str]:
     return re.findall(r"[+-]?\d[\d,]*\.\d+x?", plain)
 
 
+@pytest.mark.slow
 def test_every_number_of_the_tables_is_found(paper_store):
     (group,) = groups(paper_store.records())
     tables = [accuracy(group), reappearance(group), ablation(group), cost(group)]
@@ -48,6 +49,7 @@ def test_every_number_of_the_tables_is_found(paper_store):
                     assert trace(number, paper_store.root), (table.title, row[0], title, number)
 
 
+@pytest.mark.slow
 def test_ratios_are_found_where_a_teacher_is_suspect_or_has_another_training(tmp_path, monkeypatch):
     """Means of ratios leave out a teacher that always gives one answer. A row is divided by the training that it names."""
     store, labels, chance = Store(tmp_path), np.arange(400) % 3 % 2, np.random.default_rng(1)

@@ -166,6 +166,7 @@ def test_an_import_that_fails_in_our_own_code_is_no_matter_of_installing():
     assert "huggingface-hub" in what_to_install(ModuleNotFoundError("x", name="huggingface_hub.errors"))
 
 
+@pytest.mark.slow
 def test_an_error_of_many_cells_is_said_once_with_the_cells(bench, common):
     """Four cells, one error: one line with all of them, then where the traceback is."""
     bad = f"{ROW}:temperature=1e30"

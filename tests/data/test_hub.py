@@ -145,6 +145,7 @@ def test_a_data_set_that_is_not_there_is_one_line(text_hub, asked, says):
         read_corpus([asked], 10)
 
 
+@pytest.mark.slow
 def test_real_data_pre_train_on_a_public_text_unless_another_is_named(
     bench, text_hub, teacher_folder, glue_folder, tmp_path
 ):

@@ -38,6 +38,7 @@ def own_task(tmp_path):
     return write
 
 
+@pytest.mark.slow
 def test_a_saved_student_of_labels_with_blanks_is_a_row(bench, own_task, tmp_path, teacher_folder):
     """It is saved with "very bad" and was refused as "very_bad"."""
     common = [*own_task(), "--teacher", teacher_folder]

@@ -68,6 +68,7 @@ def test_published_flops():
     assert rows["tinybert"].flops / 1e9 == pytest.approx(1.25, abs=0.01)  # printed as 1.2 B
 
 
+@pytest.mark.slow
 def test_printed_sizes_are_recognised_by_their_rule():
     named = [(size, counts_of(size.row, size.teacher)) for size in printed_sizes()]
     table = printed_and_ours(named)

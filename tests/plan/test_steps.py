@@ -114,6 +114,7 @@ def test_every_step_of_all_methods_on_all_tasks_travels(tmp_path):
         assert [planned.key for planned in received.cells] == [planned.key for planned in step.cells]
 
 
+@pytest.mark.slow
 def test_the_steps_of_plan_json_are_those_that_a_run_makes(bench, request_, tmp_path, monkeypatch):
     request = request_(methods=f"kd:{tiny.SHAPE},moebert", tasks="rte")
     words = ("--methods", request.methods, "--tasks", "rte", "--data", request.data, "--teacher", request.teacher)

@@ -75,6 +75,7 @@ json_values = st.recursive(
 
 
 @given(value=json_values)
+@pytest.mark.slow
 def test_canonical_json_survives_a_round_trip(value):
     assert canonical(json.loads(canonical(value))) == canonical(value)
 

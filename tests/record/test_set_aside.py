@@ -250,6 +250,7 @@ def readers(root: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(10_000, marks=[pytest.mark.fuzz, pytest.mark.slow])])
+@pytest.mark.slow
 def test_whatever_a_record_holds_it_is_read_or_set_aside(store, count):
     seed = int(os.environ.get("FUZZ_SEED", "0"))
     print(f"seed {seed}")

@@ -127,6 +127,7 @@ def test_the_question_of_the_docs_takes_three_lines():
     assert "microbert " in printed
 
 
+@pytest.mark.slow
 def test_it_needs_no_torch_and_importing_the_package_loads_nothing():
     code = (
         "import sys, bench; light = {m.split('.')[0] for m in sys.modules}\n"

@@ -155,6 +155,7 @@ def test_sorting_filtering_and_closer_looks_work_in_a_browser(page, answered_sto
     assert seen["reached"], "where the first row is hidden, the table is still reached with the tabulator"
 
 
+@pytest.mark.slow
 def test_the_page_is_whole_in_one_file(page):
     text = page.read_text()
     without_data = re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.DOTALL)

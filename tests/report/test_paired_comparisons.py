@@ -80,6 +80,7 @@ def test_differences_end_in_a_verdict_next_to_their_reference(store, tmp_path):
     assert {variants[row].split("|")[2].strip() for row in ("microbert w/o Dis", "microbert:gamma=2")} == {"microbert"}
 
 
+@pytest.mark.slow
 def test_each_table_is_adjusted_over_its_own_comparisons(store, tmp_path):
     (path,) = write_reports(store, tmp_path / "p")
     for title, count in (
@@ -139,6 +140,7 @@ def test_a_student_of_another_training_of_the_teacher_is_compared_with_that_trai
     assert "refused" in lines_of(path.read_text(), "Retention with intervals")["tinybert"]
 
 
+@pytest.mark.slow
 def test_a_retention_that_two_seeds_do_not_tell_stays_within_what_is_possible(store, tmp_path):
     """23.6 % (-81.0 to 125.0): below no score, above more than all of it."""
     for seed, right in ((0, 0.55), (1, 0.95)):

@@ -67,6 +67,7 @@ def test_the_difference_of_two_rows_is_that_of_the_table_and_turns_with_them(dat
     assert len(data.pairs) == 4 * 3
 
 
+@pytest.mark.slow
 def test_means_lie_in_their_intervals(data):
     for label, mean in data.means.items():
         assert mean.low < mean.value < mean.high
@@ -78,6 +79,7 @@ def texts_of(picture) -> str:
     return " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", picture.decode()))
 
 
+@pytest.mark.slow
 def test_the_teacher_of_the_forest_plot_is_a_filled_diamond_that_was_not_tested(data):
     drawn = forest(data)
     assert drawn is not None
@@ -89,6 +91,7 @@ def test_the_teacher_of_the_forest_plot_is_a_filled_diamond_that_was_not_tested(
     assert "fill: #ffffff" not in marks
 
 
+@pytest.mark.slow
 def test_the_legend_of_a_score_picture_names_what_is_drawn(data):
     costs = {"teacher": 10.0, "finetune": 1.0, "kd": 1.0, "microbert": 1.0}
     drawn = scatter(data, costs, "svg", "cost")
@@ -103,6 +106,7 @@ def test_the_legend_of_a_score_picture_names_what_is_drawn(data):
     assert BEATEN not in texts_of(again)
 
 
+@pytest.mark.slow
 def test_a_row_is_grey_only_where_a_significantly_better_one_costs_no_more(data):
     costs = {"teacher": 10.0, "finetune": 1.0, "kd": 1.0, "microbert": 1.0}
     beaten = {point.label: point.is_beaten for point in points(data, costs)}

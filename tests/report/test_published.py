@@ -30,6 +30,7 @@ UNTUNED = {"teacher_weights": {"key": "1" * 64}}
 GENERAL = {"general_start": {"key": "2" * 64, "train": {"tokens": 9}, "text": {"files": ["a.txt"], "tokens": 9}}}
 
 
+@pytest.mark.slow
 def test_every_printed_number_names_a_row_and_a_column_that_exist():
     assert len(published()) > 200
     for paper in published():

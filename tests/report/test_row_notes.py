@@ -82,6 +82,7 @@ def test_a_third_partys_rows_say_what_they_lack(tmp_path, monkeypatch):
     assert record.model_copy(update={"cell": cell}).called == "package/lacking (narrow)"
 
 
+@pytest.mark.slow
 def test_tables_say_what_a_row_lacks_and_csv_files_keep_the_label(tmp_path):
     store = Store(tmp_path / "r")
     rng = np.random.default_rng(0)

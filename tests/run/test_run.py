@@ -64,6 +64,7 @@ def test_a_run_leaves_records_and_a_report_and_the_second_one_does_nothing(reque
     assert {p: p.read_bytes() for p in request.results.rglob("*") if p.is_file()} == files
 
 
+@pytest.mark.slow
 def test_a_record_says_all_that_is_promised(request_):
     request = request_(tasks="rte")
     api.run(request)

@@ -82,6 +82,7 @@ def test_two_runs_at_once_train_each_cell_once(request_):
     assert not list((request.results / ".claims").glob("*.by"))
 
 
+@pytest.mark.slow
 def test_a_cell_of_another_run_is_left_for_the_end_and_done_when_that_one_ends(request_):
     request = request_()
     cells = {planned.cell.label.split(":")[0]: planned.cell for planned in api.plan(request).cells}

@@ -239,6 +239,7 @@ def of_several(mean):
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40), st.data())
+@pytest.mark.slow
 def test_f1_over_several_classes_is_that_of_scikit_learn_also_of_resampled_examples(rows, data):
     """Classes that nobody names, of 0 to 5, do not count; a resample without a class is scored without it."""
     true, predicted = np.array(rows).T

@@ -78,6 +78,7 @@ def test_the_best_epoch_is_shipped_and_looking_for_it_changes_no_training(bench,
     assert "too high by what the choice gains" in report.read_text()
 
 
+@pytest.mark.slow
 def test_half_of_the_rows_chooses_and_the_other_half_is_scored(bench, typed, tmp_path):
     done = bench(*typed, "--methods", f"kd:{SMALL}", "--checkpoint", "best-on-half")
     assert done.returncode == 0, done.stderr

@@ -211,6 +211,7 @@ def test_a_training_that_breaks_off_ends_as_in_one_go(teacher_folder, tmp_path, 
     assert all("resumes at step" in line for line in said)
 
 
+@pytest.mark.slow
 def test_every_optimiser_trains_other_weights(teacher_folder):
     data = tiny.encoded(teacher_folder, rows=24)
     found = {name: finished([trainer("kd", data, recipe=replace(RECIPE, optimizer=name))], data)[0] for name in NAMES}

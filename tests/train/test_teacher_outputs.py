@@ -170,6 +170,7 @@ def test_a_run_reads_the_outputs_and_says_so(bench, typed, tmp_path):
     assert by_row(tmp_path / "r").keys() == found.keys()
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_made_again(bench, typed, tmp_path):
     rows = f"kd:{SMALL},pkd:layers=2"
     words = [*typed, "--methods", rows, "--teacher-outputs", "fp16"]

@@ -130,6 +130,7 @@ def test_other_code_and_reruns_begin_anew_and_other_companions_go_on(request_, a
     assert alone.items() <= ends(request_()).items()
 
 
+@pytest.mark.slow
 def test_what_it_was_trained_from_made_again_with_other_weights_begins_anew(request_, always, capfd):
     with pytest.raises(KeyboardInterrupt):
         run(request_(), BreaksOff("finetune", 5))
