@@ -23,9 +23,9 @@ from bench.report.sources import environment, warnings
 from bench.report.table import Table
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.differences import differences, differences_to
-from bench.report.tables.registry import ENVIRONMENT
+from bench.report.tables.registry import ENVIRONMENT, provenance_section
 from bench.report.tables.retention import reappearance
-from bench.report.write import paper_of, prepare, provenance_section
+from bench.report.write import paper_of, prepare
 
 
 class TableEntry(NamedTuple):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.record.cell import TEACHER
-from bench.report.comparison import BETTER, WORSE
+from bench.report.comparison import BETTER, WORSE, MeanOfColumns
 from bench.report.document import Section
 from bench.report.escape import flat
 from bench.report.file_names import table_names
@@ -97,6 +97,10 @@ def _rounded(value: float | None) -> float | None:
     return value if value is None or isinstance(value, int) else round(value, DIGITS)
 
 
+def _interval(number: TableCell | MeanOfColumns) -> dict[str, float | None]:
+    return {"value": _rounded(number.value), "low": _rounded(number.low), "high": _rounded(number.high)}
+
+
 def numbers_of(data: ReportData, details: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the page's pictures and closer looks are made of, as JSON has it."""
     group = data.group
@@ -136,9 +140,7 @@ def numbers_of(data: ReportData, details: Sequence[Mapping[str, Any]]) -> dict[s
                 {
                     "row": point.label,
                     "cost": float(f"{point.cost:.6g}"),
-                    "value": _rounded(point.mean.value),
-                    "low": _rounded(point.mean.low),
-                    "high": _rounded(point.mean.high),
+                    **_interval(point.mean),
                     "beaten": point.is_beaten,
                 }
                 for point in points(data, of_rows)
@@ -158,9 +160,7 @@ def _forest(data: ReportData) -> list[dict[str, Any]]:
         lines = [
             {
                 "row": label,
-                "value": _rounded(cell.value),
-                "low": _rounded(cell.low),
-                "high": _rounded(cell.high),
+                **_interval(cell),
                 "significant": cell.verdict in (BETTER, WORSE),
             }
             for label, cell in cells.items()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,31 +18,20 @@ from bench.record.schema import Record
 from bench.record.set_aside import sentences
 from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import Store
-from bench.report.document import Section, to_page, write_index
+from bench.report.document import to_page, write_index
 from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, place_of, table_names
 from bench.report.frame import nothing_in
 from bench.report.groups import ReportGroup, groups
 from bench.report.html_page import html_page
 from bench.report.pictures import PICTURES
 from bench.report.render import Paper, remove_stale_files, write_table
-from bench.report.reproduce import commands, set_record_source
+from bench.report.reproduce import set_record_source
 from bench.report.resampled import baselines_of, resample, suspicions_of
-from bench.report.sources import environment, made_on, on_commands, provenance, warnings
+from bench.report.sources import made_on, provenance, warnings
 from bench.report.speed import described, latest, main_conditions, speed_up, write_speed_report
-from bench.report.summary import summary
 from bench.report.table import Table
 from bench.report.tables.parts import KEPT, ReportData
-from bench.report.tables.registry import (
-    ABLATIONS,
-    COST,
-    ENVIRONMENT,
-    PAIRED,
-    PROVENANCE,
-    RESULTS,
-    RETENTION,
-    SUMMARY,
-    report_data,
-)
+from bench.report.tables.registry import report_data, report_sections
 from bench.stats.ratios import percentile
 from bench.user_files import toml_of
 
@@ -174,27 +162,6 @@ def write_group(group: ReportGroup, folder: Path, store: Store, options: Options
     write_atomically(own / PAGE, to_page(group.title, sections))
     write_atomically(own / HTML, html_page(data, sections))
     return Written(own / PAGE, group, data.tables)
-
-
-def report_sections(data: ReportData, pictures: Sequence[tuple[str, str]]) -> list[Section]:
-    """What the page of a group shows, in its order."""
-    group, tables = (
-        data.group,
-        {section: list(own) for section, own in groupby(data.tables, lambda table: table.section)},
-    )
-    return [
-        Section("", warnings(group)),
-        Section(SUMMARY, summary(group, data.tables, data.kept)),
-        Section(RESULTS, pictures=pictures, tables=tables.get(RESULTS, ())),
-        *(Section(title, tables=tables.get(title, ())) for title in (PAIRED, RETENTION, ABLATIONS, COST)),
-        Section(ENVIRONMENT, environment(group), tables=tables.get(ENVIRONMENT, ())),
-        provenance_section(group, commands(group), tables.get(PROVENANCE, ())),
-    ]
-
-
-def provenance_section(group: ReportGroup, typed: Sequence[str], tables: Sequence[Table] = ()) -> Section:
-    """Records, code and examples, the commands that make the records again, and the tables that say more."""
-    return Section(PROVENANCE, (), [*provenance(group.records), *on_commands(group, bool(typed))], typed, tables=tables)
 
 
 def write_pictures(data: ReportData, own: Path, latex: bool) -> list[tuple[str, str]]:

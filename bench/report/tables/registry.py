@@ -1,13 +1,18 @@
-"""Which tables a report has, in their order: a new table is a function and a line here."""
+"""What a report has, in its order: a new table is a function and a line here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import groupby
 
+from bench.report.document import Section
 from bench.report.groups import ReportGroup
 from bench.report.published import published
+from bench.report.reproduce import commands
 from bench.report.resampled import Answers
+from bench.report.sources import environment, on_commands, provenance, warnings
+from bench.report.summary import summary
 from bench.report.table import Table
 from bench.report.tables.accuracy import accuracy, as_good_as_best, incomplete
 from bench.report.tables.cost import cost, gradient_shares, sizes_of
@@ -49,3 +54,24 @@ def report_data(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Rep
                 tables.append(replace(table, section=section))
     data.tables = tables
     return data
+
+
+def report_sections(data: ReportData, pictures: Sequence[tuple[str, str]]) -> list[Section]:
+    """What the page of a group shows, in its order."""
+    group, tables = (
+        data.group,
+        {section: list(own) for section, own in groupby(data.tables, lambda table: table.section)},
+    )
+    return [
+        Section("", warnings(group)),
+        Section(SUMMARY, summary(group, data.tables, data.kept)),
+        Section(RESULTS, pictures=pictures, tables=tables.get(RESULTS, ())),
+        *(Section(title, tables=tables.get(title, ())) for title in (PAIRED, RETENTION, ABLATIONS, COST)),
+        Section(ENVIRONMENT, environment(group), tables=tables.get(ENVIRONMENT, ())),
+        provenance_section(group, commands(group), tables.get(PROVENANCE, ())),
+    ]
+
+
+def provenance_section(group: ReportGroup, typed: Sequence[str], tables: Sequence[Table] = ()) -> Section:
+    """Records, code and examples, the commands that make the records again, and the tables that say more."""
+    return Section(PROVENANCE, (), [*provenance(group.records), *on_commands(group, bool(typed))], typed, tables=tables)
