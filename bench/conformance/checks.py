@@ -37,7 +37,7 @@ from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
 from bench.plan.plugins import refuse_other_classes
 from bench.plan.scheduled_stages import kept_terms, schedule_stages
-from bench.plan.spelling import grid_of, parse_of, settings_of
+from bench.plan.spelling import as_typed, convert, grid_of, parse_of, settings_of
 from bench.plan.untrained import untrained
 from bench.record.stated import stated_in
 from bench.train.loop import train_task
@@ -149,6 +149,11 @@ class Suite:
                 raise Broken(f"{what} makes the same row as {same[0]}")
             rows.append((repr(label), made))
         offered = settings_of(self.kind)
+        for name, hint in offered.items():
+            try:
+                convert(name, as_typed(vars(self.method)[name]), hint)
+            except InputError as error:
+                raise Broken(str(error)) from None
         for name, value in self.tiny_settings.items():
             self._value("tiny_settings", name, value, offered)
         for name, values in grid_of(self.kind).items():

@@ -294,12 +294,14 @@ def convert(name: str, text: str, hint: Any) -> Any:
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
         raise InputError(f"{name}={text}: expected true or false")
+    if hint not in (int, float, str):
+        raise InputError(f"{name}: nobody can type a value of {hint}; a setting is a bool, int, float, str or Literal")
     try:
         value = hint(text)
         if isinstance(value, int) and abs(value) >= MOST:
             raise ValueError
     except (ValueError, OverflowError):
-        kind = {int: "a whole number", float: "a number"}.get(hint, hint.__name__)
+        kind = "a whole number" if hint is int else "a number"
         raise InputError(f"{name}={text}: expected {kind}") from None
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{name}={text}: expected a finite number")

@@ -282,6 +282,11 @@ class ReadsAnUndeclaredLayer(FineTune):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Untypable(FineTune):
+    width: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class SmallOfAnotherType(FineTune):
     """It does not ask its base class for the checks, which would refuse the value."""
 
@@ -301,6 +306,7 @@ class SmallOfAnotherType(FineTune):
             "contract",
             "no term reads the teacher and no artefact comes from the tuned one",
         ),
+        (Untypable, "settings can be typed", "width: nobody can type a value of int | None"),
         (SmallOfAnotherType, "settings can be typed", "tiny_settings: layers=2.0 should be of type int"),
         (ReadsALayerThatSmallTeachersLack, "needs", "top reads hidden 12, but the teacher has 4 layers"),
         (ReadsAnUndeclaredLayer, "needs", "read hidden 2, but declares logits"),
