@@ -53,12 +53,10 @@ def start_of(record: Record) -> str:
         return f"{kind.replace('_', ' ')} {artefact['key'][:6]}"
     if artefact.get("beginning", "").startswith("given: "):
         return str(artefact["beginning"])
-    words = {
-        "tuned_teacher": "the fine-tuned teacher",
-        "teacher_weights": "the pre-trained teacher",
-        RANDOM: "random weights",
-    }
-    return words.get(kind, "pre-trained weights" if record.cell.method == TEACHER else kind.replace("_", " "))
+    if record.cell.method == TEACHER:
+        return "pre-trained weights"
+    words = {"tuned_teacher": "the fine-tuned teacher", "teacher_weights": "the pre-trained teacher"}
+    return words.get(kind, "random weights" if kind == RANDOM else kind.replace("_", " "))
 
 
 def cost(group: ReportGroup) -> Table | None:

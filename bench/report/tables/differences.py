@@ -30,8 +30,8 @@ from bench.report.tables.parts import keys_of, line_of, missing
 from bench.stats.power import LEVEL, POWER
 from bench.stats.summary import summarise
 
-SYSTEMS = "paired comparisons"
-"""The name of the first table's files."""
+SYSTEMS, VARIANTS = "paired comparisons", "variants and ablations"
+"""The names of the two tables' files."""
 MEAN_OF = "mean of"
 """Begins the heading of the last column."""
 BASELINE = "finetune"
@@ -64,14 +64,11 @@ def paired_comparisons(group: ReportGroup, answers: Answers) -> list[Table]:
     reference = reference_of(group)
     systems = dict.fromkeys(systems_of(group), reference)
     variants = {label: own for label in group.systems if (own := own_row(group, label)) in group.systems}
-    tables = (
-        (_compared(f"Systems compared with {group.called(reference)}", group, systems, answers), SYSTEMS),
-        (
-            _compared("Variants and ablations compared with their own row", group, variants, answers),
-            "variants and ablations",
-        ),
-    )
-    return [replace(table, file=file) for table, file in tables if table is not None]
+    tables = [
+        _compared(f"Systems compared with {group.called(reference)}", group, systems, answers, SYSTEMS),
+        _compared("Variants and ablations compared with their own row", group, variants, answers, VARIANTS),
+    ]
+    return [table for table in tables if table is not None]
 
 
 def differences_to(group: ReportGroup, full: str, answers: Answers) -> Table | None:
@@ -80,7 +77,9 @@ def differences_to(group: ReportGroup, full: str, answers: Answers) -> Table | N
     return _compared(f"Differences to {full}, with intervals", group, others, answers)
 
 
-def _compared(title: str, group: ReportGroup, other_of: Mapping[str, str], answers: Answers) -> Table | None:
+def _compared(
+    title: str, group: ReportGroup, other_of: Mapping[str, str], answers: Answers, file: str = ""
+) -> Table | None:
     """Each row's difference to another, 95 % interval and verdict, by column and on average; None where no answers are stored."""
     lines: dict[tuple[str, ScoreColumn], Comparison] = {}
     drawn: dict[tuple[str, ScoreColumn], np.ndarray] = {}
@@ -126,7 +125,7 @@ def _compared(title: str, group: ReportGroup, other_of: Mapping[str, str], answe
     if has_means:
         columns.append(Column(f"{MEAN_OF} {len(group.columns)} differences", csv=TESTED))
     notes = [_note(len(lines)), *comparison_notes(lines.values())]
-    return Table(title, columns, printed, notes)
+    return Table(title, columns, printed, notes, file)
 
 
 def _cell(line: Comparison | None, keys: tuple[str, ...]) -> TableCell:
