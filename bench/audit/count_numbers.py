@@ -38,11 +38,17 @@ class Seen(NamedTuple):
     cell: str
 
 
+def separator(text: str, kind: str) -> str:
+    """What keeps the values of a .csv or .tsv file apart: spreadsheets write semicolons where numbers have decimal commas."""
+    first = text.partition("\n")[0]
+    return "\t" if kind == ".tsv" else ";" if first.count(";") > first.count(",") else ","
+
+
 def seen(text: str, path: Path) -> list[list[Seen]]:
     """The numbers of each table of a file that has at least four of them."""
     kind = path.suffix.lower()
     if kind in (".csv", ".tsv"):
-        tables = [_of_values(list(csv.reader(text.splitlines(), delimiter="\t" if kind == ".tsv" else ",")))]
+        tables = [_of_values(list(csv.reader(text.splitlines(), delimiter=separator(text, kind))))]
     elif kind == ".ipynb":
         tables = [table for part in notebook_texts(text) for table in seen_in_text(part)]
     else:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.audit.count_numbers import Seen, seen, unread
+from bench.audit.count_numbers import Seen, seen, separator, unread
 from bench.audit.grid import Grid, line_of
 from bench.audit.latex import MOST_TEXT, latex_grids
 from bench.audit.layout import sheets_of
@@ -91,7 +91,7 @@ def pages_of(files: Sequence[Path]) -> Pages:
         name = Path(*path.parts[-parts:]).as_posix()
         try:
             if kind in (".csv", ".tsv"):
-                sheets = from_csv(text, name, "\t" if kind == ".tsv" else ",")
+                sheets = from_csv(text, name, separator(text, kind))
             elif kind == ".ipynb":
                 grids = [grid for part in notebook_texts(text) for grid in grids_of(part, aligned=True)]
                 sheets = sheets_of(name, grids)

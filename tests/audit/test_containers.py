@@ -58,11 +58,13 @@ def test_decimal_commas_are_read_and_counted_as_points_are(tmp_path):
     for number in ("60,5", "0,3", "80,1", "61,5", "1,0", "81,25", "82,0"):
         points = points.replace(number, number.replace(",", "."))
     read = []
-    for name, text in (("commas.md", commas), ("points.md", points)):
+    semicolons = "\n".join(";".join(row) for row in rows)
+    for name, text in (("commas.md", commas), ("points.md", points), ("semicolons.csv", semicolons)):
         (tmp_path / name).write_text(text)
         read.append(read_all([tmp_path / name]))
-    assert numbers(read[0].sheets) == numbers(read[1].sheets)
-    assert read[0].reading == read[1].reading == "read 7 of 7 numbers in 1 table"
+    for pages in read:
+        assert numbers(pages.sheets) == numbers(read[1].sheets)
+        assert pages.reading == "read 7 of 7 numbers in 1 table"
 
 
 def test_files_that_latex_inputs_are_read_and_counted_from_its_own_folder_alone(tmp_path):
