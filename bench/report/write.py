@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bench.errors import InputError, NothingMeasured, known_row
 from bench.files import slug, write_atomically
-from bench.record.cell import TEACHER, Cell, record_key
+from bench.record.cell import TEACHER, Cell, record_key, train_key
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
 from bench.record.speed_sessions import SpeedRecord, speed_records
@@ -103,6 +103,12 @@ def write_groups(
     if not records and not sessions:
         raise NothingMeasured(nothing_in(store.root))
     touched = None if cells is None else {record_key(cell) for cell in cells}
+    # rows are called as they were typed now: what was trained as kd:-hard is the ablation "kd w/o hard" of kd:ablate
+    typed = {train_key(cell): {"label": cell.label, "ablation_of": cell.ablation_of} for cell in cells or ()}
+    records = [
+        r.model_copy(update={"cell": r.cell.model_copy(update=typed[r.train_key])}) if r.train_key in typed else r
+        for r in records
+    ]
 
     # a name for a row that there is not is refused (it is misspelt, and the right row would keep its own name), and another row's too
     called = {record.row: record.called for record in records}

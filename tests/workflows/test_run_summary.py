@@ -145,3 +145,14 @@ def test_a_plan_says_what_takes_the_time_and_how_to_be_shorter(bench, tmp_path, 
     lines, shorter = planned(bench, tmp_path, common, "--corpus-tokens", "10000")
     assert not [line for line in lines if line.startswith("  tip: ")]
     assert shorter["seconds"] == pytest.approx(body["seconds"] - 0.95 * parts["general start 2x12"], abs=1)
+
+
+@pytest.mark.slow
+def test_a_row_that_is_typed_later_as_an_ablation_is_called_one(bench, common, tmp_path):
+    """Nothing is trained again, and the table of ablations has the row."""
+    common[1] = "rte"
+    assert bench("run", "--methods", f"kd:{PLAIN},kd:{PLAIN}:-hard", *common).returncode == 0
+    done = bench("run", "--methods", f"kd:{PLAIN}:ablate", *common)
+    assert "nothing to do" in done.stderr
+    report = next((tmp_path / "p").glob("*/*/README.md")).read_text()
+    assert f"kd:{SPELLED} w/o hard" in report + done.stdout
