@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from methods.packed import POOLS, Chunk, Layout
+from methods.packed import Chunk, Layout
 
 
 def hard(logits_BC: Tensor, labels_B: Tensor | None) -> Tensor:
@@ -202,16 +202,9 @@ DISTANCES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 ``kl`` takes softmax over W on both sides; ``cosine`` is 1 - cos."""
 
 
-def feature_alignment(
-    student_TW: Tensor, teacher_TW: Tensor, layout: Layout, features: tuple[str, ...], distance: str = "mse"
-) -> Tensor:
-    """MicroBERT's FAL: sum over the features (cls, mean, max over tokens) of the two sides' distance, mean over B (:data:`DISTANCES`)."""
-    pools = [POOLS[feature] for feature in features]
-    return pooled_alignment(((pool(layout, student_TW), pool(layout, teacher_TW)) for pool in pools), distance)
-
-
 def pooled_alignment(pairs: Iterable[tuple[Tensor, Tensor]], distance: str = "mse") -> Tensor:
-    """The same sum of features that are pooled already: student's and teacher's, [B, W] each, of every feature."""
+    """MicroBERT's FAL: sum over the features (cls, mean, max over tokens) of the two sides' distance (:data:`DISTANCES`), mean over B.
+    Of every feature the student's and the teacher's, [B, W] each."""
     compare = DISTANCES[distance]
     return sum(compare(ours_BW.float(), theirs_BW.float()) for ours_BW, theirs_BW in pairs)  # type: ignore[return-value]
 

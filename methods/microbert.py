@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from methods import losses
 from methods.api import Batch, MethodError, Out, Setup, Stage, Student, Taps, TaskHead, Term
 from methods.own_shape import OwnShape
-from methods.packed import Layout
+from methods.packed import POOLS, Layout
 from methods.parts import averaged_layers, for_task, nearest_layers, why_heads_differ
 from methods.settings import NOT_NEGATIVE, Count, Fraction, Limit, Positive, added_setting
 from methods.taps import LOGITS, Source
@@ -98,7 +98,7 @@ class Alignment:
     """Feature alignment (FAL) of a student layer with the average of teacher layers that it learns from. Stated: the
     widths are mapped, then [CLS], mean and max are taken over the tokens and compared. Ours: the rest."""
 
-    features: tuple[str, ...]  # of losses.POOLS, or TOKENS alone
+    features: tuple[str, ...]  # of methods.packed.POOLS, or TOKENS alone
     distance: str  # of losses.DISTANCES, of two [B, W] features
     order: str
     maps_teacher: bool  # whether the teacher's states have a map too
@@ -121,7 +121,7 @@ class Alignment:
 
     def _features(self, mapped: Callable[[Tensor], Tensor], states_TW: Tensor, layout: Layout) -> Iterator[Tensor]:
         """[B, W] of each feature: of the mapped states, or mapped after pooling."""
-        pools = [losses.POOLS[name] for name in self.features]
+        pools = [POOLS[name] for name in self.features]
         if self.order == "pool_then_map":
             return (mapped(pool(layout, states_TW)) for pool in pools)
         wide_TW = mapped(states_TW)
@@ -223,8 +223,8 @@ class MicroBERT(OwnShape):
             if self.distance != "mse" or self.order != "map_then_pool":
                 goes_with = "it goes with distance=mse and order=map_then_pool"
                 raise MethodError(f"features={TOKENS} is TinyBERT's hidden loss: {goes_with}")
-        elif not set(chosen) <= set(losses.POOLS) or len(set(chosen)) != len(chosen):
-            known = ", ".join(losses.POOLS)
+        elif not set(chosen) <= set(POOLS) or len(set(chosen)) != len(chosen):
+            known = ", ".join(POOLS)
             raise MethodError(f"features={self.features} should join some of {known} with +, or be {TOKENS}")
         if self.discriminator_input == "features" and self.projection != "student":
             raise MethodError(

@@ -1,4 +1,4 @@
-"""What an answer is: a class, a score, or a span of the text; and what follows from that. No torch.
+"""What an answer is: a class or a score; and what follows from that. No torch.
 
 Letters of shapes: n examples, C outputs, L tokens of a padded sequence.
 """
@@ -39,7 +39,7 @@ class Form(Protocol):
     test checks that both agree"""
 
     def outputs(self, names: Sequence[str]) -> int:
-        """How many numbers a model gives for each example (for a span: for each token), from the names of the labels."""
+        """How many numbers a model gives for each example, from the names of the labels."""
 
     def arrays(self, examples: int, outputs: int) -> Mapping[str, Axes]:
         """The arrays that a record keeps of each evaluation set, and their shapes. Without public labels it keeps none."""
@@ -154,64 +154,6 @@ class Score:
         return f"{labels.min():g} to {labels.max():g}"
 
 
-@dataclass(frozen=True)
-class Span:
-    """A stretch of the text, by its first and last token: [n, L, 2] logits, [n, 2] places.
-
-    Logits of tokens that cannot be meant (padding, the question) are -inf.
-    """
-
-    window: int = 30
-    """tokens of the longest answer, as in SQuAD's evaluation of BERT"""
-    name: ClassVar[str] = "span"
-    task: ClassVar[str] = "span extraction"
-    answer: ClassVar[str] = "span"
-    dtype: ClassVar[str] = "int64"
-    shape: ClassVar[tuple[int, ...]] = (2,)
-    loss: ClassVar[str] = "cross_entropy"
-
-    def outputs(self, names: Sequence[str]) -> int:
-        return 2
-
-    def arrays(self, examples: int, outputs: int) -> Mapping[str, Axes]:
-        return {"logits": (examples, None, 2), "labels": (examples, 2)}
-
-    def predicted(self, logits: np.ndarray) -> np.ndarray:
-        """The span with the largest sum of both logits that ends where it starts or later, within the window.
-
-        Of equal sums the shorter span, then the earlier one; where no token can be meant, the first token.
-        """
-        starts_NL, ends_NL = logits[..., 0], logits[..., 1]
-        examples, length = starts_NL.shape
-        rows = np.arange(examples)
-        best_N, answer_N2 = np.full(examples, -np.inf), np.zeros((examples, 2), np.int64)
-        for longer in range(min(self.window, length)):
-            sums = starts_NL[:, : length - longer] + ends_NL[:, longer:]
-            start_N = sums.argmax(1)
-            better_N = sums[rows, start_N] > best_N
-            best_N = np.where(better_N, sums[rows, start_N], best_N)
-            answer_N2[better_N] = np.stack([start_N, start_N + longer], 1)[better_N]
-        return answer_N2
-
-    def label(self, value: object, names: Sequence[str], task: str) -> Sequence[int]:
-        """The numbers of its first and last token."""
-        pair = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else []
-        whole = all(isinstance(place, int) and not isinstance(place, bool) for place in pair)
-        if len(pair) != 2 or not whole or not 0 <= pair[0] <= pair[1]:
-            expected = "the numbers of its first and last token"
-            raise InputError(f"the label of {task} should be {expected}, found {value!r}")
-        return pair
-
-    def constant(self, labels: np.ndarray, outputs: int, score: Scoring) -> tuple[np.ndarray, float]:
-        """The most frequent span of the labels, or the first token."""
-        spans, counts = np.unique(labels, axis=0, return_counts=True)
-        return _best(np.stack([spans[counts.argmax()], np.zeros(2, labels.dtype)]), labels, score)
-
-    def described(self, labels: np.ndarray, names: Sequence[str]) -> str:
-        lengths = labels[:, 1] - labels[:, 0] + 1
-        return f"spans of {lengths.min()} to {lengths.max()} tokens"
-
-
 def _number(value: object, expected: str, task: str) -> float:
     """Raises InputError: no finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -219,6 +161,6 @@ def _number(value: object, expected: str, task: str) -> float:
     return value
 
 
-CLASSES, SCORE, SPAN = Classes(), Score(), Span()
-FORMS: Mapping[str, Form] = {form.name: form for form in (CLASSES, SCORE, SPAN)}
+CLASSES, SCORE = Classes(), Score()
+FORMS: Mapping[str, Form] = {form.name: form for form in (CLASSES, SCORE)}
 """name -> form"""

@@ -75,7 +75,7 @@ def _of_classes(logits: np.ndarray, labels: np.ndarray, names: Sequence[str], me
 
 
 def _of_others(predicted: np.ndarray, labels: np.ndarray, outputs: int, metric: Metric) -> list[Suspicion]:
-    """What is wrong with values or spans."""
+    """What is wrong with values."""
     answer, found = metric.form.answer, []
     labels_vary = len(np.unique(labels, axis=0)) > 1
     if len(np.unique(predicted, axis=0)) == 1:

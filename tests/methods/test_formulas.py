@@ -17,7 +17,7 @@ from shipped_methods import has_every_method
 from transformers import MobileBertConfig
 
 from bench.plan.spelling import parse_one
-from methods import losses
+from methods import packed
 from methods.api import Batch, Out, Setup
 from methods.artefacts import EnsembleTargets, GeneralDistillation, PretrainingStage, blank_artefacts
 from methods.models import of_states
@@ -602,7 +602,7 @@ def test_a_planted_mistake_is_seen(monkeypatch, where, planted, row):
 
 
 def test_padding_in_a_mean_is_seen(monkeypatch):
-    monkeypatch.setitem(losses.POOLS, "mean", lambda layout, x: layout.padded(x).mean(1))
+    monkeypatch.setitem(packed.POOLS, "mean", lambda layout, x: layout.padded(x).mean(1))
     row = next(r for r in FORMULAS if r[0].startswith("microbert"))
     agree(row, LENGTHS["unpadded"])
     with pytest.raises(AssertionError):

@@ -28,7 +28,7 @@ from bench.errors import InputError
 from bench.report.comparison import compared
 from bench.report.groups import ScoreColumn
 from bench.report.resampled import Resampled, rng_for
-from bench.stats.form import CLASSES, FORMS, SCORE, SPAN, Span, misshapen
+from bench.stats.form import CLASSES, FORMS, SCORE, misshapen
 from bench.stats.guards import suspicions
 from bench.stats.metrics import METRICS, Metric, fitting, metric_of, register
 from bench.stats.paired import Pairs, resampled_scores
@@ -135,7 +135,7 @@ def test_a_columns_title_names_its_metric(title, name):
 def test_an_arrays_shape_is_that_of_its_form(form):
     labels = random_answers.some(form, np.random.default_rng(0), 8)
     outputs = form.outputs(("a", "b", "c"))
-    logits = np.zeros((8, 5, 2) if form == SPAN else (8, outputs), np.float32)
+    logits = np.zeros((8, outputs), np.float32)
     assert form.predicted(logits).shape == labels.shape == (8, *form.shape)
     arrays = {"logits": logits, "labels": labels}
     assert misshapen(form, arrays, 8, outputs) == ""
@@ -149,7 +149,7 @@ def test_an_arrays_shape_is_that_of_its_form(form):
 def test_the_loss_on_labels_is_the_named_one(form):
     rng = np.random.default_rng(2)
     labels = torch.from_numpy(random_answers.some(form, rng, 6).astype(form.dtype))
-    logits = torch.randn((6, 4, 2) if form == SPAN else (6, form.outputs(("a", "b", "c"))))
+    logits = torch.randn(6, form.outputs(("a", "b", "c")))
     given = logits[:, 0] if form == SCORE else logits
     assert torch.equal(losses.hard(logits, labels), getattr(torch.nn.functional, form.loss)(given, labels))
 
@@ -164,63 +164,6 @@ def test_the_constant_answer_scores_what_it_says_and_no_label_scores_more(form, 
         assert metric.score(np.broadcast_to(answer, labels.shape), labels) == score
         if metric.right or metric.is_signed:
             assert all(metric.score(np.broadcast_to(one, labels.shape), labels) <= score + 1e-12 for one in labels)
-
-
-def by_hand(logits, window):
-    """The best span of one example, every pair tried; of equal ones the shorter, then the earlier."""
-    pairs = [(s, e) for s in range(len(logits)) for e in range(s, min(len(logits), s + window))]
-    return max(pairs, key=lambda p: (logits[p[0], 0] + logits[p[1], 1], -(p[1] - p[0]), -p[0]))
-
-
-@given(st.integers(0, 999), st.integers(1, 9), st.integers(1, 12))
-def test_a_span_is_the_best_of_all_pairs(seed, length, window):
-    rng = np.random.default_rng(seed)
-    logits = rng.integers(0, 4, size=(6, length, 2)).astype(float)
-    found = Span(window).predicted(logits)
-    assert [tuple(one) for one in found.tolist()] == [by_hand(one, window) for one in logits]
-
-
-def test_a_span_leaves_out_what_cannot_be_meant():
-    logits = np.full((2, 4, 2), -np.inf)
-    logits[0, 1:3] = [[5.0, 0.0], [0.0, 1.0]]
-    logits[0, 3] = [9.0, -np.inf]  # the largest start has no end after it
-    assert SPAN.predicted(logits).tolist() == [[1, 2], [0, 0]]
-
-
-def test_the_metrics_of_spans():
-    labels = np.array([[2, 4], [1, 1], [0, 3], [5, 6]])
-    predicted = np.array([[2, 4], [2, 2], [2, 5], [6, 6]])
-    assert metric_of("exact_match").score(predicted, labels) == 0.25
-    assert metric_of("token_f1").score(predicted, labels) == pytest.approx((1 + 0 + 4 / 8 + 2 / 3) / 4)
-
-
-def test_spans_are_scored_compared_and_guarded():
-    from bench.train.prediction import score
-
-    rng = np.random.default_rng(0)
-    labels = random_answers.some(SPAN, rng, 40, 6)
-    logits = rng.normal(size=(40, 6, 2)).astype(np.float32)
-    logits[np.arange(40), labels[:, 0], 0] += 3.0
-    logits[np.arange(40), labels[:, 1], 1] += 3.0
-    predicted = SPAN.predicted(logits)
-    found = score(logits, labels, ("exact_match", "token_f1"))
-    assert found == {name: METRICS[name].score(predicted, labels) for name in found}
-    assert 0.5 < found["exact_match"] <= found["token_f1"] < 1
-    pairs = Pairs([predicted], [random_answers.some(SPAN, rng, 40, 6)], labels, "exact_match")
-    assert pairs.discordant()[0] > pairs.discordant()[1]
-    assert pairs.permutation(rng, 500) < 0.01
-    assert suspicions(logits, labels, (), "token_f1") == []
-    (line,) = suspicions(np.zeros((40, 6, 2)), labels, (), "token_f1")
-    assert str(line) == "predicts the same span for every example"
-    (line,) = suspicions(-logits, labels, (), "exact_match")
-    assert line.what.startswith("no better than one span for every example (exact_match ")
-
-
-@pytest.mark.parametrize("value", [[3, 1], [1], "12", [0.5, 1], None, [-1, 2], [True, True]])
-def test_what_is_no_span_is_refused(value):
-    with pytest.raises(InputError, match="of qa should be the numbers of its first and last token"):
-        SPAN.label(value, (), "qa")
-    assert SPAN.label([1, 3], (), "qa") == [1, 3]
 
 
 @pytest.fixture

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from bench.stats.form import CLASSES, SCORE, SPAN, Form
+from bench.stats.form import CLASSES, SCORE, Form
 
 
 def some(form: Form, rng: np.random.Generator, examples: int, kinds: int = 3) -> np.ndarray:
     """[examples, *shape] labels or predictions, of so many different classes, values or places."""
     if form == CLASSES:
         return rng.integers(kinds, size=examples)
-    if form == SCORE:
-        return rng.integers(kinds, size=examples) / 4
-    assert form == SPAN
-    return np.sort(rng.integers(kinds, size=(examples, 2)), 1)
+    assert form == SCORE
+    return rng.integers(kinds, size=examples) / 4
 
 
 def mixed(first: np.ndarray, second: np.ndarray, is_first: np.ndarray) -> np.ndarray:
