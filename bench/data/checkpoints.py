@@ -169,9 +169,14 @@ def _from_hub(name: str, offline: bool, asked: str) -> Path:
     )
 
 
-@lru_cache
 def sha256_of(file: Path) -> str:
-    """As :func:`bench.files.sha256_of`; each file is read once in a process."""
+    """As :func:`bench.files.sha256_of`; a file is read again only where it changed."""
+    status = file.stat()
+    return _sha256_of(file.resolve(), status.st_mtime_ns, status.st_size)
+
+
+@lru_cache
+def _sha256_of(file: Path, changed: int, size: int) -> str:
     return files.sha256_of(file)
 
 
@@ -304,7 +309,7 @@ def reading_tokenizer(checkpoint: Checkpoint) -> Any:
     Raises:
         InputError: the folder has none.
     """
-    return _reading_tokenizer(checkpoint.folder, _asked(checkpoint))
+    return _reading_tokenizer(checkpoint.folder.resolve(), _asked(checkpoint))
 
 
 def hash_of_tokenizer(checkpoint: Checkpoint) -> str:
@@ -313,7 +318,7 @@ def hash_of_tokenizer(checkpoint: Checkpoint) -> str:
     Raises:
         InputError: the folder has no tokenizer.
     """
-    return _hash_of_tokenizer(checkpoint.folder, _asked(checkpoint))
+    return _hash_of_tokenizer(checkpoint.folder.resolve(), _asked(checkpoint))
 
 
 def _asked(checkpoint: Checkpoint) -> str:

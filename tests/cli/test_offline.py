@@ -60,6 +60,7 @@ def test_no_verb_opens_a_socket(bench, monkeypatch, tmp_path, teacher_folder, gl
             "why": [key, *kept, *asked_of, "--corpus", corpus],
             "check": ["--baseline", results, *kept],
             "verify": [key, *kept, *asked_of],
+            "export": [key, "--to", tmp_path / "student", *kept, *asked_of],
             "audit": [tmp_path / "paper.md"],
             "store verify": kept,
             "store repair": kept,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas
 import pytest
@@ -302,3 +304,16 @@ def test_examples_are_encoded_alike_in_calls_of_any_size(teacher_folder, monkeyp
     assert len(whole) > 3
     for name in ("tokens", "segments"):
         assert [row.tolist() for row in getattr(whole, name)] == [row.tolist() for row in getattr(parts, name)]
+
+
+def test_a_checkpoint_that_was_replaced_is_read_again(tmp_path, monkeypatch):
+    """Also where it has the same path, as seen from another folder: a session in Python lives long."""
+    from bench.data.checkpoints import find
+
+    hashes = set()
+    for number, folder in enumerate(("a", "a", "b")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / folder)
+        tiny.save_teacher(Path("teacher"), layers=1 + number)
+        hashes.add(find("teacher").sha256)
+    assert len(hashes) == 3
