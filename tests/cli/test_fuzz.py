@@ -208,7 +208,7 @@ def test_data_files(ending, count, tmp_path):
 
 
 def open_checkpoint(folder: Path) -> None:
-    for cached in (checkpoints.sha256_of, checkpoints._hash_of_tokenizer):
+    for cached in (checkpoints._sha256_of, checkpoints._hash_of_tokenizer):
         cached.cache_clear()
     found = checkpoints.find(str(folder), None)
     assert found.width >= 1

@@ -216,7 +216,7 @@ def test_a_file_that_cannot_be_written_is_one_line(bench, paper_store, tmp_path,
     """A file stands where a folder is wanted."""
     (tmp_path / "taken").write_text("")
     where = tmp_path / "taken" if option == "--reports" else tmp_path / "taken" / "answer.json"
-    line = refused(bench("report", "--results", paper_store.root, option, where))
+    line = refused(bench("report", "--results", paper_store.root, "--reports", tmp_path / "p", option, where))
     assert str(tmp_path / "taken") in line
 
 
