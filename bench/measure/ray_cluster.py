@@ -36,7 +36,7 @@ def connected(address: str, **resources: Any) -> Iterator[Any]:
         yield ray
         return
     _check_reachable(address)
-    quiet = {"log_to_driver": False, "configure_logging": False, "include_dashboard": None}
+    quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "include_dashboard": None}
     try:
         if address:
             ray.init(address=address, **quiet)

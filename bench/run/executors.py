@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
+from multiprocessing import spawn
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -30,6 +31,23 @@ from bench.run_status import announce, new_folder, read_status, write_status
 
 STOP_TIMEOUT_SECONDS = 5.0
 """How long workers may take to keep the states of their trainings when the run is stopped."""
+
+
+@contextlib.contextmanager
+def quiet_starts() -> Iterator[None]:
+    """Processes that are spawned inside end without a traceback where this one is killed before it has told them what to do."""
+
+    def command_line(**given: int) -> list[str]:
+        words = usual(**given)
+        place = words.index("-c") + 1
+        words[place] = f"import sys\ntry:\n    {words[place]}\nexcept EOFError:\n    sys.exit(1)"
+        return words
+
+    usual, spawn.get_command_line = spawn.get_command_line, command_line
+    try:
+        yield
+    finally:
+        spawn.get_command_line = usual
 
 
 class Executor:
@@ -159,7 +177,7 @@ class Processes(Executor):
         if number not in self._pools:
             given = (self._stop, cache_root())
             self._pools[number] = ProcessPoolExecutor(1, self._context, worker.begin, given)
-        with interrupts_ignored():  # the first step starts the process
+        with interrupts_ignored(), quiet_starts():  # the first step starts the process
             return self._pools[number].submit(worker.make, step, self._orders[number], file)
 
     def release(self, future: Future[StepResult]) -> None:
