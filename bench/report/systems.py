@@ -29,6 +29,8 @@ WORDS = {
     "given_start": "weights given from outside",
 }
 """How a start is said; any other is a pre-training of the method's own, by its name."""
+NO_STARTS = (TEACHER, "augmentation")
+"""Artefacts that are trained, or have a text, and no student begins with: augmented rows name their masked head's."""
 CLASSES = range(1, 4)
 """Numbers of classes of GLUE's tasks."""
 
@@ -47,7 +49,7 @@ def start_kind(record: Record) -> str:
         return CHECKPOINT if record.cell.teacher.origin == "fine-tuned" else GIVEN
     own = {name.partition(".")[0]: artefact for name, artefact in record.artefacts.items()}
     for name, artefact in own.items():
-        if name != TEACHER and (
+        if name not in NO_STARTS and (
             "train" in artefact or "text" in artefact or artefact.get("beginning", "").startswith("given: ")
         ):
             return name

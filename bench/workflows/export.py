@@ -76,7 +76,8 @@ def export(
         ``largest_difference`` of logits; the ``bytes`` of the model's file.
 
     Raises:
-        InputError: no such record, or one that is no student's; a folder that is not its own; an ONNX file that cannot be made.
+        InputError: no such record, or one that is no student's; a folder that is not its own; a training that fails when it is
+            repeated; an ONNX file that cannot be made.
     """
     store, record = Store(results), Store(results).one(key)
     if form not in FORMATS:
@@ -140,10 +141,13 @@ def _weights(
 ) -> tuple[Path, str | None]:
     """A folder of the student below ``above``, and the hash of its weights."""
     if saved is None:
-        run(replace(asked, save_students=above / "students"), progress)
-        again = Store(asked.results).one(record.key)
+        outcome = run(replace(asked, save_students=above / "students"), progress)
         folders = [path.parent for path in (above / "students").rglob("config.json")]
-        return next(path for path in folders if path.name.endswith(record.key[:8])), again.weights
+        own = [path for path in folders if path.name.endswith(record.key[:8])]
+        if not own:
+            whys = dict.fromkeys(failure.why for failure in outcome.failures)
+            raise InputError(f"the student could not be trained again: {'; '.join(whys)}")
+        return own[0], Store(asked.results).one(record.key).weights
     from transformers import AutoModelForSequenceClassification
 
     from bench.measure.parameters import weights_hash

@@ -270,6 +270,8 @@ def test_a_student_of_several_tasks_has_the_start_of_its_own_name():
     assert start_kind(ours("pkd", artefacts={"tuned_teacher.rte": {"key": "1"}})) == "tuned_teacher"
     assert start_kind(ours("kd", artefacts={"given_start": {"key": "1", "beginning": "given: x"}})) == "given_start"
     assert start_kind(ours("bilstm", artefacts={"vocabulary": {"key": "1", "seconds": 1.0}})) == "random"
+    rows = {"augmentation.rte": {"key": "1", "text": {"tokens": 1, "files": []}}}
+    assert start_kind(ours("finetune", artefacts=rows | {"teacher_weights": {"key": "2"}})) == "teacher_weights"
 
 
 def test_generated_data_is_never_beside_a_paper():

@@ -62,6 +62,18 @@ def test_without_its_folder_a_student_is_trained_again(bench, trained, tmp_path)
     assert "0 of 40 predictions changed" in done.stdout
 
 
+def test_a_training_that_fails_when_it_is_repeated_is_one_line(bench, trained, tmp_path, monkeypatch):
+    def step(*given):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("bench.train.student_trainer.StudentTrainer.step", step)
+    typed, record, _ = trained
+    done = bench("export", record.key[:10], "--to", tmp_path / "student", *typed)
+    assert done.returncode == 2
+    assert "no room" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_weights_that_are_not_the_records_do_not_leave(bench, trained, tmp_path):
     typed, record, saved = trained
     other = tmp_path / "other"
