@@ -160,18 +160,22 @@ def _weights(
     return folder, weights_hash(AutoModelForSequenceClassification.from_pretrained(folder))
 
 
-Answers = Callable[[dict[str, np.ndarray]], np.ndarray]
-"""Padded inputs [B, L] by name -> logits [B, C]."""
+Answers = Callable[[dict[str, np.ndarray], list[tuple[str, str | None]]], np.ndarray]
+"""Padded inputs [B, L] by name, and the texts that they are of -> logits [B, C]."""
 
 
 def _answers_of_folder(folder: Path) -> Answers:
     import torch
     from transformers import AutoModelForSequenceClassification
 
+    from methods.models import reads_texts
+
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
 
-    def answers(inputs: dict[str, np.ndarray]) -> np.ndarray:
+    def answers(inputs: dict[str, np.ndarray], texts: list[tuple[str, str | None]]) -> np.ndarray:
         with torch.inference_mode():
+            if reads_texts(model):  # the tokenizer's numbers are not those of its own words
+                return model.of_texts(texts).numpy()  # type: ignore[no-any-return]
             logits = model(**{name: torch.from_numpy(value) for name, value in inputs.items()}).logits
         return logits.numpy()  # type: ignore[no-any-return]
 
@@ -215,7 +219,7 @@ def _to_onnx(folder: Path, in_8_bits: bool) -> Answers:
     with (folder / "README.md").open("a", encoding="utf-8") as card:
         card.write(USE)
     session = onnxruntime.InferenceSession(str(folder / MODEL), providers=["CPUExecutionProvider"])
-    return lambda inputs: session.run(None, {name: inputs[name] for name in INPUTS})[0]  # type: ignore[no-any-return]
+    return lambda inputs, texts: session.run(None, {name: inputs[name] for name in INPUTS})[0]  # type: ignore[no-any-return]
 
 
 def _logits(answers: Answers, folder: Path, split: Any, max_length: int) -> np.ndarray:
@@ -225,12 +229,14 @@ def _logits(answers: Answers, folder: Path, split: Any, max_length: int) -> np.n
     tokenizer, logits = AutoTokenizer.from_pretrained(folder), []
     for start in range(0, len(split), ROWS_A_PASS):
         rows = slice(start, start + ROWS_A_PASS)
+        first = list(split.first[rows])
         second = None if split.second is None else list(split.second[rows])
         inputs = tokenizer(
-            list(split.first[rows]), second, truncation="longest_first", max_length=max_length, padding=True,
+            first, second, truncation="longest_first", max_length=max_length, padding=True,
             return_token_type_ids=True, return_tensors="np",
         )  # fmt: skip
-        logits.append(answers({name: np.asarray(inputs[name], dtype=np.int64) for name in INPUTS}))
+        texts = list(zip(first, second or [None] * len(first), strict=True))
+        logits.append(answers({name: np.asarray(inputs[name], dtype=np.int64) for name in INPUTS}, texts))
     return np.concatenate(logits)
 
 

@@ -62,6 +62,19 @@ def test_without_its_folder_a_student_is_trained_again(bench, trained, tmp_path)
     assert "0 of 40 predictions changed" in done.stdout
 
 
+def test_an_exported_student_that_reads_words_is_asked_words(bench, tmp_path, glue_folder, teacher_folder, monkeypatch):
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "cache"))
+    named = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": tmp_path / "r"}
+    rows = {"methods": "bilstm", "tasks": "rte", "save_students": tmp_path / "s"}
+    assert api.run(api.Request(**rows, **named, reports=tmp_path / "p", threads=1)).exit_code == 0
+    (record,) = (r for r in Store(tmp_path / "r").records() if r.cell.method == "bilstm")
+    (config,) = (tmp_path / "s").rglob("config.json")
+    typed = [text for name, value in named.items() for text in (f"--{name}", value)] + ["--from", config.parent]
+    done = bench("export", record.key[:10], "--to", tmp_path / "e", *typed, "--json", tmp_path / "answer.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((tmp_path / "answer.json").read_text())["sets"]["validation"]["largest_difference"] < 1e-5
+
+
 def test_a_training_that_fails_when_it_is_repeated_is_one_line(bench, trained, tmp_path, monkeypatch):
     def step(*given):
         raise MemoryError("no room")
