@@ -216,8 +216,10 @@ def _to_onnx(folder: Path, in_8_bits: bool) -> Answers:
         first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"--format onnx: this student cannot be exported: {first_line}") from None
     (folder / "model.safetensors").unlink()
-    with (folder / "README.md").open("a", encoding="utf-8") as card:
-        card.write(USE)
+    card = folder / "README.md"
+    # its indented lines open the weights that are no longer there
+    lines = [line for line in card.read_text(encoding="utf-8").splitlines() if not line.startswith("    ")]
+    card.write_text("\n".join(lines) + "\n" + USE, encoding="utf-8")
     session = onnxruntime.InferenceSession(str(folder / MODEL), providers=["CPUExecutionProvider"])
     return lambda inputs, texts: session.run(None, {name: inputs[name] for name in INPUTS})[0]  # type: ignore[no-any-return]
 
