@@ -46,9 +46,11 @@ USE = """
     encoded = tokenizer.encode("a text")  # of two texts: encode("a text", "a second one")
     inputs = {"input_ids": [encoded.ids], "attention_mask": [encoded.attention_mask], "token_type_ids": [encoded.type_ids]}
     (logits,) = session.run(None, {name: numpy.array(value) for name, value in inputs.items()})
-    labels = json.load(open("THIS-FOLDER/config.json"))["id2label"]
+"""
+SHOW_LABEL = """    labels = json.load(open("THIS-FOLDER/config.json"))["id2label"]
     print(labels[str(logits[0].argmax())])
 """
+SHOW_NUMBER = "    print(logits[0][0])\n"
 
 
 def export(
@@ -217,9 +219,10 @@ def _to_onnx(folder: Path, in_8_bits: bool) -> Answers:
         raise InputError(f"--format onnx: this student cannot be exported: {first_line}") from None
     (folder / "model.safetensors").unlink()
     card = folder / "README.md"
+    show = SHOW_NUMBER if model.config.problem_type == "regression" else SHOW_LABEL
     # its indented lines open the weights that are no longer there
     lines = [line for line in card.read_text(encoding="utf-8").splitlines() if not line.startswith("    ")]
-    card.write_text("\n".join(lines) + "\n" + USE, encoding="utf-8")
+    card.write_text("\n".join(lines) + "\n" + USE + show, encoding="utf-8")
     session = onnxruntime.InferenceSession(str(folder / MODEL), providers=["CPUExecutionProvider"])
     return lambda inputs, texts: session.run(None, {name: inputs[name] for name in INPUTS})[0]  # type: ignore[no-any-return]
 

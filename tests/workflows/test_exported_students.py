@@ -76,6 +76,29 @@ def test_an_exported_student_that_reads_words_is_asked_words(bench, tmp_path, gl
     assert json.loads((tmp_path / "answer.json").read_text())["sets"]["validation"]["largest_difference"] < 1e-5
 
 
+@pytest.mark.slow
+def test_the_page_of_an_onnx_folder_of_a_regression_shows_a_number(
+    bench, tmp_path, glue_folder, teacher_folder, monkeypatch
+):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "cache"))
+    named = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": tmp_path / "r"}
+    rows = {"methods": "finetune:start=random", "tasks": "stsb", "save_students": tmp_path / "s"}
+    assert api.run(api.Request(**rows, **named, reports=tmp_path / "p", threads=1)).exit_code == 0
+    (record,) = (r for r in Store(tmp_path / "r").records() if r.cell.method == "finetune")
+    (config,) = (tmp_path / "s").rglob("config.json")
+    typed = [text for name, value in named.items() for text in (f"--{name}", value)] + ["--from", config.parent]
+    done = bench("export", record.key[:10], "--to", tmp_path / "e", "--format", "onnx", *typed)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "e" / "README.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    code = page[page.index("    import json") :].replace("THIS-FOLDER", "e")
+    said = []
+    exec("\n".join(line.removeprefix("    ") for line in code.splitlines()), {"print": said.append})  # noqa: S102
+    assert float(said[0]) == said[0]
+
+
 def test_a_training_that_fails_when_it_is_repeated_is_one_line(bench, trained, tmp_path, monkeypatch):
     def step(*given):
         raise MemoryError("no room")
