@@ -109,7 +109,7 @@ def test_other_code_and_reruns_begin_anew_and_other_companions_go_on(request_, a
     api.run(request_("edited"))
     said = capfd.readouterr().err
     assert "resumes" not in said
-    assert "microbert:ffn=24:heads=4:hidden=12:layers=2: other code than this broke off in this training" in said
+    assert "microbert:ffn=24:heads=4:hidden=12:layers=2: this training was interrupted under another version" in said
     assert kept_states() == left
     monkeypatch.undo()
     monkeypatch.setenv("BERT_BENCH_CACHE", str(left[0].parents[1]))
