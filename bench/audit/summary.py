@@ -110,8 +110,8 @@ def prose(findings: Sequence[Finding], reading: str) -> str:
 def _sentences(cause: Sequence[Finding]) -> str:
     first = cause[0]
     place = first.where
-    for kind in ("row", "column"):
-        names = [f'"{name}"' for f in cause if (name := getattr(f, kind))]
+    for kind, named in (("row", [f.row for f in cause]), ("column", [f.column for f in cause])):
+        names = [f'"{name}"' for name in named if name]
         place += f", {kind} {_several(names)}" if names else ""
     prints = "the text says" if first.check == "claim" else "the table prints"
     follows = _several([f.recomputed for f in cause if f.recomputed], once=False)

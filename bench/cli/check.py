@@ -85,15 +85,27 @@ def check(
     return gate.EXIT_CODES[verdict]
 
 
-@app.command(
-    epilog="Example: python -m bench verify 7a8e8b41 --results results/reference --data sample --teacher embedded"
-)
-@with_request_options(
+of_record = with_request_options(
     "tasks data teacher results device corpus corpus_tokens word_vectors offline",
     tasks=None,
     data="sample",
     teacher="embedded",
 )
+"""The options of a verb that trains the cell of a record again."""
+
+
+def _request_of_record(given: dict[str, Any]) -> tuple[Path, Any, set[str]]:
+    """The folder of the record, the request, and which of the fields that a record names were typed."""
+    results = given.pop("results")
+    if given["tasks"] is None:
+        del given["tasks"]
+    return results, request_from_options(**given), {"tasks"} & set(given)
+
+
+@app.command(
+    epilog="Example: python -m bench verify 7a8e8b41 --results results/reference --data sample --teacher embedded"
+)
+@of_record
 def verify(
     given: dict[str, Any],
     key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
@@ -117,11 +129,8 @@ def verify(
     """
     from bench.workflows import verify as workflow
 
-    results = given.pop("results")
-    typed = {"tasks"} if given["tasks"] is not None else set()
-    if not typed:
-        del given["tasks"]  # the record names them
-    answer = workflow.verify(key, results, request_from_options(**given), from_scratch=from_scratch, typed=typed)
+    results, request, typed = _request_of_record(given)
+    answer = workflow.verify(key, results, request, from_scratch=from_scratch, typed=typed)
     print(workflow.describe(answer))
     write_json(json_file, answer)
     return workflow.EXIT_CODES.get(answer["verdict"], OK)
@@ -131,12 +140,7 @@ def verify(
     epilog="Example: python -m bench export 7a8e8b41 --to student --format onnx --results results/reference --data sample "
     "--teacher embedded"
 )
-@with_request_options(
-    "tasks data teacher results device corpus corpus_tokens word_vectors offline",
-    tasks=None,
-    data="sample",
-    teacher="embedded",
-)
+@of_record
 def export(
     given: dict[str, Any],
     key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
@@ -158,11 +162,8 @@ def export(
     """
     from bench.workflows import export as workflow
 
-    results = given.pop("results")
-    typed = {"tasks"} if given["tasks"] is not None else set()
-    if not typed:
-        del given["tasks"]  # the record names them
-    answer = workflow.export(key, results, request_from_options(**given), to, form, saved, typed=typed)
+    results, request, typed = _request_of_record(given)
+    answer = workflow.export(key, results, request, to, form, saved, typed=typed)
     print(workflow.describe(answer))
     write_json(json_file, answer)
     return CHECK_FAILED if answer["why"] else OK

@@ -26,7 +26,8 @@ LIMITS: dict[str, tuple[dict[str, Any], str]] = {
     "clip": ({"gt": 0, "lt": 1_000_000}, "above 0 and below 1,000,000"),
     "eps": ({"gt": 0, "lt": 1}, "above 0 and below 1"),
 }
-"""Number of a stage -> its bounds, as pydantic and the module operator call them, and how to say so."""
+"""Number of a stage -> its bounds, as pydantic calls them, and how to say so."""
+COMPARISONS = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
 CHOICES: dict[str, tuple[str, ...]] = {"schedule": get_args(Schedule), "optimizer": tuple(OPTIMIZERS)}
 
 
@@ -48,7 +49,7 @@ def read(where: str, name: str, text: str) -> Any:
     except ValueError:
         raise InputError(f"{where}: {name}={text}: expected a number") from None
     bounds, words = LIMITS[number]
-    if not all(getattr(operator, comparison)(value, bound) for comparison, bound in bounds.items()):
+    if not all(COMPARISONS[comparison](value, bound) for comparison, bound in bounds.items()):
         raise InputError(f"{where}: {name}={text} should be {words}")
     return value
 
