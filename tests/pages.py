@@ -2,7 +2,8 @@
 
 A marker before a table says where its rows are from: `<!-- from REPORT.md -->`, the report's first table,
 `<!-- printed by the command above -->`, what that command prints, or `<!-- summary of REPORT.md -->`, size, speed-up and
-mean of the report's first table and the mean difference of its paired comparisons.
+mean of the report's first table and the mean difference of its paired comparisons. `<!-- means of REPORT.md -->`: only the
+last column is the report's, the mean of a method's row.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 MARKED = re.compile(r"<!-- (from (?P<report>\S+)|printed by the command above) -->\n(?P<table>(?:\|.*\n)+)")
 SUMMARY = re.compile(r"<!-- summary of (?P<report>\S+) -->\n(?P<head>(?:\|.*\n){2})(?P<rows>(?:\|.*\n)+)")
+MEANS = re.compile(SUMMARY.pattern.replace("summary of", "means of"))
 COMMAND = re.compile(r"(?:^|`)(?:    )?(python -m bench [^`\n]+)", re.MULTILINE)
 """A command line of its own, or one within a sentence."""
 
@@ -96,7 +98,14 @@ def refreshed(text: str) -> str:
         lines = summary_of((ROOT / found["report"]).read_text(), names)
         return found.group(0).removesuffix(found["rows"]) + "\n".join(lines) + "\n"
 
-    return SUMMARY.sub(summary_anew, MARKED.sub(anew, text))
+    def means_anew(found: re.Match[str]) -> str:
+        place, there = table_with((ROOT / found["report"]).read_text(), r"mean of \d+( columns)?")
+        means = {re.sub(r" \(.*", "", name): row[place].strip("*") for name, row in there.items()}
+        rows = [cells(row) for row in found["rows"].splitlines()]
+        lines = [" | ".join([*row[:-1], means.get(row[0].strip("`"), "–")]) for row in rows]
+        return found.group(0).removesuffix(found["rows"]) + "".join(f"| {line} |\n" for line in lines)
+
+    return MEANS.sub(means_anew, SUMMARY.sub(summary_anew, MARKED.sub(anew, text)))
 
 
 if __name__ == "__main__":
