@@ -10,6 +10,7 @@ import ast
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -32,20 +33,26 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def command_line() -> str:
-    """Every verb with its arguments and options, in the groups of ``--help``."""
+    """Every verb with its arguments and options, in the groups of ``--help``; what several verbs have is said once."""
     from typer.main import get_command
 
     from bench.cli.app import app
     from bench.cli.program import SECTIONS
 
     verbs: Mapping[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+    leaves = {name: dict(_leaves(name, verb)) for name, verb in verbs.items()}
+    uses = Counter(row for group in leaves.values() for verb in group.values() for row in _option_rows(verb))
+    form = {
+        row[0]: row for row, count in sorted(uses.items(), key=lambda use: use[1]) if count > 1
+    }  # the most usual form
+    shared = [row for row in uses if form.get(row[0]) == row]
     parts = [HEAD]
     for module, heading in SECTIONS.items():
         parts.append(f"## {heading}\n")
-        for name, verb in verbs.items():
-            own = dict(_leaves(name, verb))
-            if next(iter(own.values())).callback.__module__ == module:
-                parts += [_described(words, one) for words, one in own.items()]
+        for group in leaves.values():
+            if next(iter(group.values())).callback.__module__ == module:
+                parts += [_described(words, verb, shared) for words, verb in group.items()]
+    parts.append(f"## Shared options\n\n{table(['option', 'meaning', 'default'], [list(row) for row in shared])}")
     return "\n".join(parts)
 
 
@@ -57,16 +64,24 @@ def _leaves(name: str, verb: Any) -> Iterator[tuple[str, Any]]:
         yield from _leaves(f"{name} {part}", one)
 
 
-def _described(words: str, verb: Any) -> str:
-    arguments = [one for one in verb.params if one.param_type_name == "argument"]
-    options = [one for one in verb.params if one.param_type_name == "option"]
-    typed = "".join(f" {_placeholder(one)}" for one in arguments)
+def _option_rows(verb: Any) -> list[tuple[str, str, str]]:
+    options = [option for option in verb.params if option.param_type_name == "option"]
+    return [(f"`{_spelled(option)}`", option.help or "", _default(option)) for option in options]
+
+
+def _described(words: str, verb: Any, shared: list[tuple[str, str, str]]) -> str:
+    arguments = [argument for argument in verb.params if argument.param_type_name == "argument"]
+    typed = "".join(f" {_placeholder(argument)}" for argument in arguments)
     said = "\n\n".join(" ".join(part.split()) for part in (verb.help or "").split("\n\n"))
     text = f"### {words}\n\n`python -m bench {words}{typed}`\n\n{said}\n"
-    rows = [[f"`{_placeholder(one)}`", one.help or "", ""] for one in arguments]
-    rows += [[f"`{_spelled(one)}`", one.help or "", _default(one)] for one in options]
+    rows = [[f"`{_placeholder(argument)}`", argument.help or "", ""] for argument in arguments]
+    options = _option_rows(verb)
+    rows += [list(row) for row in options if row not in shared]
     if rows:
         text += f"\n{table(['option', 'meaning', 'default'], rows)}"
+    names = [row[0].split()[0].strip("`,") for row in options if row in shared]
+    if names:
+        text += f"\n[Shared options](#shared-options): {', '.join(f'`{name}`' for name in names)}.\n"
     if verb.epilog:
         text += f"\n    {verb.epilog.removeprefix('Example: ')}\n"
     return text
