@@ -28,7 +28,7 @@ from methods.taps import LOGITS, hidden
 ROOT = pages.ROOT
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text()
-CONTRACT, METHODS, RESULTS = ((DOCS / name).read_text() for name in ("contract.md", "methods.md", "results.md"))
+CONTRACT = (DOCS / "contract.md").read_text()
 EVERY_PAGE = pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.name)
 
 
@@ -286,7 +286,7 @@ def test_tables_are_those_of_committed_reports_and_of_the_command_above_them():
         text = page.read_text()
         marked += [found["report"] for found in pages.MARKED.finditer(text)]
         assert pages.refreshed(text) == text, f"{page.name}: python tests/pages.py copies the tables anew"
-    assert len(marked) == 6
+    assert len(marked) == 5
     assert marked.count(None) == 4
     for marker in (pages.SUMMARY, pages.MEANS):
         assert [len(marker.findall(page.read_text())) for page in pages.PAGES] == [1] + [0] * (len(pages.PAGES) - 1)
