@@ -139,17 +139,10 @@ def _fields_said(module: ModuleType) -> dict[str, dict[str, str]]:
 
 
 def record_fields() -> str:
-    """The fields of a record and of its cell, from the schema."""
-    made = record_schema()
-    parts = []
-    for title, part in (
-        ("A record", made),
-        ("Its `cell`", made["$defs"]["Cell"]),
-        ("Its `sizes`", made["$defs"]["Sizes"]),
-    ):
-        rows = [[f"`{name}`", _kind(one), one.get("description", "")] for name, one in part["properties"].items()]
-        parts.append(f"**{title}**\n\n{table(['field', 'type', 'meaning'], rows)}")
-    return "\n" + "\n".join(parts) + "\n"
+    """The fields of a record, from the schema."""
+    fields = record_schema()["properties"]
+    rows = [[f"`{name}`", _kind(field), field.get("description", "")] for name, field in fields.items()]
+    return f"\n{table(['field', 'type', 'meaning'], rows)}\n"
 
 
 def _kind(field: Mapping[str, Any]) -> str:

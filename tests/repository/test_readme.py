@@ -237,6 +237,20 @@ def test_the_commands_as_functions(teacher_folder, glue_folder, tmp_path, monkey
     assert list((tmp_path / "reports").rglob("*.md"))
 
 
+@pytest.mark.slow
+def test_the_notebook_runs_without_a_network(embedded, tmp_path, monkeypatch):
+    """Its code, in a folder with the committed records; no outputs are committed."""
+    cells = json.loads((ROOT / "notebooks" / "quickstart.ipynb").read_text())["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert not any(cell.get("outputs") for cell in cells)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "reference").symlink_to(ROOT / "results" / "reference")
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    assert "| mrpc |" in run_at(tmp_path, "\n".join(code))
+    assert list((tmp_path / "build" / "quickstart" / "reports").rglob("report.html"))
+
+
 def test_the_experiment_file(bench, embedded, tmp_path, monkeypatch):
     text = re.search(r"```toml\n(.*?)```", (DOCS / "experiments.md").read_text(), re.DOTALL)
     assert text
