@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 EVERY_SECONDS = 15.0
 """How often a plain line appears where there is no terminal."""
+FIRST_SECONDS = 5.0
+"""When the first of them appears: a person who has just typed the command waits for it."""
 
 
 def duration(seconds: float) -> str:
@@ -52,41 +54,42 @@ class Progress:
         return False
 
     @contextmanager
-    def task(self, title: str) -> Iterator[Callable[[int, int], None]]:
-        """A stretch of work; call what this yields with (done, total) as often as you like."""
-        if self.stream.isatty():
-            with self._live(title) as update:
-                yield update
-        else:
-            with self._plain(title) as update:
-                yield update
+    def task(self, title: str, is_short: bool = False) -> Iterator[Callable[[int, int], None]]:
+        """A stretch of work; call what this yields with (done, total) as often as you like.
+
+        Args:
+            is_short: it leaves no line behind; without a terminal it is named only where it lasts.
+        """
+        with (self._live if self.stream.isatty() else self._plain)(title, is_short) as update:
+            yield update
 
     @contextmanager
-    def _live(self, title: str) -> Iterator[Callable[[int, int], None]]:
-        with self.bar() as bar:
+    def _live(self, title: str, is_short: bool) -> Iterator[Callable[[int, int], None]]:
+        with self.bar(transient=is_short) as bar:
             job = bar.add_task(title, total=None)
             yield lambda done, total: bar.update(job, completed=done, total=total)
 
-    def bar(self) -> Bar:
+    def bar(self, transient: bool = False) -> Bar:
         """Live lines of a terminal: what, how far, since when, how long still."""
         from rich.console import Console
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
+        from rich.table import Column
 
         columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
+            TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
+            BarColumn(bar_width=16),
             TaskProgressColumn(),
             TimeElapsedColumn(),
-            TextColumn("so far,"),
             TimeRemainingColumn(),
             TextColumn("left"),
         )
-        return Bar(*columns, console=Console(file=self.stream))
+        return Bar(*columns, console=Console(file=self.stream), transient=transient, expand=True)
 
     @contextmanager
-    def _plain(self, title: str) -> Iterator[Callable[[int, int], None]]:
-        begun = spoken = self.clock()
+    def _plain(self, title: str, is_short: bool) -> Iterator[Callable[[int, int], None]]:
+        begun = self.clock()
+        spoken = begun - EVERY_SECONDS + FIRST_SECONDS
         first: tuple[float, int] | None = None
 
         def update(done: int, total: int) -> None:
@@ -100,4 +103,5 @@ class Progress:
                 self.say_pace(f"  {title}: {done}/{total} steps, about {duration(left)} left")
 
         yield update
-        self.say(f"  {title}: done in {duration(self.clock() - begun)}")
+        if first is not None and not is_short:  # nothing was counted: it was there already
+            self.say(f"  {title}: done in {duration(self.clock() - begun)}")

@@ -27,7 +27,15 @@ from bench.cli.options import (
     with_request_options,
 )
 from bench.cli.program import app
-from bench.cli.shared import asking, checked_request, report_outcome, request_from_options, typed_options, write_json
+from bench.cli.shared import (
+    asking,
+    checked_request,
+    report_outcome,
+    request_from_options,
+    say_planning,
+    typed_options,
+    write_json,
+)
 from bench.errors import OK, InputError
 from bench.plan.executor_options import PROCESSES
 
@@ -52,6 +60,7 @@ def plan(
     """
     typed = typed_options(ctx, given, experiment, table)
     request = checked_request(**given) if experiment is None else request_from_options(**given)
+    say_planning()
     from bench.plan.build import build
     from bench.plan.show import as_json, describe
     from bench.progress import quiet
@@ -115,10 +124,12 @@ def run(
         return OK
     if experiment is not None:
         request = request_from_options(**given)
+        say_planning()
         from bench.workflows.experiment import run_experiment
 
         return report_outcome(run_experiment(experiment, request, typed, table, asking()))
     request = checked_request(**(given | {"methods": ""} if only == TEACHERS else given))
+    say_planning()
     from bench.workflows import run as workflow
 
     return report_outcome(workflow.run(request, confirm=asking()))

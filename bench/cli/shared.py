@@ -50,6 +50,16 @@ def checked_request(**given: Any) -> Any:
     return request
 
 
+def say_planning() -> None:
+    """Before libraries are loaded for seconds, and data read: somebody waits at a terminal. A script gets errors alone."""
+    if sys.stderr.isatty():
+        print(
+            "planning: loads the libraries, reads the data and looks for results that are there",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
 def report_outcome(outcome: Outcome) -> int:
     """Say how a run ended: its tables, what to type next, what failed. Returns its exit code."""
     from bench.workflows.run_summary import failure_lines

@@ -60,7 +60,9 @@ def scored(
     """
     plan, arrays, scores = task_data.plan, dict[str, np.ndarray](), dict[str, dict[str, float]]()
     for name, encoded in task_data.evaluation.items():
-        logits, split = predict(model, encoded, task_data.work.numerics), plan.evaluation[name]
+        split = plan.evaluation[name]
+        with task_data.work.progress.task(f"{plan.name}: {cell.label}, seed {cell.seed}: evaluation", True) as on_step:
+            logits = predict(model, encoded, task_data.work.numerics, on_step)
         check_shapes(plan.task, name, logits, split.labels)
         arrays |= {f"logits.{name}": logits, f"examples.{name}": split.example_hashes()}
         if split.labels is not None:

@@ -56,10 +56,10 @@ class FileProgress(Progress):
         return self._stop is not None and bool(self._stop.value)
 
     @contextmanager
-    def task(self, title: str) -> Iterator[Callable[[int, int], None]]:
+    def task(self, title: str, is_short: bool = False) -> Iterator[Callable[[int, int], None]]:
         self._body |= {"title": title, "done": 0, "total": None}
         self._write(at_once=True)
-        with self._shown_task(title) as update:
+        with self._shown_task(title, is_short) as update:
 
             def count(done: int, total: int) -> None:
                 self._body |= {"done": done, "total": total}

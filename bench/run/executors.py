@@ -79,7 +79,7 @@ class Executor:
         """The file of a step that no worker has begun yet."""
         self._submitted += 1
         file = self.folder / f"{self._submitted:06}.json"
-        waiting = {"job": step.title, "process": 0, "title": f"{step.title}: waits for a place", "done": 0}
+        waiting = {"job": step.title, "process": 0, "title": f"{step.title}: waits for its worker", "done": 0}
         write_status(file, {**waiting, "total": None, "pace": "", "said": []})
         return file
 

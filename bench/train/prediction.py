@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,8 +18,17 @@ from methods.models import forward
 from methods.taps import LOGITS
 
 
-def predict(model: nn.Module, data: Encoded, numerics: ComputeSettings) -> np.ndarray:
-    """[n, C] float32 logits in the order of the examples. Batches hold examples of similar length."""
+def predict(
+    model: nn.Module,
+    data: Encoded,
+    numerics: ComputeSettings,
+    on_step: Callable[[int, int], object] = lambda done, total: None,
+) -> np.ndarray:
+    """[n, C] float32 logits in the order of the examples. Batches hold examples of similar length.
+
+    Args:
+        on_step: told how many examples are done, of how many.
+    """
     order = sorted(range(len(data)), key=lambda i: len(data.tokens[i]))
     logits: np.ndarray | None = None
     model.to(numerics.device).eval()
@@ -38,6 +47,7 @@ def predict(model: nn.Module, data: Encoded, numerics: ComputeSettings) -> np.nd
             logits = np.empty((len(data), answer.shape[1]), dtype=np.float32)
         logits[examples] = answer
         start = stop
+        on_step(start, len(order))
     assert logits is not None
     if not np.isfinite(logits).all():
         raise CellError("the trained model predicts values that are not numbers")

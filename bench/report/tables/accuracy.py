@@ -45,7 +45,7 @@ def accuracy(group: ReportGroup, only_complete: bool = False, alike: Collection[
     if group.baselines:  # behind the teacher, which is the first line where there is one
         baselines = [number(group.baselines.get(column)) for column in group.printed_columns]
         empty = [TableCell("") for _ in _further(group)]
-        line = Line(MAJORITY, [*baselines, number(group.majority), *empty], row="")
+        line = Line(MAJORITY, [*baselines, *_mean(group, number(group.majority)), *empty], row="")
         lines.insert(1 if group.systems[:1] == [TEACHER] else 0, line)
     return Table("Results", _columns(group), lines, _notes(group, bool(alike)), file="accuracy", width=WIDTH)
 
@@ -67,7 +67,13 @@ def _incomplete(group: ReportGroup) -> list[str]:
 def _columns(group: ReportGroup) -> list[Column]:
     scores = [Column(c.title, csv=SPREAD, beside=c not in group.columns) for c in group.printed_columns]
     further = [Column(title, csv=INTERVAL) for title in _further(group)]
-    return [Column("System"), *scores, Column(f"mean of {len(group.columns)}"), *further]
+    mean = [Column(f"mean of {len(group.columns)}")] * (len(group.columns) > 1)
+    return [Column("System"), *scores, *mean, *further]
+
+
+def _mean(group: ReportGroup, cell: TableCell) -> list[TableCell]:
+    """The cell of a mean; nothing where there is one column, which is its own mean."""
+    return [cell] * (len(group.columns) > 1)
 
 
 def _line(group: ReportGroup, label: str, alike: Collection[str] = ()) -> Line:
@@ -76,7 +82,7 @@ def _line(group: ReportGroup, label: str, alike: Collection[str] = ()) -> Line:
     is_best = mean is not None and label in group.complete and round(mean, 1) == best
     cells = [_score(group, label, column) for column in group.printed_columns]
     cells += [
-        number(mean, bold=is_best or label in alike),
+        *_mean(group, number(mean, bold=is_best or label in alike)),
         *(further(group, label) for further in _further(group).values()),
     ]
     method = records[0].cell.method
