@@ -173,8 +173,7 @@ def common_recipe() -> str:
     return (
         f"\n{table(['number', 'students and teachers', 'pre-training on text'], rows)}\n"
         f"Teachers have their own `learning_rate`: {narrow} where they are narrower than 512, {wide} "
-        "from 512 on. `epochs` are those of all stages together, without preparatory stages. The number of epochs is the same on the "
-        "sample suite. "
+        "from 512 on. `epochs` are those of all stages together, without preparatory stages. "
         "Weight decay is not for biases and LayerNorms. `clip` is the largest norm of the gradient, `warmup` a share of the steps. "
         "`micro_batch` 0: a batch is not split.\n\n"
     )
@@ -200,7 +199,7 @@ def paper_recipes() -> str:
     from methods.api import Setup
 
     logging.disable(logging.WARNING)
-    teacher, rows = BertConfig(), []
+    teacher, rows = BertConfig(), {}
     for name in methods.TABLE:
         method = methods.get(name)()
         setup = Setup(teacher, 2, ("x",))
@@ -213,8 +212,10 @@ def paper_recipes() -> str:
             if rate is not None and stage.lr_scale is not None:
                 rate *= stage.lr_scale(0.0)
             shown = ["" if value is None else _shown(value) for value in (epochs, rate)]
-            rows.append([f"`{name}`", where + stage.name, *shown, others])
-    return f"\n{table(['method', 'stage', 'epochs', 'learning rate', 'other numbers'], rows)}\n"
+            if others or any(shown):
+                rows.setdefault((where + stage.name, *shown, others), []).append(f"`{name}`")
+    head = ["method", "stage", "epochs", "learning rate", "other numbers"]
+    return f"\n{table(head, [[', '.join(names), *numbers] for numbers, names in rows.items()])}\n"
 
 
 BLOCKS: Mapping[str, Callable[[], str]] = {
