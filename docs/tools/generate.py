@@ -20,8 +20,8 @@ DOCS = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(?P<begin><!-- generated: (?P<name>[\w ]+) -->\n)(?:.*?\n)??(?P<end><!-- end -->)", re.DOTALL)
 HEAD = """# The command line
 
-This page is generated from the program's own `--help`. `bert-bench` does the same as `python -m bench`. [Running](running.md) explains how
-`run` works, and has the exit codes. [Concepts](concepts.md#row-and-cell) explains how rows are written.
+This page is generated from the program's own `--help`. The verbs are typed after `python -m bench` or, shorter, `bert-bench`.
+[Running](running.md) explains how `run` works, and has the exit codes. [Concepts](concepts.md#row-and-cell) explains how rows are written.
 """
 
 
@@ -73,7 +73,8 @@ def _described(words: str, verb: Any, shared: list[tuple[str, str, str]]) -> str
     arguments = [argument for argument in verb.params if argument.param_type_name == "argument"]
     typed = "".join(f" {_placeholder(argument)}" for argument in arguments)
     said = "\n\n".join(" ".join(part.split()) for part in (verb.help or "").split("\n\n"))
-    text = f"### {words}\n\n`python -m bench {words}{typed}`\n\n{said}\n"
+    call = f"`python -m bench {words}{typed}`\n\n" if typed else ""
+    text = f"### {words}\n\n{call}{said}\n"
     rows = [[f"`{_placeholder(argument)}`", argument.help or "", ""] for argument in arguments]
     options = _option_rows(verb)
     rows += [list(row) for row in options if row not in shared]
@@ -141,18 +142,8 @@ def _fields_said(module: ModuleType) -> dict[str, dict[str, str]]:
 def record_fields() -> str:
     """The fields of a record, from the schema."""
     fields = record_schema()["properties"]
-    rows = [[f"`{name}`", _kind(field), field.get("description", "")] for name, field in fields.items()]
-    return f"\n{table(['field', 'type', 'meaning'], rows)}\n"
-
-
-def _kind(field: Mapping[str, Any]) -> str:
-    """The type of a field in a word or two."""
-    if "anyOf" in field:
-        return " or ".join(_kind(one) for one in field["anyOf"]).replace("null", "nothing")
-    if "$ref" in field:
-        return str(field["$ref"]).rpartition("/")[2]
-    words = {"integer": "whole number", "string": "text", "array": "list", "boolean": "yes or no", "object": "mapping"}
-    return words.get(str(field.get("type", "")), str(field.get("type", "any")))
+    rows = [[f"`{name}`", field.get("description", "")] for name, field in fields.items()]
+    return f"\n{table(['field', 'meaning'], rows)}\n"
 
 
 BY_WIDTH = {"learning_rate": " (teachers: see below)"}
