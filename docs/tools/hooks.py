@@ -20,7 +20,7 @@ DOCS = Path(__file__).resolve().parents[1]
 ROOT = DOCS.parent
 MOUNT = "repository"
 LINK = re.compile(r"(?P<begin>\]\()(?P<target>[^)#\s]+)(?P<end>(?:#[^)\s]*)?\))")
-FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 
 
 def on_pre_build(config: Any) -> None:
@@ -53,7 +53,7 @@ def linked(page: Path) -> list[Path]:
         PluginError: a link to nothing, or out of the repository.
     """
     found = []
-    for part in FENCE.split(page.read_text(encoding="utf-8"))[::2]:
+    for part in CODE.split(page.read_text(encoding="utf-8"))[::2]:
         for link in LINK.finditer(part):
             if re.match(r"[a-z]+:", link["target"]):
                 continue
@@ -93,6 +93,6 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         place = posixpath.relpath(site_name(file), posixpath.dirname(page.file.src_uri) or ".")
         return link["begin"] + place + link["end"]
 
-    parts = FENCE.split(markdown)
+    parts = CODE.split(markdown)
     parts[::2] = [LINK.sub(anew, part) for part in parts[::2]]
     return "".join(parts)
