@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from bench.files import write_atomically
 from bench.report import escape
-from bench.report.file_names import HTML, PAGE, TABLES, table_names
+from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, table_names
 from bench.report.render import to_markdown
 from bench.report.table import Footnotes, Table
 from bench.report.tables.parts import counted
@@ -17,19 +17,27 @@ LONGEST_FOLDED = 60
 """Lines of a folded table that the page still has; a longer one is in its file and in the HTML page alone."""
 
 
+class Picture(NamedTuple):
+    """A picture of a page: the name of its file, what is written below it, and the SVG."""
+
+    name: str
+    title: str
+    caption: str
+    svg: bytes
+
+
 class Section(NamedTuple):
     """A part of a page: paragraphs, points of a list, commands, pictures and tables, in this order.
 
     Attributes:
         title: "" for what is above the first heading.
-        pictures: the file and the caption of each.
     """
 
     title: str
     texts: Sequence[str] = ()
     points: Sequence[str] = ()
     commands: Sequence[str] = ()
-    pictures: Sequence[tuple[str, str]] = ()
+    pictures: Sequence[Picture] = ()
     tables: Sequence[Table] = ()
 
     def heading_of(self, table: Table) -> str:
@@ -48,8 +56,13 @@ def to_page(title: str, sections: Iterable[Section]) -> bytes:
         points = [f"- {escape.markdown(point)}" for point in section.points]
         points += [f"- command: {escape.code(command)}" for command in section.commands]
         lines += [*points, ""] if points else []
-        for file, caption in section.pictures:
-            lines += [f"![{caption}]({file})", ""]
+        for picture in section.pictures:
+            lines += [
+                f"![{picture.title}]({FIGURES}/{picture.name}.svg)",
+                "",
+                f"*{picture.title}.* {escape.markdown(picture.caption)}",
+                "",
+            ]
         for table in section.tables:
             heading = escape.markdown(section.heading_of(table))
             lines += [f"### {heading}", ""] if heading else []

@@ -239,6 +239,13 @@ class ReportGroup:
         whole = [label for label in self.students if label in self.mean_scores]
         return [label for label in whole if not any(self.lacks_seeds(label, column) for column in self.columns)]
 
+    def is_suspect(self, label: str) -> bool:
+        """Whether a row's answers are suspect in half of the columns, and score no more there than a constant: no table calls it the best."""
+        suspect = [column for column in self.columns if self.suspicions.get((label, column))]
+        means = {column: self.summaries[label, column].mean for column in suspect if (label, column) in self.summaries}
+        constant = [column for column, mean in means.items() if mean <= self.baselines.get(column, mean) + 1e-9]
+        return 0 < len(self.columns) <= 2 * len(constant)
+
     def row_limit(self, task: str) -> int | None:
         """How many training rows were drawn for a task; None where all were used."""
         limits = (r.cell.data.max_train_rows for r in self.records if task in r.cell.tasks)

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import combinations, pairwise
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.record.cell import TEACHER
-from bench.report.comparison import BETTER, WORSE, MeanOfColumns
+from bench.report.comparison import BETTER, NOT_SIGNIFICANT, UNCLEAR, WORSE, MeanOfColumns, p_in_words
 from bench.report.document import Section
 from bench.report.escape import flat
 from bench.report.file_names import table_names
 from bench.report.groups import ReportGroup
-from bench.report.pictures import flops_of, latencies_of, plotted_differences, points
-from bench.report.table import Footnotes, TableCell
-from bench.report.tables.differences import SYSTEMS, reference_of, systems_of
+from bench.report.pictures import flops_of, looks, plotted_differences, points, systems_in
+from bench.report.render import Paper, to_csv, to_latex
+from bench.report.reproduce import commands
+from bench.report.table import Footnotes, Table, TableCell
+from bench.report.tables.differences import MEAN_OF, SYSTEMS, reference_of, systems_of
+from bench.report.tables.leaderboard import LEADERBOARD, SYMBOLS
 from bench.report.tables.parts import ReportData
 from bench.report.tables.registry import COST, PAIRED, RESULTS, SUMMARY
 from bench.stats.multiple import holm
@@ -32,16 +36,19 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 HERE = Path(__file__).parent / "page"
-CURVE_POINTS = 60
-"""Values of a term that a curve shows at most: each the mean of its part of the training."""
 DIGITS = 4
 """Decimals of the numbers in the page's data."""
 
 
-def html_page(data: ReportData, sections: Sequence[Section]) -> bytes:
-    """The page of a group with these sections; the template writes them."""
+def html_page(data: ReportData, sections: Sequence[Section], paper: Paper) -> bytes:
+    """The page of a group with these sections; the template writes them.
+
+    Args:
+        paper: what its tables need as LaTeX.
+    """
     group = data.group
     stems = table_names([table.file or table.title for table in data.tables])
+    name_of = {table.title: stem for table, stem in zip(data.tables, stems, strict=True)}
 
     # what a reader sees of a cell on a closer look: the template adds an entry for each cell that has more than its text
     details: list[dict[str, Any]] = []
@@ -50,29 +57,111 @@ def html_page(data: ReportData, sections: Sequence[Section]) -> bytes:
         """Add the entry of a cell; returns its index, or None where the cell has only its text."""
         if cell.value is None and not cell.keys:
             return None
-        facts = {"value": cell.value, "low": cell.low, "high": cell.high, "sd": cell.deviation, "n": cell.n}
+        facts = {
+            "value": cell.value,
+            "low": cell.low,
+            "high": cell.high,
+            "sd": cell.deviation,
+            "n": cell.n,
+            "p": cell.p,
+        }
         details.append({name: _rounded(value) for name, value in facts.items() if value is not None})
         if cell.keys:
             details[-1]["keys"] = list(cell.keys)
         return len(details) - 1
 
+    files = {
+        name_of[table.title]: (
+            to_csv(table),
+            "" if table.folded else to_latex(table, table.title, paper, f"tab:{paper.name}-{name_of[table.title]}"),
+        )
+        for table in data.tables
+    }
     style, script = (HERE / "page.css").read_text(encoding="utf-8"), (HERE / "page.js").read_text(encoding="utf-8")
     text = _environment().get_template("page.html")
+    typed = commands(group)
     return text.render(
-        title=group.title,
+        title=f"{group.described_data}: {', '.join(group.tasks)}",
+        facts=_facts(group),
+        command=typed[0] if typed else "",
+        further=len(typed) - 1,
         sections=[section for section in sections if any(section[1:])],
         titles={"summary": SUMMARY, "results": RESULTS, "paired": PAIRED, "cost": COST},
-        name_of={table.title: stem for table, stem in zip(data.tables, stems, strict=True)},
+        name_of=name_of,
         methods=sorted({record.cell.method for record in group.records}),
         columns=[column.title for column in group.printed_columns],
         notes=Footnotes(),
         detail=detail,
-        numbers=lambda: numbers_of(data, details),
+        order=_mean_first,
+        split=_split,
+        bar=_bars(data),
+        image=lambda svg: f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}",
+        width=lambda svg: round(1.8 * float(re.search(rb'width="([\d.]+)pt"', svg)[1])),
+        interactive={"differences": "forest", "score-flops": "scatter"},
+        numbers=lambda: numbers_of(data, details, files),
         style=style,
         script=script,
         style_hash=_hash(style),
         script_hash=_hash(script),
     ).encode()
+
+
+def _facts(group: ReportGroup) -> list[str]:
+    """By which version of what, on which days, and from which teacher the results are."""
+    versions = sorted({str(r.code["version"]) for r in group.records if "version" in r.code})
+    days = sorted({r.finished[:10] for r in group.records})
+    return [
+        f"bert-bench {', '.join(versions)}".strip(),
+        f"results of {' to '.join(dict.fromkeys((days[0], days[-1])))}",
+        f"teacher {group.teacher}, {group.origin}",
+        f"recipe {group.recipe}, {group.epochs:g} epochs, {group.precision}, {group.device}",
+    ]
+
+
+def _mean_first(table: Table) -> list[int]:
+    """The order of the columns in the page: a mean stands before what it is the mean of, where no screen cuts it off."""
+    if table.file == LEADERBOARD:
+        return list(range(len(table.columns)))
+    first = 1 + sum(column.words for column in table.columns[1:2])
+    means = [i for i, column in enumerate(table.columns) if i >= first and column.title.startswith(MEAN_OF)]
+    return [*range(first), *means, *(i for i in range(first, len(table.columns)) if i not in means)]
+
+
+def _split(cell: TableCell) -> tuple[str, str, str]:
+    """What is printed of a cell: large, small, and on a closer look. Of a tested difference the verdict is a sign."""
+    large, bracket, small = flat(cell.text).partition(" (") if cell.low is not None else (cell.text, "", "")
+    if cell.p is None or cell.value is None or cell.low is None or cell.high is None:
+        return large, bracket.strip() + small, ""
+    verdict = NOT_SIGNIFICANT if cell.verdict == UNCLEAR else cell.verdict
+    said = f"{verdict}: p = {p_in_words(cell.p)} after Holm's adjustment".replace("= <", "<")
+    return f"{cell.value:+.1f} {SYMBOLS[cell.verdict]}", f"({cell.low:+.1f} to {cell.high:+.1f})", said
+
+
+BAR = 120
+"""Pixels of the widest bar of a leaderboard."""
+
+
+def _bars(data: ReportData) -> Callable[[Table, int, TableCell], dict[str, float] | None]:
+    """Where the interval of a mean is drawn in the leaderboard: the ends, the mean, and the mean of the baseline."""
+    # suspect answers do not set the scale: a bar may be cut off
+    means = [mean for row, mean in data.means.items() if mean.low is not None and not data.group.is_suspect(row)]
+    least, most = min((m.low or 0.0 for m in means), default=0.0), max((m.high or 0.0 for m in means), default=0.0)
+    baseline = data.means.get(reference_of(data.group))
+
+    def bar(table: Table, column: int, cell: TableCell) -> dict[str, float] | None:
+        if table.file != LEADERBOARD or column != 2 or most <= least:
+            return None
+        if cell.low is None:
+            return {}
+        ends = {
+            "low": cell.low,
+            "value": cell.value,
+            "high": cell.high,
+            "baseline": baseline.value if baseline else None,
+        }
+        return {k: round(4 + (BAR - 8) * (v - least) / (most - least), 1) for k, v in ends.items() if v is not None}
+
+    return bar
 
 
 def _hash(text: str) -> str:
@@ -101,11 +190,13 @@ def _interval(number: TableCell | MeanOfColumns) -> dict[str, float | None]:
     return {"value": _rounded(number.value), "low": _rounded(number.low), "high": _rounded(number.high)}
 
 
-def numbers_of(data: ReportData, details: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the page's pictures and closer looks are made of, as JSON has it."""
+def numbers_of(
+    data: ReportData, details: Sequence[Mapping[str, Any]], files: Mapping[str, tuple[str, str]]
+) -> dict[str, Any]:
+    """What the page's pictures, closer looks and copies are made of, as JSON has it."""
     group = data.group
     shown = {key for detail in details for key in detail.get("keys", ())}
-    costs = {"FLOPs (G)": flops_of(data), "latency (ms)": latencies_of(data)}
+    costs = {"FLOPs (G)": flops_of(data), "latency (ms)": data.group.latencies}
     return {
         "teacher": TEACHER,
         "reference": group.called(reference_of(group)),
@@ -116,6 +207,7 @@ def numbers_of(data: ReportData, details: Sequence[Mapping[str, Any]]) -> dict[s
                 "name": group.called(label),
                 "method": group.of(label)[0].cell.method,
                 "complete": label in data.means,
+                "look": looks(group)[label],
             }
             for label in group.systems
         },
@@ -144,11 +236,12 @@ def numbers_of(data: ReportData, details: Sequence[Mapping[str, Any]]) -> dict[s
                     "beaten": point.is_beaten,
                 }
                 for point in points(data, of_rows)
+                if point.label in systems_in(data)
             ]
             for title, of_rows in costs.items()
         },
         "pairs": _pairs(data),
-        "curves": _curves(group),
+        "files": files,
     }
 
 
@@ -200,34 +293,3 @@ def _pairs(data: ReportData) -> dict[str, Any]:
         return [*map(_rounded, (pair.value, pair.low, pair.high, p_of[frozenset((first, second))]))]
 
     return {"rows": order, "cells": [[cell(first, second) for second in order] for first in order]}
-
-
-def _curves(group: ReportGroup) -> dict[str, Any]:
-    """The learning curves on the task that most full rows have: of the first record of each training, methods as they are before
-    rows with changed settings. Each curve has a bounded number of values: the means of equal parts.
-    """
-    trained = [r for r in group.records if r.terms and r.cell.ablation_of is None and r.cell.method != TEACHER]
-    rows_of = {task: {r.row for r in trained if task in r.cell.tasks} for task in group.tasks if trained}
-    task = max(rows_of, key=lambda name: len(rows_of[name]), default="")
-    labels = sorted((s for s in group.systems if s in rows_of.get(task, ())), key=lambda label: ":" in label)
-    first = {label: next(r for r in group.of(label, task) if r.terms) for label in labels}
-    once = {record.train_key: label for label, record in reversed(first.items())}  # operating points share a training
-
-    def thinned(values: Sequence[float]) -> list[float]:
-        count = min(len(values), CURVE_POINTS)
-        bounds = [round(i * len(values) / count) for i in range(count + 1)] if count else []
-        return [float(f"{sum(values[a:b]) / (b - a):.4g}") for a, b in pairwise(bounds)]
-
-    rows = [
-        {
-            "row": label,
-            "seed": record.cell.seed,
-            "stages": [
-                {"name": stage, "terms": {name: thinned(values) for name, values in terms.items()}}
-                for stage, terms in record.terms.items()
-            ],
-        }
-        for label, record in first.items()
-        if label in once.values()
-    ]
-    return {"task": task, "rows": rows}

@@ -3,33 +3,61 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from statistics import median
-from textwrap import fill
+from itertools import pairwise
+from textwrap import wrap
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from bench.record.cell import TEACHER
 from bench.report.comparison import BETTER, WORSE, MeanOfColumns
 from bench.report.escape import flat
+from bench.report.groups import ReportGroup
 from bench.report.table import TableCell
-from bench.report.tables.differences import SYSTEMS, reference_of
+from bench.report.tables.differences import own_row, reference_of
+from bench.report.tables.leaderboard import verdicts_of_means
 from bench.report.tables.parts import ReportData, counted
+from bench.report.tables.retention import KEEPS, KEPT_OF_THE_TEACHER, LOSES
 
 GREY, BLUE, PALE = "#444444", "#0072b2", "#bbbbbb"
+COLOURS = (BLUE, "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Told apart by people who see colours differently (Okabe and Ito 2008), and by their brightness in print without colour."""
-LONGEST_LABEL = 44
+SHAPES = ("o", "s", "^", "v", "P", "X", "*")
+"""One more than colours: 42 methods are different, although both begin again."""
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (4, 1.5)),
+    (0, (1, 1)),
+    (0, (6, 1, 1, 1)),
+    (0, (3, 1, 1, 1, 1, 1)),
+    (0, (8, 3)),
+    (0, (1, 3)),
+)
+"""Of a row's losses, in their order; more than a row has."""
+NARROW, WIDE = 3.3, 6.9
+"""Inches: a column of a paper, and its page. Text has 7 points."""
 
 
-def short(label: str) -> str:
-    """A row's name as a picture can hold it: of a long one the beginning and the end."""
-    half = LONGEST_LABEL // 2 - 1
-    return label if len(label) <= LONGEST_LABEL else f"{label[:half]}…{label[-half:]}"
+def looks(group: ReportGroup) -> dict[str, tuple[str, str]]:
+    """Row -> colour and shape: those of its method, so that variants look alike; a grey diamond for the teacher."""
+    methods = list(dict.fromkeys(group.of(label)[0].cell.method for label in group.students))
+    style = {m: (COLOURS[i % len(COLOURS)], SHAPES[i % len(SHAPES)]) for i, m in enumerate(methods)}
+    return {s: (GREY, "D") if s == TEACHER else style[group.of(s)[0].cell.method] for s in group.systems}
 
 
-def escape_mathtext(text: str) -> str:
-    """Text of others in a picture: a dollar sign begins no formula."""
-    return flat(text).replace("$", r"\$")
+def systems_in(data: ReportData) -> list[str]:
+    """The rows of the pictures: complete and no variant of another row, the best mean first; all complete ones where that leaves one student."""
+    complete = sorted(data.means, key=lambda label: (-data.means[label].value, label))
+    systems = [label for label in complete if label == TEACHER or not own_row(data.group, label)]
+    return systems if len(set(systems) - {TEACHER}) > 1 else complete
+
+
+def text_of(text: str, width: int = 24) -> str:
+    """Text of others in a picture, in lines of so many characters, three at most: a dollar sign begins no formula."""
+    lines = wrap(flat(text), width, break_on_hyphens=False) or [""]
+    return "\n".join([*lines[:2], "…" + lines[-1][1:]] if len(lines) > 3 else lines).replace("$", r"\$")
 
 
 @contextmanager
@@ -42,8 +70,15 @@ def drawing(width: float, height: float, form: str) -> Iterator[tuple[Any, io.By
     import matplotlib
 
     matplotlib.use("Agg")
-    look: Any = {"svg.hashsalt": "bert-bench", "svg.fonttype": "none", "pdf.fonttype": 42}
-    look |= {"font.size": 9, "font.family": "sans-serif"}
+    look: Any = {"svg.hashsalt": "bert-bench", "svg.fonttype": "none", "pdf.fonttype": 42, "font.family": "sans-serif"}
+    look |= {"font.size": 7, "axes.linewidth": 0.6, "lines.linewidth": 1.1, "legend.frameon": False}
+    look |= {
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.color": "#eeeeee",
+        "axes.axisbelow": True,
+    }
     with matplotlib.rc_context(look):
         from matplotlib.figure import Figure
 
@@ -57,73 +92,54 @@ def drawing(width: float, height: float, form: str) -> Iterator[tuple[Any, io.By
         figure.savefig(out, format=form, metadata=dict.fromkeys(undated))
 
 
-def _mark(axes: Any, x: float, y: float, label: str, face: str = "", edge: str = "") -> None:
-    """The point of a row: a diamond for the teacher, a circle for a student."""
-    is_teacher = label == TEACHER
-    colour = GREY if is_teacher else BLUE
-    marker, edge = "D" if is_teacher else "o", edge or colour
-    axes.scatter([x], [y], s=36, marker=marker, facecolor=face or colour, edgecolor=edge, zorder=3)
+def row_height(group: ReportGroup, labels: Sequence[str]) -> float:
+    """Inches of a row: more where a name takes two lines."""
+    return 0.21 if max(text_of(group.called(label)).count("\n") for label in labels) == 0 else 0.25
 
 
-def plotted_differences(data: ReportData) -> dict[str, Any]:
+def _name_rows(axes: Any, group: ReportGroup, labels: Sequence[str]) -> None:
+    """The rows' names at the left, the first at the top."""
+    axes.set_yticks(range(len(labels)), [text_of(group.called(label)) for label in labels], linespacing=0.9)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+
+
+def plotted_differences(data: ReportData) -> dict[str, TableCell]:
     """Row -> the cell of its mean difference to the baseline, with its interval: of the teacher and the complete systems; the largest first."""
-    reference = reference_of(data.group)
-    differences: dict[str, Any] = {}
-    table = next((table for table in data.tables if table.file == SYSTEMS), None)
-    for line in table.lines if table is not None else ():
-        mean = line.cells[-1]  # or the only column
-        if mean.value is not None and mean.low is not None and line.label in data.means:
-            differences[line.label] = mean
-    teacher = data.pairs.get((TEACHER, reference))
+    differences = {label: cell for label, cell in verdicts_of_means(data).items() if label in data.means}
+    teacher = data.pairs.get((TEACHER, reference_of(data.group)))
     if differences and teacher is not None:
         differences[TEACHER] = TableCell("", teacher.value, teacher.low, teacher.high)
-    return dict(sorted(differences.items(), key=lambda item: (-item[1].value, item[0])))
+    return dict(sorted(differences.items(), key=lambda item: (-(item[1].value or 0.0), item[0])))
 
 
 def forest(data: ReportData, form: str = "svg") -> bytes | None:
     """The forest plot: each row's mean difference to the baseline, with its interval; None where no two complete rows have stored
     answers.
     """
-    group, cells = data.group, plotted_differences(data)
+    group, cells, look = data.group, plotted_differences(data), looks(data.group)
     if not cells:
         return None
     reference = reference_of(group)
-    with drawing(8.2, 0.26 * len(cells) + 1.75, form) as (figure, out):
+    with drawing(NARROW, row_height(group, list(cells)) * len(cells) + 0.6, form) as (figure, out):
         axes = figure.subplots()
-        for height, (label, cell) in enumerate(reversed(cells.items())):
-            value, low, high, is_teacher = cell.value, cell.low, cell.high, label == TEACHER
-            axes.hlines(height, low, high, color=GREY if is_teacher else BLUE, linewidth=1.6)
-            _mark(axes, value, height, label, "" if is_teacher or cell.verdict in (BETTER, WORSE) else "white")
-            text, place = f"{value:+.1f} ({low:+.1f} to {high:+.1f})", axes.get_yaxis_transform()
-            axes.annotate(text, (1.02, height), xycoords=place, va="center", fontsize=8, annotation_clip=False)
-        axes.axvline(0, color=GREY, linewidth=0.8)
+        for height, (label, cell) in enumerate(cells.items()):
+            colour, shape = look[label]
+            face = colour if label == TEACHER or cell.verdict in (BETTER, WORSE) else "white"
+            axes.hlines(height, cell.low, cell.high, color=colour)
+            axes.plot(cell.value, height, shape, color=colour, markersize=5, markerfacecolor=face)
+            text = f"{cell.value:+.1f} ({cell.low:+.1f} to {cell.high:+.1f})"
+            axes.annotate(text, (1.03, height), xycoords=axes.get_yaxis_transform(), va="center", annotation_clip=False)
+        axes.axvline(0, color=GREY, linewidth=0.7)
         # the majority class, unless it is so far away that the rows would be too small
-        baseline, below = data.means.get(reference), None
-        if group.majority is not None and baseline is not None:
-            low, high = min(cell.low for cell in cells.values()), max(cell.high for cell in cells.values())
-            distance = group.majority - baseline.value
-            below = distance if low - distance <= high - low else None
-        if below is not None:
-            axes.axvline(below, color=GREY, linewidth=0.8, linestyle=":")
-        axes.set_yticks(range(len(cells)), [escape_mathtext(short(group.called(label))) for label in reversed(cells)])
-        axes.set_ylim(-0.7, len(cells) - 0.3)
-        axes.grid(axis="x", color="#eeeeee")
-        axes.set_axisbelow(True)
-        columns = f"{counted(len(group.columns), 'column')} ({', '.join(column.name for column in group.columns)})"
-        axes.set_xlabel(escape_mathtext(f"difference to {group.called(reference)} in points, mean of {columns}"))
-        legend = ["circles: students, filled if significant after Holm's adjustment"]
-        legend += ["diamond: the teacher, not tested"] if TEACHER in cells else []
-        further = "bars: 95 % intervals" + ("" if below is None else "; dotted: majority class")
-        title = fill(escape_mathtext(group.title), 96)
-        figure.suptitle(f"{title}\n{'; '.join(legend)}\n{further}", fontsize=9)
+        low, high = min(cell.low or 0.0 for cell in cells.values()), max(cell.high or 0.0 for cell in cells.values())
+        if group.majority is not None and reference in data.means:
+            distance = group.majority - data.means[reference].value
+            if low - distance <= high - low:
+                axes.axvline(distance, color=GREY, linewidth=0.7, linestyle=":")
+        _name_rows(axes, group, list(cells))
+        axes.set_xlabel(text_of(f"difference to {group.called(reference)} (points)", 60))
     return out.getvalue()
-
-
-MARGIN = 0.08
-"""Part of the axis of costs, which is logarithmic, that stays free at each side and between two ticks; chosen by hand, so that
-the ticks' numbers do not touch."""
-BEATEN = "light grey: another row costs no more and scores higher (the interval of the difference is above 0)"
-"""What the legend says of beaten rows."""
 
 
 class Point(NamedTuple):
@@ -162,111 +178,285 @@ def flops_of(data: ReportData) -> dict[str, float]:
     return {label: min(own) / 1e9 for label, own in counts.items() if own}
 
 
-def latencies_of(data: ReportData) -> dict[str, float]:
-    """Row -> milliseconds of a batch. Rows of one architecture have the median of their timings, which differ by chance alone."""
-    group = data.group
-    architectures: dict[object, list[str]] = {}
-    for label in group.latencies:
-        sizes = [(r.sizes.parameters, r.sizes.macs_closed_form) for r in group.of(label) if r.sizes]
-        architectures.setdefault(min(sizes) if sizes else label, []).append(label)
-    return {
-        label: median(group.latencies[other] for other in alike) for alike in architectures.values() for label in alike
-    }
+def front(shown: Sequence[Point]) -> list[Point]:
+    """The points of which none that costs no more scores higher, the cheapest first."""
+    best: list[Point] = []
+    for point in sorted(shown, key=lambda point: (point.cost, -point.mean.value)):
+        if not best or point.mean.value > best[-1].mean.value:
+            best.append(point)
+    return best
+
+
+APART = 0.014
+"""Between two rows of one cost: this part of the axis."""
 
 
 def scatter(data: ReportData, costs: Mapping[str, float], form: str, axis: str) -> bytes | None:
-    """One point a row with its interval, its label in a column at the right in the order of the scores."""
-    group, shown = data.group, points(data, costs)
+    """One point a row with its interval, and the front of those that no cheaper row surpasses; rows of one cost are side by side."""
+    group, look, rows = data.group, looks(data.group), systems_in(data)
+    shown = [point for point in points(data, costs) if point.label in rows]
     if len(shown) < 2:
         return None
-    with drawing(8.2, max(3.4, 0.24 * len(shown) + 1.5), form) as (figure, out):
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+
+    with drawing(NARROW, 2.3 + 0.13 * ((len(shown) + 1) // 2), form) as (figure, out):
         axes = figure.subplots()
-        low = min(p.mean.value if p.mean.low is None else p.mean.low for p in shown)
-        high = max(p.mean.value if p.mean.high is None else p.mean.high for p in shown)
-        apart = max(high - low, 2.0) / max(12.0, 1.0 * len(shown))
-        places = spread_labels([p.mean.value for p in shown], apart)
-        for point, height in zip(shown, places, strict=True):
-            mean, label = point.mean, point.label
-            text = f"{short(group.called(label))}  {mean.value:.1f}"
-            if mean.low is not None:
-                colour = GREY if label == TEACHER else BLUE
-                axes.vlines(point.cost, mean.low, mean.high, color=colour, alpha=0.35, linewidth=1.2, zorder=2)
-                text += f" ({mean.low:.1f} to {mean.high:.1f})"
-            _mark(axes, point.cost, mean.value, label, *((PALE, GREY) if point.is_beaten else ()))
-            axes.annotate(
-                escape_mathtext(text + ("  (fewer seeds)" if point.fewer_seeds else "")),
-                (point.cost, mean.value),
-                xytext=(1.04, height),
-                textcoords=axes.get_yaxis_transform(),
-                va="center",
-                fontsize=8,
-                annotation_clip=False,
-                arrowprops={"arrowstyle": "-", "color": PALE, "linewidth": 0.6, "relpos": (0, 0.5), "shrinkB": 4},
+        least, most = min(p.cost for p in shown), max(p.cost for p in shown)
+        span = max(most / least, 1.5)
+        best = front(shown)
+        edges = [*(p.cost for p in best), most * span**0.08]
+        axes.step(
+            edges,
+            [*(p.mean.value for p in best), best[-1].mean.value],
+            where="post",
+            color=PALE,
+            linewidth=1.0,
+            zorder=1,
+        )
+        for point in shown:
+            alike = [p.label for p in shown if abs(p.cost / point.cost - 1) < 0.01]
+            x = point.cost * span ** (APART * 2 * (alike.index(point.label) - (len(alike) - 1) / 2))
+            colour, shape = look[point.label]
+            if point.mean.low is not None:
+                axes.vlines(x, point.mean.low, point.mean.high, color=colour, alpha=0.4, linewidth=0.9)
+            name = (
+                text_of(group.called(point.label), 22)
+                + f" {point.mean.value:.1f}{' (fewer seeds)' * point.fewer_seeds}"
             )
-        _axis_of_costs(axes, [p.cost for p in shown])
-        axes.set_ylim(min(low, *places) - apart, max(high, *places) + apart)
-        has_majority = group.majority is not None and group.majority > low - apart
-        if has_majority:
-            axes.axhline(group.majority, color=GREY, linewidth=0.8, linestyle=":")
-        axes.grid(axis="y", color="#eeeeee")
-        axes.set_xlabel("\n".join(map(escape_mathtext, axis.split("\n"))))
-        axes.set_ylabel(f"mean score of {counted(len(group.columns), 'column')} (%)")
-        legend = [BEATEN] if any(point.is_beaten for point in shown) else []
-        further = ["bars: 95 % intervals, not adjusted"]
-        further += ["diamond: the teacher"] if any(point.label == TEACHER for point in shown) else []
-        further += ["dotted: majority class"] if has_majority else []
-        figure.suptitle("\n".join([fill(escape_mathtext(group.title), 96), *legend, "; ".join(further)]), fontsize=9)
+            face = "white" if point.is_beaten else colour
+            axes.plot(
+                x, point.mean.value, shape, color=colour, markersize=5.5, markerfacecolor=face, linestyle="", label=name
+            )
+        axes.set_xscale("log")
+        axes.set_xlim(least / span**0.1, most * span**0.1)
+        axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]) if span < 8 else LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter("{x:g}")
+        if group.majority is not None and group.majority > min(p.mean.low or p.mean.value for p in shown) - 2:
+            axes.axhline(group.majority, color=GREY, linewidth=0.7, linestyle=":")
+        axes.set_xlabel(axis)
+        axes.set_ylabel(f"mean score, {counted(len(group.columns), 'column')} (%)")
+        figure.legend(loc="outside lower center", ncols=2, handletextpad=0.2, columnspacing=1.0, labelspacing=0.35)
     return out.getvalue()
 
 
-def _axis_of_costs(axes: Any, costs: Sequence[float]) -> None:
-    """A logarithmic scale whose ticks are at the costs themselves, as far as they do not touch."""
-    smallest, largest = min(costs), max(costs)
-    margin = max(largest / smallest, 1.5) ** MARGIN
-    axes.set_xscale("log")
-    axes.set_xlim(smallest / margin, largest * margin)
-    ticks: list[float] = []
-    for cost in sorted({float(f"{cost:.3g}") for cost in costs}):
-        if not ticks or cost > margin * ticks[-1]:
-            ticks.append(cost)
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
+def retention_map(data: ReportData, form: str = "svg") -> bytes | None:
+    """The share of the teacher's score that each system reaches, by column; the colours part at 100."""
+    table = next((table for table in data.tables if table.file == KEPT_OF_THE_TEACHER), None)
+    lines = [line for line in table.lines if not own_row(data.group, line.label)] if table else []
+    if table is None or not lines:
+        return None
+    mean = len(table.columns) - 3 if len(table.columns) > 4 else 0  # behind the columns: mean of ratios, ratio of means
+    places = [*([mean] if mean else []), *range(len(table.columns) - 3)]
+    lines.sort(key=lambda line: -(line.cells[places[0]].value or 0.0))
+    values = np.array([[np.nan if (v := line.cells[i].value) is None else v for i in places] for line in lines])
+    if np.isnan(values).all():
+        return None
+    most = min(30.0, max(5.0, float(np.nanmax(np.abs(values - 100)))))
+    with drawing(
+        NARROW if len(places) < 5 else WIDE,
+        row_height(data.group, [line.label for line in lines]) * len(lines) + 0.75,
+        form,
+    ) as (figure, out):
+        axes = figure.subplots()
+        image = axes.imshow(values, cmap="PuOr", vmin=100 - most, vmax=100 + most, aspect="auto")
+        for row, line in enumerate(lines):
+            for place, i in enumerate(places):
+                cell = line.cells[i]
+                text = (
+                    "–"
+                    if cell.value is None
+                    else f"{cell.value:.0f}" + {KEEPS: " ✓", LOSES: " ✗"}.get(cell.verdict, "")
+                )
+                is_dark = cell.value is not None and abs(cell.value - 100) > 0.6 * most
+                axes.text(place, row, text, ha="center", va="center", color="white" if is_dark else "black")
+        titles = ["mean" if i == mean and mean else table.columns[1 + i].title.partition(" (")[0] for i in places]
+        axes.set_xticks(range(len(places)), [text_of(title, 12) for title in titles])
+        _name_rows(axes, data.group, [line.label for line in lines])
+        axes.set_ylim(len(lines) - 0.5, -0.5)
+        axes.grid(visible=False)
+        axes.tick_params(length=0)
+        axes.xaxis.tick_top()
+        axes.spines[:].set_visible(False)
+        figure.colorbar(image, ax=axes, extend="both", pad=0.02, aspect=12, label="% of the teacher")
+    return out.getvalue()
 
 
-def spread_labels(heights: Sequence[float], apart: float) -> list[float]:
-    """Places for labels in falling order of ``heights``: each as near to its own as a distance between all allows.
+def mean_ranks(data: ReportData) -> tuple[dict[str, list[float]], float]:
+    """Student -> its rank in each task, the best mean rank first; and Nemenyi's critical difference of mean ranks (Demšar 2006)."""
+    from scipy.stats import rankdata, studentized_range
 
-    Labels that would touch become a block about the mean of its members' own heights.
+    group, students = data.group, [label for label in systems_in(data) if label != TEACHER]
+    by_task = [[c for c in group.columns if c.task == task] for task in group.tasks]
+    scores = [
+        [np.mean([group.summaries[s, c].mean for c in columns]) for s in students] for columns in by_task if columns
+    ]
+    k, n = len(students), len(scores)
+    if k < 3 or n < 3:
+        return {}, 0.0
+    ranks = np.array([rankdata([-round(score, 6) for score in of_task]) for of_task in scores])
+    critical = float(studentized_range.ppf(0.95, k, 1e6)) / np.sqrt(2) * np.sqrt(k * (k + 1) / (6 * n))
+    order = sorted(range(k), key=lambda i: (ranks[:, i].mean(), students[i]))
+    return {students[i]: ranks[:, i].tolist() for i in order}, float(critical)
+
+
+def rank_picture(data: ReportData, form: str = "svg") -> bytes | None:
+    """Mean ranks over tasks, with half a critical difference at each side: two rows differ where their bars do not meet."""
+    (ranks, critical), look = mean_ranks(data), looks(data.group)
+    if not ranks:
+        return None
+    with drawing(NARROW, row_height(data.group, list(ranks)) * len(ranks) + 0.55, form) as (figure, out):
+        axes = figure.subplots()
+        for height, (label, of_task) in enumerate(ranks.items()):
+            (colour, shape), mean = look[label], float(np.mean(of_task))
+            axes.hlines(
+                height,
+                max(1, mean - critical / 2),
+                min(len(ranks), mean + critical / 2),
+                color=colour,
+                alpha=0.45,
+                linewidth=3,
+            )
+            axes.plot(of_task, [height] * len(of_task), "|", color=GREY, markersize=5, markeredgewidth=0.7)
+            axes.plot(mean, height, shape, color=colour, markersize=5.5)
+        best = float(np.mean(next(iter(ranks.values()))))
+        axes.axvspan(1, best + critical / 2, color="#f2f2f2", zorder=0)
+        axes.set_xlim(0.8, len(ranks) + 0.2)
+        axes.set_xticks(range(1, len(ranks) + 1))
+        _name_rows(axes, data.group, list(ranks))
+        axes.set_xlabel(f"rank, mean of {len(next(iter(ranks.values())))} tasks (1 is best)")
+    return out.getvalue()
+
+
+MOST_PANELS = 8
+"""Of learning curves, where no row is complete."""
+CURVE_POINTS = 60
+"""Values of a loss that a curve shows at most: each the mean of its part of the training."""
+
+
+def learning_curves(group: ReportGroup) -> dict[str, Any]:
+    """The learning curves on the task that most full rows have: of the first record of each training, methods as they are before
+    rows with changed settings. Each curve has a bounded number of values: the means of equal parts. ``scores``: of a
+    development set by epoch, where a record has them.
     """
-    blocks: list[list[int]] = []
+    trained = [r for r in group.records if r.terms and r.cell.ablation_of is None and r.cell.method != TEACHER]
+    rows_of = {task: {r.row for r in trained if task in r.cell.tasks} for task in group.tasks if trained}
+    task = max(rows_of, key=lambda name: len(rows_of[name]), default="")
+    labels = sorted((s for s in group.systems if s in rows_of.get(task, ())), key=lambda label: ":" in label)
+    first = {label: next(r for r in group.of(label, task) if r.terms) for label in labels}
+    once = {record.train_key: label for label, record in reversed(first.items())}  # operating points share a training
 
-    def top(block: Collection[int]) -> float:
-        return sum(heights[i] for i in block) / len(block) + apart * (len(block) - 1) / 2
+    def thinned(values: Sequence[float]) -> list[float]:
+        count = min(len(values), CURVE_POINTS)
+        bounds = [round(i * len(values) / count) for i in range(count + 1)] if count else []
+        return [float(f"{sum(values[a:b]) / (b - a):.4g}") for a, b in pairwise(bounds)]
 
-    for index in sorted(range(len(heights)), key=lambda i: -heights[i]):
-        blocks.append([index])
-        while len(blocks) > 1 and top(blocks[-2]) - apart * len(blocks[-2]) < top(blocks[-1]):
-            blocks[-2:] = [blocks[-2] + blocks[-1]]
-    places = [0.0] * len(heights)
-    for block in blocks:
-        for place, index in enumerate(block):
-            places[index] = top(block) - apart * place
-    return places
+    rows = [
+        {
+            "row": label,
+            "seed": record.cell.seed,
+            "stages": [
+                {"name": stage, "terms": {name: thinned(values) for name, values in terms.items()}}
+                for stage, terms in record.terms.items()
+            ],
+            "scores": record.usage.get("epochs", {}).get("scores", []),
+        }
+        for label, record in first.items()
+        if label in once.values()
+    ]
+    return {"task": task, "rows": rows}
 
 
-PICTURES: Mapping[str, tuple[str, Callable[[ReportData, str], bytes | None]]] = {
-    "differences": ("Mean difference to the baseline, with 95 % intervals", forest),
+def curve_picture(data: ReportData, form: str = "svg") -> bytes | None:
+    """A panel for each system: its losses over the training, named where they end; and one of the scores by epoch."""
+    group, look, curves = data.group, looks(data.group), learning_curves(data.group)
+    title: Any = {"fontsize": 7, "loc": "left", "pad": 3}
+    rows = [row for row in curves["rows"] if row["row"] in systems_in(data)] or curves["rows"][:MOST_PANELS]
+    if not rows:
+        return None
+    from matplotlib.ticker import NullLocator
+
+    scored = [row for row in rows if row["scores"]]
+    count = len(rows) + bool(scored)
+    across = min(4, count)
+    with drawing(WIDE if across > 2 else NARROW, 1.45 * -(-count // across) + 0.15, form) as (figure, out):
+        panels = figure.subplots(-(-count // across), across, squeeze=False).flatten()
+        for axes in panels[count:]:
+            axes.set_axis_off()
+        for axes, row in zip(panels, rows, strict=False):
+            colour, start = look[row["row"]][0], 0
+            names = list(dict.fromkeys(name for stage in row["stages"] for name in stage["terms"]))
+            for stage in row["stages"]:
+                for name, values in stage["terms"].items():
+                    shown = [value if value > 0 else np.nan for value in values]
+                    dash = DASHES[names.index(name) % len(DASHES)]
+                    axes.plot(range(start, start + len(values)), shown, color=colour, linestyle=dash, linewidth=0.9)
+                start += max((len(values) for values in stage["terms"].values()), default=0)
+                if stage is not row["stages"][-1]:
+                    axes.axvline(start - 0.5, color=PALE, linewidth=0.7)
+            axes.set_title(text_of(group.called(row["row"]), 30), color=colour, **title)
+            axes.set_xticks([])
+            positive = [v for stage in row["stages"] for values in stage["terms"].values() for v in values if v > 0]
+            if not positive:  # a logarithmic axis shows none
+                axes.set_yticks([])
+                continue
+            axes.set_yscale("log")
+            low, high = min(positive) / 1.1, max(positive) * 1.1
+            steps = (1, 2, 3, 5, 7) if high / low < 5 else (1, 2, 5) if high / low < 30 else (1,)
+            ticks = [step * 10.0**power for power in range(-9, 10) for step in steps]
+            axes.set_yticks([tick for tick in ticks if low <= tick <= high], minor=False)
+            axes.yaxis.set_minor_locator(NullLocator())
+            axes.yaxis.set_major_formatter("{x:g}")
+            # room for the names
+            axes.set_ylim(low, high * (high / low) ** (1 / (1 - min(0.55, 0.09 * len(names))) - 1))
+            keys = [
+                axes.plot([], [], color=colour, linestyle=DASHES[i % len(DASHES)], linewidth=0.9)[0]
+                for i in range(len(names))
+            ]
+            axes.legend(keys, names, fontsize=6, loc="upper right", handlelength=3, labelspacing=0.15, borderpad=0)
+        for row in scored:
+            axes, (colour, shape) = panels[len(rows)], look[row["row"]]
+            axes.plot(
+                range(1, len(row["scores"]) + 1), row["scores"], shape, color=colour, linestyle="-", markersize=3.5
+            )
+            axes.set_title("development score by epoch (%)", **title)
+    return out.getvalue()
+
+
+PICTURES: Mapping[str, tuple[str, str, Callable[[ReportData, str], bytes | None]]] = {
+    "differences": (
+        "Mean difference to the baseline",
+        "Bars: 95 % intervals. Filled: significant after Holm's adjustment. Diamond: the teacher, not tested. Dotted: the majority "
+        "class, where it is near.",
+        forest,
+    ),
     "score-flops": (
         "Mean score against FLOPs",
-        lambda data, form: scatter(
-            data, flops_of(data), form, "FLOPs of one sequence of 128 tokens (G, 2 x MACs, log scale)"
-        ),
+        "Of one sequence of 128 tokens, 2 x MACs, logarithmic scale. The line is the front: nothing that costs no more scores higher. "
+        "Bars: 95 % intervals, not adjusted. Hollow: another row costs no more and scores higher (the interval of the "
+        "difference is above 0). Diamond: the teacher. Rows of one cost are drawn side by side.",
+        lambda data, form: scatter(data, flops_of(data), form, "FLOPs (G)"),
     ),
     "score-latency": (
         "Mean score against measured latency",
-        lambda data, form: scatter(
-            data, latencies_of(data), form, f"median latency (ms, log scale)\n{data.group.speed_conditions}"
-        ),
+        "The same against the median time of a batch ({conditions}).",
+        lambda data, form: scatter(data, data.group.latencies, form, "latency (ms)"),
+    ),
+    "retention": (
+        "Share of the teacher's score",
+        "In percent. Violet: above the teacher; orange: below. ✓: the 95 % interval is above the margin; ✗: below.",
+        retention_map,
+    ),
+    "ranks": (
+        "Mean rank over tasks",
+        "Small lines: the ranks in single tasks. Two rows differ where their bars do not meet (Nemenyi's critical difference, 5 %); the "
+        "grey part reaches as far as the best row's bar.",
+        rank_picture,
+    ),
+    "curves": (
+        "Learning curves",
+        "The losses of one training of each row, unweighted, logarithmic scale. A vertical line parts two stages.",
+        curve_picture,
     ),
 }
-"""Name of the file -> caption, and the function that draws it as ``svg`` or ``pdf``: None where the records have nothing."""
+"""Name of the file -> title, caption, and the function that draws it as ``svg`` or ``pdf``: None where the records have nothing."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from bench.errors import InputError, NothingMeasured, known_row
@@ -18,7 +19,7 @@ from bench.record.schema import Record
 from bench.record.set_aside import sentences
 from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import Store
-from bench.report.document import to_page, write_index
+from bench.report.document import Picture, to_page, write_index
 from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, place_of, table_names
 from bench.report.frame import nothing_in
 from bench.report.groups import ReportGroup, groups
@@ -28,20 +29,22 @@ from bench.report.render import Paper, remove_stale_files, write_table
 from bench.report.reproduce import set_record_source
 from bench.report.resampled import baselines_of, resample, suspicions_of
 from bench.report.sources import made_on, provenance, warnings
-from bench.report.speed import described, latest, main_conditions, speed_up, write_speed_report
+from bench.report.speed import described, latest, main_conditions, write_speed_report
+from bench.report.summary import summary
 from bench.report.table import Table
 from bench.report.tables.parts import KEPT, ReportData
 from bench.report.tables.registry import report_data, report_sections
-from bench.stats.ratios import percentile
+from bench.stats.ratios import ratio
 from bench.user_files import toml_of
 
 
 class Written(NamedTuple):
-    """One report as it was written: its Markdown file, and its tables in their order; the accuracies first."""
+    """One report as it was written: its Markdown file, its tables in their order, the accuracies first, and its summary."""
 
     path: Path
     group: ReportGroup
     tables: Sequence[Table]
+    summary: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -140,18 +143,26 @@ def prepare(group: ReportGroup, store: Store, records: Sequence[Record]) -> None
 
 
 def add_speed(group: ReportGroup, session: SpeedRecord | None) -> None:
-    """Give the group's rows the speed-ups of a session with its teacher."""
+    """Give the group's rows the speed-ups of a session with its teacher.
+
+    Rows of one architecture have one: in each round the median of their times, which differ by chance alone.
+    """
     conditions = main_conditions(session) if session else None
     if session is None or conditions is None:
         return
     machine = session.env.get("accelerator") or session.env.get("processor")
     group.speed_conditions = f"{described(conditions)}, on {machine}"
+    teacher, architectures = session.of(TEACHER, conditions), dict[object, list[str]]()
     for label in group.systems:
-        timing, ratio = session.of(label, conditions), speed_up(session, label, conditions)
-        if timing is not None and ratio is not None:
-            group.latencies[label] = 1000 * percentile(timing.seconds, 0.5)
-            if label != TEACHER:
-                group.speed_ups[label] = ratio
+        sizes = [(r.sizes.parameters, r.sizes.macs_closed_form) for r in group.of(label) if r.sizes]
+        architectures.setdefault(min(sizes) if sizes else label, []).append(label)
+    for labels in architectures.values():
+        timings = [timing for label in labels if (timing := session.of(label, conditions)) and timing.seconds]
+        rounds = [median(times) for times in zip(*(timing.seconds for timing in timings), strict=False)]
+        if rounds and teacher is not None and len(rounds) == len(teacher.seconds):
+            group.latencies |= dict.fromkeys(labels, 1000 * median(rounds))
+            students = [label for label in labels if label != TEACHER]
+            group.speed_ups |= dict.fromkeys(students, ratio(teacher.seconds, rounds))
 
 
 def write_group(group: ReportGroup, folder: Path, store: Store, options: Options) -> Written:
@@ -159,28 +170,27 @@ def write_group(group: ReportGroup, folder: Path, store: Store, options: Options
     place = place_of(group)
     own = folder / place
     data = report_data(group, resample(group, store), options.kept)
-    paper = paper_of(group, group.records, place) if options.latex else None
+    paper = paper_of(group, group.records, place)
     stems = table_names([table.file or table.title for table in data.tables])
     for table, stem in zip(data.tables, stems, strict=True):
-        write_table(own / TABLES, stem, table, paper=paper)
+        write_table(own / TABLES, stem, table, paper=paper if options.latex else None)
     remove_stale_files(own / TABLES, stems, options.latex)
     sections = report_sections(data, write_pictures(data, own, options.latex))
     write_atomically(own / PAGE, to_page(group.title, sections))
-    write_atomically(own / HTML, html_page(data, sections))
-    return Written(own / PAGE, group, data.tables)
+    write_atomically(own / HTML, html_page(data, sections, paper))
+    return Written(own / PAGE, group, data.tables, summary(data))
 
 
-def write_pictures(data: ReportData, own: Path, latex: bool) -> list[tuple[str, str]]:
-    """Draw what the records have a picture of, as SVG, and for a paper as PDF; returns the file and the caption of each."""
-    shown, names = [], []
-    for name, (caption, draw) in PICTURES.items():
-        for form in ("svg", "pdf") if latex else ("svg",):
+def write_pictures(data: ReportData, own: Path, latex: bool) -> list[Picture]:
+    """Draw what the records have a picture of, as SVG, and for a paper as PDF; returns those that are drawn."""
+    shown = []
+    for name, (title, caption, draw) in PICTURES.items():
+        for form in ("pdf", "svg") if latex else ("svg",):
             if (drawn := draw(data, form)) is not None:
                 write_atomically(own / FIGURES / f"{name}.{form}", drawn)
                 if form == "svg":
-                    names.append(name)
-                    shown.append((f"{FIGURES}/{name}.svg", caption))
-    remove_stale_files(own / FIGURES, names, latex)
+                    shown.append(Picture(name, title, caption.format(conditions=data.group.speed_conditions), drawn))
+    remove_stale_files(own / FIGURES, [picture.name for picture in shown], latex)
     return shown
 
 

@@ -14,7 +14,6 @@ from bench.report.escape import flat
 from bench.report.groups import ReportGroup
 from bench.report.render import TERMINAL, to_terminal
 from bench.report.sources import warnings
-from bench.report.summary import summary
 from bench.report.tables.accuracy import MAJORITY
 from bench.report.write import Written
 from bench.stats.summary import summarise
@@ -35,9 +34,7 @@ def shown(written: Written, cells: Sequence[Cell], results: Path) -> str:
     if further:
         lines.append(f"The report has {further} further {'row' if further == 1 else 'rows'}.")
     else:  # the sentences of a larger report would be of rows that nobody asked for
-        lines += [
-            textwrap.fill(f"- {flat(one)}", TERMINAL, subsequent_indent="  ") for one in summary(group, written.tables)
-        ]
+        lines += [textwrap.fill(f"- {flat(one)}", TERMINAL, subsequent_indent="  ") for one in written.summary]
     tasks = {task for cell in cells for task in cell.tasks}
     best = _best(group, kept, tasks)
     if len(best) == 2:

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 
 import answered_rows
 import factories
-import numpy as np
 import pytest
 
 from bench.report.groups import groups
-from bench.report.pictures import (
-    BEATEN,
-    GREY,
-    PALE,
-    PICTURES,
-    forest,
-    plotted_differences,
-    points,
-    scatter,
-    spread_labels,
-)
+from bench.report.pictures import PICTURES, front, looks, mean_ranks, plotted_differences, points
 from bench.report.resampled import resample
 from bench.report.tables.differences import SYSTEMS
 from bench.report.tables.registry import report_data
@@ -32,17 +20,6 @@ from bench.report.write import write_reports
 def data(answered_store):
     (group,) = groups(answered_store.records())
     return report_data(group, resample(group, answered_store))
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_labels_of_a_picture_keep_their_order_and_their_distance_and_move_as_little_as_they_must(seed):
-    heights = np.random.default_rng(seed).normal(90, 3, 12).round(1).tolist()
-    places = spread_labels(heights, 0.8)
-    order = sorted(range(12), key=lambda i: -heights[i])
-    steps = [places[a] - places[b] for a, b in itertools.pairwise(order)]
-    assert min(steps) >= 0.8 - 1e-9
-    for block in np.split(np.array(order), [i + 1 for i, step in enumerate(steps) if step > 0.8 + 1e-9]):
-        assert np.mean([places[i] for i in block]) == pytest.approx(np.mean([heights[i] for i in block]))
 
 
 def test_the_forest_plot_has_the_numbers_and_verdicts_of_the_table(data):
@@ -79,35 +56,45 @@ def texts_of(picture) -> str:
     return " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", picture.decode()))
 
 
-@pytest.mark.slow
-def test_the_teacher_of_the_forest_plot_is_a_filled_diamond_that_was_not_tested(data):
-    drawn = forest(data)
-    assert drawn is not None
-    assert "filled if significant after Holm's adjustment; diamond: the teacher, not tested" in texts_of(drawn).replace(
-        "&#x27;", "'"
-    )
-    marks = re.findall(rf'style="(fill: #[0-9a-f]+); stroke: {GREY}"/>', drawn.decode())
-    assert f"fill: {GREY}" in marks
-    assert "fill: #ffffff" not in marks
+def test_methods_have_looks_of_their_own_and_the_variants_of_a_method_share_one():
+    group = groups([factories.record(label) for label in ("teacher", "kd", "kd:layers=3", *"abcdefghijklmn")])[0]
+    look = looks(group)
+    assert look["kd"] == look["kd:layers=3"]
+    assert len(set(look.values())) == len(look) - 1, "colours and shapes do not begin again together"
 
 
 @pytest.mark.slow
-def test_the_legend_of_a_score_picture_names_what_is_drawn(data):
-    costs = {"teacher": 10.0, "finetune": 1.0, "kd": 1.0, "microbert": 1.0}
-    drawn = scatter(data, costs, "svg", "cost")
-    assert drawn is not None
-    assert "dotted" not in texts_of(drawn)
-    assert BEATEN in texts_of(drawn)
-    assert f"fill: {PALE}; stroke: {GREY}" in drawn.decode()
-    data.group.baselines = dict.fromkeys(data.group.columns, 74.0)
-    again = scatter(data, costs | {"microbert": 2.0}, "svg", "cost")
-    assert again is not None
-    assert "dotted: majority class" in texts_of(again)
-    assert BEATEN not in texts_of(again)
+def test_pictures_fit_a_column_or_a_page_of_a_paper_and_have_no_title_of_the_report(data):
+    for _, _, draw in PICTURES.values():
+        if (drawn := draw(data, "svg")) is not None:
+            width = float(re.search(rb'width="([\d.]+)pt"', drawn)[1])
+            assert round(width / 72, 1) in (3.3, 6.9)
+            assert data.group.title not in texts_of(drawn)
+
+
+def test_the_front_is_what_no_cheaper_row_surpasses(data):
+    costs = {"teacher": 10.0, "finetune": 1.0, "kd": 1.0, "microbert": 2.0}
+    shown = points(data, costs)
+    best = front(shown)
+    for point in shown:
+        is_surpassed = any(p.cost <= point.cost and p.mean.value > point.mean.value for p in shown)
+        assert (point in best) != is_surpassed
+
+
+def test_ranks_are_of_tasks_and_add_up(paper_store):
+    records = [
+        factories.record(label, task, score=score + bonus)
+        for task, bonus in (("rte", 0), ("mrpc", 0.01), ("sst2", 0.02))
+        for label, score in (("teacher", 0.9), ("kd", 0.7), ("tinybert", 0.8), ("pkd", 0.6))
+    ]
+    data = report_data(groups(records)[0], {})
+    ranks, critical = mean_ranks(data)
+    assert ranks == {"tinybert": [1, 1, 1], "kd": [2, 2, 2], "pkd": [3, 3, 3]}
+    assert critical == pytest.approx(2.343 * (3 * 4 / (6 * 3)) ** 0.5, abs=0.002)  # Demšar 2006, table 5
 
 
 @pytest.mark.slow
-def test_a_row_is_grey_only_where_a_significantly_better_one_costs_no_more(data):
+def test_a_row_is_beaten_only_where_a_significantly_better_one_costs_no_more(data):
     costs = {"teacher": 10.0, "finetune": 1.0, "kd": 1.0, "microbert": 1.0}
     beaten = {point.label: point.is_beaten for point in points(data, costs)}
     assert beaten == {"teacher": False, "microbert": False, "kd": True, "finetune": True}
@@ -117,10 +104,10 @@ def test_a_row_is_grey_only_where_a_significantly_better_one_costs_no_more(data)
 
 @pytest.mark.slow
 def test_every_picture_is_drawn_the_same_twice(data):
-    for _, draw in PICTURES.values():
+    for _, _, draw in PICTURES.values():
         for form in ("svg", "pdf"):
             assert draw(data, form) == draw(data, form)
-    assert all(PICTURES[name][1](data, "svg") for name in ("differences", "score-flops"))
+    assert all(PICTURES[name][2](data, "svg") for name in ("differences", "score-flops"))
 
 
 def test_pictures_are_in_the_folder_and_on_the_page(paper_store, tmp_path):

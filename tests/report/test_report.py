@@ -25,6 +25,7 @@ from bench.report.table import Footnotes
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost, gradient_shares, sizes_of
 from bench.report.tables.parts import ReportData
+from bench.report.tables.registry import report_data
 from bench.report.tables.retention import reappearance
 from bench.report.write import Options, write_reports
 from bench.stats.summary import summarise
@@ -106,14 +107,19 @@ def test_the_sample_suite_is_never_called_glue(tmp_path):
     assert "**Generated sample data, not GLUE.**" in path.read_text()
 
 
-def test_the_summary_names_all_students_whose_mean_is_printed_highest():
-    scores = {"teacher": 0.9, "finetune": 0.5, "kd": 0.7, "tinybert": 0.70004}
-    (group,) = groups([factories.record(label, score=score) for label, score in scores.items()])
-    said = summary(group, [])[1]
-    assert (
-        said
-        == "Of the students with all results, kd and tinybert have the highest mean score: 70.0 (teacher 90.0, finetune 50.0)."
-    )
+def test_the_summary_and_the_leaderboard_name_the_best_row_and_never_a_suspect_or_lucky_one():
+    scores = {"teacher": 0.9, "finetune": 0.5, "kd": 0.7, "tinybert": 0.6, "pkd": 0.8}
+    records = [factories.record(label, score=score) for label, score in scores.items()]
+    records += [factories.record("minilm", seed=seed, score=0.85) for seed in range(2)]
+    group = groups([r for r in records if r.row != "minilm"])[0]
+    column = group.columns[0]
+    group.suspicions[("pkd", column)], group.baselines[column] = ["one answer to every example"], 80.0
+    data = report_data(group, {})
+    assert "Best: kd with 70.0" in summary(data)[1]
+    board = next(table for table in data.tables if table.file == "leaderboard")
+    assert {line.label: line.cells[0].text for line in board.lines if line.cells[0].bold} == {"kd": "2"}
+    data = report_data(groups(records)[0], {})
+    assert "Best: minilm" in summary(data)[1], "the others have fewer seeds"
 
 
 def test_a_report_of_failed_cells_alone_has_no_empty_table(tmp_path):
@@ -204,7 +210,7 @@ def test_a_row_of_fewer_seeds_says_so_and_wins_nothing():
     table = accuracy(group)
     cells = {line.label: (line.cells[0].text, line.cells[0].bold) for line in table.lines}
     assert cells == {"teacher": ("80.0", False), "kd": ("71.0 ± 1.0", True), "pkd": ("75.0 (n = 1)", False)}
-    assert "75.0  (fewer seeds)" in PICTURES["score-flops"][1](ReportData(group), "svg").decode()
+    assert "75.0 (fewer seeds)" in PICTURES["score-flops"][2](ReportData(group), "svg").decode()
 
 
 def test_a_term_is_called_idle_of_the_trainings_that_measured_it():

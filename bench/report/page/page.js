@@ -73,8 +73,8 @@
     for (const other of all("thead th", table)) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", falls ? "descending" : "ascending");
     const body = table.tBodies[0];
-    const compare = (first, second) => {
-      const [a, b] = [valueOf(first[0].children[place]), valueOf(second[0].children[place])];
+    const compare = (...groups) => { // by the first line of each that has a value
+      const [a, b] = groups.map((lines) => lines.map((line) => valueOf(line.children[place])).find((value) => value !== null) ?? null);
       if (a === null || b === null) return (a === null) - (b === null); // what is missing is last
       if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
       const order = typeof a === "number" ? a - b : a.localeCompare(b);
@@ -112,6 +112,7 @@
       const parts = [detail.value.toFixed(2)];
       if (detail.low !== undefined) parts.push(`95 % interval ${detail.low.toFixed(2)} to ${detail.high.toFixed(2)}`);
       if (detail.sd !== undefined) parts.push(`standard deviation over seeds ${detail.sd.toFixed(2)}`);
+      if (detail.p !== undefined) parts.push(`p after Holm's adjustment ${detail.p < 0.001 ? "< 0.001" : detail.p.toFixed(3)}`);
       if (detail.n !== undefined) parts.push(`n = ${detail.n}`);
       lines.push(["p", parts.join("; ")]);
     }
@@ -215,12 +216,18 @@
   }
   const trimmed = (value) => String(Number(value.toFixed(2)));
 
-  function mark(svg, row, x, y, look, title) {
-    const kind = row === numbers.teacher ? "teacher" : "student";
-    const attributes = { class: look ? `${kind} ${look}` : kind, "stroke-width": 1.6 };
-    const shape = kind === "teacher"
-      ? drawn(svg, "path", { ...attributes, d: `M${x - 6} ${y}L${x} ${y - 6}L${x + 6} ${y}L${x} ${y + 6}Z` })
-      : drawn(svg, "circle", { ...attributes, cx: x, cy: y, r: 5 });
+  const SHAPES = { // outlines of matplotlib's markers, of a radius of 1
+    D: "M-1 0L0-1L1 0L0 1Z", s: "M-.9-.9H.9V.9H-.9Z", "^": "M0-1L1 .8H-1Z", v: "M0 1L1-.8H-1Z",
+    P: "M-.4-1H.4V-.4H1V.4H.4V1H-.4V.4H-1V-.4H-.4Z", X: "M0-.4L.5-1L1-.5L.4 0L1 .5L.5 1L0 .4L-.5 1L-1 .5L-.4 0L-1-.5L-.5-1Z",
+    "*": "M0-1L.25-.35H.95L.4.1L.6.8L0 .4L-.6.8L-.4.1L-.95-.35H-.25Z", o: "M-1 0A1 1 0 1 1 1 0A1 1 0 1 1-1 0Z",
+  };
+  const lookOf = (row) => numbers.rows[row].look;
+  const colourOf = (row) => (row === numbers.teacher ? "var(--grey)" : lookOf(row)[0]);
+  function mark(svg, row, x, y, isHollow, title) {
+    const shape = drawn(svg, "path", {
+      d: SHAPES[lookOf(row)[1]], transform: `translate(${x} ${y}) scale(5.5)`, "stroke-width": 1.6, "vector-effect": "non-scaling-stroke",
+      stroke: colourOf(row), fill: isHollow ? "var(--ground)" : colourOf(row),
+    });
     drawn(shape, "title", {}, title);
   }
 
@@ -251,13 +258,12 @@
     lines.forEach((line, number) => {
       const y = number * LINE + 18;
       const text = `${signed(line.value)} (${signed(line.low)} to ${signed(line.high)})`;
-      const kind = line.row === numbers.teacher ? "teacher" : "student";
       drawn(svg, "text", { x: left, y: y + 4, "text-anchor": "end" }, nameOf(line.row));
-      drawn(svg, "line", { class: `${kind} bar`, x1: x(line.low), x2: x(line.high), y1: y, y2: y });
-      mark(svg, line.row, x(line.value), y, kind === "teacher" || line.significant ? "" : "hollow", `${nameOf(line.row)}: ${text}`);
+      drawn(svg, "line", { class: "bar", stroke: colourOf(line.row), x1: x(line.low), x2: x(line.high), y1: y, y2: y });
+      mark(svg, line.row, x(line.value), y, line.row !== numbers.teacher && !line.significant, `${nameOf(line.row)}: ${text}`);
       if (!narrow) drawn(svg, "text", { x: right + 14, y: y + 4 }, text);
     });
-    note.textContent = "Circles: students, filled if significant after Holm's adjustment. Diamond: the teacher, not tested. Bars: 95 % intervals."
+    note.textContent = "Filled: significant after Holm's adjustment. Diamond: the teacher, not tested. Bars: 95 % intervals."
       + (choice.majority === null ? "" : " Dotted line: the majority class.");
   }
 
@@ -267,44 +273,50 @@
       const interval = point.low === null ? "" : ` (${point.low.toFixed(1)} to ${point.high.toFixed(1)})`;
       return `${nameOf(point.row)}  ${point.value.toFixed(1)}${interval}`;
     };
-    const labels = Math.max(160, ...shown.map((point) => textOf(point).length * CHARACTER + 20));
-    const right = 530, width = right + labels, height = Math.max(300, shown.length * 17 + 90);
+    const key = Math.max(120, ...shown.map((point) => textOf(point).length * CHARACTER + 30));
+    const room = svg.parentElement.clientWidth, beside = room >= 360 + key; // else the key is below
+    const right = Math.max(240, Math.min(520, beside ? room - key : room - 8)), plot = 300;
+    const width = beside ? right + key : right + 8, height = Math.max(plot, (beside ? 20 : plot) + shown.length * 17 + 10);
     svg.replaceChildren();
     svg.setAttribute("width", width);
     svg.setAttribute("height", height);
     if (!shown.length) return;
-    const costs = shown.map((point) => Math.log10(point.cost));
+    const costs = shown.map((point) => point.cost);
     const ends = shown.flatMap((point) => (point.low === null ? [point.value] : [point.low, point.high]));
-    const x = scale(Math.min(...costs), Math.max(...costs), 70, right - 20);
-    const y = scale(Math.min(...ends), Math.max(...ends), height - 54, 22);
+    const [least, most] = [Math.min(...costs), Math.max(...costs)];
+    const log = scale(Math.log10(least), Math.log10(most), 66, right - 30), x = (cost) => log(Math.log10(cost));
+    const y = scale(Math.min(...ends), Math.max(...ends), plot - 54, 14);
     for (const tick of ticks(Math.min(...ends), Math.max(...ends))) {
-      drawn(svg, "line", { class: "axis", x1: 50, x2: right, y1: y(tick), y2: y(tick) });
-      drawn(svg, "text", { class: "quiet", x: 44, y: y(tick) + 4, "text-anchor": "end" }, trimmed(tick));
+      drawn(svg, "line", { class: "axis", x1: 46, x2: right, y1: y(tick), y2: y(tick) });
+      drawn(svg, "text", { class: "quiet", x: 40, y: y(tick) + 4, "text-anchor": "end" }, trimmed(tick));
     }
-    let last = -1e9;
-    for (const cost of [...new Set(shown.map((point) => point.cost))].sort((a, b) => a - b)) {
-      const at = x(Math.log10(cost));
-      if (at - last < 46) continue;
-      last = at;
-      drawn(svg, "text", { class: "quiet", x: at, y: height - 30, "text-anchor": "middle" }, Number(cost.toPrecision(3)));
+    const round = most / least < 8 ? ticks(least, most, 5)
+      : [-3, -2, -1, 0, 1, 2, 3, 4].flatMap((power) => [1, 2, 5].map((step) => step * 10 ** power)).filter((tick) => tick >= least && tick <= most);
+    for (const tick of round) {
+      drawn(svg, "line", { class: "axis", x1: x(tick), x2: x(tick), y1: 8, y2: plot - 44 });
+      drawn(svg, "text", { class: "quiet", x: x(tick), y: plot - 28, "text-anchor": "middle" }, trimmed(tick));
     }
-    drawn(svg, "text", { class: "quiet", x: (50 + right) / 2, y: height - 10, "text-anchor": "middle" }, `${title}, log scale`);
-    // labels keep their order and a distance: pushed down from the top, then up from the bottom
-    const places = shown.map((point) => y(point.value));
-    for (let i = 1; i < places.length; i++) places[i] = Math.max(places[i], places[i - 1] + 16);
-    let most = height - 60;
-    for (let i = places.length - 1; i >= 0; i--, most -= 16) places[i] = Math.min(places[i], most);
+    drawn(svg, "text", { class: "quiet", x: (46 + right) / 2, y: plot - 8, "text-anchor": "middle" }, `${title}, log scale`);
+    let path = "", best = -Infinity; // the front: nothing that costs no more scores higher
+    for (const point of [...shown].sort((a, b) => a.cost - b.cost || b.value - a.value)) {
+      if (point.value <= best) continue;
+      path += path ? `H${x(point.cost)}V${y(point.value)}` : `M${x(point.cost)} ${y(point.value)}`;
+      best = point.value;
+    }
+    drawn(svg, "path", { class: "front", d: `${path}H${right}` });
     shown.forEach((point, number) => {
-      const [cx, cy, at, text] = [x(Math.log10(point.cost)), y(point.value), places[number], textOf(point)];
-      const kind = point.row === numbers.teacher ? "teacher" : "student";
+      const alike = shown.filter((other) => Math.abs(other.cost / point.cost - 1) < 0.01); // of one cost: side by side
+      const apart = Math.min(11, 60 / alike.length);
+      const cx = x(point.cost) + apart * (alike.indexOf(point) - (alike.length - 1) / 2), cy = y(point.value);
       if (point.low !== null) {
-        drawn(svg, "line", { class: `${kind} bar`, "stroke-opacity": .35, x1: cx, x2: cx, y1: y(point.low), y2: y(point.high) });
+        drawn(svg, "line", { class: "bar", stroke: colourOf(point.row), "stroke-opacity": .4, x1: cx, x2: cx, y1: y(point.low), y2: y(point.high) });
       }
-      drawn(svg, "line", { class: "axis", x1: cx + 6, x2: right + 4, y1: cy, y2: at });
-      mark(svg, point.row, cx, cy, point.beaten ? "beaten" : "", text);
-      drawn(svg, "text", { x: right + 8, y: at + 4 }, text);
+      mark(svg, point.row, cx, cy, point.beaten, textOf(point));
+      const [left, at] = [beside ? right + 16 : 14, (beside ? 16 : plot + 12) + number * 17];
+      mark(svg, point.row, left, at, point.beaten, textOf(point));
+      drawn(svg, "text", { x: left + 12, y: at + 4 }, textOf(point));
     });
-    note.textContent = "Vertical: mean score in percent, with 95 % intervals. Grey circle: another row costs no more and scores higher (the interval of the difference is above 0, not adjusted). Diamond: the teacher.";
+    note.textContent = "Vertical: mean score in percent, with 95 % intervals; rows of one cost side by side. Line: the front, nothing that costs no more scores higher. Hollow: another row costs no more and scores higher (the interval of the difference is above 0, not adjusted). Diamond: the teacher.";
   }
 
   function matrix(box) {
@@ -334,65 +346,13 @@
     }
   }
 
-  const DASHES = ["", "6 3", "2 3", "8 3 2 3"];
-  const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#888888", "#8c564b"];
-  function styled(line, number) {
-    line.setAttribute("stroke", COLOURS[number % COLOURS.length]);
-    line.setAttribute("stroke-dasharray", DASHES[number % DASHES.length]);
-  }
-
-  function curves(box) {
-    const { rows, task } = numbers.curves;
-    const terms = [...new Set(rows.flatMap((one) => one.stages.flatMap((stage) => Object.keys(stage.terms))))];
-    const panels = box.querySelector(".panels");
-    panels.replaceChildren();
-    for (const one of rows.filter((row) => isShown(row.row))) {
-      const part = made("div", "", panels);
-      made("h4", `${nameOf(one.row)}, ${task}, seed ${one.seed}`, part);
-      const values = one.stages.flatMap((stage) => Object.values(stage.terms).flat()).filter((value) => value > 0);
-      if (!values.length) {
-        made("p", "No value is above 0, so a logarithmic axis shows none.", part);
-        continue;
-      }
-      const svg = drawn(part, "svg", { width: 270, height: 150, role: "img" });
-      const logs = values.map(Math.log10);
-      const [low, high] = [Math.min(...logs), Math.max(...logs)];
-      svg.setAttribute("aria-label", `${nameOf(one.row)}: values from ${(10 ** low).toPrecision(2)} to ${(10 ** high).toPrecision(2)}`);
-      const lengths = one.stages.map((stage) => Math.max(0, ...Object.values(stage.terms).map((found) => found.length)));
-      const total = lengths.reduce((sum, length) => sum + length, 0);
-      const x = scale(0, Math.max(1, total - 1), 44, 266), y = scale(low, high, 140, 8);
-      for (const end of [low, high]) {
-        drawn(svg, "text", { class: "quiet", x: 40, y: y(end) + 4, "text-anchor": "end" }, (10 ** end).toPrecision(2));
-      }
-      let start = 0;
-      const used = new Set();
-      one.stages.forEach((stage, number) => {
-        for (const [name, found] of Object.entries(stage.terms)) {
-          used.add(name);
-          const points = found.map((value, step) => [x(start + step), y(Math.log10(value))]).filter(([, at]) => Number.isFinite(at));
-          const line = drawn(svg, "polyline", { class: "curve", points: points.map((at) => at.map((v) => v.toFixed(1)).join(",")).join(" ") });
-          styled(line, terms.indexOf(name));
-          drawn(line, "title", {}, `${name} (${stage.name})`);
-        }
-        start += lengths[number];
-        if (number < one.stages.length - 1) drawn(svg, "line", { class: "axis", x1: x(start - 0.5), x2: x(start - 0.5), y1: 4, y2: 144 });
-      });
-      const key = made("div", "", part);
-      key.className = "key";
-      for (const name of used) {
-        const sample = drawn(key, "svg", { width: 26, height: 10, "aria-hidden": "true" });
-        styled(drawn(sample, "line", { class: "curve", x1: 1, x2: 25, y1: 5, y2: 5 }), terms.indexOf(name));
-        made("span", ` ${name}  `, key);
-      }
-    }
-  }
-
   function offer(id, choices, drawIt) {
     const figure = by(id);
     if (!figure || !choices.length) return () => {};
     const [select, svg, note] = [figure.querySelector("select"), figure.querySelector("svg"), figure.querySelector("p")];
     choices.forEach((title, place) => { made("option", title, select).value = place; });
-    figure.hidden = false;
+    figure.querySelector("img").hidden = true;
+    select.hidden = figure.querySelector(".scroll").hidden = false;
     const again = () => drawIt(svg, Number(select.value), note);
     select.addEventListener("change", again);
     return again;
@@ -400,14 +360,38 @@
   const points = Object.entries(numbers.scatter).filter(([, found]) => found.length > 1);
   const drawForest = offer("forest", numbers.forest.map((choice) => choice.title), (svg, place, note) => forest(svg, numbers.forest[place], note));
   const drawScatter = offer("scatter", points.map(([title]) => title), (svg, place, note) => scatter(svg, points[place][1], points[place][0], note));
-  const onDemand = [["matrix", matrix, numbers.pairs.rows.length > 1], ["curves", curves, numbers.curves.rows.length > 0]]
+  const onDemand = [["matrix", matrix, numbers.pairs.rows.length > 1]]
     .map(([id, drawIt, has]) => [by(id), drawIt, has]).filter(([box, , has]) => box && has);
+
+  if (by("scatter")) by("scatter").querySelector("span").textContent = "Mean score against";
+  if (points.length && by("score-latency")) by("score-latency").hidden = true; // it is a choice of the other one
 
   addEventListener("resize", () => draw());
   function draw() {
     drawForest();
     drawScatter();
     for (const [box, drawIt] of onDemand) if (box.open) drawIt(box);
+  }
+
+  // ---- copies ----
+  async function copy(button) {
+    const form = button.dataset.form;
+    const text = form === undefined ? button.previousElementSibling.textContent : numbers.files[button.dataset.copy][form];
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch { // a page from a file may not
+      const box = made("textarea", text, document.body);
+      box.select();
+      document.execCommand("copy");
+      box.remove();
+    }
+    const said = button.textContent;
+    button.textContent = "copied";
+    setTimeout(() => { button.textContent = said; }, 1500);
+  }
+  for (const button of all("button[data-copy]")) {
+    button.hidden = false;
+    button.addEventListener("click", () => copy(button));
   }
 
   // ---- theme ----

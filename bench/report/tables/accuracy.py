@@ -25,7 +25,7 @@ def as_good_as_best(data: ReportData) -> set[str]:
 
     Only rows with all columns and seeds; none where no answers are stored.
     """
-    complete = data.group.complete
+    complete = [label for label in data.group.complete if not data.group.is_suspect(label)]
     best = max(complete, key=lambda label: data.means[label].value, default="")
     pairs = {label: data.pairs.get((best, label)) for label in complete if label != best}
     return {label for label, pair in pairs.items() if pair is not None and (pair.low or 0.0) <= 0}
@@ -44,7 +44,7 @@ def accuracy(group: ReportGroup, only_complete: bool = False, alike: Collection[
         lines = [replace(line, only="csv") if line.label in apart else line for line in lines]
     if group.baselines:  # behind the teacher, which is the first line where there is one
         baselines = [number(group.baselines.get(column)) for column in group.printed_columns]
-        empty = [TableCell("") for _ in _further(group)]
+        empty = [TableCell("") for _ in further_columns(group)]
         line = Line(MAJORITY, [*baselines, *_mean(group, number(group.majority)), *empty], row="")
         lines.insert(1 if group.systems[:1] == [TEACHER] else 0, line)
     return Table("Results", _columns(group), lines, _notes(group, bool(alike)), file="accuracy", width=WIDTH)
@@ -66,7 +66,7 @@ def _incomplete(group: ReportGroup) -> list[str]:
 
 def _columns(group: ReportGroup) -> list[Column]:
     scores = [Column(c.title, csv=SPREAD, beside=c not in group.columns) for c in group.printed_columns]
-    further = [Column(title, csv=INTERVAL) for title in _further(group)]
+    further = [Column(title, csv=INTERVAL) for title in further_columns(group)]
     mean = [Column(f"mean of {len(group.columns)}")] * (len(group.columns) > 1)
     return [Column("System"), *scores, *mean, *further]
 
@@ -78,12 +78,13 @@ def _mean(group: ReportGroup, cell: TableCell) -> list[TableCell]:
 
 def _line(group: ReportGroup, label: str, alike: Collection[str] = ()) -> Line:
     records, mean = group.of(label), group.mean_scores.get(label)
-    best = max((round(group.mean_scores[s], 1) for s in group.complete), default=math.nan)
-    is_best = mean is not None and label in group.complete and round(mean, 1) == best
+    sound = [s for s in group.complete if not group.is_suspect(s)]
+    best = max((round(group.mean_scores[s], 1) for s in sound), default=math.nan)
+    is_best = mean is not None and label in sound and round(mean, 1) == best
     cells = [_score(group, label, column) for column in group.printed_columns]
     cells += [
         *_mean(group, number(mean, bold=is_best or label in alike)),
-        *(further(group, label) for further in _further(group).values()),
+        *(cell(group, label) for cell in further_columns(group).values()),
     ]
     method = records[0].cell.method
     remark = stated(method, "remark")
@@ -102,8 +103,9 @@ def _score(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
     if lost := [r for r in group.of(label, column.task) if r.status != "ok"]:
         whys = (f"seed {r.cell.seed} {r.status}" + (f": {r.error.message}" if r.error else "") for r in lost)
         notes.insert(0, f"{label} on {column.task}: {summary.n} of {summary.n + len(lost)} seeds; {'; '.join(whys)}")
-    # the best as it is printed, among the students that have all seeds
+    # the best as it is printed, among the students that have all seeds and sound answers
     full = [s for s in group.students if (s, column) in group.summaries and not group.lacks_seeds(s, column)]
+    full = [s for s in full if not group.suspicions.get((s, column))]
     best = max((round(group.summaries[s, column].mean, 1) for s in full), default=math.nan)
     return TableCell(
         summary.text() + (f" (n = {summary.n})" if fewer else ""),
@@ -116,7 +118,7 @@ def _score(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
     )
 
 
-def _further(group: ReportGroup) -> dict[str, Callable[[ReportGroup, str], TableCell]]:
+def further_columns(group: ReportGroup) -> dict[str, Callable[[ReportGroup, str], TableCell]]:
     """The columns behind the scores, which depend on no task: title -> the cell of a row."""
     columns: dict[str, Callable[[ReportGroup, str], TableCell]] = {
         "Params (M)": lambda group, label: _range(group, label, models_differ, lambda s: s.parameters / 1e6),
@@ -166,6 +168,6 @@ def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
     if group.speed_ups:
         notes.append(
             "Speed-up: the teacher's time divided by the row's time. Both are timed in turns; the number is the median over the "
-            f"rounds, with its 95 % interval ({group.speed_conditions}). A dash: not timed."
+            f"rounds, with its 95 % interval ({group.speed_conditions}). Rows of one architecture have one. A dash: not timed."
         )
     return notes + ([f"The row '{MAJORITY}' is the best score of a constant prediction."] if group.baselines else [])

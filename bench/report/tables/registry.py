@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from bench.report.document import Section
+from bench.report.document import Picture, Section
 from bench.report.groups import ReportGroup
 from bench.report.published import published
 from bench.report.reproduce import commands
@@ -17,6 +17,7 @@ from bench.report.table import Table
 from bench.report.tables.accuracy import accuracy, as_good_as_best, incomplete
 from bench.report.tables.cost import cost, gradient_shares, sizes_of
 from bench.report.tables.differences import ablation, paired_comparisons
+from bench.report.tables.leaderboard import leaderboard
 from bench.report.tables.parts import KEPT, ReportData
 from bench.report.tables.provenance import compared_with_papers, hyper_parameters, record_keys
 from bench.report.tables.retention import reappearance, retentions
@@ -39,6 +40,7 @@ TABLES: tuple[tuple[str, Callable[[ReportData], Table | Iterable[Table] | None]]
     (ENVIRONMENT, lambda data: hyper_parameters(data.group)),
     (PROVENANCE, lambda data: compared_with_papers(data.group, published())),
     (PROVENANCE, lambda data: record_keys(data.group)),
+    (SUMMARY, leaderboard),  # made last: it reads the others
 )
 """Section and function of each table, or of several; None, or a table without lines, where the records have nothing for it."""
 
@@ -46,17 +48,16 @@ TABLES: tuple[tuple[str, Callable[[ReportData], Table | Iterable[Table] | None]]
 def report_data(group: ReportGroup, answers: Answers, kept: float = KEPT) -> ReportData:
     """A group with all tables of its report, in its order."""
     data = ReportData(group, answers, kept)
-    tables = []
+    data.tables = tables = []
     for section, make in TABLES:
         answer = make(data)
         for table in [answer] if isinstance(answer, Table) else answer or ():
             if table.lines:
                 tables.append(replace(table, section=section))
-    data.tables = tables
     return data
 
 
-def report_sections(data: ReportData, pictures: Sequence[tuple[str, str]]) -> list[Section]:
+def report_sections(data: ReportData, pictures: Sequence[Picture]) -> list[Section]:
     """What the page of a group shows, in its order."""
     group, tables = (
         data.group,
@@ -64,7 +65,7 @@ def report_sections(data: ReportData, pictures: Sequence[tuple[str, str]]) -> li
     )
     return [
         Section("", warnings(group)),
-        Section(SUMMARY, summary(group, data.tables, data.kept)),
+        Section(SUMMARY, summary(data), tables=tables.get(SUMMARY, ())),
         Section(RESULTS, pictures=pictures, tables=tables.get(RESULTS, ())),
         *(Section(title, tables=tables.get(title, ())) for title in (PAIRED, RETENTION, ABLATIONS, COST)),
         Section(ENVIRONMENT, environment(group), tables=tables.get(ENVIRONMENT, ())),

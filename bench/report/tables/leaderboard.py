@@ -1,0 +1,91 @@
+"""Which row is best, by how much, how sure and how fast: one line a row, the highest mean first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bench.report.comparison import BETTER, UNCLEAR, WORSE, MeanOfColumns
+from bench.report.table import DASH, INTERVAL, TESTED, Column, Line, Table, TableCell, number
+from bench.report.tables.accuracy import MAJORITY, further_columns
+from bench.report.tables.differences import SYSTEMS, reference_of
+from bench.report.tables.parts import ReportData, line_of
+
+LEADERBOARD = "leaderboard"
+"""The name of the table's files."""
+SYMBOLS = {BETTER: "▲", WORSE: "▼", UNCLEAR: "○"}
+"""Verdict -> how it is printed."""
+
+
+def verdicts_of_means(data: ReportData) -> dict[str, TableCell]:
+    """Row -> the cell of its tested mean difference to the baseline."""
+    table = next((table for table in data.tables if table.file == SYSTEMS), None)
+    # the last column is the mean, or the only one
+    return {line.label: line.cells[-1] for line in (table.lines if table else ()) if line.cells[-1].verdict}
+
+
+def ranks(data: ReportData) -> dict[str, int]:
+    """Row -> its rank among the students, from the highest mean down.
+
+    A row shares the rank of the first of those before it unless the 95 % interval of their difference is above 0. Rows of fewer
+    seeds have no rank, and one with suspect answers is not first.
+    """
+    group, first, places = data.group, "", dict[str, int]()
+    for place, label in enumerate(sorted(group.complete, key=lambda label: -data.means[label].value), start=1):
+        pair = data.pairs.get((first, label))
+        if first and pair is not None and (pair.low or 0.0) <= 0:
+            if not (group.is_suspect(label) and places[first] == min(places.values())):
+                places[label] = places[first]
+        elif first or not group.is_suspect(label):
+            first, places[label] = label, place
+    return places
+
+
+def leaderboard(data: ReportData) -> Table | None:
+    """The rows with all results: rank, mean score, difference to the baseline with its verdict, speed-up and size."""
+    group, means = data.group, data.means
+    if not any(label in means for label in group.students):
+        return None
+    reference, tested, rank_of = reference_of(group), verdicts_of_means(data), ranks(data)
+    best, further, lines = min(rank_of.values(), default=0), further_columns(group), []
+    for label in sorted(means, key=lambda label: -means[label].value):
+        mean, rank = means[label], rank_of.get(label)
+        interval = "" if mean.low is None else f" ({mean.low:.1f} to {mean.high:.1f})"
+        cells = [
+            TableCell(DASH) if rank is None else number(rank, "d", bold=rank == best),
+            TableCell(f"{mean.value:.1f}{interval}", mean.value, mean.low, mean.high, bold=rank == best),
+            _difference(tested.get(label), data.pairs.get((label, reference))),
+            *(cell(group, label) for cell in further.values()),
+        ]
+        suspect = (
+            "In half of the columns or more, the answers of this row are suspect, and score no more than a constant: see the results.",
+        )
+        lines.append(line_of(group, label, cells, *(suspect if group.is_suspect(label) else ())))
+    if group.majority is not None:
+        place = sum(mean.value > group.majority for mean in means.values())
+        empty = [TableCell("") for _ in range(1 + len(further))]
+        lines.insert(place, Line(MAJORITY, [TableCell(""), number(group.majority), *empty], row=""))
+    count = len(group.columns)
+    columns = [
+        Column("System"),
+        Column("rank"),
+        Column(f"mean of {count}" if count > 1 else group.columns[0].title, csv=INTERVAL),
+        Column(f"difference to {group.called(reference)}", csv=TESTED),
+        *(Column(title, csv=INTERVAL) for title in further),
+    ]
+    note = (
+        "Rows with all results, in percent, with 95 % intervals. Rows of one rank: the interval of their difference to the first of "
+        "them contains 0 (not adjusted); a dash: fewer seeds, or suspect answers. "
+        f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, {SYMBOLS[UNCLEAR]} not significant after Holm's adjustment; no sign: not tested."
+    )
+    return Table("Leaderboard", columns, lines, (note,), file=LEADERBOARD)
+
+
+def _difference(tested: TableCell | None, pair: MeanOfColumns | None) -> TableCell:
+    """A tested difference with its verdict, or one that is not tested."""
+    cell = tested or pair
+    if cell is None or cell.value is None or cell.low is None or cell.high is None:
+        return TableCell(DASH)
+    text = f"{cell.value:+.1f} ({cell.low:+.1f} to {cell.high:+.1f})"
+    if tested is None:
+        return TableCell(text, cell.value, cell.low, cell.high)
+    return replace(tested, text=f"{text} {SYMBOLS[tested.verdict]}")
