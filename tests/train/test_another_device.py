@@ -1,0 +1,92 @@
+"""Every method, with all that it is made from, is taken through a run on a device whose tensors the CPU's do not mix with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import tiny
+import torch
+from pretend_device import NAME, pretend_device
+
+import methods
+from bench import api
+from bench.conformance.tiny_bench import Bench, Broken, learned_weights
+from bench.train.numerics import ComputeSettings
+
+
+@pytest.fixture
+def device(monkeypatch):
+    with pretend_device(monkeypatch) as made:
+        yield made
+
+
+@pytest.fixture
+def records(tmp_path, device):
+    """The records of a run on that device."""
+    glue, text = tiny.write_glue(tmp_path / "glue", ("rte",), rows=16), tmp_path / "corpus.txt"
+    text.write_text("the cat runs in the house .\nan old bird sings and the fish swims in the river\n" * 40)
+    teacher = tiny.save_teacher(tmp_path / "teacher", layers=4)
+
+    def run(*names: str, **options) -> list[api.Record]:
+        settings = {name: methods.get(name).tiny_settings for name in names}
+        rows = ["".join([name, *(f":{key}={value}" for key, value in settings[name].items())]) for name in names]
+        request = api.Request(
+            ",".join(rows), "rte", data=str(glue), teacher=str(teacher), corpus=(str(text),), corpus_tokens=300,
+            device=NAME, epochs=1.0, threads=1, results=tmp_path / "r", reports=tmp_path / "p", **options,
+        )  # fmt: skip
+        api.run(request)
+        return list(api.Store(request.results).records())
+
+    return run
+
+
+@pytest.mark.slow
+def test_no_method_mixes_the_device_with_the_cpu(records):
+    """Teachers, artefacts, training and scoring."""
+    assert {r.cell.method: r.error and r.error.message for r in records(*methods.names())} == dict.fromkeys(
+        ["teacher", *methods.names()]
+    )
+
+
+@pytest.mark.slow
+def test_nor_do_augmentation_kept_outputs_parts_of_batches_and_the_choice_of_an_epoch(records):
+    done = records(
+        "kd", "minilm", augment="masked", augment_times=1, teacher_outputs="fp16", checkpoint="best-on-half",
+        numbers=(("micro_batch", 4),),
+    )  # fmt: skip
+    assert [(r.error, r.cell.numeric.device) for r in done] == [(None, NAME)] * 3
+
+
+KD = methods.get("kd")
+
+
+class Forgetful(KD):
+    """Its terms have a tensor of their own, and nothing moves it to the device."""
+
+    def stages(self, setup):
+        def with_own_tensor(term):
+            return replace(term, fn=lambda *given: (term.fn(*given) * torch.ones(2)).mean())
+
+        stages = super().stages(setup)
+        return [replace(s, terms={name: with_own_tensor(term) for name, term in s.terms.items()}) for s in stages]
+
+
+def bench(device: torch.device, kind: type = KD) -> Bench:
+    made = Bench(kind(**KD.tiny_settings, start="random"), 2)
+    made.numerics = ComputeSettings(device)
+    made.teacher.to(device)
+    return made
+
+
+def test_a_method_that_forgets_to_move_a_tensor_is_stopped(device):
+    with pytest.raises(Broken, match="given tensors of the device and of the CPU"):
+        bench(device, Forgetful).trained()
+
+
+@pytest.mark.slow
+def test_the_device_computes_what_the_cpu_does(device):
+    trained = bench(device).trained()
+    assert {p.device.type for p in trained.student.model.parameters()} == {NAME}
+    trained.student.model.cpu(), trained.student.aux.cpu()
+    assert learned_weights(trained) == learned_weights(bench(torch.device("cpu")).trained())
