@@ -93,6 +93,8 @@ REQUEST: dict[str, tuple[Any, Any]] = {
     "kernels": _option(str, "exact", "exact: torch's usual kernels. fast: faster CPU kernels for the training of students; the last digits "
         "differ. Results with fast have keys and row names of their own."),
     "device": (Device, "auto"),
+    "deterministic": _option(bool, False, "On a GPU, use only kernels that give the same bits each time: slower. It is part of a result's "
+        "key. On a CPU the bits are the same without it.", "--deterministic"),
     "max_train_rows": _option(int | None, None, "Train on at most this many examples. They are drawn once, and are the same for every row "
         "and seed."),
     "epochs": _option(float | None, None, "Passes over the training examples, summed over all stages of a method, without preparatory "
@@ -129,7 +131,7 @@ REQUEST: dict[str, tuple[Any, Any]] = {
 
 AS_RECORDED: dict[str, Any] = dict.fromkeys(
     ("methods", "tasks", "recipe", "numbers", "optimizer", "precision", "max_train_rows", "epochs", "augment", "augment_times",
-     "checkpoint", "teacher_outputs", "kernels", "threads")
+     "checkpoint", "teacher_outputs", "kernels", "deterministic", "threads")
 )  # fmt: skip
 """Fields of a request whose values `why` takes from the record where nobody types them, which None says."""
 

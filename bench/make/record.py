@@ -91,7 +91,7 @@ def scored(
         train=None if log is None else training_cost(log, model if trained is None else trained, model, teacher),
         weights=weights_hash(model),
         code={**_code(cell), COMPUTED_BY: named_code(computed_by(plan.task.metrics))},
-        env=environment(str(task_data.work.numerics.device)),
+        env=environment(str(task_data.work.numerics.device), cell.numeric.deterministic),
         started=started,
         finished=now(),
         **facts,

@@ -16,7 +16,7 @@ LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "evaluate", "num
 
 
 @lru_cache
-def environment(device: str) -> dict[str, Any]:
+def environment(device: str, deterministic: bool = False) -> dict[str, Any]:
     """Python, system, processor and its cores, device, vector instructions, libraries; names no host and no user."""
     import torch
 
@@ -31,6 +31,9 @@ def environment(device: str) -> dict[str, Any]:
     found["instructions"] = torch.backends.cpu.get_cpu_capability()
     if device.startswith("cuda"):
         found["accelerator"] = torch.cuda.get_device_name(device)
+    if deterministic:
+        found["deterministic"] = True
+        found["cublas_workspace"] = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
     for library in LIBRARIES:
         try:
             found[library] = version(library)

@@ -132,7 +132,9 @@ def numeric_of(request: Request) -> NumericIdentity:
     Raises:
         InputError: there is no such device here.
     """
-    return NumericIdentity(precision=request.precision, threads=request.threads, device=_kind_of_device(request))
+    device = _kind_of_device(request)
+    own = {"deterministic": request.deterministic and device != "cpu"}
+    return NumericIdentity(precision=request.precision, threads=request.threads, device=device, **own)
 
 
 def _kind_of_device(request: Request) -> str:
@@ -141,7 +143,7 @@ def _kind_of_device(request: Request) -> str:
         return request.device
     from bench.measure.devices import device_of
 
-    return device_of(request.device).type
+    return device_of(request.device, request.deterministic).type
 
 
 def without_auto(request: Request) -> Request:

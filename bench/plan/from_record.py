@@ -63,6 +63,7 @@ def _asked(cell: Cell) -> dict[str, Any]:
         "checkpoint": CHECKPOINT_OPTION_OF_RULE[rule],
         "optimizer": cell.recipe.get("optimizer"),
         "precision": cell.numeric.precision,
+        "deterministic": cell.numeric.deterministic,
         "teacher_outputs": cell.teacher_outputs,
         "kernels": cell.kernels or EXACT,
         "threads": cell.numeric.threads,

@@ -50,6 +50,8 @@ class Request:
     """of the students on their tasks, a name of bench.optimizers; teachers and stages on text keep theirs"""
     precision: str = "fp32"
     device: str = "auto"
+    deterministic: bool = False
+    """on an accelerator, take only kernels that give the same bits each time"""
     max_train_rows: int | None = None
     epochs: float | None = None
     corpus: tuple[str, ...] = ()

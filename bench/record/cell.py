@@ -117,10 +117,13 @@ class NumericIdentity(Frozen):
     threads: int = 2
     device: str = "cpu"
     """kind of device: cpu, cuda, mps ..."""
+    deterministic: bool = False
+    """on an accelerator: whether only kernels were taken that give the same bits each time. A CPU gives them anyway"""
 
     def identity(self) -> dict[str, Any]:
-        """As keys have it: without the device where that is the CPU, so that keys made before it was known stay."""
-        return self.model_dump(exclude={"device"} if self.device == "cpu" else None)
+        """As keys have it: without what is usual of device and kernels, so that keys made before they were known stay."""
+        usual = {"device": "cpu", "deterministic": False}
+        return {name: value for name, value in self.model_dump().items() if name not in usual or value != usual[name]}
 
 
 class Cell(Frozen):
@@ -153,7 +156,7 @@ class Cell(Frozen):
     seed: int
     """of all random draws of the training"""
     numeric: NumericIdentity
-    """precision, attention, number of threads and device"""
+    """precision, attention, number of threads, device and its kernels"""
     together: tuple[Partner, ...] = ()
     """all tasks of a student that learns several; ``tasks`` is then the one that was scored"""
     selection: Selection | None = None

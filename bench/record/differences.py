@@ -32,6 +32,7 @@ WORDS: Mapping[str, str] = {
     "settings.": "the setting {}",
     "artefacts.": "the artefact {}",
     "recipe.": "the recipe's {}",
+    "numeric.deterministic": "whether kernels are deterministic",
     "numeric.": "the {}",
     "selection.rows.": "the examples of {} that choose the epoch",
     "together.": "of the tasks of the student: {}",

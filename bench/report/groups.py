@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -113,6 +114,11 @@ class ReportGroup:
         elif facts.source == FOLDER and facts.folder == GLUE_FOLDER:
             examples = FROM_GLUE.sub("", examples, count=1)
         return examples, f", at most {self.max_train_rows:,} training examples" if self.max_train_rows else ""
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether only kernels were taken that give the same bits each time."""
+        return "deterministic" in json.loads(self.numeric)
 
     @property
     def facts(self) -> DataFacts:

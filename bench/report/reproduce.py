@@ -119,6 +119,7 @@ def _numbers(group: ReportGroup) -> list[str]:
     words = ["--epochs", as_typed(group.epochs)] if group.recipe != "paper" else []
     words += ["--optimizer", group.optimizer] if group.optimizer != ADAMW else []
     words += ["--precision", group.precision] if group.precision != "fp32" else []
+    words += ["--deterministic"] if group.deterministic else []
     if augmented := group.facts.augmented:
         words += ["--augment", augmented.kind, "--augment-times", str(augmented.times)]
         words += ["--word-vectors", augmented.vectors] if augmented.vectors else []

@@ -38,6 +38,7 @@ def environment(group: ReportGroup) -> list[str]:
     length = "" if by_papers else f", {group.epochs:g} epochs over all stages"
     optimizer = "" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"
     where = counted(group.threads, "thread") + ("" if group.device == "cpu" else f", {group.device}")
+    where += ", deterministic kernels" if group.deterministic else ""
     texts = [f"Recipe {group.recipe}{length}{optimizer}; {group.precision}, {where}."]
     starts = {r.artefacts["general_start"]["key"][:12] for r in group.records if "general_start" in r.artefacts}
     texts += [f"General start: {', '.join(sorted(starts))}."] if starts else []

@@ -204,5 +204,5 @@ class Processes(Executor):
 
 def devices_of(request: Request, jobs: int) -> list[str]:
     """The device of each job at a time: the CPU for all of them, or an accelerator of its own for each."""
-    device = device_of(request.device)
+    device = device_of(request.device, request.deterministic)
     return ["cpu"] * jobs if device.type == "cpu" else [f"{device.type}:{number}" for number in range(jobs)]

@@ -29,6 +29,7 @@ class Order:
 
     device: str
     precision: str
+    deterministic: bool
     threads: int
     offline: bool = True
     """take what the first process has fetched: what the hub has by now may be something else"""
@@ -37,7 +38,7 @@ class Order:
     @classmethod
     def of(cls, request: Request, device: str, offline: bool = True) -> Order:
         saved = None if request.save_students is None else request.save_students.absolute()
-        return cls(device, request.precision, request.threads, offline, saved)
+        return cls(device, request.precision, request.deterministic, request.threads, offline, saved)
 
 
 class Worker:
@@ -58,7 +59,7 @@ class Worker:
             if self._maker is None:
                 quiet()
                 torch.set_num_threads(self.order.threads)
-                numerics = ComputeSettings(device_of(self.order.device), self.order.precision)
+                numerics = ComputeSettings(device_of(self.order.device, self.order.deterministic), self.order.precision)
                 self._maker = Maker(Work(numerics, self.progress, self.order.offline, self.order.save_students))
             return self._maker.make(step)
         finally:

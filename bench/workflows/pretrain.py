@@ -102,7 +102,9 @@ def pretrain(request: Request, progress: Progress | None = None) -> list[Pretrai
     for note in request.notes:
         progress.say(note)
     torch.set_num_threads(request.threads)
-    work = Work(ComputeSettings(device_of(request.device), request.precision), progress, request.offline)
+    work = Work(
+        ComputeSettings(device_of(request.device, request.deterministic), request.precision), progress, request.offline
+    )
     for slot in (entry.slot for entry in entries):
         if slot.is_made and state_of(slot.made().get("code")) == STALE:
             progress.say(f"{slot.title}, in the cache, was made by other code than this. {WHAT_TO_DO}.")

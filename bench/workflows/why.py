@@ -28,7 +28,7 @@ SHORT = 12
 """Digits of a hash that a reader is shown."""
 RECORDED: tuple[str, ...] = (
     *("recipe", "optimizer", "precision", "max_train_rows", "epochs", "augment", "augment_times", "checkpoint"),
-    *("teacher_outputs", "kernels", "threads"),
+    *("teacher_outputs", "kernels", "deterministic", "threads"),
 )
 """Options whose values a record has."""
 

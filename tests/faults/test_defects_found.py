@@ -66,7 +66,7 @@ def test_a_number_that_is_none_fails_its_cell_and_no_other(monkeypatch, tmp_path
     """A record with NaN could not be read again, so it is not written; that must not end the run."""
     known, seen = recording.environment, []
 
-    def environment(device: str) -> dict:
+    def environment(device: str, deterministic: bool) -> dict:
         seen.append(device)
         return {**known(device), **({"load": float("nan")} if len(seen) == 2 else {})}
 

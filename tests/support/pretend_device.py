@@ -100,11 +100,11 @@ class _BelowDispatch(TorchFunctionMode):
 
 
 @cache
-def _registered() -> torch.library.Library:
+def _registered() -> tuple[SimpleNamespace, torch.library.Library]:
     """Tell torch of the device, once in a process: its random numbers are the CPU's, and it never has to be waited for."""
     always: Callable[..., Any] = lambda *given: True  # noqa: E731
     module = SimpleNamespace(
-        is_available=always,
+        is_available=lambda: False,  # to other tests in this process
         is_initialized=always,
         device_count=lambda: 1,
         current_device=lambda: 0,
@@ -119,12 +119,13 @@ def _registered() -> torch.library.Library:
     library = torch.library.Library("_", "IMPL")
     # what torch asks for itself, as the buffer of a gradient
     library.fallback(lambda operation, *args, **kwargs: dispatched(operation, args, kwargs), "PrivateUse1")
-    return library
+    return module, library
 
 
 @contextmanager
 def pretend_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
-    _registered()
+    module, _ = _registered()
+    monkeypatch.setattr(module, "is_available", lambda: True)
     monkeypatch.setattr(torch.accelerator, "synchronize", lambda device=None: None)
     with _Everything(), _BelowDispatch():
         yield torch.device(NAME)

@@ -22,3 +22,11 @@ def has_every_method(found: Collection[str], where: str, example: str, besides: 
     assert not missing, f"{where} has nothing for: {', '.join(missing)}. Add it, for example: {example}"
     unknown = sorted(set(found) - set(methods.TABLE))
     assert not unknown, f"{where} names what methods.TABLE does not have: {', '.join(unknown)}"
+
+
+def tiny_rows(*names: str) -> str:
+    """Rows of these methods, by default of all, small enough for a test; for a teacher of four layers."""
+    settings = {name: methods.get(name).tiny_settings for name in names or methods.names()}
+    return ",".join(
+        "".join([name, *(f":{key}={value}" for key, value in own.items())]) for name, own in settings.items()
+    )

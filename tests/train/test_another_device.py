@@ -8,11 +8,14 @@ import pytest
 import tiny
 import torch
 from pretend_device import NAME, pretend_device
+from shipped_methods import tiny_rows
 
 import methods
 from bench import api
 from bench.conformance.tiny_bench import Bench, Broken, learned_weights
 from bench.train.numerics import ComputeSettings
+
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="torch takes one accelerator, and here is a real one")
 
 
 @pytest.fixture
@@ -29,10 +32,8 @@ def records(tmp_path, device):
     teacher = tiny.save_teacher(tmp_path / "teacher", layers=4)
 
     def run(*names: str, **options) -> list[api.Record]:
-        settings = {name: methods.get(name).tiny_settings for name in names}
-        rows = ["".join([name, *(f":{key}={value}" for key, value in settings[name].items())]) for name in names]
         request = api.Request(
-            ",".join(rows), "rte", data=str(glue), teacher=str(teacher), corpus=(str(text),), corpus_tokens=300,
+            tiny_rows(*names), "rte", data=str(glue), teacher=str(teacher), corpus=(str(text),), corpus_tokens=300,
             device=NAME, epochs=1.0, threads=1, results=tmp_path / "r", reports=tmp_path / "p", **options,
         )  # fmt: skip
         api.run(request)
@@ -44,7 +45,7 @@ def records(tmp_path, device):
 @pytest.mark.slow
 def test_no_method_mixes_the_device_with_the_cpu(records):
     """Teachers, artefacts, training and scoring."""
-    assert {r.cell.method: r.error and r.error.message for r in records(*methods.names())} == dict.fromkeys(
+    assert {r.cell.method: r.error and r.error.message for r in records()} == dict.fromkeys(
         ["teacher", *methods.names()]
     )
 
@@ -70,6 +71,20 @@ class Forgetful(KD):
 
         stages = super().stages(setup)
         return [replace(s, terms={name: with_own_tensor(term) for name, term in s.terms.items()}) for s in stages]
+
+
+@pytest.mark.slow
+def test_deterministic_kernels_are_asked_of_torch_and_said(records, monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
+    monkeypatch.setattr(torch, "use_deterministic_algorithms", asked.append)
+    _, student = records("kd", deterministic=True)
+    assert set(asked) == {True}
+    assert student.cell.numeric.deterministic
+    assert (student.env["deterministic"], student.env["cublas_workspace"]) == (True, ":16:8")
+    text = next((tmp_path / "p").rglob("*/*/README.md")).read_text()
+    assert "deterministic kernels" in text
+    assert "--deterministic" in text
 
 
 def bench(device: torch.device, kind: type = KD) -> Bench:

@@ -10,6 +10,7 @@ import pytest
 import tiny
 import torch
 from frozen_cell import cell
+from shipped_methods import tiny_rows
 from tiny_training import RECIPE, trainer
 
 from bench import api
@@ -40,11 +41,15 @@ def on(monkeypatch, tmp_path, glue_folder, teacher_folder):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("the cat runs in the house .\n" * 30)
 
-    def plan(kind: str):
-        monkeypatch.setattr("bench.measure.devices.device_of", lambda name: torch.device(kind))
+    def plan(kind: str, deterministic: bool = False):
+        monkeypatch.setattr("bench.measure.devices.device_of", lambda name, deterministic: torch.device(kind))
         rows = f"tinybert:{tiny.SHAPE},moebert,mtdnn,minilm:{tiny.SHAPE}"
         given = {"methods": rows, "tasks": "rte", "data": str(glue_folder), "teacher": str(teacher_folder)}
-        return api.plan(api.Request(**given, results=tmp_path / "r", corpus=(str(corpus),), corpus_tokens=100))
+        return api.plan(
+            api.Request(
+                **given, results=tmp_path / "r", corpus=(str(corpus),), corpus_tokens=100, deterministic=deterministic
+            )
+        )
 
     return plan
 
@@ -52,8 +57,8 @@ def on(monkeypatch, tmp_path, glue_folder, teacher_folder):
 def test_nothing_made_on_one_kind_of_device_is_taken_on_another(on):
     """Records, teachers and artefacts: no key is shared."""
 
-    def keys(kind: str) -> set[str]:
-        plan = on(kind)
+    def keys(kind: str, deterministic: bool = False) -> set[str]:
+        plan = on(kind, deterministic)
         cells = {train_key(planned.cell) for planned in plan.cells}
         made = {key for planned in plan.cells for key in planned.cell.artefacts.values()}
         # the teacher's checkpoint itself comes from outside, and is the same file everywhere
@@ -68,6 +73,8 @@ def test_nothing_made_on_one_kind_of_device_is_taken_on_another(on):
     assert keys("cpu") == keys("cpu")
     assert not keys("cpu") & keys("cuda")
     assert not keys("cuda") & keys("mps")
+    assert not keys("cuda") & keys("cuda", deterministic=True)
+    assert keys("cpu") == keys("cpu", deterministic=True), "a CPU's bits are the same anyway"
 
 
 def test_reports_of_two_kinds_of_device_have_their_own_tables(paper_store):
@@ -166,6 +173,17 @@ def test_cuda_and_cpu_share_nothing_and_cuda_repeats_itself(request_):
     assert student(first).key == student(again).key != student(cpu).key
     assert student(first).cell.numeric.device == "cuda"
     assert digest(student(first).scores) == digest(student(again).scores)
+
+
+@pytest.mark.cuda
+def test_deterministic_kernels_train_all_methods_and_give_the_same_bits(request_):
+    """Also where rows are added up, which a GPU does in another order each time; a method that needs another kernel fails by name."""
+    first, again = (request_(name, "cuda", deterministic=True, methods=tiny_rows(), epochs=1.0) for name in ("a", "b"))
+    for request in (first, again):
+        assert api.run(request).exit_code == 0
+    weights = [{r.key: r.weights for r in api.Store(request.results).records()} for request in (first, again)]
+    assert weights[0] == weights[1]
+    assert student(first).env["deterministic"] is True
 
 
 @pytest.mark.cuda
