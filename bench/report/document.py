@@ -13,9 +13,6 @@ from bench.report.render import to_markdown
 from bench.report.table import Footnotes, Table
 from bench.report.tables.parts import counted
 
-LONGEST_FOLDED = 60
-"""Lines of a folded table that the page still has; a longer one is in its file and in the HTML page alone."""
-
 
 class Picture(NamedTuple):
     """A picture of a page: the name of its file, what is written below it, and the SVG."""
@@ -57,12 +54,8 @@ def to_page(title: str, sections: Iterable[Section]) -> bytes:
         points += [f"- command: {escape.code(command)}" for command in section.commands]
         lines += [*points, ""] if points else []
         for picture in section.pictures:
-            lines += [
-                f"![{picture.title}]({FIGURES}/{picture.name}.svg)",
-                "",
-                f"*{picture.title}.* {escape.markdown(picture.caption)}",
-                "",
-            ]
+            caption = f"*{picture.title}.* {escape.markdown(picture.caption)}"
+            lines += [f"![{picture.title}]({FIGURES}/{picture.name}.svg)  ", caption, ""]
         for table in section.tables:
             heading = escape.markdown(section.heading_of(table))
             lines += [f"### {heading}", ""] if heading else []
@@ -76,19 +69,18 @@ def _paragraphs(texts: Iterable[str]) -> list[str]:
 
 def _table_lines(table: Table, notes: Footnotes) -> list[str]:
     """A table, then its sentences, then the footnotes that it is the first to have."""
-    title, length = escape.markdown(table.title), len(table.printed_lines)
-    if table.folded and length > LONGEST_FOLDED:  # its sentences, and where it is
+    if table.folded:  # its sentences, and where it is
         (stem,) = table_names([table.file or table.title])
-        file = f"{TABLES}/{stem}.csv"
-        where = f"All {length} lines: [{file}]({file}) and [{HTML}]({HTML})."
-        return [f"**{title}**", "", *map(escape.markdown, table.notes), "", where, ""]
+        file, length = f"{TABLES}/{stem}.csv", counted(len(table.printed_lines), "line")
+        return [
+            f"**{escape.markdown(table.title)}**: {length}, in [{file}]({file}) and [{HTML}]({HTML}).",
+            "",
+            *_paragraphs(table.notes),
+        ]
     before = len(notes.texts)
     body = [to_markdown(table, notes), "", *_paragraphs(table.notes)]
     new = [f"[{i}] {escape.markdown(text)}  " for i, text in enumerate(notes.texts[before:], start=before + 1)]
-    body += [*new, ""] if new else []
-    if table.folded:
-        return [f"<details><summary>{title} ({counted(length, 'line')})</summary>", "", *body, "</details>", ""]
-    return body
+    return [*body, *new, ""] if new else body
 
 
 MARK = "<!-- written by bench report -->"

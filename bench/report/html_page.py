@@ -114,7 +114,7 @@ def _facts(group: ReportGroup) -> list[str]:
         f"bert-bench {', '.join(versions)}".strip(),
         f"results of {' to '.join(dict.fromkeys((days[0], days[-1])))}",
         f"teacher {group.teacher}, {group.origin}",
-        f"recipe {group.recipe}, {group.epochs:g} epochs, {group.precision}, {group.device}",
+        f"recipe {group.recipe}, {group.epochs:g} epoch{'s' * (group.epochs != 1)}, {group.precision}, {group.device}",
     ]
 
 

@@ -136,7 +136,7 @@ def test_one_record_and_one_line_are_not_said_to_be_several(tmp_path):
     (path,) = write_reports(store, tmp_path / "p")
     text = path.read_text()
     assert "- 1 record; keys" in text
-    assert "(1 line)" in text
+    assert ": 1 line, in " in text
     assert "(1 line)" in (path.parent / "report.html").read_text()
 
 

@@ -116,8 +116,13 @@ def check_page(bench, tmp_path: Path, report: str, data: str) -> None:
     assert {r.called for r in records if r.key in asked} == rows
 
 
-def test_the_command_above_the_sample_suites_table_finds_its_rows(bench, tmp_path, at_root):
-    check_page(bench, tmp_path, "reports/sample-v1", "sample-v1")
+def test_the_command_of_the_sample_suites_report_finds_its_rows(bench, tmp_path, at_root):
+    typed = pages.commands((ROOT / "docs" / "results.md").read_text())
+    (words,) = (words for words in typed if words[0] == "run" and {"sample", str(REFERENCE)} <= set(words))
+    asked = planned(bench, tmp_path, words)
+    records = [r for r in Store(REFERENCE).records() if r.key in asked]
+    check_states(asked, records)
+    assert {r.called for r in records} == {"teacher", *words[words.index("--methods") + 1].split(",")}
 
 
 @pytest.mark.slow

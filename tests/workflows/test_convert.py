@@ -98,7 +98,7 @@ def test_a_given_start_is_what_the_student_begins_with(bench, binary, glue_folde
     (record,) = (r for r in Store(tmp_path / "r").records() if r.cell.method == "tinybert")
     assert record.cell.artefacts["given_start"] == find(str(start)).sha256
     assert record.artefacts["given_start"]["beginning"] == "given: start"
-    assert "given: start" in next((tmp_path / "p").glob("*/*/README.md")).read_text()
+    assert "given: start" in next((tmp_path / "p").glob("*/*/tables/cost-of-training.csv")).read_text()
 
 
 def test_a_start_of_another_shape_or_vocabulary_is_refused(bench, binary, glue_folder, teacher_folder, tmp_path):

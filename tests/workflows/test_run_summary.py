@@ -57,9 +57,11 @@ def test_rows_keep_the_order_in_which_they_were_typed(bench, common, tmp_path):
     for typed in (rows, rows[::-1]):
         assert bench("run", "--methods", ",".join(typed), *common).returncode == 0
         text = next((tmp_path / "p").glob("*/*/README.md")).read_text()
-        for title in ("## Results", "## Reappearance (retention)", "### Cost of training", "### Sizes"):
-            named = re.findall(r"^\| (\S+)", text.split(title)[1].split("\n## ")[0], re.MULTILINE)
-            assert [name for name in dict.fromkeys(named) if name in rows] == typed, title
+        for table in ("accuracy", "cost-of-training", "sizes"):
+            named = re.findall(
+                r"^[^,]+", next((tmp_path / "p").glob(f"*/*/tables/{table}.csv")).read_text(), re.MULTILINE
+            )
+            assert [name for name in named if name in rows] == typed, table
         assert f"--methods {','.join(typed)}" in text
     (alone,) = write_reports(Store(tmp_path / "r"), tmp_path / "alone")
     named = re.findall(r"^\| (\S+)", alone.read_text().split("## Results")[1].split("\n## ")[0], re.MULTILINE)

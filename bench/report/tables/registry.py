@@ -44,6 +44,9 @@ TABLES: tuple[tuple[str, Callable[[ReportData], Table | Iterable[Table] | None]]
 )
 """Section and function of each table, or of several; None, or a table without lines, where the records have nothing for it."""
 
+FOLDED = ("rows with some of the results", "reappearance")
+"""The files of tables that a reader opens, besides those of costs and conditions."""
+
 
 def report_data(group: ReportGroup, answers: Answers, kept: float = KEPT) -> ReportData:
     """A group with all tables of its report, in its order."""
@@ -53,7 +56,8 @@ def report_data(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Rep
         answer = make(data)
         for table in [answer] if isinstance(answer, Table) else answer or ():
             if table.lines:
-                tables.append(replace(table, section=section))
+                is_folded = table.folded or section in (COST, ENVIRONMENT) or table.file in FOLDED
+                tables.append(replace(table, section=section, folded=is_folded))
     return data
 
 
