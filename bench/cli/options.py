@@ -29,7 +29,7 @@ SOURCES = (
     "Where the examples come from: hub; sample (generated sentences); or a folder with "
     "<task>/<split>-00000-of-00001.parquet."
 )
-TEACHERS = "The teacher: a name on the hub; a folder; or embedded (a small model from a package)."
+TEACHERS = "The teacher: a name on the hub (also NAME@REVISION); a folder; or embedded (a small model from a package)."
 IF_HUB = "if there is an accelerator, and the hub answers or they were downloaded before; else"
 Data = Annotated[str, typer.Option(help=SOURCES)]
 DataOfLengths = Annotated[str, typer.Option(help=f"Only for `--lengths task`. {SOURCES}")]

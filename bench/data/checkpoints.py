@@ -64,6 +64,8 @@ class Checkpoint:
     asked: str = field(default="", compare=False)
     named: str = field(default="", compare=False)
     """how it is found again on a machine that does not see the folder"""
+    revision: str = field(default="", compare=False)
+    """the hub's commit; "" for what is not of the hub"""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """On another machine: the same folder, or the same checkpoint found again by its name.
@@ -72,7 +74,8 @@ class Checkpoint:
             InputError: it is not here, or another one has its name.
         """
         if not state["folder"].is_dir() and state["named"]:
-            there = find(state["named"], asked=state["asked"])
+            named, revision = state["named"], state["revision"]
+            there = find(f"{named}@{revision}" if revision else named, asked=state["asked"])
             if there.sha256 != state["sha256"]:
                 raise InputError(f"{state['asked']}: this machine has other weights of that name")
             state = {**state, "folder": there.folder}
@@ -86,7 +89,7 @@ class Checkpoint:
 def find(
     teacher: str, task: Task | None = None, offline: bool = False, ours: bool = False, asked: str = ""
 ) -> Checkpoint:
-    """The checkpoint of this name, ``embedded`` or in this folder ("auto" is resolved before).
+    """The checkpoint of this name (also ``NAME@REVISION``), ``embedded`` or in this folder ("auto" is resolved before).
 
     A folder with one sub-folder a task holds teachers that are already fine-tuned.
 
@@ -116,7 +119,9 @@ def find(
     elif teacher.startswith((".", "/", "~")):
         raise InputError(f"{asked}: there is no such folder")
     else:
-        found = _open(_from_hub(teacher, offline, asked), teacher, asked, ours=ours, source=teacher)
+        teacher, _, revision = teacher.partition("@")
+        folder = _from_hub(teacher, revision or None, offline, asked)
+        found = replace(_open(folder, teacher, asked, ours=ours, source=teacher), revision=folder.name)
     if found.finetuned and task is not None:
         check_labels(found.config, task, asked)
     return replace(found, named=teacher)
@@ -158,7 +163,7 @@ def _embedded() -> Path:
 
 
 @lru_cache
-def _from_hub(name: str, offline: bool, asked: str) -> Path:
+def _from_hub(name: str, revision: str | None, offline: bool, asked: str) -> Path:
     other = "--teacher embedded, or " if asked.startswith("--teacher") else ""
     return downloaded(
         name,
@@ -166,6 +171,7 @@ def _from_hub(name: str, offline: bool, asked: str) -> Path:
         offline,
         f"{asked}: no folder of that name, and the hub did not give it",
         f"use {other}a folder with config.json, model.safetensors and a tokenizer",
+        revision=revision,
     )
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from bench.errors import InputError, one_line
+from bench.files import write_atomically
+from bench.folders import REVISIONS, users_cache
 
 ANSWER_SECONDS = 10.0
 """How long the hub may be silent. Its library waits for ever where it sets no limit of its own."""
@@ -24,6 +27,9 @@ REFUSED = {
 BROKEN_OFF = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "ProtocolError", "IncompleteRead"})
 """Errors of the hub's network library, by name: another version of it has another library."""
 
+CHANGED: dict[str, str] = {}
+"""Repository -> the line that says that the hub has a newer revision of it than the one that is read here."""
+
 
 def downloaded(
     name: str,
@@ -36,25 +42,50 @@ def downloaded(
 ) -> Path:
     """The folder of a repository's files. What may pass by itself is tried three times.
 
+    The commit that is read first is kept in the cache and read from then on: what changes on the hub would else be another key,
+    and everything would be trained again.
+
     Args:
         patterns: of the files that are wanted.
         offline: ask no hub; only what was downloaded before.
         said: how the message of an error begins.
         instead: how it ends: what to type in the place of it.
         kind: ``dataset``; a model if None.
-        revision: a commit or a branch; the newest if None. The folder is called like the commit.
+        revision: a commit or a branch; if None the commit that was read first. The folder is called like the commit.
 
     Raises:
         InputError: the hub did not give it, or it was never downloaded.
     """
+    pin = users_cache() / REVISIONS / f"{kind or 'model'}s--{name.replace('/', '--')}"
+    pinned = pin.read_text(encoding="utf-8").strip() if revision is None and pin.is_file() else ""
     for wait in (*WAITS, None):
         try:
-            return _asked(name, patterns, offline, kind, revision)
+            folder = _asked(name, patterns, offline, kind, revision or pinned or None)
+            break
         except Exception as error:  # of the hub's library, of its network library and of the system
             if wait is None or offline or not _may_pass(error):
                 raise InputError(f"{said} ({_why(error, offline)}); {instead}") from None
             time.sleep(wait)
-    raise AssertionError("the last try returns or raises")
+    if revision is None and not pinned:
+        write_atomically(pin, folder.name.encode())
+    newest = _newest(name, kind) if pinned and not offline else ""
+    if newest not in ("", pinned):
+        CHANGED[name] = (
+            f"{name} has changed on the hub: its newest revision is {newest[:12]}, and {pinned[:12]}, which was read first, is "
+            f"used. To take the new one, remove {pin}"
+        )
+    return folder
+
+
+@lru_cache
+def _newest(name: str, kind: str | None) -> str:
+    """The commit that the hub has now; "" where it does not say."""
+    from huggingface_hub import HfApi
+
+    try:
+        return str(HfApi().repo_info(name, repo_type=kind, timeout=ANSWER_SECONDS).sha)
+    except Exception:  # what is needed is here; this is for a note
+        return ""
 
 
 def _asked(name: str, patterns: Sequence[str], offline: bool, kind: str | None, revision: str | None) -> Path:

@@ -70,9 +70,14 @@ class Folder(DataSource):
     hub: tuple[str, ...] = ()
     """configurations of the hub's repository, by which a machine that does not see the folder fetches it"""
 
+    @property
+    def revision(self) -> str:
+        """The hub's commit; "" of a folder."""
+        return self.root.name if self.hub else ""
+
     def files(self, config: str, split: str) -> list[Path]:
         if self.hub and not self.root.is_dir():
-            return hub_folder(self.hub, offline=False).files(config, split)
+            return hub_folder(self.hub, False, self.revision).files(config, split)
         return sorted((self.root / config).glob(f"{split}-*-of-*.parquet"))
 
     def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
@@ -146,8 +151,8 @@ def reported_half(source: DataSource) -> ReportedHalf:
 
 
 @lru_cache
-def hub_folder(configs: tuple[str, ...], offline: bool) -> Folder:
-    """The hub's parquet files of these configurations, downloaded once into the hub's own cache.
+def hub_folder(configs: tuple[str, ...], offline: bool, revision: str | None = None) -> Folder:
+    """The hub's parquet files of these configurations, downloaded once into the hub's own cache; see :func:`downloaded` for the revision.
 
     Raises:
         InputError: the hub cannot be reached and the cache lacks the files.
@@ -159,6 +164,7 @@ def hub_folder(configs: tuple[str, ...], offline: bool) -> Folder:
         f"GLUE ({HUB_REPOSITORY}) could not be read from the hub",
         "use --data sample, or --data FOLDER with files like rte/train-00000-of-00001.parquet",
         kind="dataset",
+        revision=revision,
     )
     return Folder(f"GLUE ({HUB_REPOSITORY})", "glue-hub", root=root, hub=configs)
 

@@ -76,6 +76,7 @@ def scored(
         facts = {"terms": log.terms, "gradient_norms": log.gradient_norms} | facts
     is_given = cell.method in (TEACHER, CHECKPOINT)  # how a teacher was tuned is said of the artefact
     computed_by = metric_modules if is_given else partial(student_modules, cell.method)
+    hub = {"hub": plan.revisions} if plan.revisions else {}
     record = Record(
         key=record_key(cell, point),
         train_key=train_key(cell),
@@ -91,7 +92,7 @@ def scored(
         train=None if log is None else training_cost(log, model if trained is None else trained, model, teacher),
         weights=weights_hash(model),
         code={**_code(cell), COMPUTED_BY: named_code(computed_by(plan.task.metrics))},
-        env=environment(str(task_data.work.numerics.device), cell.numeric.deterministic),
+        env=environment(str(task_data.work.numerics.device), cell.numeric.deterministic) | hub,
         started=started,
         finished=now(),
         **facts,

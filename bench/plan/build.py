@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.data.checkpoints import hash_of_tokenizer
+from bench.data.hub import CHANGED
 from bench.data.tasks import expand
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlanner
@@ -72,7 +73,8 @@ def build(request: Request) -> Plan:
         plan_outputs(plan)
     if request.kernels == FAST:
         _check_kernels(numeric)
-    plan.notes += _made_anew(plan, store)
+    plan.notes += [*_made_anew(plan, store), *CHANGED.values()]
+    CHANGED.clear()  # of a later run in this process it is said anew
     plan.steps = steps_of(plan)
     slots = [step.slot for step in plan.steps.values() if step.slot is not None]
     plan.stale = [slot for slot in slots if slot.is_made and state_of(slot.made().get("code")) == STALE]
@@ -133,8 +135,10 @@ def numeric_of(request: Request) -> NumericIdentity:
         InputError: there is no such device here.
     """
     device = _kind_of_device(request)
-    own = {"deterministic": request.deterministic and device != "cpu"}
-    return NumericIdentity(precision=request.precision, threads=request.threads, device=device, **own)
+    deterministic = request.deterministic and device != "cpu"
+    return NumericIdentity(
+        precision=request.precision, threads=request.threads, device=device, deterministic=deterministic
+    )
 
 
 def _kind_of_device(request: Request) -> str:

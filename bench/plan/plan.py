@@ -60,6 +60,8 @@ class TaskPlan:
     """what students are trained on and scored with"""
     unaugmented_data: DataIdentity
     """the same before augmentation: what teachers are tuned on"""
+    revisions: dict[str, str] = field(default_factory=dict)
+    """what was read of the hub -> its commit"""
     augmentation: Augmentation | None = None
     augmentation_identity: dict[str, Any] = field(default_factory=dict)
     """plain values whose hash is the key of the augmented rows"""

@@ -38,13 +38,14 @@ def plan_tasks(
         InputError: the data or the teacher of a task cannot be used.
     """
     from bench.data.checkpoints import find
-    from bench.data.sources import held_back, reported_half, source_for
+    from bench.data.sources import HUB_REPOSITORY, Folder, held_back, reported_half, source_for
 
     planned: list[TaskPlan] = []
     absent: list[str] = []
     rule = EPOCH_RULES[request.checkpoint]
     for task, by_name in wanted:
         source = source_for(task, request.data, request.offline)
+        revisions = {HUB_REPOSITORY: source.revision} if isinstance(source, Folder) and source.revision else {}
         if request.held_back:
             task, source = held_back(task, source)
         if rule == "half":
@@ -85,6 +86,7 @@ def plan_tasks(
             mean_tokens=mean_tokens(checkpoint, task, train, recipe.max_length),
             data=data,
             unaugmented_data=data,
+            revisions=revisions | ({checkpoint.name: checkpoint.revision} if checkpoint.revision else {}),
             augmentation=request.augmentation,
         )
         if not checkpoint.finetuned:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas
 import pytest
 import tiny
-from local_hub import BREAKS, COMMIT, CUTS_FILES, NAME, STALLS, STALLS_IN_FILE, served
+from local_hub import BREAKS, COMMIT, CUTS_FILES, NAME, NEWER, STALLS, STALLS_IN_FILE, served
 
 from bench.data import checkpoints
+from bench.data import hub as reading
 from bench.data.corpus import read_corpus
 from bench.data.hub import WAITS, downloaded
 from bench.errors import InputError
@@ -210,3 +213,38 @@ def test_auto_takes_what_was_downloaded_before_where_the_hub_does_not_answer(hub
     hub.behaviour = "500"
     assert chosen() == chosen(offline=True) == NAME
     assert checkpoints.find(NAME).folder.name == COMMIT
+
+
+@pytest.mark.slow
+def test_what_changes_on_the_hub_is_said_and_is_no_other_key(hub, bench, glue_folder, tmp_path):
+    """The commit that was read first stays; whoever removes its file, or names another, gets the other one."""
+    command = ["--methods", f"kd:{tiny.SHAPE}:start=random", "--tasks", "rte", "--data", glue_folder, "--epochs", 1]
+    command += ["--threads", 1, "--results", tmp_path / "r", "--teacher"]
+
+    def planned(teacher: str, *more: str) -> str:
+        checkpoints._from_hub.cache_clear()
+        return bench("plan", *command, teacher, *more).stdout
+
+    done = bench("run", *command, NAME, "--reports", tmp_path / "p", "--jobs", 1)
+    assert done.returncode == 0, done.stderr
+    assert [r.env["hub"] for r in Store(tmp_path / "r").records()] == [{NAME: COMMIT}] * 2
+    hub.folder, hub.commit = tiny.save_teacher(tmp_path / "newer", hidden=36), NEWER
+    reading._newest.cache_clear()
+    printed = planned(NAME)
+    assert "2 there" in printed
+    (line,) = (line for line in printed.splitlines() if "has changed on the hub" in line)
+    assert "has changed on the hub" not in planned(NAME, "--offline"), "offline nobody asks"
+    assert "2 to do" in planned(f"{NAME}@{NEWER}")
+    Path(line.rpartition("remove ")[2]).unlink()
+    assert "2 to do" in planned(NAME)
+
+
+def test_another_machine_fetches_the_commit_that_was_planned(hub, tmp_path, monkeypatch):
+    planned = checkpoints.find(NAME)
+    state = {**vars(planned), "folder": tmp_path / "not here"}
+    hub.commit = NEWER
+    monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "of another machine"))
+    checkpoints._from_hub.cache_clear()
+    there = object.__new__(checkpoints.Checkpoint)
+    there.__setstate__(state)
+    assert there.folder.name == COMMIT

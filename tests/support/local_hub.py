@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-COMMIT = "1" * 40
+COMMIT, NEWER = "1" * 40, "2" * 40
 NAME = "someone/tiny"
 STALLS, BREAKS, STALLS_IN_FILE, CUTS_FILES = "stalls", "breaks off", "stalls in a file", "cuts files"
 
 
-def oid(name: str) -> str:
+def oid(file: Path) -> str:
     """What the hub calls the content of a file: by it the hub's library knows that two files are one."""
-    return hashlib.sha1(name.encode()).hexdigest()
+    return hashlib.sha1(file.read_bytes()).hexdigest()
 
 
 class LocalHub(ThreadingHTTPServer):
@@ -30,13 +30,14 @@ class LocalHub(ThreadingHTTPServer):
         behaviour: "" for a sound hub, the number that it answers, or one of the words above.
         sound_after: so many questions are answered badly, and the rest well; None for all.
         questions: what it was asked.
+        commit: the newest one. It has the same files in all of them.
     """
 
     daemon_threads = True
 
     def __init__(self, folder: Path) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.folder, self.behaviour = folder, ""
+        self.folder, self.behaviour, self.commit = folder, "", COMMIT
         self.sound_after: int | None = None
         self.questions: list[str] = []
         self.is_over = threading.Event()
@@ -75,17 +76,35 @@ class _Handler(BaseHTTPRequestHandler):
         elif bad.isdecimal():
             self._answer(b'{"error": "no"}', int(bad))
         elif "/resolve/" in self.path:
-            self._file(hub.folder / self.path.partition("/resolve/")[2].partition("/")[2], bad)
+            revision, _, name = self.path.partition("/resolve/")[2].partition("/")
+            self._file(hub.folder / name, self._commit(revision), bad)
         elif "/tree/" in self.path:
             files = [
-                {"type": "file", "oid": oid(name), "size": (hub.folder / name).stat().st_size, "path": name}
+                {
+                    "type": "file",
+                    "oid": oid(hub.folder / name),
+                    "size": (hub.folder / name).stat().st_size,
+                    "path": name,
+                }
                 for name in hub.files()
             ]
             self._answer(json.dumps(files).encode())
         else:
             names = [{"rfilename": name} for name in hub.files()]
-            body = {"_id": "1", "id": NAME, "modelId": NAME, "sha": COMMIT, "private": False, "siblings": names}
+            body = {
+                "_id": "1",
+                "id": NAME,
+                "modelId": NAME,
+                "sha": self._commit(self.path.partition("/revision/")[2]),
+                "private": False,
+                "siblings": names,
+            }
             self._answer(json.dumps(body).encode())
+
+    def _commit(self, revision: str) -> str:
+        """What a question names, by itself or as a branch."""
+        asked = revision.partition("?")[0]
+        return asked if asked in (COMMIT, NEWER) else self.server.commit
 
     def _answer(self, body: bytes, code: int = 200) -> None:
         self.send_response(code)
@@ -95,11 +114,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "GET":
             self.wfile.write(body)
 
-    def _file(self, file: Path, bad: str) -> None:
+    def _file(self, file: Path, commit: str, bad: str) -> None:
         body = file.read_bytes()
         self.send_response(200)
-        self.send_header("ETag", f'"{oid(file.name)}"')
-        self.send_header("X-Repo-Commit", COMMIT)
+        self.send_header("ETag", f'"{oid(file)}"')
+        self.send_header("X-Repo-Commit", commit)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command == "GET":
