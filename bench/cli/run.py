@@ -107,10 +107,23 @@ def run(
             help="Save each student that this run trains, as a folder that the library transformers can open.",
         ),
     ] = None,
+    curves: Annotated[
+        bool,
+        typer.Option(
+            "--curves",
+            help="Score each student that this run trains after every epoch too, for the report's learning curves. The results stay the same.",
+        ),
+    ] = False,
     latex: Latex = False,
 ) -> int:
     """Train what is missing, score it, and write the report. After an interruption the same command resumes."""
-    given |= {"retry_failed": retry_failed, "rerun": rerun, "save_students": save_students, "latex": latex}
+    given |= {
+        "retry_failed": retry_failed,
+        "rerun": rerun,
+        "save_students": save_students,
+        "curves": curves,
+        "latex": latex,
+    }
     typed = typed_options(ctx, given, experiment, table)
     if only:
         _check_part(only, given, typed, experiment)
@@ -145,7 +158,7 @@ def _check_part(part: str, given: dict[str, Any], typed: Collection[str], experi
         raise InputError(f"--only {TEACHERS} trains no rows: leave out --methods")
     if part == PRETRAINING and given["executor"] != PROCESSES:
         raise InputError(f"--only {part} runs in this process: leave out --executor, or type `run` without --only")
-    idle = [name for name in ("rerun", "retry_failed", "save_students", "latex") if name in typed]
+    idle = [name for name in ("rerun", "retry_failed", "save_students", "curves", "latex") if name in typed]
     if part == PRETRAINING and idle:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in idle)
         raise InputError(f"--only {part} trains no rows: leave out {options}")

@@ -135,6 +135,9 @@ def build(cells: Sequence[Planned], data: Sequence[TaskData], work: Work) -> Bui
     if cell.selection is not None:
         choosing = [of_task.selection_examples for of_task in data if of_task.selection_examples is not None]
         trainer.best_epoch = BestEpoch(method.deploy, choosing, work.numerics)
+    elif work.curves:
+        watched = [of_task.watched_examples for of_task in data if of_task.watched_examples is not None]
+        trainer.best_epoch = BestEpoch(method.deploy, watched, work.numerics, chooses=False)
     return BuiltStudent(cells, method, trainer, made_from)
 
 
@@ -192,8 +195,9 @@ def _score(built: BuiltStudent, data: Sequence[TaskData], work: Work, started: s
         _count_passes(built)
     usage = {}
     if trainer.best_epoch is not None:
-        trainer.best_epoch.load_best(trainer.student)
-        usage = {"epochs": trainer.best_epoch.as_dict()}
+        if trainer.best_epoch.chooses:
+            trainer.best_epoch.load_best(trainer.student)
+        usage = {"epochs": trainer.best_epoch.as_dict()} if trainer.best_epoch.scores else {}
     trainer.student.model.eval()
     with trainer.random.current():  # a new module draws random numbers, even if it is filled afterwards
         deployed = method.deploy(trainer.student)

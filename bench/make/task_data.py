@@ -80,6 +80,14 @@ class TaskData:
         return SelectionExamples(self.name, self._encoded(split), split.labels, self.plan.task.metrics[0])
 
     @cached_property
+    def watched_examples(self) -> SelectionExamples | None:
+        """The first evaluation set with labels, for a learning curve."""
+        for name, encoded in self.evaluation.items():
+            if (labels := self.plan.evaluation[name].labels) is not None:
+                return SelectionExamples(self.name, encoded, labels, self.plan.task.metrics[0])
+        return None
+
+    @cached_property
     def teacher(self) -> tuple[nn.Module, dict[str, Any]]:
         """The teacher that students learn from, and what is known of how it was made."""
         return tuned_teacher(self.plan, 0, lambda: self.given, self.work)

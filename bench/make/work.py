@@ -36,6 +36,8 @@ class Work:
     """take only what is here of the hub: what it has by now may be something else"""
     save_to: Path | None = None
     """the folder in which students are kept; None where they are not"""
+    curves: bool = False
+    """score each student after every epoch"""
     artefacts: dict[str, MadeArtefact] = field(default_factory=dict)
     """those that all tasks share, by key: they stay in memory"""
 

@@ -77,6 +77,8 @@ class Request:
     """train again what other code than today's made: records, and what they are made from in the cache"""
     save_students: Path | None = None
     """keep each student that this run trains below this folder"""
+    curves: bool = False
+    """score each student on the development set after every epoch, for the report's learning curves. No part of a result's identity"""
     latex: bool = False
     """write the report's tables for a paper too"""
     augment: str = ""

@@ -116,7 +116,7 @@ class Record(StrictModel):
     """stage -> term -> part of the summed gradient norms of all weighted terms of the same optimiser, at four
     steps of the stage, the first one too"""
     usage: dict[str, Any] = Field(default_factory=dict)
-    """exits taken and experts used on each evaluation set; score of each epoch if ``--checkpoint`` chose one"""
+    """exits taken and experts used on each evaluation set; score of each epoch if ``--checkpoint`` chose one, or with ``--curves``"""
     notes: tuple[str, ...] = ()
     """what the method says of this row and a reader should know"""
     faults: tuple[str, ...] = ()

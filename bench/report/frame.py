@@ -69,7 +69,7 @@ def nothing_in(root: Path) -> str:
 def teacher_weights(record: Record) -> str | None:
     """sha256 of the weights of the teacher that a record names; None where it names none."""
     teacher = record.artefacts.get("teacher") or record.artefacts.get(f"teacher.{record.cell.tasks[0]}")
-    return teacher["weights"] if teacher else None
+    return teacher.get("weights") if teacher else None
 
 
 def same_teacher(student: Record, teacher: Record) -> bool:

@@ -34,11 +34,12 @@ class Order:
     offline: bool = True
     """take what the first process has fetched: what the hub has by now may be something else"""
     save_students: Path | None = None
+    curves: bool = False
 
     @classmethod
     def of(cls, request: Request, device: str, offline: bool = True) -> Order:
         saved = None if request.save_students is None else request.save_students.absolute()
-        return cls(device, request.precision, request.deterministic, request.threads, offline, saved)
+        return cls(device, request.precision, request.deterministic, request.threads, offline, saved, request.curves)
 
 
 class Worker:
@@ -60,7 +61,8 @@ class Worker:
                 quiet()
                 torch.set_num_threads(self.order.threads)
                 numerics = ComputeSettings(device_of(self.order.device, self.order.deterministic), self.order.precision)
-                self._maker = Maker(Work(numerics, self.progress, self.order.offline, self.order.save_students))
+                order = self.order
+                self._maker = Maker(Work(numerics, self.progress, order.offline, order.save_students, order.curves))
             return self._maker.make(step)
         finally:
             self.progress.end()

@@ -1,4 +1,4 @@
-"""The best of a student's epochs, by its answers to examples that may choose one."""
+"""The scores of a student's epochs, and the best of them where examples may choose one."""
 
 from __future__ import annotations
 
@@ -30,11 +30,15 @@ class BestEpoch:
     """Evaluates a student at the end of every epoch; keeps the weights of the best, the first of equal ones.
 
     Evaluating changes nothing: the last epoch's weights are those of a training without it.
+
+    Attributes:
+        chooses: without it, no weights are kept: the scores are for a learning curve.
     """
 
     deploy: Callable[[Student], Mapping[str, nn.Module]]
     selection_examples: Sequence[SelectionExamples]
     numerics: ComputeSettings
+    chooses: bool = True
     scores: list[float] = field(default_factory=list)
     """of each epoch, percent, mean over the tasks"""
     _best: dict[str, Tensor] = field(default_factory=dict)
@@ -45,6 +49,8 @@ class BestEpoch:
         return int(np.argmax(self.scores)) + 1
 
     def evaluate(self, student: Student) -> None:
+        if not self.selection_examples:
+            return
         with RandomState(0, self.numerics.device).current():  # a new module may draw random numbers
             deployed = dict(self.deploy(student))
         percents = []
@@ -54,7 +60,7 @@ class BestEpoch:
             logits = predict(model, of_task.examples, self.numerics)
             percents.append(100 * score(logits, of_task.labels, (of_task.metric,))[of_task.metric])
         self.scores.append(float(np.mean(percents)))
-        if self.epoch == len(self.scores):
+        if self.chooses and self.epoch == len(self.scores):
             whole = nn.ModuleDict({"model": student.model, "aux": student.aux})
             self._best = {name: value.detach().clone() for name, value in whole.state_dict().items()}
 
@@ -68,9 +74,15 @@ class BestEpoch:
 
     def restore(self, best: Mapping[str, Tensor], scores: Sequence[float]) -> None:
         """Go on where :meth:`state` was asked."""
+        if not self.chooses and not scores:
+            self.selection_examples = ()  # epochs may be over that nobody scored: half a curve would have wrong epochs
         self._best, self.scores = {name: value.to(self.numerics.device) for name, value in best.items()}, list(scores)
 
     def as_dict(self) -> dict[str, Any]:
         """For the record."""
         metrics = {of_task.task: of_task.metric for of_task in self.selection_examples}
-        return {"metric": metrics, "scores": [round(s, 3) for s in self.scores], "shipped": self.epoch}
+        return {
+            "metric": metrics,
+            "scores": [round(s, 3) for s in self.scores],
+            "shipped": self.epoch if self.chooses else len(self.scores),
+        }

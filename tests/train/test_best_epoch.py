@@ -114,3 +114,18 @@ def test_what_chose_the_epoch_is_in_the_key():
     chosen = cell.model_copy(update={"selection": Selection(rule="dev", rows={"rte": "x"})})
     other = cell.model_copy(update={"selection": Selection(rule="dev", rows={"rte": "y"})})
     assert len({train_key(c) for c in (cell, chosen, other)}) == 3
+
+
+@pytest.mark.slow
+def test_scores_of_epochs_for_a_curve_change_no_training(bench, typed, tmp_path):
+    kept = []
+    for words in ((), ("--curves", "--rerun")):
+        done = bench(*typed, "--methods", f"kd:{SMALL}", *words)
+        assert done.returncode == 0, done.stderr
+        kept.append({where: r for where, r in records(tmp_path / "r").items() if r.cell.method == "kd"})
+    for where, record in kept[1].items():
+        assert (record.key, record.weights) == (kept[0][where].key, kept[0][where].weights)
+        (scores,) = record.scores.values()
+        assert len(record.usage["epochs"]["scores"]) == 3
+        assert record.usage["epochs"]["scores"][-1] == pytest.approx(100 * next(iter(scores.values())), abs=0.001)
+    assert "epochs" not in kept[0][where].usage
