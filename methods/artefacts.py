@@ -89,7 +89,10 @@ class Given(Protocol):
         """``TRAIN``, ``EVALUATION`` or ``CORPUS`` in the order of its examples, not shuffled."""
 
     def first(self, source: Source, tokens: int) -> Batch:
-        """The leading examples up to about so many tokens as one batch on the CPU."""
+        """The leading examples up to about so many tokens as one batch on the device."""
+
+    def on_step(self, done: int, total: int) -> Any:
+        """Say how far it is. :meth:`batches` and :meth:`train` say it themselves."""
 
     def answers(self, teacher: Source, rows: Source) -> Tensor:
         """[n, C] float32 logits of a teacher in the order of the examples, on the CPU."""
@@ -433,13 +436,14 @@ class TeacherWeights(Artefact):
 def fill_from_teacher(given: Given, model: Any, projection: nn.Linear) -> nn.Module:
     """Fill a classifier's encoder and the way back to the teacher's width in place, on the CPU; a note says why not, where it is
     not filled. Returns the un-tuned teacher, unchanged, on the CPU."""
-    teacher: Any = given.teacher(BASE).cpu()
+    teacher: Any = given.teacher(BASE)
     kind = given.setup.teacher.model_type
     if kind != "bert":
         given.note(f"random weights: only a BERT can be truncated, and this teacher is a {kind}")
-        return teacher  # type: ignore[no-any-return]
-    states = collect_activations(teacher, given.first(CORPUS, OBSERVED_TOKENS))
-    filled = init_from_teacher(teacher, model, projection, states)
+        return teacher.cpu()  # type: ignore[no-any-return]
+    # the teacher reads the text on the device; what is fitted are small matrices in float64
+    states = collect_activations(teacher, given.first(CORPUS, OBSERVED_TOKENS), given.on_step)
+    filled = init_from_teacher(teacher.cpu(), model, projection, states)
     given.note("the cut-down teacher" if filled else "random weights: the shape does not fit into the teacher's")
     return teacher  # type: ignore[no-any-return]
 

@@ -9,6 +9,7 @@ begins at random. Our choice, measured in reports/LOG.md; ``start=random`` is th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +25,7 @@ from methods.taps import hidden
 
 @dataclass
 class Activations:
-    """What the teacher computes on some text: float64, tokens in rows."""
+    """What the teacher computes on some text: float64, tokens in rows, on the CPU."""
 
     hidden: dict[int, Tensor] = field(default_factory=dict)  # layer -> [T, W], 0: embeddings
     middle: dict[int, Tensor] = field(default_factory=dict)
@@ -34,18 +35,25 @@ class Activations:
 
 
 @torch.no_grad()
-def collect_activations(teacher: BertForSequenceClassification, batch: Batch) -> Activations:
-    """Run the teacher once and keep what :func:`init_from_teacher` fits on."""
+def collect_activations(
+    teacher: BertForSequenceClassification, batch: Batch, on_layer: Callable[[int, int], Any] = lambda done, total: None
+) -> Activations:
+    """Run the teacher once, where it lies, and keep what :func:`init_from_teacher` fits on.
+
+    Args:
+        on_layer: told (done, total) after each layer.
+    """
     states = Activations()
     hooks = []
     layers: Any = teacher.bert.encoder.layer
     for number, layer in enumerate(layers, start=1):
 
         def middle(module: nn.Module, inputs: Any, output: Any, number: int = number) -> None:
-            states.middle[number] = (output[0] if isinstance(output, tuple) else output)[0].double()
+            states.middle[number] = (output[0] if isinstance(output, tuple) else output)[0].cpu().double()
 
         def activity(module: nn.Module, inputs: Any, output: Tensor, number: int = number) -> None:
-            states.neuron_activity[number] = output[0].abs().double().mean(0)
+            states.neuron_activity[number] = output[0].abs().cpu().double().mean(0)
+            on_layer(number, len(layers))
 
         hooks += [layer.attention.register_forward_hook(middle), layer.intermediate.register_forward_hook(activity)]
     try:
@@ -53,7 +61,7 @@ def collect_activations(teacher: BertForSequenceClassification, batch: Batch) ->
     finally:
         for hook in hooks:
             hook.remove()
-    states.hidden = {layer: out.hidden(layer).double() for layer in range(len(layers) + 1)}
+    states.hidden = {layer: out.hidden(layer).cpu().double() for layer in range(len(layers) + 1)}
     return states
 
 

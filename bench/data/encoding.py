@@ -75,10 +75,10 @@ class Encoded:
             [self.texts[i] for i in examples] if self.texts else (),
         )
 
-    def first(self, tokens: int) -> Batch:
+    def first(self, tokens: int, device: torch.device | str = "cpu") -> Batch:
         """The leading examples, up to about so many tokens, as one batch."""
         ends = np.cumsum([len(row) for row in self.tokens])
-        return self.batch(range(max(1, int(np.searchsorted(ends, tokens)))))
+        return self.batch(range(max(1, int(np.searchsorted(ends, tokens)))), device)
 
 
 def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:

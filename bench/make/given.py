@@ -107,7 +107,7 @@ class Given:
             self.on_step(number, len(starts))
 
     def first(self, source: Source, tokens: int) -> Batch:
-        return self._rows(source).first(tokens)
+        return self._rows(source).first(tokens, self.device)
 
     def answers(self, teacher: Source, rows: Source) -> Tensor:
         self._check(teacher)

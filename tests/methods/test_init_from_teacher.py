@@ -53,12 +53,14 @@ def test_a_cut_student_is_nearer_than_a_random_one(teacher_folder):
     ids=["truncated", "too wide", "no BERT"],
 )
 def test_it_is_noted_why_a_start_is_random(teacher_folder, config, width, said):
-    notes = []
+    notes, told = [], []
     given = SimpleNamespace(
         setup=SimpleNamespace(teacher=config),
         teacher=lambda source: tiny.classifier(),
         first=lambda source, tokens: tiny.encoded(teacher_folder).batch(range(40)),
         note=notes.append,
+        on_step=lambda done, total: told.append((done, total)),
     )
     fill_from_teacher(given, tiny.classifier(seed=2, hidden=width), nn.Linear(width, 24))
     assert notes == [said]
+    assert told == ([(1, 3), (2, 3), (3, 3)] if config.model_type == "bert" else []), "a layer at a time"

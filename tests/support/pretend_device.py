@@ -127,5 +127,6 @@ def pretend_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
     module, _ = _registered()
     monkeypatch.setattr(module, "is_available", lambda: True)
     monkeypatch.setattr(torch.accelerator, "synchronize", lambda device=None: None)
-    with _Everything(), _BelowDispatch():
+    # a process's first backward pass starts threads for the devices of that moment: this one has none
+    with torch.autograd.set_multithreading_enabled(False), _Everything(), _BelowDispatch():
         yield torch.device(NAME)

@@ -14,6 +14,7 @@ import methods
 from bench import api
 from bench.conformance.tiny_bench import Bench, Broken, learned_weights
 from bench.train.numerics import ComputeSettings
+from methods.truncation import collect_activations
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="torch takes one accelerator, and here is a real one")
 
@@ -97,6 +98,15 @@ def bench(device: torch.device, kind: type = KD) -> Bench:
 def test_a_method_that_forgets_to_move_a_tensor_is_stopped(device):
     with pytest.raises(Broken, match="given tensors of the device and of the CPU"):
         bench(device, Forgetful).trained()
+
+
+def test_the_activations_for_a_general_start_are_collected_there_and_fitted_on_the_cpu(device, teacher_folder):
+    teacher, data = tiny.classifier(seed=1), tiny.encoded(teacher_folder)
+    here, there = (collect_activations(teacher.to(place), data.first(100, place)) for place in ("cpu", device))
+    for part in ("hidden", "middle", "neuron_activity"):
+        ours, theirs = getattr(here, part), getattr(there, part)
+        assert all(torch.equal(ours[layer], theirs[layer]) for layer in ours)
+        assert {tensor.device.type for tensor in theirs.values()} == {"cpu"}
 
 
 @pytest.mark.slow
