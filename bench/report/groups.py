@@ -101,6 +101,11 @@ class ReportGroup:
         return f"{examples} ({', '.join(self.tasks)}){limit}; teacher {self.teacher}, {self.origin}"
 
     @property
+    def heading(self) -> str:
+        """The title of a page: its examples and tasks."""
+        return f"{self.described_data}: {', '.join(self.tasks)}"
+
+    @property
     def described_data(self) -> str:
         """What its examples are, and how many of them were trained on at most."""
         return "".join(self._examples_and_limit)

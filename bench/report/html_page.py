@@ -21,10 +21,10 @@ from bench.report.comparison import BETTER, NOT_SIGNIFICANT, UNCLEAR, WORSE, Mea
 from bench.report.document import Section
 from bench.report.escape import flat
 from bench.report.file_names import table_names
-from bench.report.groups import ReportGroup
 from bench.report.pictures import flops_of, looks, plotted_differences, points, systems_in
 from bench.report.render import Paper, to_csv, to_latex
 from bench.report.reproduce import commands
+from bench.report.sources import facts
 from bench.report.table import Footnotes, Table, TableCell
 from bench.report.tables.differences import MEAN_OF, SYSTEMS, reference_of, systems_of
 from bench.report.tables.leaderboard import LEADERBOARD, SYMBOLS
@@ -81,8 +81,8 @@ def html_page(data: ReportData, sections: Sequence[Section], paper: Paper) -> by
     text = _environment().get_template("page.html")
     typed = commands(group)
     return text.render(
-        title=f"{group.described_data}: {', '.join(group.tasks)}",
-        facts=_facts(group),
+        title=group.heading,
+        facts=facts(group),
         command=typed[0] if typed else "",
         further=len(typed) - 1,
         sections=[section for section in sections if any(section[1:])],
@@ -104,18 +104,6 @@ def html_page(data: ReportData, sections: Sequence[Section], paper: Paper) -> by
         style_hash=_hash(style),
         script_hash=_hash(script),
     ).encode()
-
-
-def _facts(group: ReportGroup) -> list[str]:
-    """By which version of what, on which days, and from which teacher the results are."""
-    versions = sorted({str(r.code["version"]) for r in group.records if "version" in r.code})
-    days = sorted({r.finished[:10] for r in group.records})
-    return [
-        f"bert-bench {', '.join(versions)}".strip(),
-        f"results of {' to '.join(dict.fromkeys((days[0], days[-1])))}",
-        f"teacher {group.teacher}, {group.origin}",
-        f"recipe {group.recipe}, {group.epochs:g} epoch{'s' * (group.epochs != 1)}, {group.precision}, {group.device}",
-    ]
 
 
 def _mean_first(table: Table) -> list[int]:

@@ -32,6 +32,21 @@ def warnings(group: ReportGroup) -> list[str]:
     return texts + [f"**{text}**" for text in stale_lines(group.records)]
 
 
+def facts(group: ReportGroup) -> str:
+    """By which version the results were made, on which days, from which teacher and by which recipe."""
+    versions = sorted({str(r.code["version"]) for r in group.records if "version" in r.code})
+    days = sorted({r.finished[:10] for r in group.records})
+    epochs = "" if group.recipe == PAPER else f", {group.epochs:g} epoch{'s' * (group.epochs != 1)}"
+    return " · ".join(
+        [
+            f"bert-bench {', '.join(versions)}".strip(),
+            f"results of {' to '.join(dict.fromkeys((days[0], days[-1])))}",
+            f"teacher {group.teacher}, {group.origin}",
+            f"recipe {group.recipe}{epochs}, {group.precision}, {group.device}",
+        ]
+    )
+
+
 def environment(group: ReportGroup) -> list[str]:
     """Recipe, start and optimisers, how the rates were chosen, libraries and machines; a paragraph each."""
     by_papers = group.recipe == PAPER

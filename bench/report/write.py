@@ -19,7 +19,7 @@ from bench.record.schema import Record
 from bench.record.set_aside import sentences
 from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import Store
-from bench.report.document import Picture, to_page, write_index
+from bench.report.document import Picture, Section, to_page, write_index
 from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, place_of, table_names
 from bench.report.frame import nothing_in
 from bench.report.groups import ReportGroup, groups
@@ -28,7 +28,7 @@ from bench.report.pictures import PICTURES
 from bench.report.render import Paper, remove_stale_files, write_table
 from bench.report.reproduce import set_record_source
 from bench.report.resampled import baselines_of, resample, suspicions_of
-from bench.report.sources import made_on, provenance, warnings
+from bench.report.sources import facts, made_on, provenance, warnings
 from bench.report.speed import described, latest, main_conditions, write_speed_report
 from bench.report.summary import summary
 from bench.report.table import Table
@@ -176,7 +176,7 @@ def write_group(group: ReportGroup, folder: Path, store: Store, options: Options
         write_table(own / TABLES, stem, table, paper=paper if options.latex else None)
     remove_stale_files(own / TABLES, stems, options.latex)
     sections = report_sections(data, write_pictures(data, own, options.latex))
-    write_atomically(own / PAGE, to_page(group.title, sections))
+    write_atomically(own / PAGE, to_page(group.heading, [Section("", [facts(group)]), *sections]))
     write_atomically(own / HTML, html_page(data, sections, paper))
     return Written(own / PAGE, group, data.tables, summary(data))
 
