@@ -81,7 +81,7 @@ def _line(group: ReportGroup, label: str, alike: Collection[str] = ()) -> Line:
     sound = [s for s in group.complete if not group.is_suspect(s)]
     best = max((round(group.mean_scores[s], 1) for s in sound), default=math.nan)
     is_best = mean is not None and label in sound and round(mean, 1) == best
-    cells = [_score(group, label, column) for column in group.printed_columns]
+    cells = [_score(group, label, column, alike if len(group.columns) == 1 else ()) for column in group.printed_columns]
     cells += [
         *_mean(group, number(mean, bold=is_best or label in alike)),
         *(cell(group, label) for cell in further_columns(group).values()),
@@ -94,7 +94,7 @@ def _line(group: ReportGroup, label: str, alike: Collection[str] = ()) -> Line:
     return line_of(group, label, cells, *dict.fromkeys([*([remark] if remark else []), *notes.splitlines()]))
 
 
-def _score(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
+def _score(group: ReportGroup, label: str, column: ScoreColumn, alike: Collection[str]) -> TableCell:
     """A row's mean over its seeds in a column; what is lost or suspect in its footnotes."""
     if (label, column) not in group.summaries:
         return missing(group, label, column)
@@ -114,7 +114,7 @@ def _score(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
         n=summary.n,
         keys=keys_of(group.finished(label, column)),
         footnotes=tuple(notes),
-        bold=label in full and round(summary.mean, 1) == best,
+        bold=label in full and (round(summary.mean, 1) == best or label in alike),
     )
 
 
@@ -163,7 +163,8 @@ def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
         notes.append(f"The mean has one metric of each task: it leaves out {listed(beside)}.")
     if has_alike:
         notes.append(
-            "A mean is also bold if the 95 % interval of its difference to the best mean contains 0 (not adjusted)."
+            f"A {'mean' if len(group.columns) > 1 else 'score'} is also bold if the 95 % interval of its difference to the best contains 0 "
+            "(not adjusted)."
         )
     if group.speed_ups:
         notes.append(
