@@ -15,7 +15,7 @@ from bench.data.hub import CHANGED
 from bench.data.tasks import expand
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlanner
-from bench.plan.estimate import choose_jobs, real_glue_seconds
+from bench.plan.estimate import choose_jobs, real_glue_seconds, too_large_for_card
 from bench.plan.outputs import plan_outputs
 from bench.plan.plan import TEACHER_VERSION, ArtefactPlan, Plan, Planned, TaskPlan
 from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
@@ -82,6 +82,7 @@ def build(request: Request) -> Plan:
     kept = [planned.record for planned in cells if planned.record is not None and not planned.is_todo]
     plan.code_warnings = [*in_cache, *code_warnings(kept)]
     choose_jobs(plan)
+    plan.notes += too_large_for_card(plan)
     return plan
 
 

@@ -1,16 +1,19 @@
 """How long each step of a plan takes on this machine, how much memory and disk, and how many jobs run at a time.
 
-Seconds are closed-form FLOPs over a measured rate. Memory is a constant times parameters, tokens and batch: wrong by half is
-good enough to choose how many jobs there are.
+On a CPU seconds are closed-form FLOPs over a measured rate. On an accelerator they are the longer of two times: that of its work (FLOPs,
+and bytes moved by what is no matrix product), and that of starting its kernels one by one. Memory is a constant times parameters, tokens
+and batch: wrong by half is good enough to choose how many jobs there are.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
@@ -58,6 +61,12 @@ LONG_BATCH = 1.5
 """Tokens of a large batch over those of a mean one; chosen by hand."""
 SHORT_SECONDS = 60.0
 """A plan that one job does in less time is done in this process: further processes need some seconds to start."""
+KERNELS_A_LAYER, KERNELS_A_PASS = 40, 100
+"""Kernels that a forward pass starts on an accelerator, counted; a training step starts three times as many."""
+OPTIMIZER_BYTES = 28
+"""Bytes that a step of AdamW moves for each weight: four tensors read, three written."""
+CARD_BYTES = 600_000_000
+"""Of a GPU's memory before anything lies on it: the context and the libraries of CUDA."""
 WINDOWS, SECONDS_A_WINDOW = 8, 0.02
 FIT = 1 / 3
 """Seconds of cutting a teacher to a smaller shape over those of its pass over the text, on one core: 14 over 43 for BERT-base cut to
@@ -76,7 +85,8 @@ def flops_per_second(device: str, threads: int, kernels: str = EXACT) -> float:
     from methods.fast_kernels import multiplied
 
     place = torch.accelerator.current_accelerator() if device != "cpu" and torch.accelerator.is_available() else None
-    a, b = torch.randn(512, 384, device=place), torch.randn(1536, 384, device=place)
+    rows = 512 if place is None else 8192  # fewer would measure how fast an accelerator is given work
+    a, b = torch.randn(rows, 384, device=place), torch.randn(1536, 384, device=place)
     products = 2 if place is None else 10  # before the clock is read: an accelerator has to be waited for
     best, before = 0.0, torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -88,9 +98,59 @@ def flops_per_second(device: str, threads: int, kernels: str = EXACT) -> float:
             if place is not None:
                 torch.accelerator.synchronize()
             count += products
-        best = max(best, count * 2 * 512 * 384 * 1536 / (time.perf_counter() - begun))
+        best = max(best, count * 2 * rows * 384 * 1536 / (time.perf_counter() - begun))
     torch.set_num_threads(before)
     return best
+
+
+@lru_cache
+def rates_of_card(device: str, precision: str, side: int = 4096) -> tuple[float, float, float]:
+    """FLOPs a second of large products in this precision, bytes a second that a sum of two tensors moves, and seconds in which one kernel
+    of a training is started: by Python, autograd and the driver. Measured on the device in about a second."""
+    import torch
+
+    place = torch.device(device)
+    a, b = (torch.randn(side, side, device=place) for _ in range(2))
+    x, y = (torch.randn(side**2, device=place) for _ in range(2))
+    small = torch.randn(8, 8, device=place, requires_grad=True)
+
+    def multiply() -> None:
+        with torch.autocast(place.type, torch.bfloat16, enabled=precision == "bf16"):
+            a @ b
+
+    def add() -> None:
+        torch.add(x, y, out=x)
+
+    def start() -> None:  # 100 kernels forwards and as many backwards, and some to add gradients up
+        value = small
+        for _ in range(50):
+            value = (value + small).relu()
+        value.sum().backward()
+
+    def seconds(work: Callable[[], None], count: int) -> float:
+        best = float("inf")
+        for _ in range(4):  # the first one also loads kernels
+            begun = time.perf_counter()
+            for _ in range(count):
+                work()
+            if place.type != "cpu":
+                torch.accelerator.synchronize(place)
+            best = min(best, (time.perf_counter() - begun) / count)
+        return best
+
+    return 2 * side**3 / seconds(multiply, 5), 12 * side**2 / seconds(add, 20), seconds(start, 10) / 200
+
+
+def seconds_of(request: Request, work: np.ndarray, kernels: str = EXACT) -> float:
+    """How long :func:`forward_work` takes on this machine."""
+    import torch
+
+    flops, moved, started = work.tolist()
+    if request.device == "cpu" or not torch.accelerator.is_available():
+        return float(flops / rate_of(request, kernels))
+    device = str(torch.accelerator.current_accelerator()) if request.device == "auto" else request.device
+    rate, bandwidth, start = rates_of_card(device, request.precision)
+    return float(max(flops / (EFFICIENCY * rate) + moved / bandwidth, started * start))
 
 
 def rate_of(request: Request, kernels: str = EXACT) -> float:
@@ -105,6 +165,26 @@ def rate_of(request: Request, kernels: str = EXACT) -> float:
 def forward_flops(cost: ForwardCost, examples: float, mean_tokens: float) -> float:
     """FLOPs of forward passes over ``examples``."""
     return 2 * cost.macs(examples * mean_tokens, SQUARED_LENGTHS * examples * mean_tokens**2, examples)
+
+
+def forward_work(
+    cost: ForwardCost, config: Any, examples: float, mean_tokens: float, batch: int, layers: int = 0, share: float = 1.0
+) -> np.ndarray:
+    """FLOPs, bytes moved beside products of matrices, and kernels started, of forward passes; of a training three times as much.
+
+    Args:
+        config: the teacher's.
+        layers: of the model, where they are not the teacher's.
+        share: of the teacher's activations that the model has.
+    """
+    moved = 2 * share * _activations(config.num_hidden_layers, config, examples * mean_tokens, mean_tokens)
+    started = KERNELS_A_PASS + KERNELS_A_LAYER * (layers or config.num_hidden_layers)
+    return np.array([forward_flops(cost, examples, mean_tokens), moved, examples / batch * started])
+
+
+def training_work(passes: np.ndarray, weights: int, steps: float) -> np.ndarray:
+    """The backward pass costs twice the forward pass; the optimiser moves all weights in each step."""
+    return 3 * passes + np.array([0.0, OPTIMIZER_BYTES * weights * steps, 0.0])
 
 
 def costs_of(plan: Plan) -> dict[str, Cost]:
@@ -123,20 +203,23 @@ def _folder_cost(plan: Plan, step: Step) -> Cost:
         return _artefact_cost(plan, step.artefact)
     (task,) = step.tasks
     cost, weights = teacher_cost_and_weights(task.checkpoint)
-    rate, trained, disk = rate_of(plan.request), 0, 0
-    if step.kind == TEACHER_STEP:  # the backward pass costs twice the forward pass
-        flops = 3 * forward_flops(cost, len(task.train) * task.teacher_recipe.epochs, task.mean_tokens)
+    config, batch, trained, disk = task.checkpoint.config, task.teacher_recipe.batch_size, 0, 0
+    if step.kind == TEACHER_STEP:
+        examples = len(task.train) * task.teacher_recipe.epochs
+        work = training_work(forward_work(cost, config, examples, task.mean_tokens, batch), weights, examples / batch)
         trained, disk = weights, 4 * weights
     elif step.kind == OUTPUTS_STEP:
         assert task.outputs is not None
-        flops, disk = forward_flops(cost, task.training_rows, task.mean_tokens), task.outputs.disk_bytes
+        work = forward_work(cost, config, task.training_rows, task.mean_tokens, batch)
+        disk = task.outputs.disk_bytes
     else:
-        flops = 0.0
+        work = np.zeros(3)
         if task.augmentation is not None and task.augmentation.kind == "masked":
             # about every second token is a word that is asked for, next to its whole sentence
-            flops = forward_flops(cost, 0.5 * len(task.train) * task.mean_tokens, 2 * task.mean_tokens)
+            work = forward_work(cost, config, 0.5 * len(task.train) * task.mean_tokens, 2 * task.mean_tokens, batch)
     assert step.kind in (TEACHER_STEP, OUTPUTS_STEP, AUGMENTATION_STEP)
-    return Cost(flops / rate, _memory(task, weights, trained, trained, 1.0 if trained else 0.1), disk)
+    memory = _memory(task, weights, trained, trained, 1.0 if trained else 0.1)
+    return Cost(seconds_of(plan.request, work), *memory, disk)
 
 
 def _artefact_cost(plan: Plan, entry: ArtefactPlan) -> Cost:
@@ -144,31 +227,33 @@ def _artefact_cost(plan: Plan, entry: ArtefactPlan) -> Cost:
     from bench.plan.untrained import teacher_cost_and_weights, text_training_cost_and_weights
     from methods.artefacts import TruncatedShape
 
-    flops, weights, tokens, fit, kept, config = 0.0, 0, 0, 0.0, 0, entry.checkpoint.config
+    work, weights, tokens, fit, kept, config = np.zeros(3), 0, 0, 0.0, 0, entry.checkpoint.config
     teacher, held = teacher_cost_and_weights(entry.checkpoint)
     if entry.text is not None:
         length = MEAN_PIECE_TOKENS if plan.request.texts else MEAN_SAMPLE_PIECE_TOKENS
         tokens = entry.text.budget
         if entry.stages:
             trained, weights = text_training_cost_and_weights(entry)
-            flops += forward_flops(teacher, tokens / length, length) + 3 * forward_flops(
-                trained, tokens / length, length
-            )
+            batch = entry.text.recipe.batch_size
+            shape = (config, tokens / length, length, batch)
+            own = forward_work(trained, *shape, share=forward_flops(trained, 1, 128) / forward_flops(teacher, 1, 128))
+            work += forward_work(teacher, *shape) + training_work(own, weights, tokens / length / batch)
         most = entry.artefact.corpus_tokens
         looked_at = tokens if most is None else min(most, tokens)
-        passes = forward_flops(teacher, looked_at / length, length)
+        passes = forward_work(teacher, config, looked_at / length, length, 32)
         if isinstance(entry.artefact, TruncatedShape):  # its fit is done by the CPU, whatever the device is
-            fit = FIT * passes / (EFFICIENCY * flops_per_second("cpu", plan.request.threads))
+            fit = FIT * float(passes[0]) / (EFFICIENCY * flops_per_second("cpu", plan.request.threads))
             kept = 2 * 8 * looked_at * config.hidden_size * (2 * config.num_hidden_layers + 1)
-            flops += passes
+            work += passes
         elif not entry.stages:
-            flops += 3 * passes
+            work += 3 * passes
         tokens = max(looked_at, tokens if entry.stages else 0)
     if entry.task is not None and entry.reads_rows:
-        flops += 3 * forward_flops(teacher, len(entry.task.train), entry.task.mean_tokens)
+        work += 3 * forward_work(teacher, config, len(entry.task.train), entry.task.mean_tokens, 32)
     memory = kept + BASE_BYTES + BYTES_A_TOKEN * tokens + 4 * held * max(1, len(entry.teacher_seeds)) + 20 * weights
-    memory += _activations(config.num_hidden_layers, config, 32 * MEAN_PIECE_TOKENS * LONG_BATCH, MEAN_PIECE_TOKENS)
-    return Cost(flops / rate_of(plan.request, entry.kernels) + fit, memory, 4 * weights)
+    step = _activations(config.num_hidden_layers, config, 32 * MEAN_PIECE_TOKENS * LONG_BATCH, MEAN_PIECE_TOKENS)
+    on_card = CARD_BYTES + 4 * held + 20 * weights + step
+    return Cost(seconds_of(plan.request, work, entry.kernels) + fit, memory + step, on_card, 4 * weights)
 
 
 def _records_cost(plan: Plan, step: Step) -> Cost:
@@ -177,59 +262,64 @@ def _records_cost(plan: Plan, step: Step) -> Cost:
 
     task = step.tasks[0]
     teacher, teacher_weights = teacher_cost_and_weights(task.checkpoint)
-    flops, disk, trained, largest = 0.0, RECORD_BYTES * len(step.cells), 0, 0
+    config, batch = task.checkpoint.config, task.recipe.batch_size
+    work, disk, trained, largest = np.zeros(3), RECORD_BYTES * len(step.cells), 0, 0
     held, share = len(step.tasks) * teacher_weights, 0.1  # of the teacher's activations that the largest student keeps
     for planned in step.cells:
         of_task = next(other for other in step.tasks if (other.name,) == planned.cell.tasks)
         scored = sum(count for name, count in of_task.data.rows.items() if name != "train")
-        cost = teacher
+        cost, layers, own = teacher, 0, 1.0
         if isinstance(planned.row, MethodRow):
             cost, weights = student_cost_and_weights(planned.row, of_task.checkpoint)
             examples = of_task.training_rows * epochs_of(planned.row, of_task)
             filled = max([of_task.mean_tokens, *_paddings(planned.row, of_task)])
-            flops += 3 * forward_flops(cost, examples, filled)
-            held, trained, largest = held + weights, trained + weights, max(largest, weights)
-            share = max(share, min(1.0, forward_flops(cost, 1, 128) / forward_flops(teacher, 1, 128)))
+            own = min(1.0, forward_flops(cost, 1, 128) / forward_flops(teacher, 1, 128))
+            layers = getattr(planned.row.method, "layers", 0)
+            passes = forward_work(cost, config, examples, filled, batch, layers, own)
+            work += training_work(passes, weights, examples / batch)
+            held, trained, largest, share = held + weights, trained + weights, max(largest, weights), max(share, own)
             disk += 4 * weights if plan.request.save_students else 0
-        flops += forward_flops(cost, scored, of_task.mean_tokens)
-    flops += _taught_flops([planned for planned in step.cells if needs_live_teacher(planned)], step.tasks)
-    kernels = step.cells[0].cell.kernels
-    return Cost(flops / rate_of(plan.request, kernels), _memory(task, held, trained, largest, share), disk)
+        work += forward_work(cost, config, scored, of_task.mean_tokens, batch, layers, own)
+    work += _taught_work([planned for planned in step.cells if needs_live_teacher(planned)], step.tasks)
+    memory = _memory(task, held, trained, largest, share)
+    return Cost(seconds_of(plan.request, work, step.cells[0].cell.kernels), *memory, disk)
 
 
-def _teacher(task: TaskPlan) -> ForwardCost:
+def _teacher_work(task: TaskPlan, epochs: float) -> np.ndarray:
+    """Its passes over the training rows."""
     from bench.plan.untrained import teacher_cost_and_weights
 
-    return teacher_cost_and_weights(task.checkpoint)[0]
+    teacher, examples = teacher_cost_and_weights(task.checkpoint)[0], task.training_rows * epochs
+    return forward_work(teacher, task.checkpoint.config, examples, task.mean_tokens, task.recipe.batch_size)
 
 
-def _taught_flops(taught: Sequence[Planned], tasks: Sequence[TaskPlan]) -> float:
-    """FLOPs of the teacher's passes in a step, up to the end of the longest of these students."""
-    flops = 0.0
+def _taught_work(taught: Sequence[Planned], tasks: Sequence[TaskPlan]) -> np.ndarray:
+    """The teacher's passes in a step, up to the end of the longest of these students."""
+    work = np.zeros(3)
     for task in tasks:
         epochs = max((epochs_of(p.row, task) for p in taught if isinstance(p.row, MethodRow)), default=0.0)
-        flops += forward_flops(_teacher(task), task.training_rows * epochs, task.mean_tokens)
-    return flops
+        work += _teacher_work(task, epochs)
+    return work
 
 
 def seconds_saved_by_outputs(plan: Plan) -> float:
     """What ``--teacher-outputs`` would save: the passes of each teacher in every epoch, seed and group, less one pass that writes
     the file. 0 where it was asked for."""
-    saved, written = 0.0, set[str]()
+    saved, written = np.zeros(3), set[str]()
     for step in plan.todo_steps if not plan.request.teacher_outputs else ():
         tasks = list(step.tasks)
         reading = [p for p in step.cells if isinstance(p.row, MethodRow) and row_taps(p.row, tasks)]
         live = [p for p in step.cells if needs_live_teacher(p) and p not in reading]
-        saved += _taught_flops([*reading, *live], tasks) - _taught_flops(live, tasks)
+        saved += _taught_work([*reading, *live], tasks) - _taught_work(live, tasks)
         for task in tasks if reading else ():
             if task.name not in written:
                 written.add(task.name)
-                saved -= forward_flops(_teacher(task), task.training_rows, task.mean_tokens)
-    return saved / rate_of(plan.request)
+                saved -= _teacher_work(task, 1.0)
+    return seconds_of(plan.request, saved)
 
 
-def _memory(task: TaskPlan, held: int, trained: int, largest: int, share: float) -> int:
-    """Bytes of a process at its peak.
+def _memory(task: TaskPlan, held: int, trained: int, largest: int, share: float) -> tuple[int, int]:
+    """Bytes of a process at its peak, and those of them that lie on an accelerator where there is one.
 
     Args:
         held: weights in memory; trained: those with two moments of the optimiser; largest: those of the largest model, whose
@@ -240,7 +330,8 @@ def _memory(task: TaskPlan, held: int, trained: int, largest: int, share: float)
     batch = min(task.recipe.micro_batch or task.recipe.batch_size, task.recipe.batch_size)
     config, length = task.checkpoint.config, min(LONG_BATCH * task.mean_tokens, task.recipe.max_length)
     step = share * _activations(config.num_hidden_layers, config, batch * length, length)
-    return round(BASE_BYTES + texts + 4 * held + 8 * trained + 4 * largest + step)
+    models = round(4 * held + 8 * trained + 4 * largest + step)
+    return round(BASE_BYTES + texts) + models, CARD_BYTES + models
 
 
 def _activations(layers: int, config: Any, tokens: float, length: float) -> int:
@@ -296,6 +387,22 @@ def choose_jobs(plan: Plan) -> None:
     plan.jobs_description = f"{at_once} at a time, {needed / 1e9:.1f} GB of memory"
     if free is not None and needed > free:
         plan.jobs_description += f", of which {free / 1e9:.1f} GB are free: fewer --jobs need less"
+
+
+def too_large_for_card(plan: Plan) -> list[str]:
+    """The steps that need more of the GPU's memory than it has free, a line each."""
+    if plan.tasks[0].numeric.device != "cuda" or plan.request.is_elsewhere:
+        return []
+    import torch
+
+    free = torch.cuda.mem_get_info(plan.request.device if ":" in plan.request.device else None)[0]
+    needed = {step.title: plan.costs[step.key].on_card for step in plan.todo_steps}
+    return [
+        f"{title}: about {needs / 1e9:.1f} GB of the GPU's memory, which has {free / 1e9:.1f} GB free; --set micro_batch=8, fewer rows "
+        f"or --precision bf16 need less"
+        for title, needs in needed.items()
+        if needs > free
+    ]
 
 
 def _divide(plan: Plan, jobs: int) -> None:

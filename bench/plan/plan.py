@@ -355,6 +355,8 @@ class Cost:
     seconds: float = 0.0
     memory: int = 0
     """bytes of the process that makes it, at its peak"""
+    on_card: int = 0
+    """bytes of them that lie on an accelerator, where the device is one"""
     disk: int = 0
     """bytes"""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 import tiny
+import torch
 from transformers import DistilBertConfig, DistilBertModel
 
 from bench.errors import InputError
@@ -68,6 +70,66 @@ def test_the_fast_kernels_shorten_linear_layers_of_students_alone(planned, monke
     )
     assert teacher == same
     assert fast == pytest.approx(usual * (1 - estimate.LINEAR_SHARE / 2))
+
+
+@pytest.fixture
+def card(monkeypatch):
+    """A plan is one for a GPU with these rates (FLOPs, bytes, seconds a kernel) and so many free bytes."""
+    device = torch.device("cuda")
+    monkeypatch.setattr("bench.measure.devices.device_of", lambda name, deterministic: device)
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 1)
+
+    def has(*rates: float, free: float = 80e9) -> None:
+        monkeypatch.setattr(estimate, "rates_of_card", lambda device, precision: rates)
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 80e9))
+
+    return has
+
+
+def test_on_a_card_steps_take_the_time_of_their_work_or_of_starting_it(planned, card):
+    """The longer of the two: small batches wait for kernels to be started, large ones for products, memory or both."""
+
+    def seconds(*rates: float, **options) -> float:
+        card(*rates)
+        return planned(f"{KD}:start=random", device="cuda", jobs=1, **options).seconds
+
+    fast, slow = 1e18, 1e9
+    started = seconds(fast, fast, 1e-5)
+    assert seconds(fast, fast, 2e-5) == pytest.approx(2 * started)
+    assert seconds(fast, fast, 1e-5, numbers=(("batch_size", 8),)) > 1.5 * started, "more steps"
+    worked = seconds(slow, fast, 1e-12)
+    assert seconds(2 * slow, fast, 1e-12) < 0.6 * worked
+    assert seconds(slow, slow, 1e-12) > worked
+    assert seconds(slow, slow, 1e-5) >= max(worked, started)
+
+
+def test_a_row_that_does_not_fit_the_card_is_named(planned, card):
+    card(1e12, 1e12, 1e-6)
+    assert not [note for note in planned(KD, device="cuda", jobs=1).notes if "GPU" in note]
+    card(1e12, 1e12, 1e-6, free=0.5e9)
+    (line,) = (
+        note for note in planned(f"{KD}:start=random", device="cuda", jobs=1).notes if note.startswith("rte: kd")
+    )
+    assert "of the GPU's memory, which has 0.5 GB free; --set micro_batch=8" in line
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_rates_are_measured_by_work_on_the_device(precision):
+    products, bytes_a_second, start = estimate.rates_of_card("cpu", precision, 64)
+    assert products > 1e6
+    assert bytes_a_second > 1e6
+    assert 1e-7 < start < 1e-2
+
+
+@pytest.mark.cuda
+def test_rates_of_a_gpu_are_measured_in_two_seconds():
+    begun = time.perf_counter()
+    products, bytes_a_second, start = estimate.rates_of_card("cuda", "bf16")
+    assert time.perf_counter() - begun < 4
+    assert products > 1e12
+    assert bytes_a_second > 1e11
+    assert start < 1e-4
 
 
 def test_the_tip_on_kept_outputs_counts_the_passes_that_a_file_saves(planned):

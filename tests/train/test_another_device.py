@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pretend_device as pretend
 import pytest
 import tiny
 import torch
@@ -13,7 +14,10 @@ from shipped_methods import tiny_rows
 import methods
 from bench import api
 from bench.conformance.tiny_bench import Bench, Broken, learned_weights
+from bench.plan import estimate
 from bench.train.numerics import ComputeSettings
+from methods.models import forward
+from methods.taps import LOGITS
 from methods.truncation import collect_activations
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="torch takes one accelerator, and here is a real one")
@@ -21,6 +25,7 @@ pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="torch takes o
 
 @pytest.fixture
 def device(monkeypatch):
+    monkeypatch.setattr(estimate, "rates_of_card", lambda device, precision: (1e12, 1e10, 1e-6))
     with pretend_device(monkeypatch) as made:
         yield made
 
@@ -107,6 +112,26 @@ def test_the_activations_for_a_general_start_are_collected_there_and_fitted_on_t
         ours, theirs = getattr(here, part), getattr(there, part)
         assert all(torch.equal(ours[layer], theirs[layer]) for layer in ours)
         assert {tensor.device.type for tensor in theirs.values()} == {"cpu"}
+
+
+def test_the_plan_counts_the_kernels_that_a_pass_starts(device, monkeypatch, teacher_folder):
+    started, whole = [], pretend.dispatched
+
+    def dispatched(operation, args, kwargs):
+        reads_only = operation.is_view or operation in (
+            torch.ops.aten.detach.default,
+            torch.ops.aten._unsafe_view.default,
+        )
+        started.append(0 if reads_only else 1)
+        return whole(operation, args, kwargs)
+
+    teacher, data = tiny.classifier(layers=6).to(device), tiny.encoded(teacher_folder).batch(range(32), device)
+    monkeypatch.setattr(pretend, "dispatched", dispatched)
+    loss = forward(teacher, data, LOGITS).logits.sum()
+    forwards = estimate.KERNELS_A_PASS + 6 * estimate.KERNELS_A_LAYER
+    assert forwards / 2 < sum(started) < forwards * 2
+    loss.backward()
+    assert 3 * forwards / 2 < sum(started) < 3 * forwards * 2
 
 
 @pytest.mark.slow
