@@ -89,6 +89,9 @@ class MobileBERT(Method):
     inverted: Count = added_setting(1024)
     """Inner width of that IB-BERT; its feed-forward networks are four times as wide."""
 
+    norm: Literal["none", "layer"] = added_setting("none")
+    """``layer``: LayerNorm and gelu in the place of a scale, a shift and relu: the row w/o OPT."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.bottleneck % self.heads:
@@ -133,8 +136,12 @@ class MobileBERT(Method):
 
     def model(self, setup: Setup) -> MobileBertForSequenceClassification:
         shape, own = Shape(self.layers, self.hidden, self.heads, self.ffn), self.key_query == "own"
-        form = {"use_bottleneck_attention": own, "key_query_shared_bottleneck": not own, "hidden_act": "relu"}
-        form |= {"num_feedforward_networks": self.feedforward_networks, "normalization_type": "no_norm"}
+        form = {"use_bottleneck_attention": own, "key_query_shared_bottleneck": not own}
+        form |= {
+            "hidden_act": "relu" if self.norm == "none" else "gelu",
+            "normalization_type": "no_norm" if self.norm == "none" else "layer_norm",
+        }
+        form |= {"num_feedforward_networks": self.feedforward_networks}
         return classifier(setup, shape, self.bottleneck, self.embedding, **form)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
@@ -232,7 +239,7 @@ PRETRAINING = {"learning_rate": 1.5e-3, "warmup": 0.02, "optimizer": "lamb"}
 JOINT_RECIPE = {**PRETRAINING, "warmup": 0.04}  # of 240,000
 ONE_LAYER_RECIPE = {**PRETRAINING, "warmup": 0.1}  # in the code each layer's rate rises over a tenth of its phase
 
-SHAPE = "layers hidden bottleneck heads ffn feedforward_networks embedding key_query inverted"
+SHAPE = "layers hidden bottleneck heads ffn feedforward_networks embedding key_query inverted norm"
 PRETRAINING_SETTINGS = (*SHAPE.split(), "fmt_weight", "att_weight")  # of the student, that its general stage depends on
 LAYERWISE_SHARE = 240 / 740  # share of the layer-wise phases in the authors' schedule of 240,000 and 500,000 steps
 
@@ -249,6 +256,8 @@ class Transfer(PretrainingStage):
     @property
     def settings(self) -> Mapping[str, Any]:
         kept = {name: value for name, value in values_of(self.student).items() if name in PRETRAINING_SETTINGS}
+        if kept["norm"] == "none":  # it joined later: keys stay what they were
+            del kept["norm"]
         return {**kept, "kind": self.kind}
 
     @property

@@ -6,7 +6,7 @@ routed by a random hash of their id; layer and prediction losses weighted lambda
 12 x 768 x 3072 gives four experts of 768 neurons, 512 of them shared.
 Ours, with the code's as a setting: importance from training examples (``importance_rows=validation``); shared neurons
 are one set of weights (``shared=copies``); the teacher in evaluation mode (``teacher_dropout=true``); no [PAD]
-positions in any mean (``padding=128``). The routing table is a saved buffer (there it comes from the global generator
+positions in any mean (``padding=512``, of MNLI and QQP 128). The routing table is a saved buffer (there it comes from the global generator
 and is not in the checkpoint); lambda = 1 for all tasks (the paper searches 1 to 5).
 Importance is summed over the first ``importance_examples`` examples alone, 2,048 of them, in their order, where the code
 takes all examples of its set. Variants made by augmentation count too: with 20 variants of each example the first 2,048 hold
@@ -224,7 +224,7 @@ class MoEBERT(Method):
     """``copies``: every expert has its own copy of the important neurons, which drift apart, as in the code."""
     teacher_dropout: bool = added_setting(False)  # whether the teacher's dropout is on, as in the code
     padding: Padding = added_setting(0)
-    """128 (the code's): every sequence is filled with [PAD], and the layers' losses average over it."""
+    """512 (the code's; 128 for MNLI and QQP): every sequence is filled with [PAD], and the layers' losses average over it."""
     distil_weight: float = 1.0  # the paper's lambda
 
     def __post_init__(self) -> None:

@@ -6,7 +6,9 @@ teacher's predictions by soft cross-entropy. Uniform layer map, all weights 1, n
 As in the authors' code: one projection shared by the embedding and all layers; prediction loss averaged over
 B*C; scores, not probabilities.
 Ours, where the code is another: ``head=relu``, ``teacher_dropout=true`` and ``padding=128`` are the code's. No [PAD]
-positions in any mean (the code averages over them, so its balance of the losses depends on the padding length);
+positions in any mean (the code averages over them, so its balance of the losses depends on the padding length); the last
+checkpoint, every batch, AdamW and one clip over all gradients (the code keeps the second stage's best development
+checkpoint, skips incomplete batches, has Adam without bias correction and clips each tensor);
 the standard BERT head, dropout before it (the
 code's relu head would corrupt a teacher that was fine-tuned with the usual one); the teacher in evaluation mode (the
 code leaves its dropout on); STS-B learns from the teacher's score, as the paper's numbers did; augmentation is an
@@ -14,8 +16,8 @@ option of the run (``--augment masked``), the same for every row; TinyBERT6 is `
 general stage is the shared general start (hidden states only, begun as the teacher cut down; the paper's matches attention
 too and begins at random), at the common rate of 1e-3, with ``--recipe paper`` at 1e-4,
 as BERT's pre-training has it (the code's default is 5e-5). Teacher depths that do not divide by the student's
-follow the nearest-layer rule. The ablations leave the general start as it is. "w/o Pred" has the labels' cross-entropy on
-the examples that the run trains on; the paper's has it on the original examples, where it augments.
+follow the nearest-layer rule. The ablations, and ``map=`` of table 4, leave the general start as it is. "w/o Pred" has the
+labels' cross-entropy on the examples that the run trains on; the paper's has it on the original examples, where it augments.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Setup, Stage, Student, Term
+from methods.api import MethodError, Setup, Stage, Student, Term
 from methods.artefacts import Artefact
 from methods.own_shape import OwnShape
 from methods.parts import Padding, check_padding, nearest_layers, opened_by_transformers, own_config, why_heads_differ
@@ -77,8 +79,23 @@ class TinyBERT(OwnShape):
     prediction: Literal["soft", "labels"] = "soft"
     """``soft``: the teacher's predictions; ``labels``: cross-entropy with the labels, of weight 1: the row "w/o Pred"."""
 
+    map: Literal["uniform", "top", "bottom"] = added_setting("uniform")
+    """The teacher's layers that the encoder learns from, table 4: evenly spread, the last or the first ones."""
+
+    def layer_map(self, teacher: PretrainedConfig) -> dict[int, int]:
+        """Student layer -> teacher layer, 1-based."""
+        if self.map == "uniform":
+            return {m: n for m, n in nearest_layers(self.layers, teacher.num_hidden_layers).items() if m > 0}
+        if self.layers > teacher.num_hidden_layers:
+            raise MethodError(
+                f"map={self.map} needs a teacher of at least {self.layers} layers; it has {teacher.num_hidden_layers}"
+            )
+        above = teacher.num_hidden_layers - self.layers if self.map == "top" else 0
+        return {m: m + above for m in range(1, self.layers + 1)}
+
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         check_padding(self.padding, teacher)
+        self.layer_map(teacher)
         return super().requires(teacher)
 
     def build(self, setup: Setup) -> Student:
@@ -91,8 +108,7 @@ class TinyBERT(OwnShape):
         return Student(model, nn.ModuleDict({"projection": self.start_projection(setup)}))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        layer_map = nearest_layers(self.layers, setup.teacher.num_hidden_layers)
-        encoder = {m: n for m, n in layer_map.items() if m > 0}
+        encoder = self.layer_map(setup.teacher)
         unequal = why_heads_differ(self.heads, setup.teacher)
         intermediate = {
             "embd": hidden_states({0: 0}),

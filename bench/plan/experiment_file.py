@@ -10,6 +10,14 @@ methods = ["microbert:ablate", "pd:start=masked"]
 tasks = ["mrpc", "rte"]
 show = "differences"             # accuracy, reappearance, or differences to the first row
 labels = { "pd:start=masked" = "BERT_TINY (4 x 312)" }    # what a row is called in the report
+paper = "Jiao et al. 2020, Findings of EMNLP"             # whose numbers are printed beside the rows (bench/report/printed)
+printed = { "pd:start=masked" = "Table 1: BERT_TINY" }    # a row, or teacher -> the printed row that it is, or a list of them
+absent = { "Table 1: PD" = "its teacher is not said" }    # printed rows that no row is, and why
+summed = "median"                # how the paper makes one number of several seeds: mean, median or best
+
+[[differs]]                      # how these rows are other systems than the printed ones; all of them where none is named
+why = "pre-trained on the text of --corpus, theirs on Wikipedia and books"
+methods = ["pd:start=masked"]
 
 [[settings]]                     # of these rows on these tasks; of all where none is named; later ones override earlier ones
 source = "appendix B, table 7"   # where the numbers are printed; an entry without numbers says that none are known
@@ -39,7 +47,7 @@ from bench.optimizers.learning_rate import Schedule
 from bench.plan.request import NUMBERS
 from bench.plan.spelling import ALL, MethodRow, parse_methods, parse_one
 from bench.plan.stage_settings import LIMITS
-from bench.record.cell import CHECKPOINT, split_row
+from bench.record.cell import CHECKPOINT, TEACHER, split_row
 from bench.user_files import TypedFile, checked, comma_separated, toml_of
 
 Labels = Mapping[str, tuple[str, str | None]]
@@ -55,6 +63,10 @@ class TableSpec(TypedFile):
     show: Literal["accuracy", "reappearance", "differences"] = "accuracy"
     labels: dict[str, str] = Field(default_factory=dict)
     """row as it is typed in ``methods`` -> what the report calls it"""
+    paper: str = ""
+    printed: dict[str, str | tuple[str, ...]] = Field(default_factory=dict)
+    absent: dict[str, str] = Field(default_factory=dict)
+    summed: Literal["mean", "median", "best"] = "mean"
 
     @property
     def typed_tasks(self) -> dict[str, str]:
@@ -92,6 +104,13 @@ class StageNumbers(TypedFile):
     eps: float | None = _number("eps")
 
 
+class Difference(TypedFile):
+    """How rows are other systems than the printed ones that they are named after."""
+
+    why: str = Field(min_length=1)
+    methods: tuple[str, ...] = ()
+
+
 class PaperSettings(TypedFile):
     """What a paper sets for some rows on some tasks, and where it says so."""
 
@@ -109,11 +128,10 @@ class PaperSettings(TypedFile):
 
     def is_for(self, table: str, row: MethodRow, task: str) -> bool:
         """Whether it says something of this row on this task."""
-        names = {split_row(row.spelling)[0], row.ablation_of or row.spelling}
         return (
             (not self.tables or table in self.tables)
             and (not self.tasks or task in self.tasks)
-            and (not self.methods or bool(names & set(map(_shortest, self.methods))))
+            and (not self.methods or bool(_names(row) & set(map(_shortest, self.methods))))
         )
 
     def concerns(self, table: TableSpec) -> bool:
@@ -155,6 +173,11 @@ class PaperSettings(TypedFile):
         return f"{who}{where}: {'; '.join(numbers) or 'as the recipe has it'} ({self.source})"
 
 
+def _names(row: MethodRow) -> set[str]:
+    """What settings may call a row: its method, or its full row."""
+    return {split_row(row.spelling)[0], row.ablation_of or row.spelling}
+
+
 @cache
 def _shortest(row: str) -> str:
     """A row in its shortest spelling, however it was typed; a method's name stays."""
@@ -189,6 +212,7 @@ class Experiment(TypedFile):
     title: str = Field(min_length=1)
     table: tuple[TableSpec, ...] = Field(min_length=1)
     settings: tuple[PaperSettings, ...] = ()
+    differs: tuple[Difference, ...] = ()
     seeds: tuple[Annotated[int, Field(strict=True)], ...] | None = None
     data: str | None = None
     teacher: str | None = None
@@ -200,7 +224,7 @@ class Experiment(TypedFile):
 
     def options(self) -> dict[str, object]:
         """What the file says besides its tables and their settings."""
-        return self.model_dump(exclude={"title", "table", "settings"}, exclude_none=True)
+        return self.model_dump(exclude={"title", "table", "settings", "differs"}, exclude_none=True)
 
     def chosen(self, tables: str = "", tasks: str = "") -> list[TableSpec]:
         """The tables named (all, if none is), with only the tasks named; tables left without a task are gone.
@@ -228,6 +252,27 @@ class Experiment(TypedFile):
         """The settings that some row of these tables has, a line each."""
         return [entry.describe() for entry in self.settings if any(entry.concerns(table) for table in tables)]
 
+    def printed_of(self, table: TableSpec) -> dict[str, tuple[Sequence[str], list[str]]]:
+        """What a row is called -> the printed rows that it is, and how it is another system.
+
+        Raises:
+            InputError: a row that the table has not.
+        """
+        if not table.printed:
+            return {}
+        rows = {row.spelling: row for _, members in table.rows() for row in members}
+        labels, named = _labels(table, list(rows.values())), {}
+        for typed, printed in table.printed.items():
+            spelling = typed if typed == TEACHER else parse_one(typed).spelling
+            _check_known(f"row of table {table.name} that a printed row is", [spelling], [*rows, TEACHER])
+            names = {spelling} if typed == TEACHER else _names(rows[spelling])
+            why = [d.why for d in self.differs if not d.methods or names & set(map(_shortest, d.methods))]
+            named[labels[spelling][0] if typed != TEACHER else TEACHER] = (
+                [printed] if isinstance(printed, str) else printed,
+                why,
+            )
+        return named
+
     def requests_of(self, table: TableSpec) -> list[TableRequest]:
         """The requests that make a table: one where all of its rows and tasks have the same settings.
 
@@ -236,7 +281,7 @@ class Experiment(TypedFile):
         """
         whole = TableRequest(",".join(table.methods), ",".join(table.tasks), {}, {})
         settings = [entry for entry in self.settings if not entry.tables or table.name in entry.tables]
-        if not settings and not table.labels:
+        if not settings and not table.labels and not table.printed:
             return [whole]
         rows = table.rows()
         labels = _labels(table, [row for _, members in rows for row in members])
@@ -319,8 +364,18 @@ def read_experiment(path: Path) -> Experiment:
     try:
         for number, entry in enumerate(experiment.settings):
             _check_settings(experiment, f"settings.{number}", entry)
+        rows = [
+            row
+            for table in experiment.table
+            for _, members in (table.rows() if table.printed else ())
+            for row in members
+        ]
+        for entry in experiment.differs:
+            known = [name for row in rows for name in sorted(_names(row))]
+            _check_known("row with a printed one", list(map(_shortest, entry.methods)), [*known, TEACHER])
         for table in experiment.table:
             experiment.requests_of(table)
+            experiment.printed_of(table)
     except InputError as error:
         raise InputError(f"{said}: {error}") from None
     return experiment

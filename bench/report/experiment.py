@@ -16,6 +16,7 @@ from bench.record.task_facts import unaugmented_name
 from bench.report.document import Section, to_page, write_index
 from bench.report.file_names import ENDING, LONGEST, PAGE, TABLES, fitted, paper_place, table_names
 from bench.report.groups import ReportGroup, groups
+from bench.report.published import PrintedRow, beside_ours
 from bench.report.render import remove_stale_files, write_table
 from bench.report.reproduce import experiment_command
 from bench.report.resampled import resample
@@ -45,6 +46,8 @@ class PaperTable:
     entries: Sequence[TableEntry]
     order: Sequence[str] = field(default=())
     """what its rows are called, in its order; empty: in the order of the cells"""
+    printed: Mapping[str, PrintedRow] = field(default_factory=dict)
+    """what a row is called -> the printed row that it is"""
 
     @property
     def rows(self) -> list[str]:
@@ -149,15 +152,16 @@ def _write(
     for number, (section, end) in enumerate(zip(sections, table_names([s.name for s in sections]), strict=True)):
         heading = section.name[:1].upper() + section.name[1:]
         part = replace(parts[number], order=section.rows) if number in parts else None
-        tables = _tables(section, part, store) if part is not None else []
+        tables = _tables(section, part, store) if part is not None else {}
         if part is None or not tables:
             page.append(Section(heading, ["Nothing measured."]))
             continue
         used |= {record.key: record for record in part.records}  # a row of two tables is one record
         paper = paper_of(part, part.records, place) if latex else None
-        tables[0] = replace(tables[0], title=heading)
-        page.append(Section(heading, tables=tables))
-        for table, ending in zip(tables, ("", "-intervals"), strict=False):
+        if "" in tables:
+            tables[""] = replace(tables[""], title=heading)
+        page.append(Section(heading, tables=list(tables.values())))
+        for ending, table in tables.items():
             stem = fitted(f"{end}{ending}", [end, ending], LONGEST - ENDING)
             write_table(own / TABLES, stem, table, paper=paper)
             stems.append(stem)
@@ -169,14 +173,14 @@ def _write(
     return own / PAGE
 
 
-def _tables(section: PaperTable, part: ReportGroup, store: Store) -> list[Table]:
-    """What a table shows; differences also with their intervals, where answers are stored."""
+def _tables(section: PaperTable, part: ReportGroup, store: Store) -> dict[str, Table]:
+    """What a table shows, by the ends of the files' names; differences also with their intervals, where answers are stored."""
+    tables: dict[str, Table | None] = {}
     if section.show == "differences":
         full = section.rows[0]
-        tables = [
-            differences("Differences", part, full, section.rows),
-            differences_to(part, full, resample(part, store)),
-        ]
+        tables[""] = differences("Differences", part, full, section.rows)
+        tables["-intervals"] = differences_to(part, full, resample(part, store))
     else:
-        tables = [reappearance(part) if section.show == "reappearance" else accuracy(part)]
-    return [table for table in tables if table is not None]
+        tables[""] = reappearance(part) if section.show == "reappearance" else accuracy(part)
+    tables["-printed"] = beside_ours(part, section.printed)
+    return {ending: table for ending, table in tables.items() if table is not None}

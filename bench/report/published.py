@@ -1,4 +1,4 @@
-"""Numbers that papers print, next to ours: each with its source, and what was done, not only what it is called (``systems.py``).
+"""Numbers that papers print, beside the rows of an experiment file that says which printed row each of its own is.
 
 They are typed from the papers into bench/report/printed/<paper>.csv, which is installed with the package, and are never
 averaged with ours.
@@ -7,41 +7,39 @@ averaged with ours.
 from __future__ import annotations
 
 import csv
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.errors import InputError
+from bench.errors import InputError, unknown
+from bench.record.task_facts import SAMPLE
+from bench.report.groups import ReportGroup, ScoreColumn
+from bench.report.table import TEXT, Column, Line, Table, TableCell
+from bench.stats.glue import DEVELOPMENT_EXAMPLES
+from bench.stats.metrics import label_of
 
 FOLDER = Path(__file__).resolve().parent / "printed"
-UNKNOWN, NONE = "unknown", "none"
+UNKNOWN = "unknown"
+YES = "yes"
+SUMMED: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "mean": statistics.fmean,
+    "median": statistics.median,
+    "best": max,
+}
+"""How a paper makes one number of several seeds."""
 
 
 class Published(NamedTuple):
-    """One printed cell of a system.
-
-    Attributes:
-        row: how the same system is spelled here, or ``teacher``.
-        layers, hidden: its shape; None where its paper does not say.
-        start: where its weights came from before the task, by the name that records have for it (``random``,
-            ``checkpoint``, ``teacher_weights``, a method's own stage on text), ``unknown`` if not stated.
-        text: what it was pre-trained on before the task, besides its teacher's checkpoint; ``none``, ``unknown``.
-        teacher: the hub name of the model it learned from; ``none``, ``unknown``.
-        augmented: ``yes``, ``no`` or ``unknown``.
-        metric, split: ``unknown`` where they are not stated.
-        value: in percent.
+    """One printed cell: the paper, its table and the table's row, as they are called there; metric and split are ``unknown`` where
+    they are not stated; the value is in percent.
     """
 
     source: str
     table: str
     system: str
-    row: str
-    layers: int | None
-    hidden: int | None
-    start: str
-    text: str
-    teacher: str
-    augmented: str
     task: str
     evaluation: str
     metric: str
@@ -50,14 +48,19 @@ class Published(NamedTuple):
     note: str
 
 
+class PrintedRow(NamedTuple):
+    """The cells of a printed row, why ours is another system (a sentence each), and how its paper sums up seeds."""
+
+    cells: Sequence[Published]
+    differs: Sequence[str] = ()
+    summed: str = "mean"
+
+
 @lru_cache
 def published() -> tuple[Published, ...]:
     """Every printed number, in the order of the files."""
     lines: list[dict[str, Any]] = [line for path in sorted(FOLDER.glob("*.csv")) for line in rows_of(path)]
-    for line in lines:
-        line |= {name: None if line[name] == UNKNOWN else int(line[name]) for name in ("layers", "hidden")}
-        line["value"] = float(line["value"])
-    return tuple(Published(**line) for line in lines)
+    return tuple(Published(**line | {"value": float(line["value"])}) for line in lines)
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -70,3 +73,75 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         raise InputError(f"{path} is not there; it comes with the package: install it again")
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def printed_cells(paper: str, row: str) -> list[Published]:
+    """The cells of a paper's row, by ``TABLE: ROW``.
+
+    Raises:
+        InputError: no such paper, or no such row in it.
+    """
+    cells = [cell for cell in published() if cell.source == paper]
+    if not cells:
+        raise unknown("paper with printed numbers", paper, list(dict.fromkeys(cell.source for cell in published())))
+    own = [cell for cell in cells if f"{cell.table}: {cell.system}" == row]
+    if not own:
+        there = list(dict.fromkeys(f"{cell.table}: {cell.system}" for cell in cells))
+        raise unknown(f"printed row of {paper}", row, there)
+    return own
+
+
+def beside_ours(group: ReportGroup, printed: Mapping[str, PrintedRow]) -> Table | None:
+    """Ours and the paper's, cell by cell, of the rows that a file names; None where it names none that was measured."""
+    lines = []
+    for main in group.columns if group.facts.source != SAMPLE else ():  # nothing generated compares with a paper
+        for label, row in ((label, printed[label]) for label in group.systems if label in printed):
+            for cell in row.cells:
+                column = replace(main, metric=cell.metric)  # ours by the paper's metric, where that was measured
+                column = column if group.values(label, column) else main
+                scores = list(group.values(label, column).values())
+                if not scores or (cell.task, cell.evaluation) != (column.task, column.evaluation):
+                    continue
+                why = [*_reasons(group, column, cell), *row.differs]
+                ours = SUMMED[row.summed](scores)
+                seeds = f" ({row.summed} of {len(scores)})" if len(scores) > 1 else ""
+                place = f"{cell.system}; {cell.source}, {cell.table}" + (f" ({cell.note})" if cell.note else "")
+                keys = tuple(record.key for record in group.finished(label, column))
+                cells = (
+                    TableCell(group.called(label), plain=label),
+                    TableCell(f"{ours:.1f}{seeds}", ours, n=len(scores), keys=keys),
+                    TableCell(
+                        f"{cell.value:.1f} ({label_of(cell.metric)}, {cell.split})", cell.value, plain=f"{cell.value:g}"
+                    ),
+                    TableCell(place),
+                    TableCell("no: " + "; ".join(why) if why else YES),
+                )
+                lines.append(Line(column.title, cells, row=label))
+    if not lines:
+        return None
+    columns = [Column("Column"), Column("System", words=True), Column("ours"), Column("printed", csv=TEXT)]
+    columns += [Column("where", words=True), Column("comparable", words=True)]
+    comparable = sum(line.cells[-1].text == YES for line in lines)
+    note = (
+        f"{comparable} of {len(lines)} pairs are comparable. The experiment's file names the printed row that each of its rows is, "
+        "and how its own is another system."
+    )
+    return Table("Printed numbers and ours", columns, lines, (note,))
+
+
+def _reasons(group: ReportGroup, column: ScoreColumn, printed: Published) -> list[str]:
+    """Why a printed number and ours are not of the same examples and the same metric."""
+    whys = []
+    if printed.split != "dev":
+        whys.append("split not stated" if printed.split == UNKNOWN else f"{printed.split} set, ours is dev")
+    if printed.metric == UNKNOWN:
+        whys.append("metric not stated")
+    elif printed.metric != column.metric:
+        whys.append(f"{label_of(printed.metric)}, ours is {label_of(column.metric)}")
+    rows = {r.cell.data.rows.get(column.evaluation) for r in group.records if column.task in r.cell.tasks}
+    # a folder with another number of examples holds something else
+    if rows != {DEVELOPMENT_EXAMPLES.get((column.task, column.evaluation))}:
+        whys.append("not GLUE's development set")
+    if group.row_limit(column.task):
+        whys.append("fewer training examples")
+    return whys

@@ -16,8 +16,12 @@ from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
 from bench.record.store import Store
 from bench.report.experiment import AskedExperiment, PaperTable, TableEntry, write_experiment
+from bench.report.published import PrintedRow, printed_cells
 from bench.run import Outcome, agree
 from bench.workflows.run import run
+
+SAID = {"teacher", "recipe", "epochs", "optimizer", "corpus_tokens", "numbers", "augment", "augment_times"}
+"""Options that an experiment's file says, or leaves as its paper has them."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class ChosenTables:
 
     experiment: Experiment
     tables: list[tuple[TableSpec, list[tuple[TableRequest, Request]]]]
+    printed: list[dict[str, PrintedRow]]
+    """of each table: what a row is called -> the printed row that it is"""
     tasks: str = ""
     """those that were typed; "" for all"""
 
@@ -47,19 +53,34 @@ def choose(path: Path, request: Request, typed: Set[str] = frozenset(), tables: 
         tables: names separated by commas; "" for all.
 
     Raises:
-        InputError: the file is wrong, or has no such table or task.
+        InputError: the file is wrong, has no such table or task, or names a printed row that is not there.
     """
     experiment, tasks = read_experiment(path), request.tasks if "tasks" in typed else ""
-    options: dict[str, Any] = {name: value for name, value in experiment.options().items() if name not in typed}
-    request = replace(request, **options)
-    found = []
+    said: dict[str, Any] = dict(experiment.options())
+    request = replace(request, **{name: value for name, value in said.items() if name not in typed})
+    # an option that is typed makes another system of every row
+    unlike = [
+        f"--{name.replace('_', '-')}" for name in sorted(typed & SAID) if getattr(request, name) != said.get(name)
+    ]
+    other = [f"ours with other {', '.join(unlike)}"] if unlike else []
+    found, printed = [], []
     for table in experiment.chosen(tables, tasks):
         made = []
         for part in experiment.requests_of(table):
             own = {name: value for name, value in part.request_options().items() if name not in typed}
             made.append((part, replace(request, methods=part.methods, tasks=part.tasks, **own)))
         found.append((table, made))
-    return ChosenTables(experiment, found, tasks)
+        for row in table.absent:
+            printed_cells(table.paper, row)
+        printed.append(
+            {
+                label: PrintedRow(
+                    [c for row in rows for c in printed_cells(table.paper, row)], [*other, *why], table.summed
+                )
+                for label, (rows, why) in experiment.printed_of(table).items()
+            }
+        )
+    return ChosenTables(experiment, found, printed, tasks)
 
 
 def run_experiment(
@@ -98,7 +119,7 @@ def run_experiment(
             cells += [_shown(planned, part) for planned in outcome.plan.cells]
         # what the table calls its rows, in its order; none where they are called as they are typed
         order = list(dict.fromkeys(label for part, _ in parts for label, _ in part.labels.values()))
-        sections.append(PaperTable(table.name, table.show, cells, order))
+        sections.append(PaperTable(table.name, table.show, cells, order, chosen.printed[number - 1]))
     written = write_experiment(
         experiment.title,
         sections,

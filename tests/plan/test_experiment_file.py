@@ -31,12 +31,12 @@ def test_shipped_experiments_name_rows_and_tasks_that_exist(file):
         assert parse_methods(",".join(table.methods))
         assert expand(",".join(table.tasks))
     rows = {row.method.name for table in experiment.table for row in parse_methods(",".join(table.methods))}
-    assert file.stem in rows
+    assert file.stem.split("-")[0] in rows  # pkd-large: another teacher
 
 
 def test_every_paper_has_one():
     has_every_method(
-        {file.stem for file in SHIPPED},
+        {file.stem.split("-")[0] for file in SHIPPED},
         "methods/experiments/ (a file NAME.toml with the tables of the method's paper)",
         "methods/experiments/pd.toml",
         besides={"finetune", "kd"},

@@ -1,287 +1,175 @@
-"""Printed numbers: well-formed, of systems that exist, and never called comparable when they are not."""
+"""Printed numbers: each has a place in an experiment file, and stands beside the row that the file names, and no other."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import factories
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from transformers import BertConfig
 
 from bench.data.tasks import GLUE
-from bench.plan.spelling import defaults, parse_one
-from bench.record.cell import Partner, Selection
-from bench.record.keys import digest
-from bench.record.schema import Record, Sizes
-from bench.record.store import Store
+from bench.errors import InputError
+from bench.plan.experiment_file import Experiment, read_experiment
+from bench.plan.request import Request
+from bench.record.schema import Record
 from bench.report.groups import ReportGroup, groups
-from bench.report.published import Published, published
-from bench.report.systems import counted_shape, shape_of, start_kind
-from bench.report.tables.provenance import compared_with_papers, reasons
+from bench.report.published import PrintedRow, Published, beside_ours, printed_cells, published
+from bench.workflows.experiment import choose
 
 ROOT = Path(__file__).resolve().parents[2]
-BERT_BASE = "google-bert/bert-base-uncased"
-UNTUNED = {"teacher_weights": {"key": "1" * 64}}
-GENERAL = {"general_start": {"key": "2" * 64, "train": {"tokens": 9}, "text": {"files": ["a.txt"], "tokens": 9}}}
+FILES = sorted((ROOT / "methods" / "experiments").glob("*.toml"))
+
+
+@cache
+def experiments() -> list[Experiment]:
+    return [read_experiment(file) for file in FILES]
+
+
+def test_every_printed_number_is_of_a_column_that_exists():
+    assert len(published()) > 600
+    assert len({cell[:6] for cell in published()}) == len(published())
+    for cell in published():
+        task = GLUE[cell.task]
+        assert cell.evaluation in {e.name for e in task.evaluation}
+        assert cell.metric in {*task.metrics, "accuracy", "f1", "unknown"}
+        assert cell.split in ("dev", "test", "unknown")
+        assert -100 <= cell.value <= 100
+        assert all((cell.source, cell.table, cell.system))
 
 
 @pytest.mark.slow
-def test_every_printed_number_names_a_row_and_a_column_that_exist():
-    assert len(published()) > 200
-    for paper in published():
-        if paper.row != "teacher":
-            assert parse_one(paper.row).spelling == paper.row
-        task = GLUE[paper.task]
-        assert paper.evaluation in {e.name for e in task.evaluation}
-        assert paper.metric in {*task.metrics, "accuracy", "f1", "unknown"}
-        assert paper.split in ("dev", "test", "unknown")
-        assert paper.augmented in ("yes", "no", "unknown")
-        assert -100 <= paper.value <= 100
-        assert all((paper.source, paper.table, paper.system, paper.start, paper.text, paper.teacher))
+def test_every_printed_row_is_named_by_a_file_or_is_absent_with_a_reason():
+    named = set()
+    for experiment in experiments():
+        for table in experiment.table:
+            rows = [row for rows, _ in experiment.printed_of(table).values() for row in rows]
+            assert not set(rows) & set(table.absent)
+            for row in [*rows, *table.absent]:
+                named.add((table.paper, row))
+                tasks = {cell.task for cell in printed_cells(table.paper, row)}
+                assert row in table.absent or tasks & set(table.typed_tasks), row
+    assert named == {(cell.source, f"{cell.table}: {cell.system}") for cell in published()}
 
 
-SPELLED_OTHERWISE = {"successor_of_mnli": "theseus", "masked_pretraining": "finetune"}
-"""Starts of papers that no setting of that method makes here: such rows are never comparable."""
+PLANTED = """
+title = "A paper"
+teacher = "bert-base-uncased"
+recipe = "paper"
+[[differs]]
+why = "ours shuffles"
+methods = ["pkd"]
+[[table]]
+name = "a"
+methods = ["pkd:layers=6", "kd"]
+tasks = ["mrpc", "rte"]
+paper = "Sun et al. 2020, ACL"
+labels = { "pkd:layers=6" = "PKD (6 layers)" }
+printed = { "pkd:layers=6" = "Table 4: BERT_BASE-6L-PKD", teacher = ["Table 4: BERT_BASE"] }
+absent = { "Table 4: MobileBERT" = "not here" }
+"""
 
 
-def test_the_facts_of_a_printed_system_are_those_of_its_spelling():
-    """With BERT-base as the teacher its row here wants that start and builds that depth."""
-    for done in {(p.row, p.start, p.layers): p for p in published() if p.row != "teacher"}.values():
-        method = parse_one(done.row).method
-        wished = {wish.name for wish in method.requires(BertConfig())}
-        if SPELLED_OTHERWISE.get(done.start) != done.row.partition(":")[0] and done.start != "unknown":
-            assert done.start in wished, done
-        if "layers" in defaults(type(method)):
-            assert done.layers == (method.layers or 6), done
-        if "hidden" in defaults(type(method)):
-            assert done.hidden == method.hidden, done
-        assert (done.text != "none") == (done.start not in ("teacher_weights", "tuned_teacher", "successor_of_mnli")), (
-            done
-        )
-
-
-def sizes(layers: int, hidden: int, ffn: int, classes: int = 2, vocabulary: int = 30522, length: int = 128) -> Sizes:
-    """The counts of a BERT classifier in closed form."""
-    embedding = (vocabulary + 512 + 2 + 2) * hidden
-    head = (hidden + 1) * (hidden + classes)
-    body = layers * (4 * hidden**2 + 9 * hidden + ffn * (2 * hidden + 1))
-    by_token = layers * (4 * hidden**2 + 2 * hidden * ffn)
-    macs = length * by_token + 2 * length**2 * hidden * layers + hidden**2 + classes * hidden
-    return Sizes(
-        parameters=embedding + body + head,
-        embedding=embedding,
-        pooler_and_head=head,
-        macs=macs,
-        macs_closed_form=macs,
-        sequence_length=length,
-        batch=1,
-        attention="eager",
-        counter="fvcore",
-    )
-
-
-@settings(deadline=None)
-@given(
-    st.integers(1, 48), st.integers(8, 2048), st.integers(1, 8192), st.integers(1, 3), st.sampled_from([32, 128, 512])
-)
-def test_a_shape_is_read_off_the_counts(layers, hidden, ffn, classes, length):
-    counts = sizes(layers, hidden, ffn, classes, length=length)
-    assert counted_shape(counts) == (layers, hidden)
-    for off in (-1, 1):  # of no BERT
-        assert counted_shape(counts.model_copy(update={"macs_closed_form": counts.macs + off})) is None
-
-
-def test_the_counted_shapes_of_the_committed_records_are_their_own():
-    found = {r.cell.method: shape_of(r) for r in Store(ROOT / "results" / "reference").records() if r.sizes}
-    for record in Store(ROOT / "results" / "reference").records():
-        named = tuple(record.cell.settings.get(name) for name in ("layers", "hidden"))
-        if record.sizes and None not in named and (counted := counted_shape(record.sizes)) is not None:
-            assert counted == named
-    # half and all of the teacher's six layers of 384, of which the settings say nothing
-    assert {found[name] for name in ("pkd", "distilbert", "theseus")} == {(3, 384)}
-    assert {found[name] for name in ("moebert", "teacher")} == {(6, 384)}
-
-
-def test_sizes_of_other_models_say_nothing():
-    counts = sizes(4, 312, 1200)
-    assert counted_shape(counts.model_copy(update={"pooler_and_head": 1026})) is None
-    assert counted_shape(counts.model_copy(update={"parameters": counts.parameters + 7})) is None
-
-
-def ours(label: str, task: str = "rte", artefacts: dict[str, Any] | None = None, **changes: Any) -> Record:
-    """A record of a row typed like this, with all settings, on a development set of GLUE's size; six layers of 768."""
-    plain = factories.record("teacher" if label == "teacher" else "kd", task, score=0.7)
-    row = parse_one(changes.pop("spelling", label)) if label != "teacher" else None
-    rows = {"train": 2490, "validation": 277 if task == "rte" else 408}
-    cell = plain.cell.model_copy(
-        update={
-            "label": label,
-            "method": label.split(":")[0].split(" ")[0],
-            "settings": row.settings if row else {"origin": "fine-tuned"},
-            "dropped": row.dropped if row else (),
-            "data": plain.cell.data.model_copy(update={"rows": rows}),
-            "teacher": plain.cell.teacher.model_copy(update={"name": changes.pop("teacher", BERT_BASE)}),
-            **{name: changes.pop(name) for name in ("ablation_of", "selection", "together") if name in changes},
-        }
-    )
-    update = {
-        "cell": cell,
-        "artefacts": {"teacher": {"key": "3" * 64}, **(artefacts or {})},
-        "sizes": sizes(6, 768, 3072),
-    }
-    return plain.model_copy(update=update | changes | {"key": digest([label, task, str(artefacts)])})
-
-
-def group_of(*records: Record) -> ReportGroup:
-    (found,) = groups(records)
-    return found
-
-
-def printed(system: str, task: str = "rte", source: str = "") -> Published:
-    return next(p for p in published() if (p.system, p.task) == (system, task) and p.source.startswith(source))
-
-
-def why(record: Record, paper: Published, *others: Record) -> list[str]:
-    group = group_of(record, *others)
-    column = next(c for c in group.columns if c.task == paper.task)
-    return reasons(group, record.cell.label, column, paper)
-
-
-def pairs(*records: Record) -> dict[tuple[str, str], str]:
-    """(row, printed system) -> whether they are comparable, as the table says."""
-    table = compared_with_papers(group_of(*records), published())
-    both = zip(table.rows, table.values, strict=True) if table else ()
-    return {(typed[1], row[4].split(";")[0]): row[-1] for row, typed in both}
-
-
-SKIP = "BERT-6 PKD-Skip"
-
-
-@pytest.mark.parametrize("label", ["pkd", "pkd:layers=6"])
-@pytest.mark.parametrize("teacher", ["bert-base-uncased", BERT_BASE])
-def test_the_same_system_is_comparable_however_it_is_spelled(label, teacher):
-    record = ours(label, artefacts=UNTUNED, teacher=teacher)
-    assert pairs(record)[label, SKIP] == "yes"
-    assert pairs(ours("teacher", teacher=teacher))["teacher", "BERT-12 teacher"] == "yes"
+def chosen(folder: Path, text: str, **typed: Any):
+    file = folder / "e.toml"
+    file.write_text(text)
+    return choose(file, Request("kd", "rte", **typed), typed.keys())
 
 
 @pytest.mark.parametrize(
-    ("label", "changes", "reason"),
+    ("right", "wrong", "says"),
     [
-        ("pkd", {"teacher": "somebody/bert-base-uncased"}, "other teacher"),
-        ("pkd:layers=3", {}, "3 layers, theirs 6"),
-        ("pkd", {"sizes": sizes(3, 768, 3072)}, "3 layers, theirs 6"),
-        ("pkd", {"sizes": sizes(6, 384, 1536)}, "width 384, theirs 768"),
-        ("pkd", {"sizes": None}, "layers not known from the record"),
-        ("pkd", {"artefacts": {}}, "other start (theirs the pre-trained teacher's weights, ours random weights)"),
-        ("pkd", {"artefacts": GENERAL}, "ours the general start)"),
-        ("pkd", {"artefacts": {"tuned_teacher": {"key": "4"}}}, "ours the fine-tuned teacher's weights)"),
-        ("pkd", {"selection": Selection(rule="dev", rows={"rte": "5" * 64})}, "chosen on development examples"),
-        ("pkd", {"together": (Partner(task="rte", train="1", teacher="2"),)}, "learned several tasks together"),
+        ("Table 4: BERT_BASE-6L-PKD", "Table 4: BERT_BASE-6-PKD", "did you mean 'Table 4: BERT_BASE-6L-PKD'"),
+        ("Sun et al. 2020, ACL", "Sun et al. 2020", "did you mean 'Sun et al. 2020, ACL'"),
+        ('"pkd:layers=6" = "Table', '"pkd:layers=4" = "Table', "no row of table a that a printed row is"),
+        ("Table 4: MobileBERT", "Table 5: MobileBERT", "no printed row of Sun"),
+        ('methods = ["pkd"]', 'methods = ["pdk"]', "no row with a printed one is called 'pdk'"),
+        ("[[table]]", "[[table]]\nsummed = 'mode'", "summed"),
     ],
 )
-def test_one_difference_makes_a_pair_not_comparable(label, changes, reason):
-    record = ours(label, **{"artefacts": UNTUNED, **changes})
-    assert reason in "; ".join(why(record, printed(SKIP)))
-    assert pairs(record)[label, SKIP].startswith("no: ")
+def test_a_wrong_name_is_one_line(tmp_path, right, wrong, says):
+    with pytest.raises(InputError, match=says.replace("'", ".")) as error:
+        chosen(tmp_path, PLANTED.replace(right, wrong, 1))
+    assert "\n" not in str(error.value)
 
 
-def test_what_papers_do_not_say_is_never_comparable():
-    record, paper = ours("pkd", artefacts=UNTUNED), printed(SKIP)
-    assert why(record, paper) == []
-    for name, unknown, reason in (
-        ("start", "unknown", "start not stated"),
-        ("layers", None, "layers not stated"),
-        ("hidden", None, "width not stated"),
-        ("teacher", "unknown", "teacher not stated"),
-        ("augmented", "unknown", "augmentation not stated"),
-        ("augmented", "yes", "theirs with augmented training data"),
-        ("text", "unknown", "pre-training text not stated"),
+@pytest.mark.slow
+def test_a_wrong_name_ends_with_2(bench, tmp_path):
+    (tmp_path / "e.toml").write_text(PLANTED.replace("6L-PKD", "7L-PKD"))
+    done = bench("plan", "--experiment", tmp_path / "e.toml")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+
+
+def test_a_row_has_the_numbers_and_the_differences_that_its_file_gives_it(tmp_path):
+    (rows,) = chosen(tmp_path, PLANTED).printed
+    assert {label: {cell.system for cell in row.cells} for label, row in rows.items()} == {
+        "PKD (6 layers)": {"BERT_BASE-6L-PKD"},
+        "teacher": {"BERT_BASE"},
+    }
+    assert [row.differs for row in rows.values()] == [["ours shuffles"], []]
+    (typed,) = chosen(tmp_path, PLANTED, epochs=1.0, teacher="bert-base-uncased", jobs=1).printed
+    assert typed["teacher"].differs == ["ours with other --epochs"]
+
+
+def ours(label: str, task: str = "rte", seed: int = 0, score: float = 0.7) -> Record:
+    """A record on a development set of GLUE's size."""
+    plain = factories.record(label, task, seed, score)
+    rows = {"train": 2490, "validation": 277 if task == "rte" else 408}
+    cell = plain.cell.model_copy(update={"data": plain.cell.data.model_copy(update={"rows": rows})})
+    return plain.model_copy(update={"cell": cell})
+
+
+def group_of(*records: Record) -> ReportGroup:
+    (group,) = groups(records)
+    return group
+
+
+CELL = Published("A paper", "Table 1", "theirs", "rte", "validation", "accuracy", "dev", 71.0, "")
+
+
+def lines(group: ReportGroup, cell: Published = CELL, **row: Any) -> list[tuple[str, ...]]:
+    table = beside_ours(group, {"kd": PrintedRow([cell], **row)})
+    return [tuple(c.text for c in line.all_cells) for line in table.lines] if table else []
+
+
+def test_only_the_named_row_has_a_printed_number():
+    assert lines(group_of(ours("kd"), ours("pkd"), ours("teacher"))) == [
+        ("rte (acc)", "kd", "70.0", "71.0 (acc, dev)", "theirs; A paper, Table 1", "yes")
+    ]
+    assert lines(group_of(ours("pkd"))) == lines(group_of(ours("kd", "mrpc"))) == []
+    assert lines(dataclasses.replace(group_of(ours("kd")), slug="sample-v1")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
         ("split", "test", "test set, ours is dev"),
         ("split", "unknown", "split not stated"),
         ("metric", "f1", "F1, ours is acc"),
         ("metric", "unknown", "metric not stated"),
-    ):
-        assert why(record, paper._replace(**{name: unknown})) == [reason]
-    augmented = ours("pkd", artefacts=UNTUNED)
-    group = dataclasses.replace(group_of(augmented), slug="folder-glue-rules-augmented-2")
-    assert reasons(group, "pkd", group.columns[0], paper) == ["ours with augmented training data"]
-    assert "fewer training examples" in why(factories.limited(record, 9, 9), paper)
-    few = record.cell.data.model_copy(update={"rows": {"train": 40, "validation": 40}})
-    assert why(record.model_copy(update={"cell": record.cell.model_copy(update={"data": few})}), paper) == [
-        "not GLUE's development set"
-    ]
+    ],
+)
+def test_another_split_or_metric_is_not_comparable(name, value, reason):
+    assert lines(group_of(ours("kd")), CELL._replace(**{name: value}))[0][-1] == f"no: {reason}"
 
 
-def test_a_second_step_alone_is_not_the_whole_of_a_paper():
-    """Sanh et al.: pre-training with three losses, then plain fine-tuning."""
-    paper = printed("DistilBERT", source="Sanh")
-    for label in ("distilbert", "distilbert:layers=6"):
-        alone = ours(label, artefacts=UNTUNED)
-        assert why(alone, paper)[0] == (
-            "other start (theirs a pre-training of its own, triple loss, ours the pre-trained teacher's weights)"
-        )
-        assert pairs(alone)[label, "DistilBERT"].startswith("no: ")
-    whole = {"triple_loss": {"key": "6", "train": {"tokens": 9}, "text": {"files": ["wiki.txt"], "tokens": 4_000_000}}}
-    both = ours("distilbert:pretraining=masked:-cos:-soft", artefacts=whole)
-    assert why(both, paper) == [
-        "other pre-training text (theirs Wikipedia and books, ours 4,000,000 tokens of wiki.txt)"
-    ]
-    silent = ours("distilbert:pretraining=masked:-cos:-soft", artefacts={"triple_loss": {"key": "6", "train": {}}})
-    assert why(silent, paper) == ["pre-training text not known from the record"]
-    assert why(silent, paper, both) == why(both, paper, silent)  # one start, and another record of it names the text
+def test_other_examples_and_what_the_file_says_are_not_comparable():
+    assert lines(group_of(ours("kd")), differs=["ours shuffles"])[0][-1] == "no: ours shuffles"
+    assert lines(group_of(factories.record("kd", "rte", 0, 0.7)))[0][-1] == "no: not GLUE's development set"
+    assert "fewer training examples" in lines(group_of(factories.limited(ours("kd"), 9, 9)))[0][-1]
 
 
-def test_starts_that_are_not_the_printed_ones():
-    random = pairs(ours("mobilebert"))["mobilebert", "MobileBERT_TINY"]
-    assert "other start (theirs a pre-training of its own, ib transfer, ours random weights)" in random
-    masked = "other start (theirs a pre-training of its own, masked pretraining, ours the general start)"
-    for label, system in (("pd", "PD"), ("finetune", "BERT_TINY")):
-        assert masked in pairs(ours(label, "mrpc", artefacts=GENERAL))[label, system]
+@pytest.mark.parametrize(("summed", "text"), [("mean", "80.0"), ("median", "70.0"), ("best", "100.0")])
+def test_seeds_are_summed_up_as_the_paper_does(summed, text):
+    group = group_of(*(ours("kd", seed=seed, score=score) for seed, score in enumerate((0.7, 1.0, 0.7))))
+    assert lines(group, summed=summed)[0][2] == f"{text} ({summed} of 3)"
 
 
-def test_variants_that_nobody_printed_are_left_out_and_printed_ones_found():
-    without = ours("pkd:-patience", artefacts=UNTUNED)
-    assert pairs(without) == {("pkd:-patience", "BERT-6 KD"): "yes"}
-    assert pairs(ours("pkd:alpha=0.2", artefacts=UNTUNED)) == {}
-    assert pairs(ours("pkd:pace=2", artefacts=UNTUNED)) == {}
-    assert pairs(ours("pkd", artefacts=UNTUNED))["pkd", "BERT-6 KD"] == "no: other settings (theirs without patience)"
-    assert (
-        "ours with ffn=600"
-        in pairs(ours("tinybert:ffn=600", artefacts=GENERAL, sizes=sizes(4, 312, 600)))["tinybert:ffn=600", "TinyBERT4"]
-    )
-
-
-def test_an_ablation_is_what_its_full_row_was_without_the_term():
-    named = {"spelling": "pkd:-patience", "ablation_of": "pkd", "artefacts": UNTUNED}
-    full, ablation = ours("pkd", artefacts=UNTUNED), ours("pkd w/o patience", **named)
-    assert pairs(full, ablation)["pkd w/o patience", "BERT-6 KD"] == "yes"
-    assert pairs(ablation)["pkd w/o patience", "BERT-6 KD"] == "no: settings not known from the record"
-    other = ours("pkd w/o patience", **{**named, "spelling": "pkd:alpha=0.2:-patience"})
-    assert ("pkd w/o patience", "BERT-6 KD") not in pairs(full, other)
-
-
-def test_a_student_of_several_tasks_has_the_start_of_its_own_name():
-    assert start_kind(ours("pkd", artefacts={"tuned_teacher.rte": {"key": "1"}})) == "tuned_teacher"
-    assert start_kind(ours("kd", artefacts={"given_start": {"key": "1", "beginning": "given: x"}})) == "given_start"
-    assert start_kind(ours("bilstm", artefacts={"vocabulary": {"key": "1", "seconds": 1.0}})) == "random"
-    rows = {"augmentation.rte": {"key": "1", "text": {"tokens": 1, "files": []}}}
-    assert start_kind(ours("finetune", artefacts=rows | {"teacher_weights": {"key": "2"}})) == "teacher_weights"
-
-
-def test_generated_data_is_never_beside_a_paper():
-    assert compared_with_papers(dataclasses.replace(group_of(ours("pkd")), slug="sample-v1"), published()) is None
-
-
-def test_a_printed_system_has_one_shape_and_one_teacher():
-    facts: dict[tuple[str, str, str], set] = {}
-    for paper in published():
-        known = (paper.hidden, paper.teacher, paper.augmented)
-        facts.setdefault((paper.source, paper.table, paper.system), set()).add(known)
-    assert {len(found) for found in facts.values()} == {1}
-    assert all(math.isfinite(paper.value) for paper in published())
+def test_a_metric_that_is_measured_beside_the_main_one_stands_beside_its_own():
+    record = ours("kd", "mrpc")
+    scores = {"validation": {"f1": 0.8, "accuracy": 0.75}}
+    cell = CELL._replace(task="mrpc")
+    (line,) = lines(group_of(record.model_copy(update={"scores": scores})), cell)
+    assert (line[0], line[2], line[-1]) == ("mrpc (acc)", "75.0", "yes")

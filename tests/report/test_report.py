@@ -23,7 +23,7 @@ from bench.report.render import to_markdown
 from bench.report.summary import summary
 from bench.report.table import Footnotes
 from bench.report.tables.accuracy import accuracy
-from bench.report.tables.cost import cost, gradient_shares, sizes_of
+from bench.report.tables.cost import cost, gradient_shares, sizes_of, start_of
 from bench.report.tables.parts import ReportData
 from bench.report.tables.registry import report_data
 from bench.report.tables.retention import reappearance
@@ -319,3 +319,22 @@ def test_a_row_of_two_models_has_two_sizes(models, printed, lines):
     (group,) = groups([sized(*model) for model in models])
     assert accuracy(group).rows[0][4] == printed
     assert [row[0] for row in sizes_of(group).rows] == lines
+
+
+@pytest.mark.parametrize(
+    ("label", "artefacts", "start"),
+    [
+        ("pkd", {"tuned_teacher": {"key": "1"}}, "the fine-tuned teacher"),
+        ("kd", {"given_start": {"key": "1", "beginning": "given: x"}}, "given: x"),
+        ("bilstm", {"vocabulary": {"key": "1", "seconds": 1.0}}, "random weights"),
+        ("kd", {"general_start": {"key": "1234567", "train": {}}}, "general start 123456"),
+        (
+            "kd",
+            {"augmentation.rte": {"key": "1", "text": {}}, "teacher_weights": {"key": "2"}},
+            "the pre-trained teacher",
+        ),
+        ("teacher", {}, "pre-trained weights"),
+    ],
+)
+def test_the_start_of_a_row_is_the_artefact_of_its_first_weights(label, artefacts, start):
+    assert start_of(factories.record(label).model_copy(update={"artefacts": artefacts})) == start

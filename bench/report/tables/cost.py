@@ -10,7 +10,6 @@ from bench.record.cell import TEACHER
 from bench.record.recipe import PAPER
 from bench.record.schema import Record, Sizes, TrainCost
 from bench.report.groups import ReportGroup
-from bench.report.systems import RANDOM, start_kind
 from bench.report.table import Column, Line, Table, TableCell, number
 from bench.report.tables.parts import counted, line_of
 
@@ -25,6 +24,10 @@ COSTS: Mapping[str, tuple[Callable[[TrainCost], float], float]] = {
 }
 """Title of a column, in the order of the table -> how it is read from a training, and its unit. Shared: the row's part of the
 teacher passes that it shared with other rows; alone: what the same passes would have taken without sharing."""
+
+
+NO_STARTS = (TEACHER, "augmentation")
+"""Artefacts that are trained, or have a text, and no student begins with: augmented rows name their masked head's."""
 
 
 def trainings(group: ReportGroup, label: str) -> list[Record]:
@@ -46,8 +49,14 @@ def _summed(done: Sequence[Record], values: Iterable[float]) -> float:
 
 
 def start_of(record: Record) -> str:
-    """Where a student's weights came from before it saw the task."""
-    kind = start_kind(record)
+    """Where a student's weights came from before it saw the task: of the artefact that holds its first weights."""
+    own = {
+        name.partition(".")[0]: artefact
+        for name, artefact in record.artefacts.items()
+        if name.partition(".")[0] not in NO_STARTS
+    }
+    said = [n for n, a in own.items() if "train" in a or "text" in a or a.get("beginning", "").startswith("given: ")]
+    kind = next((name for name in (*said, "tuned_teacher", "teacher_weights") if name in own), "")
     artefact = record.artefacts.get(kind, {})
     if "train" in artefact:
         return f"{kind.replace('_', ' ')} {artefact['key'][:6]}"
@@ -56,7 +65,7 @@ def start_of(record: Record) -> str:
     if record.cell.method == TEACHER:
         return "pre-trained weights"
     words = {"tuned_teacher": "the fine-tuned teacher", "teacher_weights": "the pre-trained teacher"}
-    return words.get(kind, "random weights" if kind == RANDOM else kind.replace("_", " "))
+    return words.get(kind, kind.replace("_", " ") or "random weights")
 
 
 def cost(group: ReportGroup) -> Table | None:

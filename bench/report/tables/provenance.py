@@ -1,4 +1,4 @@
-"""Where the numbers come from: the numbers rows were trained with, the records behind every cell, and what papers print."""
+"""Where the numbers come from: the numbers rows were trained with, and the records behind every cell."""
 
 from __future__ import annotations
 
@@ -9,15 +9,10 @@ from bench.record.cell import CHECKPOINT, TEACHER, Cell
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.stated import stated
-from bench.record.task_facts import SAMPLE
-from bench.report.groups import ReportGroup, ScoreColumn
-from bench.report.published import UNKNOWN, Published
+from bench.report.groups import ReportGroup
 from bench.report.reproduce import verifying
-from bench.report.systems import differences_of, is_shown_with, same_teacher
 from bench.report.table import DASH, TEXT, Column, Line, Table, TableCell
 from bench.report.tables.parts import keys_of, line_of
-from bench.stats.glue import DEVELOPMENT_EXAMPLES
-from bench.stats.metrics import label_of
 
 
 def was_trained(record: Record) -> bool:
@@ -95,68 +90,3 @@ def record_keys(group: ReportGroup) -> Table | None:
     )
     columns = [Column("System"), *(Column(c.title, csv=TEXT) for c in group.columns)]
     return Table("Records of each number", columns, lines, (note,), file="records", folded=True)
-
-
-YES = "yes"
-
-
-def compared_with_papers(group: ReportGroup, papers: tuple[Published, ...]) -> Table | None:
-    """Ours and the papers', cell by cell. Never for generated data: nothing there compares with a paper."""
-    if group.facts.source == SAMPLE:
-        return None
-    lines = []
-    for column in group.columns:
-        for label in group.systems:
-            ours, records = group.summaries.get((label, column)), group.of(label, column.task)
-            for paper in papers:
-                if ours is None or (paper.task, paper.evaluation) != (column.task, column.evaluation):
-                    continue
-                if not is_shown_with(group, records[0], paper):
-                    continue
-                why = reasons(group, label, column, paper)
-                printed = f"{paper.value:.1f} ({label_of(paper.metric)}, {paper.split})"
-                place = f"{paper.system}; {paper.source}, {paper.table}" + (f" ({paper.note})" if paper.note else "")
-                cells = (
-                    TableCell(group.called(label), plain=label),
-                    TableCell(ours.text(), ours.mean, deviation=ours.deviation, n=ours.n, keys=keys_of(records)),
-                    TableCell(printed, value=paper.value, plain=f"{paper.value:g}"),
-                    TableCell(place),
-                    TableCell("no: " + "; ".join(why) if why else YES),
-                )
-                lines.append(Line(column.title, cells, row=label))
-    if not lines:
-        return None
-    columns = [Column("Column"), Column("System", words=True), Column("ours"), Column("printed", csv=TEXT)]
-    columns += [Column("where", words=True), Column("comparable", words=True)]
-    comparable = sum(line.cells[-1].text == YES for line in lines)
-    note = (
-        f"{comparable} of {len(lines)} pairs are comparable. A pair is a published result and one of ours, of the same method. "
-        "Paper and records must agree in shape, start, pre-training, settings, teacher and data. "
-        f"The scores that a paper prints for its own teacher are paired with our row '{TEACHER}'. "
-        "Recipes and searches of hyper-parameters also differ; no column shows this."
-    )
-    return Table("Published numbers and ours", columns, lines, (note,), file="published and ours", folded=True)
-
-
-def reasons(group: ReportGroup, label: str, column: ScoreColumn, paper: Published) -> list[str]:
-    """Why a printed number and ours are not of the same thing; empty where they can be compared."""
-    whys = []
-    if paper.split != "dev":
-        whys.append("split not stated" if paper.split == UNKNOWN else f"{paper.split} set, ours is dev")
-    if paper.metric == UNKNOWN:
-        whys.append("metric not stated")
-    elif paper.metric != column.metric:
-        whys.append(f"{label_of(paper.metric)}, ours is {label_of(column.metric)}")
-    rows = {r.cell.data.rows.get(column.evaluation) for r in group.records if column.task in r.cell.tasks}
-    # a folder with another number of examples holds something else
-    if rows != {DEVELOPMENT_EXAMPLES.get((column.task, column.evaluation))}:
-        whys.append("not GLUE's development set")
-    if paper.teacher == UNKNOWN:
-        whys.append("teacher not stated")
-    elif not same_teacher(group.teacher, paper):
-        whys.append("other teacher")
-    if group.row_limit(column.task):
-        whys.append("fewer training examples")
-    done = [record for record in group.of(label, column.task) if record.status == "ok"]
-    of_seeds = (reason for record in done for reason in differences_of(group, record, paper))
-    return whys + list(dict.fromkeys(of_seeds))

@@ -8,7 +8,6 @@ from itertools import groupby
 
 from bench.report.document import Picture, Section
 from bench.report.groups import ReportGroup
-from bench.report.published import published
 from bench.report.reproduce import commands
 from bench.report.resampled import Answers
 from bench.report.sources import environment, on_commands, provenance, warnings
@@ -19,7 +18,7 @@ from bench.report.tables.cost import cost, gradient_shares, sizes_of
 from bench.report.tables.differences import ablation, paired_comparisons
 from bench.report.tables.leaderboard import leaderboard
 from bench.report.tables.parts import KEPT, ReportData
-from bench.report.tables.provenance import compared_with_papers, hyper_parameters, record_keys
+from bench.report.tables.provenance import hyper_parameters, record_keys
 from bench.report.tables.retention import reappearance, retentions
 
 SUMMARY, RESULTS, PAIRED, RETENTION = "Summary", "Results", "Paired comparisons", "Reappearance (retention)"
@@ -38,7 +37,6 @@ TABLES: tuple[tuple[str, Callable[[ReportData], Table | Iterable[Table] | None]]
     (COST, lambda data: gradient_shares(data.group)),
     (COST, lambda data: sizes_of(data.group)),
     (ENVIRONMENT, lambda data: hyper_parameters(data.group)),
-    (PROVENANCE, lambda data: compared_with_papers(data.group, published())),
     (PROVENANCE, lambda data: record_keys(data.group)),
     (SUMMARY, leaderboard),  # made last: it reads the others
 )
