@@ -19,14 +19,17 @@ RECIPE = Recipe(epochs=3.0, batch_size=8, learning_rate=3e-3, max_length=64)
 CPU = torch.device("cpu")
 
 
-def trainer(spelling: str, data, num_labels: int = 2, seed: int = 0, recipe: Recipe = RECIPE) -> StudentTrainer:
+def trainer(
+    spelling: str, data, num_labels: int = 2, seed: int = 0, recipe: Recipe = RECIPE, numerics=None, teacher=None
+) -> StudentTrainer:
+    numerics = numerics or ComputeSettings()
     row = parse_one(f"{spelling}:{tiny.SHAPE}:start=random")
-    setup = Setup(tiny.config(num_labels=num_labels), num_labels, ("tiny",))
-    random = RandomState(seed, CPU)
+    setup = Setup(teacher or tiny.config(num_labels=num_labels), num_labels, ("tiny",))
+    random = RandomState(seed, numerics.device)
     with random.current():
         student = row.method.build(setup)
     scheduled = schedule_stages(row.method.stages(setup), row.dropped, recipe, len(data))
-    made = StudentTrainer(spelling, student, random, *scheduled, ComputeSettings())
+    made = StudentTrainer(spelling, student, random, *scheduled, numerics)
     made.method = row.method
     return made
 

@@ -1,0 +1,57 @@
+"""Every command of the page on GPUs is planned: on a machine with two of them, and a hub that has what the page names."""
+
+from __future__ import annotations
+
+import pages
+import pandas
+import pytest
+import tiny
+import torch
+from local_hub import served
+
+from bench.data import checkpoints, sources
+from bench.data.tasks import GLUE
+from bench.plan import estimate
+
+COMMANDS = list(dict.fromkeys(map(tuple, pages.commands((pages.ROOT / "docs" / "gpu.md").read_text()))))
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    """All repositories in one: this hub answers for every name."""
+    folder = tmp_path_factory.mktemp("hub")
+    tiny.write_glue(folder, tuple(GLUE), rows=12)
+    tiny.save_teacher(folder, layers=12, hidden=24, heads=12)
+    for config in ("wikitext-103-raw-v1", "plain_text"):
+        (folder / config).mkdir()
+        texts = pandas.DataFrame({"text": ["the cat runs in the house and the old bird sings"] * 50})
+        texts.to_parquet(folder / config / "train-00000-of-00001.parquet", index=False)
+    return folder
+
+
+@pytest.fixture
+def two_gpus(monkeypatch):
+    monkeypatch.setattr("bench.measure.devices.device_of", lambda name, deterministic: torch.device("cuda"))
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (80e9, 80e9))
+    monkeypatch.setattr(estimate, "rates_of_card", lambda device, precision: (1e14, 1e12, 1e-5))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[-6:]))
+def test_a_command_is_planned(words, everything, two_gpus, bench, tmp_path, monkeypatch):
+    if "slurm" in words:
+        pytest.importorskip("submitit", reason="needs the extra 'slurm' (submitit)")
+    monkeypatch.setattr("bench.plan.request.PUBLIC_TEXT", "hub:Salesforce/wikitext/wikitext-103-raw-v1")
+    for remembered in (checkpoints._from_hub, sources.hub_folder):
+        remembered.cache_clear()
+    with served(everything, tmp_path / "hub cache", monkeypatch):
+        online = ["plan", *(word for word in words[1:] if word not in ("--yes", "--offline"))]
+        printed = bench(*online, "--results", tmp_path / "r")
+        assert printed.returncode == 0, printed.stderr
+        assert "to do" in printed.stdout
+        again = bench(*online, "--results", tmp_path / "r", "--offline")
+        assert again.returncode == 0, again.stderr
+    for remembered in (checkpoints._from_hub, sources.hub_folder):
+        remembered.cache_clear()
