@@ -1,87 +1,311 @@
-"""``python tests/faults``: kills, several runs at once and failing file systems; ends with a table for the lab book.
+"""``python tests/faults``: a small run is killed and its files fail, at every operation; then it is run again, and nothing may be lost.
 
-FAULTS_SECONDS says how long it may take (1,500 by default): what there is no time for is left out, and the table says how
-much. FAULTS_SEED chooses other points, FAULTS_JOBS how many are tried at a time, FAULTS_PARTS which parts (separated by
-commas), FAULTS_POINTS which points (a part of their names, such as "attempt-1").
+FAULTS_SECONDS says how long it may take (1,500 by default); what there is no time for is left out. FAULTS_SEED draws other points,
+FAULTS_POINTS tries only those with this in their names, such as "attempt-1". The faults are Python's own operations on files, which
+its audit events tell of: a process ends before one, or right after a file was opened and before anything was written, or gets an error.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import hashlib
 import importlib
 import os
 import random
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 os.environ["HF_HUB_OFFLINE"] = "1"  # nothing here asks a hub
 
-import fault_library
-from forked import each
+import tiny
 
 SECONDS, SEED = float(os.environ.get("FAULTS_SECONDS", "1500")), int(os.environ.get("FAULTS_SEED", "0"))
-JOBS = int(os.environ.get("FAULTS_JOBS", str(os.cpu_count() or 1)))
-SHARES = {"enumeration": 0.45, "moments": 0.15, "workers": 0.08, "runners": 0.1, "files": 0.18, "vanished": 0.04}
-"""Part -> its share of the time. What a part leaves of its time the next ones have."""
 IMPORTED = (
     "datasets", "jinja2", "matplotlib.backends.backend_svg", "safetensors.torch", "torch",
     "transformers.models.bert.modeling_bert", "transformers.models.bert.tokenization_bert",
     "bench.cli", "bench.plan.build", "bench.report.write", "bench.workflows.run", "bench.workflows.upkeep",
 )  # fmt: skip
 """What a run imports, so that no forked process has to."""
+ROWS = f"finetune:{tiny.SHAPE}:start=random,microbert:{tiny.SHAPE}"
+EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.chmod"}
+ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES)
+BEFORE, WITHIN, ONCE, ALWAYS = "killed before", "killed within", "fails once at", "fails from"
+MOMENTS, RUNNERS, KILLS = 60, 4, 8
+LIMIT_SECONDS = 600.0
+
+Fault = Callable[[int, str, Path, bool], None]
+"""Is told of each operation: its number, what it is, its file, whether it opens a file for writing."""
+
+
+def watched(root: Path, fault: Fault) -> None:
+    """From now on this process meets the fault at its operations on files below a folder."""
+    count, busy = 0, False
+
+    def hook(event: str, given: tuple[Any, ...]) -> None:
+        nonlocal count, busy
+        if event not in EVENTS or busy or not isinstance(given[0], str | os.PathLike):
+            return
+        path = Path(os.path.abspath(given[0]))
+        if not path.is_relative_to(root):
+            return
+        writes = event == "open" and bool(given[2] & (os.O_WRONLY | os.O_RDWR))
+        count, busy = count + 1, True  # what the fault itself does to files is not counted
+        try:
+            fault(count, event, path, writes)
+        finally:
+            busy = False
+
+    sys.addaudithook(hook)
+
+
+def at(number: int, how: str, error: int = 0) -> Fault:
+    """The fault at the n-th operation; where it ``fails from`` there, also at all that follow."""
+
+    def fault(count: int, event: str, path: Path, writes: bool) -> None:
+        if count < number or (count > number and how != ALWAYS):
+            return
+        if how in (ONCE, ALWAYS):
+            raise OSError(error, os.strerror(error), str(path))
+        if how == WITHIN and writes:
+            path.write_bytes(b"")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return fault
+
+
+def start(
+    inputs: Path,
+    root: Path,
+    name: str,
+    fault: Fault | None = None,
+    every: float = 0.0,
+    retry: bool = False,
+    **further: Any,
+) -> int:
+    """The run in a process that is forked from this one; its number.
+
+    Args:
+        every: seconds between saved states of a training.
+        retry: whether failed cells are tried again.
+    """
+    given = {
+        "methods": ROWS, "tasks": "rte", "seeds": 0, "data": inputs / "tiny-glue", "teacher": inputs / "tiny-bert",
+        "corpus": inputs / "corpus.txt", "corpus-tokens": 300, "epochs": 1, "threads": 1, "device": "cpu", "jobs": 1,
+        "results": root / "results", "reports": root / "reports",
+    } | further  # fmt: skip
+    root.mkdir(parents=True, exist_ok=True)
+    process = os.fork()
+    if process:
+        return process
+    code = 1
+    try:
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        out = os.open(root / f"{name}.txt", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        from bench.cli import main
+        from bench.train import training_state
+
+        training_state.EVERY_SECONDS = every
+        os.environ["BERT_BENCH_CACHE"] = str(root / "cache")
+        sys.argv = ["bench", "run", "--offline", "--yes", *(f"--{key}={value}" for key, value in given.items())]
+        sys.argv += ["--retry-failed"] if retry else []
+        if fault is not None:
+            watched(root, fault)
+        main()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def ended(process: int, root: Path, name: str, wrong: list[str], codes: tuple[int, ...]) -> tuple[int, str]:
+    """Wait for a run; its exit code and what it said. Wrong: it hangs, breaks, or fails without a line that says why."""
+    begun = time.monotonic()
+    while not (waited := os.waitpid(process, os.WNOHANG))[0]:
+        if time.monotonic() - begun > LIMIT_SECONDS:
+            os.killpg(process, signal.SIGKILL)
+            wrong.append("hangs")
+        time.sleep(0.004)
+    code, said = os.waitstatus_to_exitcode(waited[1]), (root / f"{name}.txt").read_text(errors="replace")
+    if "Traceback (most recent call last)" in said:
+        wrong.append(f"traceback: {said[-300:]}")
+    if code not in codes:
+        wrong.append(f"silent: exit code {code}: {said[-300:]}")
+    elif code > 0 and not any(line.startswith(("bench: ", "failed: ")) for line in said.splitlines()):
+        wrong.append(f"silent: exit code {code}, and no line that says why")
+    return code, said
+
+
+def finished(root: Path) -> dict[str, str]:
+    """Path of every finished attempt that can be used -> the hash of its bytes and of its answers'."""
+    from bench.record.store import Store
+
+    store, hashes = Store(root / "results"), {}
+    for file in (file for folder in store.cells() for file in store.attempts_in(folder)):
+        record, answers = store.opened(file), file.with_suffix(".npz")
+        if record is not None and record.status == "ok" and answers.is_file():
+            name = str(file.relative_to(store.root))
+            hashes[name] = hashlib.sha256(file.read_bytes() + answers.read_bytes()).hexdigest()
+    return hashes
+
+
+def facts(root: Path) -> dict[str, Any]:
+    """Folder of a cell -> everything of its record that does not tell the time."""
+    from bench.record.store import Store
+
+    store, known = Store(root / "results"), {}
+    for record in (record for record in store.records() if record.status == "ok"):
+        body = record.model_dump(mode="json")
+        train = {name: value for name, value in (body["train"] or {}).items() if "seconds" not in name}
+        arrays = {name: values.tobytes() for name, values in store.predictions(record).items()}
+        kept = ("weights", "scores", "terms", "gradient_norms", "gradient_shares", "usage")
+        folder = store.folder(record.cell, record.point).relative_to(store.root)
+        known[str(folder)] = [train, arrays, *(body[name] for name in kept)]
+    return known
+
+
+def judged(inputs: Path, root: Path, expected: dict[str, Any], wrong: list[str], **further: Any) -> list[str]:
+    """Run it again to its end: what is lost, there twice, corrupt, unlike the unbroken run or missing. The folder is removed."""
+    from bench.workflows.upkeep import BROKEN, sentence, survey_store
+
+    before = finished(root)
+    ended(start(inputs, root, "again", **further), root, "again", wrong, (0,))
+    after, known = finished(root), facts(root)
+    wrong += [f"lost: {name}" for name, digest in before.items() if after.get(name) != digest]
+    counts = Counter(str(Path(name).parent) for name in after)
+    wrong += [f"twice: {count} finished attempts in {cell}" for cell, count in counts.items() if count > 1]
+    survey = survey_store(root / "results", root / "cache")["found"]
+    wrong += [f"corrupt: {sentence(entry)}" for entry in survey if entry["kind"] == BROKEN]
+    wrong += [f"unequal or unfinished: {cell}" for cell, value in expected.items() if known.get(cell) != value]
+    wrong += [] if any((root / "reports").glob("*/*/README.md")) else ["unfinished: the report"]
+    shutil.rmtree(root, ignore_errors=True)
+    return wrong
+
+
+Point = tuple[str, Callable[[Path], list[str]]]
+"""The name of one fault at one place, and what tries it in a folder and says what is wrong."""
+
+
+def points(inputs: Path, operations: list[tuple[str, str, bool]], seconds: float, expected: dict[str, Any], rng: random.Random) -> Iterator[Point]:  # fmt: skip
+    """Four runs at once; then every operation with a kill before it, within it, and an error; and kills at any moment between."""
+
+    def of_operation(root: Path, number: int, how: str, error: int) -> list[str]:
+        wrong: list[str] = []
+        # an error may be one that a run goes on with, one that ends it, or one that fails cells; a kill ends it
+        codes = (0, 2, 6) if error else (-signal.SIGKILL, 0)
+        code, said = ended(start(inputs, root, "broken", at(number, how, error)), root, "broken", wrong, codes)
+        if error and not code and set(expected) - set(facts(root)):
+            wrong.append(f"silent: exit code 0, and a record is missing: {said[-300:]}")
+        return judged(inputs, root, expected, wrong, retry=bool(error))
+
+    def at_a_moment(root: Path, sent: signal.Signals, wait: float) -> list[str]:
+        wrong: list[str] = []
+        process = start(inputs, root, "broken")
+        time.sleep(wait)
+        os.kill(process, sent)
+        code, said = ended(process, root, "broken", wrong, (0, 130 if sent == signal.SIGINT else -sent))
+        if code == 130 and "interrupted; what was finished is kept" not in said:
+            wrong.append("silent: after Ctrl-C")
+        return judged(inputs, root, expected, wrong)
+
+    def runners(root: Path) -> list[str]:
+        wrong: list[str] = []
+        further: dict[str, Any] = {
+            "methods": ROWS.replace("microbert", "kd"),
+            "tasks": "rte,sst2",
+            "seeds": "0,1,2,3",
+            "every": 300.0,
+        }
+        begun = time.monotonic()
+        ended(start(inputs, root / "alone", "run", **further), root / "alone", "run", wrong, (0,))
+        alone, lasted = facts(root / "alone"), time.monotonic() - begun
+        names = {start(inputs, root / "all", f"{n}", **further): f"{n}" for n in range(RUNNERS)}
+        for kill in range(KILLS):
+            time.sleep(rng.random() * lasted / KILLS)
+            victim = rng.choice(list(names))
+            os.kill(victim, signal.SIGKILL)  # one that has ended waits for this process, and cannot be hurt
+            ended(victim, root / "all", names.pop(victim), wrong, (0, -signal.SIGKILL))
+            name = f"again-{kill}"
+            names[start(inputs, root / "all", name, **further)] = name
+        for process, name in names.items():
+            ended(process, root / "all", name, wrong, (0,))
+        return judged(inputs, root / "all", alone, wrong, **further)
+
+    yield f"{RUNNERS} runners", runners
+    chosen: list[Point] = []
+    for number, (event, name, writes) in enumerate(operations, start=1):
+        error = rng.choice(ERRORS)
+        for how in (BEFORE, *([WITHIN] if writes else []), rng.choice((ONCE, ALWAYS))):
+            code = error if how in (ONCE, ALWAYS) else 0
+            said = f"{how} {event} {number} of {name}" + (f" ({errno.errorcode[code]})" if code else "")
+            chosen.append((said, lambda root, n=number, h=how, c=code: of_operation(root, n, h, c)))
+    for number in range(MOMENTS):
+        sent = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[number % 3]
+        wait = rng.random() * seconds
+        chosen.append((f"{sent.name} after {wait:.2f} s", lambda root, s=sent, w=wait: at_a_moment(root, s, w)))
+    rng.shuffle(chosen)
+    yield from chosen
 
 
 def main() -> int:
-    """Do all parts; the exit code is 1 where something was lost, twice, corrupt or not said."""
+    """Try the points; the exit code is 1 where something was lost, twice, corrupt or not said."""
     for name in IMPORTED:
         importlib.import_module(name)
-    from points import PARTS, unbroken
-    from tiny_run import BAD, prepared
-
     import methods
 
     for name in methods.names():
         methods.get(name)
-    print(f"seed {SEED}; {SECONDS:.0f} s; {JOBS} at a time", flush=True)
-    wanted = os.environ.get("FAULTS_PARTS", ",".join(SHARES)).split(",")
-    shares = {name: share for name, share in SHARES.items() if name in wanted}
-    rows, defects = [f"| part | points | faults | {' | '.join(BAD)} | temporary files left | seconds |"], 0
-    rows.append("|---|" + "--:|" * (len(BAD) + 4))
-    work = Path(tempfile.mkdtemp(prefix="bench-faults-")).resolve()
+    work, begun, rng = Path(tempfile.mkdtemp(prefix="bench-faults-")).resolve(), time.monotonic(), random.Random(SEED)
+    tried, defects = Counter[str](), 0
     try:
-        known, rng, begun = unbroken(prepared(work / "inputs"), work), random.Random(SEED), time.monotonic()
-        for name in shares:
-            if name in ("enumeration", "files") and not fault_library.is_loaded():
-                rows.append(f"| {name} | skipped: no C compiler |" + " |" * (len(BAD) + 3))
-                continue
-            started, rest = time.monotonic(), [*shares.values()][[*shares].index(name) :]
-            until = started + (begun + SECONDS - started) * rest[0] / sum(rest)
-            points = [one for one in PARTS[name](known, work, rng) if os.environ.get("FAULTS_POINTS", "") in one[0]]
-            outcomes = []
-            for one in each(points, until, JOBS, work):
-                outcomes.append(one)
-                if one["why"]:
+        inputs, log = work / "inputs", work / "operations.txt"
+        tiny.save_teacher(inputs / "tiny-bert")
+        tiny.write_glue(inputs / "tiny-glue", ("rte", "sst2"))
+        (inputs / "corpus.txt").write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
+        wrong: list[str] = []
+        with log.open("a") as lines:
+
+            def note(count: int, event: str, path: Path, writes: bool) -> None:
+                lines.write(f"{event}\t{path.name}\t{int(writes)}\n")
+                lines.flush()
+
+            ended(start(inputs, work / "unbroken", "run", note), work / "unbroken", "run", wrong, (0,))
+        assert not wrong, wrong
+        seconds, expected = time.monotonic() - begun, facts(work / "unbroken")
+        listed = [line.split("\t") for line in log.read_text().splitlines()]
+        operations = [(event, name, writes == "1") for event, name, writes in listed]
+        print(f"seed {SEED}; {len(expected)} records, {len(operations)} operations on files", flush=True)
+        for name, attempt in points(inputs, operations, seconds, expected, rng):
+            if time.monotonic() - begun > SECONDS:
+                break
+            if os.environ.get("FAULTS_POINTS", "") in name:
+                tried[name.partition(" ")[0]] += 1
+                if wrong := attempt(work / f"point-{sum(tried.values())}"):
                     defects += 1
-                    print(f"defect: {one['point']}: {'; '.join(one['why'])}", flush=True)
-            counts = [sum(one["bad"].get(what, 0) for one in outcomes) for what in BAD]
-            left, happened = (sum(one[what] for one in outcomes) for what in ("left", "happened"))
-            cells = [f"{len(outcomes):,} of {len(points):,}", f"{happened:,}", *counts, f"{left:,}"]
-            rows.append(f"| {name} | {' | '.join(map(str, cells))} | {time.monotonic() - started:.0f} |")
-            print(rows[-1], flush=True)
+                    print(f"defect: {name}: {'; '.join(wrong)}", flush=True)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    print("", *rows, sep="\n", flush=True)
+    print(f"{sum(tried.values())} points ({', '.join(f'{n} {what}' for what, n in tried.items())}): {defects} defects")
     return 1 if defects else 0
 
 
 if __name__ == "__main__":
-    if fault_library.is_loaded() or fault_library.compiler() is None:
-        sys.exit(main())
-    with tempfile.TemporaryDirectory(prefix="bench-faults-library-") as folder:  # start again with the C library
-        library = str(fault_library.compiled(Path(folder)))
-        environment = {**os.environ, fault_library.PRELOADED: library, "LD_PRELOAD": library}
-        sys.exit(subprocess.run([sys.executable, *sys.argv], env=environment).returncode)
+    sys.exit(main())
