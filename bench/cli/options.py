@@ -120,7 +120,8 @@ REQUEST: dict[str, tuple[Any, Any]] = {
         "jobs of Slurm. The results are the same. docs/clusters.md explains it."),
     "address": _option(str, "", "Address of a running Ray cluster, or auto for the cluster that this machine belongs to.",
         metavar="HOST:PORT", show_default="a new cluster of this machine alone"),
-    "slurm": _option(str, "", f"Parameters of Slurm's jobs: {', '.join(SLURM_PARAMETERS)} (in minutes). cluster=local runs the jobs on this "
+    "slurm": _option(str, "", f"Parameters of Slurm's jobs: {', '.join(SLURM_PARAMETERS)} (in minutes), and sbatch.NAME for "
+        "any other option of sbatch. setup names a file: lines of shell that each job runs first. cluster=local runs the jobs on this "
         "machine, without Slurm.", metavar="NAME=VALUE,...", show_default=f"time={SLURM_MINUTES}"),
     "offline": (Offline, None),
     "rerun_stale": _option(bool, False, "Train again what another version of the code made: records, and the artefacts in the cache.",

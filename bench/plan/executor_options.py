@@ -6,9 +6,10 @@ import importlib.util
 import shlex
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 from bench.errors import InputError, unknown
-from bench.user_files import comma_separated
+from bench.user_files import comma_separated, is_file
 
 PROCESSES, RAY, SLURM = "processes", "ray", "slurm"
 EXECUTORS = (PROCESSES, RAY, SLURM)
@@ -16,8 +17,14 @@ PACKAGES = {RAY: "ray", SLURM: "submitit"}
 """Executor -> the package that it needs; the extra has the executor's name."""
 CLUSTER, LOCAL = "cluster", "local"
 """``--slurm cluster=local`` starts the jobs on this machine, without Slurm."""
-SLURM_PARAMETERS = (CLUSTER, "account", "constraint", "exclude", "partition", "qos", "reservation", "time")
-"""What ``--slurm`` takes: time in minutes, the others as sbatch has them."""
+SETUP = "setup"
+"""``--slurm setup=FILE``: lines of shell that every job of Slurm runs first, as ``module load cuda``."""
+SBATCH = "sbatch."
+"""``--slurm sbatch.licenses=NAME``: any other option of sbatch."""
+SLURM_PARAMETERS = (
+    CLUSTER, "account", "constraint", "exclude", "gres", "partition", "qos", "reservation", SETUP, "time"
+)  # fmt: skip
+"""What ``--slurm`` takes: time in minutes, the file of :data:`SETUP`, the others as sbatch has them."""
 SLURM_MINUTES = 24 * 60
 """How long a job of Slurm may take unless ``--slurm time=`` says else; chosen by hand."""
 SLURM_JOBS = 100
@@ -49,7 +56,9 @@ def parse_slurm(text: str) -> tuple[tuple[str, str], ...]:
     Raises:
         InputError: as :func:`named_values`.
     """
-    return named_values("--slurm", comma_separated(text), SLURM_PARAMETERS, "NAME=VALUE, like partition=gpu,time=120")
+    texts = comma_separated(text)
+    further = [name for name in (part.partition("=")[0].strip() for part in texts) if name.startswith(SBATCH)]
+    return named_values("--slurm", texts, (*SLURM_PARAMETERS, *further), "NAME=VALUE, like partition=gpu,time=120")
 
 
 def check_executor(executor: str, address: str, slurm: Iterable[tuple[str, str]], device: str) -> None:
@@ -70,6 +79,10 @@ def check_executor(executor: str, address: str, slurm: Iterable[tuple[str, str]]
         raise InputError(f"--slurm time={minutes}: give a whole number of minutes, from 1 on")
     if given.get(CLUSTER, SLURM) not in (SLURM, LOCAL):
         raise InputError(f"--slurm {CLUSTER}={given[CLUSTER]}: choose {SLURM} or {LOCAL}")
+    if SETUP in given and not is_file(Path(given[SETUP]).expanduser()):
+        raise InputError(
+            f"--slurm {SETUP}={given[SETUP]}: no such file; it has the lines of shell that each job runs first"
+        )
     if executor == PROCESSES:
         return
     if ":" in device:

@@ -22,7 +22,7 @@ from typing import Any
 from bench.errors import InputError
 from bench.interrupts import interrupts_ignored
 from bench.make.work import StepResult
-from bench.plan.executor_options import CLUSTER, LOCAL, SLURM, SLURM_MINUTES
+from bench.plan.executor_options import CLUSTER, LOCAL, SBATCH, SETUP, SLURM, SLURM_MINUTES
 from bench.plan.plan import Plan, Step
 from bench.progress import Progress
 from bench.run.display import FileProgress
@@ -147,11 +147,18 @@ class SlurmSteps(Executor):
         asked |= {"mem_gb": gigabytes, "gpus_per_node": self._gpus, "tasks_per_node": 1, "nodes": 1}
         if self._is_local:
             return asked
-        named = {name: value for name, value in self._options.items() if name not in (CLUSTER, "time", "reservation")}
-        asked |= {f"slurm_{name}": value for name, value in named.items()} | {"slurm_signal_delay_s": WARNING_SECONDS}
-        if "reservation" in self._options:
-            asked["slurm_additional_parameters"] = {"reservation": self._options["reservation"]}
-        return asked
+        asked["slurm_signal_delay_s"] = WARNING_SECONDS
+        further: dict[str, str] = {}  # options of sbatch that submitit has no name for
+        for name, value in self._options.items():
+            if name == SETUP:
+                asked["slurm_setup"] = Path(value).expanduser().read_text(encoding="utf-8").splitlines()
+            elif name == "reservation" or name.startswith(SBATCH):
+                further[name.removeprefix(SBATCH)] = value
+            elif name not in (CLUSTER, "time"):
+                asked[f"slurm_{name}"] = value
+        if "gres" in self._options:  # it says which GPUs a job has
+            del asked["gpus_per_node"]
+        return asked | ({"slurm_additional_parameters": further} if further else {})
 
     def worker_had_started(self, future: Future[StepResult]) -> bool:
         had_started = super().worker_had_started(future)

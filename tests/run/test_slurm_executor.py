@@ -11,6 +11,7 @@ import pytest
 from small_runs import LONG, ends, requests
 
 from bench import api
+from bench.errors import InputError
 from bench.progress import Progress
 from bench.run import slurm_executor
 from bench.run.slurm_executor import PULSE, STOP, StopFlag
@@ -100,3 +101,44 @@ def test_a_signal_ends_a_job(tmp_path):
     flag = StopFlag(tmp_path)
     flag.raise_it(signal.SIGTERM, None)
     assert flag.value
+
+
+SBATCH = """#!/bin/sh
+for script; do :; done
+cp "$script" "$(dirname "$0")/script"
+echo "sbatch: error: no such partition" >&2
+exit 1
+"""
+
+
+@linux
+@pytest.mark.slow
+def test_the_script_of_a_job_has_gres_setup_lines_and_further_options(request_, tmp_path, monkeypatch):
+    """By an sbatch that keeps what it is given, and refuses it."""
+    tools, setup = tmp_path / "tools", tmp_path / "setup.sh"
+    tools.mkdir()
+    for name in ("sbatch", "srun"):
+        (tools / name).write_text(SBATCH)
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    setup.write_text("module load cuda\nsource .venv/bin/activate\n")
+    options = {
+        "partition": "gpu",
+        "gres": "gpu:h100:1",
+        "setup": str(setup),
+        "sbatch.licenses": "x",
+        "reservation": "r",
+    }
+    request = request_(methods="kd:start=random", executor="slurm", jobs=2, slurm=tuple(options.items()))
+    with pytest.raises(InputError, match="the job was refused: sbatch: error: no such partition"):
+        api.run(request, Progress())
+    lines = (tools / "script").read_text().splitlines()
+    expected = [
+        "#SBATCH --gres=gpu:h100:1",
+        "#SBATCH --partition=gpu",
+        "#SBATCH --licenses=x",
+        "#SBATCH --reservation=r",
+    ]
+    assert set(expected) <= set(lines)
+    assert "module load cuda" in lines
+    assert not [line for line in lines if "gpus-per-node" in line]
