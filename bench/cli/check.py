@@ -200,15 +200,6 @@ def audit(
     unread: Annotated[
         bool, typer.Option("--unread", help="Also list the numbers in tables that were not read.")
     ] = False,
-    markdown: Annotated[
-        Path | None, typer.Option(help="Also write the findings to this file, as a text for an issue or a review.")
-    ] = None,
-    judge: Annotated[
-        Path | None,
-        typer.Option(
-            help="Check each file of this folder separately. Print how much was read and found. The exit code is 0."
-        ),
-    ] = None,
     json_file: Json = None,
 ) -> int:
     """Find numbers that do not add up in printed tables. With --results, also find scores that differ from the records.
@@ -218,19 +209,10 @@ def audit(
     from dataclasses import asdict
 
     from bench.audit.sheets import read_all
-    from bench.audit.summary import audit_each, findings_of, prose, shown, unread_lines
+    from bench.audit.summary import findings_of, shown, unread_lines
 
-    if judge is not None:
-        names = ("FILE", "--results", "--row", "--only", "--unread", "--markdown")
-        values = (files, results, row, only, unread, markdown)
-        if typed := [name for name, value in zip(names, values, strict=True) if value]:
-            raise InputError(f"--judge goes alone: leave out {', '.join(typed)}")
-        text, body = audit_each(judge)
-        print(text)
-        write_json(json_file, body)
-        return OK
     if not files:
-        raise InputError("name a file with tables, or a folder with --judge")
+        raise InputError("name a file with tables")
     if row and results is None:
         raise InputError("--row names a row of the records; add --results FOLDER")
     pages = read_all(files)
@@ -238,10 +220,6 @@ def audit(
     print(shown(pages, findings))
     if unread:
         print(unread_lines(pages))
-    if markdown is not None:
-        from bench.files import write_atomically
-
-        write_atomically(markdown, prose(findings, pages.reading).encode())
     answer: Any = [asdict(finding) for finding in findings]
     differ = False
     if results is not None:

@@ -8,10 +8,8 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, wait
-from dataclasses import replace
-from multiprocessing import spawn
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -26,28 +24,11 @@ from bench.plan.request import Request
 from bench.progress import Progress
 from bench.run import worker
 from bench.run.display import Display, TeeProgress
-from bench.run.worker import Order, Worker
+from bench.run.worker import Worker, request_of_worker
 from bench.run_status import announce, new_folder, read_status, write_status
 
 STOP_TIMEOUT_SECONDS = 5.0
 """How long workers may take to keep the states of their trainings when the run is stopped."""
-
-
-@contextlib.contextmanager
-def quiet_starts() -> Iterator[None]:
-    """Processes that are spawned inside end without a traceback where this one is killed before it has told them what to do."""
-
-    def command_line(**given: int) -> list[str]:
-        words = usual(**given)
-        place = words.index("-c") + 1
-        words[place] = f"import sys\ntry:\n    {words[place]}\nexcept EOFError:\n    sys.exit(1)"
-        return words
-
-    usual, spawn.get_command_line = spawn.get_command_line, command_line
-    try:
-        yield
-    finally:
-        spawn.get_command_line = usual
 
 
 class Executor:
@@ -124,9 +105,8 @@ class InProcess(Executor):
 
     def __init__(self, plan: Plan, progress: Progress) -> None:
         super().__init__(plan, 1, progress)
-        self.say, request = progress.say, plan.request
-        order = Order.of(request, request.device, request.offline)
-        self._worker = Worker(replace(order, save_students=request.save_students), TeeProgress(progress))
+        self.say = progress.say
+        self._worker = Worker(plan.request, TeeProgress(progress))
 
     def submit(self, step: Step) -> Future[StepResult]:
         future, file = Future[StepResult](), self.folder / "job.json"
@@ -152,7 +132,7 @@ class Processes(Executor):
 
     def __init__(self, plan: Plan, jobs: int, progress: Progress) -> None:
         super().__init__(plan, jobs, progress)
-        self._orders = [Order.of(plan.request, device) for device in devices_of(plan.request, jobs)]
+        self._requests = [request_of_worker(plan.request, device) for device in devices_of(plan.request, jobs)]
         self._context = multiprocessing.get_context("spawn")
         # without a lock: a worker that is killed while it holds one would stop all others
         self._stop = self._context.RawValue("b", 0)
@@ -177,8 +157,8 @@ class Processes(Executor):
         if number not in self._pools:
             given = (self._stop, cache_root())
             self._pools[number] = ProcessPoolExecutor(1, self._context, worker.begin, given)
-        with interrupts_ignored(), quiet_starts():  # the first step starts the process
-            return self._pools[number].submit(worker.make, step, self._orders[number], file)
+        with interrupts_ignored():  # the first step starts the process
+            return self._pools[number].submit(worker.make, step, self._requests[number], file)
 
     def release(self, future: Future[StepResult]) -> None:
         number = self._at.pop(future)

@@ -58,7 +58,7 @@ class RayWorker:
 
     def __init__(self, start: Start) -> None:
         self._start, self._stop = start, SimpleNamespace(value=0)
-        self._worker = Worker(start.order, FileProgress(self._stop))
+        self._worker = Worker(start.request, FileProgress(self._stop))
         self._states: Sequence[Path] = ()
 
     def begin(self) -> bool:

@@ -25,7 +25,8 @@ from bench.files import TEMPORARY, lock_of, sha256_of
 from bench.folders import CLUSTER_RUNS, users_cache
 from bench.make.work import StepResult
 from bench.plan.plan import Plan
-from bench.run.worker import Order
+from bench.plan.request import Request
+from bench.run.worker import request_of_worker
 
 FORGOTTEN_SECONDS = 30 * 86_400.0
 """The folder of a run that was killed is removed by a later one after so long."""
@@ -54,7 +55,8 @@ def new_run_folder() -> Path:
 class Start:
     """What a worker is told once."""
 
-    order: Order
+    request: Request
+    """with the device that each worker has"""
     folder: Path
     """in which the run was started"""
     cache: Path
@@ -66,8 +68,8 @@ class Start:
     def of(cls, plan: Plan, run_folder: Path) -> Start:
         """What the workers of a run are told; ``run_folder`` is that of :func:`new_run_folder`."""
         # what a node lacks of the hub is fetched unless the run is offline
-        order = Order.of(plan.request, plan.tasks[0].numeric.device, plan.request.offline)
-        return cls(order, Path.cwd(), cache_root().absolute(), f"{CLUSTER_RUNS}/{run_folder.name}/mark")
+        request = request_of_worker(plan.request, plan.tasks[0].numeric.device, plan.request.offline)
+        return cls(request, Path.cwd(), cache_root().absolute(), f"{CLUSTER_RUNS}/{run_folder.name}/mark")
 
 
 def enter_run_folder(start: Start) -> bool:
@@ -86,7 +88,7 @@ def enter_run_folder(start: Start) -> bool:
     if not os.environ.get("BERT_BENCH_CACHE") and (start.cache / start.mark).is_file():
         os.environ["BERT_BENCH_CACHE"] = str(start.cache)
     shares = (users_cache() / start.mark).is_file()
-    saved = start.order.save_students
+    saved = start.request.save_students
     if not shares and saved is not None and not saved.is_dir():
         raise InputError(f"--save-students {saved}: node {platform.node()} has no such folder; {SAME_PATHS}")
     return shares

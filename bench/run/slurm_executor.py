@@ -88,7 +88,7 @@ def make(start: Start, step: Step, status: Path) -> StepResult | BaseException:
                 f"node {platform.node()} does not see the cache {start.cache}; set BERT_BENCH_CACHE to a folder on a disk "
                 "that all nodes share"
             )
-        return Worker(start.order, FileProgress(flag)).make(step, status)
+        return Worker(start.request, FileProgress(flag)).make(step, status)
 
     return answered(in_run_folder)
 

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,30 +23,18 @@ from bench.run.display import FileProgress
 from bench.train.numerics import ComputeSettings
 
 
-@dataclass(frozen=True)
-class Order:
-    """What of a request a worker has to know besides its steps."""
-
-    device: str
-    precision: str
-    deterministic: bool
-    threads: int
-    offline: bool = True
-    """take what the first process has fetched: what the hub has by now may be something else"""
-    save_students: Path | None = None
-    curves: bool = False
-
-    @classmethod
-    def of(cls, request: Request, device: str, offline: bool = True) -> Order:
-        saved = None if request.save_students is None else request.save_students.absolute()
-        return cls(device, request.precision, request.deterministic, request.threads, offline, saved, request.curves)
+def request_of_worker(request: Request, device: str, offline: bool = True) -> Request:
+    """The run's request with this device. Offline a worker takes what the first process has fetched: what the hub has by now may be
+    something else."""
+    saved = None if request.save_students is None else request.save_students.absolute()
+    return replace(request, device=device, offline=offline, save_students=saved)
 
 
 class Worker:
     """Makes steps in this process, one after the other; the first of them says which libraries are loaded."""
 
-    def __init__(self, order: Order, progress: FileProgress) -> None:
-        self.order, self.progress = order, progress
+    def __init__(self, request: Request, progress: FileProgress) -> None:
+        self.request, self.progress = request, progress
         self._maker: Maker | None = None
 
     def make(self, step: Step, status: Path | None = None) -> StepResult:
@@ -59,10 +47,10 @@ class Worker:
         try:
             if self._maker is None:
                 quiet()
-                torch.set_num_threads(self.order.threads)
-                numerics = ComputeSettings(device_of(self.order.device, self.order.deterministic), self.order.precision)
-                order = self.order
-                self._maker = Maker(Work(numerics, self.progress, order.offline, order.save_students, order.curves))
+                asked = self.request
+                torch.set_num_threads(asked.threads)
+                numerics = ComputeSettings(device_of(asked.device, asked.deterministic), asked.precision)
+                self._maker = Maker(Work(numerics, self.progress, asked.offline, asked.save_students, asked.curves))
             return self._maker.make(step)
         finally:
             self.progress.end()
@@ -95,10 +83,10 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def make(step: Step, order: Order, status: Path) -> StepResult:
+def make(step: Step, request: Request, status: Path) -> StepResult:
     """Make one step in this process."""
     global _worker
-    _worker = _worker or Worker(order, FileProgress(_stop))
+    _worker = _worker or Worker(request, FileProgress(_stop))
     try:
         return _worker.make(step, status)
     except BenchError:

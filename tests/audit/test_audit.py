@@ -13,7 +13,7 @@ from planted_errors import Table
 from bench.audit.checks import audit
 from bench.audit.findings import ARITHMETIC, INFERENCE, causes
 from bench.audit.sheets import pages_of, read_all
-from bench.audit.summary import audit_each, findings_of
+from bench.audit.summary import findings_of
 from bench.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,40 +54,19 @@ def test_arithmetic_is_first_and_one_cause_is_one_line(bench, tmp_path):
     assert len(truncated) >= 3
     assert {f.check for f in truncated} == {"truncation"}
     assert claim[0].check == "claim"
-    answer = bench("audit", tmp_path / "x.md", "--only", "arithmetic", "--markdown", tmp_path / "said.md")
+    answer = bench("audit", tmp_path / "x.md", "--only", "arithmetic")
     assert answer.returncode == 1
     assert answer.stdout.count("is truncated") == 1
     assert "inference" not in answer.stdout
-    assert "the table prints" in (tmp_path / "said.md").read_text()
     assert bench("audit", tmp_path / "x.md", "--only", "guess").returncode == 2
-    bench("audit", tmp_path / "x.md", "--markdown", tmp_path / "said.md")
-    assert "the text says 55% of" in (tmp_path / "said.md").read_text()
 
 
 def test_what_was_not_read_is_counted_and_shown(bench, tmp_path):
     (tmp_path / "x.md").write_text(f"{SMALL}\ntext\n\n| 3 | 1.5 | 2.5 | 3.5 | 4.5 |\n")
-    answer = bench("audit", tmp_path / "x.md", "--unread", "--markdown", tmp_path / "said.md")
+    answer = bench("audit", tmp_path / "x.md", "--unread")
     assert answer.returncode == 0
     assert "read 4 of 8 numbers in 2 tables" in answer.stdout
     assert "x.md, line 8: 1.5 of the cell '1.5'" in answer.stdout
-    assert "read 4 of 8 numbers in 2 tables" in (tmp_path / "said.md").read_text()
-
-
-def test_each_file_of_a_folder_is_judged_and_one_that_cannot_be_read_is_named(tmp_path):
-    (tmp_path / "a.md").write_text("| a | 1.0 | 2.0 | 3.0 | 4.0 |\n")
-    (tmp_path / "b.md").write_text(SMALL)
-    (tmp_path / "c.md").write_bytes(b"\xff\xfe")
-    (tmp_path / "d.ipynb").write_text("no notebook")
-    (tmp_path / "folder.md").mkdir()
-    text, body = audit_each(tmp_path)
-    assert body["formats"]["md"] | {"files": 2, "tables": 2, "numbers": 8, "read": 4} == body["formats"]["md"]
-    assert [line["file"] for line in body["files"]] == ["a.md", "b.md"]
-    assert [message.split(": ")[0] for message in body["unreadable"]] == [
-        str(tmp_path / "c.md"),
-        str(tmp_path / "d.ipynb"),
-    ]
-    assert "50.0 %" in text
-    assert text.count("\ncannot be read: ") == 2
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,6 @@ BAD_INPUT = {
     "check-method some/file.py:Mine": "name a module as Python imports it",
     "audit docs": "a folder; name a file in it",
     "audit paper.tex --results none": "bench: paper.tex: no such file",
-    "audit --judge docs --row Ours=kd": "--judge goes alone: leave out --row",
 }
 
 

@@ -24,7 +24,7 @@ from bench.analysis.gate import budgets_of, read_acceptances
 from bench.analysis.power import number_of_seeds
 from bench.analysis.trace import trace
 from bench.audit.sheets import read_all
-from bench.audit.summary import findings_of, prose, shown, unread_lines
+from bench.audit.summary import findings_of, shown, unread_lines
 from bench.data import word_vectors
 from bench.data.corpus import read_corpus
 from bench.data.table_files import read
@@ -293,7 +293,7 @@ def test_audited_files(name, count, tmp_path):
     def audited():
         pages = read_all([file])
         findings = findings_of(pages)
-        said = shown(pages, findings) + unread_lines(pages) + prose(findings, pages.reading)
+        said = shown(pages, findings) + unread_lines(pages)
         assert said.replace("\n", "").isprintable()
 
     hostile_input.assault(file, audited, [text.encode() for text in sound], count)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -91,21 +90,3 @@ def test_ctrl_c_while_something_is_imported_is_one_line(tmp_path, library):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert (done.returncode, done.stderr.strip()) == (130, "bench: interrupted")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="passes a pipe by its number")
-@pytest.mark.parametrize("is_quiet", [True, False])
-def test_a_worker_whose_run_is_killed_before_it_was_told_anything_ends_without_a_traceback(is_quiet):
-    from multiprocessing import spawn
-
-    from bench.run.executors import quiet_starts
-
-    read, write = os.pipe()
-    os.close(write)  # as the system does where the process is killed
-    with quiet_starts() if is_quiet else contextlib.nullcontext():
-        words = spawn.get_command_line(tracker_fd=read, pipe_handle=read)
-    ended = subprocess.run(words, pass_fds=[read], capture_output=True, text=True)
-    os.close(read)
-    assert ended.returncode == 1
-    assert ("EOFError" in ended.stderr) == (not is_quiet), ended.stderr
-    assert is_quiet == (ended.stderr == "")
