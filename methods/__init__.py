@@ -38,6 +38,14 @@ TABLE: dict[str, tuple[str, str]] = {
     "minilmv2": ("methods.minilm:MiniLMv2", "query, key and value relations, any number of heads (Wang et al. 2021)"),
     "bilstm": ("methods.bilstm:BiLSTM", "a BiLSTM with its own vocabulary imitates the logits (Tang et al. 2019)"),
     "mtdnn": ("methods.mtdnn:MTDNN", "one student of all tasks, taught by an ensemble of teachers (Liu et al. 2019)"),
+    "droplayers": (
+        "methods.layerdrop:DropLayers",
+        "no distillation: layers taken out, the rest fine-tuned (Sajjad et al. 2023)",
+    ),
+    "layerdrop": (
+        "methods.layerdrop:LayerDrop",
+        "no distillation: layers left out at random, every other kept (Fan et al. 2020)",
+    ),
     "microbert": ("methods.microbert:MicroBERT", "feature alignment, task experts, discriminator (Zheng et al. 2024)"),
 }
 

@@ -527,6 +527,8 @@ SETTINGS = {
     "mobilebert": ({}, {"pretraining": "auxiliary"}, {"pretraining": "progressive", "key_query": "shared"}),
     "moebert": ({}, {"padding": 32, "teacher_dropout": True, "shared": "copies"}),
     "theseus": ({}, {"schedule": "constant"}),
+    "droplayers": ({}, {"dropped": "symmetric", "begin": "tuned"}),
+    "layerdrop": ({},),
     "pd": ({"start": "masked", "finetune": True},),
     "fastbert": ({}, {"direction": "student", "dropout": True, "schedule": "authors"}),
     "minilm": ({}, {"values": False}),

@@ -35,7 +35,18 @@ WIDE_TEACHER = BertConfig()  # BERT-base: 12 x 768
 NARROW_TEACHER = BertConfig(num_hidden_layers=6, hidden_size=384, num_attention_heads=12, intermediate_size=1536)
 SIX = "layers=6:hidden=768:ffn=3072"
 
-CUT = ["distilbert", "distilbert:-cos", "pkd", "theseus", "fastbert", "moebert", "moebert:importance=random", "mtdnn"]
+CUT = [
+    "distilbert",
+    "distilbert:-cos",
+    "pkd",
+    "theseus",
+    "fastbert",
+    "moebert",
+    "moebert:importance=random",
+    "mtdnn",
+    "droplayers",
+    "layerdrop",
+]
 """Out of the teacher, whatever its width."""
 NARROW = [
     *("finetune", "kd", "tinybert", "microbert", "pd", "pd:start=masked", "minilm", "minilm:start=random", "minilmv2"),
