@@ -78,27 +78,21 @@ BERT_BASE, FOUR_BY_312 = 85e6, 4.6e6
 
 
 @lru_cache
-def flops_per_second(device: str, threads: int, kernels: str = EXACT) -> float:
-    """Rate of fp32 matrix products of BERT's shapes here: the best of some short windows, as others may be at work."""
+def flops_per_second(threads: int, kernels: str = EXACT) -> float:
+    """Rate of fp32 matrix products of BERT's shapes on this CPU: the best of some short windows, as others may be at work."""
     import torch
 
     from methods.fast_kernels import multiplied
 
-    place = torch.accelerator.current_accelerator() if device != "cpu" and torch.accelerator.is_available() else None
-    rows = 512 if place is None else 8192  # fewer would measure how fast an accelerator is given work
-    a, b = torch.randn(rows, 384, device=place), torch.randn(1536, 384, device=place)
-    products = 2 if place is None else 10  # before the clock is read: an accelerator has to be waited for
+    a, b = torch.randn(512, 384), torch.randn(1536, 384)
     best, before = 0.0, torch.get_num_threads()
     torch.set_num_threads(threads)
     for _ in range(WINDOWS):
         count, begun = 0, time.perf_counter()
         while time.perf_counter() - begun < SECONDS_A_WINDOW:
-            for _ in range(products):
-                multiplied(a, b, None) if kernels == FAST else a @ b.t()
-            if place is not None:
-                torch.accelerator.synchronize()
-            count += products
-        best = max(best, count * 2 * rows * 384 * 1536 / (time.perf_counter() - begun))
+            multiplied(a, b, None) if kernels == FAST else a @ b.t()
+            count += 1
+        best = max(best, count * 2 * 512 * 384 * 1536 / (time.perf_counter() - begun))
     torch.set_num_threads(before)
     return best
 
@@ -146,20 +140,15 @@ def seconds_of(request: Request, work: np.ndarray, kernels: str = EXACT) -> floa
     import torch
 
     flops, moved, started = work.tolist()
-    if request.device == "cpu" or not torch.accelerator.is_available():
-        return float(flops / rate_of(request, kernels))
-    device = str(torch.accelerator.current_accelerator()) if request.device == "auto" else request.device
-    rate, bandwidth, start = rates_of_card(device, request.precision)
-    return float(max(flops / (EFFICIENCY * rate) + moved / bandwidth, started * start))
-
-
-def rate_of(request: Request, kernels: str = EXACT) -> float:
-    """FLOPs a second of whole training steps on this machine."""
-    rate = EFFICIENCY * flops_per_second(request.device, request.threads)
-    if kernels != FAST:
-        return rate
-    gain = flops_per_second(request.device, request.threads, FAST) / flops_per_second(request.device, request.threads)
-    return rate / (1 - LINEAR_SHARE + LINEAR_SHARE / gain)
+    if request.device != "cpu" and torch.accelerator.is_available():
+        device = str(torch.accelerator.current_accelerator()) if request.device == "auto" else request.device
+        rate, bandwidth, start = rates_of_card(device, request.precision)
+        return float(max(flops / (EFFICIENCY * rate) + moved / bandwidth, started * start))
+    rate = EFFICIENCY * flops_per_second(request.threads)
+    if kernels == FAST:
+        gain = flops_per_second(request.threads, FAST) / flops_per_second(request.threads)
+        rate /= 1 - LINEAR_SHARE + LINEAR_SHARE / gain
+    return float(flops / rate)
 
 
 def forward_flops(cost: ForwardCost, examples: float, mean_tokens: float) -> float:
@@ -200,7 +189,7 @@ def _folder_cost(plan: Plan, step: Step) -> Cost:
 
     if step.kind == ARTEFACT_STEP:
         assert step.artefact is not None
-        return _artefact_cost(plan, step.artefact)
+        return artefact_cost(plan, step.artefact)
     (task,) = step.tasks
     cost, weights = teacher_cost_and_weights(task.checkpoint)
     config, batch, trained, disk = task.checkpoint.config, task.teacher_recipe.batch_size, 0, 0
@@ -222,7 +211,7 @@ def _folder_cost(plan: Plan, step: Step) -> Cost:
     return Cost(seconds_of(plan.request, work), *memory, disk)
 
 
-def _artefact_cost(plan: Plan, entry: ArtefactPlan) -> Cost:
+def artefact_cost(plan: Plan, entry: ArtefactPlan) -> Cost:
     """What it trains on text with its teacher, and what it reads, forwards and backwards."""
     from bench.plan.untrained import teacher_cost_and_weights, text_training_cost_and_weights
     from methods.artefacts import TruncatedShape
@@ -242,7 +231,7 @@ def _artefact_cost(plan: Plan, entry: ArtefactPlan) -> Cost:
         looked_at = tokens if most is None else min(most, tokens)
         passes = forward_work(teacher, config, looked_at / length, length, 32)
         if isinstance(entry.artefact, TruncatedShape):  # its fit is done by the CPU, whatever the device is
-            fit = FIT * float(passes[0]) / (EFFICIENCY * flops_per_second("cpu", plan.request.threads))
+            fit = FIT * float(passes[0]) / (EFFICIENCY * flops_per_second(plan.request.threads))
             kept = 2 * 8 * looked_at * config.hidden_size * (2 * config.num_hidden_layers + 1)
             work += passes
         elif not entry.stages:
@@ -434,4 +423,4 @@ def real_glue_seconds(request: Request, rows: int) -> float:
     seen = 3 * GLUE_TOKENS
     teacher = 6 * BERT_BASE * seen
     students = len(request.seeds) * (2 * BERT_BASE + rows * 6 * FOUR_BY_312) * seen
-    return (teacher + students) / rate_of(request)
+    return seconds_of(request, np.array([teacher + students, 0.0, 0.0]))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
-from bench.plan.estimate import needs_live_teacher, seconds_saved_by_outputs
+from bench.plan.estimate import artefact_cost, needs_live_teacher, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, ArtefactPlan, Plan, Planned, Step
 from bench.progress import duration
 from bench.record.code import STALE
@@ -172,11 +173,13 @@ def shorter(plan: Plan) -> list[str]:
         f"({saved / _work_seconds(plan):.0%}); its results are other records, which may differ in the last digits"
     ] * (saved > max(WORTH_SAVING * _work_seconds(plan), WORTH_A_TIP_SECONDS))
     budgets = [entry.text.budget for entry in _artefacts_to_make(plan) if entry.text is not None]
-    on_text = sum(plan.costs[step.key].seconds for step in plan.todo_steps if step.artefact and step.artefact.stages)
+    trained = [entry for entry in _artefacts_to_make(plan) if entry.stages]
+    on_text = sum(plan.costs[entry.key].seconds for entry in trained)
     whole = _work_seconds(plan)
     if not budgets or max(budgets) <= FIRST_LOOK_TOKENS or on_text < max(0.5 * whole, WORTH_A_TIP_SECONDS):
         return kept
-    left = plan.seconds * (1 - on_text / whole * (1 - FIRST_LOOK_TOKENS / max(budgets)))
+    short = [replace(entry, text=entry.text._replace(budget=FIRST_LOOK_TOKENS)) for entry in trained if entry.text]
+    left = plan.seconds * (1 - (on_text - sum(artefact_cost(plan, entry).seconds for entry in short)) / whole)
     return [
         *kept,
         f"pre-training on text takes {on_text / whole:.0%} of the work; for a first look add "

@@ -36,7 +36,7 @@ def planned(teacher_folder, glue_folder, tmp_path):
 
 @pytest.fixture
 def slow_machine(monkeypatch):
-    monkeypatch.setattr(estimate, "flops_per_second", lambda device, threads, kernels="exact": 1e6)
+    monkeypatch.setattr(estimate, "flops_per_second", lambda threads, kernels="exact": 1e6)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_costs_are_positive_and_add_up_to_what_is_stated(planned, rows, options)
 
 def test_the_fast_kernels_shorten_linear_layers_of_students_alone(planned, monkeypatch):
     rates = {"exact": 1e9, "fast": 2e9}
-    monkeypatch.setattr(estimate, "flops_per_second", lambda device, threads, kernels="exact": rates[kernels])
+    monkeypatch.setattr(estimate, "flops_per_second", lambda threads, kernels="exact": rates[kernels])
     row = f"{KD}:start=random"
     (teacher, _, usual), (same, _, fast) = (
         [plan.costs[step.key].seconds for step in plan.todo_steps]
@@ -168,9 +168,9 @@ def test_students_are_divided_where_a_job_would_idle_and_no_key_moves(planned, s
 def test_auto_is_as_many_jobs_as_cores_and_memory_allow_and_one_for_a_short_plan(planned, monkeypatch):
     monkeypatch.setattr(estimate, "usable_cores", lambda: 6)
     monkeypatch.setattr(estimate, "usable_memory_bytes", lambda: 10**12)
-    monkeypatch.setattr(estimate, "flops_per_second", lambda device, threads, kernels="exact": 1e15)
+    monkeypatch.setattr(estimate, "flops_per_second", lambda threads, kernels="exact": 1e15)
     assert planned(jobs=0).request.jobs == 1
-    monkeypatch.setattr(estimate, "flops_per_second", lambda device, threads, kernels="exact": 1e6)
+    monkeypatch.setattr(estimate, "flops_per_second", lambda threads, kernels="exact": 1e6)
     assert planned(jobs=0).request.jobs == 6
     assert planned(jobs=0, threads=2).request.jobs == 3
     monkeypatch.setattr(estimate, "usable_memory_bytes", lambda: 2 * 10**9)

@@ -118,7 +118,7 @@ def test_the_estimate_knows_how_much_faster_they_are(glue_folder, teacher_folder
     from bench.plan.request import Request
 
     rates = {"exact": 1e9, "fast": 2e9}
-    monkeypatch.setattr(estimate, "flops_per_second", lambda device, threads, kernels="exact": rates[kernels])
+    monkeypatch.setattr(estimate, "flops_per_second", lambda threads, kernels="exact": rates[kernels])
     found = {}
     for kernels in rates:
         request = Request(f"kd:{SMALL}", "rte", data=str(glue_folder), teacher=str(teacher_folder), results=tmp_path,
