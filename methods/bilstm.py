@@ -12,7 +12,8 @@ ones, and the row says so. The vocabulary is the most frequent words of the task
 teacher's word pieces are not used. Batches are the recipe's, as for every row, in the place of 50 (of pairs 16). By the
 common recipe so is the optimiser, and the rate is ten times the recipe's, because steps that suit a pre-trained encoder
 leave random vectors where they are (``rate``). ``--recipe paper`` takes Adadelta at a constant rate of 1.0 and rho 0.95
-from the paper, and 30 epochs without weight decay from the authors' settings for SST-2; those have a rate of 5e-4. The
+from the paper, and 30 epochs without weight decay from the authors' settings for SST-2; those have a rate of 5e-4, as all of their files.
+Dropout is on in pairs too (their siamese model applies none). The
 last epoch is kept, there the best on development examples. It reads the first 128 words of each text, whatever
 ``max_length`` the run has. Clipping at norm 1 is the recipe's, as is the weight decay of
 0.01 by the common one: the code has neither in effect.

@@ -17,6 +17,8 @@ fifth of the soft loss, the ratio of the authors' general command (5 : 1). Depth
 even spread (the authors name none). Pre-training takes the text, the steps and the rate (1e-3) of the shared general
 start; with ``--recipe paper`` the numbers of the authors' code: 5e-4, betas 0.9 and 0.98, eps 1e-6, warm-up over 5 %,
 no decay, gradients clipped at 5. Batches stay at 32 sequences of 128 tokens (there 5 x 50 sequences for each process).
+Their position embeddings get no gradient (the file's sinusoidal ones are replaced by BERT's, and stay frozen), and they
+hide 15 % of all tokens, [CLS] and [SEP] counted; ours learn, and 15 % of the other tokens are hidden.
 """
 
 from __future__ import annotations

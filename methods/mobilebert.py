@@ -136,13 +136,15 @@ class MobileBERT(Method):
 
     def model(self, setup: Setup) -> MobileBertForSequenceClassification:
         shape, own = Shape(self.layers, self.hidden, self.heads, self.ffn), self.key_query == "own"
-        form = {"use_bottleneck_attention": own, "key_query_shared_bottleneck": not own}
-        form |= {
-            "hidden_act": "relu" if self.norm == "none" else "gelu",
-            "normalization_type": "no_norm" if self.norm == "none" else "layer_norm",
-        }
-        form |= {"num_feedforward_networks": self.feedforward_networks}
-        return classifier(setup, shape, self.bottleneck, self.embedding, **form)
+        plain = self.norm == "none"
+        return classifier(
+            *(setup, shape, self.bottleneck, self.embedding),
+            use_bottleneck_attention=own,
+            key_query_shared_bottleneck=not own,
+            num_feedforward_networks=self.feedforward_networks,
+            hidden_act="relu" if plain else "gelu",
+            normalization_type="no_norm" if plain else "layer_norm",
+        )
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         transfer = transfer_terms(range(1, self.layers + 1), self.fmt_weight, self.att_weight)

@@ -8,7 +8,8 @@ are the only loss.
 As in the authors' code: one draw per module and batch; dropout is on in the teacher's layers too while they stand in.
 Ours: the replacing rate reaches 1 at a share of the training (``until``) and not at a number of steps, so that the
 same setting means the same on every task size; the last checkpoint is kept, where the authors look at the
-development set every 50 steps and keep the best; one rate and one ``until`` for every task, where they searched.
+development set every 50 steps and keep the best; the norm that is clipped is that of what learns (there of all
+parameters, the frozen ones included); one rate and one ``until`` for every task, where they searched.
 ``schedule=constant`` is their other form: p stays until ``until``, then becomes 1. "w/o replacing" has successors alone
 from the first step, embeddings, pooler and classifier held as in the row itself.
 """

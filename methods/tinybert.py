@@ -8,7 +8,7 @@ B*C; scores, not probabilities.
 Ours, where the code is another: ``head=relu``, ``teacher_dropout=true`` and ``padding=128`` are the code's. No [PAD]
 positions in any mean (the code averages over them, so its balance of the losses depends on the padding length); the last
 checkpoint, every batch, AdamW and one clip over all gradients (the code keeps the second stage's best development
-checkpoint, skips incomplete batches, has Adam without bias correction and clips each tensor);
+checkpoint, skips incomplete batches, and has BertAdam: ``optimizer=bertadam`` of a stage);
 the standard BERT head, dropout before it (the
 code's relu head would corrupt a teacher that was fine-tuned with the usual one); the teacher in evaluation mode (the
 code leaves its dropout on); STS-B learns from the teacher's score, as the paper's numbers did; augmentation is an

@@ -134,6 +134,12 @@ def _adafactor(groups: Groups, numbers: Mapping[str, Any]) -> Optimizer:
     return torch.optim.Adafactor(groups, **numbers)  # torch's has AdamW's weight decay already
 
 
+def _bert_adam(groups: Groups, numbers: Mapping[str, Any]) -> Optimizer:
+    from bench.optimizers.bert_adam import BertAdam
+
+    return BertAdam(groups, **numbers)
+
+
 def _lamb(groups: Groups, numbers: Mapping[str, Any]) -> Optimizer:
     from bench.optimizers.lamb import Lamb
 
@@ -147,5 +153,12 @@ OPTIMIZERS: Mapping[str, OptimizerKind] = {
     "sgd": OptimizerKind(_sgd, _copies(1), "momentum 0.9"),
     "adafactor": OptimizerKind(_adafactor, _rows_and_columns, "Shazeer & Stern 2018, without momentum"),
     "lamb": OptimizerKind(_lamb, _copies(2), "You et al. 2020, algorithm 2", eps=1e-6, betas=True),
+    "bertadam": OptimizerKind(
+        _bert_adam,
+        _copies(2),
+        "Devlin et al. 2019, without bias correction, each gradient cut to norm 1",
+        eps=1e-6,
+        betas=True,
+    ),
 }
 """Name -> optimiser, in the order in which a reader is shown them. A record's code covers the entries that it uses, and no other."""

@@ -261,7 +261,8 @@ class Experiment(TypedFile):
         if not table.printed:
             return {}
         rows = {row.spelling: row for _, members in table.rows() for row in members}
-        labels, named = _labels(table, list(rows.values())), {}
+        labels = _labels(table, list(rows.values()))
+        named: dict[str, tuple[Sequence[str], list[str]]] = {}
         for typed, printed in table.printed.items():
             spelling = typed if typed == TEACHER else parse_one(typed).spelling
             _check_known(f"row of table {table.name} that a printed row is", [spelling], [*rows, TEACHER])
@@ -370,9 +371,9 @@ def read_experiment(path: Path) -> Experiment:
             for _, members in (table.rows() if table.printed else ())
             for row in members
         ]
-        for entry in experiment.differs:
-            known = [name for row in rows for name in sorted(_names(row))]
-            _check_known("row with a printed one", list(map(_shortest, entry.methods)), [*known, TEACHER])
+        known = [name for row in rows for name in sorted(_names(row))]
+        for difference in experiment.differs:
+            _check_known("row with a printed one", list(map(_shortest, difference.methods)), [*known, TEACHER])
         for table in experiment.table:
             experiment.requests_of(table)
             experiment.printed_of(table)

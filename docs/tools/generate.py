@@ -1,7 +1,7 @@
 """The parts of docs/ that follow from the code: `python docs/tools/generate.py` writes them, the site's build checks them.
 
 docs/command-line.md is made of the program's options, docs/record.schema.json and a table of docs/records.md of the record's
-model, two tables of docs/hyperparameters.md of the recipes.
+model, two tables of docs/hyperparameters.md of the recipes, and two of docs/experiments.md of the files in methods/experiments/.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from bench.plan.experiment_file import read_experiment
 
 DOCS = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(?P<begin><!-- generated: (?P<name>[\w ]+) -->\n)(?:.*?\n)??(?P<end><!-- end -->)", re.DOTALL)
@@ -209,10 +211,37 @@ def paper_recipes() -> str:
     return f"\n{table(head, [[', '.join(names), *numbers] for numbers, names in rows.items()])}\n"
 
 
+def printed_tables() -> str:
+    """The printed tables with scores on GLUE: which file has them, and what of them it lacks; then how its rows are other systems."""
+    places: dict[tuple[str, str], list[str]] = {}
+    lacking: dict[tuple[str, str], list[str]] = {}
+    differing = []
+    for file in sorted((DOCS.parent / "methods" / "experiments").glob("*.toml")):
+        experiment = read_experiment(file)
+        differing += [
+            [f"`{file.name}`", ", ".join(f"`{row}`" for row in d.methods) or "all", d.why] for d in experiment.differs
+        ]
+        for spec in experiment.table:
+            named = [row for rows, _ in experiment.printed_of(spec).values() for row in rows]
+            for row in [*named, *spec.absent]:
+                printed, _, system = row.partition(": ")
+                places.setdefault((spec.paper, printed), []).append(f"`{file.name}`: {spec.name}")
+                if row in spec.absent:
+                    lacking.setdefault((spec.paper, printed), []).append(f"{system}: {spec.absent[row]}")
+    rows = [
+        [*place, "; ".join(dict.fromkeys(files)), "; ".join(lacking.get(place, ()))]
+        for place, files in sorted(places.items())
+    ]
+    head = f"{len(rows) - len(lacking)} of these {len(rows)} printed tables have all of their rows."
+    listed = table(["paper", "printed table", "file: table", "rows that no row is"], rows)
+    return f"\n{head}\n\n{listed}\nHow our rows are other systems than the printed ones:\n\n{table(['file', 'rows', 'difference'], differing)}\n"
+
+
 BLOCKS: Mapping[str, Callable[[], str]] = {
     "record fields": record_fields,
     "common recipe": common_recipe,
     "paper recipes": paper_recipes,
+    "printed tables": printed_tables,
 }
 """Name of a marked block -> what is in it."""
 

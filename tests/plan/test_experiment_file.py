@@ -8,16 +8,21 @@ from pathlib import Path
 
 import pytest
 import tiny
+import torch
 from pydantic import ValidationError
+from safetensors.torch import save_file
 from shipped_methods import has_every_method
+from transformers import BertConfig
 
-from bench.data.tasks import expand
+from bench.data.tasks import GLUE, expand
 from bench.errors import InputError
 from bench.plan import stage_settings
 from bench.plan.experiment_file import StageNumbers, read_experiment
+from bench.plan.request import Request
 from bench.plan.spelling import parse_methods
 from bench.plan.stage_settings import LIMITS
 from bench.record.store import Store
+from bench.workflows.experiment import describe_experiment
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((ROOT / "methods" / "experiments").glob("*.toml"))
@@ -32,6 +37,36 @@ def test_shipped_experiments_name_rows_and_tasks_that_exist(file):
         assert expand(",".join(table.tasks))
     rows = {row.method.name for table in experiment.table for row in parse_methods(",".join(table.methods))}
     assert file.stem.split("-")[0] in rows  # pkd-large: another teacher
+
+
+@pytest.fixture(scope="module")
+def all_of_glue(tmp_path_factory) -> Path:
+    return tiny.write_glue(tmp_path_factory.mktemp("data") / "glue", tuple(GLUE))
+
+
+def a_configuration_alone(folder: Path, large: bool) -> Path:
+    """BERT-base or BERT-large as a plan sees it: its configuration, words, and a file of weights that nobody reads."""
+    shape = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+    config = BertConfig(architectures=["BertForMaskedLM"], **(shape if large else {}))
+    config.save_pretrained(folder)
+    save_file({"none": torch.zeros(1)}, folder / "model.safetensors")
+    words = [*tiny.SPECIAL, *tiny.WORDS]
+    words += [f"[unused{n}]" for n in range(config.vocab_size - len(words))]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer", "model_max_length": 512}')
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda f: f.stem)
+def test_every_table_can_be_planned_with_bert(file, all_of_glue, tmp_path):
+    """Its rows fit the teacher, and its settings fit their rows and each other."""
+    teacher = a_configuration_alone(tmp_path / "bert", "large" in (read_experiment(file).teacher or ""))
+    request = Request("kd", "rte", data=str(all_of_glue), teacher=str(teacher), results=tmp_path / "r")
+    text, body = describe_experiment(file, request, {"data", "teacher"})
+    assert len(body["tables"]) == len(read_experiment(file).table)
+    assert "to do" in text
 
 
 def test_every_paper_has_one():

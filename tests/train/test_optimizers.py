@@ -57,11 +57,16 @@ def published(name: str, weight, gradients, decay: float, plain: bool):
     p, rate = weight.double(), RATE * FACTOR
     first, second = torch.zeros_like(p), torch.zeros_like(p)
     for t, g in enumerate((g.double() for g in gradients), start=1):
+        if name == "bertadam":
+            g = g * min(1.0, 1 / (float(g.norm()) + 1e-6))
         if name != "lamb":
             p = p - rate * decay * p
         if name in (ADAMW, "lamb"):
             first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g**2
             step = (first / (1 - 0.9**t)) / ((second / (1 - 0.999**t)).sqrt() + (1e-8 if name == ADAMW else 1e-6))
+        if name == "bertadam":
+            first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g**2
+            step = first / (second.sqrt() + 1e-6)
         if name == "lamb":
             step = step + decay * p
             step = step if plain else step * p.norm() / step.norm()
@@ -111,7 +116,7 @@ def test_a_step_is_that_of_the_optimisers_paper(name, seed, shape, steps, plain)
     assert torch.allclose(moved.detach().double(), expected, rtol=2e-4, atol=2e-5)  # float32 against double
 
 
-@pytest.mark.parametrize("name", ["lamb", "adamax"])
+@pytest.mark.parametrize("name", ["lamb", "bertadam", "adamax"])
 def test_what_has_no_gradient_stays(name):
     """As with AdamW: also its weight decay waits."""
     left, moved = nn.Parameter(torch.ones(2, 2)), nn.Parameter(torch.ones(2, 2))
@@ -122,7 +127,7 @@ def test_what_has_no_gradient_stays(name):
     assert not torch.equal(moved, torch.ones(2, 2))
 
 
-@pytest.mark.parametrize("name", ["lamb", "adamw"])
+@pytest.mark.parametrize("name", ["lamb", "bertadam", "adamw"])
 def test_nothing_moves_weights_of_zero_to_not_a_number(name):
     zero = nn.Parameter(torch.zeros(2, 2))
     stepped = optimizer_of([("a.weight", zero)], Recipe(optimizer=name))
@@ -253,11 +258,17 @@ def test_the_table_of_the_docs_names_every_optimiser():
 @pytest.mark.parametrize(
     ("recipe", "said"),
     [
-        (Recipe(optimizer="adam"), "no optimizer adam; choose one of adamw, adamax, adadelta, sgd, adafactor, lamb"),
-        (Recipe(optimizer="sgd", eps=1e-6), "sgd reads no eps (1e-06); these do: adamw, adamax, adadelta, lamb"),
+        (
+            Recipe(optimizer="adam"),
+            "no optimizer adam; choose one of adamw, adamax, adadelta, sgd, adafactor, lamb, bertadam",
+        ),
+        (
+            Recipe(optimizer="sgd", eps=1e-6),
+            "sgd reads no eps (1e-06); these do: adamw, adamax, adadelta, lamb, bertadam",
+        ),
         (
             Recipe(optimizer="adadelta", betas=(0.9, 0.98)),
-            "reads no betas ((0.9, 0.98)); these do: adamw, adamax, lamb",
+            "reads no betas ((0.9, 0.98)); these do: adamw, adamax, lamb, bertadam",
         ),
     ],
 )
@@ -275,7 +286,10 @@ def test_each_can_do_what_the_common_recipe_asks(name):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--optimizer", "adamm"), "--optimizer adamm: choose one of adamw, adamax, adadelta, sgd, adafactor, lamb"),
+        (
+            ("--optimizer", "adamm"),
+            "--optimizer adamm: choose one of adamw, adamax, adadelta, sgd, adafactor, lamb, bertadam",
+        ),
         (
             ("--optimizer", "sgd", "--recipe", "paper"),
             "--optimizer goes with --recipe common; each paper's stage has its own",
