@@ -14,7 +14,7 @@ from bench.errors import NothingMeasured
 from bench.record.cell import TEACHER
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
-from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, WORSE, drawn_differences, p_in_words
+from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, WORSE, drawn_differences, p_in_words, verdict_of
 from bench.report.frame import nothing_in
 from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.resampled import faults_of, resample, seeds_in_words
@@ -23,9 +23,7 @@ from bench.report.speed import latest
 from bench.report.table import Column, Table, TableCell, number
 from bench.report.tables.parts import counted, line_of
 from bench.report.write import add_speed
-from bench.stats.multiple import holm
 from bench.stats.paired import bootstrap_p, interval
-from bench.stats.power import LEVEL
 
 COSTS = {"parameters": "M parameters", "flops": "G FLOPs", "latency": "ms"}
 """What a budget limits -> its unit. FLOPs of one sequence of 128 tokens; the median latency under a session's main conditions."""
@@ -42,12 +40,12 @@ class Candidate(NamedTuple):
     low: float = 0.0
     high: float = 0.0
     """95 % interval of its difference to the best"""
-    adjusted: float = 1.0
-    """p of no difference to the best, after Holm's adjustment over the candidates"""
+    p: float = 1.0
+    """of no difference to the best: one test, as in a report and in ``compare``"""
 
     @property
     def verdict(self) -> str:
-        return WORSE if self.adjusted <= LEVEL else UNCLEAR
+        return verdict_of(-1.0, self.p, self.p)
 
 
 @dataclass
@@ -67,7 +65,7 @@ class Choice:
 
         Not by latency: models of one shape differ in it by chance.
         """
-        kept = [c for c in self.candidates if c.verdict == UNCLEAR]
+        kept = [c for c in self.candidates if c.verdict != WORSE]
         return sorted(kept, key=lambda c: (round(c.flops or np.inf, 2), round(c.parameters or np.inf, 2), -c.score))
 
     def table(self) -> Table:
@@ -79,7 +77,7 @@ class Choice:
             if c is not self.candidates[0]:
                 rest = [
                     TableCell(f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", gap, c.low, c.high),
-                    TableCell(p_in_words(c.adjusted), c.adjusted),
+                    TableCell(p_in_words(c.p), c.p),
                     TableCell(NOT_SIGNIFICANT if c.verdict == UNCLEAR else c.verdict),
                 ]
             lines.append(line_of(self.group, c.label, [*costs, number(c.score), *rest]))
@@ -90,7 +88,7 @@ class Choice:
             "latency (ms)",
             f"mean of {counted(len(self.columns), 'column')}",
         ]
-        titles += ["difference to the best", "p, Holm", "verdict"]
+        titles += ["difference to the best", "p", "verdict"]
         return Table("Choice", list(map(Column, titles)), lines)
 
     def said(self) -> list[str]:
@@ -214,6 +212,8 @@ def _compared_with_best(
             assert data is not None
             drawn.append(drawn_differences(data, sides))
         gaps.append(np.mean(drawn, axis=0))
-    bounds, adjusted = map(interval, gaps), holm([bootstrap_p(drawn) for drawn in gaps])
-    judged = zip(fitting[1:], bounds, adjusted, strict=True)
-    return [fitting[0], *(c._replace(low=low, high=high, adjusted=p) for c, (low, high), p in judged)]
+    judged = [(*interval(drawn), bootstrap_p(drawn)) for drawn in gaps]
+    return [
+        fitting[0],
+        *(c._replace(low=low, high=high, p=p) for c, (low, high, p) in zip(fitting[1:], judged, strict=True)),
+    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +45,7 @@ def compare(
     """By data source, by optimiser where that is not AdamW, and by teacher and recipe where there are several: one
     comparison for each evaluation set that both rows have, and of their mean where there are several.
 
-    A task that was trained on different numbers of rows has a line for each; the mean has the one with the most rows.
+    Where tasks were trained on at most so many rows, each limit has an answer of its own, as it has a report.
 
     A row is named by its label or as tables print it. Both rows must have learned from the same rows and teacher and be
     scored on the same examples.
@@ -90,27 +89,30 @@ def compare(
 def _by_source(
     store: Store, questions: Sequence[Sides], exact: bool, progress: Progress
 ) -> dict[str, list[Comparison]]:
-    """Data source -> the comparisons with Holm's adjustment, and their mean, which is not adjusted, where there are several."""
+    """Data source -> the comparisons with Holm's adjustment, and their mean, which is one test, where there are several."""
     names = _source_names([first[0].cell for first, _ in questions])
-    lines: dict[str, list[Comparison]] = {}
-    columns: dict[str, dict[tuple[object, ...], tuple[int, Comparison, np.ndarray]]] = {}
+    lines: dict[str, dict[int | None, list[tuple[Cell, Comparison, np.ndarray]]]] = {}
     with progress.task("resampling") as update:
         for number, (sides, source) in enumerate(zip(questions, names, strict=True), start=1):
             cell, scores = sides[0][0].cell, sides[0][0].scores
             for evaluation, metrics in scores.items():
                 line, drawn = compare_records(store, sides, evaluation, next(iter(metrics)), exact)
-                lines.setdefault(source, []).append(line)
-                # if a task was trained on several numbers of rows, the mean has the one with the most
-                column, size = (cell.tasks, evaluation), cell.data.rows["train"]
-                if size > columns.setdefault(source, {}).get(column, (-1,))[0]:
-                    columns[source][column] = (size, line, drawn)
+                lines.setdefault(source, {}).setdefault(cell.data.max_train_rows, []).append((cell, line, drawn))
             update(number, len(questions))
     answer = {}
-    for source, of_source in lines.items():
-        answer[source] = list(adjusted(of_source))
-        if len(whole := list(columns[source].values())) > 1:
-            mean = of_mean([line for _, line, _ in whole], [drawn for _, _, drawn in whole])
-            answer[source].append(replace(mean, adjusted=mean.p))  # one test, so nothing to adjust
+    for source, of_limit in lines.items():
+        # with the tasks that have no more rows than the limit, as reports have them; what a larger answer holds is none of its own
+        whole, tables = of_limit.get(None, []), dict(of_limit)
+        for limit in filter(None, of_limit):
+            tasks = {cell.tasks for cell, _, _ in of_limit[limit]}
+            small = [x for x in whole if x[0].data.rows["train"] <= limit and x[0].tasks not in tasks]
+            tables[limit] = sorted([*of_limit[limit], *small], key=lambda x: (x[0].tasks, x[1].task))
+        held = {limit: {id(x) for x in table} for limit, table in tables.items()}
+        for limit, table in tables.items():
+            if not any(held[limit] < other for other in held.values()):
+                means = [of_mean([line for _, line, _ in table], [drawn for _, _, drawn in table])] * (len(table) > 1)
+                title = source + (f", at most {limit:,} training examples" if limit else "")
+                answer[title] = [*adjusted([line for _, line, _ in table]), *means]
     return answer
 
 
@@ -180,8 +182,6 @@ def compare_records(
                 f"{record.row}, {evaluation}: its predictions are of other examples; run it again with --rerun"
             )
     title = first.cell.tasks[0] if len(first.scores) == 1 else f"{first.cell.tasks[0]} {evaluation}"
-    if first.cell.data.max_train_rows:
-        title += f", {first.cell.data.rows['train']:,} training examples"
     return compared(data, sides, title, exact)
 
 
@@ -202,11 +202,12 @@ def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
             "–" if line.least is None else f"{line.least:.1f}",
             f"{p_in_words(line.p)} ({line.test})",
             p_in_words(line.adjusted),
+            str(line.family),
             NOT_SIGNIFICANT if line.verdict == UNCLEAR else line.verdict,
         ]
         for line in lines
     ]
     called = next((line.names for line in lines), (first, second))
     header = ["task", "metric", "examples", "seeds", *called, "difference", "95 % interval"]
-    header += ["min. detectable", "p", "p, Holm", "verdict"]
+    header += ["min. detectable", "p", "p, Holm", "tests", "verdict"]
     return github(rows, header, "right")

@@ -136,7 +136,7 @@ def compare(
     print(
         "Intervals: paired bootstrap over examples, with Student's t over seeds where there are several. min. detectable: the true "
         f"difference that such a comparison finds in {100 * POWER:.0f} of 100 cases. Verdict: by p after Holm's adjustment over the "
-        "tasks. The mean is not adjusted."
+        "tests of these two rows, whose number stands beside it. The mean is one test."
     )
     for note in comparison_notes([line for lines in comparisons.values() for line in lines]):
         print(note)

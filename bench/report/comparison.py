@@ -15,13 +15,37 @@ from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Answers, Resampled, rng_for
 from bench.stats.metrics import metric_of
 from bench.stats.multiple import holm
-from bench.stats.paired import Pairs, bootstrap_p, interval, least_detectable, mcnemar, of_difference, over_seeds
+from bench.stats.paired import (
+    Pairs,
+    bootstrap_p,
+    interval,
+    is_near,
+    least_detectable,
+    mcnemar,
+    of_difference,
+    over_seeds,
+)
 from bench.stats.power import LEVEL, least_gap_at_any_disagreement
 
-BETTER, WORSE, UNCLEAR = "better", "worse", "inconclusive"
-"""How a comparison ended. Inconclusive: not significant, or the interval does not exclude the margin."""
+BETTER, WORSE, UNCLEAR, BORDERLINE = "better", "worse", "inconclusive", "borderline"
+"""How a comparison ended. Inconclusive: not significant, or the interval does not exclude the margin. Borderline: another draw of
+the resamples may end otherwise."""
 NOT_SIGNIFICANT = "not significant"
 """How tables of differences print :data:`UNCLEAR`."""
+
+
+def verdict_of(difference: float, p: float, adjusted: float, is_drawn: bool = True) -> str:
+    """How a test ended, from its p and that after Holm's adjustment.
+
+    Args:
+        is_drawn: whether p was counted in resamples: then it has an error, as large as its distance to the limit if it is borderline.
+    """
+    # p is twice the smaller tail; the limit of the adjusted p, seen from p itself
+    if is_drawn and p > 0 and is_near(p / 2, LEVEL * p / max(adjusted, p) / 2):
+        return BORDERLINE
+    if adjusted > LEVEL:
+        return UNCLEAR
+    return BETTER if difference > 0 else WORSE
 
 
 @dataclass(frozen=True)
@@ -34,7 +58,8 @@ class Comparison:
         test: mid-p (or exact) McNemar, permutation of examples, or bootstrap of examples with Student's t over seeds.
         least: the smallest true difference that four in five such comparisons would find; None where the answers do not say.
         borrowed: whether a row of one seed was taken to scatter as the other does.
-        adjusted: p after Holm's adjustment over the comparisons of its table.
+        adjusted: p after Holm's adjustment over its family: the columns of the same two rows. A mean is a test of its own.
+        family: how many tests that are.
         names: of the two rows, as tables print them.
     """
 
@@ -52,6 +77,7 @@ class Comparison:
     least: float | None
     borrowed: bool = False
     adjusted: float = 1.0
+    family: int = 1
     names: tuple[str, str] = ("", "")
 
     @property
@@ -73,9 +99,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        if self.adjusted > LEVEL:
-            return UNCLEAR
-        return BETTER if self.difference > 0 else WORSE
+        return verdict_of(self.difference, self.p, self.adjusted, is_drawn="McNemar" not in self.test)
 
 
 MEAN = "mean"
@@ -88,9 +112,12 @@ Sides = tuple[Sequence[Record], Sequence[Record]]
 
 
 def adjusted(lines: Sequence[Comparison]) -> list[Comparison]:
-    """The comparisons of one table with Holm's adjustment over all of them."""
+    """The comparisons of two rows, column by column, with Holm's adjustment over them: they are a family of tests.
+
+    No other pair is in it, so that a verdict on two rows is the same whatever else was compared, or lies in the folder.
+    """
     values = holm([line.p for line in lines])
-    return [replace(line, adjusted=value) for line, value in zip(lines, values, strict=True)]
+    return [replace(line, adjusted=value, family=len(lines)) for line, value in zip(lines, values, strict=True)]
 
 
 def of_mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Comparison:
@@ -101,7 +128,7 @@ def of_mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Compa
         samples: of each column, differences over the same resamples.
     """
     drawn = np.mean(samples, axis=0)
-    low, high = interval(drawn)
+    (low, high), p = interval(drawn), bootstrap_p(drawn)
     known = all(line.least is not None for line in lines) and all(np.ptp(sample) > 0 for sample in samples)
     alike = len({(line.seeds, line.second_seeds) for line in lines}) == 1
     return Comparison(
@@ -116,7 +143,8 @@ def of_mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Compa
         low=low,
         high=high,
         test="bootstrap",
-        p=bootstrap_p(drawn),
+        p=p,
+        adjusted=p,
         least=least_detectable(drawn) if known else None,
         names=lines[0].names,
     )
@@ -207,7 +235,7 @@ class MeanOfColumns(NamedTuple):
 
     Attributes:
         low, high: the 95 % interval; None where answers are not stored.
-        p: of a difference, not adjusted.
+        p: of a difference, which is one test.
     """
 
     value: float

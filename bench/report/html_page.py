@@ -30,7 +30,6 @@ from bench.report.tables.differences import MEAN_OF, SYSTEMS, reference_of, syst
 from bench.report.tables.leaderboard import LEADERBOARD, SYMBOLS
 from bench.report.tables.parts import ReportData
 from bench.report.tables.registry import COST, PAIRED, RESULTS, SUMMARY
-from bench.stats.multiple import holm
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -121,7 +120,8 @@ def _split(cell: TableCell) -> tuple[str, str, str]:
     if cell.p is None or cell.value is None or cell.low is None or cell.high is None:
         return large, bracket.strip() + small, ""
     verdict = NOT_SIGNIFICANT if cell.verdict == UNCLEAR else cell.verdict
-    said = f"{verdict}: p = {p_in_words(cell.p)} after Holm's adjustment".replace("= <", "<")
+    said = f"{verdict}: p = {p_in_words(cell.p)}".replace("= <", "<")
+    said += f" after Holm's adjustment ({p_in_words(cell.alone)} before)" if cell.alone not in (None, cell.p) else ""
     return f"{cell.value:+.1f} {SYMBOLS[cell.verdict]}", f"({cell.low:+.1f} to {cell.high:+.1f})", said
 
 
@@ -253,7 +253,7 @@ def _forest(data: ReportData) -> list[dict[str, Any]]:
     below = majority - baseline.value if majority is not None and baseline else None
     choice(f"mean of {count} columns" if count > 1 else "mean", plotted_differences(data), below)
     lines = next((table.lines for table in data.tables if table.file == SYSTEMS), ())
-    for place, column in enumerate(group.columns, start=1):
+    for place, column in enumerate(group.columns, start=2):
         own, best = list(group.values(reference_of(group), column).values()), group.baselines.get(column)
         below = best - sum(own) / len(own) if own and best is not None else None
         choice(column.title, {x.label: x.cells[place] for x in lines if x.cells[place].low is not None}, below)
@@ -261,23 +261,20 @@ def _forest(data: ReportData) -> list[dict[str, Any]]:
 
 
 def _pairs(data: ReportData) -> dict[str, Any]:
-    """The matrix of mean differences between complete systems, the best first, with Holm's adjustment over its pairs.
+    """The matrix of mean differences between complete systems, the best first, each pair one test.
 
-    Variants of a row are left out: so many pairs would need a smaller p than resampling can give. Nothing for one column, whose
-    table has its own test.
+    Variants of a row are left out. Nothing for one column, whose table has its own test.
     """
     means, systems = data.means, {TEACHER, reference_of(data.group), *systems_of(data.group)}
     order = sorted((label for label in means if label in systems), key=lambda label: -means[label].value)
     pairs = [pair for pair in combinations(order, 2) if pair in data.pairs]
     if len(data.group.columns) < 2 or not pairs:
         return {"rows": [], "cells": []}
-    adjusted = holm([data.pairs[pair].p or 0.0 for pair in pairs])
-    p_of = {frozenset(pair): p for pair, p in zip(pairs, adjusted, strict=True)}
 
     def cell(first: str, second: str) -> list[float | None] | None:
         pair = data.pairs.get((first, second))
         if pair is None:
             return None
-        return [*map(_rounded, (pair.value, pair.low, pair.high, p_of[frozenset((first, second))]))]
+        return [*map(_rounded, (pair.value, pair.low, pair.high, pair.p))]
 
     return {"rows": order, "cells": [[cell(first, second) for second in order] for first in order]}

@@ -426,7 +426,7 @@ def curve_picture(data: ReportData, form: str = "svg") -> bytes | None:
 PICTURES: Mapping[str, tuple[str, str, Callable[[ReportData, str], bytes | None]]] = {
     "differences": (
         "Mean difference to the baseline",
-        "Bars: 95 % intervals. Filled: significant after Holm's adjustment. Diamond: the teacher, not tested. Dotted: the majority "
+        "Bars: 95 % intervals. Filled: significant. Diamond: the teacher, not tested. Dotted: the majority "
         "class, where it is near.",
         forest,
     ),

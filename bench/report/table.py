@@ -40,7 +40,7 @@ class TableCell:
         keys: of the records that it is made of.
         bold: whether it is the best of its column.
         plain: the text for a CSV file, if it differs from ``text``. Example: a row's name as a user types it.
-        p: of the test of the value, after adjustment.
+        p, alone: of the test of the value, after Holm's adjustment and before it.
         verdict: how a test ended, ``better``, ``worse``, ``keeps`` ...; "" where nothing was tested.
     """
 
@@ -55,6 +55,7 @@ class TableCell:
     bold: bool = False
     plain: str | None = None
     p: float | None = None
+    alone: float | None = None
     verdict: str = ""
 
 
@@ -70,7 +71,7 @@ VALUE: Fields = {"": "value"}
 SPREAD: Fields = {" mean": "value", " sd": "deviation", " n": "n"}
 INTERVAL: Fields = {"": "value", " low": "low", " high": "high"}
 JUDGED: Fields = {**INTERVAL, " verdict": "verdict"}
-TESTED: Fields = {**INTERVAL, " p": "p", " verdict": "verdict"}
+TESTED: Fields = {**INTERVAL, " p": "alone", " p, Holm": "p", " verdict": "verdict"}
 
 
 class Column(NamedTuple):
@@ -198,5 +199,5 @@ def _plain(cell: TableCell, attribute: str, digits: int) -> str:
         return str(cell.n or 0)
     value = getattr(cell, attribute)
     if isinstance(value, float):
-        return f"{value:.4g}" if attribute == "p" else f"{value:.{digits}f}"
+        return f"{value:.4g}" if attribute in ("p", "alone") else f"{value:.{digits}f}"
     return "" if value is None else str(value)

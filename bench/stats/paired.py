@@ -269,6 +269,11 @@ def bootstrap_p(samples: np.ndarray) -> float:
     return float(min(1.0, 2 * share))
 
 
+def is_near(share: float, limit: float, resamples: int = RESAMPLES) -> bool:
+    """Whether a share of resamples is so near a limit that other draws of them may fall on its other side: two standard errors."""
+    return abs(share - limit) < 2 * float(np.sqrt(limit * (1 - limit) / resamples))
+
+
 def mcnemar(first_only: int, second_only: int, exact: bool = False) -> float:
     """Two-sided p-value from the discordant examples of two classifiers (McNemar 1947).
 

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from bench.record.store import Store
+from bench.report.comparison import BETTER, BORDERLINE, UNCLEAR, verdict_of
 from bench.report.groups import groups
 from bench.report.resampled import resample
+from bench.report.tables.differences import paired_comparisons
 from bench.report.tables.retention import KEEPS, LOSES, retention, retentions
 from bench.report.write import write_reports
 
@@ -82,13 +84,32 @@ def test_differences_end_in_a_verdict_next_to_their_reference(store, tmp_path):
 
 
 @pytest.mark.slow
-def test_each_table_is_adjusted_over_its_own_comparisons(store, tmp_path):
-    (path,) = write_reports(store, tmp_path / "p")
-    for title, count in (
-        ("Systems compared with finetune", 4),
-        ("Variants and ablations compared with their own row", 2),
-    ):
-        assert f"over the {count} comparisons of single columns" in section(path.read_text(), title)
+def test_no_verdict_depends_on_what_else_lies_in_the_folder(store):
+    def verdicts():
+        (group,) = groups(store.records())
+        tables = paired_comparisons(group, resample(group, store))
+        lines = {line.label: line for table in tables for line in table.lines if line.row != ""}
+        return {label: [(c.value, c.p, c.verdict) for c in line.cells] for label, line in lines.items()}
+
+    before = verdicts()
+    for number in range(12):
+        for place, task in enumerate(("rte", "sst2")):
+            write(store, f"tinybert:gamma={number}", task, 0.75, 0, 20 + 2 * number + place)
+    write(store, "pkd", "rte", 0.76, 0, 6)
+    after = verdicts()
+    assert len(after) == len(before) + 13
+    assert {label: after[label] for label in before} == before
+
+
+@pytest.mark.parametrize(("p", "tests"), [(0.05, 1), (0.0125, 4), (0.046, 1), (0.054, 1)])
+def test_a_verdict_near_the_limit_is_borderline(p, tests):
+    assert verdict_of(1.0, p, tests * p) == BORDERLINE
+    assert verdict_of(1.0, p, tests * p, is_drawn=False) in (BETTER, UNCLEAR), "an exact test has no error"
+
+
+@pytest.mark.parametrize(("p", "verdict"), [(0.03, BETTER), (0.0001, BETTER), (0.08, UNCLEAR), (1.0, UNCLEAR)])
+def test_a_verdict_that_other_resamples_would_not_change(p, verdict):
+    assert verdict_of(1.0, p, p) == verdict
 
 
 @pytest.mark.slow

@@ -148,6 +148,9 @@ def test_the_bound_of_the_least_gap_is_what_a_simulation_finds(examples, exact):
     assert least_gap_at_any_disagreement(4, exact) is None
 
 
+TITLE = "GLUE files from the folder glue, at most 20,000 training examples"
+
+
 @functools.cache
 def reference():
     """The committed table of four tasks, and its columns resampled."""
@@ -165,15 +168,15 @@ def printed(line):
 def test_compare_and_the_report_print_the_same_interval_of_the_committed_records(row):
     group, answered_columns = reference()
     table = paired_comparisons(group, answered_columns)[0]
-    cells = next(line for line in table.rows if line[0] == row)
-    assert cells[1] == "finetune"
+    cells = next(line for line in table.lines if line.label == row).cells
+    assert [cell.text for cell in cells[:2]] == ["finetune", "4"]
     for tasks in (TASKS, TASKS[::-1]):
-        found = compare(REFERENCE, row, "finetune", tasks)["GLUE files from the folder glue"]
+        found = compare(REFERENCE, row, "finetune", tasks)[TITLE]
         lines = {line.task: line for line in found}
-        for column, cell in zip(group.columns, cells[2:-1], strict=True):
-            line = lines["sst2, 20,000 training examples" if column.task == "sst2" else column.task]
-            assert cell.startswith(printed(line)), (column, cell)
-        assert cells[-1].startswith(printed(lines[MEAN]))
+        for column, cell in zip([*group.columns, None], cells[2:], strict=True):
+            line = lines[column.task if column else MEAN]
+            assert cell.text.startswith(printed(line)), (column, cell)
+            assert (cell.alone, cell.p, cell.verdict) == (line.p, line.adjusted, line.verdict)
     (alone,) = compare(REFERENCE, "finetune", row, ["rte"])["GLUE files from the folder glue"]
     assert printed(replace(alone.turned())) == printed(lines["rte"])
 
@@ -186,5 +189,7 @@ def test_choose_prints_the_interval_of_compare():
     best = choice.candidates[0].label
     rows = {row[0]: row[5] for row in choice.table().rows}
     for other in [c.label for c in choice.candidates[1:4]]:
-        mean = compare(REFERENCE, other, best, TASKS)["GLUE files from the folder glue"][-1]
+        mean = compare(REFERENCE, other, best, TASKS)[TITLE][-1]
         assert rows[other] == printed(mean), other
+        candidate = next(c for c in choice.candidates if c.label == other)
+        assert (candidate.p, candidate.verdict) == (mean.p, mean.verdict)

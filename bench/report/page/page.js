@@ -112,7 +112,7 @@
       const parts = [detail.value.toFixed(2)];
       if (detail.low !== undefined) parts.push(`95 % interval ${detail.low.toFixed(2)} to ${detail.high.toFixed(2)}`);
       if (detail.sd !== undefined) parts.push(`standard deviation over seeds ${detail.sd.toFixed(2)}`);
-      if (detail.p !== undefined) parts.push(`p after Holm's adjustment ${detail.p < 0.001 ? "< 0.001" : detail.p.toFixed(3)}`);
+      if (detail.p !== undefined) parts.push(`p (after Holm's adjustment over the row's columns) ${detail.p < 0.001 ? "< 0.001" : detail.p.toFixed(3)}`);
       if (detail.n !== undefined) parts.push(`n = ${detail.n}`);
       lines.push(["p", parts.join("; ")]);
     }
@@ -263,7 +263,7 @@
       mark(svg, line.row, x(line.value), y, line.row !== numbers.teacher && !line.significant, `${nameOf(line.row)}: ${text}`);
       if (!narrow) drawn(svg, "text", { x: right + 14, y: y + 4 }, text);
     });
-    note.textContent = "Filled: significant after Holm's adjustment. Diamond: the teacher, not tested. Bars: 95 % intervals."
+    note.textContent = "Filled: significant. Diamond: the teacher, not tested. Bars: 95 % intervals."
       + (choice.majority === null ? "" : " Dotted line: the majority class.");
   }
 
@@ -340,7 +340,7 @@
         const [value, low, high, p] = one;
         made(p <= 0.05 ? "strong" : "span", signed(value), cell);
         made("small", ` (${signed(low)} to ${signed(high)})`, cell);
-        cell.title = `${nameOf(row)} - ${nameOf(rows[j])}: p after Holm ${p < 0.001 ? "< 0.001" : p.toFixed(3)}`;
+        cell.title = `${nameOf(row)} - ${nameOf(rows[j])}: p ${p < 0.001 ? "< 0.001" : p.toFixed(3)}`;
         if (p <= 0.05) cell.classList.add(value > 0 ? "better" : "worse");
       }
     }

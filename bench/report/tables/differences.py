@@ -1,8 +1,8 @@
 """Differences between rows: on the same examples, with intervals and verdicts, and of ablations to their full rows.
 
 Made from the stored predictions. Every system is compared with plain fine-tuning where there is such a row, else with the
-teacher; an ablation with its full row, a row of changed settings with the plain one. Holm's adjustment runs over each of
-the two tables.
+teacher; an ablation with its full row, a row of changed settings with the plain one. Holm's adjustment runs over the columns of
+one line; its mean is a test of its own. So no verdict depends on the other lines.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from bench.record.cell import TEACHER
 from bench.report.comparison import (
+    BORDERLINE,
     NOT_SIGNIFICANT,
     UNCLEAR,
     Comparison,
@@ -60,7 +61,7 @@ def systems_of(group: ReportGroup) -> list[str]:
 
 
 def paired_comparisons(group: ReportGroup, answers: Answers) -> list[Table]:
-    """Systems and a common reference, variants and their own rows: two questions, each adjusted over its table."""
+    """Systems and a common reference, variants and their own rows: two questions."""
     reference = reference_of(group)
     systems = dict.fromkeys(systems_of(group), reference)
     variants = {label: own for label in group.systems if (own := own_row(group, label)) in group.systems}
@@ -93,22 +94,20 @@ def _compared(
                 keys[place] = keys_of([*sides[0], *sides[1]])
     if not lines:
         return None
-    lines = dict(zip(lines, adjusted(list(lines.values())), strict=True))
-
-    # the means of rows that have all of several columns: a family of tests of their own
     means: dict[str, Comparison] = {}
     has_means = len(group.columns) > 1
     for label in other_of:
         places = [(label, column) for column in group.columns if (label, column) in lines]
+        lines |= zip(places, adjusted([lines[place] for place in places]), strict=True)
         if has_means and len(places) == len(group.columns):
             means[label] = of_mean([lines[place] for place in places], [drawn[place] for place in places])
-    means = dict(zip(means, adjusted(list(means.values())), strict=True))
 
     printed = []
     for label, other in other_of.items():
         places = [(label, column) for column in group.columns]
         if any(place in lines for place in places):
-            cells = [TableCell(group.called(other), plain=other)]
+            tests = sum(place in lines for place in places)
+            cells = [TableCell(group.called(other), plain=other), number(tests, "d")]
             cells += [_cell(lines.get(place), keys.get(place, ())) for place in places]
             if has_means:
                 cells.append(_cell(means.get(label), tuple(key for place in places for key in keys.get(place, ()))))
@@ -116,15 +115,18 @@ def _compared(
     least = [_least([line for (_, where), line in lines.items() if where == column]) for column in group.columns]
     if has_means:
         least.append(_least(means.values()) if means else TableCell(""))
-    printed.append(Line("minimum detectable difference", [TableCell(""), *least], only="markdown", row=""))
+    printed.append(
+        Line("minimum detectable difference", [TableCell(""), TableCell(""), *least], only="markdown", row="")
+    )
     columns = [
         Column("System"),
         Column("compared with", words=True),
+        Column("tests", digits=0),
         *(Column(c.title, csv=TESTED) for c in group.columns),
     ]
     if has_means:
         columns.append(Column(f"{MEAN_OF} {len(group.columns)} differences", csv=TESTED))
-    notes = [_note(len(lines)), *comparison_notes(lines.values())]
+    notes = [NOTE, *comparison_notes(lines.values())]
     return Table(title, columns, printed, notes, file)
 
 
@@ -135,6 +137,8 @@ def _cell(line: Comparison | None, keys: tuple[str, ...]) -> TableCell:
     without_zero, p = line.low > 0 or line.high < 0, f"(p = {p_in_words(line.adjusted)})"
     if line.verdict == UNCLEAR:
         verdict = f"{NOT_SIGNIFICANT} after Holm {p}" if without_zero else NOT_SIGNIFICANT
+    elif line.verdict == BORDERLINE:
+        verdict = f"{BORDERLINE} {p}"
     else:
         verdict = line.verdict if without_zero else f"{line.verdict} {p}"
     return TableCell(
@@ -145,6 +149,7 @@ def _cell(line: Comparison | None, keys: tuple[str, ...]) -> TableCell:
         n=len(line.seeds) or None,
         keys=keys,
         p=line.adjusted,
+        alone=line.p,
         verdict=line.verdict,
     )
 
@@ -155,15 +160,15 @@ def _least(lines: Collection[Comparison]) -> TableCell:
     return number(float(np.median(values)) if values else None)
 
 
-def _note(count: int) -> str:
-    return (
-        "Differences in points, computed before rounding, with 95 % intervals (paired bootstrap over examples, with Student's t over "
-        "several seeds; not adjusted). Test of one seed each: McNemar's (mid-p) for shares of right answers, a permutation test for "
-        f"other metrics; else the bootstrap. A verdict needs p below {LEVEL:g} after Holm's adjustment over the {count} comparisons of "
-        f"single columns; means are tested with the bootstrap and adjusted separately. So an interval can exclude 0 without a verdict: "
-        f"'{NOT_SIGNIFICANT} after Holm', with p. Minimum detectable difference: the true difference that such comparisons find in "
-        f"{100 * POWER:.0f} of 100 cases (the median of the column). docs/statistics.md explains all this."
-    )
+NOTE = (
+    "Differences in points, computed before rounding, with 95 % intervals (paired bootstrap over examples, with Student's t over "
+    "several seeds; not adjusted). Test of one seed each: McNemar's (mid-p) for shares of right answers, a permutation test for "
+    f"other metrics; else the bootstrap. A verdict needs p below {LEVEL:g} after Holm's adjustment over the tests of its line; the mean is "
+    "one test, not adjusted. So an interval can exclude 0 without a verdict. The lines are not adjusted for each other: of 20 rows that "
+    f"equal what they are compared with, about one has a verdict all the same. {BORDERLINE.capitalize()}: other resamples may end "
+    "otherwise. Minimum detectable difference: the true difference that such comparisons find in "
+    f"{100 * POWER:.0f} of 100 cases (the median of the column). docs/statistics.md explains all this."
+)
 
 
 def ablation(group: ReportGroup) -> Table | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.report.comparison import BETTER, UNCLEAR, WORSE, MeanOfColumns
+from bench.report.comparison import BETTER, BORDERLINE, UNCLEAR, WORSE, MeanOfColumns
 from bench.report.table import DASH, INTERVAL, TESTED, Column, Line, Table, TableCell, number
 from bench.report.tables.accuracy import MAJORITY, further_columns
 from bench.report.tables.differences import SYSTEMS, reference_of
@@ -12,7 +12,7 @@ from bench.report.tables.parts import ReportData, line_of
 
 LEADERBOARD = "leaderboard"
 """The name of the table's files."""
-SYMBOLS = {BETTER: "▲", WORSE: "▼", UNCLEAR: "○"}
+SYMBOLS = {BETTER: "▲", WORSE: "▼", UNCLEAR: "○", BORDERLINE: "◐"}
 """Verdict -> how it is printed."""
 
 
@@ -75,7 +75,8 @@ def leaderboard(data: ReportData) -> Table | None:
     note = (
         "Rows with all results, in percent, with 95 % intervals. Rows of one rank: the interval of their difference to the first of "
         "them contains 0 (not adjusted); a dash: fewer seeds, or suspect answers. "
-        f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, {SYMBOLS[UNCLEAR]} not significant after Holm's adjustment; no sign: not tested."
+        f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, {SYMBOLS[UNCLEAR]} not significant, "
+        f"{SYMBOLS[BORDERLINE]} {BORDERLINE}; the mean of a row is one test. No sign: not tested."
     )
     return Table("Leaderboard", columns, lines, (note,), file=LEADERBOARD)
 

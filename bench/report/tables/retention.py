@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.record.cell import TEACHER
 from bench.record.schema import Record
-from bench.report.comparison import UNCLEAR
+from bench.report.comparison import BORDERLINE, UNCLEAR
 from bench.report.frame import same_teacher, teacher_weights
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Answers, Resampled, rng_for
@@ -28,7 +28,8 @@ from bench.report.tables.parts import (
     teacher_score,
 )
 from bench.stats.metrics import metric_of
-from bench.stats.paired import interval, over_seeds
+from bench.stats.paired import interval, is_near, over_seeds
+from bench.stats.power import LEVEL
 from bench.stats.summary import summarise
 
 KEEPS, LOSES, REFUSED = "keeps", "loses", "refused"
@@ -75,8 +76,12 @@ def reappearance(group: ReportGroup) -> Table | None:
 
 def retention(student: Sequence[float], teacher: float, samples: np.ndarray, kept: float = KEPT) -> TableCell:
     """Non-inferiority: kept if the 95 % interval lies above the margin, lost if below, else the data are inconclusive."""
-    low, high = interval(samples[~np.isnan(samples)])
+    samples = samples[~np.isnan(samples)]
+    low, high = interval(samples)
     verdict = KEEPS if low >= kept else LOSES if high < kept else UNCLEAR
+    below = float(np.mean(samples < kept))
+    if is_near(below, LEVEL / 2, len(samples)) or is_near(below, 1 - LEVEL / 2, len(samples)):
+        verdict = BORDERLINE
     ratio, low, high = 100 * float(np.mean(student)) / teacher, 100 * low, 100 * high
     return TableCell(f"{ratio:.1f} % ({low:.1f} to {high:.1f}) {verdict}", ratio, low, high, verdict=verdict)
 
@@ -130,6 +135,7 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
         f"The student's score in percent of its own teacher's, with the 95 % interval of a paired bootstrap. "
         f"keeps: the whole interval, before rounding, is above {100 * kept:g} %. loses: the whole interval is below. "
         f"{UNCLEAR}: the interval contains {100 * kept:g} %, so these examples and seeds do not decide. "
+        f"{BORDERLINE}: other resamples may end otherwise. "
         "Mean of ratios: the mean of the columns' ratios. Ratio of means: the student's mean score divided by its "
         "teacher's. These two have no verdict."
     )
