@@ -32,16 +32,6 @@ def one_line(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
-MOST_WORD, MOST_MESSAGE = 300, 2000
-"""Characters of a message that are shown: somebody may have typed 10,000."""
-
-
-def shortened(text: str) -> str:
-    """The text without the middle of very long words, and of itself where it is very long."""
-    text = re.sub(rf"(\S{{{MOST_WORD}}})\S+(\S{{40}})", r"\1...\2", text)
-    return text if len(text) <= MOST_MESSAGE else f"{text[: MOST_MESSAGE - 203]}...{text[-200:]}"
-
-
 class BenchError(Exception):
     """Says what happened, what was expected and what to type next."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -14,12 +13,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.errors import InputError, unknown
 
-MOST_BYTES = 16 * 2**20
-"""Of a file that somebody types: tables, settings, configurations."""
-MOST_TOML_BYTES = 2**20
-DOTTED = 32
-DEEP_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{DOTTED}}}""")
-"""A key of so many parts, ``a.a.a``: the time and the memory that it takes grow with the square of their number."""
 EXTRA = "extra_forbidden"
 """What pydantic calls a key that a form has not."""
 Form = TypeVar("Form", bound=BaseModel)
@@ -39,18 +32,16 @@ def comma_separated(text: str) -> list[str]:
     return [part for part in map(str.strip, text.split(",")) if part]
 
 
-def text_of(path: Path, said: str, most: int = MOST_BYTES) -> str:
+def text_of(path: Path, said: str) -> str:
     """The text of a file.
 
     Args:
         said: what the message calls it: ``--accept notes.toml``.
 
     Raises:
-        InputError: no such file, one that cannot be read, one that is no UTF-8 text, or one that is far too large.
+        InputError: no such file, one that cannot be read, or one that is no UTF-8 text.
     """
     try:
-        if path.is_file() and path.stat().st_size > most:
-            raise InputError(f"{said}: larger than {most // 2**20} MiB; is it the right file?")
         return path.read_bytes().decode("utf-8-sig")  # some editors of Windows begin a file with a byte order mark
     except UnicodeDecodeError as error:
         raise InputError(f"{said}: not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8") from None
@@ -64,12 +55,9 @@ def toml_of(path: Path, said: str) -> dict[str, Any]:
     """A TOML file.
 
     Raises:
-        InputError: as :func:`text_of`, or not TOML, with the line, or a key of very many parts.
+        InputError: as :func:`text_of`, or not TOML, with the line.
     """
-    text = text_of(path, said, MOST_TOML_BYTES)
-    if deep := DEEP_KEY.search(text):
-        line = text.count("\n", 0, deep.start()) + 1
-        raise InputError(f"{said}, line {line}: a key of more than {DOTTED} parts; is it the right file?")
+    text = text_of(path, said)
     try:
         return tomllib.loads(text.replace("\r\n", "\n").replace("\r", "\n"))
     except tomllib.TOMLDecodeError as error:
@@ -80,13 +68,13 @@ def toml_of(path: Path, said: str) -> dict[str, Any]:
         raise InputError(f"{said} is not TOML: {error}") from None
 
 
-def json_of(path: Path, said: str, most: int = MOST_BYTES) -> Any:
+def json_of(path: Path, said: str) -> Any:
     """A JSON file.
 
     Raises:
         InputError: as :func:`text_of`, or not JSON, with the line.
     """
-    text = text_of(path, said, most)
+    text = text_of(path, said)
     with refused_as_json(said):
         return json.loads(text)
 

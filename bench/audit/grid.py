@@ -9,8 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from bench.errors import InputError
-
 WORDS = re.compile(r"\W*[^\W\d_]")
 """How a cell of words begins."""
 LONGEST_CELL = 1000
@@ -65,21 +63,6 @@ class Grid:
 
 LONGEST_SPAN = 500
 """Lines or columns that a cell can span: a file may say any number."""
-MOST_CELLS = 200_000
-"""Cells of the tables of a file, each counted as often as it spans lines and columns."""
-TOO_MANY = f"tables of more than {MOST_CELLS:,} cells, counted with what they span"
-
-
-def within_bounds(cells: int, grid: Grid) -> int:
-    """The cells that a file has with those of this table.
-
-    Raises:
-        InputError: more than :data:`MOST_CELLS`.
-    """
-    cells += sum(len(line.cells) for line in grid.lines)
-    if cells > MOST_CELLS:
-        raise InputError(TOO_MANY)
-    return cells
 
 
 def span_of(text: str | None) -> int:
@@ -102,14 +85,7 @@ class Spanned(NamedTuple):
 
 
 def laid_out(rows: Sequence[Sequence[Spanned]]) -> list[list[GridCell]]:
-    """Every cell at its column: one that spans several lines or columns is repeated there and marked.
-
-    Raises:
-        InputError: more cells than :data:`MOST_CELLS`.
-    """
-    below = range(len(rows), 0, -1)
-    if sum(c.columns * min(c.rows, left) for left, row in zip(below, rows, strict=True) for c in row) > MOST_CELLS:
-        raise InputError(TOO_MANY)
+    """Every cell at its column: one that spans several lines or columns is repeated there and marked."""
     pending: dict[int, tuple[int, GridCell]] = {}  # column -> lines still spanned, the cell there
     lines = []
     for row in rows:

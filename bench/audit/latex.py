@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from bench.audit.grid import LONGEST_SOURCE, Grid, GridLine, LineNumbers, Spanned, laid_out, span_of, within_bounds
+from bench.audit.grid import LONGEST_SOURCE, Grid, GridLine, LineNumbers, Spanned, laid_out, span_of
 from bench.audit.printed import printed
-from bench.errors import InputError
 
 MARKS = re.compile(
     r"\\(?:tnote|textsuperscript|footnotemark|footnote|cite\w*|label|ref|cref|Cref|hspace\*?|vspace\*?|hskip|vskip|phantom|hphantom"
@@ -27,12 +26,8 @@ DEFINITION = re.compile(
 )
 LONGEST_ARGUMENT = 20_000
 """Characters between two braces, or from a table to its caption."""
-MOST_TEXT = 5_000_000
-"""Characters that a source may have with the files that it inputs, and that its macros may make."""
-COST_OF_A_MACRO = 50
-"""Characters as which each use of a macro counts: those that make nothing take time too."""
 DEEPEST = 50
-"""Macros or commands within each other."""
+"""Commands within each other."""
 SWITCHES = re.compile(
     r"\\(?:tiny|scriptsize|footnotesize|small|normalsize|large|rm|sc|sf|tt|itshape|it|em|centering|raggedright|raggedleft|arraybackslash"
     r"|displaystyle|quad|qquad|enspace|noalign|noindent|xspace|hfill|strut|newline|linebreak|left|right|bigstrut)(?![A-Za-z])\s*"
@@ -80,7 +75,7 @@ def latex_grids(text: str, folder: Path | None = None) -> tuple[list[Grid], str]
         macros, _ = definitions(COMMENT.sub("", text))
         searched = re.sub(r"^\s*%.*", lambda line: " " * len(line[0]), text, flags=re.MULTILINE)
     line_number = LineNumbers(text)
-    grids, rest, end, cells = [], [], 0, 0
+    grids, rest, end = [], [], 0
     for start, stop, body in environments(searched):
         if start < end:
             continue  # a table within a cell of another one
@@ -88,31 +83,20 @@ def latex_grids(text: str, folder: Path | None = None) -> tuple[list[Grid], str]
         end = stop
         body = body if folder is not None else expanded(COMMENT.sub("", body), macros)
         grids.append(Grid(_caption(searched, start, stop), _lines(body, line_number(start)), 0, start))
-        cells = within_bounds(cells, grids[-1])
     return grids, "".join([*rest, text[end:]])
 
 
 def inputs(text: str, folder: Path | None, depth: int = 3) -> str:
-    """The source without comments, with the files of its folder that it inputs; a file that is not there stays a command.
-
-    Raises:
-        InputError: more text than :data:`MOST_TEXT`.
-    """
-    size = 0
+    """The source without comments, with the files of its folder that it inputs; a file that is not there stays a command."""
 
     def content(command: re.Match[str], depth: int) -> str:
-        nonlocal size
         name = command[1].strip()
         if folder is None or depth == 0 or "\0" in name:
             return command[0]
         path = (folder / (name if name.endswith(".tex") else f"{name}.tex")).resolve()
         if not path.is_relative_to(folder.resolve()) or not path.is_file():
             return command[0]
-        inner = path.read_text(encoding="utf-8", errors="replace")
-        size += len(inner)
-        if size > MOST_TEXT:
-            raise InputError(f"it inputs more than {MOST_TEXT:,} characters")
-        return replaced(inner, depth - 1)
+        return replaced(path.read_text(encoding="utf-8", errors="replace"), depth - 1)
 
     def replaced(text: str, depth: int) -> str:
         plain = COMMENT.sub("", text)
@@ -135,17 +119,9 @@ def definitions(text: str) -> tuple[dict[str, tuple[int, str]], str]:
 
 
 def expanded(text: str, macros: Mapping[str, tuple[int, str]]) -> str:
-    """The source with its own macros of no argument or one put in; one that uses itself stays a command.
+    """The source with its own macros of no argument or one put in; one that uses itself stays a command."""
 
-    Raises:
-        InputError: macros within macros that make more than :data:`MOST_TEXT`, or are nested deeper than :data:`DEEPEST`.
-    """
-    size = 0
-
-    def replaced(text: str, open_macros: frozenset[str], depth: int) -> str:
-        nonlocal size
-        if depth > DEEPEST:
-            raise InputError(f"macros of LaTeX are nested more than {DEEPEST} deep")
+    def replaced(text: str, open_macros: frozenset[str]) -> str:
         parts, end = [], 0
         for command in re.finditer(r"\\(?:([A-Za-z]+)|.)", text, re.DOTALL):
             arguments, body = macros.get(command[1], (-1, ""))
@@ -155,18 +131,12 @@ def expanded(text: str, macros: Mapping[str, tuple[int, str]]) -> str:
             if after is None:
                 continue
             argument, stop = braced(text, after.end()) if arguments else ("", after.end())
-            argument = replaced(argument, open_macros, depth + 1)
-            size += COST_OF_A_MACRO + len(body) + body.count("#1") * len(argument)
-            if size > MOST_TEXT:
-                raise InputError("macros of LaTeX within macros make more text than is read")
-            parts += [
-                text[end : command.start()],
-                replaced(body.replace("#1", argument), open_macros | {command[1]}, depth + 1),
-            ]
+            shown = body.replace("#1", replaced(argument, open_macros))
+            parts += [text[end : command.start()], replaced(shown, open_macros | {command[1]})]
             end = stop
         return "".join([*parts, text[end:]])
 
-    return replaced(text, frozenset(), 0) if macros else text
+    return replaced(text, frozenset()) if macros else text
 
 
 def braced(text: str, start: int) -> tuple[str, int]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from bench.audit.grid import WORDS, Grid, GridCell, GridLine, within_bounds
+from bench.audit.grid import WORDS, Grid, GridCell, GridLine
 from bench.audit.printed import numbers_of
 from bench.audit.table import PrintedRow, Sheet
 
@@ -17,14 +17,9 @@ ROW_NUMBER = re.compile(r"#|no\.?|nr\.?|rank|id|index|idx|", re.IGNORECASE)
 
 
 def sheets_of(where: str, grids: Iterable[Grid]) -> list[Sheet]:
-    """Every table that has a row of numbers; equal titles are numbered.
-
-    Raises:
-        InputError: more cells than are read.
-    """
-    sheets, cells = [], 0
+    """Every table that has a row of numbers; equal titles are numbered."""
+    sheets = []
     for grid in grids:
-        cells = within_bounds(cells, grid)
         for header, body in _panels(grid):
             rows = list(_rows(header, body))
             if rows:

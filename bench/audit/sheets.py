@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.audit.count_numbers import Seen, seen, separator, unread
 from bench.audit.grid import Grid, line_of
-from bench.audit.latex import MOST_TEXT, latex_grids
+from bench.audit.latex import latex_grids
 from bench.audit.layout import sheets_of
 from bench.audit.markdown import markdown_grids
 from bench.audit.notebook import notebook_texts
@@ -21,6 +21,8 @@ from bench.audit.table import PrintedRow, Sheet
 from bench.audit.webpage import html_grids
 from bench.errors import InputError
 
+MOST_TEXT = 5_000_000
+"""Bytes of a file."""
 SIZES = {"params_m": "params", "flops_b": "flops", "speedup": "speed-up"}
 TIDY = ("source", "table", "system", "task", "value")
 TEXTS = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".tex")

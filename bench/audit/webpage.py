@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bench.audit.grid import Grid, GridLine, LineNumbers, Spanned, laid_out, span_of, within_bounds, without_markup
+from bench.audit.grid import Grid, GridLine, LineNumbers, Spanned, laid_out, span_of, without_markup
 
 HEADING = re.compile(r"<h[1-6][^<>]*>(.*?)</h[1-6]>|^#+ +([^\n]*)$", re.DOTALL | re.MULTILINE | re.IGNORECASE)
 
@@ -15,7 +15,7 @@ def html_grids(text: str) -> tuple[list[Grid], str]:
 
     line_number = LineNumbers(text)
     grids: list[Grid] = []
-    rest, end, cells = [], 0, 0
+    rest, end = [], 0
     for start, stop in outermost(text):
         above = list(HEADING.finditer(text, end, start))
         title = above[-1][1] or above[-1][2] or "" if above else grids[-1].title if grids else ""
@@ -24,7 +24,6 @@ def html_grids(text: str) -> tuple[list[Grid], str]:
         root = html.fragment_fromstring(text[start:stop], create_parent="div")
         for table in root.xpath(".//table[not(.//table)]"):  # a table that holds others only places them
             grids.append(_grid(table, title, line_number(start), start))
-            cells = within_bounds(cells, grids[-1])
         rest.append(text[end:start] + "\n" * text.count("\n", start, stop))
         end = stop
     return grids, "".join([*rest, text[end:]])

@@ -10,7 +10,7 @@ import typer
 
 from bench.cli import check, extend, read, run  # each adds its verbs to the program
 from bench.cli.program import app
-from bench.errors import BAD_INPUT, INTERRUPTED, BenchError, disk_message, one_line, shortened, what_to_install
+from bench.errors import BAD_INPUT, INTERRUPTED, BenchError, disk_message, one_line, what_to_install
 from bench.record.set_aside import notes_sent_to
 
 __all__ = ["app", "check", "extend", "main", "read", "run"]
@@ -69,5 +69,5 @@ def _what_to_mend(error: Exception) -> str:
 
 
 def fail(message: str, code: int) -> NoReturn:
-    print(f"bench: {shortened(one_line(message))}", file=sys.stderr)
+    print(f"bench: {one_line(message)}", file=sys.stderr)
     sys.exit(code)

@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,18 +20,7 @@ from bench.data.tasks import Task
 from bench.errors import InputError, one_line
 from bench.files import TEMPORARY
 from bench.folders import users_cache
-from bench.user_files import json_of, refused_as_json
-
-MOST_JSON_BYTES = 4 * 2**30
-"""A JSON file that is one list may be at most so large: it is read as a whole."""
-
-
-MOST_COLUMNS = 1000
-"""A file may have at most so many: what reads it takes minutes for 100,000."""
-LOOKED_AT = 2**20
-"""So many characters of a CSV file."""
-QUOTED = re.compile(r'"[^"]*("|$)')
-
+from bench.user_files import is_file, refused_as_json, text_of
 
 READERS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json"}
 
@@ -182,15 +171,17 @@ def _table(file: Path, task: Task) -> Any:
     kind = READERS.get(file.suffix)
     if kind is None:
         raise InputError(f"{file} has no ending that can be read; known: {', '.join(READERS)}")
-    _check_bytes(file, kind)
+    rows = _json_rows(file) if kind == "json" else []
     # pandas would read words like None and NA as missing
     options: dict[str, Any] = {"keep_default_na": False, "na_values": [""]} if kind == "csv" else {}
     if file.suffix == ".tsv":
         options |= {"sep": "\t", "quoting": csv.QUOTE_NONE}  # GLUE's quotes are text
     users_cache().mkdir(parents=True, exist_ok=True)
     try:
-        if (columns := _count_columns(file, kind)) > MOST_COLUMNS:
-            raise ValueError(f"{columns:,} columns; keep the ones of the task, at most {MOST_COLUMNS:,}")
+        if not is_file(file) or not file.stat().st_size:
+            raise ValueError("it is empty" if is_file(file) else "no such file")
+        if rows:
+            return datasets.Dataset.from_list(rows)
         # `datasets` copies what it reads, by default into the hub's cache for ever: nobody asked for that
         with tempfile.TemporaryDirectory(dir=users_cache(), prefix=f"{TEMPORARY}data-") as copies:
             return datasets.load_dataset(
@@ -211,97 +202,31 @@ def _table(file: Path, task: Task) -> Any:
         raise InputError(f"{file} cannot be read as {kind}: {why}") from None
 
 
-def _count_columns(file: Path, kind: str) -> int:
-    """The columns of a parquet file, or of the first two lines of a CSV file; 0 for JSON, whose rows have been looked at."""
-    if kind == "parquet":
-        import pyarrow.parquet
-
-        return len(pyarrow.parquet.read_schema(file))
-    if kind == "csv":
-        tabs = file.suffix == ".tsv"
-        with file.open(encoding="utf-8", errors="replace") as stream:
-            text = stream.read(LOOKED_AT)
-        lines = (text if tabs else QUOTED.sub("", text)).split("\n")
-        # the first row too: where the header is shorter, what stands before its columns becomes an index
-        return max(
-            line.count("\t" if tabs else ",") + 1 for line in [line for line in lines if line.strip()][:2] or [""]
-        )
-    return 0
-
-
-PACKED = {b"PK\x03\x04": "zip", b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"Rar!": "rar",
-          b"7z\xbc\xaf": "7z", b"\x04\x22\x4d\x18": "lz4"}  # fmt: skip
-"""How archives begin: ``datasets`` would unpack them, whatever size they claim."""
-
-
-def _check_bytes(file: Path, kind: str) -> None:
-    """Check a file before a library opens it: it would unpack archives, and some bad files would end the process.
-
-    Raises:
-        InputError: it is not there, is an archive, or is JSON that holds no rows.
-    """
-    try:
-        with file.open("rb") as stream:
-            head = stream.read(265)
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror}; name a file that can be read") from None
-    packed = next((name for begins, name in PACKED.items() if head.startswith(begins)), "")
-    packed = packed or ("tar" if head[257:262] == b"ustar" else "")
-    if packed:
-        raise InputError(f"{file} is a {packed} archive; unpack it first")
-    if not head:
-        raise InputError(f"{file} has no rows: it is empty")
-    if kind == "json":
-        _check_json(file)
-
-
-def _check_json(file: Path) -> None:
-    """Every line has to be an object, or the whole file one object or a list of objects: ``null`` ends the process.
+def _json_rows(file: Path) -> list[Any]:
+    """The objects of a JSON file: one a line, or a list of them, or one alone. The parquet library's reader ends the process where a file
+    holds anything else.
 
     Raises:
         InputError: naming the line.
     """
+    text, rows = text_of(file, str(file)), []
     try:
-        with file.open(encoding="utf-8-sig") as stream:
-            wrong = _wrong_line(file, stream)
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file}: not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8") from None
-    if wrong is None:
-        return
-    try:
-        body = json_of(file, str(file), most=MOST_JSON_BYTES)
-    except InputError:
-        raise wrong from None
-    rows = body if isinstance(body, list) else [body]
-    names: set[str] = set()
-    for number, row in enumerate(rows):
-        if why := _fault_of_row(row, names):
-            raise InputError(f"{file}, row {number}: {why}")
-    if not rows:
-        raise InputError(f"{file} has no rows: it is an empty list")
-
-
-def _wrong_line(file: Path, lines: Iterable[str]) -> InputError | None:
-    """What is wrong with the first line that is no row; None where all are."""
-    names: set[str] = set()
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
+        for number, line in enumerate(text.split("\n"), start=1):
+            if line.strip():
                 with refused_as_json(f"{file}, line {number}"):
-                    row = json.loads(line, parse_constant=_no_number)
-            except InputError as error:
-                return error
-            if why := _fault_of_row(row, names):
-                return InputError(f"{file}, line {number}: {why}")
-    return None
-
-
-def _fault_of_row(row: object, names: set[str]) -> str:
-    """Why this is no row of a JSON file; "" for one that is, whose names are added to those of the rows before it."""
-    if not isinstance(row, dict):
-        return f"a row should be an object {{...}}, found {_shown(row)}"
-    names.update(row)
-    return f"more than {MOST_COLUMNS:,} columns; keep the ones of the task" if len(names) > MOST_COLUMNS else ""
+                    rows.append(json.loads(line, parse_constant=_no_number))
+    except InputError as wrong:
+        try:
+            rows = [json.loads(text, parse_constant=_no_number)]
+        except (ValueError, RecursionError):
+            raise wrong from None
+    rows = rows[0] if len(rows) == 1 and isinstance(rows[0], list) else rows
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise InputError(f"{file}, row {number}: a row should be an object {{...}}, found {_shown(row)}")
+    if not rows:
+        raise InputError(f"{file} has no rows: it is empty")
+    return rows
 
 
 def _no_number(word: str) -> float:

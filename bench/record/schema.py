@@ -154,10 +154,6 @@ class Record(StrictModel):
         return f"{self.row} ({', '.join(said)})" if said else self.row
 
 
-MOST_BYTES = 64 * 2**20
-"""A file that is larger is refused: no record is so large."""
-
-
 def load(text: str | bytes, where: str) -> Record:
     """Parse one record; an older one, which does not describe its task, gets what is known of it.
 
@@ -206,8 +202,6 @@ def read_json(text: str | bytes, where: str) -> Any:
     def finite(word: str) -> float:
         return value if math.isfinite(value := float(word)) else no_number(word)
 
-    if len(text) > MOST_BYTES:
-        raise InputError(f"{where} is larger than {MOST_BYTES // 2**20} MiB, more than any record")
     try:
         text = text.decode("utf-8") if isinstance(text, bytes) else text
     except UnicodeDecodeError as error:

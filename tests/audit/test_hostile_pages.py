@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 
 import hostile_input
 import numpy as np
 import pytest
 
-from bench.audit.grid import LONGEST_CELL, MOST_CELLS, line_of
+from bench.audit.grid import LONGEST_CELL, line_of
 from bench.audit.sheets import read_all
 from bench.audit.summary import findings_of
 from bench.errors import InputError
@@ -53,42 +52,6 @@ def rows_of_scores(rows: int, columns: int, name: str) -> str:
 @pytest.mark.parametrize(("rows", "columns"), [(200, 62), (2000, 2)])
 def test_an_ordinary_table_takes_seconds(tmp_path, rows, columns, name):
     findings(tmp_path, rows_of_scores(rows, columns, name), name)
-
-
-def doublings(count: int) -> str:
-    """Macros of which each uses the next one twice."""
-    names = [f"m{chr(97 + place // 26)}{chr(97 + place % 26)}" for place in range(count + 1)]
-    macros = [rf"\newcommand{{\{a}}}{{\{b}\{b}}}" for a, b in itertools.pairwise(names)]
-    return "\n".join(
-        [
-            *macros,
-            rf"\newcommand{{\{names[-1]}}}{{}}",
-            rf"\begin{{tabular}}{{lc}} S & A \\ \{names[0]} & 1.5 \\ \end{{tabular}}",
-        ]
-    )
-
-
-UNUSUAL = {
-    "doublings.tex": doublings(40),
-    "chain.tex": doublings(60),
-    "arguments.tex": r"\newcommand{\d}[1]{#1#1}\begin{tabular}{lc} S & A \\ "
-    + r"\d{" * 40
-    + "x"
-    + "}" * 40
-    + r" & 1.5 \end{tabular}",
-    "deep.tex": r"\newcommand{\d}[1]{#1}\begin{tabular}{lc} S & A \\ " + r"\d{" * 9000 + r" & 1.5 \end{tabular}",
-    "itself.tex": "\\input{itself}\n" * 3000,
-    "spans.html": "<table>" + ("<tr>" + "<td rowspan=500 colspan=500>1.5</td>" * 50 + "</tr>") * 50 + "</table>",
-    "many_spans.html": ("<table>" + "<tr><td colspan=500>1.5</td></tr>" * 50 + "</table>") * 50,
-    "long.csv": "S,A,B\n" + "s,1.5,2.5\n" * (MOST_CELLS // 3),
-}
-
-
-@pytest.mark.parametrize("name", UNUSUAL)
-def test_what_is_not_ordinary_is_refused_in_one_line(tmp_path, name):
-    file = tmp_path / name
-    file.write_text(UNUSUAL[name])
-    assert hostile_input.refuses(lambda: read_all([file]), name, name)
 
 
 @pytest.mark.parametrize(

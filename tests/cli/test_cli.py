@@ -81,33 +81,6 @@ def test_a_name_that_is_typed_wrongly_is_answered_without_torch():
         assert said in line
 
 
-LONG, CONTROL = "x" * 10_000, "\x1b[31m\x07\udcff"
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["run", "--methods", LONG, "--tasks", "rte"],
-        ["run", "--methods", f"kd:{CONTROL}=1"],
-        ["plan", "--methods", "kd", "--tasks", "rte, " * 2000 + CONTROL],
-        ["report", "--results", f"{CONTROL}{LONG}"],
-        ["store", "verify", "--results", f"{CONTROL}{LONG}"],
-        ["audit", f"{CONTROL}{LONG}.csv"],
-        ["show", f"{CONTROL}{LONG}", "--results", "nowhere"],
-        ["data", "--data", f"{CONTROL}{LONG}"],
-        ["power", "--gap", f"{CONTROL}{LONG}"],
-        [f"{CONTROL}{LONG}"],
-    ],
-    ids=lambda words: words[0][:6] if isinstance(words, list) else None,
-)
-def test_what_was_typed_is_echoed_without_control_characters_and_not_at_length(bench, words):
-    done = bench(*words)
-    assert done.returncode in (2, 4), done.stderr
-    (line,) = done.stderr.splitlines()
-    assert line.isprintable()
-    assert len(line) < 2100
-
-
 def test_nothing_measured_is_exit_code_4(bench, tmp_path):
     done = bench("report", "--results", tmp_path / "none")
     assert done.returncode == 4

@@ -29,7 +29,6 @@ from bench.data import word_vectors
 from bench.data.corpus import read_corpus
 from bench.data.table_files import read
 from bench.data.tasks import EvaluationSet, Task, expand, from_toml
-from bench.errors import InputError
 from bench.plan.experiment_file import read_experiment
 from bench.plan.request import Request, parse_jobs, parse_numbers, parse_seeds
 from bench.plan.spelling import parse_rows, typed_order
@@ -39,11 +38,6 @@ from bench.report.write import names_in
 ROOT = Path(__file__).resolve().parents[2]
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 TASK = Task("t", ("s",), ("no", "yes"), ("accuracy",), (EvaluationSet("validation", "t", "validation"),))
-SPELLINGS = [
-    b"kd", b"microbert:ablate", b"tinybert:layers=6:-attn", b"finetune:start=random,kd:alpha=0.5", b"all", b"kd:pace=2",
-    b"tinybert:intermediate.epochs=50:intermediate.schedule=linear", b"checkpoint:folder", b"bilstm:hidden=100", b"moebert:-hidn",
-    b"distilbert:start=teacher", b"mtdnn,fastbert:speed=0.5", b"mobilebert:pretraining=none",
-]  # fmt: skip
 WORDS = st.lists(
     st.one_of(
         st.sampled_from(["kd", "microbert", "tinybert", "all", "ablate", "checkpoint", "pace", "layers", "alpha", "start", "-attn", "-dis"]),
@@ -65,14 +59,6 @@ def check_spelling(text: str) -> None:
 def imported() -> None:
     """Every method: what an import takes is not a reader's time."""
     parse_rows("all")
-
-
-@hostile_input.counts(300)
-@pytest.mark.slow
-def test_spellings(count, imported):
-    for data in hostile_input.inputs(SPELLINGS, count):
-        text = data.decode("utf-8", "replace")
-        hostile_input.refuses(lambda text=text: check_spelling(text), text)
 
 
 @RELAXED
@@ -99,15 +85,6 @@ def test_a_number_with_too_many_digits_is_no_result(tmp_path):
     """Decimals of 28 digits cannot be rounded to it; found by the long form of the next test."""
     for text in ("0" + "9" * 300 + "." + "9" * 300, "0." + "9" * 40, "1e99999999999999999999"):
         assert hostile_input.refuses(lambda text=text: trace(text, tmp_path), text)
-
-
-@hostile_input.counts(200)
-@pytest.mark.slow
-def test_options_of_words_and_numbers(count):
-    for data in hostile_input.inputs(
-        [b"0,1,2", b"auto", b"batch_size=16", b"matthews=5", b"3", b"+4.5", b"2.03x", b"rte,mrpc", b"glue"], count
-    ):
-        check_options(data.decode("utf-8", "replace"))
 
 
 @RELAXED
@@ -267,15 +244,6 @@ def test_null_as_a_data_file_ends_no_process(ending, tmp_path, bench):
     assert answer.returncode == 2
     assert "a row should be an object" in answer.stderr
     assert len(answer.stderr.splitlines()) == 1
-
-
-def test_archives_are_not_unpacked(tmp_path):
-    import gzip
-
-    file = tmp_path / "train.csv"
-    file.write_bytes(gzip.compress(b"s,label\nx,0\n"))
-    with pytest.raises(InputError, match=r"train\.csv is a gzip archive; unpack it first"):
-        read([file], TASK, True)
 
 
 SPOKEN = "\n\nOurs reaches 91.2 on MRPC, 2.3 points above BERT-base, keeps 97 % of it and is 9.4x faster.\n\n"
