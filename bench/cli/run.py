@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from bench.cli.options import (
+    Data,
     DataOfLengths,
     Device,
     ExperimentFile,
@@ -36,7 +37,7 @@ from bench.cli.shared import (
     typed_options,
     write_json,
 )
-from bench.errors import OK, InputError
+from bench.errors import CHECK_FAILED, OK, InputError
 from bench.plan.executor_options import PROCESSES
 
 TEACHERS, PRETRAINING = "teachers", "pretraining"
@@ -104,7 +105,7 @@ def run(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Save each student that this run trains, as a folder that the library transformers can open.",
+            help="Save each student that this run trains, and each teacher that it fine-tunes, as a folder that the library transformers can open.",
         ),
     ] = None,
     curves: Annotated[
@@ -265,3 +266,41 @@ def speed(
     print(report.read_text(encoding="utf-8"))
     print(f"record: {path}\nreport: {report}")
     write_json(json_file, record.model_dump(mode="json"))
+
+
+@app.command(
+    epilog="Example: python -m bench backends students/rte/* --tasks rte --data sample --backends onnx,onnx-int8"
+)
+def backends(
+    places: Annotated[
+        list[str],
+        typer.Argument(metavar="FOLDER...", help="Classifiers that transformers opens; names on the hub, too."),
+    ],
+    tasks: Annotated[str, typer.Option(help="The task that they were trained for.")],
+    data: Data = "sample",
+    backends: Annotated[
+        str,
+        typer.Option(
+            help="Backends, separated by commas: sdpa, compile, onnx, onnx-int8, openvino. eager is always measured."
+        ),
+    ] = "sdpa,onnx,onnx-int8",
+    threads: Threads = 2,
+    rounds: Annotated[
+        int, typer.Option(min=6, help="How many times each model is timed on each backend, in turns.")
+    ] = 30,
+    offline: Offline = None,
+    json_file: Json = None,
+) -> int:
+    """Compare the same trained weights on several backends: score, changed predictions, latency, megabytes and load time.
+
+    A backend that computes in fp32 and gives other logits is named as wrong (exit code 1); of onnx-int8 the changed predictions are counted.
+    """
+    from bench.user_files import comma_separated
+    from bench.workflows import backends as workflow
+
+    answer = workflow.compare_backends(
+        places, tasks, data, comma_separated(backends), threads, rounds, asks_no_hub(offline)
+    )
+    print(workflow.describe(answer))
+    write_json(json_file, answer)
+    return CHECK_FAILED if any("error" in row for row in answer["models"]) else OK

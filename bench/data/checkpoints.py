@@ -127,6 +127,44 @@ def find(
     return replace(found, named=teacher)
 
 
+def classifier(place: str, task: Task, offline: bool = False) -> tuple[Any, Any]:
+    """Any sequence classifier of this task that transformers opens, in a folder or on the hub, and its tokenizer.
+
+    Raises:
+        InputError: nothing there, no safetensors, no trained classification head, or labels that are not the task's.
+    """
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    import methods
+
+    folder = Path(place).expanduser()
+    if not folder.is_dir():
+        if folder.exists() or place.startswith((".", "/", "~")):
+            raise InputError(f"{place}: there is no such folder")
+        folder = _from_hub(place, offline, place)
+    body = json_of(folder / "config.json", f"{place}: {folder / 'config.json'}")
+    maker = dict(body.get(OURS) or {}).get("method") if isinstance(body, dict) else None
+    if maker in methods.names():
+        methods.get(maker)  # its module makes its architecture known to transformers
+    if not (folder / "model.safetensors").is_file():
+        raise InputError(f"{place}: no model.safetensors; other formats are not read because they can run code")
+    _check_header(folder / "model.safetensors", place)
+    try:
+        model, seen = AutoModelForSequenceClassification.from_pretrained(
+            folder, dtype=torch.float32, output_loading_info=True
+        )
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+    except Exception as error:  # configurations and tokenizers check themselves, each in its own way
+        raise InputError(f"{place}: transformers cannot open it: {one_line(str(error).strip())[:300]}") from None
+    if seen["missing_keys"]:
+        raise InputError(
+            f"{place}: it has no weights for {sorted(seen['missing_keys'])[0]}: is it a trained classifier?"
+        )
+    check_labels(model.config, task, place)
+    return model.eval(), tokenizer
+
+
 def given_start(path: str, shape: Shape, teacher: Checkpoint, offline: bool) -> Checkpoint:
     """A finished general start: a BERT of this shape that reads the teacher's vocabulary.
 

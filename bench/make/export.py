@@ -8,10 +8,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.data.checkpoints import OURS
+from bench.data.checkpoints import OURS, tokenizer_of
 from bench.data.tasks import Task
 from bench.files import TEMPORARY, open_to_others, slug
+from bench.make.work import FailedCell, StepResult, Work
 from bench.plan.commands import scoring_again
+from bench.plan.plan import TaskPlan
 from bench.plan.request import SAMPLE
 from bench.record.recipe import optimizers_of
 from bench.record.schema import Record
@@ -47,6 +49,19 @@ def export_student(root: Path, model: Any, tokenizer: Any, record: Record, task:
         shutil.rmtree(final, ignore_errors=True)
         os.replace(folder, final)
     return final
+
+
+def save_where_asked(work: Work, result: StepResult, record: Record, model: Any, task: TaskPlan) -> None:
+    """Write the model of a record as a folder, if the run saves them; a failure is noted and costs nothing that was trained."""
+    if work.save_to is None:
+        return
+    try:
+        work.progress.say(
+            f"saved: {export_student(work.save_to, model, tokenizer_of(task.checkpoint), record, task.task)}"
+        )
+    except Exception as error:  # a full disk, a model that cannot be saved
+        why = f"trained and recorded, but not saved in {work.save_to}: {error}"
+        result.not_saved.append(FailedCell(task.name, record.row, record.cell.seed, why))
 
 
 def card(record: Record, model: Any) -> str:

@@ -10,6 +10,7 @@ from bench.data.checkpoints import Checkpoint
 from bench.errors import InputError
 from bench.interrupts import end_if_interrupted
 from bench.make.artefact import artefact
+from bench.make.export import save_where_asked
 from bench.make.failure import failure_of
 from bench.make.outputs import kept_outputs
 from bench.make.record import failed, now, scored
@@ -85,7 +86,11 @@ class Maker:
                 length = task.teacher_recipe.max_length
                 if length != task.recipe.max_length:  # sequences of the length that it was tuned on
                     data = self._task_data(replace(task, recipe=replace(task.recipe, max_length=length)))
-            return StepResult([scored(planned.cell, model, data, started, **facts)])
+            record, arrays = scored(planned.cell, model, data, started, **facts)
+            result = StepResult([(record, arrays)])
+            if "log" in facts:  # a teacher that was fine-tuned here
+                save_where_asked(self.work, result, record, model, task)
+            return result
         except Exception as error:
             end_if_interrupted()
             why = failure_of(error, planned.cell.method)

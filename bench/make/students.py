@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from bench.data.checkpoints import tokenizer_of
 from bench.interrupts import end_if_interrupted
 from bench.make.artefact import artefact
-from bench.make.export import export_student
+from bench.make.export import save_where_asked
 from bench.make.failure import failure_of
 from bench.make.outputs import kept_outputs, opened
 from bench.make.record import failed, now, scored
 from bench.make.task_data import TaskData
-from bench.make.work import FailedCell, StepResult, Work, known
+from bench.make.work import StepResult, Work, known
 from bench.plan.outputs import is_readable
 from bench.plan.plan import Planned, Step
 from bench.plan.scheduled_stages import schedule_stages
@@ -226,14 +225,12 @@ def _score(built: BuiltStudent, data: Sequence[TaskData], work: Work, started: s
             records.append((record, arrays))
             to_save.append((model, record, of_task))
     result.records += records
-    for model, record, of_task in to_save if work.save_to else ():
-        assert work.save_to is not None
-        try:  # only now: a folder names its record, and any of the records may have failed
-            tokenizer = tokenizer_of(of_task.plan.checkpoint)
-            work.progress.say(f"saved: {export_student(work.save_to, model, tokenizer, record, of_task.plan.task)}")
-        except Exception as error:  # a full disk, a model that cannot be saved: neither may cost what was trained
-            why = f"trained and recorded, but not saved in {work.save_to}: {error}"
-            result.not_saved.append(FailedCell(of_task.name, record.row, record.cell.seed, why))
+    for (
+        model,
+        record,
+        of_task,
+    ) in to_save:  # only now: a folder names its record, and any of the records may have failed
+        save_where_asked(work, result, record, model, of_task.plan)
 
 
 def _count_passes(built: BuiltStudent) -> None:

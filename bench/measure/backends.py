@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 import importlib.util
 import io
+import logging
+import os
+import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Collection, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -16,45 +19,109 @@ import torch
 from torch import Tensor, nn
 
 from bench.errors import InputError
-from bench.measure.flops import LogitsOnly
 
-Runner = Callable[[Tensor, Tensor], Tensor]
-"""token ids and attention mask, [B, L] int64 each -> logits [B, C]"""
+Runner = Callable[..., Tensor]
+"""The inputs by name, [B, L] int64 each -> logits [B, C]."""
 
-ONNX, INT8 = "onnx", "onnx-int8"
+ONNX, INT8, OPENVINO = "onnx", "onnx-int8", "openvino"
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-BACKENDS = ("eager", "sdpa", "compile", ONNX, INT8)
+TORCH = ("eager", "sdpa", "compile")
+BACKENDS = (*TORCH, ONNX, INT8, OPENVINO)
+NEEDS = {ONNX: ("onnx", "onnxruntime"), INT8: ("onnx", "onnxruntime"), OPENVINO: ("onnx", "openvino")}
+INPUTS = ("input_ids", "attention_mask")
 
 
 def check_installed(backends: Collection[str]) -> None:
     """Raises InputError: one of these backends needs packages that are not installed."""
-    lacking = [name for name in ("onnx", "onnxruntime") if importlib.util.find_spec(name) is None]
-    if lacking and {ONNX, INT8} & set(backends):
-        raise InputError("the onnx backend needs two packages; type: pip install -c constraints.txt -e '.[onnx]'")
+    for backend in backends:
+        if any(importlib.util.find_spec(name) is None for name in NEEDS.get(backend, ())):
+            extra = "openvino" if backend == OPENVINO else "onnx"
+            raise InputError(
+                f"the backend {backend} needs other packages; type: pip install -c constraints.txt -e '.[{extra}]'"
+            )
 
 
-def runner(model: Any, backend: str, device: torch.device, dtype: torch.dtype, threads: int) -> Runner:
-    """The model on this backend.
+class LogitsOf(nn.Module):
+    """A classifier with tensors in, in the order of ``names``, and a tensor out: tracing and exporting want that."""
+
+    def __init__(self, model: nn.Module, names: Sequence[str]) -> None:
+        super().__init__()
+        self.model, self.names = model, tuple(names)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        return self.model(**dict(zip(self.names, inputs, strict=True))).logits  # type: ignore[no-any-return]
+
+
+def runner(
+    model: Any, backend: str, device: torch.device, dtype: torch.dtype, threads: int, names: Sequence[str] = INPUTS
+) -> Runner:
+    """The model on this backend, as a function of the inputs in the order of ``names``.
 
     Args:
         backend: ``eager`` and ``sdpa`` are transformers' attentions, ``compile`` is torch.compile over sdpa, ``onnx``
             is ONNX Runtime, ``onnx-int8`` is ONNX Runtime with weights and activations of linear layers in 8 bits
-            (dynamic quantization: the ranges of activations are found in every call).
+            (dynamic quantization: the ranges of activations are found in every call), ``openvino`` runs the file of ``onnx``.
     """
     own = copy.deepcopy(model).to(device=device, dtype=dtype).eval()
     own.set_attn_implementation("sdpa" if backend in ("sdpa", "compile") else "eager")
     # a new module is in training mode; torch.onnx.export would restore that mode at its end, for the dropout of `own` too
-    whole: Any = LogitsOnly(own).eval()
-    if backend in (ONNX, INT8):
-        return _onnx(whole, threads, backend == INT8)
+    whole: Any = LogitsOf(own, names).eval()
+    if backend not in TORCH:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "model.onnx"
+            write_onnx(whole, file, names, backend == INT8)
+            return opened(file, backend, threads, names)
     if backend == "compile":
+        logging.getLogger("torch._dynamo").setLevel(logging.ERROR)  # it warns of every length that it compiles anew
         whole = torch.compile(whole)
 
-    def run(ids: Tensor, mask: Tensor) -> Tensor:
+    def run(*inputs: Tensor) -> Tensor:
         with torch.inference_mode():
-            return whole(ids, mask)  # type: ignore[no-any-return]
+            return whole(*inputs)  # type: ignore[no-any-return]
 
     return run
+
+
+def opened(file: Path, backend: str, threads: int, names: Sequence[str]) -> Runner:
+    """An ONNX file as a function of the inputs in the order of ``names``."""
+    if backend == OPENVINO:
+        import openvino
+
+        compiled = openvino.Core().compile_model(
+            str(file), "CPU", {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
+        )
+
+        def infer(*inputs: Tensor) -> Tensor:
+            return torch.from_numpy(compiled(dict(zip(names, (tensor.numpy() for tensor in inputs), strict=True)))[0])
+
+        return infer
+
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+
+    def run(*inputs: Tensor) -> Tensor:
+        given = dict(zip(names, (tensor.numpy() for tensor in inputs), strict=True))
+        return torch.from_numpy(session.run(["logits"], given)[0])
+
+    return run
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Nothing on standard output, also not from C++: torch prints the whole graph of a model that has no form in ONNX."""
+    sys.stdout.flush()
+    usual, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        with redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        os.dup2(usual, 1)
+        os.close(usual)
+        os.close(nowhere)
 
 
 def write_onnx(model: nn.Module, file: Path, inputs: Sequence[str], in_8_bits: bool = False) -> None:
@@ -64,7 +131,7 @@ def write_onnx(model: nn.Module, file: Path, inputs: Sequence[str], in_8_bits: b
         in_8_bits: dynamic quantization of linear layers, each output with a scale of its own.
     """
     example = torch.ones(2, 8, dtype=torch.long)
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), _silent():
         # the tracer warns of every shape it reads, and prints what it cannot export; the logits are compared instead
         warnings.simplefilter("ignore")
         whole = str(Path(folder) / "whole.onnx") if in_8_bits else str(file)
@@ -84,19 +151,3 @@ def write_onnx(model: nn.Module, file: Path, inputs: Sequence[str], in_8_bits: b
             quant_pre_process(whole, f"{whole}.prepared", skip_symbolic_shape=True)
             layers = {"op_types_to_quantize": ["MatMul", "Gemm"], "per_channel": True}
             quantize_dynamic(f"{whole}.prepared", str(file), weight_type=QuantType.QInt8, **layers)
-
-
-def _onnx(model: nn.Module, threads: int, in_8_bits: bool) -> Runner:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "model.onnx"
-        write_onnx(model, file, ("ids", "mask"), in_8_bits)
-        session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-
-    def run(ids: Tensor, mask: Tensor) -> Tensor:
-        return torch.from_numpy(session.run(["logits"], {"ids": ids.numpy(), "mask": mask.numpy()})[0])
-
-    return run

@@ -86,14 +86,15 @@ def export(
         raise InputError(f"--format {form}: choose one of {', '.join(FORMATS)}")
     if to.exists():
         raise InputError(f"--to {to}: is there already; name a new folder")
-    if record.status != "ok" or record.cell.method in (TEACHER, CHECKPOINT):
-        raise InputError(f"the record {key} is of no student that was trained here, so there is nothing to export")
+    if record.status != "ok" or record.cell.method == CHECKPOINT:
+        raise InputError(f"the record {key} is of no model that was trained here, so there is nothing to export")
     if form != HF:
         from bench.measure.backends import check_installed
 
         check_installed([form])
     quiet()
-    methods.get(record.cell.method)  # its module makes its architecture known to transformers
+    if record.cell.method != TEACHER:
+        methods.get(record.cell.method)  # its module makes its architecture known to transformers
     to.parent.mkdir(parents=True, exist_ok=True)
     answer: dict[str, Any] = {"record": record.key, "folder": "", "why": "", "sets": {}, "bytes": 0}
     with tempfile.TemporaryDirectory(dir=to.parent, prefix=TEMPORARY) as above:
@@ -190,11 +191,10 @@ def _to_onnx(folder: Path, in_8_bits: bool) -> Answers:
     Raises:
         InputError: the model reads words, or has no form in ONNX.
     """
-    import onnxruntime
-    from torch import nn
+    import torch
     from transformers import AutoModelForSequenceClassification
 
-    from bench.measure.backends import write_onnx
+    from bench.measure.backends import LogitsOf, opened, write_onnx
     from methods.models import leaves_early, reads_texts
 
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
@@ -203,17 +203,8 @@ def _to_onnx(folder: Path, in_8_bits: bool) -> Answers:
             "--format onnx: this student reads words, or leaves early for some sequences: ONNX has no such graph"
         )
     model.set_attn_implementation("eager")
-
-    class LogitsOf(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, input_ids: Any, attention_mask: Any, token_type_ids: Any) -> Any:
-            return self.model(input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids).logits
-
     try:
-        write_onnx(LogitsOf().eval(), folder / MODEL, INPUTS, in_8_bits)
+        write_onnx(LogitsOf(model, INPUTS).eval(), folder / MODEL, INPUTS, in_8_bits)
     except Exception as error:  # the exporter has errors of its own kinds
         first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"--format onnx: this student cannot be exported: {first_line}") from None
@@ -223,8 +214,8 @@ def _to_onnx(folder: Path, in_8_bits: bool) -> Answers:
     # its indented lines open the weights that are no longer there
     lines = [line for line in card.read_text(encoding="utf-8").splitlines() if not line.startswith("    ")]
     card.write_text("\n".join(lines) + "\n" + USE + show, encoding="utf-8")
-    session = onnxruntime.InferenceSession(str(folder / MODEL), providers=["CPUExecutionProvider"])
-    return lambda inputs, texts: session.run(None, {name: inputs[name] for name in INPUTS})[0]  # type: ignore[no-any-return]
+    run = opened(folder / MODEL, ONNX, torch.get_num_threads(), INPUTS)
+    return lambda inputs, texts: run(*(torch.from_numpy(inputs[name]) for name in INPUTS)).numpy()
 
 
 def _logits(answers: Answers, folder: Path, split: Any, max_length: int) -> np.ndarray:

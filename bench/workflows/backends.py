@@ -1,0 +1,225 @@
+"""The same trained weights on several backends: score, changed predictions, latency, size and load time in one table.
+
+Any folder or hub name that transformers opens as a sequence classifier takes part, packed by this program or not: texts are
+tokenised by its own tokenizer and padded, as whoever deploys it does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.data.checkpoints import classifier
+from bench.data.tasks import expand
+from bench.errors import InputError, one_line, unknown
+from bench.progress import Progress, quiet
+
+BATCH = 32
+LATENCY_EXAMPLES = 64
+EXACT_WITHIN = 1e-2
+"""How far logits of a backend that claims fp32 may be from those of eager attention before it counts as wrong."""
+
+
+def compare_backends(
+    places: Sequence[str],
+    task_name: str,
+    data: str,
+    backends: Sequence[str],
+    threads: int = 2,
+    rounds: int = 30,
+    offline: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Score and time classifiers on backends, all of them in turns.
+
+    Args:
+        places: folders or hub names of sequence classifiers of this task.
+        backends: of :data:`bench.measure.backends.BACKENDS`; ``eager`` is always measured, as what the others are compared with.
+
+    Returns:
+        ``models``: one dict for each place and backend with ``score`` (the task's first metric, 0 to 1), ``changed`` predictions of
+        ``examples`` with Wilson's ``interval`` of their share, ``largest_difference`` of logits, ``p50`` and ``p90`` seconds of one
+        example, ``per_second`` examples in batches of 32, ``bytes`` of the file, ``load_seconds``; or with ``error``. ``task``,
+        ``data``, ``set``, ``metric``, ``threads``, ``rounds``, ``env`` and ``code`` say what was measured where.
+
+    Raises:
+        InputError: no such task, data, backend or classifier.
+    """
+    import torch
+
+    from bench.data.sources import source_for
+    from bench.measure.backends import BACKENDS, check_installed
+    from bench.measure.latency import stopwatch, warm_up
+    from bench.measure.machine import environment, revision
+    from bench.train.prediction import score
+
+    progress = progress or Progress()
+    quiet()
+    if strange := [name for name in backends if name not in BACKENDS]:
+        raise unknown("backend", strange[0], BACKENDS)
+    check_installed(backends)
+    if len(tasks := expand(task_name)) != 1:
+        raise InputError(f"--tasks {task_name}: name one task")
+    ((task, _),) = tasks
+    split = source_for(task, data, offline).load(task, task.evaluation[0])
+    if split.labels is None:
+        raise InputError(f"--tasks {task_name}: its examples have no labels here")
+    metric, torch_threads = task.metrics[0], torch.get_num_threads()
+    torch.set_num_threads(threads)
+    timed = stopwatch(torch.device("cpu"))
+    rows: list[dict[str, Any]] = []
+    timings: list[tuple[dict[str, Any], Any, list[tuple], list[tuple]]] = []
+    try:
+        with tempfile.TemporaryDirectory() as work, progress.task("predictions") as update:
+            for number, place in enumerate(places):
+                model, tokenizer = classifier(place, task, offline)
+                names, batches = _inputs(model, tokenizer, split, BATCH)
+                singles = _inputs(model, tokenizer, split, 1, LATENCY_EXAMPLES)[1]
+                reference = None
+                for backend in dict.fromkeys(["eager", *backends]):
+                    row: dict[str, Any] = {"model": place, "backend": backend}
+                    try:
+                        run, row["bytes"], row["load_seconds"] = _opened(
+                            model, names, backend, threads, Path(work) / str(number)
+                        )
+                        logits = np.concatenate([run(*batch).numpy() for batch in batches])
+                    except Exception as error:  # exporters and runtimes have errors of their own kinds
+                        row["error"] = one_line(str(error).strip())[:200] or type(error).__name__
+                        rows.append(row)
+                        continue
+                    reference = logits if reference is None else reference
+                    row |= {
+                        "score": score(logits, split.labels, (metric,))[metric],
+                        **_changes(reference, logits, task.regression),
+                    }
+                    if "int8" not in backend and not row["largest_difference"] <= EXACT_WITHIN:
+                        row["error"] = (
+                            f"wrong: its logits differ from eager attention's by up to {row['largest_difference']:.2g}"
+                        )
+                    rows.append(row)
+                    timings.append((row, run, singles, batches))
+                    update(len(rows), len(places) * len({"eager", *backends}))
+        # in turns: each round times every model on every backend, so that all times are of the same minutes
+        with progress.task("latency") as update:
+            for row, run, singles, _ in timings:
+                turns = itertools.cycle(singles)
+                warm_up(lambda run=run, turns=turns: run(*next(turns)), timed)
+                row["seconds"], row["batch_seconds"] = [], []
+            for number in range(rounds):
+                for row, run, singles, batches in timings:
+                    single, batch = singles[number % len(singles)], batches[number % len(batches)]
+                    row["seconds"].append(timed(lambda run=run, single=single: run(*single)))
+                    row["batch_seconds"].append(timed(lambda run=run, batch=batch: run(*batch)) / len(batch[0]))
+                update(number + 1, rounds)
+    finally:
+        torch.set_num_threads(torch_threads)
+    for row, *_ in timings:
+        row["p50"], row["p90"] = (float(np.quantile(row["seconds"], share)) for share in (0.5, 0.9))
+        row["per_second"] = 1 / float(np.median(row["batch_seconds"]))
+    return {
+        "task": task.name, "data": data, "set": task.evaluation[0].name, "metric": metric, "threads": threads, "rounds": rounds,
+        "models": rows, "env": environment("cpu"), "code": revision(),
+    }  # fmt: skip
+
+
+def _inputs(
+    model: Any, tokenizer: Any, split: Any, size: int, most: int | None = None
+) -> tuple[list[str], list[tuple]]:
+    """The names of the model's inputs, and the examples in batches of padded tensors [B, L] in that order."""
+    from inspect import signature
+
+    names = [name for name in tokenizer.model_input_names if name in signature(model.forward).parameters]
+    longest = min(128, getattr(model.config, "max_position_embeddings", 128))
+    batches = []
+    for start in range(0, min(len(split), most or len(split)), size):
+        texts = [list(column[start : start + size]) for column in (split.first, split.second) if column is not None]
+        encoded = tokenizer(*texts, truncation="longest_first", max_length=longest, padding=True, return_tensors="pt")
+        batches.append(tuple(encoded[name] for name in names))
+    return names, batches
+
+
+def _opened(model: Any, names: list[str], backend: str, threads: int, folder: Path) -> tuple[Any, int, float]:
+    """The model as a function on this backend, the bytes of its file, and the seconds that opening the file takes."""
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    from bench.measure.backends import INT8, TORCH, LogitsOf, opened, runner, write_onnx
+
+    folder.mkdir(parents=True, exist_ok=True)
+    if backend in TORCH:
+        file = folder / "model.safetensors"
+        if not file.exists():
+            model.save_pretrained(folder)
+        begun = time.perf_counter()
+        AutoModelForSequenceClassification.from_pretrained(folder)
+        seconds = time.perf_counter() - begun
+        return runner(model, backend, torch.device("cpu"), torch.float32, threads, names), file.stat().st_size, seconds
+    file = folder / ("int8.onnx" if backend == INT8 else "model.onnx")
+    if not file.exists():
+        model.set_attn_implementation("eager")
+        write_onnx(LogitsOf(model, names).eval(), file, names, backend == INT8)
+    begun = time.perf_counter()
+    run = opened(file, backend, threads, names)
+    return run, file.stat().st_size, time.perf_counter() - begun
+
+
+def _changes(reference: np.ndarray, logits: np.ndarray, is_regression: bool) -> dict[str, Any]:
+    """How many answers are others than the reference's, with Wilson's interval of their share.
+
+    An answer of a regression is another one where it differs by more than :data:`EXACT_WITHIN`.
+    """
+    from scipy.stats import binomtest
+
+    gaps = np.abs(reference - logits)
+    differs = gaps.max(1) > EXACT_WITHIN if is_regression else reference.argmax(1) != logits.argmax(1)
+    share = binomtest(int(differs.sum()), len(differs)).proportion_ci(0.95, method="wilson")
+    return {
+        "examples": len(differs),
+        "changed": int(differs.sum()),
+        "interval": [float(share.low), float(share.high)],
+        "largest_difference": float(gaps.max()),
+    }
+
+
+def describe(answer: Mapping[str, Any]) -> str:
+    """The table of an answer, and one line a fault."""
+    from tabulate import tabulate
+
+    lines, faults = [], []
+    for row in answer["models"]:
+        if "error" in row:
+            faults.append(f"{row['model']}, {row['backend']}: {row['error']}")
+        if "p50" not in row:
+            lines.append([row["model"], row["backend"], *["–"] * 7])
+            continue
+        low, high = (100 * end for end in row["interval"])
+        changed = "–" if row["backend"] == "eager" else f"{row['changed']} ({low:.1f} to {high:.1f} %)"
+        lines.append([
+            row["model"], row["backend"], f"{100 * row['score']:.1f}", changed, f"{1000 * row['p50']:.2f}", f"{1000 * row['p90']:.2f}",
+            f"{row['per_second']:.0f}", f"{row['bytes'] / 1e6:.1f}", f"{row['load_seconds']:.2f}",
+        ])  # fmt: skip
+    head = [
+        "model",
+        "backend",
+        answer["metric"],
+        "changed predictions",
+        "p50 (ms)",
+        "p90 (ms)",
+        "examples/s",
+        "MB",
+        "load (s)",
+    ]
+    examples = max((row.get("examples", 0) for row in answer["models"]), default=0)
+    where = (
+        f"{answer['task']} {answer['set']} of {answer['data']}, {examples:,} examples; {answer['env']['processor']}, "
+        f"{answer['threads']} threads, fp32; latency of one example, examples/s in batches of {BATCH}, {answer['rounds']} rounds in turns. "
+        "Changed predictions are counted against eager attention, with a 95 % interval of their share."
+    )
+    table = tabulate(lines, head, tablefmt="github", colalign=("left", "left", *["right"] * 7), disable_numparse=True)
+    return "\n".join([table, "", where, *faults])
