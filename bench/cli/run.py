@@ -105,7 +105,7 @@ def run(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Save each student that this run trains, and each teacher that it fine-tunes, as a folder that the library transformers can open.",
+            help="Save each student that this run trains, and each teacher that it fine-tunes, as a folder for the library transformers.",
         ),
     ] = None,
     curves: Annotated[
