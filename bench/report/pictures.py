@@ -199,7 +199,11 @@ def scatter(data: ReportData, costs: Mapping[str, float], form: str, axis: str) 
         return None
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-    with drawing(NARROW, 2.3 + 0.13 * ((len(shown) + 1) // 2), form) as (figure, out):
+    names = [
+        f"{text_of(group.called(p.label), 22)} {p.mean.value:.1f}{' (fewer seeds)' * p.fewer_seeds}" for p in shown
+    ]
+    half, lines = (len(shown) + 1) // 2, [name.count("\n") + 1 for name in names]  # the legend has two columns
+    with drawing(NARROW, 2.3 + 0.13 * max(sum(lines[:half]), sum(lines[half:])), form) as (figure, out):
         axes = figure.subplots()
         least, most = min(p.cost for p in shown), max(p.cost for p in shown)
         span = max(most / least, 1.5)
@@ -213,16 +217,12 @@ def scatter(data: ReportData, costs: Mapping[str, float], form: str, axis: str) 
             linewidth=1.0,
             zorder=1,
         )
-        for point in shown:
+        for point, name in zip(shown, names, strict=True):
             alike = [p.label for p in shown if abs(p.cost / point.cost - 1) < 0.01]
             x = point.cost * span ** (APART * 2 * (alike.index(point.label) - (len(alike) - 1) / 2))
             colour, shape = look[point.label]
             if point.mean.low is not None:
                 axes.vlines(x, point.mean.low, point.mean.high, color=colour, alpha=0.4, linewidth=0.9)
-            name = (
-                text_of(group.called(point.label), 22)
-                + f" {point.mean.value:.1f}{' (fewer seeds)' * point.fewer_seeds}"
-            )
             face = "white" if point.is_beaten else colour
             axes.plot(
                 x, point.mean.value, shape, color=colour, markersize=5.5, markerfacecolor=face, linestyle="", label=name
