@@ -18,6 +18,7 @@ summed = "median"                # how the paper makes one number of several see
 [[differs]]                      # how these rows are other systems than the printed ones; all of them where none is named
 why = "pre-trained on the text of --corpus, theirs on Wikipedia and books"
 methods = ["pd:start=masked"]
+tables = ["ablation"]            # of all where none is named
 
 [[settings]]                     # of these rows on these tasks; of all where none is named; later ones override earlier ones
 source = "appendix B, table 7"   # where the numbers are printed; an entry without numbers says that none are known
@@ -109,6 +110,7 @@ class Difference(TypedFile):
 
     why: str = Field(min_length=1)
     methods: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
 
 
 class PaperSettings(TypedFile):
@@ -267,7 +269,12 @@ class Experiment(TypedFile):
             spelling = typed if typed == TEACHER else parse_one(typed).spelling
             _check_known(f"row of table {table.name} that a printed row is", [spelling], [*rows, TEACHER])
             names = {spelling} if typed == TEACHER else _names(rows[spelling])
-            why = [d.why for d in self.differs if not d.methods or names & set(map(_shortest, d.methods))]
+            why = [
+                d.why
+                for d in self.differs
+                if (not d.methods or names & set(map(_shortest, d.methods)))
+                and table.name in (d.tables or (table.name,))
+            ]
             named[labels[spelling][0] if typed != TEACHER else TEACHER] = (
                 [printed] if isinstance(printed, str) else printed,
                 why,
@@ -373,6 +380,7 @@ def read_experiment(path: Path) -> Experiment:
         ]
         known = [name for row in rows for name in sorted(_names(row))]
         for difference in experiment.differs:
+            _check_known("table", difference.tables, [table.name for table in experiment.table])
             _check_known("row with a printed one", list(map(_shortest, difference.methods)), [*known, TEACHER])
         for table in experiment.table:
             experiment.requests_of(table)

@@ -161,3 +161,27 @@ def test_importance_of_the_development_set_is_another_artefact_and_is_said(
     assert "first 2,048 rows of the first development set" in dev.notes[0]
     assert "it leaks" in dev.notes[0]
     assert "first 2,048 rows of the training data, where variants of augmented rows count" in train_.notes[0]
+
+
+def test_the_layer_maps_of_tinyberts_table_4():
+    """12 layers to 4: evenly spread, the last four, the first four."""
+    maps = {
+        name: methods.get("tinybert")(map=name).layer_map(tiny.config(layers=12))
+        for name in ("uniform", "top", "bottom")
+    }
+    assert {name: list(layers.values()) for name, layers in maps.items()} == {
+        "uniform": [3, 6, 9, 12],
+        "top": [9, 10, 11, 12],
+        "bottom": [1, 2, 3, 4],
+    }
+    with pytest.raises(MethodError, match="needs a teacher of at least 4 layers"):
+        methods.get("tinybert")(map="top").requires(tiny.config(layers=3))
+
+
+def test_mobilebert_with_layer_norms_has_a_pretraining_of_its_own():
+    plain, layer = (
+        methods.get("mobilebert")(pretraining="joint", norm=norm).requires(tiny.config())[0]
+        for norm in ("none", "layer")
+    )
+    assert "norm" not in plain.settings
+    assert dict(layer.settings) == {**plain.settings, "norm": "layer"}
