@@ -12,8 +12,8 @@ class BreaksOff(Progress):
         super().__init__()
         self.title, self.step = title, step
 
-    def task(self, title):
-        whole = super().task(title)
+    def task(self, title, is_short=False):
+        whole = super().task(title, is_short)
         return whole if self.title not in title else self._cut(whole)
 
     def _cut(self, whole):
