@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.files import TEMPORARY, lock_of, open_to_others, sha256_of
+from bench.files import folder_in_place_of, lock_of, sha256_of
 from bench.folders import users_cache
 from bench.record.code import is_given, named_code
 
@@ -99,19 +98,13 @@ def damage_reason(folder: Path, key: str = "") -> str:
             return f"its {MADE} does not say what it is"
         if made["key"] != (key or made["key"]) or not made["key"].startswith(folder.name):
             return f"its {MADE} names another key"
-        names = {path.name for path in folder.iterdir()} - {MADE}
-        # older entries name the hash of one file alone
-        content = names.pop() if len(names) == 1 else WEIGHTS
-        for name, sha256 in (made.get("files") or {content: made.get("weights")}).items():
-            if sha256 is not None and sha256_of(folder / name) != sha256:
+        for name, sha256 in made["files"].items():
+            if sha256_of(folder / name) != sha256:
                 return f"its {name} is not the file that was written (sha256)"
-        for name in names - made.get("files", {}).keys():
-            if name.endswith(".json") and not isinstance(json.loads((folder / name).read_text(encoding="utf-8")), dict):
-                return f"its {name} holds no object"
     except OSError as error:
         return f"its {Path(error.filename).name if error.filename else 'content'} cannot be read: {error.strerror}"
-    except (ValueError, RecursionError, AttributeError, TypeError):
-        return f"its {MADE} or another of its files is no JSON of ours"
+    except (ValueError, RecursionError, AttributeError, TypeError, KeyError):
+        return f"its {MADE} does not say what its files are"
     return ""
 
 
@@ -143,9 +136,7 @@ def keep(
                 _remove(final)
             if not slot.is_made:
                 _remove(final)
-                with tempfile.TemporaryDirectory(dir=final.parent, prefix=TEMPORARY) as temporary:
-                    folder = Path(temporary) / "new"
-                    folder.mkdir()
+                with folder_in_place_of(final) as folder:
                     said = write(folder)
                     used = {name: body.get("code") for name, body in (parts or {}).items() if not is_given(body)}
                     files = {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != file}
@@ -157,8 +148,6 @@ def keep(
                     }
                     made["files"] = {**files, file: said["weights"]}
                     (folder / MADE).write_text(json.dumps(made, indent=1), encoding="utf-8")
-                    open_to_others(folder)
-                    os.replace(folder, final)
             _CHECKED.add(final.resolve())
         return slot.made()
 

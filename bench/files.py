@@ -6,7 +6,9 @@ import contextlib
 import hashlib
 import os
 import re
+import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from filelock import BaseFileLock, FileLock
@@ -54,10 +56,19 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
 
 
-def open_to_others(folder: Path) -> None:
-    """Give the files of a folder the permissions that the user's umask gives."""
-    for path in folder.iterdir():
-        path.chmod(MODE)
+@contextlib.contextmanager
+def folder_in_place_of(final: Path) -> Iterator[Path]:
+    """A new folder that takes the place of ``final`` when it has all its files, with the permissions that the user's umask gives; nothing
+    is left where this fails."""
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=final.parent, prefix=TEMPORARY) as above:
+        folder = Path(above) / "new"
+        folder.mkdir()
+        yield folder
+        for path in folder.iterdir():
+            path.chmod(MODE)
+        shutil.rmtree(final, ignore_errors=True)
+        os.replace(folder, final)
 
 
 def sha256_of(path: Path) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from bench.data.checkpoints import OURS, tokenizer_of
 from bench.data.tasks import Task
-from bench.files import TEMPORARY, open_to_others, slug
+from bench.files import folder_in_place_of, slug
 from bench.make.work import FailedCell, StepResult, Work
 from bench.plan.commands import scoring_again
 from bench.plan.plan import TaskPlan
@@ -39,15 +36,10 @@ def export_student(root: Path, model: Any, tokenizer: Any, record: Record, task:
         model.config.label2id = {name: code for code, name in enumerate(task.labels)}
     model.config.problem_type = "regression" if task.regression else "single_label_classification"
     setattr(model.config, OURS, {"method": record.cell.method, "row": record.row, "record": record.key})
-    final.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=final.parent, prefix=TEMPORARY) as temporary:
-        folder = Path(temporary) / "new"
+    with folder_in_place_of(final) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         (folder / "README.md").write_text(card(record, model), encoding="utf-8")
-        open_to_others(folder)
-        shutil.rmtree(final, ignore_errors=True)
-        os.replace(folder, final)
     return final
 
 

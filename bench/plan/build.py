@@ -19,9 +19,9 @@ from bench.plan.estimate import choose_jobs, real_glue_seconds, too_large_for_ca
 from bench.plan.outputs import plan_outputs
 from bench.plan.plan import TEACHER_VERSION, ArtefactPlan, Plan, Planned, TaskPlan
 from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
-from bench.plan.spelling import MethodRow, drop_incompatible, parse_rows
+from bench.plan.spelling import MethodRow, drop_incompatible, drop_unusable, parse_rows
 from bench.plan.steps import steps_of
-from bench.plan.student_cells import asks_ensemble, drop_untrainable, student_cells
+from bench.plan.student_cells import asks_ensemble, check_stages, student_cells
 from bench.plan.tasks import augment, mean_tokens, plan_tasks
 from bench.progress import duration
 from bench.record.cell import CHECKPOINT, TEACHER, Cell, NumericIdentity
@@ -99,7 +99,7 @@ def _usable(rows: Sequence[MethodRow], tasks: Sequence[TaskPlan]) -> tuple[list[
         notes += [
             f"{name} is left out of `--methods all`: teachers that come tuned are no ensemble" for name in ensembles
         ]
-    kept, left_out = drop_untrainable(kept, tasks)
+    kept, left_out = drop_unusable(kept, lambda row: check_stages(row, tasks))
     return kept, [*notes, *left_out]
 
 
@@ -135,20 +135,16 @@ def numeric_of(request: Request) -> NumericIdentity:
     Raises:
         InputError: there is no such device here.
     """
-    device = _kind_of_device(request)
+    if request.is_elsewhere and request.device != AUTO:  # it need not be on this machine
+        device = request.device
+    else:
+        from bench.measure.devices import device_of
+
+        device = device_of(request.device, request.deterministic).type
     deterministic = request.deterministic and device != "cpu"
     return NumericIdentity(
         precision=request.precision, threads=request.threads, device=device, deterministic=deterministic
     )
-
-
-def _kind_of_device(request: Request) -> str:
-    """A device that somebody names for other machines need not be on this one."""
-    if request.is_elsewhere and request.device != AUTO:
-        return request.device
-    from bench.measure.devices import device_of
-
-    return device_of(request.device, request.deterministic).type
 
 
 def without_auto(request: Request) -> Request:

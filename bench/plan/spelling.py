@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -97,22 +97,27 @@ def parse_methods(text: str) -> list[MethodRow]:
     return list(rows.values())
 
 
-def drop_incompatible(rows: Sequence[MethodRow], teacher: Any) -> tuple[list[MethodRow], list[str]]:
-    """The rows that can be built with a teacher of this configuration, and why others of ``all`` are left out.
+def drop_unusable(rows: Sequence[MethodRow], check: Callable[[MethodRow], object]) -> tuple[list[MethodRow], list[str]]:
+    """The rows that pass a check, and why others of ``all`` are left out.
 
     Raises:
-        InputError: a row that was named cannot.
+        InputError: a row that was named does not.
     """
     kept, left = [], []
     for row in rows:
         try:
-            row.method.requires(teacher)
+            check(row)
             kept.append(row)
-        except ValueError as error:
+        except (ValueError, InputError) as error:
             if not row.from_all:
-                raise InputError(f"{row.spelling}: {error}") from None
+                raise InputError(str(error) if isinstance(error, InputError) else f"{row.spelling}: {error}") from None
             left.append(f"{row.spelling} is left out of `--methods all`: {error}")
     return kept, left
+
+
+def drop_incompatible(rows: Sequence[MethodRow], teacher: Any) -> tuple[list[MethodRow], list[str]]:
+    """The rows that can be built with a teacher of this configuration, and why others of ``all`` are left out."""
+    return drop_unusable(rows, lambda row: row.method.requires(teacher))
 
 
 def _rows(text: str) -> list[MethodRow]:
@@ -186,7 +191,7 @@ def parse_of(method: type, text: str) -> MethodRow:
     name, parts = split_row(text)
     if not isinstance(method, type) or not is_dataclass(method):
         raise InputError(
-            f"{name}: {_what(method)} is no dataclass; write @dataclass(frozen=True) above the class of the method"
+            f"{name}: {getattr(method, '__name__', method)} is no dataclass; write @dataclass(frozen=True) above the class of the method"
         )
     from methods.api import missing_members
 
@@ -204,7 +209,11 @@ def parse_of(method: type, text: str) -> MethodRow:
             raise InputError(f"{text}: {key} is given twice")
         given.add(key)
         if key == PACE and equals and PACE not in offered:  # a method's own setting of this name comes first
-            pace = _pace(text, value)
+            pace = float(convert(f"{text}: {PACE}", value, float))
+            if not 0 < pace < 1000:
+                raise InputError(
+                    f"{text}: {PACE}={value} multiplies the learning rate; it should be above 0 and below 1000"
+                )
         elif equals and "." in key:
             numbers[key] = stage_settings.read(name, key, value)
         elif part.startswith("-") and not equals:
@@ -228,17 +237,6 @@ def parse_of(method: type, text: str) -> MethodRow:
     paced = {PACE: pace} if pace != 1.0 else {}
     spelling = spell(name, {**row.settings, **paced}, defaults(method), row.dropped)
     return replace(row, spelling=spelling, label=spelling)
-
-
-def _what(method: object) -> str:
-    return f"the class {method.__name__}" if isinstance(method, type) else f"{method!r:.60}"
-
-
-def _pace(text: str, value: str) -> float:
-    pace = float(convert(f"{text}: {PACE}", value, float))
-    if not 0 < pace < 1000:
-        raise InputError(f"{text}: {PACE}={value} multiplies the learning rate; it should be above 0 and below 1000")
-    return pace
 
 
 def _term(method: Any, name: str, drop: str) -> str:

@@ -136,37 +136,23 @@ def tuned_like_the_teacher(artefacts: Sequence[Artefact], teacher: Any) -> bool:
     return cut or any(width >= WIDE for width in widths if width is not None)
 
 
-def drop_untrainable(rows: Sequence[MethodRow], tasks: Sequence[TaskPlan]) -> tuple[list[MethodRow], list[str]]:
-    """The rows whose stages these tasks and teachers allow, and why others of ``all`` are left out.
+def check_stages(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
+    """Ask a method for its stages now, so that a combination it cannot do is bad input and not a failed cell.
 
     Raises:
-        InputError: a row that was named cannot be trained.
+        InputError: these tasks and teachers do not allow the row's stages.
     """
-    kept, left = [], []
-    for row in rows:
-        try:
-            for together in [tasks] if row.method.multitask else [[task] for task in tasks]:
-                _check_stages(row, together, together[0].recipe)
-            kept.append(row)
-        except InputError as error:
-            if not row.from_all:
-                raise
-            left.append(f"{row.spelling} is left out of `--methods all`: {error}")
-    return kept, left
-
-
-def _check_stages(row: MethodRow, tasks: Sequence[TaskPlan], recipe: Recipe) -> None:
-    """Ask a method for its stages now, so that a combination it cannot do is bad input and not a failed cell."""
     from bench.errors import CellError
     from bench.plan.scheduled_stages import schedule_stages
 
-    if row.stage_overrides and recipe.name != PAPER:
+    if row.stage_overrides and tasks[0].recipe.name != PAPER:
         raise InputError(
             f"{row.spelling}: numbers of a stage ({', '.join(name for name, _ in row.stage_overrides)}) go with --recipe paper; "
             f"with --recipe common one schedule serves all rows"
         )
-    try:
-        stages = row.method.stages(setup_of(tasks, {}))
-        schedule_stages(stages, row.dropped, recipe, *(len(task.train) for task in tasks))
-    except (ValueError, CellError) as error:
-        raise InputError(f"{row.spelling} on {', '.join(task.name for task in tasks)}: {error}") from None
+    for together in [tasks] if row.method.multitask else [[task] for task in tasks]:
+        try:
+            stages = row.method.stages(setup_of(together, {}))
+            schedule_stages(stages, row.dropped, together[0].recipe, *(len(task.train) for task in together))
+        except (ValueError, CellError) as error:
+            raise InputError(f"{row.spelling} on {', '.join(task.name for task in together)}: {error}") from None

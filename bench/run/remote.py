@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from bench.cache import MADE, Slot, cache_root
 from bench.errors import BenchError, InputError
-from bench.files import TEMPORARY, lock_of, sha256_of
+from bench.files import folder_in_place_of, lock_of, sha256_of
 from bench.folders import CLUSTER_RUNS, users_cache
 from bench.make.work import StepResult
 from bench.plan.plan import Plan
@@ -169,10 +169,8 @@ def unpack(slot: Slot, files: Iterable[SentFile], receive: Callable[[Any], bytes
     """
     final = slot.folder
     final.parent.mkdir(parents=True, exist_ok=True)
-    temporary = tempfile.TemporaryDirectory(dir=final.parent, prefix=TEMPORARY)
-    with lock_of(final.with_suffix(".lock")), temporary as above:
-        folder, hashes = Path(above) / "new", set()
-        folder.mkdir()
+    with lock_of(final.with_suffix(".lock")), folder_in_place_of(final) as folder:
+        hashes = set()
         for file in files:
             if Path(file.name).name != file.name:
                 raise InputError(f"a file that arrived is called {file.name}: that is no plain name")
@@ -187,5 +185,3 @@ def unpack(slot: Slot, files: Iterable[SentFile], receive: Callable[[Any], bytes
             raise InputError(f"the {slot.title} arrived without what is known of how it was made") from None
         if weights not in hashes:
             raise InputError(f"the {slot.title} arrived, and none of its files has the sha256 that it names")
-        shutil.rmtree(final, ignore_errors=True)
-        os.replace(folder, final)

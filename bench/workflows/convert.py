@@ -5,15 +5,13 @@ It is read with ``weights_only=True``, so that nothing in it can run; what it ho
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import tempfile
 from pathlib import Path
 
 from bench.data.hub import downloaded
 from bench.errors import InputError
-from bench.files import TEMPORARY, open_to_others
+from bench.files import folder_in_place_of
 
 BINARY, SAFE = "pytorch_model.bin", "model.safetensors"
 COPIED_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
@@ -52,16 +50,11 @@ def convert(source: str, target: Path, offline: bool = False) -> tuple[Path, int
         raise InputError(f"{file}: expected names with a tensor each; nothing was written")
     # each its own memory: safetensors refuses tensors that share it, and tied ones are tied again when loaded
     tensors = {str(name): value.detach().clone().contiguous() for name, value in found.items()}
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=TEMPORARY) as temporary:
-        made = Path(temporary) / "new"
-        made.mkdir()
+    with folder_in_place_of(target) as made:
         save_file(tensors, made / SAFE, metadata={"format": "pt"})
         for name in COPIED_FILES:
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, made / name)
-        open_to_others(made)
-        os.replace(made, target)
     return target, len(tensors)
 
 

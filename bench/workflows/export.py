@@ -6,7 +6,6 @@ they are compared with the record's hash, and what the exported model answers wi
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Mapping
@@ -19,7 +18,7 @@ import numpy as np
 import methods
 from bench.data.checkpoints import OURS
 from bench.errors import InputError
-from bench.files import TEMPORARY, open_to_others
+from bench.files import TEMPORARY, folder_in_place_of
 from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.plan.request import Request
@@ -118,8 +117,8 @@ def export(
             if f"logits.{name}" in known:
                 ours = _logits(answers, folder, split, task.recipe.max_length)
                 answer["sets"][name] = _compared(known[f"logits.{name}"], ours, task.task.regression)
-        open_to_others(folder)
-        os.replace(folder, to)
+        with folder_in_place_of(to) as whole:
+            shutil.copytree(folder, whole, dirs_exist_ok=True)
     changed = sum(found["changed"] for found in answer["sets"].values())
     why = f"{changed} predictions are others than the record's" if changed and form != INT8 else ""
     return answer | {"folder": str(to), "bytes": (to / file.name).stat().st_size, "why": why}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,6 +86,7 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     """
     from bench.cache import cache_root
     from bench.data.checkpoints import HUB_CONFIGURED, find
+    from bench.make.record import now
     from bench.measure.busy import busy_cores, refuse_while_training
     from bench.measure.devices import device_of
     from bench.measure.energy import NotCounted, counter_of
@@ -95,7 +95,7 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     from bench.measure.memory import footprint
     from bench.progress import quiet
 
-    progress, request, started = progress or Progress(), request.checked(), _now()
+    progress, request, started = progress or Progress(), request.checked(), now()
     refuse_while_training(cache_root(), "times taken beside them mean nothing. Wait for them to end", here_alone=True)
     others = busy_cores()
     if others is not None and others >= BUSY_CORES and not request.busy:
@@ -143,7 +143,7 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
         code=revision(),
         env=environment(device) | ({} if others is None else {"busy_cores": round(others, 2)}),
         started=started,
-        finished=_now(),
+        finished=now(),
     )
     return write_speed(request.results, record)
 
@@ -207,7 +207,3 @@ def _load(request: SpeedRequest, length: str, batch: int) -> Load:
     split = source.load(task, task.evaluation[0])
     longest = min(128, checkpoint.config.max_position_embeddings)
     return load_of_task(f"{task.name} of {source.slug}", encode(tokenizer_of(checkpoint), split, longest).tokens, batch)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import pytest
 import tiny
 
 from bench import cache
-from bench.cache import MADE, WEIGHTS, Slot, damage_reason, keep
+from bench.cache import WEIGHTS, Slot, damage_reason, keep
 from bench.files import sha256_of
 from bench.record.set_aside import ADOPTED, CHANGED
 from bench.record.store import Store
@@ -26,13 +25,6 @@ def make(folder: Path) -> dict[str, str]:
     (folder / WEIGHTS).write_bytes(b"weights")
     (folder / WEIGHTS).chmod(0o600)
     return {"weights": sha256_of(folder / WEIGHTS)}
-
-
-def as_of_before(folder: Path) -> None:
-    """made.json of an entry that an older version made: the hash of one file alone."""
-    body = json.loads((folder / MADE).read_text())
-    del body["files"]
-    (folder / MADE).write_text(json.dumps(body))
 
 
 def a_folder_in_its_place(file: Path) -> None:
@@ -62,22 +54,6 @@ def test_every_file_of_a_cached_folder_is_checked_and_it_is_made_again(monkeypat
     assert len(said) == 1
     assert "12" in (SLOT.folder / "config.json").read_text()
     assert damage_reason(SLOT.folder) == ""
-
-
-def test_an_entry_of_an_older_version_is_used_if_its_one_hash_is_right(monkeypatch):
-    monkeypatch.setattr(cache, "_CHECKED", set())
-    keep(SLOT, make)
-    as_of_before(SLOT.folder)
-    cache._CHECKED.clear()
-    said: list[str] = []
-    keep(SLOT, make, say=said.append)
-    assert not said
-    assert "files" not in SLOT.made()
-    (SLOT.folder / "config.json").write_text("null")  # no hash, and no model can be read from it
-    cache._CHECKED.clear()
-    keep(SLOT, make, say=said.append)
-    assert len(said) == 1
-    assert "files" in SLOT.made()
 
 
 def test_files_of_the_cache_have_the_permissions_that_the_user_chose():
