@@ -17,8 +17,8 @@ fifth of the soft loss, the ratio of the authors' general command (5 : 1). Depth
 even spread (the authors name none). Pre-training takes the text, the steps and the rate (1e-3) of the shared general
 start; with ``--recipe paper`` the numbers of the authors' code: 5e-4, betas 0.9 and 0.98, eps 1e-6, warm-up over 5 %,
 no decay, gradients clipped at 5. Batches stay at 32 sequences of 128 tokens (there 5 x 50 sequences for each process).
-Their position embeddings get no gradient (the file's sinusoidal ones are replaced by BERT's, and stay frozen), and they
-hide 15 % of all tokens, [CLS] and [SEP] counted; ours learn, and 15 % of the other tokens are hidden.
+Their position embeddings get no gradient in that step: ``positions=frozen``. They hide 15 % of all tokens, [CLS] and
+[SEP] counted, ours 15 % of the others.
 """
 
 from __future__ import annotations
@@ -70,10 +70,16 @@ class TripleLoss(PretrainingStage):
     start: str
     vocabulary_loss: str
     without: str  # A term that is left out, or none
+    positions: str = "learned"
 
     name: ClassVar = "triple_loss"
     version: ClassVar = 2  # 1 began the student's output bias at 0
     masking: ClassVar = Masking(smoothing=0.7)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Without the positions where they are learned: that setting joined later, and keys stay what they were."""
+        return {name: value for name, value in super().settings.items() if (name, value) != ("positions", "learned")}
 
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return int(teacher.hidden_size)
@@ -83,6 +89,7 @@ class TripleLoss(PretrainingStage):
 
     def build(self, setup: Setup) -> Student:
         model: Any = distilbert(setup, self.layers, self.start)
+        model.distilbert.embeddings.position_embeddings.weight.requires_grad = self.positions == "learned"
         head = MaskedLanguageHead(model.distilbert.embeddings.word_embeddings.weight)
         theirs = TeacherHead().filled(setup)
         if self.start == "teacher":
@@ -173,16 +180,23 @@ class DistilBERT(Method):
     """Tokens whose soft labels over the vocabulary that step compares."""
     pretraining_without: Literal["none", "vocabulary", "masked", "cos"] = added_setting("none")
     """A term that the first step leaves out (table 4)."""
+    positions: Literal["learned", "frozen"] = added_setting("learned")
+    """``frozen``: the teacher's position embeddings stay as they are in that step, as in the authors' code."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.pretraining == "none" and (self.vocabulary_loss, self.pretraining_without) != ("all", "none"):
             raise MethodError("vocabulary_loss and pretraining_without change the first step: add pretraining=masked")
 
+        if self.positions == "frozen" and (self.pretraining, self.start) != ("masked", "teacher"):
+            raise MethodError(
+                "positions=frozen keeps the teacher's in the first step: add pretraining=masked, and leave start=random out"
+            )
+
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         depth = teacher_depth(teacher, self.layers, self.name)
         if self.pretraining == "masked":
-            return (TripleLoss(depth, self.start, self.vocabulary_loss, self.pretraining_without),)
+            return (TripleLoss(depth, self.start, self.vocabulary_loss, self.pretraining_without, self.positions),)
         return (TeacherWeights(tuned=False),) if self.start == "teacher" else ()
 
     def build(self, setup: Setup) -> Student:

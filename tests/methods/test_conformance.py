@@ -521,7 +521,11 @@ def test_a_student_that_answers_by_its_batch_is_found():
 SETTINGS = {
     "finetune": ({},),
     "kd": ({"temperature": 3.0},),
-    "distilbert": ({}, {"pretraining": "masked"}, {"pretraining": "masked", "vocabulary_loss": "masked"}),
+    "distilbert": (
+        {},
+        {"pretraining": "masked"},
+        {"pretraining": "masked", "vocabulary_loss": "masked", "positions": "frozen"},
+    ),
     "pkd": ({}, {"map": "last", "normalise": False}),
     "tinybert": ({}, {"padding": 20, "teacher_dropout": True}, {"prediction": "labels", "head": "relu", "map": "top"}),
     "mobilebert": (

@@ -185,3 +185,16 @@ def test_mobilebert_with_layer_norms_has_a_pretraining_of_its_own():
     )
     assert "norm" not in plain.settings
     assert dict(layer.settings) == {**plain.settings, "norm": "layer"}
+
+
+def test_frozen_positions_stay_the_teachers():
+    wish = methods.get("distilbert")(pretraining="masked", positions="frozen").requires(tiny.config())[0]
+    plain = methods.get("distilbert")(pretraining="masked").requires(tiny.config())[0]
+    assert dict(wish.settings) == {**plain.settings, "positions": "frozen"}
+    setup = Setup(tiny.config(), 2, ("x",), blank_artefacts(wish.requires(tiny.config()), tiny.config(), 2, ""))
+    learned = {n for n, p in wish.build(setup).model.named_parameters() if p.requires_grad}
+    assert {n for n, p in plain.build(setup).model.named_parameters() if p.requires_grad} - learned == {
+        "distilbert.embeddings.position_embeddings.weight"
+    }
+    with pytest.raises(MethodError, match="add pretraining=masked"):
+        methods.get("distilbert")(positions="frozen")
