@@ -78,13 +78,14 @@ def test_a_group_that_breaks_off_twice_ends_as_in_one_go(request_, always, chang
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("title", ["teacher", "general start"])
-def test_teachers_and_general_starts_go_on_too(request_, always, monkeypatch, tmp_path, title, capfd):
+@pytest.mark.parametrize(("title", "steps"), [("teacher", 3), ("general start", 3 + 3)])
+def test_teachers_and_general_starts_go_on_too(request_, always, monkeypatch, tmp_path, title, steps, capfd):
+    """A start first tells of each of the teacher's three layers."""
     long = {"methods": f"kd:{tiny.SHAPE}", "corpus_tokens": 20_000}
     api.run(request_("whole", **long))
     monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "another cache"))
     with pytest.raises(KeyboardInterrupt):
-        run(request_(**long), BreaksOff(title, 3))
+        run(request_(**long), BreaksOff(title, steps))
     capfd.readouterr()
     api.run(request_(**long))
     assert "resumes at step 2 of" in capfd.readouterr().err
