@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -22,6 +23,11 @@ aten = torch.ops.aten
 MOVES = (aten._to_copy.default, aten.copy_.default)
 LENGTHS_ON_CPU = (aten._pack_padded_sequence.default,)
 """Torch wants their lengths on the CPU, on a GPU too, and answers with batch sizes on the CPU."""
+SIZED_BY_NUMBERS = (aten.nonzero.default, aten.masked_select.default, aten.bincount.default, aten._unique2.default)
+"""Operations whose answer is as large as numbers of the device say: a GPU is waited for to know them."""
+READS_ONLY = (aten.detach.default, aten._unsafe_view.default)
+COUNTS: Counter[str] = Counter()
+"""What was asked of the device: ``kernels``, ``copies`` to it, those of them that are ``blocking``, and ``waits`` for its numbers."""
 
 
 class OnDevice(Tensor):
@@ -63,6 +69,7 @@ def dispatched(operation: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     if asked is not None and is_of_device:
         kwargs = {**kwargs, "device": torch.device("cpu")}
     answer = operation(*tree_map(_numbers, args), **tree_map(_numbers, kwargs))
+    _count(operation, args, kwargs, is_of_device, bool(of_device))
     if operation is aten.copy_.default:
         return args[0]
     if not is_of_device:
@@ -71,6 +78,23 @@ def dispatched(operation: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         return OnDevice(answer[0]), answer[1]
     same = {id(value.numbers): value for value in of_device}  # what an operation changes in place stays the same tensor
     return tree_map(lambda value: same.get(id(value), OnDevice(value)) if isinstance(value, Tensor) else value, answer)
+
+
+def _count(operation: Any, args: Any, kwargs: Mapping[str, Any], answers_there: bool, reads_there: bool) -> None:
+    if operation in MOVES:
+        source = args[-1 if operation is aten._to_copy.default else 1]
+        there = answers_there if operation is aten._to_copy.default else isinstance(args[0], OnDevice)
+        if there and not isinstance(source, OnDevice):
+            COUNTS["copies"] += 1
+            COUNTS["blocking"] += not (kwargs.get("non_blocking") or args[2:] == (True,))
+            return
+        COUNTS["waits"] += not there and isinstance(source, OnDevice)
+    masks = args[1] if operation in (aten.index.Tensor, aten.index_put_.default, aten._index_put_impl_.default) else ()
+    by_mask = any(isinstance(mask, OnDevice) and mask.dtype == torch.bool for mask in masks)
+    unsized = operation is aten.repeat_interleave.Tensor and kwargs.get("output_size") is None
+    reads_number = operation is aten._local_scalar_dense.default or operation in SIZED_BY_NUMBERS
+    COUNTS["waits"] += reads_there and (by_mask or unsized or reads_number)
+    COUNTS["kernels"] += answers_there and not operation.is_view and operation not in READS_ONLY
 
 
 def _numbers(value: Any) -> Any:
@@ -91,6 +115,7 @@ class _BelowDispatch(TorchFunctionMode):
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if function is Tensor.tolist and isinstance(args[0], OnDevice):
+            COUNTS["waits"] += 1
             return args[0].numbers.tolist()
         if function in (torch.tensor, torch.as_tensor) and (device := kwargs.pop("device", None)) is not None:
             return function(*args, **kwargs).to(device)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
+from statistics import median
 
-import pretend_device as pretend
 import pytest
 import tiny
 import torch
-from pretend_device import NAME, pretend_device
+from pretend_device import COUNTS, NAME, pretend_device
 from shipped_methods import tiny_rows
 
 import methods
 from bench import api
 from bench.conformance.tiny_bench import Bench, Broken, learned_weights
 from bench.plan import estimate
+from bench.train.loop import train_task
 from bench.train.numerics import ComputeSettings
 from methods.models import forward
 from methods.taps import LOGITS
@@ -93,8 +95,9 @@ def test_deterministic_kernels_are_asked_of_torch_and_said(records, monkeypatch,
     assert "--deterministic" in text
 
 
-def bench(device: torch.device, kind: type = KD) -> Bench:
-    made = Bench(kind(**KD.tiny_settings, start="random"), 2)
+def bench(device: torch.device, kind: type = KD, **settings) -> Bench:
+    made = Bench(kind(**{**kind.tiny_settings, **settings}), 2)
+    made.setup  # noqa: B018  # what the student is made from is made on the CPU, which is faster
     made.numerics = ComputeSettings(device)
     made.teacher.to(device)
     return made
@@ -102,7 +105,7 @@ def bench(device: torch.device, kind: type = KD) -> Bench:
 
 def test_a_method_that_forgets_to_move_a_tensor_is_stopped(device):
     with pytest.raises(Broken, match="given tensors of the device and of the CPU"):
-        bench(device, Forgetful).trained()
+        bench(device, Forgetful, start="random").trained()
 
 
 def test_the_activations_for_a_general_start_are_collected_there_and_fitted_on_the_cpu(device, teacher_folder):
@@ -114,29 +117,42 @@ def test_the_activations_for_a_general_start_are_collected_there_and_fitted_on_t
         assert {tensor.device.type for tensor in theirs.values()} == {"cpu"}
 
 
-def test_the_plan_counts_the_kernels_that_a_pass_starts(device, monkeypatch, teacher_folder):
-    started, whole = [], pretend.dispatched
-
-    def dispatched(operation, args, kwargs):
-        reads_only = operation.is_view or operation in (
-            torch.ops.aten.detach.default,
-            torch.ops.aten._unsafe_view.default,
-        )
-        started.append(0 if reads_only else 1)
-        return whole(operation, args, kwargs)
-
+def test_the_plan_counts_the_kernels_that_a_pass_starts(device, teacher_folder):
     teacher, data = tiny.classifier(layers=6).to(device), tiny.encoded(teacher_folder).batch(range(32), device)
-    monkeypatch.setattr(pretend, "dispatched", dispatched)
+    COUNTS.clear()
     loss = forward(teacher, data, LOGITS).logits.sum()
     forwards = estimate.KERNELS_A_PASS + 6 * estimate.KERNELS_A_LAYER
-    assert forwards / 2 < sum(started) < forwards * 2
+    assert forwards / 2 < COUNTS["kernels"] < forwards * 2
     loss.backward()
-    assert 3 * forwards / 2 < sum(started) < 3 * forwards * 2
+    assert 3 * forwards / 2 < COUNTS["kernels"] < 3 * forwards * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "blocking", "waits"),
+    [
+        ("tinybert", 9, 0),
+        ("mobilebert", 10, 1),
+        ("moebert", 9, 8),
+        ("mtdnn", 10, 0),
+        ("microbert", 11, 0),
+        ("bilstm", 26, 0),
+    ],
+)
+def test_a_step_waits_no_more_often_for_the_device(device, name, blocking, waits):
+    """In most steps: a few measure gradients, and every sixteenth looks at the losses."""
+    made, seen = bench(device, methods.get(name)), []
+    trainer = made.trainer()
+    options = replace(made.options, on_step=lambda done, total: seen.append(COUNTS.copy()))
+    train_task([trainer], made.data, made.teacher, options)
+    assert trainer.error is None
+    for what, most in (("blocking", blocking), ("waits", waits)):
+        assert median(after[what] - before[what] for before, after in pairwise(seen)) <= most
 
 
 @pytest.mark.slow
 def test_the_device_computes_what_the_cpu_does(device):
-    trained = bench(device).trained()
+    trained = bench(device, start="random").trained()
     assert {p.device.type for p in trained.student.model.parameters()} == {NAME}
     trained.student.model.cpu(), trained.student.aux.cpu()
-    assert learned_weights(trained) == learned_weights(bench(torch.device("cpu")).trained())
+    assert learned_weights(trained) == learned_weights(bench(torch.device("cpu"), start="random").trained())
