@@ -13,6 +13,9 @@ from bench.report.render import to_markdown
 from bench.report.table import Footnotes, Table
 from bench.report.tables.parts import counted
 
+LONGEST = 25
+"""Lines of a table of the Markdown page, besides the main one; a longer one is in its file and in the HTML page alone."""
+
 
 class Picture(NamedTuple):
     """A picture of a page: the name of its file, what is written below it, and the SVG."""
@@ -69,16 +72,12 @@ def _paragraphs(texts: Iterable[str]) -> list[str]:
 
 def _table_lines(table: Table, notes: Footnotes) -> list[str]:
     """A table, then its sentences, then the footnotes that it is the first to have."""
-    if table.folded:  # its sentences, and where it is
+    if table.folded or (len(table.printed_lines) > LONGEST and table.width is None):  # where it is
         (stem,) = table_names([table.file or table.title])
         file, length = f"{TABLES}/{stem}.csv", counted(len(table.printed_lines), "line")
-        return [
-            f"**{escape.markdown(table.title)}**: {length}, in [{file}]({file}) and [{HTML}]({HTML}).",
-            "",
-            *_paragraphs(table.notes),
-        ]
+        return [f"**{escape.markdown(table.title)}**: {length}, in [{file}]({file}) and [{HTML}]({HTML}).", ""]
     before = len(notes.texts)
-    body = [to_markdown(table, notes), "", *_paragraphs(table.notes)]
+    body = [to_markdown(table, notes), "", *_paragraphs([" ".join(table.notes)] if table.notes else [])]
     new = [f"[{i}] {escape.markdown(text)}  " for i, text in enumerate(notes.texts[before:], start=before + 1)]
     return [*body, *new, ""] if new else body
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from math import ceil
 from pathlib import Path
 
 from bench.files import write_atomically
@@ -198,72 +197,170 @@ def _tex_row(cells: Sequence[str]) -> str:
     return ("{}" if text.lstrip().startswith(("[", "*")) else "") + text + r" \\"
 
 
-def _tex_cell(cell: TableCell, notes: Footnotes) -> str:
-    """A cell as LaTeX, with the numbers of its footnotes."""
-    numbers = ",".join(str(notes.number(note)) for note in cell.footnotes)
-    # control characters, which no text has, stand for commands until the text is escaped
-    marked = flat(cell.text) + (f"\0{numbers}\1" if numbers else "")
-    return _tex(f"**{marked}**" if cell.bold else marked).replace("\0", r"\textsuperscript{").replace("\1", "}")
-
-
-TEX_WIDTH = 82
-"""Characters of a line of a table in small type, about 4.5 pt each, in a text 14 cm wide: NeurIPS and ICLR; ACL's is 16 cm."""
+FIELD = {"cola": "CoLA", "sst2": "SST-2", "mrpc": "MRPC", "stsb": "STS-B", "qqp": "QQP", "mnli": "MNLI", "qnli": "QNLI"}
+FIELD |= {"mnli-m": "MNLI-m", "mnli-mm": "MNLI-mm", "rte": "RTE", "wnli": "WNLI"}
+"""Tasks as papers spell them."""
+SIGNS = {"better": "*", "keeps": "*", "worse": r"\dagger", "loses": r"\dagger"}
+"""Verdict -> its sign in a paper."""
+TEX_COLUMN, TEX_TEXT = 216.0, 394.0
+"""Points that a table has: in a column of ACL (3.03 in), and in the text of NeurIPS (5.5 in), which is narrower than ACL's."""
+TEX_SIZES = ((r"\small", 4.6, 4.0), (r"\footnotesize", 4.1, 3.0), (r"\scriptsize", 3.7, 2.5))
+"""Type, points of a character, and of the space at each side of a column; the smallest type is too small for intervals."""
+SMALL = 3.6
+"""Points of a character of deviations, intervals and marks."""
 TEX_LINES = 44
-"""Lines of a page, in small type, without the caption."""
-TEX_WORDS = 60
+"""Lines of a table on one page, with its caption and its notes."""
+TEX_WORDS = 45
 """Characters of a column of words that is not broken into lines."""
-TEX_NOTE = 95
-"""Characters of a line of the notes below a table."""
+TEX_NOTE = 90
+"""Characters of a footnote; of a longer one its beginning is printed, and all of it is in the comments."""
+
+
+def _tex_cell(cell: TableCell, notes: Footnotes, interval: bool) -> tuple[str, str, str]:
+    """A cell in normal type, what follows it in small type, and its marks above the line, as LaTeX."""
+    marks = [chr(96 + notes.number(note)) for note in cell.footnotes][:26]
+    text, small = flat(cell.text), ""
+    if cell.value is not None:
+        text, _, rest = text.removesuffix(" %").partition(" ")
+        digits = len(text.rstrip("x").partition(".")[2])
+        if cell.deviation is not None:
+            small = f"±{cell.deviation:.{digits}f}"
+        elif cell.low is not None and cell.high is not None and interval:
+            small = f" [{cell.low:.{digits}f}, {cell.high:.{digits}f}]"
+        gap = re.search(r"\([+-][\d.]+\)$", rest)  # of an ablation, to its full row
+        small += f" {gap[0]}" if gap else ""
+        small += " (n = " + rest.partition("(n = ")[2] if "(n = " in rest else ""
+        text = f"{text[:-1]}×" if text.endswith("x") else text
+        marks = [f"${sign}$" if (sign := SIGNS.get(cell.verdict, "")) else "", *marks]
+    small = (r"\," if small.startswith(" ") else "") + _tex(small.strip())
+    return _tex(f"**{text}**" if cell.bold else text), small, ",".join(filter(None, marks))
+
+
+def _tex_notes(table: Table, interval: bool, said: Sequence[str]) -> str:
+    """What the signs of a table mean, in a line."""
+    cells = [cell for line in table.printed_lines for cell in line.cells]
+    verdicts = {cell.verdict for cell in cells}
+    texts = [*said]
+    if any(cell.deviation is not None for cell in cells):
+        texts.append(r"$\pm$: standard deviation over seeds.")
+    if interval and any(cell.low is not None for cell in cells):
+        texts.append(r"[\,]: 95\,\% interval.")
+    if any(cell.bold for cell in cells):
+        texts.append("Bold: best, or not told apart from it.")
+    if {"better", "worse"} & verdicts:
+        texts.append(r"$^{*}$\,better, $^{\dagger}$\,worse ($p<0.05$, Holm over the columns of a row).")
+    if {"keeps", "loses"} & verdicts:
+        texts.append(r"$^{*}$\,keeps, $^{\dagger}$\,loses its teacher's score (non-inferiority).")
+    return " ".join(texts)
 
 
 def to_latex(table: Table, title: str, paper: Paper, label: str) -> str:
-    """A ``table*`` with ``booktabs`` rules in ``\\small``, never scaled; footnotes are numbered anew below it.
+    """A float with ``booktabs`` rules that fits in a column or in the text of NeurIPS and ACL; nothing in it is scaled.
 
-    Columns that do not fit in the width of the text go into further blocks, and what does not fit on a page goes into further
-    tables. Where the numbers come from is above it as comments.
+    Cells have numbers and signs, deviations and intervals in small type; one line below says what the signs mean. What a reader of
+    the paper does not need stands above as comments. Only a table that is longer than a page has a second float.
     """
     notes = Footnotes()
-    lines = [[TableCell(name) for name in table.header], *(line.all_cells for line in table.printed_lines)]
-    rows = [[_tex_cell(cell, notes) for cell in cells] for cells in lines]
+    lines = table.printed_lines
+    # a column of words or counts that says the same of all rows is said once, below
+    shown, said = [0], []
+    for i, column in enumerate(table.columns[1:], start=1):
+        texts = {line.cells[i - 1].text for line in lines if line.row != ""}
+        if (column.words or column.digits == 0) and len(texts) == 1 and len(lines) > 1:
+            said.append(_tex(f"{column.title.capitalize()}: {texts.pop()}."))
+        else:
+            shown.append(i)
+    heads = []
+    for i in shown:
+        name, bracket, rest = table.header[i].partition(" (")
+        if not bracket and len(name) > 8:  # "mean of 4 differences", "difference to finetune"
+            name, _, rest = name.removesuffix(" differences").partition(" ")
+        heads.append((_tex(FIELD.get(name, name)), _tex(rest.removesuffix(")"))))
 
-    # a long column of words is broken into lines: it has a share of the text's width
-    widths = [max(len(line[i].text) for line in lines) for i in range(len(table.columns))]
-    share = 0.5 if len(widths) > 2 else 0.7
-    broken = [side == "left" and width > TEX_WORDS for side, width in zip(table.sides, widths, strict=True)]
-    sides = [rf"p{{{share}\linewidth}}" if b else side[0] for b, side in zip(broken, table.sides, strict=True)]
-    heights = [
-        max(ceil(len(cell.text) / (share * TEX_WIDTH)) if b else 1 for cell, b in zip(line, broken, strict=True))
-        for line in lines
+    # the largest type in which the columns fit, with intervals if that is possible
+    broken = [
+        table.sides[i] == "left" and max(len(line.all_cells[i].text) for line in lines) > TEX_WORDS for i in shown
     ]
+    for interval, fit in [*((True, fit) for fit in TEX_SIZES[:2]), *((False, fit) for fit in TEX_SIZES)]:
+        size, character, space = fit
+        notes = Footnotes()
+        cells = [[_tex_cell(line.all_cells[i], notes, interval) for i in shown] for line in lines]
+        lengths = [_tex_length(parts, SMALL / character) for row in cells for parts in row]
+        widths = [
+            min(TEX_WORDS, max(*lengths[i :: len(shown)], len(plain(head)), 0.8 * len(plain(below))))
+            for i, (head, below) in enumerate(heads)
+        ]
+        width = sum(character * w + 2 * space for w in widths)
+        if width <= TEX_TEXT:
+            break
+    blocks = _blocks(table, [round(character * w) for w in widths], round(TEX_TEXT), round(2 * space))
 
-    # parts of a page, with their lines: a tabular for each block of columns and page of rows, then the notes
-    parts: list[tuple[str, int, bool]] = []
-    for block in _blocks(table, [min(width, TEX_WORDS) for width in widths], TEX_WIDTH):
-        for page in _pages(heights[1:], TEX_LINES - 3):
-            head, *body = [_tex_row([rows[row][i] for i in block]) for row in (0, *(1 + row for row in page))]
-            begin = rf"\begin{{tabular}}{{{''.join(sides[i] for i in block)}}}"
-            text = "\n".join([begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"])
-            parts.append((text, 3 + sum(heights[1 + row] for row in page), False))
-    below = [tex(line) for line in [*paper.warnings, *table.notes] if line]
-    below += [rf"\textsuperscript{{{i}}} {tex(note)}" for i, note in enumerate(notes.texts, start=1)]
-    parts += [(note, ceil(len(note) / TEX_NOTE), True) for note in below]
-
+    body = [
+        [text + (rf"{{\scriptsize {small}}}" if small else "") + (rf"\textsuperscript{{{mark}}}" if mark else "")
+         for text, small, mark in row]
+        for row in cells
+    ]  # fmt: skip
+    sides = [
+        rf"p{{{TEX_WORDS * character:.0f}pt}}" if b else table.sides[i][0] for b, i in zip(broken, shown, strict=True)
+    ]
+    short = [spelled(_shortened(text)) for text in notes.texts]
+    below = [
+        _tex_notes(table, interval, said),
+        *(rf"\textsuperscript{{{chr(97 + i)}}}\,{tex(text)}" for i, text in enumerate(short[:26])),
+    ]
+    environment = "table" if width <= TEX_COLUMN else "table*"
+    pages = _pages([len(blocks)] * len(body), TEX_LINES - 3 * len(blocks) - len(below))
     floats = []
-    for page_number, page in enumerate(_pages([height for _, height, _ in parts], TEX_LINES), start=1):
-        is_first = page_number == 1
-        caption = tex(f"{title}. {paper.caption}." if is_first else f"{title}, continued")
-        own_label = label if is_first else f"{label}-{page_number}"
-        text = "\n".join([r"\begin{table*}", r"\centering\small", rf"\caption{{{caption}}}", rf"\label{{{own_label}}}"])
-        text += "\n" + "\n\\par\\medskip\n".join(parts[i][0] for i in page if not parts[i][2])
-        if below_it := [parts[i][0] + r"\par" for i in page if parts[i][2]]:
-            minipage = r"\par\medskip\begin{minipage}{\linewidth}\footnotesize"
-            text += "\n" + "\n".join([minipage, *below_it, r"\end{minipage}"])
-        floats.append(text + "\n" + r"\end{table*}")
-    head_lines = [
-        r"% needs \usepackage{booktabs} and a text at least 14 cm wide",
-        *(f"% {flat(s)}" for s in paper.sources),
-    ]
-    return "\n".join([*head_lines, *floats]) + "\n"
+    for number, page in enumerate(pages, start=1):
+        caption = tex(spelled(f"{title}. {paper.caption}." if number == 1 else f"{title}, continued"))
+        text = [rf"\begin{{{environment}}}", r"\centering", size, rf"\setlength{{\tabcolsep}}{{{space}pt}}"]
+        text += [rf"\caption{{{caption}}}", rf"\label{{{label if number == 1 else f'{label}-{number}'}}}"]
+        for block in blocks:
+            text += [r"\medskip"] if block != blocks[0] else []
+            text += [rf"\begin{{tabular}}{{@{{}}{''.join(sides[i] for i in block)}@{{}}}}", r"\toprule"]
+            text.append(_tex_row([heads[i][0] for i in block]))
+            if any(heads[i][1] for i in block):
+                text.append(_tex_row([rf"{{\scriptsize {heads[i][1]}}}" if heads[i][1] else "" for i in block]))
+            text += [r"\midrule", *(_tex_row([body[row][i] for i in block]) for row in page)]
+            text += [r"\bottomrule", r"\end{tabular}"]
+            text += [r"\par"] if block != blocks[-1] else []
+        if number == len(pages) and any(below):
+            narrow = min(max(width, TEX_COLUMN - 4), TEX_TEXT)
+            text += [
+                rf"\par\smallskip\parbox{{{narrow:.0f}pt}}{{\scriptsize\raggedright {' '.join(filter(None, below))}}}"
+            ]
+        floats.append("\n".join([*text, rf"\end{{{environment}}}"]))
+    remarks = [*paper.warnings, *table.notes, *(f"({chr(97 + i)}) {text}" for i, text in enumerate(notes.texts))]
+    comments = [r"% needs \usepackage{booktabs}", *(f"% {flat(text)}" for text in [*paper.sources, *remarks] if text)]
+    return "\n".join([*comments, *floats]) + "\n"
+
+
+def spelled(text: str) -> str:
+    """The text with its tasks as papers spell them, where no row's settings name them."""
+    return re.sub(
+        r"(?<![\w:=-])(?:" + "|".join(sorted(FIELD, reverse=True)) + r")(?![\w=-])", lambda m: FIELD[m[0]], text
+    )
+
+
+def plain(text: str) -> str:
+    """LaTeX without its commands: about as many characters as it prints."""
+    return re.sub(r"\\[a-zA-Z]+\s?|[\\{}$^]", "", text.replace(r"\pm", "±").replace(r"\times", "×").replace("--", "–"))
+
+
+def _tex_length(parts: tuple[str, str, str], small_share: float) -> float:
+    """The width of a cell in characters of its type; small type and marks have a share of it each."""
+    text, small, marks = map(plain, parts)
+    return len(text) * (1.1 if r"\textbf" in parts[0] else 1.0) + small_share * (len(small) + len(marks))
+
+
+def _shortened(text: str) -> str:
+    """The beginning of a footnote that says what is the matter; the rows and seeds are in the comments."""
+    text = re.sub(r"\[(\d+)\]", lambda match: chr(96 + int(match[1])), text).split("; ")[0].split(". ")[0]
+    if re.search(r", seeds? \d", text):
+        text = text.rpartition(": ")[0] or text
+    if len(text) > TEX_NOTE:
+        text = text[:TEX_NOTE].rpartition(",")[0] or text[:TEX_NOTE].rpartition(" ")[0]
+    return text.rstrip(".") + "."
 
 
 def _pages(heights: Sequence[int], most: int) -> list[list[int]]:

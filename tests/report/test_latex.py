@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import factories
 import pytest
@@ -13,49 +14,81 @@ from bench.audit.sheets import from_text
 from bench.record.store import Store
 from bench.report.file_names import place_of
 from bench.report.groups import groups
-from bench.report.render import Paper, tex, to_latex, to_markdown
+from bench.report.render import Paper, plain, tex, to_latex, to_markdown
 from bench.report.table import Column, Line, Table, TableCell
 from bench.report.tables.accuracy import accuracy
+from bench.report.tables.cost import sizes_of
 from bench.report.tables.retention import reappearance
 from bench.report.write import Options, paper_of, write_reports
 
+REFERENCE = Path(__file__).resolve().parents[2] / "results/reference"
+
 
 @pytest.mark.parametrize("build", [accuracy, reappearance])
-def test_our_audit_reads_the_same_cells_from_latex_as_from_markdown(build):
+def test_our_audit_reads_the_same_numbers_from_latex_as_from_markdown(build):
     (group,) = groups(factories.paper())
     table = build(group)
     assert table is not None
     latex = to_latex(table, table.title, paper_of(group, group.records, place_of(group)), "tab:x")
-    numbers = [
-        {
-            (row.system.split(" [")[0], column): cell
-            for sheet in sheets
-            for row in sheet.rows
-            for column, cell in (row.cells | row.sizes).items()
-        }
-        for sheets in (from_text(latex, "x.tex"), from_text(to_markdown(table), "x.md"))
+
+    def numbers(sheets):
+        rows = {row.system.split(" [")[0]: row for sheet in sheets for row in sheet.rows}
+        return {s: sorted(c.value for c in (*row.cells.values(), *row.sizes.values())) for s, row in rows.items()}
+
+    from_latex, from_markdown = numbers(from_text(latex, "x.tex")), numbers(from_text(to_markdown(table), "x.md"))
+    assert {system: from_latex.get(system) for system in from_markdown} == from_markdown
+    assert sum(map(len, from_markdown.values())) > 10
+
+
+def test_cells_have_numbers_and_signs_and_no_words():
+    remark = "mrpc, no better than always predicting yes (F1 81.2): a, seeds 0 and 1 (80.1, 79.9); b, seed 0 (81.0)"
+    better = TableCell("+6.8 (+0.4 to +13.3) better", 6.8, 0.4, 13.3, p=0.01, verdict="better")
+    worse = TableCell("-2.0 (-3.0 to -1.0) worse", -2.0, -3.0, -1.0, p=0.01, verdict="worse")
+    spread = TableCell("81.2 ± 0.4", 81.2, deviation=0.4, bold=True, footnotes=(remark,))
+    lines = [
+        Line("a", [TableCell("finetune"), TableCell("2", 2.0), better, spread]),
+        Line("x[0]", [TableCell("finetune"), TableCell("2", 2.0), worse, TableCell("–")]),
     ]
-    assert numbers[0] == numbers[1]
-    assert len(numbers[0]) > 10
-
-
-def test_footnotes_are_numbered_anew_and_each_stands_below():
-    once, twice = "100 % of a & b", "twice"
-    lines = (
-        Line("a", (TableCell("1.0", footnotes=(twice,)),)),
-        Line("b", (TableCell("-2.0 ± 0.1", footnotes=(twice, once), bold=True),)),
-        Line("checkpoint:x[7]", (TableCell("–"),)),
-        Line("x[0]", (TableCell("–"),)),
-        Line("x[1]", (TableCell("–"),)),
+    columns = [Column("System"), Column("compared with", words=True), Column("tests", digits=0)]
+    text = to_latex(
+        Table("T", [*columns, Column("cola (Matthews)"), Column("mrpc (F1)")], lines), "T", Paper("made"), "tab:t"
     )
-    frame = Table("T", (Column("System"), Column("rte")), lines)
-    text = to_latex(frame, "T", Paper("made"), "tab:t")
-    assert r"a & 1.0\textsuperscript{1} \\" in text
-    assert r"b & \textbf{$-$2.0 $\pm$ 0.1\textsuperscript{1,2}} \\" in text
-    for name in ("checkpoint:x[7]", "x[0]", "x[1]"):
-        assert rf"{name} & -- \\" in text, "brackets of a row's name are no footnote"
-    below = text.split(r"\bottomrule")[1]
-    assert re.findall(r"\\textsuperscript\{(\d)\} (.*)\\par", below) == [("1", "twice"), ("2", r"100 \% of a \& b")]
+    assert (
+        r"a & +6.8{\scriptsize \,[0.4, 13.3]}\textsuperscript{$*$} & \textbf{81.2}{\scriptsize $\pm$0.4}\textsuperscript{a} \\"
+        in text
+    )
+    assert r"x[0] & $-$2.0{\scriptsize \,[$-$3.0, $-$1.0]}\textsuperscript{$\dagger$} & -- \\" in text
+    assert r"System & CoLA & MRPC \\" in text, "one word said of all rows is in no column"
+    printed = re.sub(r"(?m)^%.*\n", "", text)
+    assert "Compared with: finetune. Tests: 2." in printed
+    assert r"\textsuperscript{a}\,MRPC, no better than always predicting yes (F1 81.2)." in printed
+    assert "seeds 0 and 1" in text
+    assert "seeds 0 and 1" not in printed
+
+
+def width_in_times(cell, size):
+    """Points of a cell as LaTeX prints it in Times, the type of NeurIPS and ACL."""
+    small = r"\{\\scriptsize (.*?)\}|\\textsuperscript\{(.*?)\}"
+    normal, raised = re.sub(small, "", cell), "".join(a + b for a, b in re.findall(small, cell))
+    return sum(points * sum(TIMES.get(c, 0.5) for c in plain(text)) for text, points in ((normal, size), (raised, 7)))
+
+
+TIMES = dict.fromkeys("ijlt.,:;'|/", 0.278) | dict.fromkeys("mwMW×±+=", 0.75) | dict.fromkeys(" []()-", 0.3)
+"""The width of characters of Times, in its size, rounded up; a digit and most letters have a half."""
+TIMES |= dict.fromkeys("ABCDEFGHKLNOPQRSTUVXYZ", 0.72)
+
+
+def test_committed_tables_fit_in_the_columns_of_papers():
+    (group,) = [g for g in groups(Store(REFERENCE).records()) if g.max_train_rows == 20_000]
+    paper = paper_of(group, group.records, place_of(group))
+    for table in (accuracy(group), sizes_of(group), reappearance(group)):
+        text = to_latex(table, table.title, paper, "tab:x")
+        size = {"small": 9, "footnotesize": 8, "scriptsize": 7}[re.search(r"\\centering\n\\(\w+)", text)[1]]
+        space = float(re.search(r"tabcolsep\}\{([\d.]+)pt", text)[1])
+        for tabular in re.findall(r"\\begin\{tabular\}(.*?)\\end", text, re.DOTALL):
+            rows = [row.removesuffix(r" \\").split(" & ") for row in tabular.splitlines() if row.endswith(r" \\")]
+            widths = [max(width_in_times(cell, size) for cell in column) for column in zip(*rows, strict=True)]
+            assert sum(widths) + 2 * space * (len(widths) - 1) <= (219 if r"\begin{table}" in text else 397)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +140,7 @@ def test_latex_compiles_what_we_write(paper_store, tmp_path):
     tables, figures = (sorted(folder.glob(f"*/*/*/*.{end}")) for end in ("tex", "pdf"))
     inputs = [rf"\input{{{path.relative_to(folder)}}}\clearpage" for path in tables]
     inputs += [rf"\noindent\includegraphics[width=\linewidth]{{{path.relative_to(folder)}}}" for path in figures]
-    head = r"\documentclass{article}\usepackage{booktabs,graphicx}\setlength{\textwidth}{14cm}\begin{document}"
+    head = r"\documentclass{article}\usepackage{booktabs,graphicx}\setlength{\textwidth}{5.5in}\begin{document}"
     (folder / "paper.tex").write_text("\n".join([head, *inputs, r"\end{document}"]))
     done = subprocess.run(
         ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "paper.tex"],

@@ -75,7 +75,7 @@ def test_differences_end_in_a_verdict_next_to_their_reference(store, tmp_path):
     assert systems["microbert"].count("better") == 3, "two columns and their mean"
     assert systems["kd"].count("not significant") == 3
     assert {systems[row].split("|")[2].strip() for row in ("kd", "microbert")} == {"finetune"}
-    assert "minimum detectable difference" in systems
+    assert "min. detectable" in systems
     assert not {"finetune", "microbert w/o Dis", "microbert:gamma=2"} & set(systems)
     variants = lines_of(path.read_text(), "Variants and ablations compared with their own row")
     assert variants["microbert w/o Dis"].count("worse") == 3

@@ -16,7 +16,7 @@ from bench.report.tables.parts import ReportData, keys_of, line_of, listed, miss
 
 MAJORITY = "majority class"
 """The row of what a model scores that gives every example the same answer."""
-WIDTH = 120
+WIDTH = 180
 """Characters of a line of the main table."""
 
 

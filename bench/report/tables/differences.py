@@ -115,9 +115,7 @@ def _compared(
     least = [_least([line for (_, where), line in lines.items() if where == column]) for column in group.columns]
     if has_means:
         least.append(_least(means.values()) if means else TableCell(""))
-    printed.append(
-        Line("minimum detectable difference", [TableCell(""), TableCell(""), *least], only="markdown", row="")
-    )
+    printed.append(Line("min. detectable", [TableCell(""), TableCell(""), *least], only="markdown", row=""))
     columns = [
         Column("System"),
         Column("compared with", words=True),
