@@ -36,17 +36,15 @@ def inspect(tasks: str, data: str, offline: bool) -> list[dict[str, Any]]:
         if wanted == "train":
             train = task.name, split
         shared = split.shared_with(train[1]) if wanted != "train" and train and train[0] == task.name else 0
-        rows.append({**_row(task, wanted, split), "also_in_train": shared})
+        labels = "no labels: predictions only"
+        if split.labels is not None:
+            labels = task.form.described(split.labels, task.labels)
+        name = wanted if isinstance(wanted, str) else wanted.name
+        row = {"task": task.name, "split": name, "rows": len(split), "labels": labels}
+        rows.append({**row, "fingerprint": split.fingerprint(), "also_in_train": shared})
     if not rows:
         raise InputError(f"--data {data} has none of the tasks {tasks}")
     return rows
-
-
-def _row(task: Task, wanted: str | EvaluationSet, split: Split) -> dict[str, Any]:
-    there = split.labels
-    labels = "no labels: predictions only" if there is None else task.form.described(there, task.labels)
-    name = wanted if isinstance(wanted, str) else wanted.name
-    return {"task": task.name, "split": name, "rows": len(split), "labels": labels, "fingerprint": split.fingerprint()}
 
 
 def export(tasks: str, data: str, offline: bool, out: Path) -> int:

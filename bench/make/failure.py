@@ -58,19 +58,12 @@ def failure_of(error: BaseException, method: str) -> Failure:
     )
 
 
-AFTER_A_FLAG = r"(?<=['\"\s]-[A-Za-z])"
-"""After a compiler's flag like -I."""
-AFTER_A_COLON = r"(?:(?<=file:)|(?<=file://)|(?<=[^/\s:]:)(?=/[^/]))"
-"""In a list of paths, or where a program names the file; the ``//`` of a web address does not match."""
 IN_A_NAME = r"[^\s/\\'\"<>|:,;()]"
-FOLDERS_OF_A_PATH = re.compile(
-    rf"(?:(?<![\w.:/>~-])|{AFTER_A_FLAG}|{AFTER_A_COLON})(?:[A-Za-z]:)?[/\\](?:{IN_A_NAME}+[/\\])+(?={IN_A_NAME})"
-)
+FOLDERS_OF_A_PATH = re.compile(rf"(?<![\w./>~-])(?:[A-Za-z]:)?[/\\](?:{IN_A_NAME}+[/\\])+(?={IN_A_NAME})")
 """The folders of an absolute path; not of a web address."""
-
-BEGINS, ENDS = rf"(?:(?<![\w.~-])|{AFTER_A_FLAG})", r"(?:(?<=[/\\])|(?!\.?[\w-]))"
-"""Around a folder. It may come directly after a flag. In the middle of a path or of a web address its name means another
-folder, and so it does as the beginning of a longer name."""
+BEGINS, ENDS = r"(?<![\w.~-])", r"(?:(?<=[/\\])|(?!\.?[\w-]))"
+"""Around a folder. In the middle of a path or of a web address its name means another folder, and so it does as the beginning of a
+longer name."""
 
 
 def redact_paths(text: str) -> str:

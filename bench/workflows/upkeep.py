@@ -31,14 +31,6 @@ KINDS = {SET_ASIDE: BROKEN, CHANGED: BROKEN, ADOPTED: UNPOINTED, WITHOUT_ANSWERS
 RESULTS, CACHE = "results", "cache"
 BROKEN_SUFFIX = ".broken"
 WAIT = "wait for them to end"  # what a training writes looks like a leftover
-HELD = {
-    "records, ok": ("valid record", "valid records"),
-    "records, failed": ("record of a failed cell", "records of failed cells"),
-    "records, interrupted": ("record of an interrupted cell", "records of interrupted cells"),
-    "sessions of timing": ("speed session", "speed sessions"),
-    "cache, states of trainings under way": ("saved state of a training", "saved states of trainings"),
-}
-"""What a survey counts -> its name for one and for several. Other entries of the cache are called by their folders."""
 YOUNG_SECONDS = 600.0
 """What changed so recently may be in use."""
 
@@ -119,12 +111,9 @@ def survey_store(results: Path, cache: Path) -> dict[str, Any]:
 
 
 def contents(survey: dict[str, Any]) -> str:
-    """``314 valid records (12.3 MB), 1 speed session``"""
-    words = []
-    for what, count in survey["holds"].items():
-        size, name = survey["bytes"][what], HELD.get(what, (what, what))[count != 1]
-        words.append(f"{count:,} {name}" + (f" ({megabytes(size)})" if size else ""))
-    return ", ".join(words) or "nothing"
+    """``records, ok: 314 (12.3 MB); sessions of timing: 1 (0.1 MB)``"""
+    parts = (f"{what}: {count:,} ({megabytes(survey['bytes'][what])})" for what, count in survey["holds"].items())
+    return "; ".join(parts) or "nothing"
 
 
 def repair(results: Path, cache: Path, say: Callable[[str], None]) -> dict[str, Any]:

@@ -134,13 +134,6 @@ def test_the_command_and_its_exit_codes(bench, store, tmp_path):
     assert bench("choose", "--results", store.root, "--max-flops", 0).returncode == 2
 
 
-def test_sample_data_is_not_called_glue(tmp_path):
-    store = Store(tmp_path / "r")
-    store.write(factories.record("kd", data="sample-v1"))
-    (choice,) = choose(store.root, {})
-    assert choice.said()[0].startswith("Generated sample data, not GLUE.")
-
-
 @pytest.mark.slow
 def test_a_row_without_stored_answers_is_left_out_by_name(store):
     for path in store.root.rglob("small/*/attempt-1.npz"):

@@ -79,20 +79,6 @@ def test_rows_that_are_not_there_or_not_alike_are_refused(store):
         compare(store.root, "pkd", "kd")
 
 
-def test_a_misspelt_row_gets_the_nearest_name_and_no_long_list(store):
-    with pytest.raises(InputError, match="did you mean 'microbert'") as raised:
-        compare(store.root, "microbart", "kd")
-    assert "there are: kd, microbert, tinybert" in str(raised.value)  # of three it lists all
-    for number in range(40):
-        store.write(factories.record(f"kd:temperature={number + 2}", "rte", 0, 0.5))
-    with pytest.raises(InputError, match="did you mean 'microbert'") as raised:
-        compare(store.root, "microbart", "kd")
-    assert "temperature" not in str(raised.value)
-    with pytest.raises(InputError, match=r"the reports of `bench report --results .*` have all 43 rows") as raised:
-        compare(store.root, "zzz", "kd")
-    assert "temperature" not in str(raised.value)
-
-
 @pytest.mark.slow
 def test_a_row_is_found_by_the_name_that_tables_print(store):
     """``distilbert (second step only)`` is what a reader copies from a report."""

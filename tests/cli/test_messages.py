@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
-import shlex
 import shutil
 import signal
 import subprocess
@@ -19,10 +17,7 @@ import typer
 from command import Answer
 from transformers import BertForSequenceClassification
 
-from bench.errors import what_to_install
 from bench.make.failure import failure_of, method_line
-from bench.plan.request import Request, resolve_auto
-from bench.plan.spelling import parse_one
 from bench.record.store import Store
 from methods.kd import KD
 from methods.losses import hidden_cosine_tokenmean
@@ -83,25 +78,6 @@ def test_a_given_start_that_is_not_there_is_named(bench, common, name):
     assert "--teacher" not in line
 
 
-def test_a_teacher_without_a_tokenizer_is_refused_by_its_folder(bench, common, tmp_path):
-    folder = without_tokenizer(tiny.save_teacher(tmp_path / "teacher"))
-    line = refused(bench("plan", "--methods", ROW, *common, "--teacher", folder))
-    assert line.startswith(f"bench: --teacher {folder}: no tokenizer in {folder}")
-
-
-@pytest.mark.parametrize(
-    ("typed", "accelerator", "why"),
-    [
-        ({"device": "cpu"}, False, "--device cpu was typed"),
-        ({"offline": True}, True, "--offline was typed"),
-        ({}, True, "the hub does not answer"),
-        ({}, False, "there is no accelerator"),
-    ],
-)
-def test_auto_gives_the_reason_that_holds(typed, accelerator, why):
-    assert resolve_auto(Request(**typed), accelerator, is_real=False).notes[0].startswith(why)
-
-
 def heeds_ctrl_c() -> None:
     """A shell lets what it starts in the background ignore the signal, and all that is started from there."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -157,30 +133,6 @@ def test_a_verb_without_torch_says_what_to_install():
     line = refused(Answer(done.returncode, done.stdout, done.stderr))
     assert "the package torch is not installed; type: " in line
     assert "-m pip install 'torch>=" in line
-
-
-def test_an_import_that_fails_in_our_own_code_is_no_matter_of_installing():
-    assert what_to_install(ModuleNotFoundError("x", name="bench.nothing")) == ""
-    assert what_to_install(ModuleNotFoundError("x", name="nobody_needs_this")) == ""
-    assert what_to_install(ImportError("a broken library", name="torch")) == ""
-    assert "huggingface-hub" in what_to_install(ModuleNotFoundError("x", name="huggingface_hub.errors"))
-
-
-@pytest.mark.slow
-def test_an_error_of_many_cells_is_said_once_with_the_cells(bench, common):
-    """Four cells, one error: one line with all of them, then where the traceback is."""
-    bad = f"{ROW}:temperature=1e30"
-    done = bench("run", "--methods", bad, *common, "--tasks", "rte,sst2", "--seeds", "0,1")
-    assert done.returncode == 6
-    lines = done.stderr.splitlines()
-    said = [line for line in lines if "nothing was trained yet" in line]
-    (line,) = said
-    spelled = parse_one(bad).label
-    assert line.startswith(f"failed: rte {spelled} (seeds 0, 1), sst2 {spelled} (seeds 0, 1): ")
-    command = lines[-1].split("the traceback: ")[1].split(";")[0]
-    assert lines[-1].startswith("4 cells failed")
-    shown = bench(*shlex.split(command)[3:])
-    assert "Traceback" in json.loads(shown.stdout)["error"]["traceback"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from filelock import FileLock
 
 from bench.errors import InputError
 from bench.record.cell_locks import NO_LOCKS, CellLocks
-from bench.record.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 60
@@ -112,18 +111,6 @@ def test_a_killed_process_holds_nothing_and_neither_do_its_children(tmp_path, st
     assert locks.take("a")
 
 
-def test_many_locks_one_after_another_leave_no_open_file(tmp_path):
-    descriptors = Path("/proc/self/fd")
-    if not descriptors.is_dir():
-        pytest.skip("needs a folder of this process's open files")
-    locks = CellLocks(tmp_path)
-    before = len(os.listdir(descriptors))
-    for n in range(100):
-        assert locks.take(f"cell-{n}")
-        locks.release(f"cell-{n}")
-    assert len(os.listdir(descriptors)) == before
-
-
 @pytest.mark.parametrize("code", sorted(NO_LOCKS), ids=errno.errorcode.get)
 def test_without_working_locks_everybody_may_and_is_told(tmp_path, monkeypatch, code):
     def refuses(self: FileLock, *_: object, **__: object) -> None:
@@ -146,13 +133,3 @@ def test_a_file_in_the_way_is_one_line_with_its_path(tmp_path, place):
     with pytest.raises(InputError, match="cannot be written") as error:
         CellLocks(tmp_path / "results")
     assert str(tmp_path / "results") in str(error.value)
-
-
-def test_records_and_git_do_not_see_the_locks(tmp_path):
-    git = ["git", "-C", str(tmp_path)]
-    subprocess.run([*git, "init", "-q"], check=True)
-    with CellLocks(tmp_path) as locks:
-        assert locks.take("a")
-        assert list(Store(tmp_path).records()) == []
-        words = [*git, "status", "--porcelain", "--untracked-files=all"]
-        assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == ""

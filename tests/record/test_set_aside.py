@@ -329,13 +329,6 @@ def test_what_killed_processes_left_is_named_and_removed_when_asked(bench, store
     assert len(list(Store(store.root).records())) == 7
 
 
-def test_folders_of_a_killed_process_are_no_broken_artefacts(bench, store):
-    """Own data are read through a temporary folder next to the kinds of artefacts; a kill may leave it."""
-    (Path(os.environ["BERT_BENCH_CACHE"]) / ".tmp-data-abc" / "parquet").mkdir(parents=True)
-    answer = bench("store", "verify", "--results", store.root)
-    assert answer.returncode == 0, answer.stdout
-
-
 def test_what_is_broken_is_put_aside_and_pointers_are_written(bench, store):
     folders = sorted((store.root / "folder-glue" / "rte" / "tinybert").iterdir())
     file_damage.RECORD["truncated"][0](folders[0])
@@ -371,30 +364,6 @@ def test_a_folder_that_is_not_there_is_no_folder_of_results(bench, tmp_path):
         answer = bench("store", verb, "--results", tmp_path / "nowhere")
         assert answer.returncode == 2
         assert "no such folder" in answer.stderr
-
-
-@pytest.mark.slow
-def test_reading_a_file_of_ones_own_asks_nobody(tmp_path):
-    """`datasets` counts at the hub how often files are read, also those that are on this machine alone."""
-    import subprocess
-    import sys
-
-    (tmp_path / "a.csv").write_text("s,label\nx,0\n")
-    code = (
-        "import socket, sys\n"
-        "def no(*a, **k): print('asked', a[0], file=sys.stderr); raise OSError('no')\n"
-        "socket.getaddrinfo = no\n"
-        "from pathlib import Path\n"
-        "from bench.data.table_files import read\n"
-        "from bench.data.tasks import EvaluationSet, Task\n"
-        "task = Task('t', ('s',), ('a', 'b'), ('accuracy',), (EvaluationSet('validation', 't', 'validation'),))\n"
-        f"print(len(read([Path({str(tmp_path / 'a.csv')!r})], task, True)))\n"
-    )
-    env = {name: value for name, value in os.environ.items() if name not in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=env, capture_output=True, text=True, cwd=REFERENCE.parents[1], check=False
-    )
-    assert (done.stdout.strip(), "asked" in done.stderr) == ("1", False), done.stderr
 
 
 def test_nearly_equal_answers_keep_the_score_that_was_computed_of_them():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import get_args
 
 import pytest
 import tiny
@@ -11,10 +10,9 @@ import torch
 from tiny_training import CPU, RECIPE, finished, trainer
 from torch import nn
 
-import methods
 from bench.errors import CellError
 from bench.measure.parameters import weights_hash
-from bench.optimizers.learning_rate import SCHEDULES, Schedule, multiplier
+from bench.optimizers.learning_rate import multiplier
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.record.recipe import Recipe
@@ -210,12 +208,6 @@ def test_learning_rate_factors(schedule, first, middle, last):
     assert multiplier(schedule, warmup, 99, 100) == pytest.approx(last)
 
 
-def test_experiment_files_know_every_schedule():
-    assert get_args(Schedule) == tuple(SCHEDULES)
-    with pytest.raises(ValueError, match="no schedule is called 'cosine'"):
-        multiplier("cosine", 0.1, 0, 100)
-
-
 @pytest.mark.slow
 def test_every_method_fuses_or_ships_a_plain_classifier(teacher_folder):
     data = tiny.encoded(teacher_folder)
@@ -236,11 +228,6 @@ def test_the_fused_head_equals_the_mixture():
     for task in (0, 1):
         torch.testing.assert_close(experts(x, task), experts.fused(task)(x), atol=1e-6, rtol=1e-6)
     assert not torch.allclose(experts(x, 0), experts(x, 1))
-
-
-def test_unknown_names_offer_the_nearest():
-    with pytest.raises(KeyError, match="did you mean 'microbert'"):
-        methods.get("micro-bert")
 
 
 def test_progress_counts_the_steps_of_students(teacher_folder):

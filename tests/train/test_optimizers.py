@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import factories
-import numpy as np
 import pytest
 import tiny
 import torch
@@ -19,7 +18,6 @@ from tiny_training import RECIPE, finished, trainer
 from torch import nn
 
 from bench import optimizers
-from bench.analysis.compare import compare
 from bench.errors import CellError, InputError
 from bench.measure.parameters import weights_hash
 from bench.optimizers import OPTIMIZERS, refusal
@@ -31,7 +29,6 @@ from bench.plan.spelling import parse_one
 from bench.record.cell import record_key, train_key
 from bench.record.keys import canonical, digest
 from bench.record.recipe import ADAMW, Recipe
-from bench.record.store import Store
 from bench.report.file_names import place_of
 from bench.report.groups import groups
 from bench.report.reproduce import commands
@@ -397,39 +394,6 @@ def test_records_of_two_optimisers_never_meet_in_one_table():
         assert ("--optimizer sgd" in commands(group)[0]) == (name == "sgd")
     assert "optimizer" not in environment(found[ADAMW])[0]
     assert "optimizer sgd" in environment(found["sgd"])[0]
-
-
-@pytest.mark.slow
-def test_a_report_says_which_optimiser_it_is_of(tmp_path, bench):
-    store = Store(tmp_path / "results")
-    for one in (recorded("sgd"), recorded(ADAMW), recorded(ADAMW, "teacher")):
-        store.write(one)
-    assert bench("report", "--results", store.root, "--reports", tmp_path / "reports").returncode == 0
-    texts = sorted(path.read_text() for path in (tmp_path / "reports").glob("*/*/README.md"))
-    of_sgd = [text for text in texts if "optimizer sgd; fp32" in text]
-    assert (len(texts), len(of_sgd)) == (2, 1)
-    assert sum("--optimizer sgd" in text for text in texts) == 1
-
-
-def test_two_optimisers_are_two_comparisons(tmp_path):
-    store, labels = Store(tmp_path / "results"), np.arange(40) % 2
-    for name in (ADAMW, "sgd"):
-        for label in ("kd", "finetune"):
-            answers = np.eye(2, dtype=np.float32)[labels if label == "kd" else 1 - labels]
-            arrays = {"logits": answers, "labels": labels, "examples": np.arange(40, dtype=np.uint64)}
-            named = {f"{what}.validation": value for what, value in arrays.items()}
-            store.write(*factories.consistent(recorded(name, label), named))
-    found = compare(store.root, "kd", "finetune")
-    plain, other = sorted(found)
-    assert other == f"{plain}, optimizer sgd"
-    assert [len(lines) for lines in found.values()] == [1, 1]
-
-
-def test_a_papers_optimiser_is_in_the_report():
-    one = recorded(ADAMW)
-    recipe = one.cell.recipe | {"name": "paper", "stage_optimizers": [["distil", "adamax"]]}
-    (group,) = groups([one.model_copy(update={"cell": one.cell.model_copy(update={"recipe": recipe})})])
-    assert "Not trained with AdamW: kd, stage distil: adamax." in environment(group)[0]
 
 
 def test_the_spelled_stage_numbers_reach_the_recipe():

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import tiny
 from interruption import BreaksOff
-from small_runs import requests
+from small_runs import ends, requests
 
 from bench import api
 from bench.files import MODE
@@ -39,17 +39,6 @@ def request_(tmp_path, teacher_folder, glue_folder):
 def always(monkeypatch):
     """The state is kept after every step."""
     monkeypatch.setattr(training_state, "EVERY_SECONDS", 0.0)
-
-
-def ends(request) -> dict[str, tuple]:
-    """Everything of the records that does not tell the time."""
-    found = {}
-    for record in api.Store(request.results).records():
-        known = record.model_dump(mode="json")
-        train = {k: v for k, v in (known["train"] or {}).items() if "seconds" not in k}
-        kept = ("weights", "scores", "terms", "gradient_norms", "gradient_shares", "usage", "status")
-        found[record.cell.label] = (train, *(known[name] for name in kept))
-    return found
 
 
 def kept_states() -> list[Path]:

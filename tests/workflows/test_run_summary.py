@@ -151,14 +151,3 @@ def test_a_plan_says_what_takes_the_time_and_how_to_be_shorter(bench, tmp_path, 
     assert left < parts["general start 2x12"] / 4
     assert shorter["seconds"] == pytest.approx(body["seconds"] - parts["general start 2x12"] + left, abs=1)
     assert f"makes it about {duration(shorter['seconds'])} in all" in tip
-
-
-@pytest.mark.slow
-def test_a_row_that_is_typed_later_as_an_ablation_is_called_one(bench, common, tmp_path):
-    """Nothing is trained again, and the table of ablations has the row."""
-    common[1] = "rte"
-    assert bench("run", "--methods", f"kd:{PLAIN},kd:{PLAIN}:-hard", *common).returncode == 0
-    done = bench("run", "--methods", f"kd:{PLAIN}:ablate", *common)
-    assert "nothing to do" in done.stderr
-    report = next((tmp_path / "p").glob("*/*/README.md")).read_text()
-    assert f"kd:{SPELLED} w/o hard" in report + done.stdout
