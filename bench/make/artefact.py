@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from bench.cache import WEIGHTS, keep
 from bench.data.checkpoints import given_start, sha256_of, tokenizer_of
 from bench.data.encoding import Encoded, pieces
+from bench.errors import InputError
 from bench.make.given import Given, tensors_of
 from bench.make.task_data import TaskData
 from bench.make.teacher import base_model
@@ -129,6 +130,10 @@ class _GivenByCache(Given):
     def folder_of(self, source: Source) -> Path:
         assert source.shape is not None, "a checkpoint has a shape"
         start = given_start(source.path, source.shape, self._entry.checkpoint, self._work.offline)
+        if start.sha256 not in [
+            part.key for part in self._entry.inputs
+        ]:  # what the hub gives here, or the folder, is another one
+            raise InputError(f"start_from={source.path}: its weights are not those that were planned")
         self.made_from[source.label] = {"beginning": f"given: {start.name}"}
         return start.folder
 
