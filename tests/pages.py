@@ -100,7 +100,10 @@ def refreshed(text: str) -> str:
 
     def means_anew(found: re.Match[str]) -> str:
         place, there = table_with((ROOT / found["report"]).read_text(), r"mean of \d+( columns)?")
-        means = {re.sub(r" \(.*", "", name): row[place].strip("*") for name, row in there.items()}
+        means = {
+            re.sub(r" \(.*", "", name): row[place].strip("*").partition(" (")[0].strip("*")
+            for name, row in there.items()
+        }
         rows = [cells(row) for row in found["rows"].splitlines()]
         lines = [" | ".join([*row[:-1], means.get(row[0].strip("`"), "–")]) for row in rows]
         return found.group(0).removesuffix(found["rows"]) + "".join(f"| {line} |\n" for line in lines)

@@ -103,10 +103,10 @@ def _by_source(
     for source, of_limit in lines.items():
         # with the tasks that have no more rows than the limit, as reports have them; what a larger answer holds is none of its own
         whole, tables = of_limit.get(None, []), dict(of_limit)
-        for limit in filter(None, of_limit):
-            tasks = {cell.tasks for cell, _, _ in of_limit[limit]}
-            small = [x for x in whole if x[0].data.rows["train"] <= limit and x[0].tasks not in tasks]
-            tables[limit] = sorted([*of_limit[limit], *small], key=lambda x: (x[0].tasks, x[1].task))
+        for most in [limit for limit in of_limit if limit is not None]:
+            tasks = {cell.tasks for cell, _, _ in of_limit[most]}
+            small = [x for x in whole if x[0].data.rows["train"] <= most and x[0].tasks not in tasks]
+            tables[most] = sorted([*of_limit[most], *small], key=lambda x: (x[0].tasks, x[1].task))
         held = {limit: {id(x) for x in table} for limit, table in tables.items()}
         for limit, table in tables.items():
             if not any(held[limit] < other for other in held.values()):

@@ -95,7 +95,7 @@ def html_page(data: ReportData, sections: Sequence[Section], paper: Paper) -> by
         split=_split,
         bar=_bars(data),
         image=lambda svg: f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}",
-        width=lambda svg: round(1.8 * float(re.search(rb'width="([\d.]+)pt"', svg)[1])),
+        width=lambda svg: round(1.8 * float(re.findall(rb'width="([\d.]+)pt"', svg)[0])),
         interactive={"differences": "forest", "score-flops": "scatter"},
         numbers=lambda: numbers_of(data, details, files),
         style=style,

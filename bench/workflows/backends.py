@@ -6,10 +6,10 @@ tokenised by its own tokenizer and padded, as whoever deploys it does.
 
 from __future__ import annotations
 
-import itertools
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,14 +108,15 @@ def compare_backends(
         # in turns: each round times every model on every backend, so that all times are of the same minutes
         with progress.task("latency") as update:
             for row, run, singles, _ in timings:
-                turns = itertools.cycle(singles)
-                warm_up(lambda run=run, turns=turns: run(*next(turns)), timed)
+                for single in singles:  # every length once: compilers look at each
+                    run(*single)
+                warm_up(partial(run, *singles[0]), timed)
                 row["seconds"], row["batch_seconds"] = [], []
             for number in range(rounds):
                 for row, run, singles, batches in timings:
                     single, batch = singles[number % len(singles)], batches[number % len(batches)]
-                    row["seconds"].append(timed(lambda run=run, single=single: run(*single)))
-                    row["batch_seconds"].append(timed(lambda run=run, batch=batch: run(*batch)) / len(batch[0]))
+                    row["seconds"].append(timed(partial(run, *single)))
+                    row["batch_seconds"].append(timed(partial(run, *batch)) / len(batch[0]))
                 update(number + 1, rounds)
     finally:
         torch.set_num_threads(torch_threads)
