@@ -144,8 +144,8 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
     def _read(self, texts: Sequence[str]) -> Tensor:
         most = self.config.max_position_embeddings
         rows = [[self.ids.get(word, UNKNOWN) for word in words_of(text)[:most]] or [UNKNOWN] for text in texts]
-        tensors = [torch.tensor(row, device=self.words.device) for row in rows]
-        return self._states(nn.utils.rnn.pad_sequence(tensors, batch_first=True), [len(row) for row in rows])
+        ids_BL = nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
+        return self._states(ids_BL.to(self.words.device), [len(row) for row in rows])
 
     def _states(self, ids_BL: Tensor, lengths: Sequence[int] | None) -> Tensor:
         """[B, 2H]: the last state of each direction."""
