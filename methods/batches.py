@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from methods.packed import Layout
+from methods.packed import Layout, moved
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,15 @@ class Batch:
     masked_positions: Tensor | None = None
     """[K] int64: places in the packed row whose token a stage's masking has masked."""
     masked_ids: Tensor | None = None  # [K] int64: the tokens that stood there
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The batch, put together on the CPU, on a device: all that it holds crosses in one copy."""
+        if (there := torch.device(device)) == self.layout.device:
+            return self
+        own = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        layout = Layout(self.layout.lengths, self.layout.real, one_chunk=True)
+        tensors = moved({**own, **layout.tensors()}, there)
+        return replace(self, layout=layout.with_tensors(tensors), **{name: tensors[name] for name in own})
 
 
 @dataclass(frozen=True)

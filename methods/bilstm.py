@@ -37,6 +37,7 @@ from methods import losses
 from methods.api import Batch, Method, Out, Setup, Stage, Student, Tap, Taps, Term, UndeclaredNeed
 from methods.artefacts import Artefact, ComputedArtefact
 from methods.models import Cost, PackedModel
+from methods.packed import moved
 from methods.parts import opened_by_transformers
 from methods.settings import Count, Positive
 from methods.terms import LOGITS, hard
@@ -145,7 +146,8 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
         most = self.config.max_position_embeddings
         rows = [[self.ids.get(word, UNKNOWN) for word in words_of(text)[:most]] or [UNKNOWN] for text in texts]
         ids_BL = nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
-        return self._states(ids_BL.to(self.words.device), [len(row) for row in rows])
+        ids_BL = moved({"ids": ids_BL}, self.words.device)["ids"]
+        return self._states(ids_BL, [len(row) for row in rows])
 
     def _states(self, ids_BL: Tensor, lengths: Sequence[int] | None) -> Tensor:
         """[B, 2H]: the last state of each direction."""

@@ -42,7 +42,8 @@ def _embed_mobilebert(body: Any, batch: Batch) -> Tensor:
     word_TE = own.word_embeddings(batch.token_ids)
     if own.trigram_input:
         zero_1E = word_TE.new_zeros(1, word_TE.size(1))
-        last_T1 = (layout.positions_T + 1 == layout.lengths_B.repeat_interleave(layout.lengths_B))[:, None]
+        length_T = layout.lengths_B.repeat_interleave(layout.lengths_B, output_size=layout.total)
+        last_T1 = (layout.positions_T + 1 == length_T)[:, None]
         first_T1 = (layout.positions_T == 0)[:, None]
         after_TE = torch.cat([word_TE[1:], zero_1E]).masked_fill(last_T1, 0.0)
         before_TE = torch.cat([zero_1E, word_TE[:-1]]).masked_fill(first_T1, 0.0)

@@ -156,9 +156,9 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
             if not stays.any():
                 break
             if leaves.any():
-                x_TW = x_TW[stays.repeat_interleave(layout.lengths_B)]
+                x_TW = x_TW[stays.repeat_interleave(layout.lengths_B, output_size=layout.total)]
                 lengths = [n for n, stay in zip(layout.lengths, stays.tolist(), strict=True) if stay]
-                layout, inside = Layout(lengths, layout.device), inside[stays]
+                layout, inside = Layout(lengths).to(layout.device), inside[stays]
         return logits_BC
 
     def forward(

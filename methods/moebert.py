@@ -79,7 +79,7 @@ class NeuronImportance(ComputedArtefact):
                 for hook in hooks:
                     hook.remove()
             example_B = torch.arange(len(batch.layout.lengths), device=logits.device)
-            owner_T = example_B.repeat_interleave(batch.layout.lengths_B)
+            owner_T = example_B.repeat_interleave(batch.layout.lengths_B, output_size=batch.layout.total)
             for i, layer in enumerate(layers):
                 bias_F = layer.intermediate.dense.bias.detach()
                 by_token_TF = (read[i].detach()[0] - bias_F) * gradients[i][0]
@@ -115,7 +115,8 @@ class Experts(RoutedModule):
         super().__init__()
         width, own = config.hidden_size, config.expert_size - config.shared_size
         self.count, self.eps = config.experts, config.layer_norm_eps
-        self._seen = [seen]  # in a list, so that it is not a part of every layer
+        self._seen, self._number = [seen], len(seen.layers)  # in a list, so that it is not a part of every layer
+        seen.layers.append(self)
         self.shared_in: nn.Linear | None = None
         if config.shared_size:
             self.shared_in = nn.Linear(width, config.shared_size)
@@ -150,9 +151,7 @@ class Experts(RoutedModule):
     def forward(self, unused: Tensor, x_BTW: Tensor) -> Tensor:
         """[..., W] states after attention -> [..., W]; tokens in the order of the ids last embedded."""
         x_NW = x_BTW.reshape(-1, x_BTW.size(-1))
-        expert_N = self.route_V[self._seen[0].ids.reshape(-1)]  # type: ignore[index]
-        order_N = torch.argsort(expert_N, stable=True)
-        counts = torch.bincount(expert_N, minlength=self.count).tolist()
+        order_N, back_N, counts = (of_layers[self._number] for of_layers in self._seen[0].routes)
         if not self.training:
             self.load = [sum(pair) for pair in zip(self.load, counts, strict=True)]
         inner = self.shared_in
@@ -164,18 +163,24 @@ class Experts(RoutedModule):
             out_RW = self.dropout(shared_NW[rows] + own_RW + self.out_bias[e])
             norm = x_RW.shape[-1:], self.LayerNorm_weight[e], self.LayerNorm_bias[e], self.eps
             pieces.append(F.layer_norm(out_RW + x_RW, *norm))
-        return torch.cat(pieces)[torch.argsort(order_N)].view_as(x_BTW)  # back in the order of the tokens
+        return torch.cat(pieces)[back_N].view_as(x_BTW)  # back in the order of the tokens
 
 
 class TokensSeen:
-    """The token ids of the running forward pass, which the routing of every layer needs. It is itself the hook of the
-    embeddings that notes them: so a deep copy of a model has one of its own."""
+    """The ways of the running forward pass's tokens through every layer, by their ids: all at once, because an accelerator
+    is waited for to know how many each expert has. It is itself the hook of the embeddings that sees the ids: so a deep
+    copy of a model has one of its own."""
 
     def __init__(self) -> None:
-        self.ids = torch.zeros(0, dtype=torch.long)
+        self.layers: list[Experts] = []
+        self.routes: Any = ()  # of each layer the tokens in the order of their experts, the way back, and how many each has
 
     def __call__(self, embeddings: nn.Module, args: Any, kwargs: Any) -> None:
-        self.ids = kwargs["input_ids"] if "input_ids" in kwargs else args[0]
+        ids_N = (kwargs["input_ids"] if "input_ids" in kwargs else args[0]).reshape(-1)
+        expert_LN = torch.stack([layer.route_V[ids_N] for layer in self.layers])  # type: ignore[index]
+        order_LN = torch.argsort(expert_LN, stable=True)
+        counts_LE = torch.stack([(expert_LN == e).sum(1) for e in range(self.layers[0].count)], 1)
+        self.routes = order_LN, torch.argsort(order_LN), counts_LE.tolist()
 
 
 @opened_by_transformers

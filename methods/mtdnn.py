@@ -27,6 +27,7 @@ from transformers import PretrainedConfig
 from methods import losses
 from methods.api import Batch, Method, Out, Setup, Stage, Student, TaskHead, Term
 from methods.artefacts import Artefact, EnsembleTargets, TeacherWeights, artefact_name
+from methods.packed import moved
 from methods.parts import cut_classifier, for_task, teacher_depth
 from methods.settings import NOT_NEGATIVE, Count
 from methods.terms import LOGITS, hard
@@ -75,9 +76,10 @@ class MTDNN(Method):
                 ensemble, task = EnsembleTargets(self.members), setup.tasks[batch.task]
                 made = setup.artefacts[artefact_name(ensemble, setup.teacher, task, several=True)]
                 places = {example: row for row, example in enumerate(made["ids"].tolist())}
-                targets[batch.task] = places, made["targets"].to(batch.token_ids.device)
+                targets[batch.task] = places, made["targets"]
             places, answers = targets[batch.task]
-            return answers[torch.tensor([places[example] for example in batch.example_ids], device=answers.device)]
+            answers_BC = answers[torch.tensor([places[example] for example in batch.example_ids])]
+            return moved({"answers": answers_BC}, batch.layout.device)["answers"]
 
         def soft(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
             compare = losses.target_cross_entropy_batchmean if self.loss == "paper" else losses.logits_mse_elementmean

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,26 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 
 TOLERATED_PADDING = 8192
-"""Score places (query x key) of one head that a chunk may waste on padding before another chunk is cheaper."""
+"""Score places (query x key) of one head that a chunk may waste on padding before another chunk is cheaper, on a CPU: an accelerator
+is given all sequences in one chunk, because there the launches of a chunk cost more than its padding."""
+INDEXES = ("lengths_B", "starts_B", "positions_T", "gather_N", "scatter_T", "tokens_BL", "mask_BL")
+"""Tensors of a layout besides those of its chunks."""
+
+
+def moved(tensors: Mapping[str, Tensor], device: torch.device) -> Mapping[str, Tensor]:
+    """All of them on a device by one copy that nobody waits for: their bytes lie end to end in pinned memory. As they are on a CPU."""
+    if device.type == "cpu":
+        return tensors
+    sizes = (-(-x.nbytes // 16) * 16 for x in tensors.values())  # numbers of every format may begin at multiples of 16
+    starts = [0, *itertools.accumulate(sizes)]
+    bytes_here = torch.empty(starts[-1], dtype=torch.uint8, pin_memory=device.type == "cuda")
+    for start, x in zip(starts, tensors.values(), strict=False):
+        bytes_here[start : start + x.nbytes] = x.contiguous().view(torch.uint8).flatten()
+    there = bytes_here.to(device, non_blocking=True)
+    return {
+        name: there[start : start + x.nbytes].view(x.dtype).view(x.shape)
+        for start, (name, x) in zip(starts, tensors.items(), strict=False)
+    }
 
 
 @dataclass(frozen=True)
@@ -37,23 +56,44 @@ class Chunk:
 
 
 class Layout:
-    """Where each sequence lies in a packed row, and how attention cuts the row into chunks. Lengths are kept as ints, so that no step
-    has to wait for the device. ``real``: how many tokens of each sequence are not [PAD], where sequences are filled."""
+    """Where each sequence lies in a packed row, and how attention cuts the row into chunks. It is laid out on the CPU and crosses to
+    a device as a whole (:meth:`to`); lengths are kept as ints, so that no step has to wait for the device. ``real``: how many tokens
+    of each sequence are not [PAD], where sequences are filled."""
 
-    def __init__(
-        self, lengths: Sequence[int], device: torch.device | str = "cpu", real: Sequence[int] | None = None
-    ) -> None:
+    def __init__(self, lengths: Sequence[int], real: Sequence[int] | None = None, one_chunk: bool = False) -> None:
         self.lengths = tuple(lengths)
         self.real = self.lengths if real is None else tuple(real)
         if not lengths or min(self.real) < 1:
             raise ValueError(f"every sequence needs at least one token; got lengths {list(self.real[:8])}")
-        self.device = torch.device(device)
+        self.device, self.one_chunk = torch.device("cpu"), one_chunk
         self.total = sum(lengths)
+
+    def to(self, device: torch.device) -> Layout:
+        """The same sequences on a device: in one chunk, where it is no CPU."""
+        if device == self.device:
+            return self
+        layout = Layout(self.lengths, self.real, one_chunk=True)
+        return layout.with_tensors(moved(layout.tensors(), device))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that a pass may read of it, by name."""
+        masks = {f"{name} {i}": vars(c)[name] for i, c in enumerate(self.chunks) for name in ("mask_nL", "keys_nL")}
+        return {name: getattr(self, name) for name in INDEXES} | masks
+
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> Layout:
+        """The same with these in the place of :meth:`tensors`."""
+        layout = Layout(self.lengths, self.real, self.one_chunk)
+        layout.device = tensors["lengths_B"].device
+        chunks = [
+            replace(c, **{n: tensors[f"{n} {i}"] for n in ("mask_nL", "keys_nL")}) for i, c in enumerate(self.chunks)
+        ]
+        vars(layout).update({name: tensors[name] for name in INDEXES}, chunks=tuple(chunks))
+        return layout
 
     @cached_property
     def lengths_B(self) -> Tensor:
         """Tokens of each sequence, int64."""
-        return torch.tensor(self.lengths, device=self.device)
+        return torch.tensor(self.lengths)
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -62,12 +102,12 @@ class Layout:
     @cached_property
     def starts_B(self) -> Tensor:
         """Index of each sequence's first token ([CLS]) in the packed row."""
-        return torch.tensor(self._starts, device=self.device)
+        return torch.tensor(self._starts)
 
     @cached_property
     def positions_T(self) -> Tensor:
         """Position of each token within its own sequence."""
-        return torch.cat([torch.arange(length) for length in self.lengths]).to(self.device)
+        return torch.cat([torch.arange(length) for length in self.lengths])
 
     @cached_property
     def chunks(self) -> tuple[Chunk, ...]:
@@ -77,7 +117,7 @@ class Layout:
         for i in sorted(range(len(self.lengths)), key=lambda i: -self.lengths[i]):
             if groups[-1]:
                 wasted += self.lengths[groups[-1][0]] ** 2 - self.lengths[i] ** 2
-            if wasted > TOLERATED_PADDING:
+            if wasted > TOLERATED_PADDING and not self.one_chunk:
                 groups.append([])
                 wasted = 0
             groups[-1].append(i)
@@ -87,7 +127,7 @@ class Layout:
             longest = max(self.lengths[i] for i in rows)
             places = slice(start, start + len(rows) * longest)
             mask_nL, keys_nL = (
-                (torch.arange(longest)[None, :] < torch.tensor([ends[i] for i in rows])[:, None]).to(self.device)
+                torch.arange(longest)[None, :] < torch.tensor([ends[i] for i in rows])[:, None]
                 for ends in (self.lengths, self.real)
             )
             full = all(self.real[i] == longest for i in rows)
@@ -99,7 +139,7 @@ class Layout:
     def gather_N(self) -> Tensor:
         """For each place of the chunks, the packed token to show there (0 at padding)."""
         places = [self._tokens(chunk.sequences, chunk.longest).flatten() for chunk in self.chunks]
-        return torch.cat(places).to(self.device)
+        return torch.cat(places)
 
     @cached_property
     def scatter_T(self) -> Tensor:
@@ -110,7 +150,7 @@ class Layout:
                 first = chunk.places.start + row * chunk.longest
                 own = slice(self._starts[i], self._starts[i] + self.lengths[i])
                 place_T[own] = torch.arange(first, first + self.lengths[i])
-        return place_T.to(self.device)
+        return place_T
 
     def _tokens(self, sequences: Sequence[int], longest: int) -> Tensor:
         """[n, L] packed index of each place, 0 at padding."""
@@ -121,15 +161,16 @@ class Layout:
     @cached_property
     def mask_BL(self) -> Tensor:
         """True where the padded view holds a token; the [PAD] of a filled sequence is one."""
-        return torch.arange(max(self.lengths), device=self.device)[None, :] < self.lengths_B[:, None]
+        return torch.arange(max(self.lengths))[None, :] < self.lengths_B[:, None]
 
     @cached_property
-    def _tokens_BL(self) -> Tensor:
-        return self._tokens(range(len(self.lengths)), max(self.lengths)).to(self.device)
+    def tokens_BL(self) -> Tensor:
+        """Index of the packed token at each place of the padded view, 0 at padding."""
+        return self._tokens(range(len(self.lengths)), max(self.lengths))
 
     def padded(self, x_TX: Tensor) -> Tensor:
         """[T, ...] -> [B, L, ...]; padding places repeat the first token: mask before use."""
-        return x_TX.index_select(0, self._tokens_BL.flatten()).unflatten(0, self._tokens_BL.shape)
+        return x_TX.index_select(0, self.tokens_BL.flatten()).unflatten(0, self.tokens_BL.shape)
 
     def first(self, x_TW: Tensor) -> Tensor:
         """The [CLS] state of each sequence, [B, W]."""

@@ -36,6 +36,11 @@ class MaskingVocabulary:
     """ids that are never hidden and never put in the place of another"""
     size: int
 
+    @cached_property
+    def is_special_V(self) -> np.ndarray:
+        """By id."""
+        return np.isin(np.arange(self.size), sorted(self.special))
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -67,13 +72,13 @@ class Encoded:
         """These examples, by their places, end to end, on ``device``."""
         return Batch(
             [self.ids[i] for i in examples],
-            torch.from_numpy(np.concatenate([self.tokens[i] for i in examples])).to(device),
-            torch.from_numpy(np.concatenate([self.segments[i] for i in examples])).to(device),
-            Layout([len(self.tokens[i]) for i in examples], device),
-            None if self.labels is None else self.labels[list(examples)].to(device),
+            torch.from_numpy(np.concatenate([self.tokens[i] for i in examples])),
+            torch.from_numpy(np.concatenate([self.segments[i] for i in examples])),
+            Layout([len(self.tokens[i]) for i in examples]),
+            None if self.labels is None else self.labels[list(examples)],
             task,
             [self.texts[i] for i in examples] if self.texts else (),
-        )
+        ).to(device)
 
     def first(self, tokens: int, device: torch.device | str = "cpu") -> Batch:
         """The leading examples, up to about so many tokens, as one batch."""

@@ -16,7 +16,7 @@ AS_MASK, AS_ANOTHER = 0.8, 0.1
 
 
 def mask_tokens(batch: Batch, data: Encoded, masking: Masking, seed: int, step: int) -> Batch:
-    """The batch with some tokens masked, at least one; drawn without replacement.
+    """The batch, on the CPU, with some tokens masked, at least one; drawn without replacement.
 
     Raises:
         CellError: the data is no text, the tokenizer has no [MASK], or there is nothing but special tokens.
@@ -24,9 +24,9 @@ def mask_tokens(batch: Batch, data: Encoded, masking: Masking, seed: int, step: 
     known = data.vocabulary
     if known is None:
         raise CellError("tokens cannot be masked: only stages on text are masked, and the tokenizer needs a [MASK]")
-    ids = batch.token_ids.cpu().numpy()
-    ordinary = np.setdiff1d(np.arange(known.size), sorted(known.special))
-    places = np.flatnonzero(~np.isin(ids, sorted(known.special)))
+    ids = batch.token_ids.numpy()
+    ordinary = np.flatnonzero(~known.is_special_V)
+    places = np.flatnonzero(~known.is_special_V[ids])
     if not len(places):
         raise CellError("tokens cannot be masked: a batch has nothing but special tokens")
     rng = np.random.default_rng([seed, step, 1])
@@ -38,10 +38,5 @@ def mask_tokens(batch: Batch, data: Encoded, masking: Masking, seed: int, step: 
     masked[chosen[fate < AS_MASK]] = known.mask
     other = (fate >= AS_MASK) & (fate < AS_MASK + AS_ANOTHER)
     masked[chosen[other]] = rng.choice(ordinary, size=int(other.sum()))
-    device = batch.token_ids.device
-    return replace(
-        batch,
-        token_ids=torch.from_numpy(masked).to(device),
-        masked_positions=torch.from_numpy(chosen).to(device),
-        masked_ids=torch.from_numpy(ids[chosen]).to(device),
-    )
+    kept = {"masked_positions": torch.from_numpy(chosen), "masked_ids": torch.from_numpy(ids[chosen])}
+    return replace(batch, token_ids=torch.from_numpy(masked), **kept)

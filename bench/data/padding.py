@@ -13,7 +13,7 @@ from methods.packed import Layout
 
 
 def pad_batch(batch: Batch, data: Encoded, length: int) -> Batch:
-    """Every sequence of the batch with [PAD] behind it, up to ``length`` tokens; longer ones stay. Nothing attends to [PAD].
+    """Every sequence of the batch, on the CPU, with [PAD] behind it, up to ``length`` tokens; longer ones stay. Nothing attends to [PAD].
 
     Raises:
         CellError: the data is text without a task, or the tokenizer has no [PAD].
@@ -23,7 +23,7 @@ def pad_batch(batch: Batch, data: Encoded, length: int) -> Batch:
             "sequences cannot be filled: only stages on a task's examples are filled, and the tokenizer needs a [PAD]"
         )
     real = batch.layout.lengths
-    layout = Layout([max(length, n) for n in real], batch.layout.device, real)
+    layout = Layout([max(length, n) for n in real], real)
     ids, segments = (
         torch.cat(
             [

@@ -261,11 +261,11 @@ class TeacherCandidates:
             total += len(rows[-1])
         batch = Batch(
             range(len(rows)),
-            torch.tensor([token for row in rows for token in row], device=device),
-            torch.tensor(segments, device=device),
-            Layout([len(row) for row in rows], device),
+            torch.tensor([token for row in rows for token in row]),
+            torch.tensor(segments),
+            Layout([len(row) for row in rows]),
             None,
-        )
+        ).to(device)
         with self._numerics.autocast():
             states = forward(self._model, batch, taps.hidden(self._last_layer)).hidden(self._last_layer)
             logits = self._head(states[torch.tensor(places, device=device)]).float()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,6 +35,18 @@ OnStep = Callable[[int, int], Any]
 """Told how far something is: (done, total)."""
 StudentStep = tuple[StudentTrainer, ScheduledStage, int]
 """A student that has a step to do: its trainer, the stage, and the number of the step within the stage."""
+
+
+class View(NamedTuple):
+    """What has to be alike for students to share a batch and a teacher pass."""
+
+    masking: Masking | None
+    padding: int
+    teacher_dropout: bool
+
+
+Batches = Mapping[View, Sequence[Batch]]
+"""The examples of a step as each view has them, in parts, on the device."""
 
 
 class TaskWithTeacher(NamedTuple):
@@ -85,13 +98,14 @@ def train_tasks(tasks: Sequence[TaskWithTeacher], trainers: Sequence[StudentTrai
     earlier = 0 if states is None else states.resume(trainers, sum(lengths.values()))
     total, done = sum(t.steps(series) for t in trainers for series in lengths), 0
     stopwatch = Stopwatch(options.numerics.device)
-    for number, step in enumerate(_steps(sizes, batch_size, seed, lengths), start=1):
-        due = [(trainer, *at) for trainer in trainers if (at := trainer.stage_at(step.series, step.number))]
+    steps = _steps(sizes, batch_size, seed, lengths)
+    done += sum(len(_due(trainers, step)) for step in itertools.islice(steps, earlier))
+    ready = _one_ahead(steps, lambda step: _batches(step, _due(trainers, step), tasks[step.task].data, options))
+    for number, (step, batches) in enumerate(ready, start=earlier + 1):
+        due = _due(trainers, step)
         done += len(due)
-        if number <= earlier:
-            continue
-        active = [one for one in due if one[0].error is None]
-        _train_step(step, active, tasks[step.task], options, stopwatch)
+        active = [student for student in due if student[0].error is None]
+        _train_step(step, active, batches, tasks[step.task].teacher, options, stopwatch)
         for trainer, _, _ in active if step.series == COUNTED else ():
             is_last_of_epoch = (step.number + 1) % per_epoch == 0 or step.number + 1 == trainer.steps(COUNTED)
             if trainer.best_epoch is not None and trainer.error is None and is_last_of_epoch:
@@ -123,27 +137,53 @@ def _steps(sizes: Sequence[int], batch_size: int, seed: int, lengths: dict[str, 
             yield Step(series, number, *order[place])
 
 
+def _due(trainers: Sequence[StudentTrainer], step: Step) -> list[StudentStep]:
+    """The students whose stages have this step, whether or not they have failed."""
+    return [(trainer, *at) for trainer in trainers if (at := trainer.stage_at(step.series, step.number))]
+
+
+def _one_ahead(steps: Iterable[Step], prepare: Callable[[Step], Batches]) -> Iterator[tuple[Step, Batches]]:
+    """Every step with its batches, which a thread puts together and sends while the step before it is taken."""
+    with ThreadPoolExecutor(1) as thread:
+        pending = ((step, thread.submit(prepare, step)) for step in steps)
+        coming = next(pending, None)
+        while coming is not None:
+            (step, batches), coming = coming, next(pending, None)
+            yield step, batches.result()
+
+
+def _batches(step: Step, due: Sequence[StudentStep], data: Encoded, options: LoopOptions) -> Batches:
+    plain = [data.batch(part, task=step.task) for part in _cut(step.examples, options.micro_batch)]
+
+    def seen(batch: Batch, view: View) -> Batch:
+        batch = batch if view.masking is None else mask_tokens(batch, data, view.masking, options.seed, step.number)
+        return (pad_batch(batch, data, view.padding) if view.padding else batch).to(options.numerics.device)
+
+    # a student may fail while this runs, but none comes back: no view will be missing
+    views = dict.fromkeys(_view(stage) for trainer, stage, _ in due if trainer.error is None)
+    return {view: [seen(batch, view) for batch in plain] for view in views}
+
+
 def _train_step(
-    step: Step, active: Sequence[StudentStep], task: TaskWithTeacher, options: LoopOptions, stopwatch: Stopwatch
+    step: Step,
+    active: Sequence[StudentStep],
+    batches: Batches,
+    teacher: nn.Module | None,
+    options: LoopOptions,
+    stopwatch: Stopwatch,
 ) -> None:
     """One step of every student: those who see the batch alike share it, and one teacher pass."""
-    if not active:
-        return
     seed, numerics = options.seed, options.numerics
-    batches = [task.data.batch(part, numerics.device, step.task) for part in _cut(step.examples, options.micro_batch)]
     for view in dict.fromkeys(_view(stage) for _, stage, _ in active):
-        masking, padding, dropout = view
         noise = None
-        if dropout:  # a seed of its own for the teacher's dropout at every step
+        if view.teacher_dropout:  # a seed of its own for the teacher's dropout at every step
             drawn = np.random.default_rng([seed, step.number, step.series == PREPARATION]).integers(2**63)
             noise = RandomState(int(drawn), numerics.device)
         sharing = [one for one in active if _view(one[1]) == view]
         parts = []
-        for batch in batches:
-            seen = batch if masking is None else mask_tokens(batch, task.data, masking, seed, step.number)
-            seen = pad_batch(seen, task.data, padding) if padding else seen
-            answer = _teacher_pass(sharing, seen, task.teacher, numerics, noise, stopwatch)
-            parts.append(MicroBatch(seen, answer, len(batch.example_ids) / len(step.examples)))
+        for batch in batches[view]:
+            answer = _teacher_pass(sharing, batch, teacher, numerics, noise, stopwatch)
+            parts.append(MicroBatch(batch, answer, len(batch.example_ids) / len(step.examples)))
         for trainer, stage, number in sharing:
             _student_step(trainer, stage, number, parts, stopwatch)
 
@@ -155,9 +195,8 @@ def _cut(examples: Sequence[int], most: int) -> list[Sequence[int]]:
     return [examples[start:end] for start, end in itertools.pairwise(ends)]
 
 
-def _view(stage: ScheduledStage) -> tuple[Masking | None, int, bool]:
-    """What has to be alike for students to share a batch and a teacher pass."""
-    return stage.stage.masking, stage.stage.padding, stage.stage.teacher_dropout and bool(stage.teacher)
+def _view(stage: ScheduledStage) -> View:
+    return View(stage.stage.masking, stage.stage.padding, stage.stage.teacher_dropout and bool(stage.teacher))
 
 
 def _teacher_pass(

@@ -369,7 +369,8 @@ def gradient_norm(loss: Tensor, parameters: Sequence[nn.Parameter]) -> float:
     if not loss.requires_grad:
         return 0.0
     gradients = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
-    return math.sqrt(sum(float(g.float().square().sum()) for g in gradients if g is not None))
+    squares = [g.float().square().sum() for g in gradients if g is not None]
+    return math.sqrt(sum(torch.stack(squares).tolist())) if squares else 0.0
 
 
 def is_not_decayed(name: str) -> bool:

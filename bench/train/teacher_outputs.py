@@ -27,7 +27,7 @@ from bench.train.loop import OnStep
 from bench.train.numerics import ComputeSettings
 from methods.api import Batch, Out, Tap, Taps
 from methods.models import Cost, PackedModel, cost, forward
-from methods.packed import Layout
+from methods.packed import Layout, moved
 
 FORMATS: dict[str, np.dtype[Any]] = {name: np.dtype(number) for name, number in OUTPUT_FORMATS.items()}
 """What the numbers of a file may be."""
@@ -159,11 +159,18 @@ class TeacherOutputs:
     def answer(self, batch: Batch, taps: Taps) -> Out:
         """The same as a pass over the batch, read from the file."""
         rows = [self._rows[number] for number in batch.example_ids]
-        values: dict[Tap, Any] = {}
+        values: dict[Tap, tuple[Tensor, ...]] = {}
         for tap in sorted(taps):
             read = [self._read(row, tap) for row in rows]
-            values[tap] = self._assembled(batch.layout, self.parts[tap], read)
-        return Out(batch.layout, values)
+            values[tap] = tuple(self._assembled(batch.layout, self.parts[tap], read))
+        named = {f"{tap} {number}": tensor for tap, tensors in values.items() for number, tensor in enumerate(tensors)}
+        there = moved(named, batch.layout.device)
+        answer: dict[Tap, Any] = {}
+        for tap, tensors in values.items():
+            answer[tap] = tuple(there[f"{tap} {number}"] for number in range(len(tensors)))
+            if tap.kind not in ("scores", "vectors"):
+                (answer[tap],) = answer[tap]
+        return Out(batch.layout, answer)
 
     def _read(self, row: int, tap: Tap) -> np.ndarray:
         """The numbers of one tap of one example, float32."""
@@ -180,8 +187,8 @@ class TeacherOutputs:
         return np.frombuffer(found, self.dtype).astype(np.float32)
 
     @staticmethod
-    def _assembled(layout: Layout, part: StoredTap, read: Sequence[np.ndarray]) -> Any:
-        """The tensors of a tap as a pass over the batch has them."""
+    def _assembled(layout: Layout, part: StoredTap, read: Sequence[np.ndarray]) -> list[Tensor]:
+        """The tensors of a tap as a pass over the batch has them, on the CPU."""
         if part.tap.kind == "scores":
             (heads,) = part.widths
             chunks = []
@@ -190,10 +197,10 @@ class TeacherOutputs:
                 for row, i in enumerate(chunk.sequences):
                     n = layout.lengths[i]
                     scores_nHLL[row, :, :n, :n] = torch.from_numpy(read[i]).view(heads, n, n)
-                chunks.append(scores_nHLL.to(layout.device))
-            return tuple(chunks)
+                chunks.append(scores_nHLL)
+            return chunks
         if _powers(part.tap) == 0:
-            return torch.from_numpy(np.stack(read)).to(layout.device)
+            return [torch.from_numpy(np.stack(read))]
         tensors = []
         before = 0
         for width in part.widths:
@@ -201,9 +208,9 @@ class TeacherOutputs:
                 one[before * n : (before + width) * n].reshape(n, width)
                 for one, n in zip(read, layout.lengths, strict=True)
             ]
-            tensors.append(torch.from_numpy(np.concatenate(cut)).to(layout.device))
+            tensors.append(torch.from_numpy(np.concatenate(cut)))
             before += width
-        return tuple(tensors) if part.tap.kind == "vectors" else tensors[0]
+        return tensors
 
 
 class KeptTeacher(PackedModel):

@@ -130,17 +130,11 @@ def test_the_plan_counts_the_kernels_that_a_pass_starts(device, teacher_folder):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "blocking", "waits"),
-    [
-        ("tinybert", 9, 0),
-        ("mobilebert", 10, 1),
-        ("moebert", 9, 8),
-        ("mtdnn", 10, 0),
-        ("microbert", 11, 0),
-        ("bilstm", 26, 0),
-    ],
+    [("tinybert", 0, 0), ("moebert", 0, 1), ("mtdnn", 0, 0), ("microbert", 0, 0), ("bilstm", 1, 0)],
 )
 def test_a_step_waits_no_more_often_for_the_device(device, name, blocking, waits):
-    """In most steps: a few measure gradients, and every sixteenth looks at the losses."""
+    """In most steps: a few measure gradients, and every sixteenth looks at the losses. Only torch's own packing of an LSTM copies and
+    waits, and how many tokens each expert has is asked once for all layers."""
     made, seen = bench(device, methods.get(name)), []
     trainer = made.trainer()
     options = replace(made.options, on_step=lambda done, total: seen.append(COUNTS.copy()))
