@@ -21,10 +21,10 @@ from transformers.activations import GELUActivation
 from methods.batches import Batch
 from methods.families import family_of
 from methods.models import Cost, PackedModel, cost, forward
-from methods.packed import AttentionTrace, Chunk, attention_by_chunk
+from methods.packed import fused_attention
 from methods.taps import Out, Taps
 
-ATTENTION = "packed frozen"  # name of :func:`frozen_attention` in a configuration of transformers
+ATTENTION = "packed frozen"  # name of :func:`methods.packed.fused_attention` in a configuration of transformers
 TOLERANCE = 1e-4  # how far the operators may be from torch's own linear layer on numbers of size 1; 3e-6 was measured
 LEAST_ROWS = 64  # tokens from which a linear layer gains: with 32 the two kernels took the same time
 
@@ -66,26 +66,10 @@ class ReorderedLinear(nn.Module):
         return multiplied(x, self._weight, self._bias, self._activation)
 
 
-def frozen_attention(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: None, *, trace: AttentionTrace, **options: Any
-) -> tuple[Tensor, None]:
-    """:func:`methods.packed.packed_attention` of a frozen model, by ``scaled_dot_product_attention``. Kept scores are
-    computed next to the attention and not for it: asking for them cannot change a result."""
-    scale = options.get("scaling") or query.size(-1) ** -0.5
-
-    def kernel(q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor | None]:
-        scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale if trace.keeps_scores else None
-        keys = None if chunk.full else chunk.keys_nL[:, None, None, :]
-        mixed_nHLD = nn.functional.scaled_dot_product_attention(q_nHLD, k_nHLD, v_nHLD, attn_mask=keys, scale=scale)
-        return mixed_nHLD, scores_nHLL
-
-    return attention_by_chunk(query, key, value, trace, kernel)
-
-
 def with_fast_kernels(model: Any) -> nn.Module:
     """A copy of a classifier with the fast kernels in its encoder layers. Its other tensors are those of the model
     itself. Raises TypeError: an architecture that ``methods/families.py`` does not know."""
-    AttentionInterface.register(ATTENTION, frozen_attention)
+    AttentionInterface.register(ATTENTION, fused_attention)
     # a deep copy copies what it has not seen yet: so it has seen the tensors
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     fast = copy.deepcopy(model, shared)

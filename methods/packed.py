@@ -231,9 +231,12 @@ def attention_by_chunk(
 def packed_attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: None, *, trace: AttentionTrace, **options: Any
 ) -> tuple[Tensor, None]:
-    """What transformers calls for each layer's attention: :func:`attention_by_chunk` with torch's own operations. The arithmetic is
-    the same whether or not scores are kept, so asking for them can never change a result. There is no mask: the layout says where
-    sequences end. Options: ``scaling`` of the scores, else 1 / sqrt(D), and the probability of ``dropout``."""
+    """What transformers calls for each layer's attention: :func:`attention_by_chunk` with torch's own operations; on CUDA
+    :func:`fused_attention`. The arithmetic is the same whether or not scores are kept, so asking for them can never change a result.
+    There is no mask: the layout says where sequences end. Options: ``scaling`` of the scores, else 1 / sqrt(D), and the probability
+    of ``dropout``."""
+    if query.is_cuda:
+        return fused_attention(module, query, key, value, mask, trace=trace, **options)
     scale = options.get("scaling") or query.size(-1) ** -0.5
     dropout = options.get("dropout", 0.0)
 
@@ -246,6 +249,23 @@ def packed_attention(
             masked_nHLL = fill(~chunk.keys_nL[:, None, None, :], float("-inf"))
         weights_nHLL = nn.functional.dropout(masked_nHLL.softmax(-1), p=dropout, training=module.training)
         return torch.matmul(weights_nHLL, v_nHLD), scores_nHLL if trace.keeps_scores else None
+
+    return attention_by_chunk(query, key, value, trace, kernel)
+
+
+def fused_attention(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: None, *, trace: AttentionTrace, **options: Any
+) -> tuple[Tensor, None]:
+    """:func:`packed_attention` by ``scaled_dot_product_attention``, which never writes the scores to memory. Kept scores are computed
+    next to the attention and not for it: asking for them cannot change a result."""
+    scale = options.get("scaling") or query.size(-1) ** -0.5
+    dropout = options.get("dropout", 0.0) if module.training else 0.0
+
+    def kernel(q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor | None]:
+        scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale if trace.keeps_scores else None
+        keys = None if chunk.full else chunk.keys_nL[:, None, None, :]
+        mixed_nHLD = nn.functional.scaled_dot_product_attention(q_nHLD, k_nHLD, v_nHLD, keys, dropout, scale=scale)
+        return mixed_nHLD, scores_nHLL
 
     return attention_by_chunk(query, key, value, trace, kernel)
 

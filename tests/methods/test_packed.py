@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import tiny
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import BertForSequenceClassification
+from transformers import AttentionInterface, BertForSequenceClassification
 
 from bench.data.padding import pad_batch
 from methods import packed, taps
@@ -165,3 +167,21 @@ def test_pools_are_those_of_each_sequence(lengths, seed):
 def test_an_empty_sequence_is_refused():
     with pytest.raises(ValueError, match="at least one token"):
         Layout([3, 0])
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def test_fused_attention_answers_as_the_usual_one_and_whether_or_not_scores_are_kept(teacher_folder, device):
+    """The usual one here, against the one that CUDA takes, there."""
+    batch, model = tiny.encoded(teacher_folder).batch([3, 1, 4]), tiny.classifier().eval()
+    expected = forward(model, batch, LOGITS | taps.scores(1))
+    AttentionInterface.register("fused", packed.fused_attention)
+    model.to(device)
+    kind = "packed" if device == "cuda" else "fused"
+    for layer in model.bert.encoder.layer:
+        layer.attention.self.config = copy.copy(model.config)
+        layer.attention.self.config._attn_implementation = kind
+    there = batch.to(device)
+    alone, kept = forward(model, there, LOGITS).logits, forward(model, there, LOGITS | taps.scores(1))
+    assert torch.equal(alone, kept.logits)
+    torch.testing.assert_close(kept.logits.cpu(), expected.logits, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(kept.scores(1)[0].cpu(), expected.scores(1)[0], rtol=1e-4, atol=1e-5)
