@@ -61,8 +61,8 @@ LONG_BATCH = 1.5
 """Tokens of a large batch over those of a mean one; chosen by hand."""
 SHORT_SECONDS = 60.0
 """A plan that one job does in less time is done in this process: further processes need some seconds to start."""
-KERNELS_A_LAYER, KERNELS_A_PASS = 40, 100
-"""Kernels that a forward pass starts on an accelerator, counted; a training step starts three times as many."""
+KERNELS_A_LAYER, KERNELS_A_PASS = 28, 100
+"""Kernels that a forward pass starts on an accelerator, counted with one chunk of attention; a training step starts three times as many."""
 OPTIMIZER_BYTES = 28
 """Bytes that a step of AdamW moves for each weight: four tensors read, three written."""
 CARD_BYTES = 600_000_000

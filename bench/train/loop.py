@@ -153,15 +153,15 @@ def _one_ahead(steps: Iterable[Step], prepare: Callable[[Step], Batches]) -> Ite
 
 
 def _batches(step: Step, due: Sequence[StudentStep], data: Encoded, options: LoopOptions) -> Batches:
-    plain = [data.batch(part, task=step.task) for part in _cut(step.examples, options.micro_batch)]
-
-    def seen(batch: Batch, view: View) -> Batch:
-        batch = batch if view.masking is None else mask_tokens(batch, data, view.masking, options.seed, step.number)
-        return (pad_batch(batch, data, view.padding) if view.padding else batch).to(options.numerics.device)
-
     # a student may fail while this runs, but none comes back: no view will be missing
-    views = dict.fromkeys(_view(stage) for trainer, stage, _ in due if trainer.error is None)
-    return {view: [seen(batch, view) for batch in plain] for view in views}
+    batches: dict[View, list[Batch]] = {_view(stage): [] for trainer, stage, _ in due if trainer.error is None}
+    for part in _cut(step.examples, options.micro_batch) if batches else ():
+        plain = data.batch(part, task=step.task)
+        for view, seen in batches.items():
+            batch = plain if view.masking is None else mask_tokens(plain, data, view.masking, options.seed, step.number)
+            batch = pad_batch(batch, data, view.padding) if view.padding else batch
+            seen.append(batch.to(options.numerics.device))
+    return batches
 
 
 def _train_step(
