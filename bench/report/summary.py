@@ -19,6 +19,14 @@ def summary(data: ReportData) -> list[str]:
     if seeds:
         often = f", {seeds[0]} to {seeds[-1]} seeds each." if len(seeds) > 1 else f", {counted(seeds[0], 'seed')} each."
     texts, rank_of = [f"{rows} on {sets} ({columns}){often}"], ranks(data)
+    failed = [(label, r) for label in group.systems for r in group.of(label) if r.status == "failed"]
+    if failed:
+        whys = [
+            f"{label} on {'+'.join(r.cell.tasks)}, seed {r.cell.seed} ({r.error.message if r.error else 'no message'})"
+            for label, r in failed[:5]
+        ]
+        more = f" and {len(failed) - 5} more" if len(failed) > 5 else ""
+        texts.append(f"{counted(len(failed), 'training')} failed: {'; '.join(whys)}{more}.")
     if not rank_of:
         return texts
 
