@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,7 +101,11 @@ def train_tasks(tasks: Sequence[TaskWithTeacher], trainers: Sequence[StudentTrai
     stopwatch = Stopwatch(options.numerics.device)
     steps = _steps(sizes, batch_size, seed, lengths)
     done += sum(len(_due(trainers, step)) for step in itertools.islice(steps, earlier))
-    ready = _one_ahead(steps, lambda step: _batches(step, _due(trainers, step), tasks[step.task].data, options))
+
+    def prepare(step: Step) -> Batches:
+        return _batches(step, _due(trainers, step), tasks[step.task].data, options)
+
+    ready = _one_ahead(steps, prepare, options.numerics.device)
     for number, (step, batches) in enumerate(ready, start=earlier + 1):
         due = _due(trainers, step)
         done += len(due)
@@ -142,9 +147,13 @@ def _due(trainers: Sequence[StudentTrainer], step: Step) -> list[StudentStep]:
     return [(trainer, *at) for trainer in trainers if (at := trainer.stage_at(step.series, step.number))]
 
 
-def _one_ahead(steps: Iterable[Step], prepare: Callable[[Step], Batches]) -> Iterator[tuple[Step, Batches]]:
+def _one_ahead(
+    steps: Iterable[Step], prepare: Callable[[Step], Batches], device: torch.device
+) -> Iterator[tuple[Step, Batches]]:
     """Every step with its batches, which a thread puts together and sends while the step before it is taken."""
-    with ThreadPoolExecutor(1) as thread:
+    # a thread begins with GPU 0 as its current one: pinned memory would open a context there
+    here = partial(torch.cuda.set_device, device) if device.type == "cuda" else None
+    with ThreadPoolExecutor(1, initializer=here) as thread:
         pending = ((step, thread.submit(prepare, step)) for step in steps)
         coming = next(pending, None)
         while coming is not None:
