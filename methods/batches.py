@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,7 +34,8 @@ class Batch:
         own = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
         layout = Layout(self.layout.lengths, self.layout.real, one_chunk=True)
         tensors = moved({**own, **layout.tensors()}, there)
-        return replace(self, layout=layout.with_tensors(tensors), **{name: tensors[name] for name in own})
+        there_now: dict[str, Any] = {name: tensors[name] for name in own}
+        return replace(self, layout=layout.with_tensors(tensors), **there_now)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,8 @@ class Layout:
         layout = Layout(self.lengths, self.real, self.one_chunk)
         layout.device = tensors["lengths_B"].device
         chunks = [
-            replace(c, **{n: tensors[f"{n} {i}"] for n in ("mask_nL", "keys_nL")}) for i, c in enumerate(self.chunks)
+            replace(chunk, mask_nL=tensors[f"mask_nL {i}"], keys_nL=tensors[f"keys_nL {i}"])
+            for i, chunk in enumerate(self.chunks)
         ]
         vars(layout).update({name: tensors[name] for name in INDEXES}, chunks=tuple(chunks))
         return layout

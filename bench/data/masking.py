@@ -38,5 +38,5 @@ def mask_tokens(batch: Batch, data: Encoded, masking: Masking, seed: int, step: 
     masked[chosen[fate < AS_MASK]] = known.mask
     other = (fate >= AS_MASK) & (fate < AS_MASK + AS_ANOTHER)
     masked[chosen[other]] = rng.choice(ordinary, size=int(other.sum()))
-    kept = {"masked_positions": torch.from_numpy(chosen), "masked_ids": torch.from_numpy(ids[chosen])}
-    return replace(batch, token_ids=torch.from_numpy(masked), **kept)
+    places_T, kept_T = torch.from_numpy(chosen), torch.from_numpy(ids[chosen])
+    return replace(batch, token_ids=torch.from_numpy(masked), masked_positions=places_T, masked_ids=kept_T)
