@@ -46,6 +46,10 @@ TABLE: dict[str, tuple[str, str]] = {
         "methods.layerdrop:LayerDrop",
         "no distillation: layers left out at random, every other kept (Fan et al. 2020)",
     ),
+    "fisher": (
+        "methods.fisher:Fisher",
+        "no distillation: heads and neurons pruned, nothing trained (Kwon et al. 2022)",
+    ),
     "microbert": ("methods.microbert:MicroBERT", "feature alignment, task experts, discriminator (Zheng et al. 2024)"),
 }
 

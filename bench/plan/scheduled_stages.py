@@ -83,6 +83,8 @@ def schedule_stages(
                 )
         if recipe.micro_batch and stage.masking is not None:
             raise CellError(f"micro_batch={recipe.micro_batch}: the stage {stage.name} masks tokens of whole batches")
+    if not stages:
+        return [], []  # the student is finished as it is built
     counted = [(stage, terms) for stage, terms in kept if not stage.extra_steps]
     if not any(term.player == MAIN for _, terms in counted for term in terms.values()):
         raise CellError("every term that trains the student was dropped; keep at least one")

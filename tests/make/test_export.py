@@ -21,7 +21,7 @@ from bench.make.teacher import base_model
 from bench.record.store import Store
 
 SMALL = f"{tiny.SHAPE}:start=random"
-ROWS = (f"kd:{SMALL}", f"microbert:{SMALL}", f"tinybert:head=relu:{SMALL}", "distilbert", "theseus", "moebert", "fastbert:speeds=0.5",
+ROWS = (f"kd:{SMALL}", f"microbert:{SMALL}", f"tinybert:head=relu:{SMALL}", "distilbert", "fisher", "moebert", "fastbert:speeds=0.5",
         "bilstm:words=40:word_width=16:hidden=8:inner=8")  # fmt: skip
 
 

@@ -537,6 +537,7 @@ SETTINGS = {
     "theseus": ({}, {"schedule": "constant"}),
     "droplayers": ({}, {"dropped": "symmetric", "begin": "tuned"}),
     "layerdrop": ({},),
+    "fisher": ({"retrain": True},),
     "pd": ({"start": "masked", "finetune": True},),
     "fastbert": ({}, {"direction": "student", "dropout": True, "schedule": "authors"}),
     "minilm": ({}, {"values": False}),

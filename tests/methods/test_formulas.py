@@ -437,6 +437,7 @@ FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]
     ("theseus", BERT): {"hard": (1.0, labels_loss)},
     ("droplayers", BERT): {"hard": (1.0, labels_loss)},
     ("layerdrop", BERT): {"hard": (1.0, labels_loss)},
+    ("fisher:retrain=true", BERT): {"hard": (1.0, labels_loss)},
     ("fastbert", BERT): {"branches": (1.0, branches("teacher"))},
     ("fastbert:direction=student", BERT): {"branches": (1.0, branches("student"))},
     (f"pd:{SMALL}:start=masked:finetune=true", BERT): {
