@@ -21,7 +21,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -53,7 +53,7 @@ class Masks(ComputedArtefact):
         """Masks of the same FLOPs, spread evenly: a plan counts with them, also where there are only shapes."""
         layers, width, heads = teacher.num_hidden_layers, teacher.hidden_size, teacher.num_attention_heads
         even = [torch.linspace(1, 2, n, device="cpu").repeat(layers, 1) for n in (heads, teacher.intermediate_size)]
-        found = search(*even, self.flops, *unit_macs(width, width // heads, 128))
+        found = search(even[0], even[1], self.flops, *unit_macs(width, width // heads, 128))
         return dict(zip(("heads", "neurons"), found, strict=True))
 
     def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
@@ -70,8 +70,8 @@ class Masks(ComputedArtefact):
         by_heads, by_neurons = by_block[: len(layers)], by_block[len(layers) :]
         length = sum(one.layout.total for one in seen) / sum(len(one.layout.lengths) for one in seen)
         cost = unit_macs(config.hidden_size, config.hidden_size // config.num_attention_heads, length)
-        worth = (torch.stack([g.square().mean(0) for g in block]) for block in (by_heads, by_neurons))
-        heads, neurons = search(*worth, self.flops, *cost)
+        worth = [torch.stack([g.square().mean(0) for g in block]) for block in (by_heads, by_neurons)]
+        heads, neurons = search(worth[0], worth[1], self.flops, *cost)
         for masks, block in ((heads, by_heads), (neurons, by_neurons)):
             for mask, gradient in zip(masks, block, strict=True):
                 mask.copy_(rearranged(mask, gradient))
@@ -223,11 +223,9 @@ class PrunedBertForSequenceClassification(PackedModel, BertForSequenceClassifica
 
     def __init__(self, config: PrunedBertConfig) -> None:
         super().__init__(config)
-        width = config.hidden_size
-        for layer, heads, neurons in zip(
-            self.bert.encoder.layer, config.layer_heads, config.layer_neurons, strict=True
-        ):  # type: ignore[arg-type]
-            own: Any = layer.attention.self
+        width, layers, shape = config.hidden_size, cast(Any, self.bert.encoder.layer), cast(Any, config)
+        for layer, heads, neurons in zip(layers, shape.layer_heads, shape.layer_neurons, strict=True):
+            own = layer.attention.self
             own.num_attention_heads, own.all_head_size = heads, heads * own.attention_head_size
             own.query, own.key, own.value = (nn.Linear(width, own.all_head_size) for _ in range(3))
             layer.attention.output.dense = nn.Linear(own.all_head_size, width)

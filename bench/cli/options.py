@@ -86,7 +86,7 @@ REQUEST: dict[str, tuple[Any, Any]] = {
     "optimizer": _option(str | None, None, f"Optimiser of the students: {', '.join(OPTIMIZERS)}. The learning rates of the common recipe "
         "were chosen with the first one; pace= in a row multiplies them. It goes with the common recipe only: a paper's recipe names its "
         "own optimisers.", show_default="adamw"),
-    "precision": _option(str, "fp32", "Number format of the training: fp32 or bf16."),
+    "precision": _option(str, "fp32", "Number format of the training: fp32, tf32 (on CUDA: fp32 whose products have 10 bits) or bf16."),
     "teacher_outputs": _option(str, "", "Compute the teacher's outputs once, keep them in a file as fp32 or fp16, and read them in every "
         "epoch. Without the option the teacher's forward pass runs in every step.", metavar="FORMAT", show_default=False),
     "teacher_outputs_limit": _option(float, 20.0, "The largest such file, in gigabytes for each task.", metavar="GB"),

@@ -38,3 +38,9 @@ def device_of(name: str, deterministic: bool = False) -> torch.device:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(deterministic)
     return device
+
+
+def choose_products(device: torch.device, precision: str) -> None:
+    """From then on this process multiplies fp32 matrices on CUDA in this precision, ``tf32`` or whole: torch knows one way at a time."""
+    if device.type == "cuda":
+        torch.backends.cuda.matmul.fp32_precision = "tf32" if precision == "tf32" else "ieee"

@@ -18,7 +18,7 @@ from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.estimate import choose_jobs, real_glue_seconds, too_large_for_card
 from bench.plan.outputs import plan_outputs
 from bench.plan.plan import TEACHER_VERSION, ArtefactPlan, Plan, Planned, TaskPlan
-from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, Request, resolve_auto
+from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, TF32, Request, resolve_auto
 from bench.plan.spelling import MethodRow, drop_incompatible, drop_unusable, parse_rows
 from bench.plan.steps import steps_of
 from bench.plan.student_cells import asks_ensemble, check_stages, student_cells
@@ -141,6 +141,8 @@ def numeric_of(request: Request) -> NumericIdentity:
         from bench.measure.devices import device_of
 
         device = device_of(request.device, request.deterministic).type
+    if request.precision == TF32 and device != "cuda":
+        raise InputError(f"--precision {TF32}: only CUDA has it, and the device is {device}; choose fp32 or bf16")
     deterministic = request.deterministic and device != "cpu"
     return NumericIdentity(
         precision=request.precision, threads=request.threads, device=device, deterministic=deterministic

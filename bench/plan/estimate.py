@@ -103,7 +103,10 @@ def rates_of_card(device: str, precision: str, side: int = 4096) -> tuple[float,
     of a training is started: by Python, autograd and the driver. Measured on the device in about a second."""
     import torch
 
+    from bench.measure.devices import choose_products
+
     place = torch.device(device)
+    choose_products(place, precision)
     a, b = (torch.randn(side, side, device=place) for _ in range(2))
     x, y = (torch.randn(side**2, device=place) for _ in range(2))
     small = torch.randn(8, 8, device=place, requires_grad=True)

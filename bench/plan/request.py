@@ -18,7 +18,8 @@ from bench.user_files import comma_separated
 EPOCH_RULES = {"last": "", "best-on-dev": "dev", "best-on-half": "half"}
 """What --checkpoint takes -> the rule of selection in a cell."""
 CHECKPOINT_OPTION_OF_RULE = {rule: option for option, rule in EPOCH_RULES.items()}
-PRECISIONS = ("fp32", "bf16")
+TF32 = "tf32"
+PRECISIONS = ("fp32", TF32, "bf16")
 RECIPES = ("common", "paper")
 OUTPUT_FORMATS = {"fp32": "<f4", "fp16": "<f2"}
 """What --teacher-outputs takes -> numpy's name of such a number."""

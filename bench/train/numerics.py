@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bench.measure.devices import choose_products
+
 
 @dataclass(frozen=True)
 class ComputeSettings:
@@ -17,6 +19,9 @@ class ComputeSettings:
 
     device: torch.device = torch.device("cpu")
     precision: str = "fp32"
+
+    def __post_init__(self) -> None:
+        choose_products(self.device, self.precision)
 
     def autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")

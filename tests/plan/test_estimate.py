@@ -211,3 +211,44 @@ def test_what_is_made_alone_is_found_by_a_run(bench, glue_folder, teacher_folder
     plan = bench("plan", *text, *data)
     assert "general start 2x12: there" in plan.stdout
     assert "2 cells: 1 there, 1 to do" in plan.stdout
+
+
+def test_tf32_is_of_cuda_alone(bench, teacher_folder, glue_folder):
+    typed = ("--methods", "finetune", "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder)
+    done = bench("plan", *typed, "--precision", "tf32", "--device", "cpu")
+    assert done.returncode == 2
+    assert "only CUDA has it" in done.stderr
+
+
+def test_a_card_that_is_faster_in_bf16_is_said(monkeypatch):
+    """Rates are made up: what is said of them, and that fp32 is multiplied whole afterwards."""
+    from types import SimpleNamespace
+
+    from bench.plan import show
+    from bench.plan.request import Request
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
+    rates = {"fp32": 1e13, "tf32": 1.1e13, "bf16": 4e13}
+    monkeypatch.setattr(show, "rates_of_card", lambda device, precision: (rates[precision], 1.0, 1.0))
+    chosen = []
+    monkeypatch.setattr("bench.measure.devices.choose_products", lambda device, precision: chosen.append(precision))
+    (line,) = show.precisions(SimpleNamespace(request=Request(methods="kd", device="cuda")))
+    assert "4.0 times" in line
+    assert "--precision bf16" in line
+    assert chosen == ["fp32"]
+
+
+@pytest.mark.cuda
+def test_tf32_rounds_products_and_fp32_does_not():
+    from bench.train.numerics import ComputeSettings
+
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    device = torch.device("cuda")
+    a = torch.randn(512, 512, device=device)
+    whole = (a.double() @ a.double()).float()
+    ComputeSettings(device, "tf32")
+    rounded = (a @ a - whole).abs().max()
+    ComputeSettings(device, "fp32")
+    assert (a @ a - whole).abs().max() < 1e-3 < rounded
