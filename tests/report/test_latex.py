@@ -140,7 +140,7 @@ def test_latex_compiles_what_we_write(paper_store, tmp_path):
     tables, figures = (sorted(folder.glob(f"*/*/*/*.{end}")) for end in ("tex", "pdf"))
     inputs = [rf"\input{{{path.relative_to(folder)}}}\clearpage" for path in tables]
     inputs += [rf"\noindent\includegraphics[width=\linewidth]{{{path.relative_to(folder)}}}" for path in figures]
-    head = r"\documentclass{article}\usepackage{booktabs,graphicx}\setlength{\textwidth}{5.5in}\begin{document}"
+    head = r"\documentclass{article}\usepackage{times,booktabs,graphicx}\setlength{\textwidth}{5.5in}\begin{document}"
     (folder / "paper.tex").write_text("\n".join([head, *inputs, r"\end{document}"]))
     done = subprocess.run(
         ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "paper.tex"],
