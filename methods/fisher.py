@@ -2,12 +2,12 @@
 for transformers"). Nothing is distilled and, by default, nothing is trained.
 
 The paper's: each head and each neuron of the tuned teacher has a mask variable, 1 at first. The diagonal of the Fisher information
-of the masks, mean over examples of (dL/dm)^2 (equation 6), says what each is worth. Mask search (algorithm 1): for every number of
+of the masks, mean over examples of (dL/dm)^2, says what each is worth. Mask search (algorithm 1): for every number of
 heads the most important ones and as many of the most important neurons as the FLOPs allow; the pair that loses least importance
 is taken. Rearrangement (section 4.2): layer by layer, with so many units as the search left it, a greedy exchange lowers
-(1 - m)' F (1 - m) with the layer's whole block of the Fisher matrix (equation 11). Mask tuning (section 4.3): layer after layer, the
+(1 - m)' F (1 - m) with the layer's whole block of the Fisher matrix. Mask tuning (section 4.3): layer after layer, the
 masks that stay take the values with which the layer's output, residual included, is nearest to the unpruned model's (least
-squares, equation 13). Masks are folded into the weights; the student has fewer heads and neurons, other numbers in each layer.
+squares). Masks are folded into the weights; the student has fewer heads and neurons, other numbers in each layer.
 As in the authors' code: the tuning solves for the distance to 1 and damps it with weight 1, on the normal equations; at the
 first layer with a mask beyond 10 it stops, and the rest stay 1. A head costs 4 W D + 2 S D multiply-accumulates a token, a neuron
 2 W, S the mean length.

@@ -36,7 +36,7 @@ QUANTITY = re.compile(
     r"|threshold|runs?|count|number|total|sum|\w*shots?|context|window|p(?:-value)?|iter\w*|decay|temperature|alpha|beta)\b"
     r"|时间|参数|层数|词表|大小|速度|显存|学习率|步数|句长|시간|파라미터|층|크기|속도|時間|サイズ|パラメータ|層|время|слоёв|параметр|размер"
     r"|\b(?:mult-?adds?|macs?|flops?|param\w*|weights|layers|heads|vocab\w*|embeddings?|hidden size|dim(?:ension)?s?"
-    r"|tokens|examples|sentences|samples|rows|steps|epochs|cells|seeds|trainings|batch(?:es)?(?: size)?"
+    r"|tokens|examples|sentences|samples|rows|steps|epochs|cells|seeds|tests|trainings|batch(?:es)?(?: size)?"
     r"|time|latency|throughput|seconds|minutes|hours|memory|speed|energy)\b"
     r"|(?<!['’])\bs\b|\b(?:ms|mb|gb|mib|gib)\b|(?:^|(?<!±)\s)(?:n|sd|std)$",
     re.IGNORECASE,

@@ -61,6 +61,7 @@ def test_no_verb_opens_a_socket(bench, monkeypatch, tmp_path, teacher_folder, gl
             "check": ["--baseline", results, *kept],
             "verify": [key, *kept, *asked_of],
             "export": [key, "--to", tmp_path / "student", *kept, *asked_of],
+            "backends": [tmp_path / "student", "--tasks", "rte", "--data", glue_folder, "--backends", "sdpa", "--rounds", 6],
             "audit": [tmp_path / "paper.md"],
             "store verify": kept,
             "store repair": kept,

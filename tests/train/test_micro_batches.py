@@ -121,7 +121,7 @@ def test_a_run_has_rows_and_keys_of_their_own(bench, glue_folder, teacher_folder
     assert whole.cell.teacher.key == parts.cell.teacher.key
     (report,) = (tmp_path / "p").glob("*/*/README.md")
     assert "--set micro_batch=3" in report.read_text()
-    assert "32 (in parts of at most 3)" in report.read_text()
+    assert "32 (in parts of at most 3)" in report.with_name("report.html").read_text()
     again = bench("verify", parts.key[:12], *folders[:2], "--data", typed[3], "--teacher", typed[5])
     assert again.returncode == 0, again.stdout + again.stderr
     assert "bitwise equal" in again.stdout
