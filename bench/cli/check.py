@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.cli.options import Json, Results, with_request_options
+from bench.cli.options import Data, Device, Json, Offline, Results, asks_no_hub, with_request_options
 from bench.cli.program import app, store
 from bench.cli.shared import request_from_options, write_json
 from bench.errors import CHECK_FAILED, OK, InputError
@@ -167,6 +167,59 @@ def export(
     print(workflow.describe(answer))
     write_json(json_file, answer)
     return CHECK_FAILED if answer["why"] else OK
+
+
+@app.command(epilog="Example: python -m bench submit students --row tinybert --to submission --data hub")
+def submit(
+    saved: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FOLDER...", help="Where --save-students wrote; or an archive.zip, which is only checked."
+        ),
+    ],
+    to: Annotated[Path | None, typer.Option(help="The new folder of the files and their archive.")] = None,
+    row: Annotated[str, typer.Option(help="The row that is meant, where a task has several models.")] = "",
+    seed: Annotated[int | None, typer.Option(help="The seed that is meant.")] = None,
+    data: Data = "hub",
+    constant_rest: Annotated[
+        bool, typer.Option("--constant-rest", help="Answer tasks without a model with their first class.")
+    ] = False,
+    diagnostics: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="GLUE's diagnostic-full.tsv: also print Matthews' correlation on AX by category."
+        ),
+    ] = None,
+    device: Device = "auto",
+    offline: Offline = None,
+    json_file: Json = None,
+) -> int:
+    """Write GLUE's submission: the test sets predicted by saved models, as the server's files and their zip archive.
+
+    Every file is checked: its lines, ids and answers. Exit code 1 if an archive that is only checked would be refused.
+    """
+    from bench.progress import quiet
+    from bench.workflows import submit as workflow
+
+    if len(saved) == 1 and saved[0].suffix == ".zip":
+        wrong = workflow.faults(saved[0])
+        print("\n".join(wrong) or f"{saved[0]}: all {len(workflow.FILES)} files are as GLUE's server wants them")
+        write_json(json_file, wrong)
+        return CHECK_FAILED if wrong else OK
+    if to is None:
+        raise InputError("--to names no folder for the submission")
+    quiet()
+    answer = workflow.submit(saved, data, to, row, seed, constant_rest, device, asks_no_hub(offline))
+    for name, folder in answer["models"].items():
+        print(f"{name:12} {folder or 'one class for every example'}")
+    print(f"written and checked: {answer['archive']}")
+    if diagnostics is not None:
+        answer["diagnostics"] = workflow.diagnostics(to / "AX.tsv", diagnostics)
+        for group in answer["diagnostics"]:
+            title = f"{group['category']}{': ' * bool(group['kind'])}{group['kind']}"
+            print(f"{title:55} {group['examples']:5} examples  Matthews {100 * group['matthews']:5.1f}")
+    write_json(json_file, answer)
+    return OK
 
 
 @app.command(epilog="Example: python -m bench audit paper.tex --results results/reference --row Ours=microbert")

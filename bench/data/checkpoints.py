@@ -142,7 +142,7 @@ def classifier(place: str, task: Task, offline: bool = False) -> tuple[Any, Any]
     if not folder.is_dir():
         if folder.exists() or place.startswith((".", "/", "~")):
             raise InputError(f"{place}: there is no such folder")
-        folder = _from_hub(place, offline, place)
+        folder = _from_hub(place, None, offline, place)
     body = json_of(folder / "config.json", f"{place}: {folder / 'config.json'}")
     maker = dict(body.get(OURS) or {}).get("method") if isinstance(body, dict) else None
     if maker in methods.names():

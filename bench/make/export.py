@@ -35,7 +35,8 @@ def export_student(root: Path, model: Any, tokenizer: Any, record: Record, task:
         model.config.id2label = dict(enumerate(task.labels))
         model.config.label2id = {name: code for code, name in enumerate(task.labels)}
     model.config.problem_type = "regression" if task.regression else "single_label_classification"
-    setattr(model.config, OURS, {"method": record.cell.method, "row": record.row, "record": record.key})
+    own = {"method": record.cell.method, "row": record.row, "record": record.key, "seed": record.cell.seed}
+    setattr(model.config, OURS, {**own, "max_length": record.cell.recipe["max_length"]})
     with folder_in_place_of(final) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)

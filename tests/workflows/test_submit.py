@@ -1,0 +1,121 @@
+"""GLUE's submission: what is written is what the server takes, and what it would refuse is named."""
+
+from __future__ import annotations
+
+import zipfile
+
+import numpy as np
+import pytest
+import tiny
+from transformers import BertForSequenceClassification
+
+from bench.data.tasks import GLUE
+from bench.errors import BAD_INPUT, CHECK_FAILED, OK
+from bench.workflows import submit as workflow
+
+ROWS = 12
+
+
+@pytest.fixture
+def test_sets(tmp_path, monkeypatch):
+    """Test sets of twelve unlabelled examples in GLUE's layout."""
+    import pandas
+
+    monkeypatch.setattr(workflow, "FILES", {name: file._replace(rows=ROWS) for name, file in workflow.FILES.items()})
+    for number, file in enumerate(workflow.FILES.values()):
+        task = GLUE[file.task]
+        split = tiny.split(ROWS, 2, len(task.columns) == 2, seed=number)
+        columns = {task.columns[0]: split.first, "label": [-1] * ROWS, "idx": split.ids}
+        columns |= {task.columns[1]: split.second} if len(task.columns) == 2 else {}
+        place = tmp_path / "glue" / file.test.config / f"{file.test.split}-00000-of-00001.parquet"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        pandas.DataFrame(columns).to_parquet(place, index=False)
+    return tmp_path / "glue"
+
+
+@pytest.fixture
+def models(tmp_path):
+    for name in ("rte", "mnli", "stsb"):
+        tiny.save_teacher(tmp_path / "models" / name, BertForSequenceClassification, num_labels=GLUE[name].num_labels)
+    return tmp_path / "models"
+
+
+def test_the_files_are_as_the_server_wants_them(bench, tmp_path, test_sets, models):
+    done = bench("submit", models, "--to", tmp_path / "s", "--data", test_sets, "--constant-rest", "--device", "cpu")
+    assert done.returncode == OK, done.stderr
+    with zipfile.ZipFile(tmp_path / "s" / "submission.zip") as archive:
+        assert archive.namelist() == list(workflow.FILES)
+    for name, file in workflow.FILES.items():
+        header, *lines = (tmp_path / "s" / name).read_text().splitlines()
+        ids, answers = zip(*(line.split("\t") for line in lines), strict=True)
+        assert (header, ids) == ("index\tprediction", tuple(map(str, range(ROWS)))), name
+        if file.task == "stsb":
+            assert all(0 <= float(answer) <= 5 for answer in answers)
+        else:
+            assert set(answers) <= set("01" if file.in_codes else GLUE[file.task].labels), name
+    assert bench("submit", tmp_path / "s" / "submission.zip").returncode == OK
+
+
+def test_a_dropped_line_is_named(bench, tmp_path, test_sets, models):
+    bench("submit", models, "--to", tmp_path / "s", "--data", test_sets, "--constant-rest", "--device", "cpu")
+    whole = {file: (tmp_path / "s" / file).read_text() for file in workflow.FILES}
+    dropped = "".join(line for line in whole["RTE.tsv"].splitlines(True) if not line.startswith("7\t"))
+    damaged = {
+        "RTE.tsv": (dropped, "id 7"),
+        "QQP.tsv": (whole["QQP.tsv"].replace("\n3\t0", "\n3\tno"), "line 5"),
+        "MRPC.tsv": (whole["MRPC.tsv"].replace("4\t0\n5\t0", "5\t0\n4\t0"), "id 5 stands where 4"),
+    }
+    for name, (text, said) in damaged.items():
+        with zipfile.ZipFile(tmp_path / "bad.zip", "w") as archive:
+            for file in whole:
+                archive.writestr(file, text if file == name else whole[file])
+        done = bench("submit", tmp_path / "bad.zip")
+        assert done.returncode == CHECK_FAILED
+        assert done.stdout.startswith(name)
+        assert said in done.stdout
+    with zipfile.ZipFile(tmp_path / "few.zip", "w") as archive:
+        archive.writestr("RTE.tsv", whole["RTE.tsv"])
+    assert "CoLA.tsv is not there" in bench("submit", tmp_path / "few.zip").stdout
+
+
+def test_a_missing_or_doubtful_model_is_refused(bench, tmp_path, test_sets, models):
+    done = bench("submit", models, "--to", tmp_path / "s", "--data", test_sets)
+    assert (done.returncode, (tmp_path / "s").exists()) == (BAD_INPUT, False)
+    assert "cola" in done.stderr
+    assert "rte" not in done.stderr
+    tiny.save_teacher(tmp_path / "more" / "rte" / "kd-seed-1-0a", BertForSequenceClassification)
+    tiny.save_teacher(tmp_path / "more" / "rte" / "kd-seed-2-0b", BertForSequenceClassification)
+    twice = [tmp_path / "more", "--to", tmp_path / "s", "--data", test_sets, "--constant-rest", "--device", "cpu"]
+    assert "seed 1" in bench("submit", *twice).stderr
+    assert bench("submit", *twice, "--seed", 2).returncode == OK
+
+
+def test_test_sets_that_are_cut_are_refused(bench, tmp_path, test_sets, models, monkeypatch):
+    files = {name: file._replace(rows=ROWS + 1) for name, file in workflow.FILES.items()}
+    monkeypatch.setattr(workflow, "FILES", files)
+    done = bench("submit", models, "--to", tmp_path / "s", "--data", test_sets, "--constant-rest", "--device", "cpu")
+    assert (done.returncode, (tmp_path / "s").exists()) == (BAD_INPUT, False)
+    assert f"id {ROWS}" in done.stderr
+
+
+def test_diagnostics_by_category(tmp_path):
+    """A category's examples are those whose column names it, alone or beside others."""
+    names = np.array(GLUE["mnli"].labels)
+    true = np.arange(9) % 3
+    lines = ["\t".join((*workflow.AX_CATEGORIES, "Label"))]
+    lines += [
+        f"{'Negation;Factivity' if i < 6 else ''}\t\t\t{'World' * (i > 3)}\t{names[c]}" for i, c in enumerate(true)
+    ]
+    (tmp_path / "full.tsv").write_text("\n".join(lines))
+    answers = np.where(np.arange(9) < 6, true, 0)
+    (tmp_path / "AX.tsv").write_text(
+        "\n".join(["index\tprediction", *(f"{i}\t{names[c]}" for i, c in enumerate(answers))])
+    )
+    table = {(g["category"], g["kind"]): g for g in workflow.diagnostics(tmp_path / "AX.tsv", tmp_path / "full.tsv")}
+    assert table["Lexical Semantics", "Factivity"] | {"matthews": 1.0} == table["Lexical Semantics", "Factivity"]
+    assert [table[key]["examples"] for key in (("all", ""), ("Lexical Semantics", ""), ("Knowledge", "World"))] == [
+        9,
+        6,
+        5,
+    ]
+    assert ("Logic", "") not in table
