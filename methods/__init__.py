@@ -50,6 +50,11 @@ TABLE: dict[str, tuple[str, str]] = {
         "methods.fisher:Fisher",
         "no distillation: heads and neurons pruned, nothing trained (Kwon et al. 2022)",
     ),
+    "magnitude": (
+        "methods.movement:Magnitude",
+        "small weights become zero in fine-tuning; not faster (Sanh et al. 2020)",
+    ),
+    "movement": ("methods.movement:Movement", "weights that move to zero become zero; not faster (Sanh et al. 2020)"),
     "microbert": ("methods.microbert:MicroBERT", "feature alignment, task experts, discriminator (Zheng et al. 2024)"),
 }
 

@@ -538,6 +538,8 @@ SETTINGS = {
     "droplayers": ({}, {"dropped": "symmetric", "begin": "tuned"}),
     "layerdrop": ({},),
     "fisher": ({"retrain": True},),
+    "magnitude": ({},),
+    "movement": ({},),
     "pd": ({"start": "masked", "finetune": True},),
     "fastbert": ({}, {"direction": "student", "dropout": True, "schedule": "authors"}),
     "minilm": ({}, {"values": False}),

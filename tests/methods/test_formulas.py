@@ -438,6 +438,8 @@ FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]
     ("droplayers", BERT): {"hard": (1.0, labels_loss)},
     ("layerdrop", BERT): {"hard": (1.0, labels_loss)},
     ("fisher:retrain=true", BERT): {"hard": (1.0, labels_loss)},
+    ("movement", BERT): {"hard": (0.1, labels_loss), "soft": (0.9, softened(2.0))},
+    ("magnitude", BERT): {"hard": (0.1, labels_loss), "soft": (0.9, softened(2.0))},
     ("fastbert", BERT): {"branches": (1.0, branches("teacher"))},
     ("fastbert:direction=student", BERT): {"branches": (1.0, branches("student"))},
     (f"pd:{SMALL}:start=masked:finetune=true", BERT): {

@@ -47,6 +47,8 @@ CUT = [
     "droplayers",
     "layerdrop",
     "fisher",
+    "magnitude",
+    "movement",
 ]
 """Out of the teacher, whatever its width."""
 NARROW = [
