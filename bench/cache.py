@@ -96,7 +96,7 @@ def damage_reason(folder: Path, key: str = "") -> str:
         made = json.loads((folder / MADE).read_text(encoding="utf-8"))
         if not isinstance(made, dict) or not isinstance(made.get("key"), str):
             return f"its {MADE} does not say what it is"
-        if made["key"] != (key or made["key"]) or not made["key"].startswith(folder.name):
+        if made["key"] != key if key else not made["key"].startswith(folder.name):
             return f"its {MADE} names another key"
         for name, sha256 in made["files"].items():
             if sha256_of(folder / name) != sha256:

@@ -47,9 +47,8 @@ class Method(Settings, ABC):
 
     lacks: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     """Setting -> its default, and what a row with that has less than the paper that it is named after: tables say it behind the name.
-    Tables read this member and the next three in the file, without importing it: they are literals."""
+    Tables read this member and the next two in the file, without importing it: they are literals."""
     remark: ClassVar[str] = ""  # what a reader of a table has to know of all its rows, in sentences
-    reworded: ClassVar[Mapping[str, str]] = {}  # what older records note of its rows -> how tables print it
     rate_factor: ClassVar[float | str] = 1.0
     """What its training on a task multiplies the recipe's learning rate with at the beginning of every stage: a number, or the name
     of a setting."""

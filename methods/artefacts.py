@@ -21,7 +21,6 @@ from transformers import AutoModel, AutoModelForSequenceClassification, BertMode
 
 from methods import losses
 from methods.batches import Batch
-from methods.models import Cost, cost
 from methods.parts import bert_config, classifier, encoder_of, nearest_layers, pretrained_tensors
 from methods.stages import Setup, Shape, Stage, Student, Term
 from methods.taps import Out, hidden
@@ -112,16 +111,6 @@ class Given(Protocol):
 
 
 @dataclass(frozen=True)
-class Training:
-    """A training on the corpus as it begins, with weights that may mean nothing: for counting its time and memory."""
-
-    student: Student
-    stages: Sequence[Stage]
-    cost: Cost  # of the student's forward pass while it trains
-    teacher: nn.Module | None = None  # of its own; None for the un-tuned one
-
-
-@dataclass(frozen=True)
 class Identity:
     """What a plan knows of an artefact before it is made."""
 
@@ -166,24 +155,21 @@ class Artefact:
 
     def encoder_width(self, teacher: PretrainedConfig) -> int | None:
         """Width of the states between the layers of the pre-trained encoder that it gives to a student, if it gives one: the
-        learning rate depends on it."""
-        return None
+        learning rate depends on it. That of its ``shape``, if it has such a field."""
+        shape = getattr(self, "shape", None)
+        return None if shape is None else shape.hidden
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        """What :meth:`make` minimises on the corpus, where it trains. A plan asks too, before there are artefacts."""
+        """What :meth:`make` minimises on the corpus, where it trains (:class:`PretrainingStage`)."""
         return ()
-
-    def training(self, setup: Setup) -> Training | None:
-        """That training as it begins, of artefacts with :meth:`stages`."""
-        return None
 
     def identity(self, known: Identity) -> Mapping[str, Any]:
         """Plain values whose hash is its key; the generic form, unless it had another one before that form was there."""
         return known.generic
 
     def title(self, key: str) -> str:
-        """For people: its words and the beginning of its key, since several may have one name."""
-        return f"{self.words} {key[:6]}"
+        """For people: its words, its shape if it has one, and the beginning of its key, since several may have one name."""
+        return " ".join([self.words, *([str(self.shape)] if hasattr(self, "shape") else []), key[:6]])
 
     @property
     def words(self) -> str:
@@ -273,7 +259,8 @@ class ComputedArtefact(Artefact):
 
 class PretrainingStage(Artefact):
     """A student trained on unlabelled text beside the un-tuned teacher. Its tensors are those of the student's model by name, and
-    those of its aux after ``aux.``. If the encoder of the row's student is taken from them, override ``encoder_width``."""
+    those of its aux after ``aux.``. A plan builds the student too, for counting its time and memory. If the encoder of the row's
+    student is taken from them, override ``encoder_width``, unless it has a field ``shape``."""
 
     corpus_tokens: ClassVar[int | None] = 0
 
@@ -287,10 +274,6 @@ class PretrainingStage(Artefact):
         """A teacher of its own; None for the un-tuned one."""
         return None
 
-    def training_cost(self, student: Student) -> Cost:
-        """Of the student's forward pass while it trains, where that is more than the model's own."""
-        return cost(student.model)
-
     def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
         return (BASE, CORPUS, *self.requires(teacher))
 
@@ -303,10 +286,6 @@ class PretrainingStage(Artefact):
         parts = blank_artefacts(self.requires(teacher), teacher, num_labels)
         return pretrained_tensors(self.build(Setup(teacher, num_labels, (), parts)))
 
-    def training(self, setup: Setup) -> Training:
-        student = self.build(setup)
-        return Training(student, self.stages(setup), self.training_cost(student), self.teacher(setup))
-
     def identity(self, known: Identity) -> Mapping[str, Any]:
         return {"parts": {}, **known.generic}
 
@@ -317,9 +296,6 @@ class TruncatedShape(Artefact):
 
     shape: Shape
     corpus_tokens: ClassVar[int | None] = OBSERVED_TOKENS
-
-    def encoder_width(self, teacher: PretrainedConfig) -> int:
-        return self.shape.hidden
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
         return blank_encoder(self.shape, teacher)
@@ -372,9 +348,6 @@ class GivenEncoder(Artefact):
     name: ClassVar[str] = "given_start"
     is_kept: ClassVar[bool] = False
 
-    def encoder_width(self, teacher: PretrainedConfig) -> int:
-        return self.shape.hidden
-
     def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
         return (checkpoint(self.path, self.shape),)
 
@@ -413,9 +386,6 @@ class TeacherWeights(Artefact):
     @property
     def _source(self) -> Source:
         return fine_tuned() if self.tuned else BASE
-
-    def encoder_width(self, teacher: PretrainedConfig) -> int:
-        return int(teacher.hidden_size)
 
     def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
         return (self._source,)

@@ -195,12 +195,6 @@ class BiLSTM(Method):
     ablations: ClassVar = {"labels alone": ":-logits:hard_weight=1", "with labels": ":hard_weight=1"}
     needs_teacher: ClassVar = True
     rate_factor: ClassVar = "rate"
-    reworded: ClassVar = {
-        "word vectors begin at random, over a vocabulary of the task's own training words": "word vectors begin at random. The "
-        "vocabulary is that of the task's training texts",
-        "the paper's transfer set is made with --augment rules alone": "the paper's transfer set (augmented examples) is made only "
-        "with --augment rules",
-    }
     search_space: ClassVar = {"hard_weight": (0.0, 1.0), "hidden": (150, 300)}
     tiny_settings: ClassVar = {"words": 40, "word_width": 16, "hidden": 8, "inner": 8}
 

@@ -33,9 +33,8 @@ from transformers import DistilBertConfig, DistilBertForSequenceClassification, 
 from methods import losses
 from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact, PretrainingStage, TeacherWeights
-from methods.masked import MaskedLanguageHead, TeacherHead, masked_tokens, with_head
-from methods.models import Cost, cost
-from methods.parts import Depth, evenly_spread, load_checked, select_layers, teacher_depth
+from methods.masked import MaskedLanguageHead, TeacherHead, masked_tokens
+from methods.parts import Depth, evenly_spread, load_checked, select_layers, teacher_depth, under
 from methods.settings import Positive, added_setting
 from methods.taps import hidden
 from methods.terms import HIDDEN, hard, layerwise, plain, softened
@@ -51,6 +50,8 @@ RENAMED = {
     "output.LayerNorm": "output_layer_norm",
 }
 """Modules of a BERT layer -> of a DistilBERT layer."""
+
+TAKEN = "what was taken of the teacher"
 
 AUTHORS_PRETRAINING: Mapping[str, Any] = {  # in their code
     "learning_rate": 5e-4,
@@ -113,14 +114,6 @@ class TripleLoss(PretrainingStage):
         terms.pop(self.without, None)
         return (Stage("triple loss", terms, masking=self.masking, paper=AUTHORS_PRETRAINING),)
 
-    def training_cost(self, student: Student) -> Cost:
-        config: Any = student.model.config
-        share = 1.0 if self.vocabulary_loss == "all" else self.masking.share
-        # forwards and backwards through the student's head, forwards alone through the teacher's
-        heads = {"vocabulary": 4 / 3 * share, "masked": self.masking.share}
-        heads.pop(self.without, None)
-        return with_head(cost(student.model), config.dim, config.vocab_size, sum(heads.values()))
-
 
 def last_states(ours: int, theirs: int, weight: float) -> Term:
     """1 - cosine of the student's and the teacher's last states, mean over real tokens."""
@@ -145,12 +138,8 @@ def distilbert(setup: Setup, depth: int, start: str) -> DistilBertForSequenceCla
     model.set_attn_implementation("packed")
     if start == "teacher":
         taken = evenly_spread(depth, teacher.num_hidden_layers)
-        fill(model, renamed(select_layers(setup.artefacts["teacher_weights"], taken)))
+        load_checked(model.distilbert, renamed(select_layers(setup.artefacts["teacher_weights"], taken)), TAKEN)
     return model
-
-
-def fill(model: DistilBertForSequenceClassification, weights: Mapping[str, Tensor]) -> None:
-    load_checked(model, weights, "what was taken of the teacher", new=("pre_classifier.", "classifier."))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +193,7 @@ class DistilBERT(Method):
         if self.pretraining == "none":
             return Student(distilbert(setup, depth, self.start))
         model, made = distilbert(setup, depth, "random"), setup.artefacts[TripleLoss.name]
-        fill(model, {name: value for name, value in made.items() if name.startswith("distilbert.")})
+        load_checked(model.distilbert, under("distilbert.", made), TAKEN)
         return Student(model)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
@@ -220,13 +209,13 @@ class DistilBERT(Method):
 
 
 def renamed(bert: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights of a BERT under DistilBERT's names, without token types, pooler and head."""
+    """The encoder of a BERT under the names of DistilBERT's, without token types, pooler and head."""
     made: dict[str, Tensor] = {}
     for name, value in bert.items():
         if name.startswith("bert.embeddings.") and "token_type" not in name and "_ids" not in name:
-            made["distilbert." + name.removeprefix("bert.")] = value
+            made[name.removeprefix("bert.")] = value
         elif name.startswith("bert.encoder.layer."):
             number, _, rest = name.removeprefix("bert.encoder.layer.").partition(".")
             module, _, kind = rest.rpartition(".")
-            made[f"distilbert.transformer.layer.{number}.{RENAMED[module]}.{kind}"] = value
+            made[f"transformer.layer.{number}.{RENAMED[module]}.{kind}"] = value
     return made

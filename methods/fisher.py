@@ -27,15 +27,13 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
 
-from methods import losses
 from methods.api import Batch, Method, Setup, Stage, Student
 from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights
 from methods.families import FAMILIES
-from methods.models import Cost, PackedModel, closed_form, forward
+from methods.models import Cost, PackedModel, closed_form, label_gradients
 from methods.packed import AttentionTrace
 from methods.parts import load_checked, opened_by_transformers, own_config, require_bert
 from methods.settings import Count, Limit
-from methods.taps import LOGITS
 from methods.terms import hard
 
 LARGEST_MASK = 10.0  # beyond it the tuning stops
@@ -79,11 +77,6 @@ class Masks(ComputedArtefact):
         return {"heads": heads, "neurons": neurons}
 
 
-def written_by(layer: Any) -> tuple[nn.Linear, nn.Linear]:
-    """The linear layers that read all heads and all neurons of a layer: a mask scales their columns."""
-    return layer.attention.output.dense, layer.output.dense
-
-
 def unit_macs(width: int, head_width: int, length: float) -> tuple[float, float]:
     """Multiply-accumulates of one head and of one neuron for each token of a sequence of this length."""
     return 4 * width * head_width + 2 * length * head_width, 2 * width
@@ -93,27 +86,12 @@ def mask_gradients(model: Any, batch: Batch) -> list[Tensor]:
     """dL/dm of each example at m = 1, [B, units] of each layer: heads first, then neurons. A mask multiplies what the next linear
     layer reads, so its gradient is the sum of input x gradient over tokens and places: no pass per example is needed."""
     layers, heads = model.bert.encoder.layer, model.config.num_attention_heads
-    read: list[Tensor] = []
-    readers = [written_by(layer)[part] for part in (0, 1) for layer in layers]
-    inputs: dict[nn.Module, Tensor] = {}
-    hooks = [r.register_forward_pre_hook(lambda module, args: inputs.__setitem__(module, args[0])) for r in readers]
-    try:
-        with torch.enable_grad():
-            loss = losses.hard(forward(model, batch, LOGITS).logits, batch.labels) * len(batch.example_ids)
-            read = [inputs[reader] for reader in readers]
-            gradients = torch.autograd.grad(loss, read)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    count = len(batch.layout.lengths)
-    owner_T = torch.arange(count, device=loss.device).repeat_interleave(batch.layout.lengths_B)
-    found = []
-    for number, (x_1TX, gradient_1TX) in enumerate(zip(read, gradients, strict=True)):
-        by_token_TU = (x_1TX.detach() * gradient_1TX)[0]
-        if number < len(layers):
-            by_token_TU = by_token_TU.unflatten(1, (heads, -1)).sum(-1)
-        found.append(by_token_TU.new_zeros(count, by_token_TU.size(1)).index_add_(0, owner_T, by_token_TU))
-    return found
+    masked = [*(layer.attention.self for layer in layers), *(layer.intermediate for layer in layers)]
+    by_unit = []
+    for number, (x_TX, gradient_TX) in enumerate(label_gradients(model, batch, masked)):
+        x_TX = x_TX * gradient_TX
+        by_unit.append(batch.layout.sum(x_TX if number >= len(layers) else x_TX.unflatten(1, (heads, -1)).sum(-1)))
+    return by_unit
 
 
 def search(heads_LH: Tensor, neurons_LF: Tensor, flops: float, head: float, neuron: float) -> tuple[Tensor, Tensor]:

@@ -26,9 +26,9 @@ import torch
 from torch import nn
 from transformers import BertForSequenceClassification, PretrainedConfig
 
-from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Taps
+from methods.api import Method, MethodError, Setup, Stage, Student
 from methods.artefacts import Artefact, TeacherWeights
-from methods.models import Cost, PackedModel, cost, run_layers
+from methods.models import DrawnLayers
 from methods.parts import Depth, cut_classifier, select_layers, teacher_depth
 from methods.settings import Fraction
 from methods.terms import hard
@@ -83,41 +83,20 @@ class DropLayers(Method):
         return (Stage("finetune", {"hard": hard()}, paper={"epochs": 3.0, "learning_rate": 2e-5}),)
 
 
-class Thinned(PackedModel):
-    """The model that will be kept, with the layers between its own: a training batch leaves any of both out at random. In
-    evaluation there are only those that are kept."""
+class Thinned(DrawnLayers):
+    """The model that will be kept, with the layers between its own: a training batch leaves any of both out at random."""
 
     def __init__(self, shipped: BertForSequenceClassification, between: Mapping[int, nn.Module], rate: float) -> None:
-        super().__init__()
-        self.shipped, self.rate = shipped, rate
-        self.between = nn.ModuleDict({str(number): layer for number, layer in between.items()})
+        others = nn.ModuleDict({str(number): layer for number, layer in between.items()})
+        super().__init__(shipped, others, shipped.config.num_hidden_layers + len(between))
+        self.rate = rate
 
-    @property
-    def config(self) -> Any:
-        return self.shipped.config
-
-    def layers(self) -> list[nn.Module]:
-        """What this batch goes through: one draw for each layer."""
-        own: Any = self.shipped.bert.encoder.layer
-        if not self.training:
-            return list(own)
-        rest, total = iter(own), len(own) + len(self.between)
-        every = [
-            self.between[n] if (n := str(number)) in self.between else next(rest) for number in range(1, total + 1)
-        ]
-        return [layer for layer, stays in zip(every, (torch.rand(total) >= self.rate).tolist(), strict=True) if stays]
-
-    def packed_forward(self, batch: Batch, taps: Taps) -> Out:
-        return run_layers(self.shipped, batch, taps, self.layers())
-
-    def cost(self) -> Cost:
-        return cost(self.shipped)
-
-    def training_cost(self) -> Cost:
-        """Of all layers: an upper bound of what a batch costs."""
-        own, few = cost(self.shipped), self.config.num_hidden_layers
-        factor = 1 + len(self.between) / few
-        return Cost(round(own.per_token * factor), round(own.per_squared_length * factor), own.per_sequence)
+    def drawn(self) -> list[nn.Module]:
+        """One draw for each layer."""
+        own, between = iter(self.shipped.bert.encoder.layer), dict(self.others.named_children())
+        every = [between.get(str(number)) or next(own) for number in range(1, self.most + 1)]
+        stay = (torch.rand(self.most) >= self.rate).tolist()
+        return [layer for layer, stays in zip(every, stay, strict=True) if stays]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,17 +13,17 @@ from transformers import PretrainedConfig
 from methods import losses
 from methods.api import Batch, Masking, MethodError, Out, Setup, Shape, Stage, Student, Taps, Term
 from methods.artefacts import Artefact, PretrainingStage, TeacherWeights
-from methods.models import Cost, PackedModel, cost
-from methods.parts import bert_config, classifier
+from methods.models import Cost, PackedModel, RoutedModule
+from methods.parts import bert_config, classifier, under
 from methods.taps import NOTHING, hidden
 
 WORDS = "bert.embeddings.word_embeddings.weight"
 
 
-class MaskedLanguageHead(nn.Module):
+class MaskedLanguageHead(RoutedModule):
     """BERT's head over the vocabulary: a layer with gelu and LayerNorm, then the word embeddings as output matrix. The matrix is not
     a parameter of the head: it belongs to whoever embeds. Where the states are wider than the embeddings, a matrix of the head's
-    own makes up the difference (MobileBERT's code). They cannot be narrower."""
+    own makes up the difference (MobileBERT's code). They cannot be narrower. Masked tokens alone go through it."""
 
     def __init__(self, words_VE: Tensor, width: int = 0) -> None:
         super().__init__()
@@ -36,6 +36,7 @@ class MaskedLanguageHead(nn.Module):
         nn.init.zeros_(self.dense.bias)
         wider = torch.empty(vocabulary, width - embedded).normal_(std=0.02) if width > embedded else None
         self.rest = None if wider is None else nn.Parameter(wider)
+        self.macs_per_token = round(Masking().share * vocabulary * width)
         self._words = [words_VE]  # in a list, so that torch does not register it a second time
 
     def forward(self, states_KW: Tensor) -> Tensor:
@@ -97,15 +98,10 @@ class TeacherHead(PretrainingStage):
         last = setup.teacher.num_hidden_layers
         return (Stage("head", {"masked": masked_tokens("head", last, of_teacher=True)}, masking=Masking()),)
 
-    def training_cost(self, student: Student) -> Cost:
-        head: Any = student.aux["head"]
-        return with_head(Cost(0, 0, 0), head.dense.in_features, head.bias.numel(), Masking().share)
-
     def filled(self, setup: Setup) -> MaskedLanguageHead:
         """The head with its weights, fixed."""
         head = MaskedLanguageHead(setup.artefacts[TeacherWeights(tuned=False).name][WORDS])
-        made = setup.artefacts[self.name]
-        head.load_state_dict({name.removeprefix("aux.head."): value for name, value in made.items()})
+        head.load_state_dict(under("aux.head.", setup.artefacts[self.name]))
         return head.requires_grad_(False)
 
 
@@ -120,12 +116,6 @@ class MaskedPretraining(PretrainingStage):
     def settings(self) -> Mapping[str, Any]:
         return {"shape": [self.shape.layers, self.shape.hidden, self.shape.heads, self.shape.ffn]}
 
-    def encoder_width(self, teacher: PretrainedConfig) -> int:
-        return self.shape.hidden
-
-    def title(self, key: str) -> str:
-        return f"{self.words} {self.shape} {key[:6]}"
-
     def build(self, setup: Setup) -> Student:
         model: Any = classifier(bert_config(self.shape, setup.teacher))
         words = model.bert.embeddings.word_embeddings.weight
@@ -133,13 +123,3 @@ class MaskedPretraining(PretrainingStage):
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         return (Stage("masked words", {"masked": masked_tokens("head", self.shape.layers)}, masking=Masking()),)
-
-    def training_cost(self, student: Student) -> Cost:
-        words = student.model.config.vocab_size  # type: ignore[union-attr]
-        return with_head(cost(student.model), self.shape.hidden, int(words), Masking().share)  # type: ignore[arg-type]
-
-
-def with_head(price: Cost, width: int, vocabulary: int, share: float) -> Cost:
-    """What training costs with a masked-language head over this share of the tokens."""
-    head = share * width * (width + vocabulary)
-    return Cost(price.per_token + head, price.per_squared_length, price.per_sequence)

@@ -49,12 +49,6 @@ class Relations(PretrainingStage):
 
     name: ClassVar = "relations"
 
-    def encoder_width(self, teacher: PretrainedConfig) -> int:
-        return self.shape.hidden
-
-    def title(self, key: str) -> str:
-        return f"{self.words} {self.shape} {key[:6]}"
-
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         return (TruncatedTeacher(self.shape),) if self.start == "teacher" else ()
 

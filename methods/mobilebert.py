@@ -42,9 +42,8 @@ from transformers import MobileBertConfig, MobileBertForSequenceClassification, 
 from methods import losses
 from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Shape, Stage, Student, Term
 from methods.artefacts import Artefact, PretrainingStage
-from methods.masked import MaskedLanguageHead, masked_tokens, with_head
-from methods.models import Cost, cost
-from methods.parts import load_checked
+from methods.masked import MaskedLanguageHead, masked_tokens
+from methods.parts import load_checked, under
 from methods.settings import Count, Fraction, Positive, added_setting, values_of
 from methods.taps import hidden
 from methods.terms import HIDDEN, SCORES, hard, layerwise, plain, softened, with_layout
@@ -60,10 +59,6 @@ class MobileBERT(Method):
     ablations: ClassVar = {"w/o soft": ":-soft"}
     needs_teacher: ClassVar = True
     lacks: ClassVar = {"pretraining": ("none", "no pre-training")}
-    reworded: ClassVar = {
-        "no IB-BERT teacher: feature-map and attention transfer are absent; random start, ": "no IB-BERT (MobileBERT's own "
-        "teacher), so no feature-map and attention transfer. Random start, "
-    }
     search_space: ClassVar = {"alpha": (0.2, 0.5, 0.8), "temperature": (1.0, 2.0, 5.0)}
 
     tiny_settings: ClassVar = {"layers": 2, "hidden": 16, "bottleneck": 8, "heads": 2, "ffn": 8, "embedding": 8}
@@ -130,8 +125,7 @@ class MobileBERT(Method):
     def build(self, setup: Setup) -> Student:
         model = self.model(setup)
         if self.pretraining != "none":
-            made = setup.artefacts[Transfer.name]
-            fill(model, {name: value for name, value in made.items() if name.startswith("mobilebert.")})
+            fill(model, setup.artefacts[Transfer.name])
         return Student(model)
 
     def model(self, setup: Setup) -> MobileBertForSequenceClassification:
@@ -193,8 +187,8 @@ def classifier(
     return model
 
 
-def fill(model: MobileBertForSequenceClassification, weights: Mapping[str, Tensor]) -> None:
-    load_checked(model, weights, "the pre-trained encoder", new=("classifier.",))
+def fill(model: MobileBertForSequenceClassification, made: Mapping[str, Tensor]) -> None:
+    load_checked(model.mobilebert, under("mobilebert.", made), "the pre-trained encoder")
 
 
 @dataclass(frozen=True)
@@ -223,17 +217,9 @@ class InvertedBottleneck(PretrainingStage):
         terms = {"masked": masked_tokens("head", self.layers)}
         return (Stage("hidden tokens", terms, masking=Masking(), paper=PRETRAINING),)
 
-    def training_cost(self, student: Student) -> Cost:
-        return with_vocabulary(student.model, 1.0)
-
 
 def head_of(model: MobileBertForSequenceClassification) -> MaskedLanguageHead:
     return MaskedLanguageHead(model.mobilebert.embeddings.word_embeddings.weight, model.config.hidden_size)
-
-
-def with_vocabulary(model: Any, heads: float) -> Cost:
-    """Of a forward pass with so many passes of the masked tokens through a head."""
-    return with_head(cost(model), model.config.hidden_size, model.config.vocab_size, heads * Masking().share)
 
 
 # the authors' command: 10,000 steps of warm-up, of 500,000
@@ -275,16 +261,16 @@ class Transfer(PretrainingStage):
 
     def teacher(self, setup: Setup) -> MobileBertForSequenceClassification:
         model = self.source.model(setup)
-        fill(model, {n: v for n, v in setup.artefacts[self.source.name].items() if n.startswith("mobilebert.")})
+        fill(model, setup.artefacts[self.source.name])
         return model
 
     def build(self, setup: Setup) -> Student:
         made = setup.artefacts[self.source.name]
         model: Any = self.student.model(setup)
-        kept = {name: value for name, value in made.items() if name.startswith("mobilebert.embeddings.")}
-        load_checked(model, kept, "the embedding of the IB-BERT", new=("",))
+        kept = under("mobilebert.embeddings.", made)
+        load_checked(model.mobilebert.embeddings, kept, "the embedding of the IB-BERT")
         own, theirs = head_of(model), MaskedLanguageHead(made[WORDS], self.student.hidden)
-        weights = {n.removeprefix("aux.head."): value for n, value in made.items() if n.startswith("aux.head.")}
+        weights = under("aux.head.", made)
         own.load_state_dict(weights)
         theirs.load_state_dict(weights)
         return Student(model, nn.ModuleDict({"head": own, "teacher_head": theirs.requires_grad_(False)}))
@@ -316,8 +302,3 @@ class Transfer(PretrainingStage):
         terms = transfer_terms([layer], self.student.fmt_weight, self.student.att_weight)
         more = {"parameter_lr_scale": scale_of, "masking": Masking(), "paper": ONE_LAYER_RECIPE}
         return Stage(f"layer {layer}", terms, epoch_fraction=share, **more)  # type: ignore[arg-type]
-
-    def training_cost(self, student: Student) -> Cost:
-        # two terms run the student's head, forwards and backwards; one runs the IB-BERT's, forwards alone: a third of that
-        distilled = 1.0 if self.kind == "auxiliary" else 1 - LAYERWISE_SHARE
-        return with_vocabulary(student.model, (2 + 1 / 3) * distilled)

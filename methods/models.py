@@ -6,12 +6,14 @@ ways is a :class:`RoutedModule`; a head that is told the task is a :class:`TaskH
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
+from methods import losses
 from methods.batches import Batch
 from methods.errors import EmptyAttention, UndeclaredNeed
 from methods.families import family_of
@@ -67,6 +69,34 @@ class PackedModel(nn.Module):
         raise TypeError(f"{type(self).__name__} reads token ids, not texts")
 
 
+class DrawnLayers(PackedModel):
+    """A classifier to be shipped that trains with further layers beside it: each training batch draws the layers that it goes through
+    (:meth:`drawn`). In evaluation there are only those that are shipped."""
+
+    def __init__(self, shipped: Any, others: nn.Module, most: int) -> None:
+        """``most``: layers that a batch goes through at most."""
+        super().__init__()
+        self.shipped, self.others, self.most = shipped, others, most
+
+    @property
+    def config(self) -> Any:
+        return self.shipped.config
+
+    def drawn(self) -> list[nn.Module]:
+        """The layers of a training batch."""
+        raise NotImplementedError(f"{type(self).__name__} must implement drawn()")
+
+    def packed_forward(self, batch: Batch, taps: Taps) -> Out:
+        return run_layers(self.shipped, batch, taps, self.drawn() if self.training else None)
+
+    def cost(self) -> Cost:
+        return cost(self.shipped)
+
+    def training_cost(self) -> Cost:
+        own, factor = cost(self.shipped), self.most / self.config.num_hidden_layers
+        return Cost(round(own.per_token * factor), round(own.per_squared_length * factor), own.per_sequence)
+
+
 class RoutedModule(nn.Module):
     """A module whose tokens do not all take the same way, as through experts."""
 
@@ -78,49 +108,32 @@ class TaskHead(nn.Module):
     """A classification head that is also told the task: ``forward(pooled_BW, task) -> [B, C]``."""
 
 
-def packed_model(model: nn.Module) -> PackedModel | None:
-    """The model as one with hooks of its own; None for a plain one. Raises TypeError: its class has some of the hooks but does not
-    say so, and they would never be asked."""
-    if isinstance(model, PackedModel):
-        return model
-    _refuse(type(model), PackedModel)
-    return None
-
-
 def routed_modules(model: nn.Module) -> list[RoutedModule]:
-    """Those modules that send tokens different ways. Raises TypeError as :func:`packed_model`."""
-    for module in model.modules():
-        if not isinstance(module, RoutedModule):
-            _refuse(type(module), RoutedModule)
+    """Those modules that send tokens different ways."""
     return [module for module in model.modules() if isinstance(module, RoutedModule)]
 
 
 def observed(model: nn.Module) -> dict[str, Any]:
-    own = packed_model(model)
-    return {} if own is None else dict(own.observed())
+    return dict(model.observed()) if isinstance(model, PackedModel) else {}
 
 
 def leaves_early(model: nn.Module) -> bool:
-    return isinstance(own := packed_model(model), PackedModel) and own.leaves_early
+    return isinstance(model, PackedModel) and model.leaves_early
 
 
 def reads_texts(model: nn.Module) -> bool:
-    return isinstance(own := packed_model(model), PackedModel) and own.reads_texts
-
-
-def _refuse(kind: type, contract: type) -> None:
-    hooks = {name for name in vars(contract) if not name.startswith("_")}
-    if own := sorted({name for base in kind.__mro__ for name in hooks & vars(base).keys()}):
-        wrong = f"{kind.__name__} has {', '.join(own)} but is no methods.models.{contract.__name__}"
-        raise TypeError(f"{wrong}: write class {kind.__name__}({contract.__name__}, ...)")
+    return isinstance(model, PackedModel) and model.reads_texts
 
 
 def forward(classifier: nn.Module, batch: Batch, taps: Taps) -> Out:
     """One pass of a sequence classifier over a packed batch, returning only what ``taps`` name. The head reads the first token of
     each sequence. A :class:`PackedModel` answers for itself. Raises EmptyAttention: the model uses another attention kernel;
     TypeError: an unknown architecture; KeyError: a layer that the model does not have; UndeclaredNeed: nothing to exit by."""
-    own = packed_model(classifier)
-    return run_layers(classifier, batch, taps) if own is None else own.packed_forward(batch, taps)
+    return (
+        classifier.packed_forward(batch, taps)
+        if isinstance(classifier, PackedModel)
+        else run_layers(classifier, batch, taps)
+    )
 
 
 def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence[nn.Module] | None = None) -> Out:
@@ -178,10 +191,28 @@ def of_states(layout: Layout, states: Mapping[int, Tensor], taps: Taps) -> dict[
     return read
 
 
+def label_gradients(model: nn.Module, batch: Batch, modules: Sequence[nn.Module]) -> Iterator[tuple[Tensor, Tensor]]:
+    """What each of the modules gives, [T, X], and the gradient of the labels' loss with respect to it. The loss is summed over the
+    examples, so that a token's gradient is that of its own example."""
+    given: dict[nn.Module, Tensor] = {}
+
+    def keep(module: nn.Module, inputs: Any, output: Any) -> None:
+        given[module] = output[0] if isinstance(output, tuple) else output
+
+    hooks = [module.register_forward_hook(keep) for module in modules]
+    try:
+        with torch.enable_grad():
+            loss = losses.hard(forward(model, batch, LOGITS).logits, batch.labels) * len(batch.example_ids)
+            gradients = torch.autograd.grad(loss, [given[module] for module in modules])
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return ((given[module].detach()[0], gradient[0]) for module, gradient in zip(modules, gradients, strict=True))
+
+
 def cost(model: Any) -> Cost:
     """Of a forward pass: what the model says itself, or the closed form of its family."""
-    own = packed_model(model)
-    return closed_form(model) if own is None else own.cost()
+    return model.cost() if isinstance(model, PackedModel) else closed_form(model)
 
 
 def closed_form(model: Any) -> Cost:
@@ -189,10 +220,11 @@ def closed_form(model: Any) -> Cost:
     2 x width for each pair; linear layers elsewhere count once a sequence. A :class:`RoutedModule` says what one token costs."""
     family, body = family_of(model), getattr(model, model.base_model_prefix)
     layers = family.layers(body)
-    by_token = sum(_linear_macs(part) for part in (body.embeddings, *layers))
-    return Cost(by_token, 2 * len(layers) * family.attended(model.config), _linear_macs(model) - by_token)
+    by_token = sum(linear_macs(part) for part in (body.embeddings, *layers))
+    return Cost(by_token, 2 * len(layers) * family.attended(model.config), linear_macs(model) - by_token)
 
 
-def _linear_macs(module: nn.Module) -> int:
+def linear_macs(module: nn.Module) -> int:
+    """Of one token: of all linear layers in a module, and of what its routed modules say."""
     linear = sum(part.weight.numel() for part in module.modules() if isinstance(part, nn.Linear))
     return linear + sum(part.macs_per_token for part in routed_modules(module))

@@ -21,7 +21,7 @@ shared by all rows. ``methods/experiments/moebert.toml`` has all of these number
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -33,10 +33,9 @@ from transformers import BertConfig, BertForSequenceClassification, PretrainedCo
 from methods import losses
 from methods.api import Batch, Method, MethodError, Setup, Stage, Student
 from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights
-from methods.models import PackedModel, RoutedModule, forward
-from methods.parts import Padding, check_padding, load_checked, opened_by_transformers, own_config, require_bert
+from methods.models import PackedModel, RoutedModule, label_gradients
+from methods.parts import Padding, check_padding, load_checked, opened_by_transformers, own_config, require_bert, under
 from methods.settings import NOT_NEGATIVE, Count, added_setting
-from methods.taps import LOGITS
 from methods.terms import HIDDEN, hard, layerwise, plain, soft
 
 
@@ -66,36 +65,19 @@ class NeuronImportance(ComputedArtefact):
         totals: dict[str, Tensor] = {}
         seen = 0
         for batch in batches:
-            read: list[Tensor] = []  # by layer: what each neuron adds up to, [1, T, F]
-            written: list[Tensor] = []  # and what it hands on
-            hooks = [layer.intermediate.dense.register_forward_hook(_append_to(read)) for layer in layers]
-            hooks += [layer.intermediate.register_forward_hook(_append_to(written)) for layer in layers]
-            try:
-                with torch.enable_grad():
-                    logits = forward(teacher, batch, LOGITS).logits
-                    loss = losses.hard(logits, batch.labels) * len(batch.example_ids)
-                    gradients = torch.autograd.grad(loss, [*read, *written])
-            finally:
-                for hook in hooks:
-                    hook.remove()
-            example_B = torch.arange(len(batch.layout.lengths), device=logits.device)
-            owner_T = example_B.repeat_interleave(batch.layout.lengths_B, output_size=batch.layout.total)
-            for i, layer in enumerate(layers):
-                bias_F = layer.intermediate.dense.bias.detach()
-                by_token_TF = (read[i].detach()[0] - bias_F) * gradients[i][0]
-                by_token_TF = by_token_TF + written[i].detach()[0] * gradients[len(layers) + i][0]
-                by_example_BF = by_token_TF.new_zeros(len(batch.layout.lengths), by_token_TF.size(1))
-                by_example_BF.index_add_(0, owner_T, by_token_TF)
-                name = f"layer.{i + 1}"
-                totals[name] = totals.get(name, torch.zeros(())) + by_example_BF.abs().sum(0)
+            # by layer what each neuron adds up to, and then what it hands on
+            modules = [*(layer.intermediate.dense for layer in layers), *(layer.intermediate for layer in layers)]
+            both = list(label_gradients(teacher, batch, modules))
+            pairs = zip(both[: len(layers)], both[len(layers) :], strict=True)
+            for i, ((read_TF, to_read_TF), (written_TF, to_written_TF)) in enumerate(pairs, start=1):
+                bias_F = layers[i - 1].intermediate.dense.bias.detach()
+                by_token_TF = (read_TF - bias_F) * to_read_TF + written_TF * to_written_TF
+                name = f"layer.{i}"
+                totals[name] = totals.get(name, torch.zeros(())) + batch.layout.sum(by_token_TF).abs().sum(0)
             seen += len(batch.example_ids)
             if seen >= self.examples:
                 break
         return totals
-
-
-def _append_to(kept: list[Tensor]) -> Callable[[nn.Module, Any, Tensor], None]:
-    return lambda module, inputs, output: kept.append(output)
 
 
 class MoEBertConfig(BertConfig):
@@ -285,8 +267,7 @@ class MoEBERT(Method):
                 ranked = torch.argsort(importance_F, descending=True, stable=True)
             else:
                 ranked = torch.randperm(setup.teacher.intermediate_size)
-            own = {n.removeprefix(prefix): w for n, w in weights.items() if n.startswith(prefix)}
-            fill(cast(Experts, layer.output), own, ranked, shared)
+            fill(cast(Experts, layer.output), under(prefix, weights), ranked, shared)
         return Student(model)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:

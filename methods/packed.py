@@ -182,6 +182,13 @@ class Layout:
         x_BLW = self.padded(x_TW).masked_fill(~self.mask_BL[..., None], 0.0)
         return x_BLW.sum(1) / self.lengths_B[:, None].to(x_TW.dtype)
 
+    def sum(self, x_TX: Tensor) -> Tensor:
+        """[B, X] sum over the tokens of each sequence."""
+        owner_T = torch.arange(len(self.lengths), device=x_TX.device).repeat_interleave(
+            self.lengths_B, output_size=self.total
+        )
+        return x_TX.new_zeros(len(self.lengths), x_TX.size(1)).index_add_(0, owner_T, x_TX)
+
     def max(self, x_TW: Tensor) -> Tensor:
         """[B, W] largest value of each feature over the tokens of each sequence; the [PAD] of a filled sequence counts."""
         return self.padded(x_TW).masked_fill(~self.mask_BL[..., None], float("-inf")).amax(1)

@@ -106,10 +106,14 @@ def classifier(config: BertConfig, encoder: Mapping[str, Tensor] | None = None) 
     return model
 
 
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
 def encoder_of(classifier: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The encoder's tensors out of a BERT classifier's, without pooler: what :func:`classifier` begins with."""
-    encoder = {name.removeprefix("bert."): value for name, value in classifier.items() if name.startswith("bert.")}
-    return {name: value for name, value in encoder.items() if not name.startswith("pooler.")}
+    return {name: value for name, value in under("bert.", classifier).items() if not name.startswith("pooler.")}
 
 
 def without_projection(start: Mapping[str, Tensor]) -> dict[str, Tensor]:

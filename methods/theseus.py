@@ -18,57 +18,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import nn
 from transformers import BertForSequenceClassification, PretrainedConfig
 
-from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Taps
+from methods.api import Method, MethodError, Setup, Stage, Student
 from methods.artefacts import Artefact, TeacherWeights
-from methods.models import Cost, PackedModel, cost, run_layers
+from methods.models import DrawnLayers
 from methods.parts import Depth, cut_classifier, teacher_depth
 from methods.terms import hard
 
 
-class Replacing(PackedModel):
-    """The successor, with the teacher's layers beside it for as long as it trains. ``rate`` is the probability of a
-    successor. In evaluation there are only successors."""
+class Replacing(DrawnLayers):
+    """The successor, with the teacher's layers beside it for as long as it trains. ``rate`` is the probability of a successor."""
 
     def __init__(self, successor: BertForSequenceClassification, predecessors: Sequence[nn.ModuleList]) -> None:
-        super().__init__()
-        self.successor = successor
-        self.predecessors = nn.ModuleList(predecessors)
+        super().__init__(successor, nn.ModuleList(predecessors), sum(map(len, predecessors)))
         self.rate = 1.0
         for name, parameter in self.named_parameters():
-            parameter.requires_grad = name.startswith("successor.bert.encoder.")
+            parameter.requires_grad = name.startswith("shipped.bert.encoder.")
 
-    @property
-    def config(self) -> Any:
-        return self.successor.config
-
-    def layers(self) -> list[nn.Module]:
-        """What this batch goes through: one draw for each module."""
-        own: Any = self.successor.bert.encoder.layer
-        if not self.training:
-            return list(own)
-        replaced = (torch.rand(len(self.predecessors)) < self.rate).tolist()
-        modules: Any = self.predecessors
+    def drawn(self) -> list[nn.Module]:
+        """One draw for each module."""
+        own, modules = self.shipped.bert.encoder.layer, cast(Any, self.others)
+        replaced = (torch.rand(len(modules)) < self.rate).tolist()
         chosen = ([one] if new else module for module, one, new in zip(modules, own, replaced, strict=True))
         return [layer for layers in chosen for layer in layers]
-
-    def packed_forward(self, batch: Batch, taps: Taps) -> Out:
-        return run_layers(self.successor, batch, taps, self.layers())
-
-    def cost(self) -> Cost:
-        return cost(self.successor)
-
-    def training_cost(self) -> Cost:
-        """Of a step's forward pass while nothing is replaced yet: an upper bound of what training costs."""
-        modules: Any = self.predecessors
-        own = cost(self.successor)
-        factor = sum(len(module) for module in modules) / len(modules)
-        return Cost(round(own.per_token * factor), round(own.per_squared_length * factor), own.per_sequence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,4 +103,4 @@ class Theseus(Method):
         return (Stage("replace", {"hard": hard()}, on_step_begin=replace_more, paper=paper),)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        return {"": student.model.successor}  # type: ignore[dict-item]
+        return {"": student.model.shipped}  # type: ignore[dict-item]

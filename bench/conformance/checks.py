@@ -58,7 +58,7 @@ def choices_of(method: Any) -> list[tuple[str, Any]]:
     return found
 
 
-READ_FROM_FILE = ("version", "lacks", "remark", "reworded", "rate_factor")
+READ_FROM_FILE = ("version", "lacks", "remark", "rate_factor")
 """Members that tables and records read with no torch."""
 
 

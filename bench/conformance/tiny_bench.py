@@ -26,7 +26,7 @@ from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods import get
 from methods.api import Setup, Stage, Student
-from methods.artefacts import Artefact, Source, artefact_name, is_of_task, sources
+from methods.artefacts import Artefact, PretrainingStage, Source, artefact_name, is_of_task, sources
 from methods.models import forward
 from methods.parts import classifier
 from methods.taps import LOGITS
@@ -165,13 +165,13 @@ class Bench:
             artefact = artefacts.pop(0)
             parts = [one for one in artefact.inputs(self.teacher.config) if not isinstance(one, Source)]
             artefacts += parts
-            with RandomState(3, self.numerics.device).current():
-                of_text = self._setup_of(artefact, {part.name: self._blank(part) for part in parts})
-                training = artefact.training(of_text)
-            if training is not None:
-                teacher = self.teacher if training.teacher is None else training.teacher.eval()
+            if isinstance(artefact, PretrainingStage):
+                with RandomState(3, self.numerics.device).current():
+                    of_text = self._setup_of(artefact, {part.name: self._blank(part) for part in parts})
+                    student, own_teacher = artefact.build(of_text), artefact.teacher(of_text)
+                teacher = self.teacher if own_teacher is None else own_teacher.eval()
                 stages = functools.partial(artefact.stages, of_text)
-                found.append(Scene(artefact.name, training.student, teacher, stages, self.text, MASK))
+                found.append(Scene(artefact.name, student, teacher, stages, self.text, MASK))
         return found
 
     def build(self, seed: int = 0) -> tuple[Student, RandomState]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import time
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from bench.cache import cache_root, keep
@@ -20,7 +18,6 @@ from bench.data.checkpoints import Checkpoint, sha256_of, tokenizer_of
 from bench.data.encoding import Encoded
 from bench.data.table_files import Split
 from bench.data.word_vectors import WordVectors, read
-from bench.files import write_atomically
 from bench.folders import STATES
 from bench.make.teacher import base_model
 from bench.make.work import MadeArtefact, Work
@@ -30,7 +27,6 @@ from bench.record.keys import digest
 from bench.train.loop import OnStep
 from bench.train.numerics import ComputeSettings
 from bench.train.prediction import predict
-from bench.train.training_state import EVERY_SECONDS
 from methods import taps
 from methods.api import Batch, Setup
 from methods.masked import TeacherHead
@@ -75,7 +71,7 @@ def augmented_rows(
 
     body = keep(slot, write, parts, TEXTS, work.progress.say)
     if augmentation.kind == "masked":
-        KeptAnswers(slot.key).forget()
+        KeptAnswers(slot.key).file.unlink(missing_ok=True)
     table = pandas.read_parquet(slot.folder / TEXTS)
     origins = table["origin"].to_numpy()
     rows = Split(
@@ -101,54 +97,46 @@ def relabel_variants(encoded: Encoded, origins: np.ndarray, teacher: nn.Module, 
 
 
 class KeptAnswers:
-    """What the teacher has answered so far, in files of the cache: a run that is interrupted loses minutes and not hours.
+    """What the teacher has answered so far, in a file of the cache that grows: a run that is interrupted goes on there. The questions
+    always come in the same order."""
 
-    Each file has the answers [n, 2 * CANDIDATES] of some passes, in the order of the questions, which is always the same.
-    """
-
-    def __init__(self, key: str, is_stopping: Callable[[], bool] = lambda: False, every: float = EVERY_SECONDS) -> None:
+    def __init__(self, key: str, is_stopping: Callable[[], bool] = lambda: False) -> None:
         """
         Args:
             key: of the augmented rows.
-            is_stopping: whether somebody wants the run to keep its state now and to end.
-            every: seconds between two files.
+            is_stopping: whether somebody wants the run to end.
         """
         made_by = digest([key, digest_of(AUGMENTATION), torch.__version__, torch.get_num_threads()])[:24]
-        self._stem, self._is_stopping, self._every = (
-            cache_root() / STATES / f"augmentation-{made_by}",
-            is_stopping,
-            every,
-        )
-        self._sides, self._written = 0, time.monotonic()
+        self.file, self._is_stopping = cache_root() / STATES / f"augmentation-{made_by}", is_stopping
+        self._is_full, width, numbers = False, 2 * CANDIDATES, np.empty(0, np.int32)
+        if self.file.is_file():
+            numbers = np.fromfile(self.file, np.int32)
+            numbers = numbers[: len(numbers) // width * width]
+            os.truncate(self.file, numbers.nbytes)  # without the end of a pass that was half-written
+        self._left = numbers.reshape(-1, width)
 
-    def next_side(self) -> list[list[int]]:
-        """The answers that an earlier run has kept for the next of an example's sentences."""
-        self._sides += 1
-        self._new: list[list[int]] = []
-        self._files = sorted(self._stem.parent.glob(f"{self._stem.name}-{self._sides}-*.safetensors"))
-        return [row for file in self._files for row in load_file(file)["likely"].tolist()]
+    def next(self, most: int) -> list[list[int]]:
+        """Up to so many answers that an earlier run has kept, to the next questions."""
+        answers, self._left = self._left[:most], self._left[most:]
+        return answers.tolist()  # type: ignore[no-any-return]
 
-    def add(self, answers: Sequence[list[int]], is_last: bool) -> None:
+    def add(self, answers: Sequence[list[int]]) -> None:
         """Keep the answers of a pass.
 
         Raises:
             KeyboardInterrupt: somebody wants the run to end; the answers are written.
         """
-        self._new += answers
-        if self._is_stopping() or is_last or time.monotonic() - self._written >= self._every:
-            file = Path(f"{self._stem}-{self._sides}-{len(self._files):06}.safetensors")
-            with contextlib.suppress(OSError):  # a full disk must not end what could go on
-                write_atomically(file, save({"likely": torch.tensor(self._new, dtype=torch.int32)}))
-                self._files.append(file)
-                self._new = []
-            self._written = time.monotonic()
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            if not self._is_full:
+                with self.file.open("ab") as stream:
+                    stream.write(np.array(answers, np.int32).tobytes())
+        except (
+            OSError
+        ):  # a full disk must not end what could go on; the file ends with half a pass, and nothing follows it
+            self._is_full = True
         if self._is_stopping():
             raise KeyboardInterrupt
-
-    def forget(self) -> None:
-        """The rows are made."""
-        for file in self._stem.parent.glob(f"{self._stem.name}-*"):
-            file.unlink(missing_ok=True)
 
 
 class Question(NamedTuple):
@@ -231,7 +219,7 @@ class TeacherCandidates:
 
     def _answered(self, questions: Sequence[Question]) -> Iterator[tuple[Question, list[int]]]:
         """Each question with the likeliest pieces at its place; as many questions in a pass as its tokens allow."""
-        likely = [] if self._kept is None else self._kept.next_side()
+        likely = [] if self._kept is None else self._kept.next(len(questions))
         yield from zip(questions, likely, strict=False)
         start = len(likely)
         while start < len(questions):
@@ -244,7 +232,7 @@ class TeacherCandidates:
             yield from zip(some, answers, strict=True)
             start = stop
             if self._kept is not None:
-                self._kept.add(answers, stop == len(questions))
+                self._kept.add(answers)
             self._on_step(stop, len(questions))
 
     @torch.no_grad()

@@ -26,7 +26,7 @@ from bench.stats.form import misshapen
 from bench.stats.guards import suspicions
 from bench.train.prediction import predict, score
 from bench.train.student_trainer import TrainLog
-from methods.models import Cost, cost, observed, packed_model
+from methods.models import Cost, PackedModel, cost, observed
 
 
 def now() -> str:
@@ -130,8 +130,7 @@ def training_cost(log: TrainLog, trained: nn.Module, deployed: nn.Module, teache
 
     A :class:`methods.models.PackedModel` may cost more while it trains than when it is deployed.
     """
-    hooks = packed_model(trained)
-    price = cost(deployed) if hooks is None else hooks.training_cost()
+    price = trained.training_cost() if isinstance(trained, PackedModel) else cost(deployed)
     # FLOPs = 2 x MACs; the backward pass costs twice the forward pass
     own = 3 * 2 * price.macs(log.tokens, log.squared_lengths, log.examples)
     taught = 0.0

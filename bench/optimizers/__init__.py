@@ -9,9 +9,9 @@ How to add an optimiser: docs/optimizers.md.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bench.record.recipe import Recipe
@@ -31,19 +31,21 @@ class OptimizerKind:
     """One optimiser.
 
     Attributes:
-        make: (groups, numbers) -> the optimiser; ``numbers`` has ``lr``, and ``betas`` and ``eps`` where it reads them. Its
-            state may hold tensors alone, because a training that breaks off keeps it as safetensors.
-        floats: shape of a parameter -> floats of state that the optimiser keeps of it. Memory is stated by it.
+        place: of its class, ``module:Class``. Its state may hold tensors alone, because a training that breaks off keeps it as
+            safetensors.
         source: who published it, and what is fixed here.
+        fixed: what its class is given besides the recipe's numbers.
         eps: its published epsilon, which it has unless the recipe names one; None where it reads none.
         betas: whether it reads the recipe's.
+        decays: whether its own weight decay is apart from the gradient; else AdamW's is put before each of its steps.
     """
 
-    make: Callable[[Groups, Mapping[str, Any]], Optimizer]
-    floats: Callable[[Sequence[int]], int]
+    place: str
     source: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
     eps: float | None = None
     betas: bool = False
+    decays: bool = False
 
 
 def refusal(recipe: Recipe) -> str:
@@ -67,98 +69,48 @@ def built(groups: Groups, recipe: Recipe) -> Optimizer:
         KeyError: there is no such optimiser; :func:`refusal` says so in words.
     """
     kind = OPTIMIZERS[recipe.optimizer]
-    numbers: dict[str, Any] = {"lr": recipe.learning_rate}
+    module, _, name = kind.place.partition(":")
+    numbers: dict[str, Any] = {"lr": recipe.learning_rate, **kind.fixed}
     if kind.betas:
         numbers["betas"] = recipe.betas
     if kind.eps is not None:
         numbers["eps"] = kind.eps if recipe.eps is None else recipe.eps
-    return kind.make(groups, numbers)
+    if not kind.decays:
+        groups = [{**group, DECAY: group["weight_decay"], "weight_decay": 0.0} for group in groups]
+    optimizer: Optimizer = getattr(import_module(module), name)(groups, **numbers)
+    if not kind.decays:
+        optimizer.register_step_pre_hook(_decay)
+    return optimizer
 
 
-def _copies(number: int) -> Callable[[Sequence[int]], int]:
-    """So many floats for each number of a parameter."""
-    return lambda shape: number * math.prod(shape)
-
-
-def _rows_and_columns(shape: Sequence[int]) -> int:
-    """A mean of each row and of each column of a matrix; of a vector all of it."""
-    if len(shape) < 2:
-        return math.prod(shape)
-    return math.prod(shape) // shape[-1] + math.prod(shape) // shape[-2]
-
-
-def _with_decay(kind: Callable[..., Optimizer], groups: Groups, **numbers: Any) -> Optimizer:
-    """An optimiser that would add weight decay to the gradient, with AdamW's before each of its steps instead."""
+def _decay(optimizer: Optimizer, *_: Any) -> None:
+    """AdamW's weight decay, for one that would add it to the gradient."""
     import torch
 
-    made = kind([{**group, DECAY: group["weight_decay"], "weight_decay": 0.0} for group in groups], **numbers)
-
-    @torch.no_grad()
-    def decay(optimizer: Optimizer, *_: Any) -> None:
+    with torch.no_grad():
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 if group[DECAY] and parameter.grad is not None:
                     parameter.mul_(1 - group["lr"] * group[DECAY])
 
-    made.register_step_pre_hook(decay)
-    return made
-
-
-def _adamw(groups: Groups, numbers: Mapping[str, Any]) -> Optimizer:
-    import torch
-
-    return torch.optim.AdamW(groups, **numbers, fused=True)
-
-
-def _adamax(groups: Groups, numbers: Mapping[str, Any]) -> Optimizer:
-    import torch
-
-    return _with_decay(torch.optim.Adamax, groups, **numbers)
-
-
-def _adadelta(groups: Groups, numbers: Mapping[str, Any]) -> Optimizer:
-    import torch
-
-    return _with_decay(torch.optim.Adadelta, groups, **numbers, rho=0.95)
-
-
-def _sgd(groups: Groups, numbers: Mapping[str, Any]) -> Optimizer:
-    import torch
-
-    return _with_decay(torch.optim.SGD, groups, **numbers, momentum=0.9)
-
-
-def _adafactor(groups: Groups, numbers: Mapping[str, Any]) -> Optimizer:
-    import torch
-
-    return torch.optim.Adafactor(groups, **numbers)  # torch's has AdamW's weight decay already
-
-
-def _bert_adam(groups: Groups, numbers: Mapping[str, Any]) -> Optimizer:
-    from bench.optimizers.bert_adam import BertAdam
-
-    return BertAdam(groups, **numbers)
-
-
-def _lamb(groups: Groups, numbers: Mapping[str, Any]) -> Optimizer:
-    from bench.optimizers.lamb import Lamb
-
-    return Lamb(groups, **numbers)
-
 
 OPTIMIZERS: Mapping[str, OptimizerKind] = {
-    "adamw": OptimizerKind(_adamw, _copies(2), "Loshchilov & Hutter 2019", eps=1e-8, betas=True),
-    "adamax": OptimizerKind(_adamax, _copies(2), "Kingma & Ba 2015, section 7.1", eps=1e-8, betas=True),
-    "adadelta": OptimizerKind(_adadelta, _copies(2), "Zeiler 2012, rho 0.95", eps=1e-6),
-    "sgd": OptimizerKind(_sgd, _copies(1), "momentum 0.9"),
-    "adafactor": OptimizerKind(_adafactor, _rows_and_columns, "Shazeer & Stern 2018, without momentum"),
-    "lamb": OptimizerKind(_lamb, _copies(2), "You et al. 2020, algorithm 2", eps=1e-6, betas=True),
+    "adamw": OptimizerKind(
+        "torch.optim:AdamW", "Loshchilov & Hutter 2019", {"fused": True}, eps=1e-8, betas=True, decays=True
+    ),
+    "adamax": OptimizerKind("torch.optim:Adamax", "Kingma & Ba 2015, section 7.1", eps=1e-8, betas=True),
+    "adadelta": OptimizerKind("torch.optim:Adadelta", "Zeiler 2012, rho 0.95", {"rho": 0.95}, eps=1e-6),
+    "sgd": OptimizerKind("torch.optim:SGD", "momentum 0.9", {"momentum": 0.9}),
+    "adafactor": OptimizerKind("torch.optim:Adafactor", "Shazeer & Stern 2018, without momentum", decays=True),
+    "lamb": OptimizerKind(
+        "bench.optimizers.lamb:Lamb", "You et al. 2020, algorithm 2", eps=1e-6, betas=True, decays=True
+    ),
     "bertadam": OptimizerKind(
-        _bert_adam,
-        _copies(2),
+        "bench.optimizers.bert_adam:BertAdam",
         "Devlin et al. 2019, without bias correction, each gradient cut to norm 1",
         eps=1e-6,
         betas=True,
+        decays=True,
     ),
 }
-"""Name -> optimiser, in the order in which a reader is shown them. A record's code covers the entries that it uses, and no other."""
+"""Name -> optimiser, in the order in which a reader is shown them."""

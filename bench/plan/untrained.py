@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from bench.record.cell import TEACHER
 from bench.record.schema import Sizes
 from methods.api import Setup, Student
 from methods.artefacts import blank_artefacts
-from methods.models import Cost, cost
+from methods.models import Cost, cost, linear_macs
 
 TASK = "x"
 """Name of the one task that an untrained student knows."""
@@ -133,10 +134,10 @@ def text_training_cost_and_weights(entry: ArtefactPlan) -> tuple[Cost, int]:
         config, labels = entry.checkpoint.config, entry.setup({}).num_labels
         with shapes_only():
             blank = blank_artefacts([part.artefact for part in entry.parts], config, labels)
-            training = entry.artefact.training(entry.setup(blank))
-        assert training is not None, f"{entry.artefact} has stages, so it has a training"
-        weights = sum(parameter.numel() for parameter in training.student.model.parameters())
-        _TRAININGS[entry.key] = training.cost, weights
+            student: Student = entry.artefact.build(entry.setup(blank))  # type: ignore[attr-defined]
+        own = cost(student.model)
+        price = replace(own, per_token=own.per_token + linear_macs(student.aux))
+        _TRAININGS[entry.key] = price, sum(parameter.numel() for parameter in student.model.parameters())
     return _TRAININGS[entry.key]
 
 

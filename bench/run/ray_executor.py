@@ -27,7 +27,6 @@ from bench.progress import Progress
 from bench.run.display import FileProgress
 from bench.run.executors import Executor
 from bench.run.remote import (
-    SentFile,
     Start,
     answered,
     enter_run_folder,
@@ -60,26 +59,24 @@ class RayWorker:
         self._start, self._stop = start, SimpleNamespace(value=0)
         self._worker = Worker(start.request, FileProgress(self._stop))
         self._states: Sequence[Path] = ()
+        self._shares_cache = True
 
     def begin(self) -> bool:
         """The first thing that is asked of it: whether this node shares the cache of the run. An InputError: it cannot work here."""
-        return enter_run_folder(self._start)
+        self._shares_cache = enter_run_folder(self._start)
+        return self._shares_cache
 
     def lacking(self, wanted: Mapping[Slot, str | None]) -> list[Slot]:
         """Folders of this node's cache that do not have the weights with these hashes."""
         return [slot for slot, weights in wanted.items() if weights is None or weights_of(slot) != weights]
 
-    def forget(self, slot: Slot) -> None:
-        slot.folder.parent.mkdir(parents=True, exist_ok=True)
-        slot.forget()
-
-    def take(self, slot: Slot, files: Sequence[SentFile]) -> None:
+    def take(self, slot: Slot, files: Mapping[str, Sequence[Any]]) -> None:
         """Put a folder into this node's cache."""
         import ray
 
         unpack(slot, files, ray.get)
 
-    def give(self, slot: Slot) -> list[SentFile]:
+    def give(self, slot: Slot) -> dict[str, list[Any]]:
         """Hand a folder of this node's cache to the cluster."""
         import ray
 
@@ -87,6 +84,11 @@ class RayWorker:
 
     def make(self, step: Step) -> tuple[StepResult | BaseException, dict[str, Any]]:
         """The answer to a step, and the last words on it."""
+        if (
+            step.slot is not None and not self._shares_cache
+        ):  # the run lacks it: what this node has of it is another run's
+            step.slot.folder.parent.mkdir(parents=True, exist_ok=True)
+            step.slot.forget()
         answer = answered(lambda: self._worker.make(step))
         self._states = answer.states if isinstance(answer, StepResult) else ()
         return answer, self.told()
@@ -145,7 +147,7 @@ class RaySteps(Executor):
         self._seats = [Seat() for _ in range(jobs)]
         self._at: dict[Future[StepResult], Seat] = {}
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="job")
-        self._sent: dict[Slot, Sequence[SentFile]] = {}
+        self._sent: dict[Slot, Mapping[str, Sequence[Any]]] = {}
         self._sending = threading.Lock()
         self._warned = self._is_closed = False
 
@@ -210,10 +212,6 @@ class RaySteps(Executor):
             slots = [slot for key in step.needs if (slot := self.plan.steps[key].slot) is not None and slot.is_made]
             for slot in get(actor.lacking.remote({slot: weights_of(slot) for slot in slots})):
                 get(actor.take.remote(slot, self._parts(slot)))
-            if (
-                step.slot is not None
-            ):  # it is asked for because it is not here: what the node has of it is of another run
-                get(actor.forget.remote(step.slot))
         making = actor.make.remote(step)
         while not self._ray.wait([making], timeout=ASK_SECONDS)[0]:
             if told := get(self._talk(actor.told)):
@@ -227,7 +225,7 @@ class RaySteps(Executor):
                 unpack(step.slot, get(actor.give.remote(step.slot)), get)
         return answer
 
-    def _parts(self, slot: Slot) -> Sequence[SentFile]:
+    def _parts(self, slot: Slot) -> Mapping[str, Sequence[Any]]:
         """A folder of this machine's cache in the cluster's shared memory, once for all nodes."""
         with self._sending:
             if slot not in self._sent:

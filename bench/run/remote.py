@@ -1,27 +1,26 @@
 """What the executors for clusters share: what a worker is told and answers, and how folders of the cache travel.
 
 A folder of the cache has the same place on every machine: ``kind/key``. Nodes that share no disk with the run are sent
-what a step reads, file by file, and send back what it made; each file is checked where it arrives.
+what a step reads, file by file, and send back what it made; each folder is checked where it arrives.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import platform
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from bench.cache import MADE, Slot, cache_root
+from bench.cache import MADE, Slot, cache_root, damage_reason
 from bench.errors import BenchError, InputError
-from bench.files import folder_in_place_of, lock_of, sha256_of
+from bench.files import folder_in_place_of, lock_of
 from bench.folders import CLUSTER_RUNS, users_cache
 from bench.make.work import StepResult
 from bench.plan.plan import Plan
@@ -123,15 +122,6 @@ def resolve(future: Future[StepResult], answer: StepResult | BaseException, is_s
 # folders of the cache on their way
 
 
-class SentFile(NamedTuple):
-    """One file on its way."""
-
-    name: str
-    sha256: str
-    parts: Sequence[Any]
-    """what the cluster knows each part by, in their order"""
-
-
 def weights_of(slot: Slot) -> str | None:
     """The hash of the weights of a folder of this machine's cache; None where it has none."""
     try:
@@ -140,8 +130,8 @@ def weights_of(slot: Slot) -> str | None:
         return None
 
 
-def pack(slot: Slot, ship: Callable[[bytes], Any]) -> list[SentFile]:
-    """Hand every part of a folder of this machine's cache to the cluster.
+def pack(slot: Slot, ship: Callable[[bytes], Any]) -> dict[str, list[Any]]:
+    """Hand every part of a folder of this machine's cache to the cluster; gives what each file's parts are known by, in their order.
 
     Args:
         ship: takes the bytes of a part; returns what the cluster knows it by.
@@ -149,15 +139,14 @@ def pack(slot: Slot, ship: Callable[[bytes], Any]) -> list[SentFile]:
     Raises:
         OSError: it cannot be read.
     """
-    sent = []
-    for file in sorted(file for file in slot.folder.iterdir() if file.is_file()):
+    sent = {}
+    for file in sorted(slot.folder.iterdir()):
         with file.open("rb") as stream:
-            parts = [ship(part) for part in iter(lambda: stream.read(PART_BYTES), b"")]
-        sent.append(SentFile(file.name, sha256_of(file), parts))
+            sent[file.name] = [ship(part) for part in iter(lambda: stream.read(PART_BYTES), b"")]
     return sent
 
 
-def unpack(slot: Slot, files: Iterable[SentFile], receive: Callable[[Any], bytes]) -> None:
+def unpack(slot: Slot, files: Mapping[str, Sequence[Any]], receive: Callable[[Any], bytes]) -> None:
     """Put a folder that comes from another machine into this machine's cache, whole or not at all.
 
     Args:
@@ -170,18 +159,11 @@ def unpack(slot: Slot, files: Iterable[SentFile], receive: Callable[[Any], bytes
     final = slot.folder
     final.parent.mkdir(parents=True, exist_ok=True)
     with lock_of(final.with_suffix(".lock")), folder_in_place_of(final) as folder:
-        hashes = set()
-        for file in files:
-            if Path(file.name).name != file.name:
-                raise InputError(f"a file that arrived is called {file.name}: that is no plain name")
-            with (folder / file.name).open("wb") as stream:
-                stream.writelines(receive(part) for part in file.parts)
-            if sha256_of(folder / file.name) != file.sha256:
-                raise InputError(f"{file.name} of the {slot.title} was damaged on its way: another sha256")
-            hashes.add(file.sha256)
-        try:
-            weights = json.loads((folder / MADE).read_text(encoding="utf-8"))["weights"]
-        except (OSError, ValueError, KeyError, TypeError):
-            raise InputError(f"the {slot.title} arrived without what is known of how it was made") from None
-        if weights not in hashes:
-            raise InputError(f"the {slot.title} arrived, and none of its files has the sha256 that it names")
+        for name, parts in files.items():
+            if Path(name).name != name:
+                raise InputError(f"a file that arrived is called {name}: that is no plain name")
+            with (folder / name).open("wb") as stream:
+                stream.writelines(receive(part) for part in parts)
+        reason = damage_reason(folder, slot.key) if (folder / MADE).is_file() else f"it has no {MADE}"
+        if reason:
+            raise InputError(f"the {slot.title} was damaged on its way: {reason}")

@@ -19,6 +19,7 @@ from bench.record.recipe import Recipe
 from bench.train.numerics import ComputeSettings, RandomState
 from methods.api import Batch, Out, Student, Term
 from methods.models import forward
+from methods.parts import under
 
 if TYPE_CHECKING:
     from bench.train.best_epoch import BestEpoch
@@ -59,11 +60,6 @@ class TrainLog:
     terms: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     gradient_norms: dict[str, dict[str, float]] = field(default_factory=dict)
     gradient_shares: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-
-
-def with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names begin so, by the rest of their names."""
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def thinned(values: list[float]) -> list[float]:
@@ -168,15 +164,15 @@ class StudentTrainer:
             self._begin_stage(self.schedule[series][number])
         for player, optimizer in self._optimizers.items():
             values: dict[int, dict[str, Tensor]] = {}
-            for name, value in with_prefix(f"optimizer.{player}.", tensors).items():
+            for name, value in under(f"optimizer.{player}.", tensors).items():
                 of_parameter, _, what = name.partition(".")
                 values.setdefault(int(of_parameter), {})[what] = value
             groups = optimizer.state_dict()["param_groups"]
             optimizer.load_state_dict({"state": values, "param_groups": groups})
-        self._modules().load_state_dict(with_prefix("weights.", tensors))
-        self.random.restore(with_prefix("random.", tensors))
+        self._modules().load_state_dict(under("weights.", tensors))
+        self.random.restore(under("random.", tensors))
         if self.best_epoch is not None:
-            self.best_epoch.restore(with_prefix("best.", tensors), state["scores"])
+            self.best_epoch.restore(under("best.", tensors), state["scores"])
         self._step_of_stage, self._without_gradient = state["step_of_stage"], state["without_gradient"]
         self._curves, self.log = state["curves"], TrainLog(**state["log"])
         self.error = None if state["error"] is None else CellError(state["error"])

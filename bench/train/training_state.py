@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -46,30 +47,16 @@ NOTHING = StepsDone()
 
 @dataclass(frozen=True)
 class StudentState:
-    """The state of one student, in one safetensors file that is replaced whole.
-
-    Only the same training finds it again: the same student, torch, number of threads and code.
-    """
+    """The state of one student, in one safetensors file that is replaced whole."""
 
     file: Path
-    training: str
-    """key of the training"""
-    code: str
-    """hash of all the code that it depends on"""
-    is_kept: bool = True
-    """False where that code cannot be read: nobody could tell whether a state is of today's"""
-
-    @property
-    def left_by_other_code(self) -> bool:
-        """Whether there is a state of this training that another version of the code saved, and none of today's."""
-        return not self.file.is_file() and any(self.file.parent.glob(f"{self.training}-*.safetensors"))
 
     def done(self) -> StepsDone:
         """How far it is; nothing where there is no state that can be used."""
         try:
             with safe_open(self.file, framework="pt") as file:
                 body = json.loads(file.metadata()["state"])
-            return StepsDone(**body["done"]) if body.get("code") == self.code else NOTHING
+            return StepsDone(**body["done"])
         except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError):
             return NOTHING  # no state, or one that cannot be used: the training begins anew
 
@@ -89,7 +76,7 @@ class StudentState:
             place = value.untyped_storage().data_ptr()
             tensors[name] = value.clone() if place in seen else value
             seen.add(place)
-        body = {"code": self.code, "done": done._asdict(), "student": student}
+        body = {"done": done._asdict(), "student": student}
         self.file.parent.mkdir(parents=True, exist_ok=True)
         new = self.file.with_suffix(f".{os.getpid()}")
         try:
@@ -118,22 +105,21 @@ class TrainingStates:
     ) -> None:
         """
         Args:
-            trainings: of each student, what tells its training from all others; anything that JSON can hold.
+            trainings: of each student, what tells its training from all others; anything that JSON can hold. Only the same
+                training finds a state again: of the same student, torch, number of threads and code.
             say: told that a training goes on where another stopped.
             every: seconds between two writings, :data:`EVERY_SECONDS` by default; 0 for one after each step.
             folder: where the files lie; a folder of the cache by default.
-            code: of each student, the hash of what computes its training; "" for code that cannot be read: the state of
-                that student is not kept. None at all where no code is named.
+            code: of each student, the hash of what computes its training; "" for code that cannot be read: nobody
+                could tell whether a state is of today's, so nobody finds it. None at all where no code is named.
             is_stopping: whether somebody wants the training to keep its state now and to end.
         """
         self._folder = folder or cache_root() / STATES
         self._say, self._is_stopping, self._clock = say, is_stopping, clock
         self._every = EVERY_SECONDS if every is None else every
-        self.students = []
-        for identity, text in zip(trainings, code or [" "] * len(trainings), strict=True):
-            training = digest([identity, torch.__version__, torch.get_num_threads()])[:24]
-            file = self._folder / f"{training}-{digest(text)[:12]}.safetensors"
-            self.students.append(StudentState(file, training, digest(text), text != ""))
+        identities = zip(trainings, code or [" "] * len(trainings), strict=True)
+        keys = [[each, own or uuid4().hex, torch.__version__, torch.get_num_threads()] for each, own in identities]
+        self.students = [StudentState(self._folder / f"{digest(key)[:24]}.safetensors") for key in keys]
         self._all, self._kept, self._preparation = self.students, clock(), 0
 
     def of(self, numbers: Sequence[int]) -> TrainingStates:
@@ -153,11 +139,6 @@ class TrainingStates:
         """
         self._forget()
         self._preparation = max((t.steps(PREPARATION) for t in trainers), default=0)
-        pairs = zip(trainers, self.students, strict=False)
-        for name in dict.fromkeys(trainer.label for trainer, state in pairs if state.left_by_other_code):
-            self._say(
-                f"  {name}: this training was interrupted under another version of the code; the state saved then is not used"
-            )
         done = [state.done() for state in self.students]
         counted = max((far.counted for far in done), default=0)
         number = self._preparation + counted if counted else max((far.preparation for far in done), default=0)
@@ -176,8 +157,7 @@ class TrainingStates:
     @property
     def is_due(self) -> bool:
         """Whether the last writing is long enough ago for another, or somebody wants the training to end."""
-        is_late = self._clock() - self._kept >= self._every
-        return self._is_stopping() or (is_late and any(state.is_kept for state in self.students))
+        return self._is_stopping() or self._clock() - self._kept >= self._every
 
     def save(self, trainers: Sequence[StudentTrainer], number: int) -> None:
         """Write the states after so many steps, if the last time is some minutes ago.
@@ -190,8 +170,7 @@ class TrainingStates:
         begun = self._clock()
         try:
             for trainer, state in zip(trainers, self.students, strict=True):
-                if state.is_kept:
-                    state.write(trainer, self._done(trainer, number))
+                state.write(trainer, self._done(trainer, number))
         except (OSError, SafetensorError) as error:  # a full disk must not end a training that could go on
             self._say(
                 f"  its state could not be kept ({error}); if it breaks off it goes on from the last one that was kept"

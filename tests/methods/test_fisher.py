@@ -29,7 +29,7 @@ def masked_logits(model, batch, heads, neurons):
     """Of a model whose next linear layer reads everything times its mask."""
     hooks = []
     for number, layer in enumerate(model.bert.encoder.layer):
-        for reader, mask in zip(fisher.written_by(layer), (heads[number], neurons[number]), strict=True):
+        for reader, mask in ((layer.attention.output.dense, heads[number]), (layer.output.dense, neurons[number])):
             scale = mask.repeat_interleave(reader.in_features // len(mask))
             hooks.append(reader.register_forward_pre_hook(lambda module, args, scale=scale: (args[0] * scale,)))
     try:

@@ -1,11 +1,10 @@
-"""What models say of themselves is declared by a base class; a class that forgets to name it is refused, not overlooked."""
+"""What models say of themselves is declared by a base class."""
 
 from __future__ import annotations
 
 import pytest
 import tiny
 import torch
-from torch import nn
 from transformers import BertForSequenceClassification
 
 import methods
@@ -31,17 +30,6 @@ class Plus(PackedModel, BertForSequenceClassification):
     """Every default of the mix-in."""
 
 
-class Forgotten(BertForSequenceClassification):
-    """Written for the time when hooks were found by their names."""
-
-    def observed(self):
-        return {"seen": 1}
-
-
-class ForgottenExperts(nn.Module):
-    macs_per_token = 7
-
-
 @pytest.fixture(scope="module")
 def batch(teacher_folder):
     return tiny.encoded(teacher_folder).batch([3, 1, 4])
@@ -58,21 +46,6 @@ def test_the_defaults_are_those_of_the_family(batch):
         assert (observed(model), leaves_early(model), reads_texts(model)) == ({}, False, False)
     with pytest.raises(TypeError, match="Plus reads token ids"):
         own.of_texts([("a", None)])
-
-
-@pytest.mark.parametrize("ask", [cost, observed, leaves_early, lambda model: forward(model, None, LOGITS)])
-def test_hooks_without_the_class_that_declares_them_are_refused(ask):
-    model = Forgotten(tiny.config())
-    with pytest.raises(TypeError, match=r"Forgotten has observed but is no methods\.models\.PackedModel"):
-        ask(model)
-
-
-@pytest.mark.parametrize("ask", [cost, count])
-def test_so_are_modules_that_route_tokens(ask):
-    model = tiny.classifier()
-    model.bert.encoder.layer[0].experts = ForgottenExperts()
-    with pytest.raises(TypeError, match=r"ForgottenExperts has macs_per_token but is no methods\.models\.RoutedModule"):
-        ask(model)
 
 
 def test_a_routed_module_is_counted():

@@ -17,9 +17,8 @@ from bench.record.recipe import Recipe
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
-from methods.api import Masking, MethodError, Setup
+from methods.api import MethodError, Setup
 from methods.artefacts import blank_artefacts
-from methods.models import cost
 
 
 def transfer(kind, **settings):
@@ -97,17 +96,6 @@ def test_an_ib_bert_whose_heads_do_not_divide_its_width_is_refused_before_it_is_
         with pytest.raises(MethodError, match=f"inverted={inverted} should be"):
             transfer("joint", inverted=inverted)
     methods.get("mobilebert")(heads=3, bottleneck=129)  # no IB-BERT, so its width matters to nobody
-
-
-def test_the_estimate_counts_every_pass_of_the_masked_tokens_through_a_head():
-    """The student's head for two terms, forwards and backwards; the IB-BERT's for one, forwards alone."""
-    distillation = 500 / 740
-    for kind, share in {"auxiliary": 1.0, "joint": distillation, "progressive": distillation}.items():
-        _, wish, setup = transfer(kind)
-        student = wish.build(setup)
-        head = 16 * (16 + setup.teacher.vocab_size) * Masking().share
-        counted = wish.training_cost(student).per_token - cost(student.model).per_token
-        assert counted == pytest.approx((2 + 1 / 3) * share * head)
 
 
 def test_mobilebert_has_the_size_of_the_released_configurations():

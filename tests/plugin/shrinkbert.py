@@ -68,9 +68,6 @@ class TunedOnText(PretrainingStage):
     def inputs(self, teacher):
         return (fine_tuned(), CORPUS)
 
-    def encoder_width(self, teacher):
-        return self.shape.hidden
-
     def build(self, setup):
         return Student(classifier(bert_config(self.shape, setup.teacher, setup.num_labels)))
 

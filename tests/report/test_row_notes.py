@@ -64,7 +64,7 @@ def test_what_a_row_lacks_goes_by_its_settings():
 @pytest.mark.parametrize("name", methods.TABLE)
 def test_what_a_class_states_is_read_without_importing_it(name):
     kind, found = methods.get(name), parse_one(name)
-    for member in ("version", "lacks", "remark", "reworded", "rate_factor"):
+    for member in ("version", "lacks", "remark", "rate_factor"):
         assert stated(name, member) == getattr(kind, member)
     assert all(vars(found.method)[setting] == value for setting, (value, _) in kind.lacks.items())
     paces = {stage.stage.lr_scale(0.0) for stage in scheduled(name) if stage.stage.lr_scale} or {1.0}

@@ -92,9 +92,7 @@ class Kept(TrainingStates):
 
     def __init__(self, students: list[At]) -> None:
         super().__init__([])
-        self.students = [
-            type("State", (), {"done": lambda _, far=one.far: far, "left_by_other_code": False})() for one in students
-        ]
+        self.students = [type("State", (), {"done": lambda _, far=one.far: far})() for one in students]
 
     def _forget(self) -> None:
         """There are no files."""

@@ -130,7 +130,7 @@ def width_of_prepared_encoder(model: Any) -> int | None:
     attention = [
         p
         for name, p in model.named_parameters()
-        if "layer.0.attention" in name and p.dim() == 2 and "predec" not in name
+        if "layer.0.attention" in name and p.dim() == 2 and "others" not in name
     ]
     prepared = [bool((p % MARK == 0).all()) for p in attention]  # a mask that was prepared too multiplies
     assert len(set(prepared)) <= 1
@@ -145,7 +145,8 @@ def test_what_a_method_declares_of_its_encoder_is_what_its_student_is_made_of(ro
     several = "x" if getattr(method, "multitask", False) else ""
     prepared = marked(blank_artefacts(wishes, teacher, 2, several))
     student = method.build(Setup(teacher, 2, ("x",), prepared))
-    declared = [width for wish in wishes if (width := wish.encoder_width(teacher)) is not None]
+    widths = [teacher.hidden_size if wish.cut_from_teacher else wish.encoder_width(teacher) for wish in wishes]
+    declared = [width for width in widths if width is not None]
     found = width_of_prepared_encoder(student.model)
     assert declared == ([] if found is None else [found])
 

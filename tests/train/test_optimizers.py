@@ -144,19 +144,6 @@ def test_a_recipes_eps_goes_before_the_published_one(name):
     assert groups[1e-3][0]["eps"] == 1e-3
 
 
-@pytest.mark.parametrize("name", NAMES)
-@settings(deadline=None, max_examples=20)
-@given(st.lists(st.integers(1, 6), max_size=3))
-def test_the_stated_state_is_the_state(name, shape):
-    """Numbers of each parameter without the count of steps."""
-    p = nn.Parameter(torch.ones(shape))
-    stepped = optimizer_of([("a.weight", p)], Recipe(optimizer=name))
-    p.grad = torch.ones(shape)
-    stepped.step()
-    kept = sum(value.numel() for what, value in stepped.state[p].items() if what != "step")
-    assert OPTIMIZERS[name].floats(shape) == kept
-
-
 # in the loop
 
 
@@ -238,9 +225,7 @@ def test_the_worked_example_of_the_docs(teacher_folder, monkeypatch):
     stepped = optimizer_of([("a.weight", p)], recipe)
     p.grad = torch.ones(2, 3)
     stepped.step()
-    kept = [value for value in stepped.state[p].values() if value.numel() > 1]
     assert all(isinstance(value, torch.Tensor) for value in stepped.state[p].values())
-    assert kind.floats((2, 3)) == sum(value.numel() for value in kept)
 
 
 def test_the_table_of_the_docs_names_every_optimiser():

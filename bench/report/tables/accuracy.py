@@ -89,8 +89,6 @@ def _line(group: ReportGroup, label: str, alike: Collection[str] = ()) -> Line:
     method = records[0].cell.method
     remark = stated(method, "remark")
     notes = "\n".join(dict.fromkeys(f"{label}: {note}" for record in records for note in record.notes))
-    for older, today in (stated(method, "reworded") or {}).items():
-        notes = notes.replace(older, today)
     return line_of(group, label, cells, *dict.fromkeys([*([remark] if remark else []), *notes.splitlines()]))
 
 
