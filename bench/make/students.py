@@ -119,7 +119,7 @@ def build(cells: Sequence[Planned], data: Sequence[TaskData], work: Work) -> Bui
     with random.current():
         student = method.build(setup)
     rows = [len(of_task.train) for of_task in data]
-    preparation, counted = schedule_stages(method.stages(setup), cell.dropped, Recipe(**cell.recipe), *rows)
+    preparation, counted = schedule_stages(row.stages(setup), cell.dropped, Recipe(**cell.recipe), *rows)
     trainer = StudentTrainer(row.spelling, student, random, preparation, counted, work.numerics)
     for of_task in data:
         own, plan = f".{of_task.name}" if several else "", of_task.plan.outputs

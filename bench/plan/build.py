@@ -15,7 +15,7 @@ from bench.data.hub import CHANGED
 from bench.data.tasks import expand
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlanner
-from bench.plan.estimate import choose_jobs, real_glue_seconds, too_large_for_card
+from bench.plan.estimate import choose_jobs, too_large_for_card
 from bench.plan.outputs import plan_outputs
 from bench.plan.plan import TEACHER_VERSION, ArtefactPlan, Plan, Planned, TaskPlan
 from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, TF32, Request, resolve_auto
@@ -23,7 +23,6 @@ from bench.plan.spelling import MethodRow, drop_incompatible, drop_unusable, par
 from bench.plan.steps import steps_of
 from bench.plan.student_cells import asks_ensemble, check_stages, student_cells
 from bench.plan.tasks import augment, mean_tokens, plan_tasks
-from bench.progress import duration
 from bench.record.cell import CHECKPOINT, TEACHER, Cell, NumericIdentity
 from bench.record.code import STALE, WHAT_TO_DO, code_warnings, state_of, state_of_record
 from bench.record.keys import digest
@@ -157,15 +156,7 @@ def without_auto(request: Request) -> Request:
 
     accelerator = request.device != "cpu" and torch.accelerator.is_available()
     real = accelerator and (_is_cached(request) or (not request.offline and _hub_answers()))
-    resolved = resolve_auto(request, accelerator, real)
-    # how long the real thing takes is known of BERT-base on all of GLUE alone
-    if resolved.notes == request.notes or request.data not in (AUTO, HUB) or request.teacher not in (AUTO, HUB_TEACHER):
-        return resolved
-    rows = len(parse_rows(request.methods)[0]) if request.methods else 0
-    took = duration(real_glue_seconds(request, rows))
-    return replace(
-        resolved, notes=(*resolved.notes[:-1], f"{resolved.notes[-1]} (about {took} on this machine, all of GLUE)")
-    )
+    return resolve_auto(request, accelerator, real)
 
 
 def _is_cached(request: Request) -> bool:

@@ -1,8 +1,8 @@
 """How long each step of a plan takes on this machine, how much memory and disk, and how many jobs run at a time.
 
-On a CPU seconds are closed-form FLOPs over a measured rate. On an accelerator they are the longer of two times: that of its work (FLOPs,
-and bytes moved by what is no matrix product), and that of starting its kernels one by one. Memory is a constant times parameters, tokens
-and batch: wrong by half is good enough to choose how many jobs there are.
+Work is FLOPs, bytes that are moved beside products of matrices, and kernels that are started: closed forms of the model, the tokens
+and the batch. On a CPU its time is the FLOPs over a measured rate; on an accelerator the longer of working and of starting kernels one
+by one. Memory is a constant times parameters, tokens and batch. All of it may be wrong by half.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from bench.measure.capacity import usable_cores, usable_memory_bytes
 from bench.plan.executor_options import SLURM, SLURM_JOBS
 from bench.plan.outputs import row_taps
 from bench.plan.plan import (
-    ARTEFACT_STEP,
-    AUGMENTATION_STEP,
     OUTPUTS_STEP,
     TEACHER_STEP,
     ArtefactPlan,
@@ -39,8 +37,9 @@ from bench.plan.tasks import setup_of
 from bench.record.recipe import PAPER
 
 if TYPE_CHECKING:
+    from bench.data.checkpoints import Checkpoint
     from bench.plan.request import Request
-    from methods.models import Cost as ForwardCost
+    from bench.plan.untrained import Counted
 
 EFFICIENCY = 0.6
 """Part of the matrix-multiplication rate that whole training steps were seen to reach."""
@@ -61,8 +60,9 @@ LONG_BATCH = 1.5
 """Tokens of a large batch over those of a mean one; chosen by hand."""
 SHORT_SECONDS = 60.0
 """A plan that one job does in less time is done in this process: further processes need some seconds to start."""
-KERNELS_A_LAYER, KERNELS_A_PASS = 28, 100
-"""Kernels that a forward pass starts on an accelerator, counted with one chunk of attention; a training step starts three times as many."""
+KERNELS_A_PASS, KERNELS_A_MODULE = 60, 2.5
+"""Kernels that a forward pass starts on an accelerator, and those of each module without parts: 436 were counted of BERT's 12 layers, and
+212 of 4. A training step starts three times as many."""
 OPTIMIZER_BYTES = 28
 """Bytes that a step of AdamW moves for each weight: four tensors read, three written."""
 CARD_BYTES = 600_000_000
@@ -71,10 +71,6 @@ WINDOWS, SECONDS_A_WINDOW = 8, 0.02
 FIT = 1 / 3
 """Seconds of cutting a teacher to a smaller shape over those of its pass over the text, on one core: 14 over 43 for BERT-base cut to
 4 layers of 312."""
-GLUE_TOKENS = 34e6
-"""Training tokens of the nine tasks: official row counts times BERT's mean tokens (mnli 40, qqp 31, qnli 50 ...)."""
-BERT_BASE, FOUR_BY_312 = 85e6, 4.6e6
-"""Weights of the encoder layers: a forward pass costs two FLOPs for each weight and token."""
 
 
 @lru_cache
@@ -139,7 +135,7 @@ def rates_of_card(device: str, precision: str, side: int = 4096) -> tuple[float,
 
 
 def seconds_of(request: Request, work: np.ndarray, kernels: str = EXACT) -> float:
-    """How long :func:`forward_work` takes on this machine."""
+    """How long work takes on this machine."""
     import torch
 
     flops, moved, started = work.tolist()
@@ -154,29 +150,35 @@ def seconds_of(request: Request, work: np.ndarray, kernels: str = EXACT) -> floa
     return float(flops / rate)
 
 
-def forward_flops(cost: ForwardCost, examples: float, mean_tokens: float) -> float:
-    """FLOPs of forward passes over ``examples``."""
-    return 2 * cost.macs(examples * mean_tokens, SQUARED_LENGTHS * examples * mean_tokens**2, examples)
-
-
-def forward_work(
-    cost: ForwardCost, config: Any, examples: float, mean_tokens: float, batch: int, layers: int = 0, share: float = 1.0
-) -> np.ndarray:
-    """FLOPs, bytes moved beside products of matrices, and kernels started, of forward passes; of a training three times as much.
+def passes(checkpoint: Checkpoint, model: Counted, examples: float, mean_tokens: float, batch: int) -> np.ndarray:
+    """FLOPs, bytes moved and kernels started of forward passes over examples; of a training three times as much.
 
     Args:
-        config: the teacher's.
-        layers: of the model, where they are not the teacher's.
-        share: of the teacher's activations that the model has.
+        checkpoint: of the teacher, by whose activations those of a model are estimated.
     """
-    moved = 2 * share * _activations(config.num_hidden_layers, config, examples * mean_tokens, mean_tokens)
-    started = KERNELS_A_PASS + KERNELS_A_LAYER * (layers or config.num_hidden_layers)
-    return np.array([forward_flops(cost, examples, mean_tokens), moved, examples / batch * started])
+    flops = 2 * model.cost.macs(examples * mean_tokens, SQUARED_LENGTHS * examples * mean_tokens**2, examples)
+    moved = 2 * _share(checkpoint, model) * _activations(checkpoint.config, examples * mean_tokens, mean_tokens)
+    return np.array([flops, moved, examples / batch * (KERNELS_A_PASS + KERNELS_A_MODULE * model.modules)])
 
 
-def training_work(passes: np.ndarray, weights: int, steps: float) -> np.ndarray:
-    """The backward pass costs twice the forward pass; the optimiser moves all weights in each step."""
-    return 3 * passes + np.array([0.0, OPTIMIZER_BYTES * weights * steps, 0.0])
+def training(checkpoint: Checkpoint, model: Counted, examples: float, mean_tokens: float, batch: int) -> np.ndarray:
+    """Of a training: the backward pass costs twice the forward pass; the optimiser moves all weights in each step."""
+    moved = OPTIMIZER_BYTES * model.weights * examples / batch
+    return 3 * passes(checkpoint, model, examples, mean_tokens, batch) + np.array([0.0, moved, 0.0])
+
+
+def _share(checkpoint: Checkpoint, model: Counted) -> float:
+    """Part of the teacher's activations that a model has."""
+    from bench.plan.untrained import teacher_counts
+
+    return min(1.0, model.cost.of_length(128) / teacher_counts(checkpoint).cost.of_length(128))
+
+
+def _activations(config: Any, tokens: float, length: float) -> float:
+    """Bytes that a teacher's forward pass keeps for its backward pass: some 17 states of each token and layer, and five tensors of
+    attention scores, each in fp32."""
+    states = 17 * config.hidden_size + 5 * config.num_attention_heads * length
+    return float(4 * config.num_hidden_layers * tokens * states)
 
 
 def costs_of(plan: Plan) -> dict[str, Cost]:
@@ -188,110 +190,98 @@ def costs_of(plan: Plan) -> dict[str, Cost]:
 
 def _folder_cost(plan: Plan, step: Step) -> Cost:
     """Of a step that makes a folder of the cache."""
-    from bench.plan.untrained import teacher_cost_and_weights
+    from bench.plan.untrained import teacher_counts
 
-    if step.kind == ARTEFACT_STEP:
-        assert step.artefact is not None
+    if step.artefact is not None:
         return artefact_cost(plan, step.artefact)
     (task,) = step.tasks
-    cost, weights = teacher_cost_and_weights(task.checkpoint)
-    config, batch, trained, disk = task.checkpoint.config, task.teacher_recipe.batch_size, 0, 0
+    checkpoint, batch, length = task.checkpoint, task.teacher_recipe.batch_size, task.mean_tokens
+    teacher = teacher_counts(checkpoint)
+    trained, disk, work = 0, 0, np.zeros(3)
     if step.kind == TEACHER_STEP:
-        examples = len(task.train) * task.teacher_recipe.epochs
-        work = training_work(forward_work(cost, config, examples, task.mean_tokens, batch), weights, examples / batch)
-        trained, disk = weights, 4 * weights
+        work = training(checkpoint, teacher, len(task.train) * task.teacher_recipe.epochs, length, batch)
+        trained, disk = teacher.weights, 4 * teacher.weights
     elif step.kind == OUTPUTS_STEP:
         assert task.outputs is not None
-        work = forward_work(cost, config, task.training_rows, task.mean_tokens, batch)
-        disk = task.outputs.disk_bytes
-    else:
-        work = np.zeros(3)
-        if task.augmentation is not None and task.augmentation.kind == "masked":
-            # about every second token is a word that is asked for, next to its whole sentence
-            work = forward_work(cost, config, 0.5 * len(task.train) * task.mean_tokens, 2 * task.mean_tokens, batch)
-    assert step.kind in (TEACHER_STEP, OUTPUTS_STEP, AUGMENTATION_STEP)
-    memory = _memory(task, weights, trained, trained, 1.0 if trained else 0.1)
+        work, disk = passes(checkpoint, teacher, task.training_rows, length, batch), task.outputs.disk_bytes
+    elif task.augmentation is not None and task.augmentation.kind == "masked":
+        # about every second token is a word that is asked for, next to its whole sentence
+        work = passes(checkpoint, teacher, 0.5 * len(task.train) * length, 2 * length, batch)
+    memory = _memory(task, teacher.weights, trained, trained, 1.0 if trained else 0.1)
     return Cost(seconds_of(plan.request, work), *memory, disk)
 
 
 def artefact_cost(plan: Plan, entry: ArtefactPlan) -> Cost:
     """What it trains on text with its teacher, and what it reads, forwards and backwards."""
-    from bench.plan.untrained import teacher_cost_and_weights, text_training_cost_and_weights
+    from bench.plan.untrained import teacher_counts, text_student_counts
     from methods.artefacts import TruncatedShape
 
-    work, weights, tokens, fit, kept, config = np.zeros(3), 0, 0, 0.0, 0, entry.checkpoint.config
-    teacher, held = teacher_cost_and_weights(entry.checkpoint)
+    checkpoint, config = entry.checkpoint, entry.checkpoint.config
+    teacher, work, trained, tokens, fit, kept = teacher_counts(checkpoint), np.zeros(3), 0, 0, 0.0, 0
     if entry.text is not None:
         length = MEAN_PIECE_TOKENS if plan.request.texts else MEAN_SAMPLE_PIECE_TOKENS
-        tokens = entry.text.budget
+        tokens = entry.text.budget if entry.stages else 0
         if entry.stages:
-            trained, weights = text_training_cost_and_weights(entry)
-            batch = entry.text.recipe.batch_size
-            shape = (config, tokens / length, length, batch)
-            own = forward_work(trained, *shape, share=forward_flops(trained, 1, 128) / forward_flops(teacher, 1, 128))
-            work += forward_work(teacher, *shape) + training_work(own, weights, tokens / length / batch)
+            student, batch = text_student_counts(entry), entry.text.recipe.batch_size
+            work += passes(checkpoint, teacher, tokens / length, length, batch)
+            work += training(checkpoint, student, tokens / length, length, batch)
+            trained = student.weights
         most = entry.artefact.corpus_tokens
-        looked_at = tokens if most is None else min(most, tokens)
-        passes = forward_work(teacher, config, looked_at / length, length, 32)
+        looked_at = entry.text.budget if most is None else min(most, entry.text.budget)
+        tokens = max(tokens, looked_at)
+        reading = passes(checkpoint, teacher, looked_at / length, length, 32)
         if isinstance(entry.artefact, TruncatedShape):  # its fit is done by the CPU, whatever the device is
-            fit = FIT * float(passes[0]) / (EFFICIENCY * flops_per_second(plan.request.threads))
+            fit = FIT * float(reading[0]) / (EFFICIENCY * flops_per_second(plan.request.threads))
             kept = 2 * 8 * looked_at * config.hidden_size * (2 * config.num_hidden_layers + 1)
-            work += passes
+            work += reading
         elif not entry.stages:
-            work += 3 * passes
-        tokens = max(looked_at, tokens if entry.stages else 0)
+            work += 3 * reading
     if entry.task is not None and entry.reads_rows:
-        work += 3 * forward_work(teacher, config, len(entry.task.train), entry.task.mean_tokens, 32)
-    memory = kept + BASE_BYTES + BYTES_A_TOKEN * tokens + 4 * held * max(1, len(entry.teacher_seeds)) + 20 * weights
-    step = _activations(config.num_hidden_layers, config, 32 * MEAN_PIECE_TOKENS * LONG_BATCH, MEAN_PIECE_TOKENS)
-    on_card = CARD_BYTES + 4 * held + 20 * weights + step
-    return Cost(seconds_of(plan.request, work, entry.kernels) + fit, memory + step, on_card, 4 * weights)
+        work += 3 * passes(checkpoint, teacher, len(entry.task.train), entry.task.mean_tokens, 32)
+    models = 4 * teacher.weights * max(1, len(entry.teacher_seeds)) + 20 * trained
+    models += round(_activations(config, 32 * MEAN_PIECE_TOKENS * LONG_BATCH, MEAN_PIECE_TOKENS))
+    memory = kept + BASE_BYTES + BYTES_A_TOKEN * tokens + models
+    return Cost(seconds_of(plan.request, work, entry.kernels) + fit, memory, CARD_BYTES + models, 4 * trained)
 
 
 def _records_cost(plan: Plan, step: Step) -> Cost:
     """Of students that train together, on shared passes of their teacher, or of a model that is scored."""
-    from bench.plan.untrained import student_cost_and_weights, teacher_cost_and_weights
+    from bench.plan.untrained import student_counts, teacher_counts
 
-    task = step.tasks[0]
-    teacher, teacher_weights = teacher_cost_and_weights(task.checkpoint)
-    config, batch = task.checkpoint.config, task.recipe.batch_size
-    work, disk, trained, largest = np.zeros(3), RECORD_BYTES * len(step.cells), 0, 0
-    held, share = len(step.tasks) * teacher_weights, 0.1  # of the teacher's activations that the largest student keeps
+    teacher, batch = teacher_counts(step.tasks[0].checkpoint), step.tasks[0].recipe.batch_size
+    tasks = {task.name: task for task in step.tasks}
+    work, trained, largest, share = np.zeros(3), 0, 0, 0.1
     for planned in step.cells:
-        of_task = next(other for other in step.tasks if (other.name,) == planned.cell.tasks)
-        scored = sum(count for name, count in of_task.data.rows.items() if name != "train")
-        cost, layers, own = teacher, 0, 1.0
+        task, model = tasks[planned.cell.tasks[0]], teacher
         if isinstance(planned.row, MethodRow):
-            cost, weights = student_cost_and_weights(planned.row, of_task.checkpoint)
-            examples = of_task.training_rows * epochs_of(planned.row, of_task)
-            filled = max([of_task.mean_tokens, *_paddings(planned.row, of_task)])
-            own = min(1.0, forward_flops(cost, 1, 128) / forward_flops(teacher, 1, 128))
-            layers = getattr(planned.row.method, "layers", 0)
-            passes = forward_work(cost, config, examples, filled, batch, layers, own)
-            work += training_work(passes, weights, examples / batch)
-            held, trained, largest, share = held + weights, trained + weights, max(largest, weights), max(share, own)
-            disk += 4 * weights if plan.request.save_students else 0
-        work += forward_work(cost, config, scored, of_task.mean_tokens, batch, layers, own)
+            model = student_counts(planned.row, task.checkpoint)
+            examples, length = task.training_rows * epochs_of(planned.row, task), task.mean_tokens
+            filled = max([length, *(stage.padding for stage in planned.row.stages(setup_of([task], {})))])
+            work += training(task.checkpoint, model, examples, filled, batch)
+            trained, largest = trained + model.weights, max(largest, model.weights)
+            share = max(share, _share(task.checkpoint, model))
+        scored = sum(count for name, count in task.data.rows.items() if name != "train")
+        work += passes(task.checkpoint, model, scored, task.mean_tokens, batch)
     work += _taught_work([planned for planned in step.cells if needs_live_teacher(planned)], step.tasks)
-    memory = _memory(task, held, trained, largest, share)
+    memory = _memory(step.tasks[0], len(step.tasks) * teacher.weights + trained, trained, largest, share)
+    disk = RECORD_BYTES * len(step.cells) + (4 * trained if plan.request.save_students else 0)
     return Cost(seconds_of(plan.request, work, step.cells[0].cell.kernels), *memory, disk)
-
-
-def _teacher_work(task: TaskPlan, epochs: float) -> np.ndarray:
-    """Its passes over the training rows."""
-    from bench.plan.untrained import teacher_cost_and_weights
-
-    teacher, examples = teacher_cost_and_weights(task.checkpoint)[0], task.training_rows * epochs
-    return forward_work(teacher, task.checkpoint.config, examples, task.mean_tokens, task.recipe.batch_size)
 
 
 def _taught_work(taught: Sequence[Planned], tasks: Sequence[TaskPlan]) -> np.ndarray:
     """The teacher's passes in a step, up to the end of the longest of these students."""
-    work = np.zeros(3)
-    for task in tasks:
-        epochs = max((epochs_of(p.row, task) for p in taught if isinstance(p.row, MethodRow)), default=0.0)
-        work += _teacher_work(task, epochs)
-    return work
+    epochs = [
+        max((epochs_of(p.row, task) for p in taught if isinstance(p.row, MethodRow)), default=0.0) for task in tasks
+    ]
+    return sum((_teacher_work(task, count) for task, count in zip(tasks, epochs, strict=True)), np.zeros(3))
+
+
+def _teacher_work(task: TaskPlan, epochs: float) -> np.ndarray:
+    """Its passes over the training rows."""
+    from bench.plan.untrained import teacher_counts
+
+    teacher, examples = teacher_counts(task.checkpoint), task.training_rows * epochs
+    return passes(task.checkpoint, teacher, examples, task.mean_tokens, task.recipe.batch_size)
 
 
 def seconds_saved_by_outputs(plan: Plan) -> float:
@@ -320,20 +310,10 @@ def _memory(task: TaskPlan, held: int, trained: int, largest: int, share: float)
     """
     texts = sum(task.data.rows.values()) * (BYTES_AN_EXAMPLE + BYTES_A_TOKEN * task.mean_tokens)
     batch = min(task.recipe.micro_batch or task.recipe.batch_size, task.recipe.batch_size)
-    config, length = task.checkpoint.config, min(LONG_BATCH * task.mean_tokens, task.recipe.max_length)
-    step = share * _activations(config.num_hidden_layers, config, batch * length, length)
+    length = min(LONG_BATCH * task.mean_tokens, task.recipe.max_length)
+    step = share * _activations(task.checkpoint.config, batch * length, length)
     models = round(4 * held + 8 * trained + 4 * largest + step)
     return round(BASE_BYTES + texts) + models, CARD_BYTES + models
-
-
-def _activations(layers: int, config: Any, tokens: float, length: float) -> int:
-    """Bytes that a forward pass keeps for its backward pass: some 17 states of each token and layer, and five tensors of
-    attention scores, each in fp32."""
-    return round(4 * layers * tokens * (17 * config.hidden_size + 5 * config.num_attention_heads * length))
-
-
-def _paddings(row: MethodRow, task: TaskPlan) -> list[int]:
-    return [stage.padding for stage in row.method.stages(setup_of([task], {}))]
 
 
 def needs_live_teacher(planned: Planned) -> bool:
@@ -346,7 +326,7 @@ def epochs_of(row: MethodRow, task: TaskPlan) -> float:
     """Over all counted stages of a row: the recipe's, or the sum of what the stages take from their paper."""
     if task.recipe.name != PAPER:
         return task.recipe.epochs
-    stages = row.method.stages(setup_of([task], {}))
+    stages = row.stages(setup_of([task], {}))
     counted = [stage for stage in stages if not stage.extra_steps and kept_terms(stage, row.dropped)]
     return sum(task.recipe.for_stage(stage.paper).epochs for stage in counted)
 
@@ -419,11 +399,3 @@ def _max_parallel_jobs(plan: Plan) -> int:
     import torch
 
     return 1 if ":" in request.device else torch.accelerator.device_count()
-
-
-def real_glue_seconds(request: Request, rows: int) -> float:
-    """What the same rows would take with BERT-base on all of GLUE, three epochs, on this machine."""
-    seen = 3 * GLUE_TOKENS
-    teacher = 6 * BERT_BASE * seen
-    students = len(request.seeds) * (2 * BERT_BASE + rows * 6 * FOUR_BY_312) * seen
-    return seconds_of(request, np.array([teacher + students, 0.0, 0.0]))

@@ -45,7 +45,7 @@ def row_taps(row: MethodRow, tasks: Sequence[TaskPlan]) -> Taps:
     """What a row reads of a file of outputs; nothing where it has no teacher, or one that sees masked or padded text, or has dropout."""
     if not row.method.needs_teacher:
         return frozenset()
-    return readable_taps(row.method.stages(setup_of(tasks, {})), row.dropped)
+    return readable_taps(row.stages(setup_of(tasks, {})), row.dropped)
 
 
 def plan_outputs(plan: Plan) -> None:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 import methods
 from bench.errors import InputError, nearest, unknown
@@ -14,6 +14,9 @@ from bench.plan import stage_settings
 from bench.plan.plugins import method_class
 from bench.record.cell import CHECKPOINT, split_row
 from bench.user_files import comma_separated
+
+if TYPE_CHECKING:
+    from methods.api import Setup, Stage
 
 ALL = "all"
 PACE = "pace"
@@ -43,6 +46,25 @@ class MethodRow:
         values = {field: vars(self.method)[field.name] for field in fields(self.method)}
         own = {f.name: value for f, value in values.items() if not f.metadata.get("later") or value != f.default}
         return own | dict(self.stage_overrides)
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        """The method's stages, with the row's own numbers in the place of those of its paper.
+
+        Raises:
+            MethodError: numbers of a stage that the method has not, or a setup that it cannot do.
+        """
+        from methods.api import MethodError
+
+        stages = self.method.stages(setup)
+        own: dict[str, dict[str, Any]] = {}
+        for name, value in self.stage_overrides:
+            stage, _, number = name.rpartition(".")
+            own.setdefault(stage, {})[number] = value
+        there = [stage.name for stage in stages]
+        for name in own:
+            if name not in there:
+                raise MethodError(f"there is no stage {name}; its stages are: {', '.join(there)}")
+        return [replace(stage, paper={**stage.paper, **own.get(stage.name, {})}) for stage in stages] if own else stages
 
 
 def parse_rows(text: str) -> tuple[list[MethodRow], list[str]]:
@@ -231,9 +253,7 @@ def parse_of(method: type, text: str) -> MethodRow:
     except ValueError as error:
         raise InputError(f"{text}: {error}") from None
     own = tuple(sorted(numbers.items()))
-    row = MethodRow(
-        "", "", stage_settings.with_stage_settings(plain, own), tuple(sorted(dropped)), pace=pace, stage_overrides=own
-    )
+    row = MethodRow("", "", plain, tuple(sorted(dropped)), pace=pace, stage_overrides=own)
     paced = {PACE: pace} if pace != 1.0 else {}
     spelling = spell(name, {**row.settings, **paced}, defaults(method), row.dropped)
     return replace(row, spelling=spelling, label=spelling)

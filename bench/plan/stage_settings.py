@@ -7,9 +7,6 @@ They go in the place of those that the method's file takes from its paper (``Sta
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from dataclasses import fields, replace
-from functools import cache
 from typing import Any, get_args
 
 from bench.errors import InputError, unknown
@@ -52,40 +49,3 @@ def read(where: str, name: str, text: str) -> Any:
     if not all(COMPARISONS[comparison](value, bound) for comparison, bound in bounds.items()):
         raise InputError(f"{where}: {name}={text} should be {words}")
     return value
-
-
-def with_stage_settings(method: Any, numbers: StageOverrides) -> Any:
-    """The same method with these numbers in its stages.
-
-    Its ``stages`` raises MethodError for a stage that the method has not.
-    """
-    if not numbers:
-        return method
-    kind: Any = _with_own_stages(type(method), numbers)  # type: ignore[arg-type]  # a class is hashable
-    return kind(**{setting.name: vars(method)[setting.name] for setting in fields(method)})
-
-
-@cache
-def _with_own_stages(method: type, numbers: StageOverrides) -> type:
-    """A class like this one whose stages have their own numbers before those of its paper."""
-    own: dict[str, dict[str, Any]] = {}
-    for name, value in numbers:
-        stage, _, number = name.rpartition(".")
-        own.setdefault(stage, {})[number] = value
-
-    def stages(self: Any, setup: Any) -> Sequence[Any]:
-        from methods.api import MethodError
-
-        usual = method.stages(self, setup)  # type: ignore[attr-defined]
-        there = [stage.name for stage in usual]
-        for name in own:
-            if name not in there:
-                raise MethodError(f"there is no stage {name}; its stages are: {', '.join(there)}")
-        return tuple(replace(stage, paper={**stage.paper, **own.get(stage.name, {})}) for stage in usual)
-
-    def again(self: Any) -> Any:  # pickle finds no class that was made here
-        plain = method(**{setting.name: vars(self)[setting.name] for setting in fields(self)})
-        return with_stage_settings, (plain, numbers)
-
-    members = {"stages": stages, "__reduce__": again, "__module__": method.__module__}
-    return type(method.__name__, (method,), members | {"__qualname__": method.__qualname__})

@@ -47,7 +47,7 @@ def student_cells(
     recipes = []
     by_stages: tuple[tuple[str, str], ...] = ()
     if request.recipe == PAPER:  # the stages to which the row's paper gives another optimiser than AdamW
-        by_stages = optimizers_of_stages((stage.name, stage.paper) for stage in row.method.stages(setup_of(tasks, {})))
+        by_stages = optimizers_of_stages((stage.name, stage.paper) for stage in row.stages(setup_of(tasks, {})))
     for task in tasks:
         wanted = _artefacts(row, task)
         # what several tasks share is the first one's, also where each has a checkpoint of its own
@@ -152,7 +152,7 @@ def check_stages(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
         )
     for together in [tasks] if row.method.multitask else [[task] for task in tasks]:
         try:
-            stages = row.method.stages(setup_of(together, {}))
+            stages = row.stages(setup_of(together, {}))
             schedule_stages(stages, row.dropped, together[0].recipe, *(len(task.train) for task in together))
         except (ValueError, CellError) as error:
             raise InputError(f"{row.spelling} on {', '.join(task.name for task in together)}: {error}") from None

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -97,48 +97,59 @@ def untrained_rows(
         yield row, {row.label + (f" at {point}" if point else ""): model for point, model in deployed.items()}
 
 
-_COUNTS: dict[tuple[type, str, str], tuple[Cost, int]] = {}
-"""Class and spelling of a row, hash of the teacher's checkpoint -> what is counted of its student."""
+class Counted(NamedTuple):
+    """What the time and the memory of a model are estimated from."""
+
+    cost: Cost
+    weights: int
+    modules: int
+    """those without parts: each starts some kernels"""
 
 
-def student_cost_and_weights(row: MethodRow, checkpoint: Checkpoint) -> tuple[Cost, int]:
-    """Closed-form cost of a row's student, and the weights of all its operating points, counted once a process on the meta device."""
-    same = (type(row.method), row.spelling, checkpoint.sha256)
-    if same not in _COUNTS:
+_COUNTED: dict[Any, Counted] = {}
+"""What a model is known by -> what was counted of it on the meta device, once a process."""
+
+
+def student_counts(row: MethodRow, checkpoint: Checkpoint) -> Counted:
+    """Of a row's student: the cost of its first operating point, the weights of all."""
+    key = type(row.method), row.spelling, checkpoint.sha256
+    if key not in _COUNTED:
         with shapes_only():
             student = untrained_student(row.method, checkpoint.config, LABELS, row.method.multitask)
             points = list(deployed_points(row.method, student).values())
         weights = sum(tensor.numel() for model in points for tensor in model.state_dict().values())
-        _COUNTS[same] = cost(points[0]), weights
-    return _COUNTS[same]
+        _COUNTED[key] = Counted(cost(points[0]), weights, _modules(points[0]))
+    return _COUNTED[key]
 
 
-_COSTS: dict[str, tuple[Cost, int]] = {}
-
-
-def teacher_cost_and_weights(checkpoint: Checkpoint) -> tuple[Cost, int]:
-    """Closed-form cost of a teacher of this checkpoint's configuration, and its weights, counted once a process."""
-    if checkpoint.sha256 not in _COSTS:
+def teacher_counts(checkpoint: Checkpoint) -> Counted:
+    """Of a teacher of this checkpoint's configuration."""
+    if checkpoint.sha256 not in _COUNTED:
         with shapes_only():
             model = teacher_model(checkpoint.config, LABELS, "meta")
-        _COSTS[checkpoint.sha256] = cost(model), sum(parameter.numel() for parameter in model.parameters())
-    return _COSTS[checkpoint.sha256]
+        _COUNTED[checkpoint.sha256] = Counted(cost(model), _weights(model), _modules(model))
+    return _COUNTED[checkpoint.sha256]
 
 
-_TRAININGS: dict[str, tuple[Cost, int]] = {}
-
-
-def text_training_cost_and_weights(entry: ArtefactPlan) -> tuple[Cost, int]:
-    """The same of the student that an artefact trains on text."""
-    if entry.key not in _TRAININGS:
+def text_student_counts(entry: ArtefactPlan) -> Counted:
+    """Of the student that an artefact trains on text."""
+    if entry.key not in _COUNTED:
         config, labels = entry.checkpoint.config, entry.setup({}).num_labels
         with shapes_only():
             blank = blank_artefacts([part.artefact for part in entry.parts], config, labels)
             student: Student = entry.artefact.build(entry.setup(blank))  # type: ignore[attr-defined]
         own = cost(student.model)
         price = replace(own, per_token=own.per_token + linear_macs(student.aux))
-        _TRAININGS[entry.key] = price, sum(parameter.numel() for parameter in student.model.parameters())
-    return _TRAININGS[entry.key]
+        _COUNTED[entry.key] = Counted(price, _weights(student.model), _modules(student.model))
+    return _COUNTED[entry.key]
+
+
+def _weights(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _modules(model: nn.Module) -> int:
+    return sum(next(part.children(), None) is None for part in model.modules())
 
 
 def teacher_model(config: Any, num_labels: int = 2, device: str = "cpu") -> Any:

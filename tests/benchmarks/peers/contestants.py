@@ -41,7 +41,7 @@ def ours(kept: str = "", is_fast: bool = False) -> Train:
     """
 
     def train(work: Work, on_step: Callable[[], None]) -> float:
-        numerics, stages = ComputeSettings(), work.row.method.stages(work.setup)
+        numerics, stages = ComputeSettings(), work.row.stages(work.setup)
         student, random = work.student()
         scheduled = schedule_stages(stages, work.row.dropped, work.recipe, len(work.data))
         trainer = StudentTrainer(work.row.spelling, student, random, *scheduled, numerics)
