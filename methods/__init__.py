@@ -57,6 +57,11 @@ TABLE: dict[str, tuple[str, str]] = {
     "movement": ("methods.movement:Movement", "weights that move to zero become zero; not faster (Sanh et al. 2020)"),
     "microbert": ("methods.microbert:MicroBERT", "feature alignment, task experts, discriminator (Zheng et al. 2024)"),
 }
+WRITERS: dict[str, tuple[str, str]] = {
+    "seq2seq": ("methods.seq2seq:Seq2Seq", "a small Transformer on the pairs alone (Vaswani et al. 2017)"),
+    "cmlm": ("methods.cmlm:Cmlm", "soft targets of a BERT that sees both sides of a word (Chen et al. 2020)"),
+}
+"""Methods whose students write texts: for tasks whose answers are such. ``all`` does not mean them."""
 
 
 def names() -> dict[str, str]:
@@ -87,8 +92,8 @@ def _offered() -> tuple[dict[str, str], dict[str, str]]:
 def reference(name: str) -> str:
     """Where the method's class is, ``module:Class``, which may be given in the place of a name; "" for a name that nobody has
     registered. Imports no method."""
-    if name in TABLE or ":" in name:
-        return TABLE[name][0] if name in TABLE else name
+    if name in (shipped := TABLE | WRITERS) or ":" in name:
+        return shipped[name][0] if name in shipped else name
     return next((point.value for point in entry_points(group=GROUP) if point.name == name), "")
 
 
@@ -98,9 +103,9 @@ def get(name: str) -> type:
     if name not in TABLE and ":" in name:
         module, _, attribute = name.partition(":")
         return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
-    if name in TABLE or name in names():
+    if name in TABLE or name in WRITERS or name in names():
         return EntryPoint(name, reference(name), GROUP).load()  # type: ignore[no-any-return]
-    known = list(names())
+    known = [*names(), *WRITERS]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise KeyError(f"no method is called {name!r}; {hint}known: {', '.join(known)}")

@@ -17,7 +17,7 @@ from transformers import PretrainedConfig
 from methods.artefacts import Artefact
 from methods.batches import Batch, Masking  # noqa: F401  one place to import the contract from
 from methods.errors import MethodError, UndeclaredNeed  # noqa: F401
-from methods.models import PackedModel, RoutedModule, TaskHead  # noqa: F401
+from methods.models import PackedModel, RoutedModule, TaskHead, WritingModel  # noqa: F401
 from methods.settings import Settings
 from methods.stages import PAPER_OVERRIDES, Setup, Shape, Stage, Student, Term, TermFunction  # noqa: F401
 from methods.taps import NOTHING, Out, Tap, Taps  # noqa: F401
@@ -42,6 +42,7 @@ class Method(Settings, ABC):
     tiny_settings: ClassVar[
         Mapping[str, Any]
     ] = {}  # settings with which it trains in a test's time: its shape, shrunken
+    writes: ClassVar[bool] = False  # whether its students write texts: they are for tasks whose answers are such
     same_init_across_seeds: ClassVar[bool] = False
     """Whether its students of every seed begin with the same weights, so that seeds differ by their training alone."""
 

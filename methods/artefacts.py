@@ -77,6 +77,10 @@ class Given(Protocol):
     def device(self) -> torch.device:
         """Where batches lie."""
 
+    @property
+    def mask_id(self) -> int:
+        """The number of [MASK]. Raises InputError: the teacher's tokenizer has none."""
+
     def __getitem__(self, artefact: Artefact) -> Mapping[str, Tensor]:
         """The tensors of an input."""
 
@@ -102,9 +106,12 @@ class Given(Protocol):
     def folder(self, checkpoint: Source) -> Path:
         """Where the files of a ``checkpoint`` lie."""
 
-    def train(self, student: Student, stages: Sequence[Stage], teacher: nn.Module) -> None:
-        """Take a student through stages on ``CORPUS``, once; text shorter than its budget is seen several times. Raises
-        RuntimeError: :meth:`Artefact.stages` names none, so that no plan has counted this."""
+    def train(
+        self, student: Student, stages: Sequence[Stage], teacher: nn.Module | None, rows: Source = CORPUS
+    ) -> None:
+        """Take a student through stages on ``CORPUS``, once; text shorter than its budget is seen several times. On ``TRAIN`` by the
+        recipe of teachers, for ``Artefact.row_epochs``. Raises RuntimeError: :meth:`Artefact.stages` names none, so that no plan has
+        counted this."""
 
     def note(self, beginning: str) -> None:
         """Say where it began, for whoever reads a record."""
@@ -132,6 +139,8 @@ class Artefact:
     """whether these are the teacher's own weights: a student made of them takes its learning rate, however narrow it is"""
     in_checkpoint: ClassVar[Mapping[str, Sequence[str]]] = {}
     """its tensors -> the names that they may have in the teacher's file: where all are there, nothing is made"""
+    row_epochs: ClassVar[float] = 0.0
+    """epochs for which :meth:`make` trains on a task's training rows"""
     corpus_tokens: ClassVar[int | None] = None
     """tokens of the corpus that :meth:`make` reads, not counting those that it trains on; None: all"""
 

@@ -68,6 +68,19 @@ def target_cross_entropy_batchmean(student_BC: Tensor, target_BC: Tensor) -> Ten
     return -(target_BC.float() * F.log_softmax(student_BC.float(), -1)).sum(-1).mean()
 
 
+def smoothed_tokenmean(logits_NV: Tensor, words_N: Tensor, smoothing: float) -> Tensor:
+    """Cross-entropy with the words to write, of which ``smoothing`` is spread evenly over all V words, mean over N places."""
+    return F.cross_entropy(logits_NV.float(), words_N, label_smoothing=smoothing)
+
+
+def top_kl_tokenmean(logits_NV: Tensor, top_Nk: Tensor, words_Nk: Tensor, temperature: float) -> Tensor:
+    """KL(teacher || student) over the teacher's k best words, mean over N places: C-MLM's code, less the teacher's entropy, which has no
+    gradient. The teacher's k logits, softened by T, sum to 1 over these words; the student's are not softened, over all V."""
+    teacher_Nk = F.log_softmax(top_Nk.float() / temperature, -1)
+    student_Nk = F.log_softmax(logits_NV.float(), -1).gather(1, words_Nk)
+    return (teacher_Nk.exp() * (teacher_Nk - student_Nk)).sum(-1).mean()
+
+
 def logits_mse_elementmean(student_BC: Tensor, teacher_BC: Tensor) -> Tensor:
     """Squared difference of the logits before the softmax, mean over B*C (Tang et al. 2019, equation 6)."""
     return F.mse_loss(student_BC.float(), teacher_BC.float())

@@ -97,6 +97,18 @@ class DrawnLayers(PackedModel):
         return Cost(round(own.per_token * factor), round(own.per_squared_length * factor), own.per_sequence)
 
 
+class WritingModel(PackedModel):
+    """A model that writes a text from the first text of each pair: its logits [N, V] are those of every word to write."""
+
+    def written(self, batch: Batch) -> list[list[int]]:
+        """Token ids of what it writes for each pair, of which it sees the first text alone."""
+        raise NotImplementedError(f"{type(self).__name__} must implement written()")
+
+    def parts_cost(self) -> tuple[Cost, Cost]:
+        """Of what reads, for each token that is read, and of what writes, for each word that is written and each beam."""
+        raise NotImplementedError(f"{type(self).__name__} must implement parts_cost()")
+
+
 class RoutedModule(nn.Module):
     """A module whose tokens do not all take the same way, as through experts."""
 

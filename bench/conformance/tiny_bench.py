@@ -66,6 +66,16 @@ def tiny_task(num_labels: int) -> Encoded:
     return Encoded(tokens, segments, torch.tensor(labels, dtype=kind), list(range(EXAMPLES)), texts, pad=0)
 
 
+def tiny_pairs() -> Encoded:
+    """The same sentences, each with itself backwards as the text to write."""
+    data = tiny_task(2)
+    backwards = [np.append(row[-2:0:-1], 3) for row in data.tokens]
+    tokens = [np.concatenate(pair) for pair in zip(data.tokens, backwards, strict=True)]
+    segments = [np.repeat([0, 1], [len(a), len(b)]) for a, b in zip(data.tokens, backwards, strict=True)]
+    texts = [(text, " ".join(reversed(text.split()))) for text, _ in data.texts]
+    return replace(data, tokens=tokens, segments=segments, labels=None, texts=texts)
+
+
 def tiny_teacher_config() -> BertConfig:
     return BertConfig(
         vocab_size=SPECIAL + WORDS,
@@ -100,7 +110,7 @@ class Bench:
 
     def __init__(self, method: Any, num_labels: int) -> None:
         self.method, self.num_labels = method, num_labels
-        self.data, self.numerics = tiny_task(num_labels), ComputeSettings()
+        self.data, self.numerics = tiny_pairs() if method.writes else tiny_task(num_labels), ComputeSettings()
         self.teacher = copy.deepcopy(tiny_teacher(num_labels, torch.get_num_threads()))  # a method may spoil its own
         self._artefacts: Mapping[str, Mapping[str, Tensor]] | None = None
         self._made: list[tuple[Artefact, Mapping[str, Tensor]]] = []
@@ -233,8 +243,8 @@ class _GivenTinyInputs(Given):
 
     def __init__(self, bench: Bench, artefact: Artefact) -> None:
         setup_of, budget = functools.partial(bench._setup_of, artefact), bench.text.total_tokens
-        super().__init__(artefact, setup_of, bench.numerics, 32, RECIPE, budget)
-        self._bench = bench
+        super().__init__(artefact, setup_of, bench.numerics, 32, RECIPE, budget, RECIPE)
+        self._bench, self.mask_id = bench, MASK
 
     def tensors(self, artefact: Artefact) -> Mapping[str, Tensor]:
         return self._bench.artefact(artefact)

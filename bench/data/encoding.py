@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -55,6 +55,8 @@ class Encoded:
     """for text that a stage may hide tokens of"""
     pad: int | None = None
     """id of [PAD], for stages that fill sequences with it"""
+    decode: Callable[[Sequence[int]], str] | None = None
+    """token ids -> the text, for models that write"""
 
     def __len__(self) -> int:
         return len(self.tokens)

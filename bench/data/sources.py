@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from bench.data import sample_suite
+from bench.data import sample_pairs, sample_suite
 from bench.data.hub import downloaded
+from bench.data.questions import read_squad
 from bench.data.table_files import Split, read
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError, nearest
@@ -107,6 +109,99 @@ class OwnFiles(DataSource):
 
 
 @dataclass(frozen=True)
+class HubPairs(Folder):
+    """``<config>/<split>/*.parquet``, as the hub itself converts every public data set."""
+
+    repository: str = ""
+
+    def files(self, config: str, split: str) -> list[Path]:
+        return sorted((self.root / config / split).glob("*.parquet"))
+
+
+@dataclass(frozen=True)
+class Questions(DataSource):
+    """Sentences and questions about them, made of SQuAD's files."""
+
+    source: Folder = Folder("", "")
+
+    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
+        return bool(self._files(task))
+
+    def _files(self, task: Task) -> list[Path]:
+        config = task.evaluation[0].config
+        return [file for split in ("train", "validation") for file in self.source.files(config, split)]
+
+    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
+        files = self._files(task)
+        if not files:
+            raise InputError(f"{self.source.name} has no {task.evaluation[0].config}/validation-00000-of-00001.parquet")
+        return _pairs(read_squad(files, _place(task, wanted)[1]))
+
+
+@dataclass(frozen=True)
+class GeneratedPairs(DataSource):
+    """Generated sentences and their translations."""
+
+    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
+        return not task.repository
+
+    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
+        if task.repository:
+            raise InputError(f"{task.name}: it is not generated; name its files with --data FOLDER, or --data hub")
+        return _pairs(sample_pairs.generate(_place(task, wanted)[1]))
+
+
+def _pairs(pairs: Sequence[tuple[str, str]]) -> Split:
+    return Split([a for a, _ in pairs], [b for _, b in pairs], None, list(range(len(pairs))))
+
+
+@dataclass(frozen=True)
+class Written(DataSource):
+    """Pairs of another source; with each evaluation set, what its sources would score if they were copied."""
+
+    source: DataSource = GeneratedPairs("", "")
+
+    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
+        return self.source.has(task, wanted)
+
+    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
+        from bench.stats.metrics.text import counts_of
+
+        split = self.source.load(task, wanted)
+        assert split.second is not None, "a text is written from another one"
+        return split if isinstance(wanted, str) else replace(split, labels=counts_of(split.first, split.second))
+
+
+def _source_of_pairs(task: Task, data: str, offline: bool) -> DataSource:
+    """Where a task whose answers are texts has its pairs."""
+    if task.files:
+        return OwnFiles("own files", f"own-{task.name}")
+    if data == "sample":
+        suite = f"sample pairs {sample_pairs.VERSION}"
+        return GeneratedPairs(suite, suite.replace(" ", "-"), sample_pairs.EPOCHS)
+    if data == "hub":
+        if not task.repository:
+            raise InputError(f"{task.name} is generated: use --data sample")
+        said = f"{task.name} ({task.repository}) could not be read from the hub"
+        root = downloaded(
+            task.repository,
+            [f"{task.evaluation[0].config}/*/*.parquet"],
+            offline,
+            said,
+            "name a folder with its files with --data FOLDER",
+            kind="dataset",
+            revision="refs/convert/parquet",
+        )
+        slug = f"hub-{task.repository.replace('/', '-')}"
+        source: Folder = HubPairs(f"{task.repository} from the hub", slug, root=root, repository=task.repository)
+    else:
+        source = _folder(data, "files")
+    if task.name == "question-generation":
+        return Questions(f"questions of {source.name}", source.slug, source.epochs, source)
+    return source
+
+
+@dataclass(frozen=True)
 class HeldBack(DataSource):
     """A source of which a tenth of the training examples is kept for scoring: what settings may be chosen on."""
 
@@ -178,18 +273,25 @@ def source_for(task: Task, data: str, offline: bool) -> DataSource:
     Raises:
         InputError: no such folder.
     """
+    if task.writes:
+        source = _source_of_pairs(task, data, offline)
+        return Written(source.name, source.slug, source.epochs, source)
     if task.files:
         return OwnFiles("own files", f"own-{task.name}")
     if data == "sample":
         return Sample()
     if data == "hub":
         return hub_folder(tuple(sorted({task.name, *(e.config for e in task.evaluation)})), offline)
+    return _folder(data, "GLUE files")
+
+
+def _folder(data: str, what: str) -> Folder:
     root = Path(data).expanduser()
     if not root.is_dir():
         near = nearest(data, ("hub", "sample", "auto"))
         hint = f"did you mean {near!r}? " if near else ""
         raise InputError(
-            f"--data {data}: no such folder; {hint}choose hub, sample, auto or a folder with GLUE's parquet files"
+            f"--data {data}: no such folder; {hint}choose hub, sample, auto or a folder with parquet files like GLUE's"
         )
     name = root.resolve().name
-    return Folder(f"GLUE files from the folder {name}", f"folder-{name}", root=root)
+    return Folder(f"{what} from the folder {name}", f"folder-{name}", root=root)

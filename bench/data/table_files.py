@@ -113,7 +113,7 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
     return Split(
         [text for part in parts for text in part.first],
         [text for part in parts for text in part.second or ()] if len(task.columns) == 2 else None,
-        np.concatenate([part.labels for part in parts if part.labels is not None]) if labelled else None,
+        None if any(part.labels is None for part in parts) else np.concatenate([part.labels for part in parts]),  # type: ignore[misc]
         ids if len(set(ids)) == len(ids) else list(range(len(ids))),
     )
 
@@ -121,8 +121,10 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
 def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split:
     """The rows of one file, as :func:`read` promises them."""
     table = _table(file, task)
-    where = str(file)
-    wanted = [*task.columns, *([task.label_column] if labelled else [])]
+    if any("." in column for column in task.columns):
+        table = table.flatten()
+    where, has_labels = str(file), labelled and not task.writes
+    wanted = [*task.columns, *([task.label_column] if has_labels else [])]
     for column in wanted:
         if column not in table.column_names:
             key = 'label = "..."' if column == task.label_column else "text = [...]"
@@ -139,7 +141,7 @@ def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split
             if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
                 raise InputError(f"{where}, row {row}: {column} has half a character (a lone surrogate)")
     ids = _ids(table, where, rows_before)
-    labels = labels_of(_values(table, task.label_column, where), task, where) if labelled else None
+    labels = labels_of(_values(table, task.label_column, where), task, where) if has_labels else None
     return Split(texts[0], texts[1] if len(texts) == 2 else None, labels, ids)
 
 

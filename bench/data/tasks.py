@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,8 @@ class Task:
         labels: names in the order of their codes; empty for a regression.
         metrics: those that are stored; the first is the one a table shows.
         evaluation: in the order of a table's columns.
+        writes: whether its answers are texts: the columns are then a source and the target that is written.
+        repository: of the hub, where it is not GLUE's.
         files: for a user's own task, splits and where their files are.
         file: for a user's own task, the name of the TOML file that says it.
     """
@@ -48,6 +50,8 @@ class Task:
     label_column: str = "label"
     files: tuple[tuple[str, str], ...] = ()
     file: str = ""
+    writes: bool = False
+    repository: str = ""
 
     @property
     def num_labels(self) -> int:
@@ -55,14 +59,14 @@ class Task:
 
     @property
     def regression(self) -> bool:
-        return not self.labels
+        return not self.labels and not self.writes
 
     @property
     def form(self) -> Form:
         """What its answers are. Loads numpy, which lists of tasks do without."""
-        from bench.stats.form import CLASSES, SCORE
+        from bench.stats.form import CLASSES, SCORE, TEXT
 
-        return CLASSES if self.labels else SCORE
+        return CLASSES if self.labels else TEXT if self.writes else SCORE
 
 
 def _glue(name: str, columns: str, labels: str, metrics: str) -> Task:
@@ -104,6 +108,37 @@ GLUE: dict[str, Task] = {
 GROUPS: dict[str, tuple[str, ...]] = {"glue": tuple(GLUE)}
 
 
+def _written(name: str, columns: str, repository: str, config: str, *sets: str) -> Task:
+    return Task(
+        name,
+        tuple(columns.split()),
+        (),
+        ("bleu", "rouge_l"),
+        tuple(EvaluationSet(each, config, each) for each in sets or ("validation",)),
+        writes=True,
+        repository=repository,
+    )
+
+
+# Columns within a column are written with a dot. ROUGE comes first where the field reports it.
+WRITTEN: dict[str, Task] = {
+    task.name: task
+    for task in (
+        _written("generated-translation", "source target", "", "generated-translation"),
+        _written("question-generation", "source target", "rajpurkar/squad", "plain_text"),
+        _written(
+            "iwslt14-de-en", "translation.de translation.en", "bbaaaa/iwslt14-de-en", "data", "validation", "test"
+        ),
+        _written("wmt14-de-en", "translation.de translation.en", "wmt/wmt14", "de-en", "validation", "test"),
+        replace(
+            _written("gigaword", "document summary", "Harvard/gigaword", "data", "validation", "test"),
+            metrics=("rouge_l", "bleu"),
+        ),
+    )
+}
+"""Tasks whose answers are texts. Only the first is generated; the second is made of SQuAD."""
+
+
 def expand(names: str) -> list[tuple[Task, bool]]:
     """``"glue,mine.toml"`` -> tasks in order, each with whether it was asked for by its own name.
 
@@ -115,15 +150,15 @@ def expand(names: str) -> list[tuple[Task, bool]]:
         if name in GROUPS:
             for member in GROUPS[name]:
                 chosen.setdefault(member, (GLUE[member], False))
-        elif name in GLUE:
-            chosen[name] = (GLUE[name], True)
+        elif name in (named := GLUE | WRITTEN):
+            chosen[name] = (named[name], True)
         elif name.endswith(".toml"):
             task = from_toml(Path(name))
             if task.name in chosen:
                 raise InputError(f"two tasks are called {task.name!r}; rename the one in {name}")
             chosen[task.name] = (task, True)
         else:
-            raise unknown("task", name, [*GLUE, *GROUPS, "FILE.toml"])
+            raise unknown("task", name, [*GLUE, *GROUPS, *WRITTEN, "FILE.toml"])
     if not chosen:
         raise InputError("no task was named; try --tasks glue")
     return list(chosen.values())
@@ -132,7 +167,7 @@ def expand(names: str) -> list[tuple[Task, bool]]:
 def check_known(tasks: Sequence[str], recorded: Collection[str], results: Path) -> None:
     """Raises InputError for a task that neither the records of this folder nor GLUE has."""
     for task in tasks:
-        if task not in {*recorded, *GLUE}:
+        if task not in {*recorded, *GLUE, *WRITTEN}:
             raise unknown(f"task in {results}", task, sorted(recorded))
 
 
@@ -149,6 +184,8 @@ class TaskFile(TypedFile):
     """one or two columns"""
     labels: list[str] = Field(default_factory=list)
     """names in the order of their codes; left out for a regression"""
+    target: str = ""
+    """the column of the texts to write from the one column of ``text``; then there are no labels"""
     label: str = "label"
     """the column of the labels"""
     metrics: list[str]
@@ -163,8 +200,8 @@ class TaskFile(TypedFile):
             raise ValueError(
                 f"{name!r}: names of records end with {part[0]!r} for what was done with the data; choose another end"
             )
-        if name in GLUE or name in GROUPS:
-            raise ValueError(f"the name {name!r} belongs to GLUE; choose another")
+        if name in GLUE or name in GROUPS or name in WRITTEN:
+            raise ValueError(f"the name {name!r} belongs to a task that is there; choose another")
         return name
 
     @field_validator("text")
@@ -199,15 +236,18 @@ def from_toml(path: Path) -> Task:
     for split, file in files.items():
         if not is_file(file):
             raise InputError(f"{path}: {split}: there is no file {file}")
+    if given.target and (given.labels or len(given.text) != 1):
+        raise InputError(f"{path}: target goes with one column of text and without labels")
     task = Task(
         given.name,
-        tuple(given.text),
+        tuple(given.text) + ((given.target,) if given.target else ()),
         tuple(given.labels),
         tuple(given.metrics),
         (EvaluationSet("validation", given.name, "validation"),),
         given.label,
         tuple((split, str(file)) for split, file in files.items()),
         path.name,
+        bool(given.target),
     )
     _check_metrics(task, path)
     return task

@@ -78,7 +78,8 @@ class _GivenByCache(Given):
     def __init__(self, entry: ArtefactPlan, data: TaskData | None, work: Work) -> None:
         recipe, budget = (entry.text.recipe, entry.text.budget) if entry.text else (None, 0)
         batch_size = Recipe.batch_size if entry.task is None else entry.task.recipe.batch_size
-        super().__init__(entry.artefact, entry.setup, work.numerics, batch_size, recipe, budget)
+        of_rows = entry.task.teacher_recipe if entry.task is not None else None
+        super().__init__(entry.artefact, entry.setup, work.numerics, batch_size, recipe, budget, of_rows)
         self._entry, self._data, self._work = entry, data, work
         self._teachers: dict[Source, tuple[nn.Module, Mapping[str, Any]]] = {}
         self.made_from: dict[str, Mapping[str, Any]] = {}
@@ -119,6 +120,13 @@ class _GivenByCache(Given):
         if source.kind == "train":
             return self._data.train
         return next(encoded for encoded in self._data.evaluation.values() if encoded.labels is not None)
+
+    @property
+    def mask_id(self) -> int:  # type: ignore[override]
+        mask = tokenizer_of(self._entry.checkpoint).mask_token_id
+        if mask is None:
+            raise InputError(f"{self._entry.checkpoint.asked}: its tokenizer has no [MASK]")
+        return int(mask)
 
     @cached_property
     def _text(self) -> Encoded:

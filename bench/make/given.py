@@ -42,6 +42,7 @@ class Given:
         batch_size: int,
         text_recipe: Recipe | None = None,
         text_budget: int = 0,
+        row_recipe: Recipe | None = None,
         on_step: OnStep = lambda done, total: None,
     ) -> None:
         """
@@ -49,9 +50,11 @@ class Given:
             setup_of: input artefacts -> what it receives.
             text_recipe: by which a student is trained on text.
             text_budget: tokens of the text that such a student reads, over all passes.
+            row_recipe: by which a student is trained on a task's training rows.
         """
         self.artefact, self.numerics, self.batch_size, self.on_step = artefact, numerics, batch_size, on_step
         self._setup_of, self._text_recipe, self._text_budget = setup_of, text_recipe, text_budget
+        self._row_recipe = row_recipe
         self._declared = list(artefact.inputs(setup_of({}).teacher))
         self._setup: Setup | None = None
         self.beginning = ""
@@ -67,6 +70,8 @@ class Given:
     """of ``TRAIN``, ``EVALUATION`` or ``CORPUS``"""
     folder_of: Callable[[Source], Path]
     """of a ``checkpoint``"""
+    mask_id: int
+    """of the teacher's tokenizer"""
     training_states: Callable[[], TrainingStates | None] = staticmethod(lambda: None)
     """where the state of its training on text is kept, if it is"""
 
@@ -123,21 +128,24 @@ class Given:
     def note(self, beginning: str) -> None:
         self.beginning = beginning
 
-    def train(self, student: Student, stages: Sequence[Stage], teacher: nn.Module) -> None:
+    def train(
+        self, student: Student, stages: Sequence[Stage], teacher: nn.Module | None, rows: Source = CORPUS
+    ) -> None:
         if not self.artefact.stages(self._setup_of({})):
             raise RuntimeError(f"{self.artefact.name}: its make trains, but its stages(setup) names none to plan by")
         if self.log is not None:
             raise RuntimeError(f"{self.artefact.name}: its make trains twice")
-        text, numerics, recipe = self._rows(CORPUS), self.numerics, self._text_recipe
-        assert recipe is not None, "the corpus is among the inputs"
+        text, numerics = self._rows(rows), self.numerics
+        recipe = self._text_recipe if rows == CORPUS else self._row_recipe
+        assert recipe is not None, "the corpus or the rows are among the inputs"
         # the training draws from where the generator stands, and hands it on: make goes on behind it
         random = RandomState(0, numerics.device)
         random.begin_here()
-        passes = max(1.0, self._text_budget / text.total_tokens)
+        passes = max(1.0, self._text_budget / text.total_tokens) if rows == CORPUS else self.artefact.row_epochs
         scheduled = schedule_stages(stages, (), replace(recipe, epochs=passes), len(text))[1]
         trainer = StudentTrainer(self.artefact.words, student, random, [], scheduled, numerics)
         options = LoopOptions(0, numerics, recipe.batch_size, on_step=self.on_step, states=self.training_states())
-        train_task([trainer], text, teacher.to(numerics.device).eval(), options)
+        train_task([trainer], text, None if teacher is None else teacher.to(numerics.device).eval(), options)
         if trainer.error:
             raise trainer.error
         random.hand_over()

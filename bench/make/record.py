@@ -18,6 +18,7 @@ from bench.make.task_data import TaskData
 from bench.measure.machine import environment, revision, source_hash
 from bench.measure.parameters import weights_hash
 from bench.measure.sizes import sizes
+from bench.measure.writing import writing
 from bench.record.cell import CHECKPOINT, TEACHER, Cell, record_key, train_key
 from bench.record.code import COMPUTED_BY, metric_modules, named_code, student_modules
 from bench.record.schema import Failure, Record, TrainCost
@@ -26,7 +27,7 @@ from bench.stats.form import misshapen
 from bench.stats.guards import suspicions
 from bench.train.prediction import predict, score
 from bench.train.student_trainer import TrainLog
-from methods.models import Cost, PackedModel, cost, observed
+from methods.models import Cost, PackedModel, WritingModel, cost, observed
 
 
 def now() -> str:
@@ -69,6 +70,8 @@ def scored(
             arrays[f"labels.{name}"] = split.labels
             scores[name] = score(logits, split.labels, plan.task.metrics)
     seen = observed(model)
+    if isinstance(model, WritingModel):
+        seen["writing"] = writing(model, next(iter(task_data.evaluation.values())), task_data.work.numerics.device)
     sized = sizes(model)  # after that: counting runs the model too, on tokens that are no example
     if average := seen.pop("cost", None):
         sized = sized.model_copy(update={"expected_macs": Cost(**average).of_length(sized.sequence_length)})

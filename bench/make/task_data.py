@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 from torch import nn
@@ -69,7 +69,11 @@ class TaskData:
 
     @cached_property
     def evaluation(self) -> dict[str, Encoded]:
-        return {name: self._encoded(split) for name, split in self.plan.evaluation.items()}
+        encoded = {name: self._encoded(split) for name, split in self.plan.evaluation.items()}
+        if not self.plan.task.writes:
+            return encoded
+        decode = partial(self.tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=True)
+        return {name: replace(of_set, decode=decode) for name, of_set in encoded.items()}
 
     @cached_property
     def selection_examples(self) -> SelectionExamples | None:

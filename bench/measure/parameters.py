@@ -58,9 +58,9 @@ def count(model: nn.Module) -> Parameters:
 
 
 def _part(name: str) -> str:
-    if ".embeddings." in name:
+    if ".embeddings." in name or re.search(r"\b(shared|embed_tokens|embed_positions)\.", name):
         return "embedding"
-    if re.search(r"\.(encoder|transformer)\.", name):
+    if re.search(r"\.(encoder|transformer|decoder)\.", name):
         return "encoder"
     return "pooler" if re.search(r"\bpooler\.|\bpre_classifier\.", name) else "head"
 

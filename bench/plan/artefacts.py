@@ -190,6 +190,8 @@ def _identity(entry: ArtefactPlan, context: ArtefactContext) -> Any:
         generic |= {"tokenizer": task.tokenizer, "max_length": task.recipe.max_length}
         # sums over batches of another size are rounded differently
         generic |= {} if task.recipe.batch_size == Recipe.batch_size else {"batch_size": task.recipe.batch_size}
+    if task is not None and artefact.row_epochs:
+        generic |= {"recipe": replace(task.teacher_recipe, epochs=artefact.row_epochs).as_dict(), "seed": 0}
     reads_as_teacher = task is None or task.recipe.max_length == task.teacher_recipe.max_length
     tuned = [part for part in entry.inputs if part.plan is None and part.what.kind == "fine_tuned"]  # type: ignore[union-attr]
     return Identity(generic, tuple(str(part.key) for part in tuned), reads_as_teacher)

@@ -58,7 +58,12 @@ def build(request: Request) -> Plan:
 
     for task in tasks:
         augment(task, planner)
-        cells.append(_planned(_teacher_cell(task), None, request, store))
+        if not task.task.writes:  # what teaches to write is an artefact of its row
+            cells.append(_planned(_teacher_cell(task), None, request, store))
+        elif given:
+            raise InputError(
+                f"{CHECKPOINT}:{given[0]} on {task.name}: finished models are classifiers; this task has texts to write"
+            )
         for path in given:
             cells.append(_planned(*_checkpoint_cell(path, given, task, request), request, store))
         for row in rows:

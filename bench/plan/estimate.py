@@ -237,7 +237,11 @@ def artefact_cost(plan: Plan, entry: ArtefactPlan) -> Cost:
         elif not entry.stages:
             work += 3 * reading
     if entry.task is not None and entry.reads_rows:
-        work += 3 * passes(checkpoint, teacher, len(entry.task.train), entry.task.mean_tokens, 32)
+        work += (
+            3
+            * max(1.0, entry.artefact.row_epochs)
+            * passes(checkpoint, teacher, len(entry.task.train), entry.task.mean_tokens, 32)
+        )
     models = 4 * teacher.weights * max(1, len(entry.teacher_seeds)) + 20 * trained
     models += round(_activations(config, 32 * MEAN_PIECE_TOKENS * LONG_BATCH, MEAN_PIECE_TOKENS))
     memory = kept + BASE_BYTES + BYTES_A_TOKEN * tokens + models

@@ -181,7 +181,7 @@ def method_name(text: str) -> str:
         )
     if name == ALL:
         raise InputError(f"{text}: all takes no settings and no :ablate; name the methods")
-    known = methods.names()
+    known = methods.names() | {name: summary for name, (_, summary) in methods.WRITERS.items()}
     if ":" in name or name in known:
         return name
     alike = [other for other in known if other.lower() == name.lower()]

@@ -150,6 +150,10 @@ def check_stages(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
             f"{row.spelling}: numbers of a stage ({', '.join(name for name, _ in row.stage_overrides)}) go with --recipe paper; "
             f"with --recipe common one schedule serves all rows"
         )
+    for task in tasks:
+        if task.task.writes != row.method.writes:
+            what = "writes texts" if row.method.writes else f"gives no texts, which {task.name} asks for"
+            raise InputError(f"{row.spelling} on {task.name}: {row.method.name} {what}; choose another task or method")
     for together in [tasks] if row.method.multitask else [[task] for task in tasks]:
         try:
             stages = row.stages(setup_of(together, {}))

@@ -46,6 +46,10 @@ def plan_tasks(
     for task, by_name in wanted:
         source = source_for(task, request.data, request.offline)
         revisions = {HUB_REPOSITORY: source.revision} if isinstance(source, Folder) and source.revision else {}
+        if task.writes and (request.held_back or rule or request.augment or request.curves):
+            raise InputError(
+                f"{task.name}: tune, --checkpoint, --augment and --curves are not for tasks whose answers are texts"
+            )
         if request.held_back:
             task, source = held_back(task, source)
         if rule == "half":
@@ -89,7 +93,7 @@ def plan_tasks(
             revisions=revisions | ({checkpoint.name: checkpoint.revision} if checkpoint.revision else {}),
             augmentation=request.augmentation,
         )
-        if not checkpoint.finetuned:
+        if not checkpoint.finetuned and not task.writes:
             key = digest(plan.teacher_identity(0))
             plan.teacher = given.model_copy(update={"origin": "fine-tuned", "key": key})
         plan.train, plan.evaluation = train, evaluation  # read already

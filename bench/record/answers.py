@@ -62,11 +62,16 @@ def fault(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
     """
     import numpy as np
 
+    from bench.stats.form import CLASSES, FORMS
     from bench.stats.metrics import METRICS
 
+    form = FORMS.get(record.task.form)
+    label_axes = 1 if form is None else 1 + len(form.shape)
     for name in (*record.scores, *record.predicted):
         logits = arrays.get(f"logits.{name}")
-        wanted = {"logits": ("f", 2), "examples": ("iu", 1)} | ({"labels": ("iuf", 1)} if name in record.scores else {})
+        wanted = {"logits": ("f", 2), "examples": ("iu", 1)} | (
+            {"labels": ("iuf", label_axes)} if name in record.scores else {}
+        )
         for what, (kinds, axes) in wanted.items():
             array = arrays.get(f"{what}.{name}")
             if array is None or logits is None:
@@ -80,7 +85,11 @@ def fault(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
     for name, scores in record.scores.items():
         logits, labels = arrays[f"logits.{name}"], arrays[f"labels.{name}"]
         classes = logits.shape[1]
-        if classes > 1 and (labels.dtype.kind == "f" or labels.min() < 0 or labels.max() >= classes):
+        if (
+            form in (None, CLASSES)
+            and classes > 1
+            and (labels.dtype.kind == "f" or labels.min() < 0 or labels.max() >= classes)
+        ):
             return f"its labels of {name} are not among its {classes} classes"
         for metric in (METRICS[metric] for metric in scores if metric in METRICS):
             recorded, predicted = scores[metric.name], metric.form.predicted(logits)

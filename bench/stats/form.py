@@ -1,4 +1,4 @@
-"""What an answer is: a class or a score; and what follows from that. No torch.
+"""What an answer is: a class, a score or a text; and what follows from that. No torch.
 
 Letters of shapes: n examples, C outputs, L tokens of a padded sequence.
 """
@@ -19,6 +19,14 @@ Scoring = Callable[[np.ndarray, np.ndarray], float]
 """(predicted, labels) -> a score; more is better."""
 Axes = tuple[int | None, ...]
 """The shape of an array; None for a length that the data decide."""
+TEXT_COUNTS = (
+    "words",
+    "reference words",
+    *(f"right {n}-grams" for n in range(1, 5)),
+    *(f"{n}-grams" for n in range(1, 5)),
+    "rouge_l",
+)
+"""What is kept of each text that was written: sums over sentences give BLEU, the mean of the last one is ROUGE-L."""
 
 
 class Form(Protocol):
@@ -37,6 +45,8 @@ class Form(Protocol):
     loss: ClassVar[str]
     """the loss on labels, by its name in torch.nn.functional. It only documents: ``methods.losses.hard`` does not read it, and a
     test checks that both agree"""
+    baseline: ClassVar[str]
+    """what answers that know nothing are called"""
 
     def outputs(self, names: Sequence[str]) -> int:
         """How many numbers a model gives for each example, from the names of the labels."""
@@ -90,6 +100,7 @@ class Classes:
     dtype: ClassVar[str] = "int64"
     shape: ClassVar[tuple[int, ...]] = ()
     loss: ClassVar[str] = "cross_entropy"
+    baseline: ClassVar[str] = "majority class"
 
     def outputs(self, names: Sequence[str]) -> int:
         return len(names)
@@ -133,6 +144,7 @@ class Score:
     dtype: ClassVar[str] = "float32"
     shape: ClassVar[tuple[int, ...]] = ()
     loss: ClassVar[str] = "mse_loss"
+    baseline: ClassVar[str] = "one value for every example"
 
     def outputs(self, names: Sequence[str]) -> int:
         return 1
@@ -154,6 +166,39 @@ class Score:
         return f"{labels.min():g} to {labels.max():g}"
 
 
+@dataclass(frozen=True)
+class Text:
+    """A text that is written, kept as what its metrics need of it beside its reference: [n, :data:`TEXT_COUNTS`] counts, and the same
+    of the source as it is, which stand in the place of labels. Whoever writes them is ``bench/data/text_counts.py``."""
+
+    name: ClassVar[str] = "text"
+    task: ClassVar[str] = "text generation"
+    answer: ClassVar[str] = "text"
+    dtype: ClassVar[str] = "float32"
+    shape: ClassVar[tuple[int, ...]] = (len(TEXT_COUNTS),)
+    loss: ClassVar[str] = "cross_entropy"
+    baseline: ClassVar[str] = "copying the source"
+
+    def outputs(self, names: Sequence[str]) -> int:
+        return len(TEXT_COUNTS)
+
+    def arrays(self, examples: int, outputs: int) -> Mapping[str, Axes]:
+        return {"logits": (examples, outputs), "labels": (examples, outputs)}
+
+    def predicted(self, logits: np.ndarray) -> np.ndarray:
+        return np.asarray(logits)
+
+    def label(self, value: object, names: Sequence[str], task: str) -> Sequence[int]:
+        raise InputError(f"{task} has texts to write, in a column of text, and no labels")
+
+    def constant(self, labels: np.ndarray, outputs: int, score: Scoring) -> tuple[np.ndarray, float]:
+        """Every source copied, and what that scores."""
+        return labels, score(labels, labels)
+
+    def described(self, labels: np.ndarray, names: Sequence[str]) -> str:
+        return f"{labels[:, TEXT_COUNTS.index('reference words')].mean():.1f} words in a target"
+
+
 def _number(value: object, expected: str, task: str) -> float:
     """Raises InputError: no finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -161,6 +206,6 @@ def _number(value: object, expected: str, task: str) -> float:
     return value
 
 
-CLASSES, SCORE = Classes(), Score()
-FORMS: Mapping[str, Form] = {form.name: form for form in (CLASSES, SCORE)}
+CLASSES, SCORE, TEXT = Classes(), Score(), Text()
+FORMS: Mapping[str, Form] = {form.name: form for form in (CLASSES, SCORE, TEXT)}
 """name -> form"""

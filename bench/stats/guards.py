@@ -83,7 +83,7 @@ def _of_others(predicted: np.ndarray, labels: np.ndarray, outputs: int, metric: 
     elif labels_vary:
         score, (_, baseline) = metric.score(predicted, labels), metric.form.constant(labels, outputs, metric.score)
         if score <= baseline + ROUNDING:
-            what = f"no better than one {answer} for every example ({metric.name} {100 * baseline:.1f})"
+            what = f"no better than {metric.form.baseline} ({metric.name} {100 * baseline:.1f})"
             found.append(Suspicion(what, f"{100 * score:.1f}", baseline))
     return found if labels_vary else [*found, Suspicion("every label is the same: a placeholder?")]
 

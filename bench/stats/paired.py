@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from bench.stats.metrics import metric_of
 from bench.stats.power import LEVEL, POWER
-from bench.stats.resampling import ByClass, Correlation, Mean, Repeated, Resampling
+from bench.stats.resampling import ByClass, Resampling
 
 RESAMPLES = 10_000
 """Of every interval and permutation test, so that one comparison has one interval everywhere."""
@@ -118,7 +119,7 @@ class Pairs:
         # the observed labelling is one of the permutations (Phipson and Smyth 2010)
         return float(((drawn > observed) & ~equal).sum() + 0.5 * (equal.sum() + 1)) / (resamples + 1)
 
-    def _swapped(self, rng: np.random.Generator, resamples: int, by: Repeated | Mean | Correlation) -> np.ndarray:
+    def _swapped(self, rng: np.random.Generator, resamples: int, by: Any) -> np.ndarray:
         swap = rng.random((resamples, len(self.labels))) < 0.5
         swap = swap.reshape(*swap.shape, *[1] * (self.labels.ndim - 1))
         total = np.zeros(resamples)

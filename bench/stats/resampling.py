@@ -114,7 +114,24 @@ class Correlation:
         return np.divide((a * b).sum(1), scale, out=np.zeros(len(a)), where=scale > 0)
 
 
-Resampling = Repeated | Mean | ByClass | Correlation
+@dataclass(frozen=True)
+class Sums:
+    """Of a metric of texts that is a function of the sums of their counts."""
+
+    of: Callable[[np.ndarray], np.ndarray]
+    """[R, K] sums -> [R]"""
+
+    def scorer(self, systems: Sequence[np.ndarray], labels: np.ndarray) -> Scorer:
+        """As :meth:`Repeated.scorer`."""
+        counts = [system.astype(float) for system in systems]  # whole numbers: their sums are exact
+        return lambda counts_RN: np.stack([self.of(counts_RN.astype(float) @ counts_NK) for counts_NK in counts], 1)
+
+    def of_rows(self, predicted: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """As :meth:`Repeated.of_rows`."""
+        return self.of(predicted.sum(1, dtype=float))
+
+
+Resampling = Repeated | Mean | ByClass | Correlation | Sums
 
 
 def _moments(x_RN: np.ndarray, weights_RN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from bench.data.encoding import TOKENS_A_BATCH, Encoded
 from bench.errors import CellError
 from bench.stats.metrics import Metric, metric_of
 from bench.train.numerics import ComputeSettings
-from methods.models import forward
+from methods.models import WritingModel, forward
 from methods.taps import LOGITS
 
 
@@ -24,7 +24,8 @@ def predict(
     numerics: ComputeSettings,
     on_step: Callable[[int, int], object] = lambda done, total: None,
 ) -> np.ndarray:
-    """[n, C] float32 logits in the order of the examples. Batches hold examples of similar length.
+    """[n, C] float32 logits in the order of the examples; of a model that writes, the counts of its texts. Batches hold examples of
+    similar length.
 
     Args:
         on_step: told how many examples are done, of how many.
@@ -41,8 +42,12 @@ def predict(
             longest = max(longest, len(data.tokens[order[stop]]))
             stop += 1
         examples = order[start:stop]
+        batch = data.batch(examples, numerics.device)
         with torch.no_grad(), numerics.autocast():
-            answer = forward(model, data.batch(examples, numerics.device), LOGITS).logits.float().cpu().numpy()
+            if isinstance(model, WritingModel):
+                answer = _counts(model.written(batch), data, batch.texts)
+            else:
+                answer = forward(model, batch, LOGITS).logits.float().cpu().numpy()
         if logits is None:
             logits = np.empty((len(data), answer.shape[1]), dtype=np.float32)
         logits[examples] = answer
@@ -52,6 +57,14 @@ def predict(
     if not np.isfinite(logits).all():
         raise CellError("the trained model predicts values that are not numbers")
     return logits
+
+
+def _counts(written: Sequence[Sequence[int]], data: Encoded, texts: Sequence[tuple[str, str | None]]) -> np.ndarray:
+    """What metrics need of texts that were written, beside the second text of each pair."""
+    from bench.stats.metrics.text import counts_of
+
+    assert data.decode is not None, "it has what makes texts of token ids"
+    return counts_of([data.decode(ids) for ids in written], [target or "" for _, target in texts])
 
 
 @lru_cache

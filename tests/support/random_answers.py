@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from bench.stats.form import CLASSES, SCORE, Form
+from bench.stats.form import CLASSES, SCORE, TEXT, Form
 
 
 def some(form: Form, rng: np.random.Generator, examples: int, kinds: int = 3) -> np.ndarray:
     """[examples, *shape] labels or predictions, of so many different classes, values or places."""
     if form == CLASSES:
         return rng.integers(kinds, size=examples)
-    assert form == SCORE
-    return rng.integers(kinds, size=examples) / 4
+    if form == SCORE:
+        return rng.integers(kinds, size=examples) / 4
+    assert form == TEXT
+    words_N2 = rng.integers(1, kinds + 4, size=(examples, 2))  # of a text and of its reference
+    grams_NO = np.maximum(words_N2[:, :1] - np.arange(4), 0)
+    most_NO = np.minimum(grams_NO, np.maximum(words_N2[:, 1:] - np.arange(4), 0))
+    return np.hstack([words_N2, rng.integers(most_NO + 1), grams_NO, rng.integers(5, size=(examples, 1)) / 4])
 
 
 def mixed(first: np.ndarray, second: np.ndarray, is_first: np.ndarray) -> np.ndarray:

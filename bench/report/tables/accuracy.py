@@ -13,9 +13,11 @@ from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.table import DASH, INTERVAL, SPREAD, Column, Line, Table, TableCell, number
 from bench.report.tables.cost import models_differ, need_own_lines
 from bench.report.tables.parts import ReportData, keys_of, line_of, listed, missing
+from bench.stats.form import CLASSES, TEXT
+from bench.stats.metrics import metric_of
 
-MAJORITY = "majority class"
-"""The row of what a model scores that gives every example the same answer."""
+MAJORITY = CLASSES.baseline
+"""The row of what a model scores that knows nothing: it gives every example the same answer, or writes the source."""
 WIDTH = 180
 """Characters of a line of the main table."""
 
@@ -45,9 +47,14 @@ def accuracy(group: ReportGroup, only_complete: bool = False, alike: Collection[
     if group.baselines:  # behind the teacher, which is the first line where there is one
         baselines = [number(group.baselines.get(column)) for column in group.printed_columns]
         empty = [TableCell("") for _ in further_columns(group)]
-        line = Line(MAJORITY, [*baselines, *_mean(group, number(group.majority)), *empty], row="")
+        line = Line(_baseline(group), [*baselines, *_mean(group, number(group.majority)), *empty], row="")
         lines.insert(1 if group.systems[:1] == [TEACHER] else 0, line)
     return Table("Results", _columns(group), lines, _notes(group, bool(alike)), file="accuracy", width=WIDTH)
+
+
+def _baseline(group: ReportGroup) -> str:
+    """What the answers that know nothing are called: those of texts have a name of their own."""
+    return TEXT.baseline if all(metric_of(column.metric).form == TEXT for column in group.columns) else MAJORITY
 
 
 def incomplete(group: ReportGroup) -> Table | None:
@@ -169,4 +176,15 @@ def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
             "Speed-up: the teacher's time divided by the row's time. Both are timed in turns; the number is the median over the "
             f"rounds, with its 95 % interval ({group.speed_conditions}). Rows of one architecture have one. A dash: not timed."
         )
-    return notes + ([f"The row '{MAJORITY}' is the best score of a constant prediction."] if group.baselines else [])
+    return notes + (_on_baseline(group))
+
+
+def _on_baseline(group: ReportGroup) -> list[str]:
+    if not group.baselines:
+        return []
+    what = (
+        "what the sources score as they are"
+        if _baseline(group) != MAJORITY
+        else "the best score of a constant prediction"
+    )
+    return [f"The row '{_baseline(group)}' is {what}."]

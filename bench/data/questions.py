@@ -1,0 +1,54 @@
+"""Question generation, made of SQuAD (Rajpurkar et al. 2016): a sentence with an answer marked in it -> the question.
+
+It is cut by article, so that no article is in both splits, and is none of the published cuts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.errors import InputError
+
+COLUMNS = ("title", "context", "question", "answers")
+EVERY = 12
+"""Of the articles in alphabetical order, each so-manieth is for scoring."""
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'“(])")
+
+
+def marked_sentence(context: str, answer: str, start: int) -> str:
+    """The sentence around an answer, with the answer in brackets; several sentences where it reaches over their ends."""
+    end = start + len(answer)
+    ends = [match.start() for match in SENTENCE_END.finditer(context) if not start <= match.start() < end]
+    begin = max((place for place in ends if place <= start), default=0)
+    stop = min((place for place in ends if place >= end), default=len(context))
+    return f"{context[begin:start]}[ {answer} ]{context[end:stop]}".strip()
+
+
+def pairs_of(rows: Iterable[Mapping[str, Any]], split: str) -> list[tuple[str, str]]:
+    """(sentence, question) of the articles of ``train`` or of ``validation``; each pair once."""
+    rows = list(rows)
+    scored = set(sorted({row["title"] for row in rows})[EVERY - 1 :: EVERY])
+    chosen = [row for row in rows if (row["title"] in scored) == (split != "train")]
+    pairs = ((row["context"], row["answers"], " ".join(row["question"].split())) for row in chosen)
+    made = ((marked_sentence(text, found["text"][0], found["answer_start"][0]), asked) for text, found, asked in pairs)
+    return list(dict.fromkeys((" ".join(sentence.split()), question) for sentence, question in made))
+
+
+def read_squad(files: Sequence[Path], split: str) -> list[tuple[str, str]]:
+    """Raises InputError: a file that cannot be read, or that has not SQuAD's columns."""
+    import pyarrow.parquet
+
+    rows: list[Mapping[str, Any]] = []
+    for file in files:
+        try:
+            rows += pyarrow.parquet.read_table(file, columns=list(COLUMNS)).to_pylist()
+        except Exception as error:  # pyarrow raises many kinds
+            why = str(error).partition("\n")[0][:200]
+            raise InputError(f"{file} cannot be read as SQuAD with the columns {', '.join(COLUMNS)}: {why}") from None
+    pairs = pairs_of(rows, split)
+    if not pairs:
+        raise InputError(f"{files[0].parent} has too few articles for {split}")
+    return pairs
