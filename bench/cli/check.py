@@ -4,60 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from bench.cli.options import Data, Device, Json, Offline, Results, asks_no_hub, with_request_options
-from bench.cli.program import app, store
-from bench.cli.shared import request_from_options, write_json
+from bench.cli.options import (
+    DEVICE,
+    JSON,
+    OFFLINE,
+    RESULTS,
+    argument,
+    option,
+    request_from_options,
+    with_request_options,
+)
+from bench.cli.program import store, verb
+from bench.cli.shared import write_json
 from bench.errors import CHECK_FAILED, OK, InputError
+from bench.plan.request import SOURCES
 from bench.record.set_aside import notes_sent_to
 
 
-@app.command(
-    epilog="Example: python -m bench check --baseline results/reference/sample-v1 --results results/runs --tasks rte --seeds 0"
-)
+@verb("check --baseline results/reference/sample-v1 --results results/runs --tasks rte --seeds 0")
 def check(
-    baseline: Annotated[Path, typer.Option(help="Folder with the records to compare with.")],
-    results: Results = Path("results/runs"),
-    tasks: Annotated[str, typer.Option(help="Use only these tasks of the baseline, separated by commas.")] = "",
-    methods: Annotated[
-        str, typer.Option(help="Compare only these rows, separated by commas. The teacher is always included.")
-    ] = "",
-    seeds: Annotated[
-        str,
-        typer.Option(
-            help="Compare only these seeds. The other seeds are used only to estimate the variance over seeds."
-        ),
-    ] = "",
-    margin: Annotated[
-        float,
-        typer.Option(
-            help="A score passes only if the data exclude a fall of more than this many points. If the paired test finds a fall, "
-            "also a smaller one, the verdict is regressed."
-        ),
-    ] = 2.0,
-    speed_margin: Annotated[
-        float, typer.Option("--speed-margin", help="Which share of a speed-up may be lost: at least 0 and below 1.")
-    ] = 0.1,
-    budget: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="METRIC=POINTS",
-            help="Another margin for one metric, in points. Repeat the option for more metrics.",
-        ),
-    ] = None,
-    accept: Annotated[
-        Path | None, typer.Option(help="A TOML file with known regressions, each with a reason. docs/ci.md shows one.")
-    ] = None,
-    summary_file: Annotated[
-        Path | None, typer.Option("--summary", help="Also write the summary to this file, as Markdown.")
-    ] = None,
-    junit_file: Annotated[
-        Path | None, typer.Option("--junit", help="Also write the results to this file, as JUnit XML.")
-    ] = None,
-    json_file: Json = None,
+    baseline: Path = option(..., "Folder with the records to compare with."),
+    results: Path = RESULTS,
+    tasks: str = option("", "Use only these tasks of the baseline, separated by commas."),
+    methods: str = option("", "Compare only these rows, separated by commas. The teacher is always included."),
+    seeds: str = option(
+        "", "Compare only these seeds. The other seeds are used only to estimate the variance over seeds."
+    ),
+    margin: float = option(
+        2.0,
+        "A score passes only if the data exclude a fall of more than this many points. If the paired test finds a fall, "
+        "also a smaller one, the verdict is regressed.",
+    ),
+    speed_margin: float = option(
+        0.1, "Which share of a speed-up may be lost: at least 0 and below 1.", "--speed-margin"
+    ),
+    budget: list[str] | None = option(
+        None, "Another margin for one metric, in points. Repeat the option for more metrics.", metavar="METRIC=POINTS"
+    ),
+    accept: Path | None = option(None, "A TOML file with known regressions, each with a reason. docs/ci.md shows one."),
+    summary_file: Path | None = option(None, "Also write the summary to this file, as Markdown.", "--summary"),
+    junit_file: Path | None = option(None, "Also write the results to this file, as JUnit XML.", "--junit"),
+    json_file: Path | None = JSON,
 ) -> int:
     """Compare new records with a baseline, as a gate for pull requests.
 
@@ -102,22 +91,17 @@ def _request_of_record(given: dict[str, Any]) -> tuple[Path, Any, set[str]]:
     return results, request_from_options(**given), {"tasks"} & set(given)
 
 
-@app.command(
-    epilog="Example: python -m bench verify 7a8e8b41 --results results/reference --data sample --teacher embedded"
-)
+@verb("verify 7a8e8b41 --results results/reference --data sample --teacher embedded")
 @of_record
 def verify(
     given: dict[str, Any],
-    key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
-    from_scratch: Annotated[
-        bool,
-        typer.Option(
-            "--from-scratch",
-            help="Read nothing from the cache: train the teacher and the general start again too. The cache does not "
-            "change.",
-        ),
-    ] = False,
-    json_file: Json = None,
+    key: str = argument(..., "The beginning of a record's key."),
+    from_scratch: bool = option(
+        False,
+        "Read nothing from the cache: train the teacher and the general start again too. The cache does not change.",
+        "--from-scratch",
+    ),
+    json_file: Path | None = JSON,
 ) -> int:
     """Train the cell of a record again and compare the results.
 
@@ -136,23 +120,17 @@ def verify(
     return workflow.EXIT_CODES.get(answer["verdict"], OK)
 
 
-@app.command(
-    epilog="Example: python -m bench export 7a8e8b41 --to student --format onnx --results results/reference --data sample "
-    "--teacher embedded"
-)
+@verb("export 7a8e8b41 --to student --format onnx --results results/reference --data sample --teacher embedded")
 @of_record
 def export(
     given: dict[str, Any],
-    key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
-    to: Annotated[Path, typer.Option(help="The folder to write; it must not exist.")],
-    form: Annotated[
-        str, typer.Option("--format", help="hf (transformers' files), onnx, or onnx-int8 (8-bit linear layers).")
-    ] = "hf",
-    saved: Annotated[
-        Path | None,
-        typer.Option("--from", help="A folder of --save-students; without it the student is trained again."),
-    ] = None,
-    json_file: Json = None,
+    key: str = argument(..., "The beginning of a record's key."),
+    to: Path = option(..., "The folder to write; it must not exist."),
+    form: str = option("hf", "hf (transformers' files), onnx, or onnx-int8 (8-bit linear layers).", "--format"),
+    saved: Path | None = option(
+        None, "A folder of --save-students; without it the student is trained again.", "--from"
+    ),
+    json_file: Path | None = JSON,
 ) -> int:
     """Write the student of a record as a folder that works elsewhere.
 
@@ -169,30 +147,22 @@ def export(
     return CHECK_FAILED if answer["why"] else OK
 
 
-@app.command(epilog="Example: python -m bench submit students --row tinybert --to submission --data hub")
+@verb("submit students --row tinybert --to submission --data hub")
 def submit(
-    saved: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FOLDER...", help="Where --save-students wrote; or an archive.zip, which is only checked."
-        ),
-    ],
-    to: Annotated[Path | None, typer.Option(help="The new folder of the files and their archive.")] = None,
-    row: Annotated[str, typer.Option(help="The row that is meant, where a task has several models.")] = "",
-    seed: Annotated[int | None, typer.Option(help="The seed that is meant.")] = None,
-    data: Data = "hub",
-    constant_rest: Annotated[
-        bool, typer.Option("--constant-rest", help="Answer tasks without a model with their first class.")
-    ] = False,
-    diagnostics: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="GLUE's diagnostic-full.tsv: also print Matthews' correlation on AX by category."
-        ),
-    ] = None,
-    device: Device = "auto",
-    offline: Offline = None,
-    json_file: Json = None,
+    saved: list[Path] = argument(
+        ..., "Where --save-students wrote; or an archive.zip, which is only checked.", metavar="FOLDER..."
+    ),
+    to: Path | None = option(None, "The new folder of the files and their archive."),
+    row: str = option("", "The row that is meant, where a task has several models."),
+    seed: int | None = option(None, "The seed that is meant."),
+    data: str = option("hub", SOURCES),
+    constant_rest: bool = option(False, "Answer tasks without a model with their first class.", "--constant-rest"),
+    diagnostics: Path | None = option(
+        None, "GLUE's diagnostic-full.tsv: also print Matthews' correlation on AX by category.", metavar="FILE"
+    ),
+    device: str = DEVICE,
+    offline: bool = OFFLINE,
+    json_file: Path | None = JSON,
 ) -> int:
     """Write GLUE's submission: the test sets predicted by saved models, as the server's files and their zip archive.
 
@@ -209,7 +179,7 @@ def submit(
     if to is None:
         raise InputError("--to names no folder for the submission")
     quiet()
-    answer = workflow.submit(saved, data, to, row, seed, constant_rest, device, asks_no_hub(offline))
+    answer = workflow.submit(saved, data, to, row, seed, constant_rest, device, offline)
     for name, folder in answer["models"].items():
         print(f"{name:12} {folder or 'one class for every example'}")
     print(f"written and checked: {answer['archive']}")
@@ -222,38 +192,28 @@ def submit(
     return OK
 
 
-@app.command(epilog="Example: python -m bench audit paper.tex --results results/reference --row Ours=microbert")
+@verb("audit paper.tex --results results/reference --row Ours=microbert")
 def audit(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="FILE...",
-            help="CSV (a plain table, or one value a line with the columns source, table, system, task, value), "
-            "Markdown, LaTeX, HTML, reStructuredText, a notebook, or the text of a page. Several files are "
-            "also compared with each other.",
-        ),
-    ] = None,
-    results: Annotated[
-        Path | None,
-        typer.Option(help="Also compare the printed scores with the records in this folder.", show_default=False),
-    ] = None,
-    row: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=ROW",
-            help="A name in the paper and the row of the records that it means. Repeat the option for more rows.",
-        ),
-    ] = None,
-    only: Annotated[
-        str,
-        typer.Option(
-            help="Show only one kind of findings: arithmetic (they follow from the printed numbers) or inference (guesses)."
-        ),
-    ] = "",
-    unread: Annotated[
-        bool, typer.Option("--unread", help="Also list the numbers in tables that were not read.")
-    ] = False,
-    json_file: Json = None,
+    files: list[Path] | None = argument(
+        None,
+        "CSV (a plain table, or one value a line with the columns source, table, system, task, value), "
+        "Markdown, LaTeX, HTML, reStructuredText, a notebook, or the text of a page. Several files are "
+        "also compared with each other.",
+        metavar="FILE...",
+    ),
+    results: Path | None = option(
+        None, "Also compare the printed scores with the records in this folder.", show_default=False
+    ),
+    row: list[str] | None = option(
+        None,
+        "A name in the paper and the row of the records that it means. Repeat the option for more rows.",
+        metavar="NAME=ROW",
+    ),
+    only: str = option(
+        "", "Show only one kind of findings: arithmetic (they follow from the printed numbers) or inference (guesses)."
+    ),
+    unread: bool = option(False, "Also list the numbers in tables that were not read.", "--unread"),
+    json_file: Path | None = JSON,
 ) -> int:
     """Find numbers that do not add up in printed tables. With --results, also find scores that differ from the records.
 
@@ -310,8 +270,8 @@ def _compared(files: Sequence[Path], results: Path, rows: Sequence[str]) -> tupl
     return [number._asdict() for number in compared], any(number.verdict == DIFFERS for number in compared)
 
 
-@store.command("verify", epilog="Example: python -m bench store verify --results results/reference")
-def store_verify(results: Results = Path("results/runs"), json_file: Json = None) -> int:
+@verb("store verify --results results/reference", of=store)
+def store_verify(results: Path = RESULTS, json_file: Path | None = JSON) -> int:
     """Find broken records, predictions and files of the cache. Exit code 1 if there are any."""
     from bench.workflows import upkeep
 
@@ -319,8 +279,8 @@ def store_verify(results: Results = Path("results/runs"), json_file: Json = None
     return _report_survey(survey, survey["found"], json_file)
 
 
-@store.command("repair", epilog="Example: python -m bench store repair --results results/runs")
-def store_repair(results: Results = Path("results/runs"), json_file: Json = None) -> int:
+@verb("store repair --results results/runs", of=store)
+def store_repair(results: Path = RESULTS, json_file: Path | None = JSON) -> int:
     """Write missing `current` files, which name the attempt that counts. Rename broken files to NAME.broken. It removes nothing.
 
     Exit code 1 if something is still broken. Missing predictions do not count here: only `run --rerun` makes them again.
@@ -351,17 +311,14 @@ def _report_survey(survey: dict[str, Any], broken: Sequence[Any], json_file: Pat
     return CHECK_FAILED if broken else OK
 
 
-@store.command("gc", epilog="Example: python -m bench store gc --results results/runs --yes")
+@verb("store gc --results results/runs --yes", of=store)
 def store_gc(
-    results: Results = Path("results/runs"),
-    cache: Annotated[
-        bool,
-        typer.Option("--cache", help="Also look for artefacts in the cache that no record of these results names."),
-    ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Remove the files. Without it, they are only listed.")
-    ] = False,
-    json_file: Json = None,
+    results: Path = RESULTS,
+    cache: bool = option(
+        False, "Also look for artefacts in the cache that no record of these results names.", "--cache"
+    ),
+    yes: bool = option(False, "Remove the files. Without it, they are only listed.", "--yes", "-y"),
+    json_file: Path | None = JSON,
 ) -> int:
     """List files that nothing needs any more, with their size. With --yes, remove them.
 

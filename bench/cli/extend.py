@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from bench.cli.options import Data, Json, Offline, Tasks, asks_no_hub
-from bench.cli.program import app
+from bench.cli.options import JSON, OFFLINE, TASKS, argument, option
+from bench.cli.program import verb
 from bench.cli.shared import write_json
 from bench.errors import CHECK_FAILED, OK, InputError, one_line
+from bench.plan.request import SOURCES
 
 
-@app.command("check-method", epilog="Example: python -m bench check-method tinybert")
+@verb("check-method tinybert")
 def check_method(
-    name: Annotated[str, typer.Argument(help="A method that `list` shows, with or without settings, or module:Class.")],
-    json_file: Json = None,
+    name: str = argument(..., "A method that `list` shows, with or without settings, or module:Class."),
+    json_file: Path | None = JSON,
 ) -> int:
     """Check that a method keeps the contract, with a tiny teacher and task. Exit code 1 if it does not."""
     from bench.progress import quiet
@@ -59,38 +58,36 @@ def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
     return type(row.method), {n: value for n in default if (value := vars(row.method)[n]) != default[n]}
 
 
-@app.command(epilog="Example: python -m bench data --data sample --tasks rte,mnli --out sample-suite")
+@verb("data --data sample --tasks rte,mnli --out sample-suite")
 def data(
-    tasks: Tasks = "glue",
-    data: Data = "sample",
-    offline: Offline = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Also write the examples to this folder, as parquet in GLUE's layout.")
-    ] = None,
-    json_file: Json = None,
+    tasks: str = TASKS,
+    data: str = option("sample", SOURCES),
+    offline: bool = OFFLINE,
+    out: Path | None = option(None, "Also write the examples to this folder, as parquet in GLUE's layout."),
+    json_file: Path | None = JSON,
 ) -> None:
     """Show and check the examples of a data source: how many there are, their labels, and a hash of their content."""
     from bench.data.inspect import export, inspect
 
-    rows = inspect(tasks, data, asks_no_hub(offline))
+    rows = inspect(tasks, data, offline)
     width = max(len(f"{row['task']}/{row['split']}") for row in rows)
     for row in rows:
         shared = f"; {row['also_in_train']:,} also in train" if row["also_in_train"] else ""
         name, labels = f"{row['task']}/{row['split']}", one_line(row["labels"])
         print(f"{name:{width}}  {row['rows']:>8,} examples  {row['fingerprint'][:12]}  {labels}{shared}")
     if out is not None:
-        print(f"written: {export(tasks, data, asks_no_hub(offline), out)} files below {out}")
+        print(f"written: {export(tasks, data, offline, out)} files below {out}")
     write_json(json_file, rows)
 
 
-@app.command(epilog="Example: python -m bench convert huawei-noah/TinyBERT_General_4L_312D tinybert-general")
+@verb("convert huawei-noah/TinyBERT_General_4L_312D tinybert-general")
 def convert(
-    source: Annotated[str, typer.Argument(help="A folder with a pytorch_model.bin, or a name on the hub.")],
-    target: Annotated[Path, typer.Argument(help="The new folder.")],
-    offline: Offline = None,
+    source: str = argument(..., "A folder with a pytorch_model.bin, or a name on the hub."),
+    target: Path = argument(..., "The new folder."),
+    offline: bool = OFFLINE,
 ) -> None:
     """Convert a pytorch_model.bin to safetensors. The file is opened with weights_only=True, so no code in it runs."""
     from bench.workflows import convert as workflow
 
-    folder, count = workflow.convert(source, target, asks_no_hub(offline))
+    folder, count = workflow.convert(source, target, offline)
     print(f"{folder}: {count} tensors")

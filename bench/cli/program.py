@@ -114,3 +114,9 @@ store = typer.Typer(
     no_args_is_help=True,
 )
 app.add_typer(store, name="store")
+
+
+def verb(example: str, of: typer.Typer = app, **more: Any) -> Any:
+    """Add a verb to the program, or to a group of it: its name and its example are those of the command line."""
+    name = example.split()[0 if of is app else 1]
+    return of.command(name, epilog=f"Example: python -m bench {example}", **more)

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from bench.cli.options import (
     AS_RECORDED,
-    Json,
-    Latex,
-    Methods,
-    Offline,
-    OnlyTasks,
-    Reports,
-    Results,
-    Teacher,
-    asks_no_hub,
+    JSON,
+    LATEX,
+    METHODS,
+    OF_RUN,
+    OFFLINE,
+    ONLY_TASKS,
+    REPORTS,
+    RESULTS,
+    argument,
+    option,
+    request_from_options,
     with_request_options,
 )
-from bench.cli.program import app
-from bench.cli.shared import request_from_options, write_json
+from bench.cli.program import verb
+from bench.cli.shared import write_json
 from bench.errors import CHECK_FAILED, OK, InputError, one_line
+from bench.plan.request import TEACHERS
 
 
-@app.command("list", epilog="Example: python -m bench list --check")
+@verb("list --check")
 def list_(
-    check: Annotated[bool, typer.Option("--check", help="Also import each method and show what fails.")] = False,
-    metrics: Annotated[bool, typer.Option("--metrics", help="Show the metrics instead.")] = False,
-    json_file: Json = None,
+    check: bool = option(False, "Also import each method and show what fails.", "--check"),
+    metrics: bool = option(False, "Show the metrics instead.", "--metrics"),
+    json_file: Path | None = JSON,
 ) -> int:
     """List the methods, the tasks and the groups of tasks. With --check it also imports each method and shows errors."""
     if metrics:
@@ -69,10 +70,10 @@ def list_(
     return CHECK_FAILED if wrong else OK
 
 
-@app.command(epilog="Example: python -m bench show 7a8e8b41 --results results/reference")
+@verb("show 7a8e8b41 --results results/reference")
 def show(
-    key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
-    results: Results = Path("results/runs"),
+    key: str = argument(..., "The beginning of a record's key."),
+    results: Path = RESULTS,
 ) -> None:
     """Print one record as JSON."""
     from bench.record.store import Store
@@ -80,21 +81,16 @@ def show(
     print(Store(results).one(key, trained=True).model_dump_json(indent=1))
 
 
-@app.command(epilog="Example: python -m bench report --results results/reference --reports reports")
+@verb("report --results results/reference --reports reports")
 def report(
-    results: Results = Path("results/runs"),
-    reports: Reports = Path("reports/runs"),
-    kept: Annotated[
-        float,
-        typer.Option(
-            help="A student keeps its teacher's score if the whole 95 % interval of the ratio is above this percentage."
-        ),
-    ] = 97.0,
-    latex: Latex = False,
-    names: Annotated[
-        Path | None, typer.Option(help="What rows are called in a paper: a TOML file with lines like row = 'Name'.")
-    ] = None,
-    json_file: Json = None,
+    results: Path = RESULTS,
+    reports: Path = REPORTS,
+    kept: float = option(
+        97.0, "A student keeps its teacher's score if the whole 95 % interval of the ratio is above this percentage."
+    ),
+    latex: bool = LATEX,
+    names: Path | None = option(None, "What rows are called in a paper: a TOML file with lines like row = 'Name'."),
+    json_file: Path | None = JSON,
 ) -> None:
     """Write the reports of a folder of records: Markdown, HTML, CSV and pictures. The same records give the same bytes."""
     from bench.record.store import Store
@@ -108,17 +104,15 @@ def report(
     write_json(json_file, [str(path) for path in written])
 
 
-@app.command(epilog="Example: python -m bench compare tinybert finetune:start=random --results results/reference")
+@verb("compare tinybert finetune:start=random --results results/reference")
 def compare(
-    first: Annotated[str, typer.Argument(help="A row, with the name that it has in reports.")],
-    second: Annotated[str, typer.Argument(help="The row that it is compared with.")],
-    results: Results = Path("results/runs"),
-    tasks: OnlyTasks = "",
-    seeds: Annotated[str, typer.Option(help="Use only these seeds, for example 0,1,2.")] = "",
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Use the exact McNemar test instead of its mid-p form.")
-    ] = False,
-    json_file: Json = None,
+    first: str = argument(..., "A row, with the name that it has in reports."),
+    second: str = argument(..., "The row that it is compared with."),
+    results: Path = RESULTS,
+    tasks: str = ONLY_TASKS,
+    seeds: str = option("", "Use only these seeds, for example 0,1,2."),
+    exact: bool = option(False, "Use the exact McNemar test instead of its mid-p form.", "--exact"),
+    json_file: Path | None = JSON,
 ) -> None:
     """Compare two rows on the same examples: difference, interval, paired test and verdict."""
     from dataclasses import asdict
@@ -147,23 +141,16 @@ def compare(
     write_json(json_file, body)
 
 
-@app.command(
-    epilog="Example: python -m bench choose --max-flops 1.5 --tasks cola,mrpc,rte,sst2 --results results/reference"
-)
+@verb("choose --max-flops 1.5 --tasks cola,mrpc,rte,sst2 --results results/reference")
 def choose(
-    results: Results = Path("results/runs"),
-    tasks: OnlyTasks = "",
-    max_params: Annotated[float | None, typer.Option(help="At most this many millions of parameters.")] = None,
-    max_flops: Annotated[
-        float | None, typer.Option(help="At most this many G FLOPs for one sequence of 128 tokens.")
-    ] = None,
-    max_latency: Annotated[
-        float | None,
-        typer.Option(
-            help="At most this many milliseconds, as the last `speed` session with the same teacher measured."
-        ),
-    ] = None,
-    json_file: Json = None,
+    results: Path = RESULTS,
+    tasks: str = ONLY_TASKS,
+    max_params: float | None = option(None, "At most this many millions of parameters."),
+    max_flops: float | None = option(None, "At most this many G FLOPs for one sequence of 128 tokens."),
+    max_latency: float | None = option(
+        None, "At most this many milliseconds, as the last `speed` session with the same teacher measured."
+    ),
+    json_file: Path | None = JSON,
 ) -> int:
     """Find the best row within a budget of parameters, FLOPs or latency.
 
@@ -203,34 +190,24 @@ def choose(
     return OK if any(choice.candidates for choice in choices) else CHECK_FAILED
 
 
-@app.command(epilog="Example: python -m bench power --tasks rte,mrpc --gap 1.0")
+@verb("power --tasks rte,mrpc --gap 1.0")
 def power(
-    tasks: Annotated[
-        str,
-        typer.Option(
-            "--tasks",
-            "--task",
-            help="Tasks of GLUE, separated by commas. Their development sets give the number of examples.",
-        ),
-    ] = "",
-    examples: Annotated[
-        int | None, typer.Option(help="The number of examples of your own test set, instead of --tasks.")
-    ] = None,
-    gap: Annotated[
-        float | None, typer.Option(help="The difference that you want to detect, in points of accuracy.")
-    ] = None,
-    disagreement: Annotated[
-        float, typer.Option(help="Percent of the examples that exactly one of the two systems answers correctly.")
-    ] = 10.0,
-    seeds: Annotated[
-        str,
-        typer.Option(help="Seeds of each system: a list like 0,1,2 or a number like 3. Two or more need --spread."),
-    ] = "1",
-    spread: Annotated[
-        float | None,
-        typer.Option(help="Standard deviation of one system's score over its seeds, in points (after ± in a report)."),
-    ] = None,
-    json_file: Json = None,
+    tasks: str = option(
+        "",
+        "Tasks of GLUE, separated by commas. Their development sets give the number of examples.",
+        "--tasks",
+        "--task",
+    ),
+    examples: int | None = option(None, "The number of examples of your own test set, instead of --tasks."),
+    gap: float | None = option(None, "The difference that you want to detect, in points of accuracy."),
+    disagreement: float = option(
+        10.0, "Percent of the examples that exactly one of the two systems answers correctly."
+    ),
+    seeds: str = option("1", "Seeds of each system: a list like 0,1,2 or a number like 3. Two or more need --spread."),
+    spread: float | None = option(
+        None, "Standard deviation of one system's score over its seeds, in points (after ± in a report)."
+    ),
+    json_file: Path | None = JSON,
 ) -> None:
     """Compute which difference a test set can detect, and with which probability it detects a given one."""
     from bench.analysis.power import describe, number_of_seeds, power_analysis
@@ -242,16 +219,14 @@ def power(
     write_json(json_file, answers[0] if len(answers) == 1 else answers)
 
 
-@app.command(
-    epilog="Example: python -m bench trace +4.5 --results results/reference",
+@verb(
+    "trace +4.5 --results results/reference",
     context_settings={"ignore_unknown_options": True},  # -0.3 is a number
 )
 def trace(
-    number: Annotated[
-        str, typer.Argument(help="A number as it is printed: 86.6, a difference +4.5 or a speed-up 2.03x.")
-    ],
-    results: Results = Path("results/runs"),
-    json_file: Json = None,
+    number: str = argument(..., "A number as it is printed: 86.6, a difference +4.5 or a speed-up 2.03x."),
+    results: Path = RESULTS,
+    json_file: Path | None = JSON,
 ) -> int:
     """Find the records behind a printed number. Exit code 1 if no number of the records rounds to it."""
     from bench.analysis import trace as analysis
@@ -262,19 +237,17 @@ def trace(
     return OK if origins else CHECK_FAILED
 
 
-@app.command(epilog="Example: python -m bench profile --methods tinybert,microbert --teacher bert-base-uncased")
+@verb("profile --methods tinybert,microbert --teacher bert-base-uncased")
 def profile(
-    methods: Methods = "all",
-    teacher: Teacher = "bert-base-uncased",
-    printed: Annotated[
-        bool,
-        typer.Option(
-            "--printed",
-            help="Instead, compare our sizes with the sizes in papers, and name the counting rule that each paper seems to use.",
-        ),
-    ] = False,
-    offline: Offline = None,
-    json_file: Json = None,
+    methods: str = METHODS,
+    teacher: str = option("bert-base-uncased", TEACHERS),
+    printed: bool = option(
+        False,
+        "Instead, compare our sizes with the sizes in papers, and name the counting rule that each paper seems to use.",
+        "--printed",
+    ),
+    offline: bool = OFFLINE,
+    json_file: Path | None = JSON,
 ) -> None:
     """Count parameters, MACs and FLOPs from the configurations alone, without weights. `bert-base-uncased` needs no network."""
     from bench.plan.untrained import counts_of, profile_rows
@@ -289,27 +262,25 @@ def profile(
         print("\n\n".join([f"# {table.title}", *table.notes, to_markdown(table)]))
         write_json(json_file, [dict(zip(table.header, row, strict=True)) for row in table.values])
         return
-    rows = profile_rows(methods, teacher, lambda note: print(note, file=sys.stderr), asks_no_hub(offline))
+    rows = profile_rows(methods, teacher, lambda note: print(note, file=sys.stderr), offline)
     print(to_markdown(sizes(rows)))
     print("\nOne sequence of 128 tokens, batch 1, eager attention. FLOPs = 2 x MACs (fvcore); two labels.")
     write_json(json_file, {name: size.model_dump() for name, size in rows})
 
 
-@app.command(
-    epilog="Example: python -m bench why 7a8e8b41 --results results/reference --data sample --teacher embedded --threads 2"
-)
+@verb("why 7a8e8b41 --results results/reference --data sample --teacher embedded --threads 2")
 @with_request_options(
-    without="seeds reports rerun_stale yes jobs executor address slurm",
+    without=f"seeds reports rerun_stale yes jobs executor address slurm {OF_RUN}",
     **AS_RECORDED,
     data="sample",
     teacher="embedded",
 )
 def why(
     given: dict[str, Any],
-    key: Annotated[str, typer.Argument(help="The beginning of a record's key.")],
-    rerun_stale: Annotated[bool, typer.Option("--rerun-stale", help="Ask about a run with --rerun-stale.")] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Ask about a run with --retry-failed.")] = False,
-    json_file: Json = None,
+    key: str = argument(..., "The beginning of a record's key."),
+    rerun_stale: bool = option(False, "Ask about a run with --rerun-stale.", "--rerun-stale"),
+    retry_failed: bool = option(False, "Ask about a run with --retry-failed.", "--retry-failed"),
+    json_file: Path | None = JSON,
 ) -> int:
     """Explain why a run would find a record, or train its cell again. It trains nothing.
 

@@ -3,57 +3,53 @@
 from __future__ import annotations
 
 import gc
-import inspect
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from bench.cli.options import (
-    Data,
-    DataOfLengths,
-    Device,
-    ExperimentFile,
-    Json,
-    Latex,
-    Methods,
-    Offline,
-    Reports,
-    Results,
-    TableNames,
-    Teacher,
-    Threads,
-    asks_no_hub,
+    DEVICE,
+    EXPERIMENT,
+    JSON,
+    METHODS,
+    OF_RUN,
+    OFFLINE,
+    REPORTS,
+    RESULTS,
+    TABLE,
+    THREADS,
+    argument,
+    option,
+    request_from_options,
     with_request_options,
 )
-from bench.cli.program import app
+from bench.cli.program import verb
 from bench.cli.shared import (
     asking,
     checked_request,
     report_outcome,
-    request_from_options,
     say_planning,
     typed_options,
     write_json,
 )
 from bench.errors import CHECK_FAILED, OK, InputError
 from bench.plan.executor_options import PROCESSES
+from bench.plan.request import SOURCES, TEACHERS
 
-TEACHERS, PRETRAINING = "teachers", "pretraining"
+TUNING, PRETRAINING = "teachers", "pretraining"
 """What ``run --only`` takes."""
 
 
-@app.command(
-    epilog="Example: python -m bench plan --methods microbert:ablate --tasks rte --data sample --teacher embedded"
-)
-@with_request_options(without="reports yes")
+@verb("plan --methods microbert:ablate --tasks rte --data sample --teacher embedded")
+@with_request_options(without=f"reports yes {OF_RUN}")
 def plan(
     given: dict[str, Any],
     ctx: typer.Context,
-    experiment: ExperimentFile = None,
-    table: TableNames = "",
-    json_file: Json = None,
+    experiment: Path | None = EXPERIMENT,
+    table: str = TABLE,
+    json_file: Path | None = JSON,
 ) -> None:
     """Show what `run` would do: its cells, what they share, time and disk; memory, where several jobs run at the same time. It starts nothing.
 
@@ -82,49 +78,23 @@ def plan(
     write_json(json_file, body)
 
 
-@app.command(epilog="Example: python -m bench run --methods finetune,microbert:ablate --tasks rte,mrpc --seeds 0,1,2")
+@verb("run --methods finetune,microbert:ablate --tasks rte,mrpc --seeds 0,1,2")
 @with_request_options()
 def run(
     given: dict[str, Any],
     ctx: typer.Context,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Train failed cells again.")] = False,
-    rerun: Annotated[bool, typer.Option("--rerun", help="Train everything again. Old attempts are kept.")] = False,
-    experiment: ExperimentFile = None,
-    table: TableNames = "",
-    only: Annotated[
-        str,
-        typer.Option(
-            metavar="PART",
-            help=f"{TEACHERS}: fine-tune the teachers of the tasks and score them; one that has a classifier for the task "
-            f"already is only scored. {PRETRAINING}: run the rows' pre-training on text. Later runs "
-            "find the results in the cache.",
-            show_default=False,
-        ),
-    ] = "",
-    save_students: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Save each student that this run trains, and each teacher that it fine-tunes, as a folder for the library transformers.",
-        ),
-    ] = None,
-    curves: Annotated[
-        bool,
-        typer.Option(
-            "--curves",
-            help="Score each student that this run trains after every epoch too, for the report's learning curves. The results stay the same.",
-        ),
-    ] = False,
-    latex: Latex = False,
+    experiment: Path | None = EXPERIMENT,
+    table: str = TABLE,
+    only: str = option(
+        "",
+        f"{TUNING}: fine-tune the teachers of the tasks and score them; one that has a classifier for the task "
+        f"already is only scored. {PRETRAINING}: run the rows' pre-training on text. Later runs "
+        "find the results in the cache.",
+        metavar="PART",
+        show_default=False,
+    ),
 ) -> int:
     """Train what is missing, score it, and write the report. After an interruption the same command resumes."""
-    given |= {
-        "retry_failed": retry_failed,
-        "rerun": rerun,
-        "save_students": save_students,
-        "curves": curves,
-        "latex": latex,
-    }
     typed = typed_options(ctx, given, experiment, table)
     if only:
         _check_part(only, given, typed, experiment)
@@ -142,7 +112,7 @@ def run(
         from bench.workflows.experiment import run_experiment
 
         return report_outcome(run_experiment(experiment, request, typed, table, asking()))
-    request = checked_request(**(given | {"methods": ""} if only == TEACHERS else given))
+    request = checked_request(**(given | {"methods": ""} if only == TUNING else given))
     say_planning()
     from bench.workflows import run as workflow
 
@@ -151,12 +121,12 @@ def run(
 
 def _check_part(part: str, given: dict[str, Any], typed: Collection[str], experiment: Path | None) -> None:
     """Refuse what does not go with ``run --only``."""
-    if part not in (TEACHERS, PRETRAINING):
-        raise InputError(f"--only {part}: choose {TEACHERS} or {PRETRAINING}")
+    if part not in (TUNING, PRETRAINING):
+        raise InputError(f"--only {part}: choose {TUNING} or {PRETRAINING}")
     if experiment is not None:
         raise InputError("--only and --experiment do not go together: type the rows and tasks")
-    if part == TEACHERS and "methods" in typed:
-        raise InputError(f"--only {TEACHERS} trains no rows: leave out --methods")
+    if part == TUNING and "methods" in typed:
+        raise InputError(f"--only {TUNING} trains no rows: leave out --methods")
     if part == PRETRAINING and given["executor"] != PROCESSES:
         raise InputError(f"--only {part} runs in this process: leave out --executor, or type `run` without --only")
     idle = [name for name in ("rerun", "retry_failed", "save_students", "curves", "latex") if name in typed]
@@ -165,8 +135,8 @@ def _check_part(part: str, given: dict[str, Any], typed: Collection[str], experi
         raise InputError(f"--only {part} trains no rows: leave out {options}")
 
 
-@app.command(epilog="Example: python -m bench status")
-def status(json_file: Json = None) -> None:
+@verb("status")
+def status(json_file: Path | None = JSON) -> None:
     """Show the runs that are under way on this machine: cells done, what each job does, and the time left."""
     import time
     from dataclasses import asdict
@@ -178,23 +148,19 @@ def status(json_file: Json = None) -> None:
     write_json(json_file, [{**asdict(run), "results": str(run.results), "finished": run.finished()} for run in runs])
 
 
-@app.command(
-    epilog="Example: python -m bench tune --methods kd,tinybert --tasks mrpc --trials 6 --data sample --teacher embedded"
-)
+@verb("tune --methods kd,tinybert --tasks mrpc --trials 6 --data sample --teacher embedded")
 @with_request_options(
-    without="recipe numbers augment augment_times word_vectors checkpoint",
-    methods=inspect.Parameter.empty,
-    tasks=inspect.Parameter.empty,
+    without=f"recipe numbers augment augment_times word_vectors checkpoint {OF_RUN}",
+    methods=...,
+    tasks=...,
 )
 def tune(
     given: dict[str, Any],
-    trials: Annotated[
-        int,
-        typer.Option(
-            help="How many combinations of settings are tried for each method: the row as it is typed is one of them. The same number for all."
-        ),
-    ] = 6,
-    json_file: Json = None,
+    trials: int = option(
+        6,
+        "How many combinations of settings are tried for each method: the row as it is typed is one of them. The same number for all.",
+    ),
+    json_file: Path | None = JSON,
 ) -> int:
     """Search the settings of each method with the same number of trials, then train the best ones.
 
@@ -212,41 +178,29 @@ def tune(
     return report_outcome(outcome)
 
 
-@app.command(
-    epilog="Example: python -m bench speed --methods tinybert,distilbert --teacher embedded --backends sdpa,onnx"
-)
+@verb("speed --methods tinybert,distilbert --teacher embedded --backends sdpa,onnx")
 def speed(
-    methods: Methods = "all",
-    teacher: Teacher = "bert-base-uncased",
-    lengths: Annotated[
-        str,
-        typer.Option(
-            help="Lengths in tokens, separated by commas. Or `task`: the lengths of the task named by --task."
-        ),
-    ] = "32,128",
-    batches: Annotated[str, typer.Option(help="Batch sizes, separated by commas.")] = "1,32",
-    backends: Annotated[
-        str, typer.Option(help="Backends, separated by commas: eager, sdpa, compile, onnx, onnx-int8.")
-    ] = "sdpa",
-    dtype: Annotated[str, typer.Option(help="Number format: fp32, bf16 or fp16.")] = "fp32",
-    device: Device = "auto",
-    threads: Threads = 2,
-    rounds: Annotated[int, typer.Option(help="How many times each system is timed. The systems take turns.")] = 30,
-    task: Annotated[str | None, typer.Option(help="The task for `--lengths task`.")] = None,
-    data: DataOfLengths = "sample",
-    offline: Offline = None,
-    memory: Annotated[
-        bool, typer.Option("--memory/--no-memory", help="Measure peak memory, each system in its own process.")
-    ] = True,
-    busy: Annotated[
-        bool,
-        typer.Option(
-            "--busy", help="Measure although other processes use the processor. The report says how busy it was."
-        ),
-    ] = False,
-    results: Results = Path("results/runs"),
-    reports: Reports = Path("reports/runs"),
-    json_file: Json = None,
+    methods: str = METHODS,
+    teacher: str = option("bert-base-uncased", TEACHERS),
+    lengths: str = option(
+        "32,128", "Lengths in tokens, separated by commas. Or `task`: the lengths of the task named by --task."
+    ),
+    batches: str = option("1,32", "Batch sizes, separated by commas."),
+    backends: str = option("sdpa", "Backends, separated by commas: eager, sdpa, compile, onnx, onnx-int8."),
+    dtype: str = option("fp32", "Number format: fp32, bf16 or fp16."),
+    device: str = DEVICE,
+    threads: int = THREADS,
+    rounds: int = option(30, "How many times each system is timed. The systems take turns."),
+    task: str | None = option(None, "The task for `--lengths task`."),
+    data: str = option("sample", f"Only for `--lengths task`. {SOURCES}"),
+    offline: bool = OFFLINE,
+    memory: bool = option(True, "Measure peak memory, each system in its own process.", "--memory/--no-memory"),
+    busy: bool = option(
+        False, "Measure although other processes use the processor. The report says how busy it was.", "--busy"
+    ),
+    results: Path = RESULTS,
+    reports: Path = REPORTS,
+    json_file: Path | None = JSON,
 ) -> None:
     """Measure latency, throughput, memory and speed-up of the students compared with their teacher."""
     from bench.report.speed import write_speed_report
@@ -259,7 +213,7 @@ def speed(
     request = SpeedRequest(
         methods=methods, teacher=teacher, lengths=tuple(comma_separated(lengths)), batches=tuple(map(int, parts)),
         backends=tuple(comma_separated(backends)), dtype=dtype, device=device, threads=threads, rounds=rounds, task=task,
-        data=data, offline=asks_no_hub(offline), memory=memory, busy=busy, results=results,
+        data=data, offline=offline, memory=memory, busy=busy, results=results,
     )  # fmt: skip
     record, path = measure(request)
     report = write_speed_report(record, reports)
@@ -268,28 +222,21 @@ def speed(
     write_json(json_file, record.model_dump(mode="json"))
 
 
-@app.command(
-    epilog="Example: python -m bench backends students/rte/* --tasks rte --data sample --backends onnx,onnx-int8"
-)
+@verb("backends students/rte/* --tasks rte --data sample --backends onnx,onnx-int8")
 def backends(
-    places: Annotated[
-        list[str],
-        typer.Argument(metavar="FOLDER...", help="Classifiers that transformers opens; names on the hub, too."),
-    ],
-    tasks: Annotated[str, typer.Option(help="The task that they were trained for.")],
-    data: Data = "sample",
-    backends: Annotated[
-        str,
-        typer.Option(
-            help="Backends, separated by commas: sdpa, compile, onnx, onnx-int8, openvino. eager is always measured."
-        ),
-    ] = "sdpa,onnx,onnx-int8",
-    threads: Threads = 2,
-    rounds: Annotated[
-        int, typer.Option(min=6, help="How many times each model is timed on each backend, in turns.")
-    ] = 30,
-    offline: Offline = None,
-    json_file: Json = None,
+    places: list[str] = argument(
+        ..., "Classifiers that transformers opens; names on the hub, too.", metavar="FOLDER..."
+    ),
+    tasks: str = option(..., "The task that they were trained for."),
+    data: str = option("sample", SOURCES),
+    backends: str = option(
+        "sdpa,onnx,onnx-int8",
+        "Backends, separated by commas: sdpa, compile, onnx, onnx-int8, openvino. eager is always measured.",
+    ),
+    threads: int = THREADS,
+    rounds: int = option(30, "How many times each model is timed on each backend, in turns.", min=6),
+    offline: bool = OFFLINE,
+    json_file: Path | None = JSON,
 ) -> int:
     """Compare the same trained weights on several backends: score, changed predictions, latency, megabytes and load time.
 
@@ -298,9 +245,7 @@ def backends(
     from bench.user_files import comma_separated
     from bench.workflows import backends as workflow
 
-    answer = workflow.compare_backends(
-        places, tasks, data, comma_separated(backends), threads, rounds, asks_no_hub(offline)
-    )
+    answer = workflow.compare_backends(places, tasks, data, comma_separated(backends), threads, rounds, offline)
     print(workflow.describe(answer))
     write_json(json_file, answer)
     return CHECK_FAILED if any("error" in row for row in answer["models"]) else OK

@@ -10,29 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bench.cli.options import asks_no_hub
+from bench.cli.options import request_from_options
 from bench.errors import InputError
 
 if TYPE_CHECKING:
     from bench.run import Outcome
-
-
-def request_from_options(**given: Any) -> Any:
-    from bench.plan.executor_options import parse_slurm
-    from bench.plan.request import Request, parse_jobs, parse_numbers, parse_seeds, threads_for
-
-    given["offline"] = asks_no_hub(given.get("offline"))
-    given["numbers"] = parse_numbers(given.get("numbers") or ())
-    if "jobs" in given:
-        given["jobs"] = parse_jobs(given["jobs"])
-    if given.get("threads") is None:
-        given["threads"] = threads_for(given.get("jobs", 0))
-    if "slurm" in given:
-        given["slurm"] = parse_slurm(given["slurm"])
-    if "seeds" in given:
-        given["seeds"] = parse_seeds(given["seeds"])
-    given["corpus"] = tuple(given.get("corpus") or ())
-    return Request(**given)
 
 
 def checked_request(**given: Any) -> Any:

@@ -1,19 +1,33 @@
-"""What a person asked for, with ``auto`` and defaults resolved and the reasons kept for the title of a report."""
+"""What a person asks for: each field of a request is an option of ``run``, with its words beside it; and what ``auto`` means."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from bench.data.augmentation import Augmentation
 from bench.errors import InputError, unknown
 from bench.optimizers import OPTIMIZERS
-from bench.plan.executor_options import CLUSTER, LOCAL, PROCESSES, RAY, SLURM, check_executor, named_values
+from bench.plan.executor_options import (
+    CLUSTER,
+    LOCAL,
+    PROCESSES,
+    RAY,
+    SLURM,
+    SLURM_MINUTES,
+    SLURM_PARAMETERS,
+    check_executor,
+    named_values,
+    parse_slurm,
+)
 from bench.record.cell import Search
 from bench.record.recipe import ADAMW, Recipe
 from bench.user_files import comma_separated
+
+if TYPE_CHECKING:
+    from bench.data.augmentation import Augmentation
 
 EPOCH_RULES = {"last": "", "best-on-dev": "dev", "best-on-half": "half"}
 """What --checkpoint takes -> the rule of selection in a cell."""
@@ -33,79 +47,154 @@ AUTO, EMBEDDED, HUB, SAMPLE = "auto", "embedded", "hub", "sample"
 HUB_TEACHER = "bert-base-uncased"
 PUBLIC_TEXT = "hub:Salesforce/wikitext/wikitext-103-raw-v1"
 """What pre-training reads where the data are real and nobody names a text."""
+SOURCES = (
+    "Where the examples come from: hub; sample (generated sentences); or a folder with "
+    "<task>/<split>-00000-of-00001.parquet."
+)
+TEACHERS = "The teacher: a name on the hub (also NAME@REVISION); a folder; or embedded (a small model from a package)."
+IF_HUB = "if there is an accelerator, and the hub answers or they were downloaded before; else"
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise InputError(f"--seeds {text}: give whole numbers, like 0,1,2") from None
+
+
+def parse_jobs(text: str) -> int:
+    """``auto`` is 0."""
+    if text == AUTO:
+        return 0
+    if not text.isdecimal() or len(text) > DIGITS or int(text) == 0:
+        raise InputError(f"--jobs {text}: give a whole number from 1 on, or auto")
+    return int(text)
+
+
+def parse_numbers(texts: Sequence[str] | None) -> tuple[tuple[str, int], ...]:
+    """``["batch_size=8"]`` -> numbers of a request, in alphabetical order.
+
+    Raises:
+        InputError: not NAME=NUMBER, a name that is not there, or one given twice.
+    """
+    given = named_values("--set", texts or (), NUMBERS, "NAME=NUMBER, like batch_size=16")
+    for name, value in given:
+        if not value.isdecimal() or len(value) > DIGITS:
+            raise InputError(f"--set {name}={value}: give NAME=NUMBER, like batch_size=16")
+    return tuple((name, int(value)) for name, value in given)
+
+
+def asks_no_hub(typed: bool | None) -> bool:
+    """What --offline or --online say; where neither is typed, a continuous integration asks no hub."""
+    return bool(os.environ.get("CI")) if typed is None else typed
+
+
+def threads_for(jobs: int) -> int:
+    """The threads of a job where nobody says a number: one, because threads wait for each other where cores are busy; two
+    where only one job at a time was asked for."""
+    return 2 if jobs == 1 else 1
+
+
+def _option(default: Any, words: str, *names: str, typed: Any = None, run: bool = False, **more: Any) -> Any:
+    """A field with its option.
+
+    Args:
+        names: of the option, where it is not called like the field.
+        typed: type and default of what is typed, where they are others; the ``callback`` makes the field's value of it.
+        run: whether the option is of `run` alone.
+        more: of typer.Option.
+    """
+    facts = {"words": words, "names": names, "typed": typed, "run": run, "more": more}
+    return field(default=default, metadata=facts)
 
 
 @dataclass(frozen=True)
 class Request:
     """The arguments of ``bench run``; also those of ``bench.api.run`` in Python."""
 
-    methods: str = "all"
-    tasks: str = "glue"
-    seeds: tuple[int, ...] = (0,)
-    data: str = AUTO
-    teacher: str = AUTO
-    results: Path = Path("results/runs")
-    reports: Path = Path("reports/runs")
-    recipe: str = "common"
-    optimizer: str | None = None
-    """of the students on their tasks, a name of bench.optimizers; teachers and stages on text keep theirs"""
-    precision: str = "fp32"
-    device: str = "auto"
-    deterministic: bool = False
-    """on an accelerator, take only kernels that give the same bits each time"""
-    max_train_rows: int | None = None
-    epochs: float | None = None
-    corpus: tuple[str, ...] = ()
-    """text for pre-training: files, or names of the hub like :data:`PUBLIC_TEXT`; ``sample`` alone for generated sentences; nothing for
-    what goes with the data"""
-    corpus_tokens: int | None = None
-    threads: int = 2
-    jobs: int = 1
-    """pieces of work that are done at the same time, each in a process of its own; 0: as many as cores and memory allow.
-    No part of a result's identity."""
-    executor: str = PROCESSES
-    """where jobs are done, one of :data:`bench.plan.executor_options.EXECUTORS`. No part of a result's identity, as the two
-    next ones"""
-    address: str = ""
-    """of a Ray cluster that is there; "" for one of this machine alone, which the run starts and ends"""
-    slurm: tuple[tuple[str, str], ...] = ()
-    """parameters of Slurm's jobs"""
-    offline: bool = False
-    yes: bool = False
-    retry_failed: bool = False
-    rerun: bool = False
-    rerun_stale: bool = False
-    """train again what other code than today's made: records, and what they are made from in the cache"""
-    save_students: Path | None = None
-    """keep each student that this run trains below this folder"""
-    curves: bool = False
-    """score each student on the development set after every epoch, for the report's learning curves. No part of a result's identity"""
-    latex: bool = False
-    """write the report's tables for a paper too"""
-    augment: str = ""
-    augment_times: int = 10
-    word_vectors: Path | None = None
-    checkpoint: str = "last"
-    """which epoch of a student is scored: the last, or the best on the development rows or on half of them"""
-    teacher_outputs: str = ""
-    """fp32 or fp16: compute the teacher's outputs once, and read them from a file in every epoch; "" for a pass every step"""
-    teacher_outputs_limit: float = 20.0
-    """gigabytes that such a file may take, for each task"""
-    kernels: str = EXACT
-    """of the trainings of students on a CPU, on tasks and on text: exact, or fast ones, which round otherwise"""
-    numbers: tuple[tuple[str, int], ...] = ()
-    """of the students' recipe in the place of its own: those of :data:`NUMBERS`"""
+    # fmt: off
+    methods: str = _option("all", "Rows, separated by commas; or `all`. A row is a method name, with settings (name:setting=value), "
+        "dropped losses (name:-term) or its ablation rows (name:ablate). `list` shows the names.")
+    tasks: str = _option("glue", "Tasks or groups of tasks, separated by commas. A task of your own is a FILE.toml.")
+    seeds: tuple[int, ...] = _option((0,), "Seeds of the students, for example 0,1,2. `tune` takes one.", typed=(str, "0"), callback=parse_seeds)
+    data: str = _option(AUTO, f"{SOURCES} auto: the hub {IF_HUB} sample.")
+    teacher: str = _option(AUTO, f"{TEACHERS} auto: bert-base-uncased {IF_HUB} embedded.")
+    results: Path = _option(Path("results/runs"), "Folder of the records.")
+    reports: Path = _option(Path("reports/runs"), "Folder of the reports.")
+    recipe: str = _option("common", "common: the same epochs, batch size and shape of the schedule for all methods. "
+        "paper: the numbers of each method's paper.")
+    numbers: tuple[tuple[str, int], ...] = _option((), "Change a number of the students' recipe: batch_size, max_length, or micro_batch (at "
+        "most so many examples of a batch at a time: less memory, the same batch). Repeat the option for several. For one row, write the "
+        "number into the row: ROW:STAGE.epochs=50, with --recipe paper.", "--set", metavar="NAME=NUMBER",
+        typed=(list[str] | None, None))
+    optimizer: str | None = _option(None, f"Optimiser of the students: {', '.join(OPTIMIZERS)}. The learning rates of the common recipe "
+        "were chosen with the first one; pace= in a row multiplies them. It goes with the common recipe only: a paper's recipe names its "
+        "own optimisers.", show_default="adamw")
+    precision: str = _option("fp32", "Number format of the training: fp32, tf32 (on CUDA: fp32 whose products have 10 bits) or bf16.")
+    teacher_outputs: str = _option("", "Compute the teacher's outputs once, keep them in a file as fp32 or fp16, and read them in every "
+        "epoch. Without the option the teacher's forward pass runs in every step.", metavar="FORMAT", show_default=False)
+    teacher_outputs_limit: float = _option(20.0, "The largest such file, in gigabytes for each task.", metavar="GB")
+    kernels: str = _option(EXACT, "exact: torch's usual kernels. fast: faster CPU kernels for the training of students; the last digits "
+        "differ. Results with fast have keys and row names of their own.")
+    device: str = _option("auto", "Device to compute on: auto, cpu, cuda, mps ...")
+    deterministic: bool = _option(False, "On a GPU, use only kernels that give the same bits each time: slower. It is part of a result's "
+        "key. On a CPU the bits are the same without it.")
+    max_train_rows: int | None = _option(None, "Train on at most this many examples. They are drawn once, and are the same for every row "
+        "and seed.")
+    epochs: float | None = _option(None, "Passes over the training examples, summed over all stages of a method, without preparatory "
+        "ones. It goes with the common recipe only: a paper's recipe has its own number of epochs.", show_default="3")
+    corpus: tuple[str, ...] = _option((), "Text for pre-training, without labels: a file with one document a line; parquet with a text "
+        "column; hub:NAME or hub:NAME/CONFIG, a data set on the hub; or sample (generated sentences). Repeat the option for more files.",
+        metavar="FILE", show_default=f"sample with sample data, else {PUBLIC_TEXT}", typed=(list[str] | None, None))
+    corpus_tokens: int | None = _option(None, "How many tokens of the corpus the pre-training on text reads; a shorter corpus is repeated.",
+        show_default="4,000,000; 200,000 with generated sentences")
+    augment: str = _option("", "Make more training examples for the students. masked: a masked language model replaces words (Jiao et "
+        "al. 2020). rules: words are hidden or replaced by rules (Tang et al. 2019).")
+    augment_times: int = _option(10, "At most this many new examples for each training example.")
+    word_vectors: Path | None = _option(None, "Word vectors for --augment masked, as a text file in GloVe's format. Without it, the "
+        "teacher's own embeddings are used.", metavar="FILE")
+    checkpoint: str = _option("last", "Which epoch of a student is scored. last: the last one. best-on-dev: the best one on the examples "
+        "that are scored; the report says so. best-on-half: chosen on one half of these examples, scored on the other half.")
+    threads: int = _option(2, "CPU threads of each job. Results with different numbers of threads have different keys.",
+        show_default="1, or 2 with --jobs 1", typed=(int | None, None))
+    jobs: int = _option(1, "How many jobs run at the same time, in separate processes; a single one runs in the main process. auto: as "
+        "many as cores and memory allow; one for a plan of less than a minute. With the same --threads, the number of jobs changes no "
+        "result.", metavar="N|auto", typed=(str, AUTO), callback=parse_jobs)
+    """0 for auto"""
+    executor: str = _option(PROCESSES, "Where the jobs run. processes: in processes of this machine. ray: on a Ray cluster. slurm: as "
+        "jobs of Slurm. The results are the same. docs/clusters.md explains it.")
+    address: str = _option("", "Address of a running Ray cluster, or auto for the cluster that this machine belongs to.",
+        metavar="HOST:PORT", show_default="a new cluster of this machine alone")
+    slurm: tuple[tuple[str, str], ...] = _option((), f"Parameters of Slurm's jobs: {', '.join(SLURM_PARAMETERS)} (in minutes), and "
+        "sbatch.NAME for any other option of sbatch. setup names a file: lines of shell that each job runs first. cluster=local runs the "
+        "jobs on this machine, without Slurm.", metavar="NAME=VALUE,...", show_default=f"time={SLURM_MINUTES}", typed=(str, ""),
+        callback=parse_slurm)
+    offline: bool = _option(False, "Do not use the network. Read models and data from the local cache.", "--offline/--online",
+        show_default="online; offline if the variable CI is set", typed=(bool, None), callback=asks_no_hub)
+    rerun_stale: bool = _option(False, "Train again what another version of the code made: records, and the artefacts in the cache.")
+    yes: bool = _option(False, "Start long plans without asking.", "--yes", "-y")
+    retry_failed: bool = _option(False, "Train failed cells again.", run=True)
+    rerun: bool = _option(False, "Train everything again. Old attempts are kept.", run=True)
+    save_students: Path | None = _option(None, "Save each student that this run trains, and each teacher that it fine-tunes, as a folder "
+        "for the library transformers.", metavar="FOLDER", run=True)
+    curves: bool = _option(False, "Score each student that this run trains after every epoch too, for the report's learning curves. The "
+        "results stay the same.", run=True)
+    latex: bool = _option(False, "Also write files for a paper: each table as .tex (booktabs), each picture as .pdf.", run=True)
+    # fmt: on
     held_back: bool = False
     """score on a tenth of the training rows, held back, in the place of the evaluation sets"""
     searches: tuple[tuple[str, Search], ...] = ()
     """spelling of a row -> how it was found"""
     notes: tuple[str, ...] = field(default=(), compare=False)
+    """for the title of a report: why ``auto`` chose what it chose"""
 
     @property
     def augmentation(self) -> Augmentation | None:
         """How training rows are multiplied; None where they are not."""
         if not self.augment:
             return None
+        from bench.data.augmentation import Augmentation
+
         return Augmentation(self.augment, self.augment_times, vectors=self.word_vectors)
 
     @property
@@ -130,12 +219,12 @@ class Request:
         for name, value, known in (
             ("recipe", self.recipe, RECIPES),
             ("precision", self.precision, PRECISIONS),
-            ("optimizer", self.optimizer, OPTIMIZERS),
+            ("optimizer", self.optimizer or ADAMW, OPTIMIZERS),
             ("checkpoint", self.checkpoint, EPOCH_RULES),
-            ("teacher-outputs", self.teacher_outputs or None, OUTPUT_FORMATS),
+            ("teacher-outputs", self.teacher_outputs or "fp32", OUTPUT_FORMATS),
             ("kernels", self.kernels, KERNELS),
         ):
-            if value is not None and value not in known:
+            if value not in known:
                 raise InputError(f"--{name} {value}: choose one of {', '.join(known)}")
         if not self.teacher_outputs_limit > 0:
             raise InputError(f"--teacher-outputs-limit {self.teacher_outputs_limit:g}: should be above 0 gigabytes")
@@ -144,13 +233,10 @@ class Request:
         different = len(set(self.seeds)) == len(self.seeds) > 0
         if not different or not 0 <= min(self.seeds) <= max(self.seeds) < 2**63:
             raise InputError("--seeds: give different whole numbers from 0 on, like 0,1,2")
-        for name, count in (
-            ("max-train-rows", self.max_train_rows),
-            ("corpus-tokens", self.corpus_tokens),
-            ("threads", self.threads),
-        ):
+        for name in ("max_train_rows", "corpus_tokens", "threads"):
+            count = getattr(self, name)
             if count is not None and count < 1:
-                raise InputError(f"--{name} {count}: should be at least 1")
+                raise InputError(f"--{name.replace('_', '-')} {count}: should be at least 1")
         if self.jobs < 0:
             raise InputError(f"--jobs {self.jobs}: should be at least 1, or auto")
         for name, number in self.numbers:
@@ -179,43 +265,8 @@ class Request:
         return self
 
 
-def threads_for(jobs: int) -> int:
-    """The threads of a job where nobody says a number: one, because threads wait for each other where cores are busy; two
-    where only one job at a time was asked for."""
-    return 2 if jobs == 1 else 1
-
-
-def parse_jobs(text: str) -> int:
-    """``auto`` is 0."""
-    if text == "auto":
-        return 0
-    if not text.isdecimal() or len(text) > DIGITS or int(text) == 0:
-        raise InputError(f"--jobs {text}: give a whole number from 1 on, or auto")
-    return int(text)
-
-
-def parse_seeds(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(",") if part.strip())
-    except ValueError:
-        raise InputError(f"--seeds {text}: give whole numbers, like 0,1,2") from None
-
-
-def parse_numbers(texts: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """``["batch_size=8"]`` -> numbers of a request, in alphabetical order.
-
-    Raises:
-        InputError: not NAME=NUMBER, a name that is not there, or one given twice.
-    """
-    given = named_values("--set", texts, NUMBERS, "NAME=NUMBER, like batch_size=16")
-    for name, value in given:
-        if not value.isdecimal() or len(value) > DIGITS:
-            raise InputError(f"--set {name}={value}: give NAME=NUMBER, like batch_size=16")
-    return tuple((name, int(value)) for name, value in given)
-
-
 def resolve_auto(request: Request, accelerator: bool, is_real: bool) -> Request:
-    """Replace ``auto`` for data and teacher: the real thing where it is there, else the offline pair; say which.
+    """Replace ``auto`` for data and teacher: the real thing where it is there, else the offline pair; say which and why.
 
     Args:
         is_real: whether there is an accelerator, and the real thing was downloaded before or the hub answers.
@@ -223,45 +274,27 @@ def resolve_auto(request: Request, accelerator: bool, is_real: bool) -> Request:
     Raises:
         InputError: under CI (the variable CI is set), where one types what one means.
     """
-    if request.data == AUTO and brings_all_data(request):  # it decides the default corpus, and nobody asked for it
+    # where every task is a file, which names its examples, the data decide the default corpus alone
+    if request.data == AUTO and all(name.endswith(".toml") for name in comma_separated(request.tasks)):
         request = replace(request, data=HUB if is_real else SAMPLE)
-    options = {"data": (request.data, HUB, SAMPLE), "teacher": (request.teacher, HUB_TEACHER, EMBEDDED)}
-    values = {name: there if is_real else here for name, (given, there, here) in options.items() if given == AUTO}
-    if not values:
+    real, chosen = {"data": HUB, "teacher": HUB_TEACHER}, {"data": SAMPLE, "teacher": EMBEDDED}
+    asked = [name for name in real if getattr(request, name) == AUTO]
+    if not asked:
         return request
     if os.environ.get("CI"):
         raise InputError("under CI --data and --teacher are typed, not chosen: add --data sample --teacher embedded")
-    notes = request.notes if is_real else (*request.notes, _auto_note(request, values, accelerator))
-    return replace(request, **values, notes=notes)  # type: ignore[arg-type]
-
-
-def brings_all_data(request: Request) -> bool:
-    """Whether every task is a file of one's own, which names its examples: --data is of no interest then."""
-    return all(name.endswith(".toml") for name in comma_separated(request.tasks))
-
-
-def _auto_note(request: Request, values: Mapping[str, str], accelerator: bool) -> str:
-    """Why ``auto`` chose what it chose, what was typed, and what to type for the real thing."""
+    if is_real:
+        return replace(request, **{name: real[name] for name in asked})  # type: ignore[arg-type]
+    why = "the hub does not answer, and the real thing was not downloaded before"
     if request.device == "cpu":
         why = "--device cpu was typed"
     elif not accelerator:
         why = "there is no accelerator"
-    else:
-        why = (
-            "--offline was typed"
-            if request.offline
-            else "the hub does not answer, and the real thing was not downloaded before"
-        )
-    given = {} if brings_all_data(request) else {"data": request.data}
-    typed = [
-        f"{name} {value} was typed"
-        for name, value in {**given, "teacher": request.teacher}.items()
-        if name not in values
-    ]
-    chosen = " and ".join(f"{name} {value}" for name, value in values.items())
-    real = {"data": HUB, "teacher": HUB_TEACHER}
-    words = " ".join(f"--{name} {real[name]}" for name in values)
-    return f"{'; '.join([*typed, why])}, so auto chose {chosen}. For the real thing type {words}"
+    elif request.offline:
+        why = "--offline was typed"
+    note = f"{why}, so auto chose {' and '.join(f'{name} {chosen[name]}' for name in asked)}. For the real thing type "
+    note += " ".join(f"--{name} {real[name]}" for name in asked)
+    return replace(request, **{name: chosen[name] for name in asked}, notes=(*request.notes, note))  # type: ignore[arg-type]
 
 
 def recipe_of(request: Request, default_epochs: float, longest: int) -> Recipe:
