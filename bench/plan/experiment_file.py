@@ -1,37 +1,4 @@
-"""Experiments as files: the rows and tasks of a paper's tables, in TOML, and the settings of its tasks.
-
-title = "A paper: the paper's settings"
-teacher = "bert-base-uncased"    # also data, seeds = [0, 1], epochs, optimizer, max_train_rows and corpus_tokens: options of `run`
-recipe = "paper"                 # or common: then the title says so
-
-[[table]]
-name = "ablation"
-methods = ["microbert:ablate", "pd:start=masked"]
-tasks = ["mrpc", "rte"]
-show = "differences"             # accuracy, reappearance, or differences to the first row
-labels = { "pd:start=masked" = "BERT_TINY (4 x 312)" }    # what a row is called in the report
-paper = "Jiao et al. 2020, Findings of EMNLP"             # whose numbers are printed beside the rows (bench/report/printed)
-printed = { "pd:start=masked" = "Table 1: BERT_TINY" }    # a row, or teacher -> the printed row that it is, or a list of them
-absent = { "Table 1: PD" = "its teacher is not said" }    # printed rows that no row is, and why
-summed = "median"                # how the paper makes one number of several seeds: mean, median or best
-
-[[differs]]                      # how these rows are other systems than the printed ones; all of them where none is named
-why = "pre-trained on the text of --corpus, theirs on Wikipedia and books"
-methods = ["pd:start=masked"]
-tables = ["ablation"]            # of all where none is named
-
-[[settings]]                     # of these rows on these tasks; of all where none is named; later ones override earlier ones
-source = "appendix B, table 7"   # where the numbers are printed; an entry without numbers says that none are known
-methods = ["microbert"]          # every row of a method by its name, or one row as it is typed above, without :ablate
-tasks = ["rte"]
-tables = ["ablation"]
-batch_size = 16                  # of the students; their teacher keeps its own
-max_length = 128
-augment = "masked"               # or rules; none takes an earlier entry back
-augment_times = 20
-row = { temperature = 2.0 }      # settings of the method
-stages.distil = { epochs = 10, learning_rate = 1e-5, schedule = "linear", warmup = 0.0, weight_decay = 0.01, clip = 1.0, optimizer = "adamw" }
-"""
+"""Experiments as files: the rows and tasks of a paper's tables, in TOML, and the settings of its tasks. docs/experiments.md has all keys."""
 
 from __future__ import annotations
 
@@ -40,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, create_model
 
 from bench.data.tasks import expand
 from bench.errors import InputError, unknown
@@ -88,21 +55,14 @@ class TableSpec(TypedFile):
         return [(text, _parsed(text)) for text in self.methods if text.split(":")[0] != CHECKPOINT]
 
 
-def _number(name: str) -> Any:
-    return Field(None, strict=True, **LIMITS[name][0])
-
-
-class StageNumbers(TypedFile):
-    """Numbers of one stage in the place of those in the method's file, with the limits that they have in a row's spelling."""
-
-    epochs: float | None = _number("epochs")
-    learning_rate: float | None = _number("learning_rate")
-    schedule: Schedule | None = None
-    warmup: float | None = _number("warmup")
-    weight_decay: float | None = _number("weight_decay")
-    clip: float | None = _number("clip")
-    optimizer: str | None = None
-    eps: float | None = _number("eps")
+StageNumbers: Any = create_model(
+    "StageNumbers",
+    __base__=TypedFile,
+    **{name: (float | None, Field(None, strict=True, **bounds)) for name, (bounds, _) in LIMITS.items()},  # type: ignore[arg-type]
+    schedule=(Schedule | None, None),
+    optimizer=(str | None, None),
+)
+"""Numbers of one stage in the place of those in the method's file, with the limits that they have in a row's spelling."""
 
 
 class Difference(TypedFile):
@@ -113,6 +73,11 @@ class Difference(TypedFile):
     tables: tuple[str, ...] = ()
 
 
+def _number(name: str) -> Any:
+    least, most = NUMBERS[name]
+    return Field(None, strict=True, ge=least, le=most)
+
+
 class PaperSettings(TypedFile):
     """What a paper sets for some rows on some tasks, and where it says so."""
 
@@ -120,9 +85,9 @@ class PaperSettings(TypedFile):
     methods: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
-    batch_size: int | None = Field(None, strict=True, ge=NUMBERS["batch_size"][0], le=NUMBERS["batch_size"][1])
-    max_length: int | None = Field(None, strict=True, ge=NUMBERS["max_length"][0], le=NUMBERS["max_length"][1])
-    micro_batch: int | None = Field(None, strict=True, ge=NUMBERS["micro_batch"][0], le=NUMBERS["micro_batch"][1])
+    batch_size: int | None = _number("batch_size")
+    max_length: int | None = _number("max_length")
+    micro_batch: int | None = _number("micro_batch")
     augment: Literal["none", "masked", "rules"] | None = None
     augment_times: int | None = Field(None, strict=True, ge=1)
     row: dict[str, bool | int | float | str] = Field(default_factory=dict)

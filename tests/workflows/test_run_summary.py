@@ -13,7 +13,6 @@ import tiny
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.progress import duration
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.render import NAME, TERMINAL, to_terminal
@@ -150,4 +149,3 @@ def test_a_plan_says_what_takes_the_time_and_how_to_be_shorter(bench, tmp_path, 
     left = parts_in(shorter)["general start 2x12"]
     assert left < parts["general start 2x12"] / 4
     assert shorter["seconds"] == pytest.approx(body["seconds"] - parts["general start 2x12"] + left, abs=1)
-    assert f"makes it about {duration(shorter['seconds'])} in all" in tip
