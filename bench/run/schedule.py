@@ -26,6 +26,7 @@ from bench.record.cell_locks import CellLocks
 from bench.record.schema import Failure, Record
 from bench.record.store import Store
 from bench.run.executors import Executor
+from bench.stats.metrics import label_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -296,6 +297,12 @@ class Schedule:
         if record.status != "ok":
             self._note_failure(record)
             return
+        if record.scores:
+            metric = record.task.metrics[0]
+            scores = ", ".join(f"{100 * scored[metric]:.1f}" for scored in record.scores.values())
+            self.executor.say(
+                f"  {record.cell.tasks[0]}: {record.called}, seed {record.cell.seed}: {label_of(metric)} {scores}"
+            )
         self._trained.add(record_key(record.cell))  # once, also where it has a record for each of several points
         self.outcome.trained = len(self._trained)
 

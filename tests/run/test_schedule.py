@@ -20,6 +20,7 @@ from bench.plan.plan import SCORE_STEP, STUDENTS_STEP, TEACHER_STEP, Step
 from bench.record.cell import Cell, train_key
 from bench.record.cell_locks import CellLocks
 from bench.record.schema import Failure, Record
+from bench.record.task_facts import TaskFacts
 from bench.run import Outcome
 from bench.run.schedule import Schedule
 
@@ -29,7 +30,9 @@ ALL = ("teacher", "finetune", "kd", "microbert")
 
 def finished(cell: Cell) -> Record:
     """A record with a score, whose answers nobody kept."""
-    return empty(cell, "ok", now()).model_copy(update={"scores": {"validation": {"accuracy": 0.5}}})
+    return empty(cell, "ok", now()).model_copy(
+        update={"scores": {"validation": {"accuracy": 0.5}}, "task": TaskFacts(metrics=("accuracy",))}
+    )
 
 
 def usual(step: Step) -> StepResult:
