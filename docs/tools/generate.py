@@ -1,7 +1,7 @@
 """The parts of docs/ that follow from the code: `python docs/tools/generate.py` writes them, the site's build checks them.
 
-docs/command-line.md is made of the program's options, docs/record.schema.json and a table of docs/records.md of the record's
-model, two tables of docs/hyperparameters.md of the recipes, and two of docs/experiments.md of the files in methods/experiments/.
+docs/command-line.md is made of the program's options, docs/record.schema.json of the record's model, two tables of
+docs/hyperparameters.md of the recipes, and one of docs/experiments.md of the files in methods/experiments/.
 """
 
 from __future__ import annotations
@@ -44,17 +44,19 @@ def command_line() -> str:
     verbs: Mapping[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
     leaves = {name: dict(_leaves(name, verb)) for name, verb in verbs.items()}
     uses = Counter(row for group in leaves.values() for verb in group.values() for row in _option_rows(verb))
-    form = {
-        row[0]: row for row, count in sorted(uses.items(), key=lambda use: use[1]) if count > 1
-    }  # the most usual form
-    shared = [row for row in uses if form.get(row[0]) == row]
+    texts = Counter(row[:2] for row in uses.elements())
+    # an option that several verbs have: in its most usual form, and with its most usual default
+    form = {row[0]: row for row, _ in sorted(uses.items(), key=lambda use: (texts[use[0][:2]], use[1]))}
+    shared = {row[:2]: row[2] for row in uses if form[row[0]] == row and texts[row[:2]] > 1}
     parts = [HEAD]
     for module, heading in SECTIONS.items():
         parts.append(f"## {heading}\n")
         for group in leaves.values():
             if next(iter(group.values())).callback.__module__ == module:
                 parts += [_described(words, verb, shared) for words, verb in group.items()]
-    parts.append(f"## Shared options\n\n{table(['option', 'meaning', 'default'], [list(row) for row in shared])}")
+    parts.append(
+        f"## Shared options\n\n{table(['option', 'meaning', 'default'], [[*row, default] for row, default in shared.items()])}"
+    )
     return "\n".join(parts)
 
 
@@ -71,7 +73,7 @@ def _option_rows(verb: Any) -> list[tuple[str, str, str]]:
     return [(f"`{_spelled(option)}`", option.help or "", _default(option)) for option in options]
 
 
-def _described(words: str, verb: Any, shared: list[tuple[str, str, str]]) -> str:
+def _described(words: str, verb: Any, shared: Mapping[tuple[str, str], str]) -> str:
     arguments = [argument for argument in verb.params if argument.param_type_name == "argument"]
     typed = "".join(f" {_placeholder(argument)}" for argument in arguments)
     said = "\n\n".join(" ".join(part.split()) for part in (verb.help or "").split("\n\n"))
@@ -79,12 +81,16 @@ def _described(words: str, verb: Any, shared: list[tuple[str, str, str]]) -> str
     text = f"### {words}\n\n{call}{said}\n"
     rows = [[f"`{_placeholder(argument)}`", argument.help or "", ""] for argument in arguments]
     options = _option_rows(verb)
-    rows += [list(row) for row in options if row not in shared]
+    rows += [list(row) for row in options if row[:2] not in shared]
     if rows:
         text += f"\n{table(['option', 'meaning', 'default'], rows)}"
-    names = [row[0].split()[0].strip("`,") for row in options if row in shared]
+    names = [
+        row[0].split()[0].rstrip("`,") + "`" + (f" ({row[2] or 'no default'})" if row[2] != shared[row[:2]] else "")
+        for row in options
+        if row[:2] in shared
+    ]
     if names:
-        text += f"\n[Shared options](#shared-options): {', '.join(f'`{name}`' for name in names)}.\n"
+        text += f"\n[Shared options](#shared-options): {', '.join(names)}.\n"
     if verb.epilog:
         text += f"\n    {verb.epilog.removeprefix('Example: ')}\n"
     return text
@@ -139,13 +145,6 @@ def _fields_said(module: ModuleType) -> dict[str, dict[str, str]]:
                     text = " ".join(str(below.value.value).split())
                     found.setdefault(one.name, {})[field.target.id] = text
     return found
-
-
-def record_fields() -> str:
-    """The fields of a record, from the schema."""
-    fields = record_schema()["properties"]
-    rows = [[f"`{name}`", field.get("description", "")] for name, field in fields.items()]
-    return f"\n{table(['field', 'meaning'], rows)}\n"
 
 
 BY_WIDTH = {"learning_rate": " (teachers: see below)"}
@@ -212,33 +211,23 @@ def paper_recipes() -> str:
 
 
 def printed_tables() -> str:
-    """The printed tables with scores on GLUE: which file has them, and what of them it lacks; then how its rows are other systems."""
-    places: dict[tuple[str, str], list[str]] = {}
+    """The printed tables with scores on GLUE: paper, tables and the file that has them, and which rows none is."""
+    printed: dict[tuple[str, str], list[str]] = {}
     lacking: dict[tuple[str, str], list[str]] = {}
-    differing = []
     for file in sorted((DOCS.parent / "methods" / "experiments").glob("*.toml")):
         experiment = read_experiment(file)
-        differing += [
-            [f"`{file.name}`", ", ".join(f"`{row}`" for row in d.methods) or "all", d.why] for d in experiment.differs
-        ]
-        for spec in experiment.table:
+        for spec in (spec for spec in experiment.table if spec.paper):
             named = [row for rows, _ in experiment.printed_of(spec).values() for row in rows]
-            for row in [*named, *spec.absent]:
-                printed, _, system = row.partition(": ")
-                places.setdefault((spec.paper, printed), []).append(f"`{file.name}`: {spec.name}")
-                if row in spec.absent:
-                    lacking.setdefault((spec.paper, printed), []).append(f"{system}: {spec.absent[row]}")
+            place = (spec.paper, f"`{file.name}`")
+            printed.setdefault(place, []).extend(row.partition(": ")[0] for row in [*named, *spec.absent])
+            lacking.setdefault(place, []).extend(row.partition(": ")[2] for row in spec.absent)
     rows = [
-        [*place, "; ".join(dict.fromkeys(files)), "; ".join(lacking.get(place, ()))]
-        for place, files in sorted(places.items())
+        [*place, ", ".join(sorted(set(tables))), ", ".join(lacking[place])] for place, tables in sorted(printed.items())
     ]
-    head = f"{len(rows) - len(lacking)} of these {len(rows)} printed tables have all of their rows."
-    listed = table(["paper", "printed table", "file: table", "rows that no row is"], rows)
-    return f"\n{head}\n\n{listed}\nHow our rows are other systems than the printed ones:\n\n{table(['file', 'rows', 'difference'], differing)}\n"
+    return f"\n{table(['paper', 'file', 'printed tables', 'rows that no row is'], rows)}\n"
 
 
 BLOCKS: Mapping[str, Callable[[], str]] = {
-    "record fields": record_fields,
     "common recipe": common_recipe,
     "paper recipes": paper_recipes,
     "printed tables": printed_tables,

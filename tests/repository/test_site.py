@@ -45,10 +45,10 @@ def test_a_generated_page_that_the_code_has_outgrown_is_named(tmp_path, monkeypa
     monkeypatch.syspath_prepend(str(TOOLS))
     import generate
 
-    page = tmp_path / "records.md"
-    page.write_text("# Records\n\n<!-- generated: record fields -->\nan old table\n<!-- end -->\n")
+    page = tmp_path / "hyperparameters.md"
+    page.write_text("# Recipes\n\n<!-- generated: common recipe -->\nan old table\n<!-- end -->\n")
     fresh = generate.with_blocks(page.read_text())
-    assert "| `train_key` |" in fresh
+    assert "| `batch_size` |" in fresh
     assert "an old table" not in fresh
     assert generate.with_blocks(fresh) == fresh
 
