@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from methods.artefacts import Artefact, Source
 
 CORPUS_VERSION = 1
-DEFAULT_SAMPLE_BUDGET, DEFAULT_CORPUS_BUDGET = 200_000, 4_000_000
+DEFAULT_SAMPLE_BUDGET, DEFAULT_CORPUS_BUDGET = 100_000, 4_000_000
 """Text that is read of the sample suite's sentences and of a corpus, unless --corpus-tokens says else."""
 
 
