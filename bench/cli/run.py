@@ -56,6 +56,7 @@ def plan(
     For an experiment it also shows the settings of each task.
     """
     typed = typed_options(ctx, given, experiment, table)
+    given["outline"] = True
     request = checked_request(**given) if experiment is None else request_from_options(**given)
     say_planning()
     from bench.plan.build import build

@@ -64,6 +64,8 @@ class Checkpoint:
     asked: str = field(default="", compare=False)
     named: str = field(default="", compare=False)
     """how it is found again on a machine that does not see the folder"""
+    outline: bool = field(default=False, compare=False)
+    """whether there is a configuration alone, without weights and tokenizer: enough for a plan"""
     revision: str = field(default="", compare=False)
     """the hub's commit; "" for what is not of the hub"""
 
@@ -87,7 +89,12 @@ class Checkpoint:
 
 
 def find(
-    teacher: str, task: Task | None = None, offline: bool = False, ours: bool = False, asked: str = ""
+    teacher: str,
+    task: Task | None = None,
+    offline: bool = False,
+    ours: bool = False,
+    asked: str = "",
+    outline: bool = False,
 ) -> Checkpoint:
     """The checkpoint of this name (also ``NAME@REVISION``), ``embedded`` or in this folder ("auto" is resolved before).
 
@@ -96,6 +103,7 @@ def find(
     Args:
         ours: architectures that our methods brought are welcome too.
         asked: what was typed to name it, which every message names; by default ``--teacher`` and the name.
+        outline: a configuration is enough: in the folder, or known here where the hub does not give the model.
 
     Raises:
         InputError: nothing there, no safetensors, another architecture, label names that do not match the task.
@@ -111,7 +119,7 @@ def find(
         elif not (folder / "config.json").is_file():
             what = f"and no {task.name}/config.json " if task else ""
             raise InputError(f"{asked}: no config.json {what}in that folder; save a model there with save_pretrained")
-        found = _open(folder, name, asked, ours=ours)
+        found = _open(folder, name, asked, ours=ours, outline=outline)
     elif folder.is_file():
         raise InputError(
             f"{asked}: that is a file; name the folder that has config.json, model.safetensors and a tokenizer"
@@ -120,7 +128,13 @@ def find(
         raise InputError(f"{asked}: there is no such folder")
     else:
         teacher, _, revision = teacher.partition("@")
-        folder = _from_hub(teacher, revision or None, offline, asked)
+        try:
+            folder = _from_hub(teacher, revision or None, offline, asked)
+        except InputError:
+            if not outline or teacher not in HUB_CONFIGURED:
+                raise
+            known = config_from_name(teacher)
+            return Checkpoint(teacher, Path(), f"configuration of {teacher}", known, False, asked=asked, outline=True)
         found = replace(_open(folder, teacher, asked, ours=ours, source=teacher), revision=folder.name)
     if found.finetuned and task is not None:
         check_labels(found.config, task, asked)
@@ -224,7 +238,9 @@ def _sha256_of(file: Path, changed: int, size: int) -> str:
     return files.sha256_of(file)
 
 
-def _open(folder: Path, name: str, asked: str, note: str = "", ours: bool = False, source: str = "") -> Checkpoint:
+def _open(
+    folder: Path, name: str, asked: str, note: str = "", ours: bool = False, source: str = "", outline: bool = False
+) -> Checkpoint:
     """The checkpoint in a folder; ``source`` is what `convert` takes, the folder unless the hub gave it."""
     from transformers import AutoConfig
 
@@ -243,12 +259,16 @@ def _open(folder: Path, name: str, asked: str, note: str = "", ours: bool = Fals
             f"{asked}: model_type is {body.get('model_type')!r}; it has to be one of: {', '.join(FAMILIES)}"
         )
     weights = folder / "model.safetensors"
-    if not weights.is_file():
+    outline = outline and not weights.is_file()
+    if outline:
+        weights = folder / "config.json"
+    elif not weights.is_file():
         raise InputError(
             f"{asked}: no model.safetensors; other formats are not read because they can run code. "
             f"With a pytorch_model.bin: python -m bench convert {source or folder} NEW-FOLDER"
         )
-    _check_header(weights, asked)
+    else:
+        _check_header(weights, asked)
     kinds = body.get("architectures")
     finetuned = isinstance(kinds, list) and any("ForSequenceClassification" in str(kind) for kind in kinds)
     try:
@@ -259,7 +279,7 @@ def _open(folder: Path, name: str, asked: str, note: str = "", ours: bool = Fals
         wrong = one_line(str(error).strip())[:300] or type(error).__name__
     if wrong:
         raise InputError(f"{asked}: config.json does not describe a model: {wrong}")
-    return Checkpoint(name, folder, sha256_of(weights), config, finetuned, note, asked)
+    return Checkpoint(name, folder, sha256_of(weights), config, finetuned, note, asked, outline=outline)
 
 
 def _check_header(weights: Path, asked: str) -> None:
@@ -362,6 +382,8 @@ def hash_of_tokenizer(checkpoint: Checkpoint) -> str:
     Raises:
         InputError: the folder has no tokenizer.
     """
+    if checkpoint.outline:
+        return ""
     return _hash_of_tokenizer(checkpoint.folder.resolve(), _asked(checkpoint))
 
 

@@ -46,6 +46,8 @@ def build(request: Request) -> Plan:
     numeric = numeric_of(request)
     tasks, absent = plan_tasks(request, wanted, numeric)
     notes = [*request.notes, *([f"not in {tasks[0].source.name}: {', '.join(absent)}"] if absent else [])]
+    if any(task.checkpoint.outline for task in tasks):
+        notes.append("the teacher is a configuration without weights and tokenizer here: no record can be looked for")
     notes += _data_notes(tasks)
     rows, left_out = _usable(rows, tasks)
     notes += left_out

@@ -181,6 +181,8 @@ class Request:
         "results stay the same.", run=True)
     latex: bool = _option(False, "Also write files for a paper: each table as .tex (booktabs), each picture as .pdf.", run=True)
     # fmt: on
+    outline: bool = False
+    """a teacher's configuration is enough, without weights and tokenizer: of `plan` alone"""
     held_back: bool = False
     """score on a tenth of the training rows, held back, in the place of the evaluation sets"""
     searches: tuple[tuple[str, Search], ...] = ()

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from methods.api import Setup
 
 AUGMENTATION_VERSION = 2
+TOKENS_A_WORD = 1.3
+"""Of BERT's vocabulary, where there is no tokenizer to count with; chosen by hand."""
 
 
 def plan_tasks(
@@ -62,7 +64,7 @@ def plan_tasks(
         all_rows = source.load(task, "train")
         train = all_rows.limited(request.max_train_rows)
         evaluation = {e.name: source.load(task, e) for e in task.evaluation if e.labelled or source.has(task, e)}
-        checkpoint = find(request.teacher, task, request.offline)
+        checkpoint = find(request.teacher, task, request.offline, outline=request.outline)
         longest = checkpoint.config.max_position_embeddings
         recipe = recipe_of(request, source.epochs, longest)
         plain = recipe_of(replace(request, numbers=(), optimizer=None), source.epochs, longest)
@@ -115,6 +117,9 @@ def mean_tokens(checkpoint: Checkpoint, task: Task, split: Split, max_length: in
     from bench.data.encoding import encode
 
     some = split.limited(256)
+    if checkpoint.outline:
+        words = sum(len(text.split()) for texts in (some.first, some.second or ()) for text in texts)
+        return min(TOKENS_A_WORD * words / len(some) + 2, max_length)
     try:
         return encode(reading_tokenizer(checkpoint), some, max_length).total_tokens / len(some)
     except InputError as error:

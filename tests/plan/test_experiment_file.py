@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 import tiny
-import torch
 from pydantic import ValidationError
-from safetensors.torch import save_file
 from shipped_methods import has_every_method
 from transformers import BertConfig
 
@@ -44,17 +42,26 @@ def all_of_glue(tmp_path_factory) -> Path:
     return tiny.write_glue(tmp_path_factory.mktemp("data") / "glue", tuple(GLUE))
 
 
-def a_configuration_alone(folder: Path, large: bool) -> Path:
-    """BERT-base or BERT-large as a plan sees it: its configuration, words, and a file of weights that nobody reads."""
-    shape = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
-    config = BertConfig(architectures=["BertForMaskedLM"], **(shape if large else {}))
-    config.save_pretrained(folder)
-    save_file({"none": torch.zeros(1)}, folder / "model.safetensors")
-    words = [*tiny.SPECIAL, *tiny.WORDS]
-    words += [f"[unused{n}]" for n in range(config.vocab_size - len(words))]
-    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
-    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer", "model_max_length": 512}')
+def a_configuration_alone(folder: Path, **numbers) -> Path:
+    BertConfig(architectures=["BertForMaskedLM"], **numbers).save_pretrained(folder)
     return folder
+
+
+LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+
+
+def test_a_table_is_planned_with_a_teacher_s_configuration_alone_and_not_run(bench, glue_folder, tmp_path):
+    file = write(tmp_path, "title = 'x'\n[[table]]\nname='a'\nmethods=['kd', 'tinybert']\ntasks=['rte']")
+    teacher = a_configuration_alone(tmp_path / "bert")
+    words = ("--experiment", file, "--data", glue_folder, "--results", tmp_path / "r")
+    planned = bench("plan", *words, "--teacher", teacher)
+    assert planned.returncode == 0, planned.stderr
+    assert "3 cells: 3 to do" in planned.stdout
+    assert "configuration without weights" in planned.stdout
+    assert bench("plan", *words, "--teacher", "bert-base-uncased", "--offline").returncode == 0
+    refused = bench("run", *words, "--teacher", teacher)
+    assert refused.returncode == 2
+    assert "no model.safetensors" in refused.stderr
 
 
 @pytest.mark.slow
@@ -62,8 +69,9 @@ def a_configuration_alone(folder: Path, large: bool) -> Path:
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda f: f.stem)
 def test_every_table_can_be_planned_with_bert(file, all_of_glue, tmp_path):
     """Its rows fit the teacher, and its settings fit their rows and each other."""
-    teacher = a_configuration_alone(tmp_path / "bert", "large" in (read_experiment(file).teacher or ""))
-    request = Request("kd", "rte", data=str(all_of_glue), teacher=str(teacher), results=tmp_path / "r")
+    large = "large" in (read_experiment(file).teacher or "")
+    teacher = a_configuration_alone(tmp_path / "bert", **(LARGE if large else {}))
+    request = Request("kd", "rte", data=str(all_of_glue), teacher=str(teacher), results=tmp_path / "r", outline=True)
     text, body = describe_experiment(file, request, {"data", "teacher"})
     assert len(body["tables"]) == len(read_experiment(file).table)
     assert "to do" in text
