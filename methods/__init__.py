@@ -55,6 +55,7 @@ TABLE: dict[str, tuple[str, str]] = {
         "small weights become zero in fine-tuning; not faster (Sanh et al. 2020)",
     ),
     "movement": ("methods.movement:Movement", "weights that move to zero become zero; not faster (Sanh et al. 2020)"),
+    "cofi": ("methods.cofi:CoFi", "heads, neurons and blocks pruned while it is distilled (Xia et al. 2022)"),
     "microbert": ("methods.microbert:MicroBERT", "feature alignment, task experts, discriminator (Zheng et al. 2024)"),
 }
 WRITERS: dict[str, tuple[str, str]] = {

@@ -20,19 +20,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, cast
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
+from transformers import PretrainedConfig
 
 from methods.api import Batch, Method, Setup, Stage, Student
 from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights
 from methods.families import FAMILIES
-from methods.models import Cost, PackedModel, closed_form, label_gradients
+from methods.models import label_gradients
 from methods.packed import AttentionTrace
-from methods.parts import load_checked, opened_by_transformers, own_config, require_bert
+from methods.parts import require_bert
+from methods.pruned import pruned_classifier
 from methods.settings import Count, Limit
 from methods.terms import hard
 
@@ -185,35 +186,6 @@ def tune(model: Any, batches: Sequence[Batch], heads_LH: Tensor, neurons_LF: Ten
             pruned[place] = block(inner(pruned[place], batch) * scale, pruned[place])
 
 
-class PrunedBertConfig(BertConfig):
-    """A BERT with its own number of heads and neurons in every layer."""
-
-    model_type = "pruned_bert"
-    layer_heads: list[int] | None = None
-    layer_neurons: list[int] | None = None
-
-
-@opened_by_transformers
-class PrunedBertForSequenceClassification(PackedModel, BertForSequenceClassification):
-    """A BERT classifier whose layers differ in width; saves and loads like any other."""
-
-    config_class = PrunedBertConfig
-
-    def __init__(self, config: PrunedBertConfig) -> None:
-        super().__init__(config)
-        width, layers, shape = config.hidden_size, cast(Any, self.bert.encoder.layer), cast(Any, config)
-        for layer, heads, neurons in zip(layers, shape.layer_heads, shape.layer_neurons, strict=True):
-            own = layer.attention.self
-            own.num_attention_heads, own.all_head_size = heads, heads * own.attention_head_size
-            own.query, own.key, own.value = (nn.Linear(width, own.all_head_size) for _ in range(3))
-            layer.attention.output.dense = nn.Linear(own.all_head_size, width)
-            layer.intermediate.dense, layer.output.dense = nn.Linear(width, neurons), nn.Linear(neurons, width)
-
-    def cost(self) -> Cost:
-        head_width = self.config.hidden_size // self.config.num_attention_heads
-        return replace(closed_form(self), per_squared_length=2 * head_width * sum(self.config.layer_heads))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Fisher(Method):
     name: ClassVar = "fisher"
@@ -235,29 +207,8 @@ class Fisher(Method):
 
     def build(self, setup: Setup) -> Student:
         masks = setup.artefacts[Masks.name]
-        heads_LH, neurons_LF = masks["heads"], masks["neurons"]
-        counts = {"layer_heads": (heads_LH != 0).sum(1).tolist(), "layer_neurons": (neurons_LF != 0).sum(1).tolist()}
-        model = PrunedBertForSequenceClassification(
-            own_config(PrunedBertConfig, setup.teacher, setup.num_labels, **counts)
-        )
-        model.set_attn_implementation("packed")
-        weights = dict(setup.artefacts["tuned_teacher"])
-        size = setup.teacher.hidden_size // setup.teacher.num_attention_heads
-        for number in range(len(heads_LH)):
-            prefix = f"bert.encoder.layer.{number}."
-            of_heads, of_neurons = heads_LH[number].repeat_interleave(size), neurons_LF[number]
-            for mask, readers, writer in (
-                (of_heads, [f"attention.self.{part}" for part in ("query", "key", "value")], "attention.output.dense"),
-                (of_neurons, ["intermediate.dense"], "output.dense"),
-            ):
-                kept = mask.nonzero()[:, 0]
-                for name in [f"{reader}.{kind}" for reader in readers for kind in ("weight", "bias")]:
-                    weights[prefix + name] = weights[prefix + name][kept]
-                weights[f"{prefix}{writer}.weight"] = weights[f"{prefix}{writer}.weight"][:, kept] * mask[kept].to(
-                    weights[f"{prefix}{writer}.weight"].device
-                )
-        load_checked(model, weights, "the teacher")
-        return Student(model)
+        weights = setup.artefacts["tuned_teacher"]
+        return Student(pruned_classifier(setup.teacher, setup.num_labels, weights, masks["heads"], masks["neurons"]))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         # the paper trains nothing; BERT's own fine-tuning with a small rate where it is asked for

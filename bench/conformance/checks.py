@@ -208,7 +208,9 @@ class Suite:
         for scheduled in self.whole.schedule["counted"]:
             total = np.zeros(len(next(iter(curves[scheduled.stage.name].values()))))
             for name, term in scheduled.terms.items():
-                if term.player == "main":
+                if (
+                    term.player == "main" and term.student
+                ):  # a penalty on parameters alone may rise: a constraint with multipliers does
                     weight = term.weight(0.5) if callable(term.weight) else term.weight
                     total += weight * np.array(curves[scheduled.stage.name][name])
             if len(total) < 2:

@@ -539,6 +539,7 @@ SETTINGS = {
     "layerdrop": ({},),
     "fisher": ({"retrain": True},),
     "magnitude": ({},),
+    "cofi": ({},),
     "movement": ({},),
     "pd": ({"start": "masked", "finetune": True},),
     "fastbert": ({}, {"direction": "student", "dropout": True, "schedule": "authors"}),

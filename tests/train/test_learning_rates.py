@@ -49,6 +49,7 @@ CUT = [
     "fisher",
     "magnitude",
     "movement",
+    "cofi",
 ]
 """Out of the teacher, whatever its width."""
 NARROW = [
