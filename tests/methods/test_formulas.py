@@ -292,6 +292,17 @@ def layers_mse(c: Case) -> float:
     return sum(mse(c.real(a), c.real(b)) for a, b in zip(c.student.hidden, c.teacher.hidden, strict=True))
 
 
+def nearest_hidden(c: Case) -> float:
+    """Xia et al. 2022: the teacher's layers 3, 6, 9 and 12, from the last one, each with the nearest layer below the one taken before."""
+    ours = [c.linear("projection", c.real(state)) for state in c.student.hidden]
+    total, last = 0.0, len(ours)
+    for n in (12, 9, 6, 3):
+        gaps = {m: mse(ours[m], c.real(c.teacher.hidden[n])) for m in range(1, last) or (last,)}
+        last = min(gaps, key=gaps.__getitem__)
+        total += gaps[last]
+    return total
+
+
 def symmetric_kl(c: Case) -> float:
     """MoEBERT, equation 7."""
     return float((kl(c.teacher.logits, c.student.logits) + kl(c.student.logits, c.teacher.logits)).mean() / 2)
@@ -438,6 +449,11 @@ FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]
     ("droplayers", BERT): {"hard": (1.0, labels_loss)},
     ("layerdrop", BERT): {"hard": (1.0, labels_loss)},
     ("fisher:retrain=true", BERT): {"hard": (1.0, labels_loss)},
+    ("cofi", BERT): {
+        "pred": (0.1, softened(2.0)),
+        "layer": (0.9, nearest_hidden),
+        "sparsity": (1.0, lambda c: 0.0),  # its multipliers begin at 0; tests/methods/test_cofi.py
+    },
     ("movement", BERT): {"hard": (0.1, labels_loss), "soft": (0.9, softened(2.0))},
     ("magnitude", BERT): {"hard": (0.1, labels_loss), "soft": (0.9, softened(2.0))},
     ("fastbert", BERT): {"branches": (1.0, branches("teacher"))},

@@ -145,7 +145,7 @@ def test_an_upward_import_would_be_seen(tmp_path):
 
 SHARED = {
     "api", "artefacts", "batches", "errors", "families", "losses", "masked", "models",
-    "own_shape", "packed", "parts", "settings", "stages", "taps", "terms", "truncation", "writing",
+    "own_shape", "packed", "parts", "pruned", "settings", "stages", "taps", "terms", "truncation", "writing",
 }  # fmt: skip
 """Files of ``methods`` that others there import."""
 
