@@ -1,4 +1,4 @@
-"""The HTML page of a report: the same tables as its Markdown, and the numbers behind its pictures, in one file that asks no network.
+"""The HTML page of a report: the same tables and pictures as its Markdown, in one file that asks no network.
 
 The same records give the same bytes. Every text of a record or of data is escaped: by the template engine in the page, and
 by the JSON filter in its data, which the script only ever sets as text.
@@ -10,26 +10,23 @@ import base64
 import hashlib
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.record.cell import TEACHER
-from bench.report.comparison import BETTER, NOT_SIGNIFICANT, UNCLEAR, WORSE, MeanOfColumns, p_in_words
+from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, p_in_words
 from bench.report.document import Section
 from bench.report.escape import flat
 from bench.report.file_names import table_names
-from bench.report.pictures import flops_of, looks, plotted_differences, points, systems_in
 from bench.report.render import Paper, to_csv, to_latex
 from bench.report.reproduce import commands
 from bench.report.sources import facts
 from bench.report.table import Footnotes, Table, TableCell
-from bench.report.tables.differences import MEAN_OF, SYSTEMS, reference_of, systems_of
+from bench.report.tables.differences import MEAN_OF
 from bench.report.tables.leaderboard import LEADERBOARD, SYMBOLS
 from bench.report.tables.parts import ReportData
-from bench.report.tables.registry import COST, PAIRED, RESULTS, SUMMARY
+from bench.report.tables.registry import SUMMARY
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -85,7 +82,7 @@ def html_page(data: ReportData, sections: Sequence[Section], paper: Paper) -> by
         command=typed[0] if typed else "",
         further=len(typed) - 1,
         sections=[section for section in sections if any(section[1:])],
-        titles={"summary": SUMMARY, "results": RESULTS, "paired": PAIRED, "cost": COST},
+        summary=SUMMARY,
         name_of=name_of,
         methods=sorted({record.cell.method for record in group.records}),
         columns=[column.title for column in group.printed_columns],
@@ -93,11 +90,9 @@ def html_page(data: ReportData, sections: Sequence[Section], paper: Paper) -> by
         detail=detail,
         order=_mean_first,
         split=_split,
-        bar=_bars(data),
         image=lambda svg: f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}",
         width=lambda svg: round(1.8 * float(re.findall(rb'width="([\d.]+)pt"', svg)[0])),
-        interactive={"differences": "forest", "score-flops": "scatter"},
-        numbers=lambda: numbers_of(data, details, files),
+        numbers=lambda: numbers_of(data, details, files),  # when the tables have added their details
         style=style,
         script=script,
         style_hash=_hash(style),
@@ -125,33 +120,6 @@ def _split(cell: TableCell) -> tuple[str, str, str]:
     return f"{cell.value:+.1f} {SYMBOLS[cell.verdict]}", f"({cell.low:+.1f} to {cell.high:+.1f})", said
 
 
-BAR = 120
-"""Pixels of the widest bar of a leaderboard."""
-
-
-def _bars(data: ReportData) -> Callable[[Table, int, TableCell], dict[str, float] | None]:
-    """Where the interval of a mean is drawn in the leaderboard: the ends, the mean, and the mean of the baseline."""
-    # suspect answers do not set the scale: a bar may be cut off
-    means = [mean for row, mean in data.means.items() if mean.low is not None and not data.group.is_suspect(row)]
-    least, most = min((m.low or 0.0 for m in means), default=0.0), max((m.high or 0.0 for m in means), default=0.0)
-    baseline = data.means.get(reference_of(data.group))
-
-    def bar(table: Table, column: int, cell: TableCell) -> dict[str, float] | None:
-        if table.file != LEADERBOARD or column != 2 or most <= least:
-            return None
-        if cell.low is None:
-            return {}
-        ends = {
-            "low": cell.low,
-            "value": cell.value,
-            "high": cell.high,
-            "baseline": baseline.value if baseline else None,
-        }
-        return {k: round(4 + (BAR - 8) * (v - least) / (most - least), 1) for k, v in ends.items() if v is not None}
-
-    return bar
-
-
 def _hash(text: str) -> str:
     """How a page's policy names a style or script that it allows."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
@@ -174,28 +142,19 @@ def _rounded(value: float | None) -> float | None:
     return value if value is None or isinstance(value, int) else round(value, DIGITS)
 
 
-def _interval(number: TableCell | MeanOfColumns) -> dict[str, float | None]:
-    return {"value": _rounded(number.value), "low": _rounded(number.low), "high": _rounded(number.high)}
-
-
 def numbers_of(
     data: ReportData, details: Sequence[Mapping[str, Any]], files: Mapping[str, tuple[str, str]]
 ) -> dict[str, Any]:
-    """What the page's pictures, closer looks and copies are made of, as JSON has it."""
+    """What the page's filters, closer looks and copies are made of, as JSON has it."""
     group = data.group
     shown = {key for detail in details for key in detail.get("keys", ())}
-    costs = {"FLOPs (G)": flops_of(data), "latency (ms)": data.group.latencies}
     return {
-        "teacher": TEACHER,
-        "reference": group.called(reference_of(group)),
-        "majority": _rounded(group.majority),
         "columns": [column.title for column in group.printed_columns],
         "rows": {
             label: {
                 "name": group.called(label),
                 "method": group.of(label)[0].cell.method,
-                "complete": label in data.means,
-                "look": looks(group)[label],
+                "complete": label in group.mean_scores,
             }
             for label in group.systems
         },
@@ -214,67 +173,5 @@ def numbers_of(
             if record.key in shown
         },
         "results": shlex.quote(group.results),
-        "forest": _forest(data),
-        "scatter": {
-            title: [
-                {
-                    "row": point.label,
-                    "cost": float(f"{point.cost:.6g}"),
-                    **_interval(point.mean),
-                    "beaten": point.is_beaten,
-                }
-                for point in points(data, of_rows)
-                if point.label in systems_in(data)
-            ]
-            for title, of_rows in costs.items()
-        },
-        "pairs": _pairs(data),
         "files": files,
     }
-
-
-def _forest(data: ReportData) -> list[dict[str, Any]]:
-    """The choices of the forest plot: the mean, and each column."""
-    group, count, choices = data.group, len(data.group.columns), []
-
-    def choice(title: str, cells: Mapping[str, TableCell], majority: float | None) -> None:
-        lines = [
-            {
-                "row": label,
-                **_interval(cell),
-                "significant": cell.verdict in (BETTER, WORSE),
-            }
-            for label, cell in cells.items()
-        ]
-        if lines:
-            choices.append({"title": title, "majority": _rounded(majority), "lines": lines})
-
-    baseline, majority = data.means.get(reference_of(group)), group.majority
-    below = majority - baseline.value if majority is not None and baseline else None
-    choice(f"mean of {count} columns" if count > 1 else "mean", plotted_differences(data), below)
-    lines = next((table.lines for table in data.tables if table.file == SYSTEMS), ())
-    for place, column in enumerate(group.columns, start=2):
-        own, best = list(group.values(reference_of(group), column).values()), group.baselines.get(column)
-        below = best - sum(own) / len(own) if own and best is not None else None
-        choice(column.title, {x.label: x.cells[place] for x in lines if x.cells[place].low is not None}, below)
-    return choices
-
-
-def _pairs(data: ReportData) -> dict[str, Any]:
-    """The matrix of mean differences between complete systems, the best first, each pair one test.
-
-    Variants of a row are left out. Nothing for one column, whose table has its own test.
-    """
-    means, systems = data.means, {TEACHER, reference_of(data.group), *systems_of(data.group)}
-    order = sorted((label for label in means if label in systems), key=lambda label: -means[label].value)
-    pairs = [pair for pair in combinations(order, 2) if pair in data.pairs]
-    if len(data.group.columns) < 2 or not pairs:
-        return {"rows": [], "cells": []}
-
-    def cell(first: str, second: str) -> list[float | None] | None:
-        pair = data.pairs.get((first, second))
-        if pair is None:
-            return None
-        return [*map(_rounded, (pair.value, pair.low, pair.high, pair.p))]
-
-    return {"rows": order, "cells": [[cell(first, second) for second in order] for first in order]}

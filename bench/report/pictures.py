@@ -282,52 +282,6 @@ def retention_map(data: ReportData, form: str = "svg") -> bytes | None:
     return out.getvalue()
 
 
-def mean_ranks(data: ReportData) -> tuple[dict[str, list[float]], float]:
-    """Student -> its rank in each task, the best mean rank first; and Nemenyi's critical difference of mean ranks (Demšar 2006)."""
-    from scipy.stats import rankdata, studentized_range
-
-    group, students = data.group, [label for label in systems_in(data) if label != TEACHER]
-    by_task = [[c for c in group.columns if c.task == task] for task in group.tasks]
-    scores = [
-        [np.mean([group.summaries[s, c].mean for c in columns]) for s in students] for columns in by_task if columns
-    ]
-    k, n = len(students), len(scores)
-    if k < 3 or n < 3:
-        return {}, 0.0
-    ranks = np.array([rankdata([-round(score, 6) for score in of_task]) for of_task in scores])
-    critical = float(studentized_range.ppf(0.95, k, 1e6)) / np.sqrt(2) * np.sqrt(k * (k + 1) / (6 * n))
-    order = sorted(range(k), key=lambda i: (ranks[:, i].mean(), students[i]))
-    return {students[i]: ranks[:, i].tolist() for i in order}, float(critical)
-
-
-def rank_picture(data: ReportData, form: str = "svg") -> bytes | None:
-    """Mean ranks over tasks, with half a critical difference at each side: two rows differ where their bars do not meet."""
-    (ranks, critical), look = mean_ranks(data), looks(data.group)
-    if not ranks:
-        return None
-    with drawing(NARROW, row_height(data.group, list(ranks)) * len(ranks) + 0.55, form) as (figure, out):
-        axes = figure.subplots()
-        for height, (label, of_task) in enumerate(ranks.items()):
-            (colour, shape), mean = look[label], float(np.mean(of_task))
-            axes.hlines(
-                height,
-                max(1, mean - critical / 2),
-                min(len(ranks), mean + critical / 2),
-                color=colour,
-                alpha=0.45,
-                linewidth=3,
-            )
-            axes.plot(of_task, [height] * len(of_task), "|", color=GREY, markersize=5, markeredgewidth=0.7)
-            axes.plot(mean, height, shape, color=colour, markersize=5.5)
-        best = float(np.mean(next(iter(ranks.values()))))
-        axes.axvspan(1, best + critical / 2, color="#f2f2f2", zorder=0)
-        axes.set_xlim(0.8, len(ranks) + 0.2)
-        axes.set_xticks(range(1, len(ranks) + 1))
-        _name_rows(axes, data.group, list(ranks))
-        axes.set_xlabel(f"rank, mean of {len(next(iter(ranks.values())))} tasks (1 is best)")
-    return out.getvalue()
-
-
 MOST_PANELS = 8
 """Of learning curves, where no row is complete."""
 CURVE_POINTS = 60
@@ -446,12 +400,6 @@ PICTURES: Mapping[str, tuple[str, str, Callable[[ReportData, str], bytes | None]
         "Share of the teacher's score",
         "In percent. Violet: above the teacher; orange: below. ✓: the 95 % interval is above the margin; ✗: below.",
         retention_map,
-    ),
-    "ranks": (
-        "Mean rank over tasks",
-        "Small lines: the ranks in single tasks. Two rows differ where their bars do not meet (Nemenyi's critical difference, 5 %); the "
-        "grey part reaches as far as the best row's bar.",
-        rank_picture,
     ),
     "curves": (
         "Learning curves",

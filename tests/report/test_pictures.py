@@ -9,7 +9,7 @@ import factories
 import pytest
 
 from bench.report.groups import groups
-from bench.report.pictures import PICTURES, front, looks, mean_ranks, plotted_differences, points
+from bench.report.pictures import PICTURES, front, looks, plotted_differences, points
 from bench.report.resampled import resample
 from bench.report.tables.differences import SYSTEMS
 from bench.report.tables.registry import report_data
@@ -79,18 +79,6 @@ def test_the_front_is_what_no_cheaper_row_surpasses(data):
     for point in shown:
         is_surpassed = any(p.cost <= point.cost and p.mean.value > point.mean.value for p in shown)
         assert (point in best) != is_surpassed
-
-
-def test_ranks_are_of_tasks_and_add_up(paper_store):
-    records = [
-        factories.record(label, task, score=score + bonus)
-        for task, bonus in (("rte", 0), ("mrpc", 0.01), ("sst2", 0.02))
-        for label, score in (("teacher", 0.9), ("kd", 0.7), ("tinybert", 0.8), ("pkd", 0.6))
-    ]
-    data = report_data(groups(records)[0], {})
-    ranks, critical = mean_ranks(data)
-    assert ranks == {"tinybert": [1, 1, 1], "kd": [2, 2, 2], "pkd": [3, 3, 3]}
-    assert critical == pytest.approx(2.343 * (3 * 4 / (6 * 3)) ** 0.5, abs=0.002)  # Demšar 2006, table 5
 
 
 @pytest.mark.slow

@@ -1,5 +1,5 @@
 "use strict";
-// Sorts, filters and draws a report. All text from data is set as text, never as markup. Nothing is loaded.
+// Sorts and filters a report. All text from data is set as text, never as markup. Nothing is loaded.
 (() => {
   const numbers = JSON.parse(document.getElementById("numbers").textContent);
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -10,14 +10,6 @@
     if (parent) parent.append(element);
     return element;
   };
-  const drawn = (parent, tag, attributes, text = "") => {
-    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    if (text) element.textContent = text;
-    parent.append(element);
-    return element;
-  };
-  const signed = (value) => (value > 0 ? "+" : "") + value.toFixed(1);
   const nameOf = (row) => (numbers.rows[row] ? numbers.rows[row].name : row);
 
   // ---- what is shown ----
@@ -56,7 +48,6 @@
     const rows = Object.keys(numbers.rows);
     const shown = rows.filter(isShown).length;
     by("count").textContent = shown === rows.length ? "" : `${shown} of ${rows.length} rows are shown.`;
-    draw();
   }
 
   // ---- sorting ----
@@ -204,175 +195,6 @@
     lookAway();
   });
 
-  // ---- pictures ----
-  const MARGIN = 10, LINE = 24, CHARACTER = 6.8;
-  const scale = (from, to, low, high) => (value) => low + ((value - from) / (to - from || 1)) * (high - low);
-  function ticks(low, high, count = 7) {
-    const raw = (high - low || 1) / count, size = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 2.5, 5, 10].map((times) => times * size).find((one) => one >= raw);
-    const found = [];
-    for (let value = Math.ceil(low / step) * step; value <= high + 1e-9; value += step) found.push(value);
-    return found;
-  }
-  const trimmed = (value) => String(Number(value.toFixed(2)));
-
-  const SHAPES = { // outlines of matplotlib's markers, of a radius of 1
-    D: "M-1 0L0-1L1 0L0 1Z", s: "M-.9-.9H.9V.9H-.9Z", "^": "M0-1L1 .8H-1Z", v: "M0 1L1-.8H-1Z",
-    P: "M-.4-1H.4V-.4H1V.4H.4V1H-.4V.4H-1V-.4H-.4Z", X: "M0-.4L.5-1L1-.5L.4 0L1 .5L.5 1L0 .4L-.5 1L-1 .5L-.4 0L-1-.5L-.5-1Z",
-    "*": "M0-1L.25-.35H.95L.4.1L.6.8L0 .4L-.6.8L-.4.1L-.95-.35H-.25Z", o: "M-1 0A1 1 0 1 1 1 0A1 1 0 1 1-1 0Z",
-  };
-  const lookOf = (row) => numbers.rows[row].look;
-  const colourOf = (row) => (row === numbers.teacher ? "var(--grey)" : lookOf(row)[0]);
-  function mark(svg, row, x, y, isHollow, title) {
-    const shape = drawn(svg, "path", {
-      d: SHAPES[lookOf(row)[1]], transform: `translate(${x} ${y}) scale(5.5)`, "stroke-width": 1.6, "vector-effect": "non-scaling-stroke",
-      stroke: colourOf(row), fill: isHollow ? "var(--ground)" : colourOf(row),
-    });
-    drawn(shape, "title", {}, title);
-  }
-
-  function forest(svg, choice, note) {
-    const lines = choice.lines.filter((line) => isShown(line.row));
-    const longest = Math.max(8, ...lines.map((line) => nameOf(line.row).length));
-    const left = longest * CHARACTER + MARGIN;
-    const width = Math.max(left + 160, Math.min(left + 620, svg.parentElement.clientWidth)), narrow = width < left + 460;
-    const right = width - (narrow ? 14 : 170); // on a narrow screen the numbers are in the marks' titles alone
-    const height = lines.length * LINE + 50;
-    svg.replaceChildren();
-    svg.setAttribute("width", width);
-    svg.setAttribute("height", height);
-    const ends = [0, ...lines.flatMap((line) => [line.low, line.high]), ...(choice.majority === null ? [] : [choice.majority])];
-    const [low, high] = [Math.min(...ends), Math.max(...ends)];
-    const x = scale(low, high, left + 12, right);
-    for (const tick of ticks(low, high)) {
-      drawn(svg, "line", { class: "axis", x1: x(tick), x2: x(tick), y1: 4, y2: height - 34 });
-      drawn(svg, "text", { class: "quiet", x: x(tick), y: height - 18, "text-anchor": "middle" }, trimmed(tick));
-    }
-    drawn(svg, "text", { class: "quiet", x: (left + right) / 2, y: height - 3, "text-anchor": "middle" },
-      `difference to ${numbers.reference} in points, ${choice.title}`);
-    drawn(svg, "line", { class: "zero", x1: x(0), x2: x(0), y1: 4, y2: height - 34 });
-    if (choice.majority !== null) {
-      const at = x(choice.majority);
-      drawn(svg, "line", { class: "majority", x1: at, x2: at, y1: 4, y2: height - 34 });
-    }
-    lines.forEach((line, number) => {
-      const y = number * LINE + 18;
-      const text = `${signed(line.value)} (${signed(line.low)} to ${signed(line.high)})`;
-      drawn(svg, "text", { x: left, y: y + 4, "text-anchor": "end" }, nameOf(line.row));
-      drawn(svg, "line", { class: "bar", stroke: colourOf(line.row), x1: x(line.low), x2: x(line.high), y1: y, y2: y });
-      mark(svg, line.row, x(line.value), y, line.row !== numbers.teacher && !line.significant, `${nameOf(line.row)}: ${text}`);
-      if (!narrow) drawn(svg, "text", { x: right + 14, y: y + 4 }, text);
-    });
-    note.textContent = "Filled: significant. Diamond: the teacher, not tested. Bars: 95 % intervals."
-      + (choice.majority === null ? "" : " Dotted line: the majority class.");
-  }
-
-  function scatter(svg, points, title, note) {
-    const shown = points.filter((point) => isShown(point.row));
-    const textOf = (point) => {
-      const interval = point.low === null ? "" : ` (${point.low.toFixed(1)} to ${point.high.toFixed(1)})`;
-      return `${nameOf(point.row)}  ${point.value.toFixed(1)}${interval}`;
-    };
-    const key = Math.max(120, ...shown.map((point) => textOf(point).length * CHARACTER + 30));
-    const room = svg.parentElement.clientWidth, beside = room >= 360 + key; // else the key is below
-    const right = Math.max(240, Math.min(520, beside ? room - key : room - 8)), plot = 300;
-    const width = beside ? right + key : right + 8, height = Math.max(plot, (beside ? 20 : plot) + shown.length * 17 + 10);
-    svg.replaceChildren();
-    svg.setAttribute("width", width);
-    svg.setAttribute("height", height);
-    if (!shown.length) return;
-    const costs = shown.map((point) => point.cost);
-    const ends = shown.flatMap((point) => (point.low === null ? [point.value] : [point.low, point.high]));
-    const [least, most] = [Math.min(...costs), Math.max(...costs)];
-    const log = scale(Math.log10(least), Math.log10(most), 66, right - 30), x = (cost) => log(Math.log10(cost));
-    const y = scale(Math.min(...ends), Math.max(...ends), plot - 54, 14);
-    for (const tick of ticks(Math.min(...ends), Math.max(...ends))) {
-      drawn(svg, "line", { class: "axis", x1: 46, x2: right, y1: y(tick), y2: y(tick) });
-      drawn(svg, "text", { class: "quiet", x: 40, y: y(tick) + 4, "text-anchor": "end" }, trimmed(tick));
-    }
-    const round = most / least < 8 ? ticks(least, most, 5)
-      : [-3, -2, -1, 0, 1, 2, 3, 4].flatMap((power) => [1, 2, 5].map((step) => step * 10 ** power)).filter((tick) => tick >= least && tick <= most);
-    for (const tick of round) {
-      drawn(svg, "line", { class: "axis", x1: x(tick), x2: x(tick), y1: 8, y2: plot - 44 });
-      drawn(svg, "text", { class: "quiet", x: x(tick), y: plot - 28, "text-anchor": "middle" }, trimmed(tick));
-    }
-    drawn(svg, "text", { class: "quiet", x: (46 + right) / 2, y: plot - 8, "text-anchor": "middle" }, `${title}, log scale`);
-    let path = "", best = -Infinity; // the front: nothing that costs no more scores higher
-    for (const point of [...shown].sort((a, b) => a.cost - b.cost || b.value - a.value)) {
-      if (point.value <= best) continue;
-      path += path ? `H${x(point.cost)}V${y(point.value)}` : `M${x(point.cost)} ${y(point.value)}`;
-      best = point.value;
-    }
-    drawn(svg, "path", { class: "front", d: `${path}H${right}` });
-    shown.forEach((point, number) => {
-      const alike = shown.filter((other) => Math.abs(other.cost / point.cost - 1) < 0.01); // of one cost: side by side
-      const apart = Math.min(11, 60 / alike.length);
-      const cx = x(point.cost) + apart * (alike.indexOf(point) - (alike.length - 1) / 2), cy = y(point.value);
-      if (point.low !== null) {
-        drawn(svg, "line", { class: "bar", stroke: colourOf(point.row), "stroke-opacity": .4, x1: cx, x2: cx, y1: y(point.low), y2: y(point.high) });
-      }
-      mark(svg, point.row, cx, cy, point.beaten, textOf(point));
-      const [left, at] = [beside ? right + 16 : 14, (beside ? 16 : plot + 12) + number * 17];
-      mark(svg, point.row, left, at, point.beaten, textOf(point));
-      drawn(svg, "text", { x: left + 12, y: at + 4 }, textOf(point));
-    });
-    note.textContent = "Vertical: mean score in percent, with 95 % intervals; rows of one cost side by side. Line: the front, nothing that costs no more scores higher. Hollow: another row costs no more and scores higher (the interval of the difference is above 0, not adjusted). Diamond: the teacher.";
-  }
-
-  function matrix(box) {
-    const { rows, cells } = numbers.pairs;
-    const places = rows.map((row, place) => [row, place]).filter(([row]) => isShown(row));
-    const table = box.querySelector("table");
-    table.replaceChildren();
-    const head = made("tr", "", made("thead", "", table));
-    made("th", "", head);
-    for (const [row] of places) made("th", nameOf(row), head).scope = "col";
-    const body = made("tbody", "", table);
-    for (const [row, i] of places) {
-      const line = made("tr", "", body);
-      const name = made("th", nameOf(row), line);
-      name.scope = "row";
-      for (const [, j] of places) {
-        const one = cells[i][j];
-        const cell = made("td", "", line);
-        cell.className = "right";
-        if (!one) continue;
-        const [value, low, high, p] = one;
-        made(p <= 0.05 ? "strong" : "span", signed(value), cell);
-        made("small", ` (${signed(low)} to ${signed(high)})`, cell);
-        cell.title = `${nameOf(row)} - ${nameOf(rows[j])}: p ${p < 0.001 ? "< 0.001" : p.toFixed(3)}`;
-        if (p <= 0.05) cell.classList.add(value > 0 ? "better" : "worse");
-      }
-    }
-  }
-
-  function offer(id, choices, drawIt) {
-    const figure = by(id);
-    if (!figure || !choices.length) return () => {};
-    const [select, svg, note] = [figure.querySelector("select"), figure.querySelector("svg"), figure.querySelector("p")];
-    choices.forEach((title, place) => { made("option", title, select).value = place; });
-    figure.querySelector("img").hidden = true;
-    select.hidden = figure.querySelector(".scroll").hidden = false;
-    const again = () => drawIt(svg, Number(select.value), note);
-    select.addEventListener("change", again);
-    return again;
-  }
-  const points = Object.entries(numbers.scatter).filter(([, found]) => found.length > 1);
-  const drawForest = offer("forest", numbers.forest.map((choice) => choice.title), (svg, place, note) => forest(svg, numbers.forest[place], note));
-  const drawScatter = offer("scatter", points.map(([title]) => title), (svg, place, note) => scatter(svg, points[place][1], points[place][0], note));
-  const onDemand = [["matrix", matrix, numbers.pairs.rows.length > 1]]
-    .map(([id, drawIt, has]) => [by(id), drawIt, has]).filter(([box, , has]) => box && has);
-
-  if (by("scatter")) by("scatter").querySelector("span").textContent = "Mean score against";
-  if (points.length && by("score-latency")) by("score-latency").hidden = true; // it is a choice of the other one
-
-  addEventListener("resize", () => draw());
-  function draw() {
-    drawForest();
-    drawScatter();
-    for (const [box, drawIt] of onDemand) if (box.open) drawIt(box);
-  }
-
   // ---- copies ----
   async function copy(button) {
     const form = button.dataset.form;
@@ -406,10 +228,6 @@
 
   // ---- begin ----
   for (const table of all("table[id]")) { sortable(table); lookable(table); }
-  for (const [box, drawIt] of onDemand) {
-    box.hidden = false;
-    box.addEventListener("toggle", () => { if (box.open) drawIt(box); });
-  }
   by("find").addEventListener("input", filter);
   by("complete").addEventListener("change", filter);
   for (const box of all("#methods input, #columns input")) box.addEventListener("change", filter);
