@@ -46,6 +46,8 @@ class Method(Settings, ABC):
     same_init_across_seeds: ClassVar[bool] = False
     """Whether its students of every seed begin with the same weights, so that seeds differ by their training alone."""
 
+    baseline: ClassVar[bool] = False
+    """Whether others are compared with its rows where no teacher is scored: a literal, as the next ones."""
     lacks: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     """Setting -> its default, and what a row with that has less than the paper that it is named after: tables say it behind the name.
     Tables read this member and the next two in the file, without importing it: they are literals."""

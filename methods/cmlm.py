@@ -40,11 +40,13 @@ class ConditionalMaskedModel(nn.Module):
     """A BERT with its vectors over the pieces [V] of a student's vocabulary. It reads filled pairs: the attention of
     ``left-to-right`` needs a mask of its own for each query."""
 
+    encoder: Any
+
     def __init__(
-        self, encoder: nn.Module, transform: Mapping[str, Tensor], pieces_V: Tensor, mask: int, direction: Direction
+        self, encoder: Any, transform: Mapping[str, Tensor], pieces_V: Tensor, mask: int, direction: Direction
     ) -> None:
         super().__init__()
-        self.encoder: Any = encoder
+        self.encoder = encoder
         self.encoder.set_attn_implementation("sdpa")
         words_VW = self.encoder.get_input_embeddings().weight.detach()[pieces_V]
         width = words_VW.size(1)
@@ -138,7 +140,9 @@ class SoftTargets(Artefact):
     def make(self, given: Given) -> Mapping[str, Tensor]:
         model = _cmlm(given, {}, self.direction).eval()
         model.load_state_dict(given[FineTunedCmlm(self.direction, self.epochs)])
-        tops, words, lengths = [], [], []
+        tops: list[Tensor] = []
+        words: list[Tensor] = []
+        lengths: list[int] = []
         for batch in given.batches(TRAIN):
             target_T = batch.segment_ids == 1
             number_T = torch.cat([row.cumsum(0) - 1 for row in target_T.split(batch.layout.lengths)])
@@ -184,7 +188,10 @@ class FineTunedCmlm(Artefact):
     direction: Direction
     epochs: float
     name: ClassVar = "cmlm"
-    words: ClassVar[str] = "conditional masked language model"  # type: ignore[misc]
+
+    @property
+    def words(self) -> str:
+        return "conditional masked language model" + (" from left to right" if self.direction != "both" else "")
 
     def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
         return (BASE, TRAIN, WordPieces(), HeadTransform())
@@ -221,7 +228,7 @@ class Cmlm(WritingMethod):
     temperature: Positive = 10.0
     k: Count = 8  # logits that are kept of each word
     direction: Direction = "both"
-    teacher_epochs: Positive = 3.0
+    teacher_epochs: Positive = 10.0
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if teacher.model_type not in ("bert", "distilbert"):

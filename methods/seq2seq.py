@@ -22,6 +22,7 @@ class Seq2Seq(WritingMethod):
     name: ClassVar = "seq2seq"
     version: ClassVar = 1
     terms: ClassVar = ("hard",)
+    baseline: ClassVar = True
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         return (self.stage({"hard": self.hard(setup, 1.0)}),)

@@ -104,7 +104,7 @@ class Writer(WritingModel, MarianMTModel):
 
     def written(self, batch: Batch) -> list[list[int]]:
         source_BS = self.sides(batch).source_BS
-        rows = self.generate(source_BS, attention_mask=source_BS != PAD)
+        rows: Any = self.generate(source_BS, attention_mask=source_BS != PAD)  # type: ignore[misc]
         kept = [[word for word in row if word >= FIRST and word != self.config.eos_token_id] for row in rows.tolist()]
         return [self.pieces[torch.tensor(row, dtype=torch.int64) - FIRST].tolist() for row in kept]
 
@@ -160,7 +160,9 @@ class WritingMethod(Method):
         made = setup.artefacts[WordPieces.name]
         end = int(words_of(made["pieces"], made["end"]))
         parts = {"layers": self.layers, "attention_heads": self.heads, "ffn_dim": self.ffn}
-        sizes = {f"{side}_{part}": size for side in ("encoder", "decoder") for part, size in parts.items()}
+        sizes: dict[str, Any] = {
+            f"{side}_{part}": size for side in ("encoder", "decoder") for part, size in parts.items()
+        }
         config = MarianConfig(  # type: ignore[call-arg]
             vocab_size=len(made["pieces"]) + FIRST,
             d_model=self.hidden,

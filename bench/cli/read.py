@@ -41,10 +41,11 @@ def list_(
         write_json(json_file, {"metrics": list(METRICS)})
         return 0
     import methods as registry
-    from bench.data.tasks import GLUE, GROUPS
+    from bench.data.tasks import GLUE, GROUPS, WRITTEN
     from bench.plan.plugins import method_class
 
-    known, refused = registry.names(), registry.refused()
+    known = registry.names() | {name: summary for name, (_, summary) in registry.WRITERS.items()}
+    refused = registry.refused()
     wrong = dict(refused) if check else {}
     print("methods")
     for name, summary in known.items():
@@ -60,12 +61,19 @@ def list_(
     for why in refused.values():
         print(f"  cannot be used: {one_line(why)}")
     print("tasks")
-    for task in GLUE.values():
+    for task in [*GLUE.values(), *WRITTEN.values()]:
+        if task.writes:
+            print(f"  {task.name}: {' -> '.join(task.columns)}; {', '.join(task.metrics)}")
+            continue
         kind = "regression" if task.regression else ", ".join(task.labels)
         print(f"  {task.name:12} {' + '.join(task.columns)} -> {kind}; {', '.join(task.metrics)}")
     for group, members in GROUPS.items():
         print(f"  {group:12} {', '.join(members)}")
-    body = {"methods": known, "tasks": list(GLUE), "groups": {name: list(members) for name, members in GROUPS.items()}}
+    body = {
+        "methods": known,
+        "tasks": [*GLUE, *WRITTEN],
+        "groups": {name: list(members) for name, members in GROUPS.items()},
+    }
     write_json(json_file, body | {"failing": wrong, "refused": refused})
     return CHECK_FAILED if wrong else OK
 

@@ -110,12 +110,10 @@ class OwnFiles(DataSource):
 
 @dataclass(frozen=True)
 class HubPairs(Folder):
-    """``<config>/<split>/*.parquet``, as the hub itself converts every public data set."""
-
-    repository: str = ""
+    """``<split>/*.parquet`` below a configuration, as the hub itself converts every public data set."""
 
     def files(self, config: str, split: str) -> list[Path]:
-        return sorted((self.root / config / split).glob("*.parquet"))
+        return sorted((self.root / split).glob("*.parquet"))
 
 
 @dataclass(frozen=True)
@@ -128,13 +126,16 @@ class Questions(DataSource):
         return bool(self._files(task))
 
     def _files(self, task: Task) -> list[Path]:
-        config = task.evaluation[0].config
+        config = task.repository.rpartition("/")[2]
         return [file for split in ("train", "validation") for file in self.source.files(config, split)]
 
     def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
         files = self._files(task)
         if not files:
-            raise InputError(f"{self.source.name} has no {task.evaluation[0].config}/validation-00000-of-00001.parquet")
+            config = task.repository.rpartition("/")[2]
+            raise InputError(
+                f"{self.source.name}: there is no {config}/validation-00000-of-00001.parquet, a file of SQuAD"
+            )
         return _pairs(read_squad(files, _place(task, wanted)[1]))
 
 
@@ -182,22 +183,22 @@ def _source_of_pairs(task: Task, data: str, offline: bool) -> DataSource:
     if data == "hub":
         if not task.repository:
             raise InputError(f"{task.name} is generated: use --data sample")
-        said = f"{task.name} ({task.repository}) could not be read from the hub"
+        name, _, config = task.repository.rpartition("/")
         root = downloaded(
-            task.repository,
-            [f"{task.evaluation[0].config}/*/*.parquet"],
+            name,
+            [f"{config}/*/*.parquet"],
             offline,
-            said,
+            f"{task.name} ({name}) could not be read from the hub",
             "name a folder with its files with --data FOLDER",
             kind="dataset",
             revision="refs/convert/parquet",
         )
         slug = f"hub-{task.repository.replace('/', '-')}"
-        source: Folder = HubPairs(f"{task.repository} from the hub", slug, root=root, repository=task.repository)
+        source: Folder = HubPairs(f"{task.repository} from the hub", slug, root=root / config)
     else:
         source = _folder(data, "files")
     if task.name == "question-generation":
-        return Questions(f"questions of {source.name}", source.slug, source.epochs, source)
+        return Questions(f"SQuAD's questions, {source.name}", source.slug, source.epochs, source)
     return source
 
 

@@ -37,7 +37,7 @@ class Task:
         metrics: those that are stored; the first is the one a table shows.
         evaluation: in the order of a table's columns.
         writes: whether its answers are texts: the columns are then a source and the target that is written.
-        repository: of the hub, where it is not GLUE's.
+        repository: of the hub, where it is not GLUE's: owner, name and configuration.
         files: for a user's own task, splits and where their files are.
         file: for a user's own task, the name of the TOML file that says it.
     """
@@ -108,13 +108,13 @@ GLUE: dict[str, Task] = {
 GROUPS: dict[str, tuple[str, ...]] = {"glue": tuple(GLUE)}
 
 
-def _written(name: str, columns: str, repository: str, config: str, *sets: str) -> Task:
+def _written(name: str, columns: str, repository: str, *sets: str) -> Task:
     return Task(
         name,
         tuple(columns.split()),
         (),
         ("bleu", "rouge_l"),
-        tuple(EvaluationSet(each, config, each) for each in sets or ("validation",)),
+        tuple(EvaluationSet(each, name, each) for each in sets or ("validation",)),
         writes=True,
         repository=repository,
     )
@@ -124,14 +124,12 @@ def _written(name: str, columns: str, repository: str, config: str, *sets: str) 
 WRITTEN: dict[str, Task] = {
     task.name: task
     for task in (
-        _written("generated-translation", "source target", "", "generated-translation"),
-        _written("question-generation", "source target", "rajpurkar/squad", "plain_text"),
-        _written(
-            "iwslt14-de-en", "translation.de translation.en", "bbaaaa/iwslt14-de-en", "data", "validation", "test"
-        ),
-        _written("wmt14-de-en", "translation.de translation.en", "wmt/wmt14", "de-en", "validation", "test"),
+        _written("generated-translation", "source target", ""),
+        _written("question-generation", "source target", "rajpurkar/squad/plain_text"),
+        _written("iwslt14-de-en", "translation.de translation.en", "bbaaaa/iwslt14-de-en/de-en", "validation", "test"),
+        _written("wmt14-de-en", "translation.de translation.en", "wmt/wmt14/de-en", "validation", "test"),
         replace(
-            _written("gigaword", "document summary", "Harvard/gigaword", "data", "validation", "test"),
+            _written("gigaword", "document summary", "Harvard/gigaword/default", "validation", "test"),
             metrics=("rouge_l", "bleu"),
         ),
     )

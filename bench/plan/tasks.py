@@ -48,9 +48,9 @@ def plan_tasks(
     for task, by_name in wanted:
         source = source_for(task, request.data, request.offline)
         revisions = {HUB_REPOSITORY: source.revision} if isinstance(source, Folder) and source.revision else {}
-        if task.writes and (request.held_back or rule or request.augment or request.curves):
+        if task.writes and (request.held_back or rule or request.augment or request.curves or request.save_students):
             raise InputError(
-                f"{task.name}: tune, --checkpoint, --augment and --curves are not for tasks whose answers are texts"
+                f"{task.name}: tune, --checkpoint, --augment, --curves and --save-students are not for tasks whose answers are texts"
             )
         if request.held_back:
             task, source = held_back(task, source)

@@ -93,7 +93,7 @@ def data_facts(slug: str) -> DataFacts:
     base, held_back, half_dev, kind, times, vectors = re.fullmatch(
         r"(.*?)(-held-back)?(-half-dev)?(?:-(masked|rules)-augmented-(\d+)(?:-with-(.+))?)?", slug, re.DOTALL
     ).groups()  # type: ignore[union-attr]
-    kinds = {"own": OWN, "sample": SAMPLE, "glue": HUB if base == "glue-hub" else FOLDER}
+    kinds = {"own": OWN, "sample": SAMPLE, "hub": HUB, "glue": HUB if base == "glue-hub" else FOLDER}
     source = kinds.get(base.partition("-")[0], FOLDER)
     return DataFacts(
         source,

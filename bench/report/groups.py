@@ -16,6 +16,7 @@ from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.record.task_facts import FOLDER, SAMPLE, DataFacts, data_facts
 from bench.report.frame import frame
+from bench.stats.form import CLASSES, TEXT
 from bench.stats.metrics import label_of
 from bench.stats.ratios import Ratio
 from bench.stats.summary import Summary, summarise
@@ -23,8 +24,8 @@ from bench.stats.summary import Summary, summarise
 GLUE_FOLDER = "glue"
 """The name of the folder whose files are called GLUE without more words."""
 FROM_GLUE = re.compile(rf" from the folder {GLUE_FOLDER}(?=$|,)")
-BESIDE = {"spearman": "pearson"}
-"""A task's metric -> another one that papers print beside it, as of stsb. It has a column, and is in no mean and no test."""
+BESIDE = {"spearman": "pearson", "bleu": "rouge_l", "rouge_l": "bleu"}
+"""A task's metric -> another one that papers print beside it, as of stsb and of texts. It has a column, and is in no mean and no test."""
 GENERATED = ", generated, not GLUE"
 """What follows the name of the sample suite, for people."""
 
@@ -228,6 +229,16 @@ class ReportGroup:
         """Row -> its mean over the columns, where it has all of them."""
         means = {label: self.means(label) for label in self.systems}
         return {label: summarise(m).mean for label, m in means.items() if m and len(m) == len(self.columns)}
+
+    @property
+    def writes(self) -> bool:
+        """Whether its answers are texts."""
+        return all(record.task.form == TEXT.name for record in self.records)
+
+    @property
+    def baseline_name(self) -> str:
+        """What the answers behind :attr:`baselines` are called."""
+        return TEXT.baseline if self.writes else CLASSES.baseline
 
     @property
     def majority(self) -> float | None:

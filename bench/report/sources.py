@@ -18,7 +18,9 @@ from bench.report.tables.parts import counted
 def warnings(group: ReportGroup) -> list[str]:
     """What a reader has to know before the first number: a paragraph each."""
     texts = []
-    if group.facts.source == SAMPLE:
+    if group.facts.source == SAMPLE and group.writes:
+        texts.append("**Generated sample data, no corpus.** No number here can be compared with a paper.")
+    elif group.facts.source == SAMPLE:
         texts.append(
             "**Generated sample data, not GLUE.** Each task has the form of the GLUE task of the same name. No number here can be "
             "compared with a paper."

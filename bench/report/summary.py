@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bench.record.cell import TEACHER
 from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, p_in_words
-from bench.report.tables.accuracy import MAJORITY
 from bench.report.tables.differences import reference_of
 from bench.report.tables.leaderboard import ranks, verdicts_of_means
 from bench.report.tables.parts import ReportData, counted, listed
@@ -33,7 +32,7 @@ def summary(data: ReportData) -> list[str]:
     first = [label for label, rank in rank_of.items() if rank == min(rank_of.values())]
     best, means, reference = first[0], data.means, reference_of(group)
     others = {group.called(label): means[label].value for label in (TEACHER, reference) if label in means}
-    others |= {MAJORITY: group.majority} if group.majority is not None else {}
+    others |= {group.baseline_name: group.majority} if group.majority is not None else {}
     named = ", ".join(f"{name} {mean:.1f}" for name, mean in others.items() if name != group.called(best))
     text = f"Best: {group.called(best)} with {means[best].value:.1f}" + (f" ({named})" if named else "")
     if tested := verdicts_of_means(data).get(best):

@@ -14,7 +14,6 @@ from bench.report.escape import flat
 from bench.report.groups import ReportGroup
 from bench.report.render import TERMINAL, to_terminal
 from bench.report.sources import warnings
-from bench.report.tables.accuracy import MAJORITY
 from bench.report.write import Written
 from bench.stats.summary import summarise
 
@@ -27,7 +26,7 @@ def shown(written: Written, cells: Sequence[Cell], results: Path) -> str:
     kept = [label for label in group.systems if label == TEACHER or of_rows[label] & named]
     said = [group.title, *(line.replace("**", "") for line in warnings(group))]
     lines = [*(textwrap.fill(flat(line), TERMINAL) for line in said), ""]
-    lines += [to_terminal(table.of_rows([*kept, MAJORITY])), ""]
+    lines += [to_terminal(table.of_rows([*kept, group.baseline_name])), ""]
     lines.append("Percent, development sets. * marks the best student of a column, and means whose difference to the")
     lines.append("best one may be chance. The report has the footnotes.")
     further = len(group.systems) - len(kept)

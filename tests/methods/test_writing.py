@@ -180,14 +180,12 @@ def test_a_training_repeats_to_the_bit():
     assert one == other
 
 
-def test_the_generated_translation_follows_from_the_sentence_alone():
+def test_the_generated_translation_can_be_learned():
     train, scored = (dict(sample_pairs.generate(split)) for split in ("train", "validation"))
     assert len(train) == sample_pairs.ROWS["train"]
     assert not train.keys() & scored.keys()
-    lexicon = sample_pairs.lexicon()
-    assert len(set(lexicon.values())) == len(lexicon)
     known = {word for target in train.values() for word in target.split()}
-    assert np.mean([word in known for target in scored.values() for word in target.split()]) > 0.98, "it can be learned"
+    assert np.mean([word in known for target in scored.values() for word in target.split()]) > 0.98
 
 
 def test_an_answer_is_marked_in_its_sentence():

@@ -13,11 +13,7 @@ from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.table import DASH, INTERVAL, SPREAD, Column, Line, Table, TableCell, number
 from bench.report.tables.cost import models_differ, need_own_lines
 from bench.report.tables.parts import ReportData, keys_of, line_of, listed, missing
-from bench.stats.form import CLASSES, TEXT
-from bench.stats.metrics import metric_of
 
-MAJORITY = CLASSES.baseline
-"""The row of what a model scores that knows nothing: it gives every example the same answer, or writes the source."""
 WIDTH = 180
 """Characters of a line of the main table."""
 
@@ -47,14 +43,9 @@ def accuracy(group: ReportGroup, only_complete: bool = False, alike: Collection[
     if group.baselines:  # behind the teacher, which is the first line where there is one
         baselines = [number(group.baselines.get(column)) for column in group.printed_columns]
         empty = [TableCell("") for _ in further_columns(group)]
-        line = Line(_baseline(group), [*baselines, *_mean(group, number(group.majority)), *empty], row="")
+        line = Line(group.baseline_name, [*baselines, *_mean(group, number(group.majority)), *empty], row="")
         lines.insert(1 if group.systems[:1] == [TEACHER] else 0, line)
     return Table("Results", _columns(group), lines, _notes(group, bool(alike)), file="accuracy", width=WIDTH)
-
-
-def _baseline(group: ReportGroup) -> str:
-    """What the answers that know nothing are called: those of texts have a name of their own."""
-    return TEXT.baseline if all(metric_of(column.metric).form == TEXT for column in group.columns) else MAJORITY
 
 
 def incomplete(group: ReportGroup) -> Table | None:
@@ -161,8 +152,8 @@ def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
         notes.append(
             f"Scores on development sets, in percent: the mean ± the sample standard deviation over seeds ({count}; one seed has no "
             "deviation). The best student of each column is in bold; a score from fewer seeds is marked (n = …) and never bold. "
-            "FLOPs = 2 x MACs of one sequence of 128 tokens (fvcore, eager attention); for early-exit rows the average over the exits "
-            "that the development set took."
+            f"FLOPs = 2 x MACs of {'128 tokens read and 128 written' if group.writes else 'one sequence of 128 tokens'} (fvcore, eager "
+            "attention); for early-exit rows the average over the exits that the development set took."
         )
     if beside := [column.title for column in group.printed_columns if column not in group.columns]:
         notes.append(f"The mean has one metric of each task: it leaves out {listed(beside)}.")
@@ -176,15 +167,5 @@ def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
             "Speed-up: the teacher's time divided by the row's time. Both are timed in turns; the number is the median over the "
             f"rounds, with its 95 % interval ({group.speed_conditions}). Rows of one architecture have one. A dash: not timed."
         )
-    return notes + (_on_baseline(group))
-
-
-def _on_baseline(group: ReportGroup) -> list[str]:
-    if not group.baselines:
-        return []
-    what = (
-        "what the sources score as they are"
-        if _baseline(group) != MAJORITY
-        else "the best score of a constant prediction"
-    )
-    return [f"The row '{_baseline(group)}' is {what}."]
+    what = "the sources as they are" if group.writes else "a constant prediction"
+    return notes + ([f"The row '{group.baseline_name}' is the best score of {what}."] if group.baselines else [])

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from bench.record.cell import TEACHER
+from bench.record.stated import stated
 from bench.report.comparison import (
     BORDERLINE,
     NOT_SIGNIFICANT,
@@ -40,8 +41,12 @@ BASELINE = "finetune"
 
 
 def reference_of(group: ReportGroup) -> str:
-    """The row that full rows are compared with: plain fine-tuning with the shared start, else the teacher."""
-    return BASELINE if BASELINE in group.systems else TEACHER
+    """The row that full rows are compared with: plain fine-tuning with the shared start, else the teacher; where no teacher is scored,
+    a student whose method says that it is one to be compared with."""
+    if BASELINE in group.systems or TEACHER in group.systems:
+        return BASELINE if BASELINE in group.systems else TEACHER
+    alone = (label for label in group.students if stated(group.of(label)[0].cell.method, "baseline"))
+    return next(alone, TEACHER)
 
 
 def own_row(group: ReportGroup, label: str) -> str:

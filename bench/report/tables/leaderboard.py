@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bench.report.comparison import BETTER, BORDERLINE, UNCLEAR, WORSE, MeanOfColumns
 from bench.report.table import DASH, INTERVAL, TESTED, Column, Line, Table, TableCell, number
-from bench.report.tables.accuracy import MAJORITY, further_columns
+from bench.report.tables.accuracy import further_columns
 from bench.report.tables.differences import SYSTEMS, reference_of
 from bench.report.tables.parts import ReportData, line_of
 
@@ -63,7 +63,7 @@ def leaderboard(data: ReportData) -> Table | None:
     if group.majority is not None:
         place = sum(mean.value > group.majority for mean in means.values())
         empty = [TableCell("") for _ in range(1 + len(further))]
-        lines.insert(place, Line(MAJORITY, [TableCell(""), number(group.majority), *empty], row=""))
+        lines.insert(place, Line(group.baseline_name, [TableCell(""), number(group.majority), *empty], row=""))
     count = len(group.columns)
     columns = [
         Column("System"),

@@ -20,6 +20,7 @@ from bench.report.tables.leaderboard import leaderboard
 from bench.report.tables.parts import KEPT, ReportData
 from bench.report.tables.provenance import hyper_parameters, record_keys
 from bench.report.tables.retention import reappearance, retentions
+from bench.report.tables.writing import writing
 
 SUMMARY, RESULTS, PAIRED, RETENTION = "Summary", "Results", "Paired comparisons", "Reappearance (retention)"
 ABLATIONS, COST = "Ablations", "Cost and size"
@@ -29,6 +30,7 @@ ENVIRONMENT, PROVENANCE = "Learning rates and environment", "Provenance"
 TABLES: tuple[tuple[str, Callable[[ReportData], Table | Iterable[Table] | None]], ...] = (
     (RESULTS, lambda data: accuracy(data.group, only_complete=True, alike=as_good_as_best(data))),
     (RESULTS, lambda data: incomplete(data.group)),
+    (RESULTS, lambda data: writing(data.group)),
     (PAIRED, lambda data: paired_comparisons(data.group, data.answers)),
     (RETENTION, lambda data: reappearance(data.group)),
     (RETENTION, lambda data: retentions(data.group, data.answers, data.kept)),
