@@ -44,10 +44,6 @@ class Source:
         """Whether every task has its own."""
         return self.kind in ("fine_tuned", "train", "evaluation")
 
-    @property
-    def is_rows(self) -> bool:
-        return self.kind in ("train", "evaluation")
-
 
 BASE = Source("base", label="base")  # the teacher's checkpoint before it is tuned on a task
 TRAIN = Source("train", label="data")  # the rows that students of a task are trained on, in their order
@@ -135,14 +131,10 @@ class Artefact:
     version: ClassVar[int] = 1
     is_kept: ClassVar[bool] = True
     """False for a view of its one input, which is taken anew each time and has that input's key."""
-    cut_from_teacher: ClassVar[bool] = False
-    """whether these are the teacher's own weights: a student made of them takes its learning rate, however narrow it is"""
     in_checkpoint: ClassVar[Mapping[str, Sequence[str]]] = {}
     """its tensors -> the names that they may have in the teacher's file: where all are there, nothing is made"""
     row_epochs: ClassVar[float] = 0.0
     """epochs for which :meth:`make` trains on a task's training rows"""
-    corpus_tokens: ClassVar[int | None] = None
-    """tokens of the corpus that :meth:`make` reads, not counting those that it trains on; None: all"""
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -271,8 +263,6 @@ class PretrainingStage(Artefact):
     those of its aux after ``aux.``. A plan builds the student too, for counting its time and memory. If the encoder of the row's
     student is taken from them, override ``encoder_width``, unless it has a field ``shape``."""
 
-    corpus_tokens: ClassVar[int | None] = 0
-
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         return ()
 
@@ -304,7 +294,6 @@ class TruncatedShape(Artefact):
     """What the artefacts share that begin as the un-tuned teacher truncated to this shape; named first among the bases."""
 
     shape: Shape
-    corpus_tokens: ClassVar[int | None] = OBSERVED_TOKENS
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
         return blank_encoder(self.shape, teacher)
@@ -386,7 +375,6 @@ class TeacherWeights(Artefact):
 
     tuned: bool
     is_kept: ClassVar[bool] = False
-    cut_from_teacher: ClassVar[bool] = True
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -9,7 +9,7 @@ import sys
 import sysconfig
 import tempfile
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import methods
@@ -111,42 +111,31 @@ def faults_of_training(
         terms: stage -> term -> its value over the stage, as a record keeps it.
         shares: stage -> term -> its share of its player's gradient, at some steps from the first on.
     """
-    return [line for stage in terms for line in _of_stage(stage, terms[stage], shares.get(stage, {}))]
-
-
-def _of_stage(stage: str, terms: Mapping[str, Sequence[float]], shares: Mapping[str, Sequence[float]]) -> Iterator[str]:
-    for name, curve in terms.items():
-        of = f"stage {stage}: the term {name}"
-        if lost := _lost_gradient(shares.get(name, ())):
-            yield (
-                f"{of} had no gradient from measurement {lost} of {len(shares[name])} on: what it reads is dead or saturated; "
-                f"try a smaller learning rate, or drop it (:-{name})"
+    faults = []
+    for stage, name, curve in ((stage, *of_term) for stage, curves in terms.items() for of_term in curves.items()):
+        where, measured, part = (
+            f"stage {stage}: the term {name}",
+            shares.get(stage, {}).get(name, ()),
+            len(curve) // WINDOWS,
+        )
+        alive = [number for number, share in enumerate(measured, start=1) if share > 0]
+        first, last = (abs(sum(end) / max(1, part)) for end in (curve[:part], curve[len(curve) - part :]))
+        if alive and alive[-1] < len(measured):
+            faults.append(
+                f"{where} had no gradient from measurement {alive[-1] + 1} of {len(measured)} on: what it reads is dead or "
+                f"saturated; try a smaller learning rate, or drop it (:-{name})"
             )
-        elif len(curve) >= WINDOWS and max(curve) - min(curve) <= STILL * max(map(abs, curve)):
-            yield (
-                f"{of} stayed at {curve[0]:.4g}: what it trains is dead, or cannot move it; "
+        elif part and max(curve) - min(curve) <= STILL * max(map(abs, curve)):
+            faults.append(
+                f"{where} stayed at {curve[0]:.4g}: what it trains is dead, or cannot move it; "
                 f"try another learning rate or seed, or drop it (:-{name})"
             )
-        elif grown := _grown(curve):
-            yield (
-                f"{of} grew from {grown[0]:.3g} to {grown[1]:.3g}; "
+        elif part and first > 0 and last >= EXPLODED * first:
+            faults.append(
+                f"{where} grew from {first:.3g} to {last:.3g}; "
                 "try a smaller learning rate, a smaller weight of the term, or another seed"
             )
-
-
-def _lost_gradient(shares: Sequence[float]) -> int:
-    """The measurement, from 1 on, from which a gradient that was there is exactly 0 to the end; 0 for none."""
-    alive = [number for number, share in enumerate(shares, start=1) if share > 0]
-    return alive[-1] + 1 if alive and alive[-1] < len(shares) else 0
-
-
-def _grown(curve: Sequence[float]) -> tuple[float, float] | None:
-    """The means of a curve's first and last eighth, if the last is many times the first."""
-    part = len(curve) // WINDOWS
-    if not part:
-        return None
-    first, last = (abs(sum(of) / part) for of in (curve[:part], curve[-part:]))
-    return (first, last) if first > 0 and last >= EXPLODED * first else None
+    return faults
 
 
 def faults_of_answers(name: str, suspicions: Iterable[Suspicion], is_teacher: bool) -> list[str]:

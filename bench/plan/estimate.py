@@ -214,7 +214,7 @@ def _folder_cost(plan: Plan, step: Step) -> Cost:
 def artefact_cost(plan: Plan, entry: ArtefactPlan) -> Cost:
     """What it trains on text with its teacher, and what it reads, forwards and backwards."""
     from bench.plan.untrained import teacher_counts, text_student_counts
-    from methods.artefacts import TruncatedShape
+    from methods.artefacts import OBSERVED_TOKENS, TruncatedShape
 
     checkpoint, config = entry.checkpoint, entry.checkpoint.config
     teacher, work, trained, tokens, fit, kept = teacher_counts(checkpoint), np.zeros(3), 0, 0, 0.0, 0
@@ -226,8 +226,9 @@ def artefact_cost(plan: Plan, entry: ArtefactPlan) -> Cost:
             work += passes(checkpoint, teacher, tokens / length, length, batch)
             work += training(checkpoint, student, tokens / length, length, batch)
             trained = student.weights
-        most = entry.artefact.corpus_tokens
-        looked_at = entry.text.budget if most is None else min(most, entry.text.budget)
+        looked_at = 0 if entry.stages else entry.text.budget
+        if isinstance(entry.artefact, TruncatedShape):
+            looked_at = min(OBSERVED_TOKENS, entry.text.budget)
         tokens = max(tokens, looked_at)
         reading = passes(checkpoint, teacher, looked_at / length, length, 32)
         if isinstance(entry.artefact, TruncatedShape):  # its fit is done by the CPU, whatever the device is

@@ -240,7 +240,7 @@ class ArtefactPlan:
     @property
     def reads_rows(self) -> bool:
         """Whether it is made from a task's examples."""
-        return any(source.is_rows for source in self.sources)
+        return any(source.kind in ("train", "evaluation") for source in self.sources)
 
     def setup(self, artefacts: Mapping[str, Mapping[str, Tensor]]) -> Setup:
         """What it receives: the task's form, or two labels and no task for what all tasks share."""

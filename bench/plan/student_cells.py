@@ -131,8 +131,10 @@ def tuned_like_the_teacher(artefacts: Sequence[Artefact], teacher: Any) -> bool:
     Args:
         teacher: the teacher's configuration.
     """
+    from methods.artefacts import TeacherWeights
+
     widths = [artefact.encoder_width(teacher) for artefact in artefacts]
-    cut = any(artefact.cut_from_teacher for artefact in artefacts)
+    cut = any(isinstance(artefact, TeacherWeights) for artefact in artefacts)
     return cut or any(width >= WIDE for width in widths if width is not None)
 
 

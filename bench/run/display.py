@@ -18,11 +18,16 @@ WRITE_SECONDS = 0.5
 
 
 class FileProgress(Progress):
-    """The progress of a worker: written to the file of the job that it does, or kept until it is asked for."""
+    """The progress of a worker: written to the file of the job that it does."""
 
-    def __init__(self, stop: Any = None) -> None:
+    def __init__(self, stop: Any = None, write: Callable[[Path, dict[str, Any]], Any] = write_status) -> None:
+        """
+        Args:
+            stop: its ``value`` is above 0 when trainings should keep their states and end.
+            write: told the file and what is said of the job.
+        """
         super().__init__()
-        self._stop = stop
+        self._stop, self._send = stop, write
         self._file: Path | None = None
         self._body: dict[str, Any] = {}
         self._written = 0.0
@@ -39,10 +44,6 @@ class FileProgress(Progress):
         """The job is done; its last words are in the file."""
         self._write(at_once=True)
         self._file = None
-
-    def told(self) -> dict[str, Any]:
-        """What the file would have; nothing before the first job."""
-        return {**self._body, "said": list(self._body["said"])} if "job" in self._body else {}
 
     def say(self, text: str) -> None:
         self._body.setdefault("said", []).append(text)
@@ -71,7 +72,7 @@ class FileProgress(Progress):
     def _write(self, at_once: bool = False) -> None:
         if self._file is not None and (at_once or time.monotonic() - self._written >= WRITE_SECONDS):
             self._written = time.monotonic()
-            write_status(self._file, self._body)
+            self._send(self._file, self._body)
 
 
 class TeeProgress(FileProgress):

@@ -99,7 +99,7 @@ def answered(make: Callable[[], StepResult]) -> StepResult | BaseException:
         return make()
     except KeyboardInterrupt:  # it was asked to end, and kept the state of what it trained
         return KeyboardInterrupt()
-    except BenchError as error:
+    except (BenchError, OSError) as error:  # other data, a disk that is full
         return InputError(f"node {platform.node()}: {error}; {SAME_PATHS}")
     except Exception as error:  # a defect of the harness, or a machine that is broken
         return RuntimeError(f"node {platform.node()}: {type(error).__name__}: {error}")

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass, field, replace
-from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -56,13 +55,13 @@ class Outcome:
         return CELLS_FAILED if self.failures else OK
 
 
-class Running(NamedTuple):
-    """A step that is under way."""
+class Piece(NamedTuple):
+    """A step to do or under way: a whole one of the plan, or the part of one that some of its students are."""
 
     step: Step
-    graph_key: str
-    """the step's own key; of a part of a step the key of the whole"""
-    started: str
+    whole: str
+    """key of the whole step"""
+    started: str = ""
 
 
 class Schedule:
@@ -74,24 +73,20 @@ class Schedule:
             locks: of this run on the cells of ``store``; whoever made them gives them back, after the workers have ended.
         """
         self.plan, self.executor, self.store, self.locks, self.outcome = plan, executor, store, locks, outcome
-        self._steps = {step.key: step for step in plan.todo_steps}
-        self._order = {key: number for number, key in enumerate(self._steps)}
         self._tasks = {task.name: task.task for task in plan.tasks}
-        needs = {key: [need for need in step.needs if need in self._steps] for key, step in self._steps.items()}
-        self._graph = TopologicalSorter(needs)
-        self._ready: list[tuple[Step, str]] = []
-        """steps that can begin, each with its key in the graph"""
-        self._parts_left: dict[str, int] = {}
-        """key in the graph -> how many of its parts are not done"""
-        self._running: dict[Future[StepResult], Running] = {}
+        self._waiting = [Piece(step, step.key) for step in plan.todo_steps]
+        """in the order in which they are begun"""
+        self._left = dict.fromkeys((step.key for step in plan.todo_steps), 1)
+        """key of a step that is not done -> how many of its pieces are not"""
+        self._running: dict[Future[StepResult], Piece] = {}
         self._lost: dict[str, Failure] = {}
         """what could not be made: key -> why"""
         self._deaths: dict[str, int] = {}
         self._failed_starts = 0
-        self._held_by_other_runs: list[tuple[Step, str]] = []
-        """steps of one student each that another run works on"""
+        self._held: set[str] = set()
+        """keys of pieces of one student each that another run works on"""
         self._named: set[str] = set()
-        """tasks that were named, and steps that were waited for"""
+        """tasks that were named, and pieces that were waited for"""
         self._trained: set[str] = set()
         if locks.warning:
             executor.say(f"note: {locks.warning}")
@@ -103,80 +98,82 @@ class Schedule:
             KeyboardInterrupt: somebody stopped the run; cells under way have the record of an interrupted one.
             InputError: a worker read other data than this process, or none can start here, or the cluster refuses a step.
         """
-        self._graph.prepare()
         try:
-            while self._graph.is_active():
+            while self._waiting or self._running:
                 end_if_interrupted()
-                for key in self._graph.get_ready():
-                    self._ready.append((self._steps[key], key))
-                    self._parts_left[key] = 1
-                self._ready.sort(key=lambda one: self._order[one[1]])
                 # an answer that is there is written before another step begins
-                while self._ready and self.executor.has_free_worker and not any(f.done() for f in self._running):
-                    self._begin(*self._ready.pop(0))
-                if self._held_by_other_runs and not self._ready and self.executor.has_free_worker:
-                    self._ask_again()
+                if self.executor.has_free_worker and not any(future.done() for future in self._running):
+                    if (piece := self._next()) is not None:
+                        self._waiting = [other for other in self._waiting if other is not piece]
+                        self._begin(piece)
+                        continue
+                    if not self._running:  # another run works on all that is left
+                        time.sleep(POLL_SECONDS)
                 done = wait(self._running, POLL_SECONDS, FIRST_COMPLETED).done if self._running else set()
-                if self._held_by_other_runs and not self._running and not self._ready:
-                    time.sleep(POLL_SECONDS)
                 self.executor.show()
                 self._take_all(done)
         except BaseException:
             self._stop()
             raise
 
-    def _begin(self, step: Step, graph_key: str) -> None:
-        """Hand a step to the executor: the students that are this run's, and of whom all could be made that they need."""
-        if not step.students:
-            if (why := self._why_lost(step.needs)) is not None:
-                self._lost[step.key] = why
-                self._end(graph_key)
-                return
-        else:
-            kept = []
-            for student in self._claimed(step, graph_key):
-                if (why := self._why_lost(student.needs)) is None:
-                    kept.append(student)
-                else:
-                    self._fail([student], why, now())
-                    self.locks.release(_lock_key(student))
-            if not kept:
-                self._end(graph_key)
-                return
-            if len(kept) < len(step.students):
-                part = step.of(kept)
-                self._deaths[part.key] = self._deaths.get(step.key, 0)
-                step = part
-            task = step.tasks[0]
-            if len(step.tasks) == 1 and task.name not in self._named:
-                self._named.add(task.name)
-                todo = [p for p in self.plan.cells_of(task.name) if p.is_todo and not p.cell.together]
-                place = [one.name for one in self.plan.tasks].index(task.name) + 1
-                self.executor.say(f"{task.name} ({place} of {len(self.plan.tasks)} tasks), {len(todo)} cells")
+    def _next(self) -> Piece | None:
+        """The first of which all is made that it needs; one that another run works on only when it has left it."""
+        ready = [piece for piece in self._waiting if not any(need in self._left for need in piece.step.needs)]
+        for piece in ready:
+            if piece.step.key not in self._held:
+                return piece
+        for step, *_ in ready:
+            holder = self.locks.holder(_lock_key(step.students[0]))
+            if not holder:
+                self._held.remove(step.key)
+                return self._next()
+            if not self._running and step.key not in self._named:
+                self._named.add(step.key)
+                label = step.cells[0].cell.label
+                self.executor.say(f"  waits for {label} ({step.title.split(':')[0]}): {holder} works on it")
+        return None
+
+    def _begin(self, piece: Piece) -> None:
+        """Hand a piece to the executor: the students that are this run's, and of whom all could be made that they need."""
+        step, kept = piece.step, list[StudentSpec]()
+        for student in step.students:
+            if not self.locks.take(_lock_key(student)):
+                part = step.of([student])
+                self._waiting.append(Piece(part, piece.whole))
+                self._left[piece.whole] += 1
+                self._held.add(part.key)
+            elif self._was_made_meanwhile(student):
+                self.locks.release(_lock_key(student))
+            elif (why := self._why_lost(student.needs)) is not None:
+                self._fail([student], why, now())
+                self.locks.release(_lock_key(student))
+            else:
+                kept.append(student)
+        if not step.students and (why := self._why_lost(step.needs)) is not None:
+            self._lost[step.key] = why
+        if step.key in self._lost or (step.students and not kept):
+            self._end(piece)
+            return
+        if len(kept) < len(step.students):
+            part = step.of(kept)
+            self._deaths[part.key] = self._deaths.get(step.key, 0)
+            step = part
+        if step.students and len(step.tasks) == 1 and (name := step.task) not in self._named:
+            self._named.add(name)
+            todo = [p for p in self.plan.cells_of(name) if p.is_todo and not p.cell.together]
+            place = [task.name for task in self.plan.tasks].index(name) + 1
+            self.executor.say(f"{name} ({place} of {len(self.plan.tasks)} tasks), {len(todo)} cells")
         from_scratch = self.plan.request.rerun and not self._deaths.get(step.key)
         step = replace(step, from_scratch=from_scratch, code=step.code_here)
-        running, placeholder = Running(step, graph_key, now()), Future[StepResult]()
-        self._running[placeholder] = running  # before it is handed over: in this process it is made at once
+        piece, placeholder = Piece(step, piece.whole, now()), Future[StepResult]()
+        self._running[placeholder] = piece  # before it is handed over: in this process it is made at once
         future = self.executor.submit(step)
         del self._running[placeholder]
-        self._running[future] = running
+        self._running[future] = piece
 
     def _why_lost(self, needs: Sequence[str]) -> Failure | None:
         """Why something that is needed could not be made."""
         return next((self._lost[key] for key in needs if key in self._lost), None)
-
-    def _claimed(self, step: Step, graph_key: str) -> list[StudentSpec]:
-        """The students that are this run's to train: not those of another run, nor those that one has trained meanwhile."""
-        mine = []
-        for student in step.students:
-            if not self.locks.take(_lock_key(student)):
-                self._held_by_other_runs.append((step.of([student]), graph_key))
-                self._parts_left[graph_key] += 1
-            elif self._was_made_meanwhile(student):
-                self.locks.release(_lock_key(student))
-            else:
-                mine.append(student)
-        return mine
 
     def _was_made_meanwhile(self, student: StudentSpec) -> bool:
         """Whether another run has written its records since this one was planned."""
@@ -194,42 +191,27 @@ class Schedule:
                 self._note_failure(record)
         return True
 
-    def _ask_again(self) -> None:
-        """Begin what another run worked on and has left; say what is waited for where there is nothing else to do."""
-        still = []
-        for step, graph_key in self._held_by_other_runs:
-            holder = self.locks.holder(_lock_key(step.students[0]))
-            if not holder:
-                self._ready.append((step, graph_key))
-                continue
-            still.append((step, graph_key))
-            if not self._running and step.key not in self._named:
-                self._named.add(step.key)
-                label = step.cells[0].cell.label
-                self.executor.say(f"  waits for {label} ({step.title.split(':')[0]}): {holder} works on it")
-        self._held_by_other_runs = still
-
     def _take_all(self, done: Iterable[Future[StepResult]]) -> None:
         """Take the answers that are there; an error that ends the run is raised once all answers are written."""
         wrong = None
-        for future in sorted(done, key=lambda one: self._order[self._running[one].graph_key]):
-            running, error = self._running[future], future.exception()
+        for future in [future for future in self._running if future in done]:
+            piece, error = self._running[future], future.exception()
             if error is None:
-                self._take(running, future.result())
+                self._take(piece, future.result())
                 del self._running[future]
             elif isinstance(error, BrokenExecutor):
                 del self._running[future]
-                self._worker_died(running, self.executor.worker_had_started(future))
+                self._worker_died(piece, self.executor.worker_had_started(future))
             else:
                 wrong = error
             self.executor.release(future)
         if wrong is not None:
             raise wrong
 
-    def _take(self, running: Running, result: StepResult) -> None:
+    def _take(self, piece: Piece, result: StepResult) -> None:
         """Write what a step gave. What is written is taken out of the answer: if this is broken off it can be called again."""
         if result.error is not None:
-            self._lost[running.step.key] = result.error
+            self._lost[piece.step.key] = result.error
         while result.records:
             with interrupts_deferred():  # between the two, Ctrl-C would write the record a second time
                 record, arrays = result.records[0]
@@ -246,42 +228,42 @@ class Schedule:
         for file in result.states:
             with contextlib.suppress(OSError):  # a cache that cannot be written must not end a run
                 file.unlink(missing_ok=True)
-        for student in running.step.students:
+        for student in piece.step.students:
             self.locks.release(_lock_key(student))
-        self._end(running.graph_key)
+        self._end(piece)
 
-    def _worker_died(self, running: Running, had_started: bool) -> None:
+    def _worker_died(self, piece: Piece, had_started: bool) -> None:
         """Try a step again whose worker is gone; its students one by one where that happens again.
 
         Raises:
             InputError: workers end before they begin.
         """
-        step, students = running.step, running.step.students
+        step, students = piece.step, piece.step.students
         if not had_started:
             self._failed_starts += 1
             if self._failed_starts >= MAX_FAILED_STARTS:
                 raise InputError(self.executor.cannot_start)
-            self._ready.insert(0, (step, running.graph_key))
+            self._waiting.insert(0, piece)
             return
         self._deaths[step.key] = deaths = self._deaths.get(step.key, 0) + 1
         again = "" if deaths < MAX_WORKER_DEATHS else " again"
         self.executor.say(f"  {step.title}: the process that did this is gone{again}")
         if deaths < MAX_WORKER_DEATHS:
-            self._ready.insert(0, (step, running.graph_key))
+            self._waiting.insert(0, piece)
         elif len(students) > 1:
             parts = [step.of([student]) for student in students]
             self._deaths |= {part.key: MAX_WORKER_DEATHS - 1 for part in parts}
-            self._parts_left[running.graph_key] += len(parts) - 1
-            self._ready = [*((part, running.graph_key) for part in parts), *self._ready]
+            self._left[piece.whole] += len(parts) - 1
+            self._waiting = [*(Piece(part, piece.whole) for part in parts), *self._waiting]
         else:
             why = "the process that did this was ended several times; where memory is short, fewer --jobs need less"
             failure = Failure(type="ProcessEnded", message=why, traceback="")
             if students:
-                self._fail(students, failure, running.started)
+                self._fail(students, failure, piece.started)
                 self.locks.release(_lock_key(students[0]))
             else:
                 self._lost[step.key] = failure
-            self._end(running.graph_key)
+            self._end(piece)
 
     def _fail(self, students: Sequence[StudentSpec], why: Failure, started: str) -> None:
         for cell in (planned.cell for student in students for planned in student.cells):
@@ -311,22 +293,22 @@ class Schedule:
         cell = record.cell
         self.outcome.failures.append(FailedCell(cell.tasks[0], cell.label, cell.seed, message, record.key))
 
-    def _end(self, graph_key: str) -> None:
-        self._parts_left[graph_key] -= 1
-        if not self._parts_left[graph_key]:
-            self._graph.done(graph_key)
+    def _end(self, piece: Piece) -> None:
+        self._left[piece.whole] -= 1
+        if not self._left[piece.whole]:
+            del self._left[piece.whole]
 
     def _stop(self) -> None:
         """Ask the workers to keep their states; write what they have finished, and which cells were under way."""
         self.executor.stop(list(self._running))
-        for future, running in list(self._running.items()):
+        for future, piece in list(self._running.items()):
             if future.done() and future.exception() is None:
-                self._take(running, future.result())
+                self._take(piece, future.result())
                 continue
-            for planned in running.step.cells:
+            for planned in piece.step.cells:
                 if planned.record is None or planned.record.status != "ok":  # a broken-off rerun leaves what was there
                     task = self._tasks[planned.cell.tasks[0]]
-                    self.store.write(empty(planned.cell, "interrupted", running.started, task))
+                    self.store.write(empty(planned.cell, "interrupted", piece.started, task))
 
 
 def _lock_key(student: StudentSpec) -> str:

@@ -13,7 +13,7 @@ import platform
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor, Future
 from pathlib import Path
 from types import TracebackType
@@ -41,8 +41,6 @@ STOP_SECONDS = 20.0
 """How long jobs may take to keep the states of their trainings before Slurm cancels them."""
 PULSE_SECONDS = 20.0
 """How often the run says that it is alive."""
-LATE_SECONDS = 30.0
-"""How long after the end of a job its answer may appear on a network disk."""
 MEMORY_MARGIN = 1.25
 """A job asks for so many times the estimated memory: Slurm kills one that takes more. Chosen by hand."""
 WARNING_SECONDS = 120
@@ -119,10 +117,6 @@ class SlurmSteps(Executor):
         self._start = Start.of(plan, self._run_folder)
         self._jobs: dict[Future[StepResult], Any] = {}
         """as submitit knows them"""
-        self._ended: dict[Future[StepResult], float] = {}
-        """when Slurm said that a job has ended, without an answer that could be seen"""
-        self._processes: list[Any] = []
-        """jobs of this machine that have answered, and whose processes are about to end"""
         self._pulsed, self._stopping, self._keeps_logs = -math.inf, False, False
 
     def submit(self, step: Step) -> Future[StepResult]:
@@ -160,14 +154,8 @@ class SlurmSteps(Executor):
             del asked["gpus_per_node"]
         return asked | ({"slurm_additional_parameters": further} if further else {})
 
-    def worker_had_started(self, future: Future[StepResult]) -> bool:
-        had_started = super().worker_had_started(future)
-        self._keeps_logs = self._keeps_logs or not had_started
-        return had_started
-
     def release(self, future: Future[StepResult]) -> None:
-        job = self._jobs.pop(future)
-        self._processes += [job] if self._is_local else []
+        del self._jobs[future]
         super().release(future)
 
     def show(self) -> None:
@@ -182,32 +170,25 @@ class SlurmSteps(Executor):
             with contextlib.suppress(OSError):
                 (self._run_folder / PULSE).write_text(f"{time.time()}", encoding="utf-8")
 
-    def _waiting(self) -> Iterator[tuple[Future[StepResult], Any]]:
-        return ((future, job) for future, job in self._jobs.items() if not future.done())
-
     def _look(self) -> None:
         """Take the answers that are there."""
         from submitit.core.utils import FailedJobError, UncompletedJobError
 
-        for future, job in self._waiting():
-            if job.paths.result_pickle.exists():
-                try:
-                    resolve(future, job.result(), self._stopping)
-                except (FailedJobError, UncompletedJobError) as error:
-                    self._keeps_logs = True
-                    last = str(error).strip().splitlines()[-1]
-                    future.set_exception(BrokenExecutor(f"job {job.job_id}: {last}"))
-            elif future in self._ended and time.monotonic() - self._ended[future] > LATE_SECONDS:
-                future.set_exception(BrokenExecutor(f"job {job.job_id} has ended without an answer"))
-            elif future not in self._ended and job.done():  # submitit asks Slurm once a minute, for all jobs
-                self._ended[future] = time.monotonic() - (LATE_SECONDS if self._is_local else 0)
+        for future, job in self._jobs.items():
+            if future.done() or not job.done():  # submitit asks Slurm once a minute, for all jobs
+                continue
+            try:
+                resolve(future, job.result(), self._stopping)
+            except (FailedJobError, UncompletedJobError) as error:
+                self._keeps_logs |= isinstance(error, FailedJobError) or not self.worker_had_started(future)
+                future.set_exception(BrokenExecutor(f"job {job.job_id}: {str(error).strip().splitlines()[-1]}"))
 
     def stop(self, under_way: Sequence[Future[StepResult]]) -> None:
         self._stopping = True
         with contextlib.suppress(OSError):
             (self._run_folder / STOP).write_text("", encoding="utf-8")
-        begun = [future for future, _ in self._waiting() if super(SlurmSteps, self).worker_had_started(future)]
-        for future, job in self._waiting():
+        begun = [future for future in self._jobs if self.worker_had_started(future)]
+        for future, job in self._jobs.items():
             if future not in begun:
                 self._cancel(job)
         end = time.monotonic() + STOP_SECONDS
@@ -225,11 +206,11 @@ class SlurmSteps(Executor):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for _, job in self._waiting():
+        jobs = [job for future, job in self._jobs.items() if not future.done()]
+        for job in jobs:
             self._cancel(job)
-            self._processes += [job] if self._is_local else []
         end = time.monotonic() + STOP_SECONDS
-        while time.monotonic() < end and not all(job.done() for job in self._processes):
+        while self._is_local and time.monotonic() < end and not all(job.done() for job in jobs):
             time.sleep(0.1)
         super().__exit__(kind, error, trace)
         if not self._keeps_logs:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import factories
 import numpy as np
 import pytest
 import tiny
@@ -79,15 +78,6 @@ def test_a_checkpoint_in_half_precision_is_read_in_fp32(tmp_path, teacher_folder
     whole = base_model(teacher_folder, 2)
     whole.to(number_format).save_pretrained(tmp_path)
     assert {value.dtype for value in base_model(tmp_path, 2).parameters()} == {torch.float32}
-
-
-def test_the_card_names_the_length_of_which_its_flops_are():
-    record = factories.record()
-    sizes = record.sizes.model_copy(update={"sequence_length": 64})
-    assert "G FLOPs of a sequence of 64 tokens |" in export.card(
-        record.model_copy(update={"sizes": sizes}), tiny.classifier()
-    )
-    assert "| size | not measured |" in export.card(record.model_copy(update={"sizes": None}), tiny.classifier())
 
 
 @pytest.mark.slow

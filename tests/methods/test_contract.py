@@ -1,8 +1,7 @@
-"""The contract of methods has no half that is found by name."""
+"""A class that is no method of this contract is told so."""
 
 from __future__ import annotations
 
-import ast
 import sys
 from pathlib import Path
 
@@ -12,8 +11,6 @@ import methods
 from bench import api
 from bench.errors import InputError
 from bench.plan.plugins import method_class
-from methods.api import Method, PackedModel, RoutedModule, Setup, Stage, Student, Term
-from methods.artefacts import Artefact
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,29 +35,3 @@ def test_a_package_of_an_older_contract_is_told_so_in_one_line(tmp_path, monkeyp
     monkeypatch.delitem(sys.modules, "older", raising=False)
     with pytest.raises(InputError, match=rf"^[^\n]*contract {methods.CONTRACT}[^\n]*$"):
         method_class("older:Mine")
-
-
-MEMBERS = {
-    name
-    for kind in (Method, Stage, Term, Setup, Student, Artefact, PackedModel, RoutedModule)
-    for name in {*vars(kind), *vars(kind).get("__annotations__", {})}
-    if not name.startswith("_")
-}
-
-
-def looked_for_by_name(source: str) -> set[str]:
-    """Calls that look for a member of the contract by its name: such a member would have no default, type or page."""
-    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and len(node.args) > 1]
-    named = {ast.unparse(call): call.args[1] for call in calls if ast.unparse(call.func) in ("getattr", "hasattr")}
-    return {text for text, name in named.items() if isinstance(name, ast.Constant) and name.value in MEMBERS}
-
-
-def test_no_member_is_found_by_its_name():
-    files = [file for folder in ("bench", "methods") for file in (ROOT / folder).rglob("*.py")]
-    assert not {(str(file), call) for file in files for call in looked_for_by_name(file.read_text())}
-
-
-def test_a_planted_search_by_name_is_seen():
-    assert looked_for_by_name(
-        "x = hasattr(model, 'observed') or getattr(stage, 'padding', 0) or getattr(os, 'environ')"
-    ) == {"hasattr(model, 'observed')", "getattr(stage, 'padding', 0)"}

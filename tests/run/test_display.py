@@ -6,31 +6,15 @@ import io
 
 from bench.progress import Progress
 from bench.run.display import Display, FileProgress
-from bench.run_status import write_status
-
-
-def test_a_worker_that_still_plans_has_no_status(tmp_path):
-    """What it says before its first job has no job to belong to: the display would not find its fields."""
-    worker = FileProgress()
-    worker.say("a note of the plan")
-    with worker.task("planning") as update:
-        update(1, 2)
-    assert worker.told() == {}
-    worker.begin("rte: kd")
-    worker.say_pace("3 of 10 steps")
-    said = io.StringIO()
-    write_status(tmp_path / "000001.json", worker.told())
-    Display(tmp_path, Progress(said)).refresh()
-    assert "3 of 10 steps" in said.getvalue()
 
 
 def test_words_of_a_job_are_shown_once(tmp_path):
     worker, said = FileProgress(), io.StringIO()
     display = Display(tmp_path, Progress(said))
-    worker.begin("rte: kd")
+    worker.say("before its first job: it has no file")
+    worker.begin("rte: kd", tmp_path / "000001.json")
     for text in ("one", "two"):
         worker.say(text)
-        write_status(tmp_path / "000001.json", worker.told())
         display.refresh()
         display.refresh()
     assert [line.strip() for line in said.getvalue().splitlines()] == ["one", "two"]

@@ -8,6 +8,7 @@ import multiprocessing
 import shutil
 from concurrent.futures import BrokenExecutor, Future
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import tiny
@@ -19,7 +20,7 @@ from bench.errors import InputError
 from bench.make.work import StepResult
 from bench.plan.plan import TEACHER_STEP
 from bench.run import remote
-from bench.run.ray_executor import RayWorker
+from bench.run.display import FileProgress
 from bench.run.remote import (
     Start,
     answered,
@@ -30,6 +31,7 @@ from bench.run.remote import (
     unpack,
     weights_of,
 )
+from bench.run.worker import Worker
 
 SLOT = Slot("teachers", "0123456789abcdef01234567", (), "teacher")
 
@@ -58,43 +60,40 @@ def sent(value):
     return here.recv()
 
 
-def worker_of(plan, tmp_path) -> RayWorker:
-    return RayWorker(sent(Start.of(plan, tmp_path / "no folder")))
+def made(plan, step, tmp_path, stop=None):
+    """The answer of a worker on another node."""
+    start = sent(Start.of(plan, tmp_path / "no folder"))
+    assert not enter_run_folder(start)
+    worker = Worker(start.request, FileProgress(stop))
+    return sent(answered(lambda: worker.make(sent(step))))
 
 
 @pytest.mark.slow
 def test_what_a_step_makes_is_in_the_cache_of_the_node(plan, step, tmp_path):
-    worker, slot = worker_of(plan, tmp_path), step.slot
-    assert not worker.begin()
-    assert worker.lacking({slot: "a hash"}) == [slot]
-    answer, status = sent(worker.make(sent(step)))
-    assert answer.error is None
-    assert status["title"].startswith("rte: teacher")
-    assert any("done in" in line for line in status["said"])
-    assert worker.lacking({slot: weights_of(slot)}) == []
+    assert weights_of(step.slot) is None
+    assert made(plan, step, tmp_path).error is None
+    assert weights_of(step.slot)
 
 
 def test_a_node_that_reads_other_data_refuses(request_, tmp_path):
     data = tiny.write_glue(tmp_path / "own" / "tiny-glue", ("rte",))
     plan = api.plan(replace(request_, data=str(data)))
     tiny.write_glue(data, ("rte",), rows=30)
-    answer, _ = sent(worker_of(plan, tmp_path).make(sent(plan.todo_steps[0])))
+    answer = made(plan, plan.todo_steps[0], tmp_path)
     assert isinstance(answer, InputError)
     assert str(answer).startswith("node ")
     assert "the examples of train have changed since this run began" in str(answer)
 
 
 def test_a_node_with_other_code_refuses(plan, step, tmp_path):
-    answer, _ = worker_of(plan, tmp_path).make(replace(step, code="of another version"))
+    answer = made(plan, replace(step, code="of another version"), tmp_path)
     assert isinstance(answer, InputError)
     assert "other code than the run began with" in str(answer)
 
 
 @pytest.mark.slow
 def test_a_worker_that_is_told_to_stop_keeps_its_state(plan, step, tmp_path):
-    worker = worker_of(plan, tmp_path)
-    worker.stop()
-    assert isinstance(sent(worker.make(step))[0], KeyboardInterrupt)
+    assert isinstance(made(plan, step, tmp_path, SimpleNamespace(value=1)), KeyboardInterrupt)
     assert list(cache_root().glob("halfway/*.safetensors"))
 
 

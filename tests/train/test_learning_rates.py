@@ -26,7 +26,7 @@ from bench.record.recipe import PAPER_START, START, TEACHER_LEARNING_RATES, Reci
 from bench.train.student_trainer import optimizer_of
 from bench.workflows.pretrain import pretrain
 from methods.api import Setup, Shape, Stage
-from methods.artefacts import blank_artefacts
+from methods.artefacts import TeacherWeights, blank_artefacts
 from methods.minilm import Relations
 from methods.terms import hard
 
@@ -146,7 +146,9 @@ def test_what_a_method_declares_of_its_encoder_is_what_its_student_is_made_of(ro
     several = "x" if getattr(method, "multitask", False) else ""
     prepared = marked(blank_artefacts(wishes, teacher, 2, several))
     student = method.build(Setup(teacher, 2, ("x",), prepared))
-    widths = [teacher.hidden_size if wish.cut_from_teacher else wish.encoder_width(teacher) for wish in wishes]
+    widths = [
+        teacher.hidden_size if isinstance(wish, TeacherWeights) else wish.encoder_width(teacher) for wish in wishes
+    ]
     declared = [width for width in widths if width is not None]
     found = width_of_prepared_encoder(student.model)
     assert declared == ([] if found is None else [found])
