@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from bench.errors import BenchError
-from bench.make.step import Maker
+from bench.make import step as steps
 from bench.make.work import StepResult, Work
 from bench.measure.devices import device_of
 from bench.plan.plan import Step
@@ -35,23 +35,23 @@ class Worker:
 
     def __init__(self, request: Request, progress: FileProgress) -> None:
         self.request, self.progress = request, progress
-        self._maker: Maker | None = None
+        self._work: Work | None = None
 
     def make(self, step: Step, status: Path | None = None) -> StepResult:
-        """Make one step; see :meth:`bench.make.step.Maker.make`.
+        """Make one step; see :func:`bench.make.step.make`.
 
         Args:
             status: the file that says how far it is.
         """
         self.progress.begin(step.title, status)
         try:
-            if self._maker is None:
+            if self._work is None:
                 quiet()
                 asked = self.request
                 torch.set_num_threads(asked.threads)
                 numerics = ComputeSettings(device_of(asked.device, asked.deterministic), asked.precision)
-                self._maker = Maker(Work(numerics, self.progress, asked.offline, asked.save_students, asked.curves))
-            return self._maker.make(step)
+                self._work = Work(numerics, self.progress, asked.offline, asked.save_students, asked.curves)
+            return steps.make(step, self._work)
         finally:
             self.progress.end()
 

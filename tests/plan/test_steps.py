@@ -14,7 +14,7 @@ from small_runs import requests
 from transformers import BertForSequenceClassification
 
 from bench import api
-from bench.make.step import Maker
+from bench.make import step as steps
 from bench.plan.build import build
 from bench.plan.plan import ARTEFACT_STEP, STUDENTS_STEP, TEACHER_STEP, Plan
 from bench.plan.request import Request
@@ -123,13 +123,13 @@ def test_the_steps_of_plan_json_are_those_that_a_run_makes(bench, request_, tmp_
     words += ("--corpus", *request.corpus, "--corpus-tokens", 300, "--epochs", 1, "--results", request.results)
     assert bench("plan", *words, "--jobs", 1, "--json", tmp_path / "plan.json").returncode == 0
     planned = [(step["kind"], step["key"]) for step in json.loads((tmp_path / "plan.json").read_text())["steps"]]
-    made, make = [], Maker.make
+    made, make = [], steps.make
 
-    def noted(maker, step):
+    def noted(step, work):
         made.append((step.kind, step.key))
-        return make(maker, step)
+        return make(step, work)
 
-    monkeypatch.setattr(Maker, "make", noted)
+    monkeypatch.setattr(steps, "make", noted)
     done = bench("run", *words, "--jobs", 1, "--reports", request.reports)
     assert done.returncode == 0, done.stderr
     assert Counter(made) == Counter(planned)
