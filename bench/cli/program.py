@@ -17,44 +17,7 @@ SECTIONS = {
 """Module of a verb -> the heading of its group in ``--help``, in the order of the headings."""
 
 
-VALUES = {"Path": "PATH", "int": "NUMBER", "float": "NUMBER"}
-"""Type of an option's value -> how ``--help`` and docs/command-line.md call it; any other is a text."""
-BRACKETED = re.compile(r"\[default: \((.*?)\)(?=[;\]])")
-"""How typer prints a default that is told in words."""
-TYPE = re.compile(r" <[\w\[\]|, ]+>$")
-"""What typer prints behind the name of an argument."""
-
-
-class Verbs(TyperGroup):
-    """A group whose verbs say ``TEXT``, ``NUMBER`` or ``PATH`` for the values of their options."""
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        verb = super().get_command(ctx, cmd_name)
-        for parameter in verb.params if verb is not None else ():
-            _name_value(parameter)
-        return verb
-
-
-def _name_value(parameter: Any) -> None:
-    """Set how an option or an argument calls its value; a type of Python and brackets around a default are left out."""
-    is_argument = parameter.param_type_name == "argument"
-    if parameter.metavar is None and is_argument:
-        parameter.metavar = parameter.name.upper()
-    elif parameter.metavar is None and not parameter.is_flag:
-        parameter.metavar = value_word(parameter)
-    if (is_argument or isinstance(parameter.show_default, str)) and "get_help_record" not in vars(parameter):
-        told = parameter.get_help_record
-        parameter.get_help_record = lambda ctx: (
-            None if (pair := told(ctx)) is None else (TYPE.sub("", pair[0]), BRACKETED.sub(r"[default: \1", pair[1]))
-        )
-
-
-def value_word(option: Any) -> str:
-    """``NUMBER``: what an option calls its value, if it has no word of its own."""
-    return str(option.metavar or VALUES.get(option.bare_type(), "TEXT"))
-
-
-class Sections(Verbs):
+class Sections(TyperGroup):
     """Lists the verbs in groups, in the order in which their files define them."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -109,7 +72,6 @@ def _program(
 
 
 store = typer.Typer(
-    cls=Verbs,
     help="Check and clean up a folder of records and the cache: verify, repair, gc.",
     no_args_is_help=True,
 )

@@ -101,10 +101,9 @@ def _placeholder(argument: Any) -> str:
 
 
 def _spelled(option: Any) -> str:
-    from bench.cli.program import value_word
-
     names = ", ".join([*option.opts, *option.secondary_opts])
-    return names if option.is_flag else f"{names} {value_word(option)}"
+    kind = option.bare_type().upper()
+    return names if option.is_flag else f"{names} {option.metavar or kind.replace('STR', 'TEXT')}"
 
 
 def _default(option: Any) -> str:

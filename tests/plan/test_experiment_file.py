@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 import pytest
 import tiny
-from pydantic import ValidationError
 from shipped_methods import has_every_method
 from transformers import BertConfig
 
 from bench.data.tasks import GLUE, expand
 from bench.errors import InputError
-from bench.plan import stage_settings
-from bench.plan.experiment_file import StageNumbers, read_experiment
+from bench.plan.experiment_file import read_experiment
 from bench.plan.request import Request
 from bench.plan.spelling import parse_methods
-from bench.plan.stage_settings import LIMITS
 from bench.record.store import Store
 from bench.workflows.experiment import describe_experiment
 
@@ -226,30 +222,6 @@ def test_a_file_without_settings_asks_for_what_it_names(tmp_path):
     assert set(named.tasks) == {"rte", "mrpc"}
 
 
-def test_the_papers_numbers_are_in_their_files():
-    def of(name: str, table: str, row: str, task: str) -> dict:
-        experiment = read_experiment(ROOT / "methods" / "experiments" / f"{name}.toml")
-        (spec,) = [one for one in experiment.table if one.name == table]
-        (part,) = [
-            part
-            for part in experiment.requests_of(spec)
-            if task in part.tasks.split(",") and row in part.methods.split(",")[0].split(":")[0]
-        ]
-        found = next(r for r in parse_methods(part.methods) if r.method.name == row)
-        return {**part.request_options(), **found.settings}
-
-    rte, mnli = (of("moebert", "accuracy", "moebert", task) for task in ("rte", "mnli"))
-    assert dict(rte["numbers"]) == {"batch_size": 8, "max_length": 512}
-    assert (rte["distil.epochs"], rte["distil.learning_rate"], rte["distil.weight_decay"]) == (10, 1e-5, 0.01)
-    assert dict(mnli["numbers"]) == {"batch_size": 64, "max_length": 128}
-    assert (mnli["distil_weight"], mnli["distil.learning_rate"]) == (5, 5e-5)
-    cola, qqp = (of("tinybert", "accuracy", "tinybert", task) for task in ("cola", "qqp"))
-    assert (cola["intermediate.epochs"], dict(cola["numbers"])["max_length"]) == (50, 64)
-    assert (cola["augment"], cola["augment_times"]) == ("masked", 20)
-    assert (qqp["intermediate.epochs"], dict(qqp["numbers"])["max_length"]) == (10, 128)
-    assert "augment" not in of("tinybert", "without augmentation", "tinybert", "cola")
-
-
 def test_numbers_of_a_stage_are_in_the_name_and_change_the_stage():
     (row,) = parse_methods("pkd:distil.learning_rate=2e-5:layers=3:distil.epochs=4")
     assert row.spelling == "pkd:distil.epochs=4:distil.learning_rate=2e-05:layers=3"
@@ -349,18 +321,3 @@ stages.distil.epochs = 2
     other = made["kd", "sst2"]
     answer = bench("verify", other.key[:12], "--results", tmp_path / "r", *typed[:4])
     assert answer.stdout.startswith("bitwise equal"), answer.stdout
-
-
-@pytest.mark.parametrize("name", LIMITS)
-@pytest.mark.parametrize("value", [-1.0, 0.0, 1e-9, 0.5, 1.0, 1.5, 9999.0, 10_000.0, 999_999.0, 1e6, 1e9, math.inf])
-def test_a_file_and_a_spelling_allow_the_same_numbers_of_a_stage(name, value):
-    def accepts(read) -> bool:
-        try:
-            read()
-        except (InputError, ValidationError):
-            return False
-        return True
-
-    assert accepts(lambda: StageNumbers.model_validate({name: value})) == accepts(
-        lambda: stage_settings.read("moebert", f"distil.{name}", f"{value}")
-    )

@@ -109,22 +109,3 @@ def test_they_go_together_with_kept_outputs(bench, typed, tmp_path):
     assert "--methods kd:ffn=24:heads=4:hidden=12:layers=2:start=random --tasks" in text, (
         "typed without the words in brackets"
     )
-
-
-def test_the_estimate_knows_how_much_faster_they_are(glue_folder, teacher_folder, tmp_path, monkeypatch):
-    """With products twice as fast, the part of a step that linear layers take halves; the teacher's tuning stays."""
-    from bench.plan import estimate
-    from bench.plan.build import build
-    from bench.plan.request import Request
-
-    rates = {"exact": 1e9, "fast": 2e9}
-    monkeypatch.setattr(estimate, "flops_per_second", lambda threads, kernels="exact": rates[kernels])
-    found = {}
-    for kernels in rates:
-        request = Request(f"kd:{SMALL}", "rte", data=str(glue_folder), teacher=str(teacher_folder), results=tmp_path,
-                          threads=1, device="cpu", kernels=kernels)  # fmt: skip
-        plan = build(request)
-        found[kernels] = {step.kind: plan.costs[step.key].seconds for step in plan.todo_steps}
-    assert found["fast"]["teacher"] == found["exact"]["teacher"]
-    share = estimate.LINEAR_SHARE
-    assert found["fast"]["students"] == pytest.approx(found["exact"]["students"] * (1 - share / 2))
