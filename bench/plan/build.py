@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench.data.checkpoints import hash_of_tokenizer
 from bench.data.hub import CHANGED
@@ -19,9 +19,9 @@ from bench.plan.estimate import choose_jobs, too_large_for_card
 from bench.plan.outputs import plan_outputs
 from bench.plan.plan import TEACHER_VERSION, ArtefactPlan, Plan, Planned, TaskPlan
 from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, TF32, Request, resolve_auto
-from bench.plan.spelling import MethodRow, drop_incompatible, drop_unusable, parse_rows
+from bench.plan.spelling import MethodRow, drop_unusable, parse_rows
 from bench.plan.steps import steps_of
-from bench.plan.student_cells import asks_ensemble, check_stages, student_cells
+from bench.plan.student_cells import check_row, student_cells
 from bench.plan.tasks import augment, mean_tokens, plan_tasks
 from bench.record.cell import CHECKPOINT, TEACHER, Cell, NumericIdentity
 from bench.record.code import STALE, WHAT_TO_DO, code_warnings, state_of, state_of_record
@@ -49,31 +49,36 @@ def build(request: Request) -> Plan:
     if any(task.checkpoint.outline for task in tasks):
         notes.append("the teacher is a configuration without weights and tokenizer here: no record can be looked for")
     notes += _data_notes(tasks)
-    rows, left_out = _usable(rows, tasks)
+    rows, left_out = drop_unusable(rows, lambda row: check_row(row, tasks))
     notes += left_out
     store, planner = Store(request.results), ArtefactPlanner(request)
     cells: list[Planned] = []
 
-    def enter(row: MethodRow, those: Sequence[TaskPlan]) -> None:
-        for cell, asked in student_cells(row, those, request, planner):
-            cells.append(_planned(cell, row, request, store, asked))
+    def enter(cell: Cell, row: MethodRow | Checkpoint | None, artefacts: tuple[ArtefactPlan, ...] = ()) -> None:
+        cells.append(_planned(cell, row, request, store, artefacts))
 
     for task in tasks:
         augment(task, planner)
         if not task.task.writes:  # what teaches to write is an artefact of its row
-            cells.append(_planned(_teacher_cell(task), None, request, store))
+            origin = {"origin": task.teacher.origin}
+            recipe = task.teacher_recipe.as_dict()
+            enter(
+                task.cell(label=TEACHER, method=TEACHER, version=TEACHER_VERSION, settings=origin, recipe=recipe), None
+            )
         elif given:
             raise InputError(
                 f"{CHECKPOINT}:{given[0]} on {task.name}: finished models are classifiers; this task has texts to write"
             )
         for path in given:
-            cells.append(_planned(*_checkpoint_cell(path, given, task, request), request, store))
+            enter(*_checkpoint_cell(path, given, task, request))
         for row in rows:
             if not row.method.multitask:
-                enter(row, [task])
+                for cell, asked in student_cells(row, [task], request, planner):
+                    enter(cell, row, asked)
     for row in rows:
         if row.method.multitask:
-            enter(row, tasks)
+            for cell, asked in student_cells(row, tasks, request, planner):
+                enter(cell, row, asked)
     plan = Plan(request, tasks, planner.entries, cells, notes)
     if request.teacher_outputs:
         plan_outputs(plan)
@@ -90,23 +95,6 @@ def build(request: Request) -> Plan:
     choose_jobs(plan)
     plan.notes += too_large_for_card(plan)
     return plan
-
-
-def _usable(rows: Sequence[MethodRow], tasks: Sequence[TaskPlan]) -> tuple[list[MethodRow], list[str]]:
-    """The rows that these tasks and their teacher allow, and why others of ``all`` are left out.
-
-    Raises:
-        InputError: a row that was named cannot be trained.
-    """
-    kept, notes = drop_incompatible(rows, tasks[0].checkpoint.config)
-    if any(task.teacher.origin == "given" for task in tasks):
-        ensembles = [row.spelling for row in kept if row.from_all and asks_ensemble(row, tasks[0])]
-        kept = [row for row in kept if row.spelling not in ensembles]
-        notes += [
-            f"{name} is left out of `--methods all`: teachers that come tuned are no ensemble" for name in ensembles
-        ]
-    kept, left_out = drop_unusable(kept, lambda row: check_stages(row, tasks))
-    return kept, [*notes, *left_out]
 
 
 def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
@@ -193,30 +181,13 @@ def _hub_answers() -> bool:
         return False
 
 
-def _teacher_cell(task: TaskPlan) -> Cell:
-    settings: dict[str, Any] = {"origin": task.teacher.origin}
-    return Cell(
-        label=TEACHER,
-        method=TEACHER,
-        version=TEACHER_VERSION,
-        settings=settings,
-        tasks=(task.name,),
-        data=task.data,
-        teacher=task.teacher,
-        tokenizer=task.tokenizer,
-        recipe=task.teacher_recipe.as_dict(),
-        seed=0,
-        numeric=task.numeric,
-    )
-
-
 def _checkpoint_cell(path: str, given: Sequence[str], task: TaskPlan, request: Request) -> tuple[Cell, Checkpoint]:
     """The cell of a finished classifier: identified by weights and configuration, read with its own tokenizer.
 
     Args:
         given: the paths of all: where two folders have one name, each is called with those above it.
     """
-    from bench.data.checkpoints import find
+    from bench.data.checkpoints import OURS, find
 
     spelling = f"{CHECKPOINT}:{path}"
     checkpoint = find(path, task.task, request.offline, ours=True, asked=spelling)
@@ -231,27 +202,17 @@ def _checkpoint_cell(path: str, given: Sequence[str], task: TaskPlan, request: R
     count = next(
         number for number in range(1, len(own) + 1) if all(parts[-number:] != own[-number:] for parts in alike)
     )
-    cell = Cell(
+    told = checkpoint.config.to_dict()
+    telling = {name: told[name] for name in told if name not in (OURS, "transformers_version", "_name_or_path")}
+    cell = task.cell(
         label=f"{CHECKPOINT}:{'/'.join(own[-count:]) if alike else checkpoint.name}",
         method=CHECKPOINT,
         version=2,  # 1 took other configurations of the same weights (speeds of an early exit) for one
-        settings={"weights": checkpoint.sha256, "config": digest(_telling(checkpoint.config))},
-        tasks=(task.name,),
-        data=task.data,
-        teacher=task.teacher,
+        settings={"weights": checkpoint.sha256, "config": digest(telling)},
         tokenizer=hash_of_tokenizer(checkpoint),
         recipe=task.recipe.as_dict(),
-        seed=0,
-        numeric=task.numeric,
     )
     return cell, checkpoint
-
-
-def _telling(config: Any) -> dict[str, Any]:
-    """What of a configuration can move an answer."""
-    from bench.data.checkpoints import OURS
-
-    return {k: v for k, v in config.to_dict().items() if k not in (OURS, "transformers_version", "_name_or_path")}
 
 
 def _made_anew(plan: Plan, store: Store) -> list[str]:

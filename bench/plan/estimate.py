@@ -267,7 +267,7 @@ def _records_cost(plan: Plan, step: Step) -> Cost:
             share = max(share, _share(task.checkpoint, model))
         scored = sum(count for name, count in task.data.rows.items() if name != "train")
         work += passes(task.checkpoint, model, scored, task.mean_tokens, batch)
-    work += _taught_work([planned for planned in step.cells if needs_live_teacher(planned)], step.tasks)
+    work += _taught_work([planned for planned in step.cells if planned.needs_live_teacher], step.tasks)
     memory = _memory(step.tasks[0], len(step.tasks) * teacher.weights + trained, trained, largest, share)
     disk = RECORD_BYTES * len(step.cells) + (4 * trained if plan.request.save_students else 0)
     return Cost(seconds_of(plan.request, work, step.cells[0].cell.kernels), *memory, disk)
@@ -296,7 +296,7 @@ def seconds_saved_by_outputs(plan: Plan) -> float:
     for step in plan.todo_steps if not plan.request.teacher_outputs else ():
         tasks = list(step.tasks)
         reading = [p for p in step.cells if isinstance(p.row, MethodRow) and row_taps(p.row, tasks)]
-        live = [p for p in step.cells if needs_live_teacher(p) and p not in reading]
+        live = [p for p in step.cells if p.needs_live_teacher and p not in reading]
         saved += _taught_work([*reading, *live], tasks) - _taught_work(live, tasks)
         for task in tasks if reading else ():
             if task.name not in written:
@@ -319,12 +319,6 @@ def _memory(task: TaskPlan, held: int, trained: int, largest: int, share: float)
     step = share * _activations(task.checkpoint.config, batch * length, length)
     models = round(4 * held + 8 * trained + 4 * largest + step)
     return round(BASE_BYTES + texts) + models, CARD_BYTES + models
-
-
-def needs_live_teacher(planned: Planned) -> bool:
-    """Whether the teacher answers while this cell is trained: not where its outputs are read from a file."""
-    row = planned.row
-    return isinstance(row, MethodRow) and row.method.needs_teacher and not planned.cell.teacher_outputs
 
 
 def epochs_of(row: MethodRow, task: TaskPlan) -> float:

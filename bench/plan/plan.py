@@ -74,6 +74,11 @@ class TaskPlan:
     def name(self) -> str:
         return self.task.name
 
+    def cell(self, **own: Any) -> Cell:
+        """A cell on this task."""
+        common = {"tasks": (self.name,), "data": self.data, "teacher": self.teacher, "tokenizer": self.tokenizer}
+        return Cell(**{**common, "numeric": self.numeric, "seed": 0, **own})
+
     def load(self, name: str, wanted: Any) -> Split:
         """The examples of ``train`` or of an evaluation set.
 
@@ -279,6 +284,25 @@ class Planned:
         """Of the cell's record."""
         return record_key(self.cell)
 
+    @cached_property
+    def train_key(self) -> str:
+        return train_key(self.cell)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it is a student that is trained here; else a teacher or a finished checkpoint, which is scored."""
+        return isinstance(self.row, MethodRow)
+
+    @property
+    def reads_teacher(self) -> bool:
+        """Whether the fine-tuned teacher is needed to make it."""
+        return self.row is None or (isinstance(self.row, MethodRow) and self.row.method.needs_teacher)
+
+    @property
+    def needs_live_teacher(self) -> bool:
+        """Whether the teacher answers while it is trained: not where its outputs are read from a file."""
+        return self.is_trained and self.reads_teacher and not self.cell.teacher_outputs
+
     @property
     def spelling(self) -> str:
         """Of the row; "" for the teacher's own cell."""
@@ -325,7 +349,7 @@ class Step:
         """The digest of this process's own code; "" where some of it cannot be read."""
         if self.slot is not None:
             return digest_of(self.slot.code)
-        trained = {planned.cell.method for planned in self.cells if is_trained(planned)}
+        trained = {planned.cell.method for planned in self.cells if planned.is_trained}
         return digest([digest_of(student_modules(method)) for method in sorted(trained)])
 
     @property
@@ -424,21 +448,3 @@ class Plan:
 
     def cells_of(self, task: str) -> list[Planned]:
         return [planned for planned in self.cells if planned.cell.tasks == (task,)]
-
-    def multitask_trainings(self) -> list[list[Planned]]:
-        """Trainings of students of several tasks of which something is to do: their cells, one for each task."""
-        trainings: dict[str, list[Planned]] = {}
-        for planned in self.cells:
-            if planned.cell.together:
-                trainings.setdefault(train_key(planned.cell), []).append(planned)
-        return [cells for cells in trainings.values() if any(planned.is_todo for planned in cells)]
-
-
-def is_trained(planned: Planned) -> bool:
-    """Whether a cell is a student that is trained here; else a teacher or a finished checkpoint, which is scored."""
-    return isinstance(planned.row, MethodRow)
-
-
-def reads_teacher(planned: Planned) -> bool:
-    """Whether the fine-tuned teacher is needed to make this cell."""
-    return planned.row is None or (isinstance(planned.row, MethodRow) and planned.row.method.needs_teacher)

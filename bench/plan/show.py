@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bench.plan.estimate import needs_live_teacher, rates_of_card, seconds_saved_by_outputs
+from bench.plan.estimate import rates_of_card, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, ArtefactPlan, Plan, Planned
 from bench.plan.request import AUTO, TF32
 from bench.progress import duration
@@ -55,7 +55,7 @@ def describe(plan: Plan) -> str:
     for task in tasks:
         names = ", ".join(dict.fromkeys(p.cell.label for p in plan.cells_of(task.name) if p.is_todo))
         groups = [step.cells for step in plan.todo_steps if step.kind == STUDENTS_STEP and step.tasks == (task,)]
-        taught = max((sum(map(needs_live_teacher, group)) for group in groups), default=0)
+        taught = max((sum(planned.needs_live_teacher for planned in group) for group in groups), default=0)
         sharing = f"; {taught} share each teacher pass" if taught > 1 else ""
         lines.append(f"  {task.name:8} {task.data.rows['train']:>7,} examples: {names or 'nothing to do'}{sharing}")
     lines += [f"  note: {note}" for note in plan.notes]

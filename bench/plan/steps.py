@@ -18,8 +18,6 @@ from bench.plan.plan import (
     Step,
     StudentSpec,
     TaskPlan,
-    is_trained,
-    reads_teacher,
     records_step_key,
 )
 
@@ -70,8 +68,8 @@ def steps_of(plan: Plan) -> dict[str, Step]:
         needs: list[str] = []
         for task, planned in zip(tasks, cells, strict=True):
             method = planned.cell.method
-            needs += teacher(task, 0, method) if reads_teacher(planned) else []
-            if is_trained(planned):
+            needs += teacher(task, 0, method) if planned.reads_teacher else []
+            if planned.is_trained:
                 needs += augmentation(task, method)
                 needs += outputs(task, method) if planned.cell.teacher_outputs else []
                 needs += [key for entry in planned.artefacts for key in artefact(entry, task, method)]
@@ -84,31 +82,26 @@ def steps_of(plan: Plan) -> dict[str, Step]:
         step = Step(kind, records_step_key(students), title, tuple(tasks)).of(students)
         steps[step.key] = step
 
-    groups = _groups(plan)
-    size = _group_size(groups, plan.request.jobs)
+    trainings: dict[str, list[Planned]] = {}  # cells of one training: of a student of several tasks one for each
+    for planned in plan.cells:
+        if planned.is_trained:
+            trainings.setdefault(planned.train_key, []).append(planned)
+    todo = [cells for cells in trainings.values() if any(planned.is_todo for planned in cells)]
+    alone = [cells for cells in todo if not cells[0].cell.together]
+    # as many together as share a teacher's passes well, and fewer where jobs that run at the same time would have nothing to do
+    size = max(1, min(MAX_GROUP_SIZE, -(-len(alone) // max(1, plan.request.jobs))))
     for task in plan.tasks:
         for planned in plan.cells_of(task.name):
-            if planned.is_todo and not is_trained(planned):
+            if planned.is_todo and not planned.is_trained:
                 records(SCORE_STEP, [student([planned], [task])], [task])
-        for cells in groups.get(task.name, ()):
-            for first in range(0, len(cells), size):
-                records(STUDENTS_STEP, [student([planned], [task]) for planned in cells[first : first + size]], [task])
-    for training in plan.multitask_trainings():
-        records(STUDENTS_STEP, [student(training, plan.tasks)], plan.tasks)
+        by_seed: dict[int, list[list[Planned]]] = {}
+        for cells in alone:
+            if cells[0].cell.tasks == (task.name,):
+                by_seed.setdefault(cells[0].cell.seed, []).append(cells)
+        for students in by_seed.values():
+            for first in range(0, len(students), size):
+                records(STUDENTS_STEP, [student(cells, [task]) for cells in students[first : first + size]], [task])
+    for cells in todo:
+        if cells[0].cell.together:
+            records(STUDENTS_STEP, [student(cells, plan.tasks)], plan.tasks)
     return steps
-
-
-def _groups(plan: Plan) -> dict[str, list[list[Planned]]]:
-    """Task -> its students to do, those of one seed together: they can share the passes of their teacher."""
-    groups: dict[str, dict[int, list[Planned]]] = {}
-    for planned in plan.todo:
-        if is_trained(planned) and not planned.cell.together:
-            groups.setdefault(planned.cell.tasks[0], {}).setdefault(planned.cell.seed, []).append(planned)
-    return {task: list(by_seed.values()) for task, by_seed in groups.items()}
-
-
-def _group_size(groups: dict[str, list[list[Planned]]], jobs: int) -> int:
-    """How many students train together at most: as many as share a teacher's passes well, and fewer where jobs that run at
-    the same time would otherwise have nothing to do."""
-    students = sum(len(cells) for of_task in groups.values() for cells in of_task)
-    return max(1, min(MAX_GROUP_SIZE, -(-students // max(1, jobs))))

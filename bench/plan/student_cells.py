@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from methods.artefacts import Artefact
 
 
-def asks_ensemble(row: MethodRow, task: TaskPlan) -> bool:
-    """Whether a row wants several tuned teachers of a task, not just the one that students learn from."""
-    from methods.artefacts import sources
-
-    config = task.checkpoint.config
-    return any(source.seed for artefact in _artefacts(row, task) for source in sources(artefact, config))
-
-
 def student_cells(
     row: MethodRow, tasks: Sequence[TaskPlan], request: Request, planner: ArtefactPlanner
 ) -> list[tuple[Cell, tuple[ArtefactPlan, ...]]]:
@@ -75,21 +67,16 @@ def student_cells(
         for task in tasks
     ]
     cells = [
-        Cell(
+        task.cell(
             label="".join([search.of if search else row.label, *suffixes]),
             method=split_row(row.spelling)[0],
             version=row.method.version,
             settings=row.settings,
             dropped=row.dropped,
             ablation_of=None if row.ablation_of is None else "".join([row.ablation_of, *suffixes[bool(search) :]]),
-            tasks=(task.name,),
-            data=task.data,
-            teacher=task.teacher,
-            tokenizer=task.tokenizer,
             artefacts=artefacts,
             recipe=recipe,
             seed=seed,
-            numeric=task.numeric,
             together=tuple(partners) if several else (),
             selection=_selection(request, tasks if several else [task]),
             search=search,
@@ -138,15 +125,21 @@ def tuned_like_the_teacher(artefacts: Sequence[Artefact], teacher: Any) -> bool:
     return cut or any(width >= WIDE for width in widths if width is not None)
 
 
-def check_stages(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
-    """Ask a method for its stages now, so that a combination it cannot do is bad input and not a failed cell.
+def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
+    """Ask a method for what it needs and for its stages now, so that a combination it cannot do is bad input and not a failed cell.
 
     Raises:
-        InputError: these tasks and teachers do not allow the row's stages.
+        ValueError, InputError: these tasks and teachers do not allow the row.
     """
     from bench.errors import CellError
     from bench.plan.scheduled_stages import schedule_stages
+    from methods.artefacts import sources
 
+    config = tasks[0].checkpoint.config
+    wanted = row.method.requires(config)
+    given = any(task.teacher.origin == "given" for task in tasks)
+    if row.from_all and given and any(source.seed for artefact in wanted for source in sources(artefact, config)):
+        raise InputError("teachers that come tuned are no ensemble")
     if row.stage_overrides and tasks[0].recipe.name != PAPER:
         raise InputError(
             f"{row.spelling}: numbers of a stage ({', '.join(name for name, _ in row.stage_overrides)}) go with --recipe paper; "
