@@ -29,11 +29,14 @@ LARGE: dict[str, Any] = {
     "num_attention_heads": 16,
     "intermediate_size": 4096,
 }
+MULTILINGUAL: dict[str, Any] = {"vocab_size": 119_547}
 HUB_CONFIGURED: dict[str, dict[str, Any]] = {
     "bert-base-uncased": BASE,
     "google-bert/bert-base-uncased": BASE,
     "bert-large-uncased": LARGE,
     "google-bert/bert-large-uncased": LARGE,
+    "bert-base-multilingual-cased": MULTILINGUAL,
+    "google-bert/bert-base-multilingual-cased": MULTILINGUAL,
 }
 """Hub names whose configuration is known without asking the hub: what differs from the defaults of transformers."""
 OURS = "bert_bench"

@@ -6,14 +6,22 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
+import tiny
 import torch
 from transformers import BertModel
 
 from bench.conformance.checks import check_method
 from bench.conformance.tiny_bench import MASK, Bench, learned_weights, tiny_pairs, tiny_teacher_config
 from bench.data import questions, sample_pairs
+from bench.data.sources import source_for
+from bench.data.tasks import expand
+from bench.errors import InputError
 from bench.measure.sizes import sizes
+from bench.record.answers import fault
+from bench.record.store import Store
+from bench.stats.form import TEXT_COUNTS
 from bench.stats.metrics import METRICS
 from methods import losses
 from methods.api import Batch
@@ -206,3 +214,83 @@ def test_no_article_is_in_both_splits():
     assert len(rows[1]) > 500
     assert not {a for a, _ in rows[0]} & {a for a, _ in rows[1]}
     assert all("[ " in sentence and " ]" in sentence for sentence, _ in rows[1])
+
+
+TOML = 'name = "reversed"\ntrain = "train{0}"\nvalidation = "dev{0}"\ntext = ["a"]\ntarget = "b"\nmetrics = ["bleu", "rouge_l"]\n'
+
+
+def own_pairs(folder: Path, ending: str) -> Path:
+    """A task of one's own: sentences to write backwards."""
+    for name, rows in (("train", 40), ("dev", 12)):
+        first = [
+            f"the {a} cat {b} in the house" for a in ("red", "blue", "old", "big") for b in tiny.WORDS[: rows // 4]
+        ]
+        table = pandas.DataFrame({"a": first, "b": [" ".join(reversed(text.split())) for text in first]})
+        file = folder / f"{name}{ending}"
+        if ending == ".parquet":
+            table.to_parquet(file)
+        elif ending == ".jsonl":
+            table.to_json(file, orient="records", lines=True)
+        else:
+            table.to_csv(file, index=False, sep="\t" if ending == ".tsv" else ",")
+    (folder / "reversed.toml").write_text(TOML.format(ending))
+    return folder / "reversed.toml"
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_pairs_of_ones_own_are_read_from_every_file(tmp_path, ending):
+    pytest.importorskip("sacrebleu")
+    ((task, _),) = expand(str(own_pairs(tmp_path, ending)))
+    source = source_for(task, "sample", True)
+    train, scored = source.load(task, "train"), source.load(task, task.evaluation[0])
+    assert train.labels is None
+    assert train.second[0] == "house the in the cat red the"
+    assert scored.labels.shape == (12, len(TEXT_COUNTS))
+    assert METRICS["bleu"].score(scored.labels, scored.labels) < 0.5, "copying is no answer"
+
+
+def test_a_task_of_texts_has_one_source_and_no_labels(tmp_path):
+    file = own_pairs(tmp_path, ".csv")
+    file.write_text(file.read_text() + 'labels = ["x", "y"]\n')
+    with pytest.raises(InputError, match="without labels"):
+        expand(str(file))
+
+
+@pytest.mark.slow
+def test_from_pairs_to_a_report(bench, tmp_path, teacher_folder):
+    pytest.importorskip("sacrebleu")
+    tiny_row = ":".join(f"{name}={value}" for name, value in Cmlm.tiny_settings.items())
+    words = [
+        "run",
+        "--methods",
+        f"seq2seq:{tiny_row},cmlm:{tiny_row}:teacher_epochs=1",
+        "--tasks",
+        own_pairs(tmp_path, ".csv"),
+    ]
+    words += [
+        "--teacher",
+        teacher_folder,
+        "--epochs",
+        2,
+        "--seeds",
+        "0,1",
+        "--results",
+        tmp_path / "r",
+        "--reports",
+        tmp_path / "p",
+    ]
+    done = bench(*words, "--yes")
+    assert done.returncode == 0, done.stderr
+    records = list(Store(tmp_path / "r").records())
+    assert len(records) == 4
+    for record in records:
+        assert record.task.form == "text"
+        assert fault(record, Store(tmp_path / "r").predictions(record)) == ""
+        assert record.usage["writing"]["bleu"].startswith("nrefs:1|case:lc")
+        assert record.usage["writing"]["batch_1"]["ms_a_text"] > 0
+    (page,) = (tmp_path / "p").glob("*/*/README.md")
+    page = page.read_text()
+    assert "| copying the source" in page
+    assert "(ROUGE-L)" in page
+    assert "(paired bootstrap over examples" in page
+    assert "nothing to do" in bench(*words, "--yes").stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas
 import pytest
 import tiny
 from shipped_methods import has_every_method
@@ -17,6 +18,7 @@ from bench.plan.request import Request
 from bench.plan.spelling import parse_methods
 from bench.record.store import Store
 from bench.workflows.experiment import describe_experiment
+from methods import WRITERS
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((ROOT / "methods" / "experiments").glob("*.toml"))
@@ -35,7 +37,13 @@ def test_shipped_experiments_name_rows_and_tasks_that_exist(file):
 
 @pytest.fixture(scope="module")
 def all_of_glue(tmp_path_factory) -> Path:
-    return tiny.write_glue(tmp_path_factory.mktemp("data") / "glue", tuple(GLUE))
+    folder = tiny.write_glue(tmp_path_factory.mktemp("data") / "glue", tuple(GLUE))
+    pairs = [{"translation": {"de": f"der hund {n}", "en": f"the dog {n}"}} for n in range(20)]
+    for split in ("train", "validation", "test"):
+        file = folder / "iwslt14-de-en" / f"{split}-00000-of-00001.parquet"
+        file.parent.mkdir(exist_ok=True)
+        pandas.DataFrame(pairs).to_parquet(file)
+    return folder
 
 
 def a_configuration_alone(folder: Path, **numbers) -> Path:
@@ -75,7 +83,7 @@ def test_every_table_can_be_planned_with_bert(file, all_of_glue, tmp_path):
 
 def test_every_paper_has_one():
     has_every_method(
-        {file.stem.split("-")[0] for file in SHIPPED},
+        {file.stem.split("-")[0] for file in SHIPPED} - set(WRITERS),
         "methods/experiments/ (a file NAME.toml with the tables of the method's paper)",
         "methods/experiments/pd.toml",
         besides={"finetune", "kd", "magnitude"},  # magnitude is in movement.toml
