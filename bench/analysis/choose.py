@@ -127,7 +127,7 @@ def choose(results: Path, budget: Mapping[str, float | None], tasks: Sequence[st
     for group in groups(store.records()):
         columns = [c for c in group.columns if not tasks or c.task in tasks]
         if columns and set(tasks) <= {c.task for c in columns}:
-            add_speed(group, latest(sessions, group.teacher))
+            add_speed(group, latest(sessions, group.cell.teacher.name))
             made.append(_choice(group, columns, budget, store))
     if not made:
         known = {task for record in store.records() for task in record.cell.tasks}

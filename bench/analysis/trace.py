@@ -22,7 +22,7 @@ from bench.report.resampled import baselines_of, resample, suspicions_of
 from bench.report.speed import latency_tables
 from bench.report.table import Table
 from bench.report.tables.parts import counted
-from bench.report.tables.registry import report_data
+from bench.report.tables.registry import make_tables
 from bench.stats.summary import summarise
 
 PLAIN, DIFFERENCE, SPEED_UP = "", "difference", "speed-up"
@@ -59,7 +59,7 @@ def trace(text: str, results: Path) -> list[Origin]:
 
     answer = fitting(origins)
     if not answer:
-        drawn = ((group, report_data(group, resample(group, store)).tables) for group in tables)
+        drawn = ((group, make_tables(group, resample(group, store)).tables) for group in tables)
         answer = fitting(
             o for group, of_group in drawn for table in of_group for o in _cells(table, _where(group), group)
         )
@@ -79,7 +79,7 @@ def origins_of(group: ReportGroup, store: Store) -> Iterator[Origin]:
                 what = f"{record.row}, {'+'.join(record.cell.tasks)} {name} {metric}, seed {record.cell.seed} ({why})"
                 yield _origin(what, 100 * value, [record.key])
     group.suspicions, group.baselines = suspicions_of(group, store), baselines_of(group, store)
-    for table in report_data(group, {}).tables:  # no answers, so nothing is drawn
+    for table in make_tables(group, {}).tables:  # no answers, so nothing is drawn
         yield from _cells(table, where, group)
 
 
@@ -132,8 +132,8 @@ def _kind(text: str) -> str:
 
 
 def _where(group: ReportGroup) -> str:
-    limit = f", {group.max_train_rows:,} examples" if group.max_train_rows else ""
-    return f"{group.slug}{limit}, {group.recipe}, {group.optimizer}"
+    limit = f", {group.cell.data.max_train_rows:,} examples" if group.cell.data.max_train_rows else ""
+    return f"{group.cell.data.slug}{limit}, {group.cell.recipe['name']}, {group.optimizer}"
 
 
 def describe(text: str, origins: list[Origin], results: Path) -> str:

@@ -101,17 +101,20 @@ def _merged(parts: Sequence[ReportGroup]) -> list[ReportGroup]:
         alike.setdefault((group.facts.plain, *group.identity[1:]), []).append(group)
     merged = []
     for identity, those in alike.items():
-        first = min(those, key=lambda group: len(group.slug))  # the data without augmentation, if they are there
+        first = min(
+            those, key=lambda group: len(group.cell.data.slug)
+        )  # the data without augmentation, if they are there
         kept: dict[tuple[object, ...], Record] = {}
         for group in those:
             for r in group.records:  # a teacher is scored once for each set of training rows; it is one all the same
                 own = (r.cell.tasks, r.cell.teacher.key) if r.cell.method == TEACHER else r.key
                 kept.setdefault((r.cell.method, own), r)
+        data = first.cell.data
+        data = data.model_copy(update={"slug": first.facts.plain, "name": unaugmented_name(data.name)})
         merged.append(
             replace(
                 first,
-                slug=first.facts.plain,
-                data=unaugmented_name(first.data),
+                cell=first.cell.model_copy(update={"data": data}),
                 identity=identity,
                 records=list(kept.values()),
                 left_out=[entry for group in those for entry in group.left_out],
@@ -141,7 +144,7 @@ def _write(
     seeds = sorted({r.cell.seed for r in whole.records if r.cell.method != TEACHER})
     length = "" if whole.recipe == PAPER else f", {whole.epochs:g} epochs"
     length += "" if whole.optimizer == ADAMW else f", optimizer {whole.optimizer}"
-    measured = f"{whole.title}; recipe {whole.recipe}{length}; {whole.precision}; "
+    measured = f"{whole.title}; recipe {whole.recipe}{length}; {whole.cell.numeric.precision}; "
     measured += f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}."
     texts = [measured, *warnings(whole)]
     if asked.settings:

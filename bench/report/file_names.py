@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.files import slug
 from bench.record.cell import NumericIdentity
-from bench.record.keys import canonical, digest
+from bench.record.keys import digest
 from bench.record.recipe import ADAMW
 from bench.record.task_facts import FOLDER, data_facts
 from bench.report.groups import GLUE_FOLDER, ReportGroup
@@ -46,12 +46,12 @@ def paper_place(title: str, group: ReportGroup) -> Path:
 
 def data_name(group: ReportGroup) -> str:
     """``glue``, ``glue-20000-rows``, ``sample-v1``: which examples, and how many of the training rows where not all."""
-    facts = data_facts(group.slug)
-    plain = group.slug
+    facts = data_facts(group.cell.data.slug)
+    plain = group.cell.data.slug
     if facts.source == FOLDER and facts.folder == GLUE_FOLDER:
         plain = plain.removeprefix("folder-")
-    limit = f"-{group.max_train_rows}-rows" if group.max_train_rows else ""
-    return fitted(slug(f"{plain}{limit}").lower(), [group.slug, group.max_train_rows])
+    limit = f"-{group.cell.data.max_train_rows}-rows" if group.cell.data.max_train_rows else ""
+    return fitted(slug(f"{plain}{limit}").lower(), [group.cell.data.slug, group.cell.data.max_train_rows])
 
 
 def group_name(group: ReportGroup) -> str:
@@ -61,10 +61,10 @@ def group_name(group: ReportGroup) -> str:
     a digest of all that makes the group: folders of the same name, or names that a file name writes alike, keep their
     own files.
     """
-    teacher = slug(KNOWN.get(group.base, group.teacher).split("/")[-1].split(" (")[0])
+    teacher = slug(KNOWN.get(group.cell.teacher.base, group.cell.teacher.name).split("/")[-1].split(" (")[0])
     parts = [group.optimizer] if group.optimizer != ADAMW else []
-    parts += [group.precision] if group.precision != "fp32" else []
-    parts += [f"{group.threads}t"] if group.threads != 2 else []  # in full the name would be too long for many teachers
+    parts += [group.cell.numeric.precision] if group.cell.numeric.precision != "fp32" else []
+    parts += [f"{group.cell.numeric.threads}t"] if group.cell.numeric.threads != 2 else []
     recipe = (group.recipe, f"{group.epochs:g}-epochs")
     if _words_suffice(group):
         return fitted(slug("-".join([teacher, *recipe, *parts])).lower(), group.identity)
@@ -76,12 +76,12 @@ def group_name(group: ReportGroup) -> str:
 def _words_suffice(group: ReportGroup) -> bool:
     """Whether no other group has the same words: its teacher is known, and no part is shortened or written differently."""
     return (
-        group.base in KNOWN
-        and group.origin == "fine-tuned"
+        group.cell.teacher.base in KNOWN
+        and group.cell.teacher.origin == "fine-tuned"
         and group.optimizer == ADAMW
-        and group.numeric == canonical(NumericIdentity(threads=group.threads).identity())
-        and slug(group.slug).lower() == group.slug
-        and not re.search(r"-\d+-rows$", group.slug)
+        and group.cell.numeric == NumericIdentity(threads=group.cell.numeric.threads)
+        and slug(group.cell.data.slug).lower() == group.cell.data.slug
+        and not re.search(r"-\d+-rows$", group.cell.data.slug)
         and re.fullmatch("[a-z]+", group.recipe) is not None
         and float(f"{group.epochs:g}") == group.epochs
     )

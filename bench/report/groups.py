@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from bench.data.tasks import GLUE
-from bench.record.cell import TEACHER
+from bench.record.cell import TEACHER, Cell
 from bench.record.differences import LeftOut, newest
 from bench.record.keys import canonical
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.record.task_facts import FOLDER, SAMPLE, DataFacts, data_facts
 from bench.report.frame import frame
+from bench.report.table import Table
 from bench.stats.form import CLASSES, TEXT
 from bench.stats.metrics import label_of
 from bench.stats.ratios import Ratio
@@ -26,6 +27,8 @@ GLUE_FOLDER = "glue"
 FROM_GLUE = re.compile(rf" from the folder {GLUE_FOLDER}(?=$|,)")
 BESIDE = {"spearman": "pearson", "bleu": "rouge_l", "rouge_l": "bleu"}
 """A task's metric -> another one that papers print beside it, as of stsb and of texts. It has a column, and is in no mean and no test."""
+KEPT = 0.97
+"""Share of the teacher's score that counts as kept where no other is asked for."""
 GENERATED = ", generated, not GLUE"
 """What follows the name of the sample suite, for people."""
 
@@ -50,13 +53,10 @@ class ScoreColumn:
 
 @dataclass
 class ReportGroup:
-    """Records that share a table: same data source, teacher, recipe and numerics.
+    """Records that share a table: same data source, teacher, recipe and numerics; what their folder says of them; and their tables.
 
     Attributes:
-        data, slug: what its examples are, for people and as folders of records have it.
-        base: sha256 of the weights that the teacher was made of.
-        numeric: all of what changes the arithmetic, as JSON.
-        optimizer: of the students, where the recipe is common to all; ``adamw`` unless another was chosen.
+        cell: of one of its students: its data, teacher, recipe and numerics are those of all.
         identity: what its records have in common and those of no other group have.
         speed_ups, latencies: system -> times faster than the teacher, and median milliseconds of a batch, under ``speed_conditions``.
         order: labels of rows in this order, where it is given; other rows come after them.
@@ -67,21 +67,14 @@ class ReportGroup:
         aside: files of the folder of records that are not used as they are, a line each.
         results: the folder of its records, as commands name it.
         texts: key of a start made from text -> the options that name that text, from all records of the folder.
+        answers: column -> its records' stored answers, resampled.
+        mean_intervals: complete row -> its mean score, with its interval.
+        pairs: two complete rows with stored answers -> their mean difference, first - second.
+        kept: share of the teacher's score that counts as kept, tested as non-inferiority.
+        tables: of its report, in their order.
     """
 
-    data: str
-    slug: str
-    max_train_rows: int | None
-    teacher: str
-    base: str
-    origin: str
-    recipe: str
-    epochs: float
-    precision: str
-    threads: int
-    device: str
-    numeric: str
-    optimizer: str
+    cell: Cell
     identity: tuple[object, ...]
     records: list[Record] = field(default_factory=list)
     speed_ups: dict[str, Ratio] = field(default_factory=dict)
@@ -95,11 +88,30 @@ class ReportGroup:
     aside: Sequence[str] = ()
     results: str = "results/runs"
     texts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    answers: Mapping[ScoreColumn, Any] = field(default_factory=dict)
+    mean_intervals: Mapping[str, Any] = field(default_factory=dict)
+    pairs: Mapping[tuple[str, str], Any] = field(default_factory=dict)
+    kept: float = KEPT
+    tables: Sequence[Table] = ()
+
+    @property
+    def optimizer(self) -> str:
+        """Of the students, where the recipe is common to all; ``adamw`` unless another was chosen."""
+        return str(self.cell.recipe.get("optimizer", ADAMW))
+
+    @property
+    def recipe(self) -> str:
+        return str(self.cell.recipe["name"])
+
+    @property
+    def epochs(self) -> float:
+        return float(self.cell.recipe["epochs"])
 
     @property
     def title(self) -> str:
         examples, limit = self._examples_and_limit
-        return f"{examples} ({', '.join(self.tasks)}){limit}; teacher {self.teacher}, {self.origin}"
+        teacher = self.cell.teacher
+        return f"{examples} ({', '.join(self.tasks)}){limit}; teacher {teacher.name}, {teacher.origin}"
 
     @property
     def heading(self) -> str:
@@ -114,22 +126,17 @@ class ReportGroup:
     @property
     def _examples_and_limit(self) -> tuple[str, str]:
         """For people: a folder that is called glue needs no further words, generated examples do."""
-        examples, facts = self.data, self.facts
+        examples, limit, facts = self.cell.data.name, self.cell.data.max_train_rows, self.facts
         if facts.source == SAMPLE:
             examples += GENERATED
         elif facts.source == FOLDER and facts.folder == GLUE_FOLDER:
             examples = FROM_GLUE.sub("", examples, count=1)
-        return examples, f", at most {self.max_train_rows:,} training examples" if self.max_train_rows else ""
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether only kernels were taken that give the same bits each time."""
-        return "deterministic" in json.loads(self.numeric)
+        return examples, f", at most {limit:,} training examples" if limit else ""
 
     @property
     def facts(self) -> DataFacts:
         """What its examples are."""
-        return data_facts(self.slug)
+        return data_facts(self.cell.data.slug)
 
     # What is cached is made at the first look: a group has all its records and its order before anybody looks.
 
@@ -287,8 +294,9 @@ def groups(records: Iterable[Record]) -> list[ReportGroup]:
             _home(by_key, record).records.append(record)
     for key, group in by_key.items():
         whole = by_key.get((key[0], None, *key[2:]))
-        if group.max_train_rows and whole:
-            rows, limit = {r.row for r in group.records}, group.max_train_rows
+        limit = group.cell.data.max_train_rows
+        if limit and whole:
+            rows = {r.row for r in group.records}
             tasks = {task for r in group.records for task in r.cell.tasks}
             group.records += [
                 r
@@ -321,8 +329,4 @@ def _home(by_key: dict[tuple, ReportGroup], record: Record) -> ReportGroup:
     limit, recipe, epochs = cell.data.max_train_rows, cell.recipe["name"], cell.recipe["epochs"]
     other = [optimizer] if optimizer != ADAMW else []
     key = (cell.data.slug, limit, teacher.base, teacher.origin, recipe, epochs, numeric, *other)
-    if key not in by_key:
-        facts = (cell.data.name, cell.data.slug, limit, teacher.name, teacher.base, teacher.origin, recipe, epochs)
-        numerics = (cell.numeric.precision, cell.numeric.threads, cell.numeric.device, numeric)
-        by_key[key] = ReportGroup(*facts, *numerics, optimizer, key)
-    return by_key[key]
+    return by_key.setdefault(key, ReportGroup(cell, key))

@@ -19,13 +19,13 @@ from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, p_in_words
 from bench.report.document import Section
 from bench.report.escape import flat
 from bench.report.file_names import table_names
+from bench.report.groups import ReportGroup
 from bench.report.render import Paper, to_csv, to_latex
 from bench.report.reproduce import commands
 from bench.report.sources import facts
 from bench.report.table import Footnotes, Table, TableCell
 from bench.report.tables.differences import MEAN_OF
 from bench.report.tables.leaderboard import LEADERBOARD, SYMBOLS
-from bench.report.tables.parts import ReportData
 from bench.report.tables.registry import SUMMARY
 
 if TYPE_CHECKING:
@@ -36,15 +36,14 @@ DIGITS = 4
 """Decimals of the numbers in the page's data."""
 
 
-def html_page(data: ReportData, sections: Sequence[Section], paper: Paper) -> bytes:
+def html_page(group: ReportGroup, sections: Sequence[Section], paper: Paper) -> bytes:
     """The page of a group with these sections; the template writes them.
 
     Args:
         paper: what its tables need as LaTeX.
     """
-    group = data.group
-    stems = table_names([table.file or table.title for table in data.tables])
-    name_of = {table.title: stem for table, stem in zip(data.tables, stems, strict=True)}
+    stems = table_names([table.file or table.title for table in group.tables])
+    name_of = {table.title: stem for table, stem in zip(group.tables, stems, strict=True)}
 
     # what a reader sees of a cell on a closer look: the template adds an entry for each cell that has more than its text
     details: list[dict[str, Any]] = []
@@ -71,7 +70,7 @@ def html_page(data: ReportData, sections: Sequence[Section], paper: Paper) -> by
             to_csv(table),
             "" if table.folded else to_latex(table, table.title, paper, f"tab:{paper.name}-{name_of[table.title]}"),
         )
-        for table in data.tables
+        for table in group.tables
     }
     style, script = (HERE / "page.css").read_text(encoding="utf-8"), (HERE / "page.js").read_text(encoding="utf-8")
     text = _environment().get_template("page.html")
@@ -92,7 +91,7 @@ def html_page(data: ReportData, sections: Sequence[Section], paper: Paper) -> by
         split=_split,
         image=lambda svg: f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}",
         width=lambda svg: round(1.8 * float(re.findall(rb'width="([\d.]+)pt"', svg)[0])),
-        numbers=lambda: numbers_of(data, details, files),  # when the tables have added their details
+        numbers=lambda: numbers_of(group, details, files),  # when the tables have added their details
         style=style,
         script=script,
         style_hash=_hash(style),
@@ -143,10 +142,9 @@ def _rounded(value: float | None) -> float | None:
 
 
 def numbers_of(
-    data: ReportData, details: Sequence[Mapping[str, Any]], files: Mapping[str, tuple[str, str]]
+    group: ReportGroup, details: Sequence[Mapping[str, Any]], files: Mapping[str, tuple[str, str]]
 ) -> dict[str, Any]:
     """What the page's filters, closer looks and copies are made of, as JSON has it."""
-    group = data.group
     shown = {key for detail in details for key in detail.get("keys", ())}
     return {
         "columns": [column.title for column in group.printed_columns],

@@ -18,7 +18,7 @@ from bench.report.groups import ReportGroup
 from bench.report.table import TableCell
 from bench.report.tables.differences import own_row, reference_of
 from bench.report.tables.leaderboard import verdicts_of_means
-from bench.report.tables.parts import ReportData, counted
+from bench.report.tables.parts import counted
 from bench.report.tables.retention import KEEPS, KEPT_OF_THE_TEACHER, LOSES
 
 GREY, BLUE, PALE = "#444444", "#0072b2", "#bbbbbb"
@@ -47,10 +47,10 @@ def looks(group: ReportGroup) -> dict[str, tuple[str, str]]:
     return {s: (GREY, "D") if s == TEACHER else style[group.of(s)[0].cell.method] for s in group.systems}
 
 
-def systems_in(data: ReportData) -> list[str]:
+def systems_in(group: ReportGroup) -> list[str]:
     """The rows of the pictures: complete and no variant of another row, the best mean first; all complete ones where that leaves one student."""
-    complete = sorted(data.means, key=lambda label: (-data.means[label].value, label))
-    systems = [label for label in complete if label == TEACHER or not own_row(data.group, label)]
+    complete = sorted(group.mean_intervals, key=lambda label: (-group.mean_intervals[label].value, label))
+    systems = [label for label in complete if label == TEACHER or not own_row(group, label)]
     return systems if len(set(systems) - {TEACHER}) > 1 else complete
 
 
@@ -104,20 +104,20 @@ def _name_rows(axes: Any, group: ReportGroup, labels: Sequence[str]) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def plotted_differences(data: ReportData) -> dict[str, TableCell]:
+def plotted_differences(group: ReportGroup) -> dict[str, TableCell]:
     """Row -> the cell of its mean difference to the baseline, with its interval: of the teacher and the complete systems; the largest first."""
-    differences = {label: cell for label, cell in verdicts_of_means(data).items() if label in data.means}
-    teacher = data.pairs.get((TEACHER, reference_of(data.group)))
+    differences = {label: cell for label, cell in verdicts_of_means(group).items() if label in group.mean_intervals}
+    teacher = group.pairs.get((TEACHER, reference_of(group)))
     if differences and teacher is not None:
         differences[TEACHER] = TableCell("", teacher.value, teacher.low, teacher.high)
     return dict(sorted(differences.items(), key=lambda item: (-(item[1].value or 0.0), item[0])))
 
 
-def forest(data: ReportData, form: str = "svg") -> bytes | None:
+def forest(group: ReportGroup, form: str = "svg") -> bytes | None:
     """The forest plot: each row's mean difference to the baseline, with its interval; None where no two complete rows have stored
     answers.
     """
-    group, cells, look = data.group, plotted_differences(data), looks(data.group)
+    cells, look = plotted_differences(group), looks(group)
     if not cells:
         return None
     reference = reference_of(group)
@@ -133,8 +133,8 @@ def forest(data: ReportData, form: str = "svg") -> bytes | None:
         axes.axvline(0, color=GREY, linewidth=0.7)
         # the majority class, unless it is so far away that the rows would be too small
         low, high = min(cell.low or 0.0 for cell in cells.values()), max(cell.high or 0.0 for cell in cells.values())
-        if group.majority is not None and reference in data.means:
-            distance = group.majority - data.means[reference].value
+        if group.majority is not None and reference in group.mean_intervals:
+            distance = group.majority - group.mean_intervals[reference].value
             if low - distance <= high - low:
                 axes.axvline(distance, color=GREY, linewidth=0.7, linestyle=":")
         _name_rows(axes, group, list(cells))
@@ -158,23 +158,22 @@ class Point(NamedTuple):
     fewer_seeds: bool
 
 
-def points(data: ReportData, costs: Mapping[str, float]) -> list[Point]:
+def points(group: ReportGroup, costs: Mapping[str, float]) -> list[Point]:
     """The complete rows that have a cost, the best mean first."""
-    group = data.group
-    few = {label for label in data.means if any(group.lacks_seeds(label, column) for column in group.columns)}
-    rows = [label for label in data.means if label in costs]
+    few = {label for label in group.mean_intervals if any(group.lacks_seeds(label, column) for column in group.columns)}
+    rows = [label for label in group.mean_intervals if label in costs]
 
     def is_beaten(label: str) -> bool:
-        pairs = {row: data.pairs.get((row, label)) for row in rows if row not in few and costs[row] <= costs[label]}
+        pairs = {row: group.pairs.get((row, label)) for row in rows if row not in few and costs[row] <= costs[label]}
         return any(pair is not None and (pair.low or 0.0) > 0 for pair in pairs.values())
 
-    judged = [Point(label, costs[label], data.means[label], is_beaten(label), label in few) for label in rows]
+    judged = [Point(label, costs[label], group.mean_intervals[label], is_beaten(label), label in few) for label in rows]
     return sorted(judged, key=lambda point: (-point.mean.value, point.label))
 
 
-def flops_of(data: ReportData) -> dict[str, float]:
+def flops_of(group: ReportGroup) -> dict[str, float]:
     """Row -> FLOPs of one sequence of 128 tokens, in G."""
-    counts = {label: [r.sizes.flops for r in data.group.of(label) if r.sizes] for label in data.group.systems}
+    counts = {label: [r.sizes.flops for r in group.of(label) if r.sizes] for label in group.systems}
     return {label: min(own) / 1e9 for label, own in counts.items() if own}
 
 
@@ -191,10 +190,10 @@ APART = 0.014
 """Between two rows of one cost: this part of the axis."""
 
 
-def scatter(data: ReportData, costs: Mapping[str, float], form: str, axis: str) -> bytes | None:
+def scatter(group: ReportGroup, costs: Mapping[str, float], form: str, axis: str) -> bytes | None:
     """One point a row with its interval, and the front of those that no cheaper row surpasses; rows of one cost are side by side."""
-    group, look, rows = data.group, looks(data.group), systems_in(data)
-    shown = [point for point in points(data, costs) if point.label in rows]
+    look, rows = looks(group), systems_in(group)
+    shown = [point for point in points(group, costs) if point.label in rows]
     if len(shown) < 2:
         return None
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
@@ -240,10 +239,10 @@ def scatter(data: ReportData, costs: Mapping[str, float], form: str, axis: str) 
     return out.getvalue()
 
 
-def retention_map(data: ReportData, form: str = "svg") -> bytes | None:
+def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
     """The share of the teacher's score that each system reaches, by column; the colours part at 100."""
-    table = next((table for table in data.tables if table.file == KEPT_OF_THE_TEACHER), None)
-    lines = [line for line in table.lines if not own_row(data.group, line.label)] if table else []
+    table = next((table for table in group.tables if table.file == KEPT_OF_THE_TEACHER), None)
+    lines = [line for line in table.lines if not own_row(group, line.label)] if table else []
     if table is None or not lines:
         return None
     mean = len(table.columns) - 3 if len(table.columns) > 4 else 0  # behind the columns: mean of ratios, ratio of means
@@ -255,7 +254,7 @@ def retention_map(data: ReportData, form: str = "svg") -> bytes | None:
     most = min(30.0, max(5.0, float(np.nanmax(np.abs(values - 100)))))
     with drawing(
         NARROW if len(places) < 5 else WIDE,
-        row_height(data.group, [line.label for line in lines]) * len(lines) + 0.75,
+        row_height(group, [line.label for line in lines]) * len(lines) + 0.75,
         form,
     ) as (figure, out):
         axes = figure.subplots()
@@ -272,7 +271,7 @@ def retention_map(data: ReportData, form: str = "svg") -> bytes | None:
                 axes.text(place, row, text, ha="center", va="center", color="white" if is_dark else "black")
         titles = ["mean" if i == mean and mean else table.columns[1 + i].title.partition(" (")[0] for i in places]
         axes.set_xticks(range(len(places)), [text_of(title, 12) for title in titles])
-        _name_rows(axes, data.group, [line.label for line in lines])
+        _name_rows(axes, group, [line.label for line in lines])
         axes.set_ylim(len(lines) - 0.5, -0.5)
         axes.grid(visible=False)
         axes.tick_params(length=0)
@@ -321,11 +320,11 @@ def learning_curves(group: ReportGroup) -> dict[str, Any]:
     return {"task": task, "rows": rows}
 
 
-def curve_picture(data: ReportData, form: str = "svg") -> bytes | None:
+def curve_picture(group: ReportGroup, form: str = "svg") -> bytes | None:
     """A panel for each system: its losses over the training, named where they end; and one of the scores by epoch."""
-    group, look, curves = data.group, looks(data.group), learning_curves(data.group)
+    look, curves = looks(group), learning_curves(group)
     title: Any = {"fontsize": 7, "loc": "left", "pad": 3}
-    rows = [row for row in curves["rows"] if row["row"] in systems_in(data)] or curves["rows"][:MOST_PANELS]
+    rows = [row for row in curves["rows"] if row["row"] in systems_in(group)] or curves["rows"][:MOST_PANELS]
     if not rows:
         return None
     from matplotlib.ticker import NullLocator
@@ -377,7 +376,7 @@ def curve_picture(data: ReportData, form: str = "svg") -> bytes | None:
     return out.getvalue()
 
 
-PICTURES: Mapping[str, tuple[str, str, Callable[[ReportData, str], bytes | None]]] = {
+PICTURES: Mapping[str, tuple[str, str, Callable[[ReportGroup, str], bytes | None]]] = {
     "differences": (
         "Mean difference to the baseline",
         "Bars: 95 % intervals. Filled: significant. Diamond: the teacher, not tested. Dotted: the majority "
@@ -389,12 +388,12 @@ PICTURES: Mapping[str, tuple[str, str, Callable[[ReportData, str], bytes | None]
         "Of one sequence of 128 tokens, 2 x MACs, logarithmic scale. The line is the front: nothing that costs no more scores higher. "
         "Bars: 95 % intervals, not adjusted. Hollow: another row costs no more and scores higher (the interval of the "
         "difference is above 0). Diamond: the teacher. Rows of one cost are drawn side by side.",
-        lambda data, form: scatter(data, flops_of(data), form, "FLOPs (G)"),
+        lambda group, form: scatter(group, flops_of(group), form, "FLOPs (G)"),
     ),
     "score-latency": (
         "Mean score against measured latency",
         "The same against the median time of a batch ({conditions}).",
-        lambda data, form: scatter(data, data.group.latencies, form, "latency (ms)"),
+        lambda group, form: scatter(group, group.latencies, form, "latency (ms)"),
     ),
     "retention": (
         "Share of the teacher's score",

@@ -50,7 +50,7 @@ def commands(group: ReportGroup) -> list[str]:
     for record in sorted(group.records, key=lambda record: place.get(record.row, 0)):
         if record.cell.method != TEACHER:
             together = tuple(partner.task for partner in record.cell.together)
-            limit = record.cell.row_limit if together else group.max_train_rows
+            limit = record.cell.row_limit if together else group.cell.data.max_train_rows
             options = _CommandOptions(_begins(record, plain), together, limit, _text(record, known))
             asked.setdefault((_row(record), options), {}).setdefault(record.cell.tasks[0], set()).add(record.cell.seed)
     rows: dict[_CommandOptions, list[str]] = {}
@@ -60,7 +60,9 @@ def commands(group: ReportGroup) -> list[str]:
             rows.setdefault(replace(options, seeds=seeds, tasks=options.together or tasks), []).append(row)
     if not rows:
         rows[
-            _CommandOptions(("run", "--only", "teachers"), (), group.max_train_rows, (), tasks=tuple(group.tasks))
+            _CommandOptions(
+                ("run", "--only", "teachers"), (), group.cell.data.max_train_rows, (), tasks=tuple(group.tasks)
+            )
         ] = []
     joined: dict[
         _CommandOptions, list[str]
@@ -91,7 +93,7 @@ def _command(group: ReportGroup, asked: _CommandOptions, rows: Sequence[str]) ->
     # a row is among those of its own ablations
     words += ["--methods", ",".join(dict.fromkeys(r for r in rows if f"{r}:ablate" not in rows))] if rows else []
     cells = [record.cell for record in group.records]
-    words += ["--tasks", ",".join(typed_task(group.slug, task, cells) for task in asked.tasks)]
+    words += ["--tasks", ",".join(typed_task(group.cell.data.slug, task, cells) for task in asked.tasks)]
     recipe = ["--recipe", group.recipe] if verb != "tune" else []  # a search knows the common recipe alone
     return shlex.join([*words, *_options(group, asked, [*options, *recipe, *_numbers(group)])])
 
@@ -108,7 +110,7 @@ def experiment_command(group: ReportGroup, file: Path, tables: str, tasks: str, 
     words = ["python", "-m", "bench", "run", "--experiment", as_typed_path(file)]
     words += ["--table", tables] if tables else []
     words += ["--tasks", tasks] if tasks else []
-    asked = _CommandOptions(("run",), (), group.max_train_rows, _any_text(group), tuple(sorted(seeds)))
+    asked = _CommandOptions(("run",), (), group.cell.data.max_train_rows, _any_text(group), tuple(sorted(seeds)))
     optimizer = ["--optimizer", group.optimizer] if group.optimizer != ADAMW else []
     numbers = optimizer if of_the_file else ["--recipe", group.recipe, *_numbers(group)]
     return shlex.join([*words, *_options(group, asked, numbers)])
@@ -118,8 +120,8 @@ def _numbers(group: ReportGroup) -> list[str]:
     """Epochs, optimiser, precision and augmentation of a group."""
     words = ["--epochs", as_typed(group.epochs)] if group.recipe != "paper" else []
     words += ["--optimizer", group.optimizer] if group.optimizer != ADAMW else []
-    words += ["--precision", group.precision] if group.precision != "fp32" else []
-    words += ["--deterministic"] if group.deterministic else []
+    words += ["--precision", group.cell.numeric.precision] if group.cell.numeric.precision != "fp32" else []
+    words += ["--deterministic"] if group.cell.numeric.deterministic else []
     if augmented := group.facts.augmented:
         words += ["--augment", augmented.kind, "--augment-times", str(augmented.times)]
         words += ["--word-vectors", augmented.vectors] if augmented.vectors else []
@@ -129,9 +131,18 @@ def _numbers(group: ReportGroup) -> list[str]:
 def _options(group: ReportGroup, asked: _CommandOptions, numbers: Sequence[str]) -> list[str]:
     """Seeds, data, teacher, text, machine and results, with the numbers of a recipe between them."""
     words = ["--seeds", ",".join(map(str, asked.seeds))] if asked.seeds else []
-    words += [*source_options(group.slug, group.teacher, group.base), *numbers]
+    words += [*source_options(group.cell.data.slug, group.cell.teacher.name, group.cell.teacher.base), *numbers]
     words += ["--max-train-rows", str(asked.limit)] if asked.limit else []
-    return [*words, *asked.text, "--threads", str(group.threads), "--device", group.device, "--results", group.results]
+    return [
+        *words,
+        *asked.text,
+        "--threads",
+        str(group.cell.numeric.threads),
+        "--device",
+        group.cell.numeric.device,
+        "--results",
+        group.results,
+    ]
 
 
 def verifying(group: ReportGroup) -> str:
@@ -140,13 +151,13 @@ def verifying(group: ReportGroup) -> str:
     A record has neither the file of a task of one's own nor that of word vectors: both are typed.
     """
     words = ["python", "-m", "bench", "verify", "KEY", "--results", group.results]
-    if is_own(group.slug):
+    if is_own(group.cell.data.slug):
         cells = [record.cell for record in group.records]
-        words += ["--tasks", ",".join(typed_task(group.slug, task, cells) for task in group.tasks)]
-    words += source_options(group.slug, group.teacher, group.base)
+        words += ["--tasks", ",".join(typed_task(group.cell.data.slug, task, cells) for task in group.tasks)]
+    words += source_options(group.cell.data.slug, group.cell.teacher.name, group.cell.teacher.base)
     if (augmented := group.facts.augmented) and augmented.vectors:
         words += ["--word-vectors", augmented.vectors]
-    return shlex.join([*words, *_any_text(group), "--device", group.device])
+    return shlex.join([*words, *_any_text(group), "--device", group.cell.numeric.device])
 
 
 def as_typed_path(place: Path) -> str:

@@ -25,7 +25,7 @@ def warnings(group: ReportGroup) -> list[str]:
             "**Generated sample data, not GLUE.** Each task has the form of the GLUE task of the same name. No number here can be "
             "compared with a paper."
         )
-    elif group.base == EMBEDDED_SHA256 and {"mnli", "qqp"} & set(group.tasks):
+    elif group.cell.teacher.base == EMBEDDED_SHA256 and {"mnli", "qqp"} & set(group.tasks):
         texts.append(
             "The teacher was trained for sentence similarity on data that include MultiNLI, SNLI and QQP: its scores on mnli and qqp "
             "may be too high."
@@ -43,8 +43,8 @@ def facts(group: ReportGroup) -> str:
         [
             f"bert-bench {', '.join(versions)}".strip(),
             f"results of {' to '.join(dict.fromkeys((days[0], days[-1])))}",
-            f"teacher {group.teacher}, {group.origin}",
-            f"recipe {group.recipe}{epochs}, {group.precision}, {group.device}",
+            f"teacher {group.cell.teacher.name}, {group.cell.teacher.origin}",
+            f"recipe {group.recipe}{epochs}, {group.cell.numeric.precision}, {group.cell.numeric.device}",
         ]
     )
 
@@ -54,9 +54,11 @@ def environment(group: ReportGroup) -> list[str]:
     by_papers = group.recipe == PAPER
     length = "" if by_papers else f", {group.epochs:g} epochs over all stages"
     optimizer = "" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"
-    where = counted(group.threads, "thread") + ("" if group.device == "cpu" else f", {group.device}")
-    where += ", deterministic kernels" if group.deterministic else ""
-    texts = [f"Recipe {group.recipe}{length}{optimizer}; {group.precision}, {where}."]
+    where = counted(group.cell.numeric.threads, "thread") + (
+        "" if group.cell.numeric.device == "cpu" else f", {group.cell.numeric.device}"
+    )
+    where += ", deterministic kernels" if group.cell.numeric.deterministic else ""
+    texts = [f"Recipe {group.recipe}{length}{optimizer}; {group.cell.numeric.precision}, {where}."]
     starts = {r.artefacts["general_start"]["key"][:12] for r in group.records if "general_start" in r.artefacts}
     texts += [f"General start: {', '.join(sorted(starts))}."] if starts else []
     others = {

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 from bench.errors import InputError, NothingMeasured, known_row
 from bench.files import slug, write_atomically
@@ -22,7 +21,7 @@ from bench.record.store import Store
 from bench.report.document import Picture, Section, to_page, write_index
 from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, place_of, table_names
 from bench.report.frame import nothing_in
-from bench.report.groups import ReportGroup, groups
+from bench.report.groups import KEPT, ReportGroup, groups
 from bench.report.html_page import html_page
 from bench.report.pictures import PICTURES
 from bench.report.render import Paper, remove_stale_files, write_table
@@ -30,21 +29,9 @@ from bench.report.reproduce import set_record_source
 from bench.report.resampled import baselines_of, resample, suspicions_of
 from bench.report.sources import facts, made_on, provenance, warnings
 from bench.report.speed import described, latest, main_conditions, write_speed_report
-from bench.report.summary import summary
-from bench.report.table import Table
-from bench.report.tables.parts import KEPT, ReportData
-from bench.report.tables.registry import report_data, report_sections
+from bench.report.tables.registry import make_tables, report_sections
 from bench.stats.ratios import ratio
 from bench.user_files import toml_of
-
-
-class Written(NamedTuple):
-    """One report as it was written: its Markdown file, its tables in their order, the accuracies first, and its summary."""
-
-    path: Path
-    group: ReportGroup
-    tables: Sequence[Table]
-    summary: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -93,15 +80,15 @@ def write_reports(store: Store, folder: Path, options: Options = Options()) -> l
         NothingMeasured: the store has neither a record nor a session of timing.
         InputError: a row that a name is given for does not exist, or the name is another row's.
     """
-    written = [report.path for report in write_groups(store, folder, None, options)]
+    written = [path for path, _ in write_groups(store, folder, None, options)]
     written += [write_speed_report(session, folder, options.latex) for session in speed_records(store.root, store.note)]
     return written
 
 
 def write_groups(
     store: Store, folder: Path, cells: Sequence[Cell] | None = None, options: Options = Options()
-) -> list[Written]:
-    """As :func:`write_reports`, of those groups that some cells belong to, without sessions of timing; returns the tables too."""
+) -> list[tuple[Path, ReportGroup]]:
+    """As :func:`write_reports`, of those groups that some cells belong to, without sessions of timing; returns the groups too."""
     records, sessions = list(store.records()), list(speed_records(store.root, store.note))
     if not records and not sessions:
         raise NothingMeasured(nothing_in(store.root))
@@ -129,8 +116,8 @@ def write_groups(
         if touched is None or touched & own:
             group.order, group.names = list(options.order), names
             prepare(group, store, records)
-            add_speed(group, latest(sessions, group.teacher))
-            written.append(write_group(group, folder, store, options))
+            add_speed(group, latest(sessions, group.cell.teacher.name))
+            written.append((write_group(group, folder, store, options), group))
     write_index(folder)
     return written
 
@@ -165,31 +152,31 @@ def add_speed(group: ReportGroup, session: SpeedRecord | None) -> None:
             group.speed_ups |= dict.fromkeys(students, ratio(teacher.seconds, rounds))
 
 
-def write_group(group: ReportGroup, folder: Path, store: Store, options: Options) -> Written:
+def write_group(group: ReportGroup, folder: Path, store: Store, options: Options) -> Path:
     """The report of one group: Markdown, HTML, tables and pictures, in a folder of their own."""
     place = place_of(group)
     own = folder / place
-    data = report_data(group, resample(group, store), options.kept)
+    make_tables(group, resample(group, store), options.kept)
     paper = paper_of(group, group.records, place)
-    stems = table_names([table.file or table.title for table in data.tables])
-    for table, stem in zip(data.tables, stems, strict=True):
+    stems = table_names([table.file or table.title for table in group.tables])
+    for table, stem in zip(group.tables, stems, strict=True):
         write_table(own / TABLES, stem, table, paper=paper if options.latex else None)
     remove_stale_files(own / TABLES, stems, options.latex)
-    sections = report_sections(data, write_pictures(data, own, options.latex))
+    sections = report_sections(group, write_pictures(group, own, options.latex))
     write_atomically(own / PAGE, to_page(group.heading, [Section("", [facts(group)]), *sections]))
-    write_atomically(own / HTML, html_page(data, sections, paper))
-    return Written(own / PAGE, group, data.tables, summary(data))
+    write_atomically(own / HTML, html_page(group, sections, paper))
+    return own / PAGE
 
 
-def write_pictures(data: ReportData, own: Path, latex: bool) -> list[Picture]:
+def write_pictures(group: ReportGroup, own: Path, latex: bool) -> list[Picture]:
     """Draw what the records have a picture of, as SVG, and for a paper as PDF; returns those that are drawn."""
     shown = []
     for name, (title, caption, draw) in PICTURES.items():
         for form in ("pdf", "svg") if latex else ("svg",):
-            if (drawn := draw(data, form)) is not None:
+            if (drawn := draw(group, form)) is not None:
                 write_atomically(own / FIGURES / f"{name}.{form}", drawn)
                 if form == "svg":
-                    shown.append(Picture(name, title, caption.format(conditions=data.group.speed_conditions), drawn))
+                    shown.append(Picture(name, title, caption.format(conditions=group.speed_conditions), drawn))
     remove_stale_files(own / FIGURES, [picture.name for picture in shown], latex)
     return shown
 

@@ -33,8 +33,8 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
     cells = [planned.cell for planned in outcome.plan.cells]
     options = Options(latex=plan.request.latex, order=plan.labels)
     written = write_groups(Store(plan.request.results), plan.request.reports, cells, options)
-    outcome.reports = [report.path for report in written]
-    outcome.shown = [shown(report, cells, plan.request.results) for report in written]
+    outcome.reports = [path for path, _ in written]
+    outcome.shown = [shown(group, cells, plan.request.results) for _, group in written]
     for path in outcome.reports:
         progress.say(f"report: {path}")
     return outcome

@@ -14,26 +14,25 @@ from bench.report.escape import flat
 from bench.report.groups import ReportGroup
 from bench.report.render import TERMINAL, to_terminal
 from bench.report.sources import warnings
-from bench.report.write import Written
+from bench.report.summary import summary
 from bench.stats.summary import summarise
 
 
-def shown(written: Written, cells: Sequence[Cell], results: Path) -> str:
+def shown(group: ReportGroup, cells: Sequence[Cell], results: Path) -> str:
     """The report's first table with the rows of some cells, and the command that compares the two best of them."""
-    group, table = written.group, written.tables[0]
     named = {cell.label for cell in cells}
     of_rows = {label: {r.cell.label for r in group.of(label)} for label in group.systems}
     kept = [label for label in group.systems if label == TEACHER or of_rows[label] & named]
     said = [group.title, *(line.replace("**", "") for line in warnings(group))]
     lines = [*(textwrap.fill(flat(line), TERMINAL) for line in said), ""]
-    lines += [to_terminal(table.of_rows([*kept, group.baseline_name])), ""]
+    lines += [to_terminal(group.tables[0].of_rows([*kept, group.baseline_name])), ""]
     lines.append("Percent, development sets. * marks the best student of a column, and means whose difference to the")
     lines.append("best one may be chance. The report has the footnotes.")
     further = len(group.systems) - len(kept)
     if further:
         lines.append(f"The report has {further} further {'row' if further == 1 else 'rows'}.")
     else:  # the sentences of a larger report would be of rows that nobody asked for
-        lines += [textwrap.fill(f"- {flat(one)}", TERMINAL, subsequent_indent="  ") for one in written.summary]
+        lines += [textwrap.fill(f"- {flat(one)}", TERMINAL, subsequent_indent="  ") for one in summary(group)]
     tasks = {task for cell in cells for task in cell.tasks}
     best = _best(group, kept, tasks)
     if len(best) == 2:

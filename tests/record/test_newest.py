@@ -150,7 +150,7 @@ def test_a_table_with_a_limit_has_the_tasks_that_the_limit_leaves_whole():
     small = [factories.record(row, "rte") for row in ("teacher", "kd", "pkd")]  # 40 rows
     large = [factories.limited(factories.record(row, "sst2"), 50, 50) for row in ("teacher", "kd")]
     tight = [factories.limited(factories.record(row, "sst2"), 30, 30) for row in ("teacher", "kd")]
-    found = {group.max_train_rows: group for group in groups([*small, *large, *tight])}
+    found = {group.cell.data.max_train_rows: group for group in groups([*small, *large, *tight])}
     assert {limit: group.tasks for limit, group in found.items()} == {None: ["rte"], 50: ["sst2", "rte"], 30: ["sst2"]}
     assert found[50].systems == ["teacher", "kd"]  # pkd has nothing under that limit
     assert (found[50].row_limit("rte"), found[50].row_limit("sst2")) == (None, 50)

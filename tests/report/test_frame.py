@@ -23,8 +23,8 @@ from bench.report.write import Options, write_reports
 def test_a_new_table_is_a_line_of_the_list(monkeypatch, paper_store, tmp_path):
     """Markdown, CSV, LaTeX and the page have it at its place."""
 
-    def lucky(data):
-        lines = [line_of(data.group, label, [TableCell("4.25", value=4.25)]) for label in data.group.systems]
+    def lucky(group):
+        lines = [line_of(group, label, [TableCell("4.25", value=4.25)]) for label in group.systems]
         return Table("Lucky numbers", [Column("System"), Column("number")], lines)
 
     monkeypatch.setattr(registry, "TABLES", (*registry.TABLES[:2], ("Results", lucky), *registry.TABLES[2:]))
@@ -39,7 +39,7 @@ def test_a_new_table_is_a_line_of_the_list(monkeypatch, paper_store, tmp_path):
 
 def all_tables() -> list[Table]:
     (group,) = groups(factories.paper())
-    return list(registry.report_data(group, {}).tables)
+    return list(registry.make_tables(group, {}).tables)
 
 
 @pytest.mark.parametrize("frame", all_tables(), ids=lambda frame: frame.title)

@@ -79,7 +79,7 @@ TIMES |= dict.fromkeys("ABCDEFGHKLNOPQRSTUVXYZ", 0.72)
 
 
 def test_committed_tables_fit_in_the_columns_of_papers():
-    (group,) = [g for g in groups(Store(REFERENCE).records()) if g.max_train_rows == 20_000]
+    (group,) = [g for g in groups(Store(REFERENCE).records()) if g.cell.data.max_train_rows == 20_000]
     paper = paper_of(group, group.records, place_of(group))
     for table in (accuracy(group), sizes_of(group), reappearance(group)):
         text = to_latex(table, table.title, paper, "tab:x")

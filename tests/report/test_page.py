@@ -193,12 +193,12 @@ def test_the_page_has_the_cells_of_the_tables(paper_store, tmp_path):
     """Every table of the report, each cell as Markdown prints it."""
     from bench.report.write import Options, write_groups
 
-    (written,) = write_groups(paper_store, tmp_path / "p", None, Options())
+    ((path, group),) = write_groups(paper_store, tmp_path / "p", None, Options())
     reader = Texts()
-    reader.feed((written.path.parent / "report.html").read_text())
+    reader.feed((path.parent / "report.html").read_text())
     found = {(len(table), *sorted(table[0])): table for table in reader.tables}
-    assert len(reader.tables) == len(written.tables)
-    for table in written.tables:
+    assert len(reader.tables) == len(group.tables)
+    for table in group.tables:
         lines = found[len(table.rows) + 1, *sorted(table.header)]
         order = [table.header.index(title.strip()) for title in lines[0]]  # a mean comes first there
         for row, line in zip(table.rows, lines[1:], strict=True):

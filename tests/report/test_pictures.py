@@ -12,14 +12,14 @@ from bench.report.groups import groups
 from bench.report.pictures import PICTURES, front, looks, plotted_differences, points
 from bench.report.resampled import resample
 from bench.report.tables.differences import SYSTEMS
-from bench.report.tables.registry import report_data
+from bench.report.tables.registry import make_tables
 from bench.report.write import write_reports
 
 
 @pytest.fixture
 def data(answered_store):
     (group,) = groups(answered_store.records())
-    return report_data(group, resample(group, answered_store))
+    return make_tables(group, resample(group, answered_store))
 
 
 def test_the_forest_plot_has_the_numbers_and_verdicts_of_the_table(data):
@@ -46,7 +46,7 @@ def test_the_difference_of_two_rows_is_that_of_the_table_and_turns_with_them(dat
 
 @pytest.mark.slow
 def test_means_lie_in_their_intervals(data):
-    for label, mean in data.means.items():
+    for label, mean in data.mean_intervals.items():
         assert mean.low < mean.value < mean.high
         assert mean.value == pytest.approx(100 * answered_rows.SHARES[label], abs=4)
 
@@ -69,7 +69,7 @@ def test_pictures_fit_a_column_or_a_page_of_a_paper_and_have_no_title_of_the_rep
         if (drawn := draw(data, "svg")) is not None:
             width = float(re.search(rb'width="([\d.]+)pt"', drawn)[1])
             assert round(width / 72, 1) in (3.3, 6.9)
-            assert data.group.title not in texts_of(drawn)
+            assert data.title not in texts_of(drawn)
 
 
 def test_the_front_is_what_no_cheaper_row_surpasses(data):

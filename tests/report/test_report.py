@@ -24,8 +24,7 @@ from bench.report.summary import summary
 from bench.report.table import Footnotes
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost, gradient_shares, sizes_of, start_of
-from bench.report.tables.parts import ReportData
-from bench.report.tables.registry import report_data
+from bench.report.tables.registry import make_tables
 from bench.report.tables.retention import reappearance
 from bench.report.write import Options, write_reports
 from bench.stats.summary import summarise
@@ -114,11 +113,11 @@ def test_the_summary_and_the_leaderboard_name_the_best_row_and_never_a_suspect_o
     group = groups([r for r in records if r.row != "minilm"])[0]
     column = group.columns[0]
     group.suspicions[("pkd", column)], group.baselines[column] = ["one answer to every example"], 80.0
-    data = report_data(group, {})
+    data = make_tables(group, {})
     assert "Best: kd with 70.0" in summary(data)[1]
     board = next(table for table in data.tables if table.file == "leaderboard")
     assert {line.label: line.cells[0].text for line in board.lines if line.cells[0].bold} == {"kd": "2"}
-    data = report_data(groups(records)[0], {})
+    data = make_tables(groups(records)[0], {})
     assert "Best: minilm" in summary(data)[1], "the others have fewer seeds"
 
 
@@ -210,7 +209,7 @@ def test_a_row_of_fewer_seeds_says_so_and_wins_nothing():
     table = accuracy(group)
     cells = {line.label: (line.cells[0].text, line.cells[0].bold) for line in table.lines}
     assert cells == {"teacher": ("80.0", False), "kd": ("71.0 ± 1.0", True), "pkd": ("75.0 (n = 1)", False)}
-    assert "75.0 (fewer seeds)" in PICTURES["score-flops"][2](ReportData(group), "svg").decode()
+    assert "75.0 (fewer seeds)" in PICTURES["score-flops"][2](make_tables(group, {}), "svg").decode()
 
 
 def test_a_term_is_called_idle_of_the_trainings_that_measured_it():

@@ -62,7 +62,7 @@ def planned(bench, tmp_path: Path, words: list[str]) -> dict[str, str]:
 
 def of_reference(real: bool) -> list[ReportGroup]:
     store = Store(REFERENCE)
-    found = [g for g in groups(store.records()) if g.slug.startswith("folder-") == real]
+    found = [g for g in groups(store.records()) if g.cell.data.slug.startswith("folder-") == real]
     for group in found:
         set_record_source(group, store)
     assert found

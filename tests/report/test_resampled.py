@@ -184,7 +184,7 @@ def test_compare_and_the_report_print_the_same_interval_of_the_committed_records
 @pytest.mark.slow
 def test_choose_prints_the_interval_of_compare():
     (choice,) = (
-        c for c in choose(REFERENCE, {"flops": 1.6}, TASKS) if c.group.max_train_rows == 20_000
+        c for c in choose(REFERENCE, {"flops": 1.6}, TASKS) if c.group.cell.data.max_train_rows == 20_000
     )  # fmt: skip
     best = choice.candidates[0].label
     rows = {row[0]: row[5] for row in choice.table().rows}

@@ -179,12 +179,11 @@ def test_a_table_in_every_report(paper_store):
     """Its function is called as a report calls it."""
     from bench.report.groups import groups
     from bench.report.render import to_markdown
-    from bench.report.tables.parts import ReportData
 
     room: dict[str, Any] = {"__name__": "score_per_million"}
     exec(compile(blocks("report-columns.md")[0], "report-columns.md", "exec"), room)  # noqa: S102 the docs' own code
     (group,) = groups(paper_store.records())
-    table = room["score_per_million"](ReportData(group))
+    table = room["score_per_million"](group)
     assert [line[0] for line in table.values] == group.students
     assert "points per M" in to_markdown(table)
 

@@ -12,20 +12,20 @@ from bench.record.stated import stated
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.table import DASH, INTERVAL, SPREAD, Column, Line, Table, TableCell, number
 from bench.report.tables.cost import models_differ, need_own_lines
-from bench.report.tables.parts import ReportData, keys_of, line_of, listed, missing
+from bench.report.tables.parts import keys_of, line_of, listed, missing
 
 WIDTH = 180
 """Characters of a line of the main table."""
 
 
-def as_good_as_best(data: ReportData) -> set[str]:
+def as_good_as_best(group: ReportGroup) -> set[str]:
     """The students whose mean difference to the highest mean has an interval with 0; without the highest itself.
 
     Only rows with all columns and seeds; none where no answers are stored.
     """
-    complete = [label for label in data.group.complete if not data.group.is_suspect(label)]
-    best = max(complete, key=lambda label: data.means[label].value, default="")
-    pairs = {label: data.pairs.get((best, label)) for label in complete if label != best}
+    complete = [label for label in group.complete if not group.is_suspect(label)]
+    best = max(complete, key=lambda label: group.mean_intervals[label].value, default="")
+    pairs = {label: group.pairs.get((best, label)) for label in complete if label != best}
     return {label for label, pair in pairs.items() if pair is not None and (pair.low or 0.0) <= 0}
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bench.report.comparison import BETTER, BORDERLINE, UNCLEAR, WORSE, MeanOfColumns
+from bench.report.groups import ReportGroup
 from bench.report.table import DASH, INTERVAL, TESTED, Column, Line, Table, TableCell, number
 from bench.report.tables.accuracy import further_columns
 from bench.report.tables.differences import SYSTEMS, reference_of
-from bench.report.tables.parts import ReportData, line_of
+from bench.report.tables.parts import line_of
 
 LEADERBOARD = "leaderboard"
 """The name of the table's files."""
@@ -16,22 +17,24 @@ SYMBOLS = {BETTER: "▲", WORSE: "▼", UNCLEAR: "○", BORDERLINE: "◐"}
 """Verdict -> how it is printed."""
 
 
-def verdicts_of_means(data: ReportData) -> dict[str, TableCell]:
+def verdicts_of_means(group: ReportGroup) -> dict[str, TableCell]:
     """Row -> the cell of its tested mean difference to the baseline."""
-    table = next((table for table in data.tables if table.file == SYSTEMS), None)
+    table = next((table for table in group.tables if table.file == SYSTEMS), None)
     # the last column is the mean, or the only one
     return {line.label: line.cells[-1] for line in (table.lines if table else ()) if line.cells[-1].verdict}
 
 
-def ranks(data: ReportData) -> dict[str, int]:
+def ranks(group: ReportGroup) -> dict[str, int]:
     """Row -> its rank among the students, from the highest mean down.
 
     A row shares the rank of the first of those before it unless the 95 % interval of their difference is above 0. Rows of fewer
     seeds have no rank, and one with suspect answers is not first.
     """
-    group, first, places = data.group, "", dict[str, int]()
-    for place, label in enumerate(sorted(group.complete, key=lambda label: -data.means[label].value), start=1):
-        pair = data.pairs.get((first, label))
+    first, places = "", dict[str, int]()
+    for place, label in enumerate(
+        sorted(group.complete, key=lambda label: -group.mean_intervals[label].value), start=1
+    ):
+        pair = group.pairs.get((first, label))
         if first and pair is not None and (pair.low or 0.0) <= 0:
             if not (group.is_suspect(label) and places[first] == min(places.values())):
                 places[label] = places[first]
@@ -40,12 +43,12 @@ def ranks(data: ReportData) -> dict[str, int]:
     return places
 
 
-def leaderboard(data: ReportData) -> Table | None:
+def leaderboard(group: ReportGroup) -> Table | None:
     """The rows with all results: rank, mean score, difference to the baseline with its verdict, speed-up and size."""
-    group, means = data.group, data.means
+    means = group.mean_intervals
     if not any(label in means for label in group.students):
         return None
-    reference, tested, rank_of = reference_of(group), verdicts_of_means(data), ranks(data)
+    reference, tested, rank_of = reference_of(group), verdicts_of_means(group), ranks(group)
     best, further, lines = min(rank_of.values(), default=0), further_columns(group), []
     for label in sorted(means, key=lambda label: -means[label].value):
         mean, rank = means[label], rank_of.get(label)
@@ -53,7 +56,7 @@ def leaderboard(data: ReportData) -> Table | None:
         cells = [
             TableCell(DASH) if rank is None else number(rank, "d", bold=rank == best),
             TableCell(f"{mean.value:.1f}{interval}", mean.value, mean.low, mean.high, bold=rank == best),
-            _difference(tested.get(label), data.pairs.get((label, reference))),
+            _difference(tested.get(label), group.pairs.get((label, reference))),
             *(cell(group, label) for cell in further.values()),
         ]
         suspect = (

@@ -3,38 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 
 from bench.record.cell import TEACHER
 from bench.record.schema import Record
-from bench.report.comparison import MeanOfColumns, all_pairs, mean_scores
 from bench.report.groups import ReportGroup, ScoreColumn
-from bench.report.resampled import Answers
-from bench.report.table import DASH, Line, Table, TableCell
-
-KEPT = 0.97
-"""Share of the teacher's score that counts as kept, tested as non-inferiority."""
-
-
-@dataclass
-class ReportData:
-    """The records of a group, their stored answers, the share of a score that counts as kept, and the tables that were made of them."""
-
-    group: ReportGroup
-    answers: Answers = field(default_factory=dict)
-    kept: float = KEPT
-    tables: Sequence[Table] = ()
-
-    @cached_property
-    def means(self) -> dict[str, MeanOfColumns]:
-        """Complete row -> its mean score, with its interval."""
-        return mean_scores(self.group, self.answers)
-
-    @cached_property
-    def pairs(self) -> dict[tuple[str, str], MeanOfColumns]:
-        """Two complete rows with stored answers -> their mean difference, first - second."""
-        return all_pairs(self.group, self.answers, list(self.means))
+from bench.report.table import DASH, Line, TableCell
 
 
 def counted(number: int, what: str) -> str:

@@ -11,11 +11,10 @@ from bench.record.cell import TEACHER
 from bench.record.schema import Record
 from bench.report.comparison import BORDERLINE, UNCLEAR
 from bench.report.frame import same_teacher, teacher_weights
-from bench.report.groups import ReportGroup, ScoreColumn
+from bench.report.groups import KEPT, ReportGroup, ScoreColumn
 from bench.report.resampled import Answers, Resampled, rng_for
 from bench.report.table import DASH, INTERVAL, JUDGED, Column, Line, Table, TableCell, number
 from bench.report.tables.parts import (
-    KEPT,
     cheaper,
     counted,
     keys_of,
