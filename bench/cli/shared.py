@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 def checked_request(**given: Any) -> Any:
     """A request whose options, rows, tasks and folder of data have been looked at, before a library is loaded for seconds."""
+    from bench.data.own_tasks import expand
     from bench.data.sources import source_for
-    from bench.data.tasks import expand
     from bench.plan.request import AUTO, HUB
     from bench.plan.spelling import check_names
 

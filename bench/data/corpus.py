@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from bench.data import sample_suite
-from bench.data.hub import downloaded
+from bench.data.hub import DATA_SET, downloaded
 from bench.errors import InputError
 from bench.user_files import is_file
 
-HUB_TEXT = re.compile(r"hub:([\w.-]+/[\w.-]+)(?:/([\w.-]+))?(?:@([\w./-]+))?")
-"""``hub:NAME``, ``hub:NAME/CONFIG``, and either with ``@REVISION``."""
 CHARACTERS_A_TOKEN = 8
 """So many characters of a data set are read for each token that is wanted: English has four or five."""
 
@@ -98,7 +95,7 @@ def read_corpus(asked: Sequence[str], tokens: int, offline: bool = False) -> Cor
 
 def _from_hub(asked: str, tokens: int, offline: bool) -> tuple[list[str], str]:
     """The first documents of a data set's training split, and its name with the revision that was read."""
-    parts = HUB_TEXT.fullmatch(asked)
+    parts = DATA_SET.fullmatch(asked)
     if parts is None:
         raise InputError(
             f"--corpus {asked}: name a data set like hub:Salesforce/wikitext/wikitext-103-raw-v1, that is hub:NAME/CONFIG"

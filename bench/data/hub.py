@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -27,6 +28,8 @@ REFUSED = {
 BROKEN_OFF = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "ProtocolError", "IncompleteRead"})
 """Errors of the hub's network library, by name: another version of it has another library."""
 
+DATA_SET = re.compile(r"hub:([\w.-]+/[\w.-]+)(?:/([\w.-]+))?(?:@([\w./-]+))?")
+"""How a data set is typed: ``hub:NAME``, ``hub:NAME/CONFIG``, and either with ``@REVISION``."""
 CHANGED: dict[str, str] = {}
 """Repository -> the line that says that the hub has a newer revision of it than the one that is read here."""
 

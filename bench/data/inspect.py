@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.data.own_tasks import expand
 from bench.data.sources import DataSource, source_for
 from bench.data.table_files import Split
-from bench.data.tasks import EvaluationSet, Task, expand
+from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError
 
 
 def _splits(tasks: str, data: str, offline: bool) -> Iterator[tuple[Task, DataSource, str | EvaluationSet]]:
     if data == "auto":
         raise InputError("--data auto is for run; say which source to look at: hub, sample or a folder")
-    for task, by_name in expand(tasks):
+    for task, by_name in expand(tasks, offline):
         source = source_for(task, data, offline)
         splits: list[str | EvaluationSet] = ["train", *task.evaluation]
         for wanted in splits:

@@ -105,7 +105,15 @@ class OwnFiles(DataSource):
 
     def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
         _, split, labelled = _place(task, wanted)
-        return read([Path(dict(task.files)[split])], task, labelled)
+        files: dict[str, list[Path]] = {}
+        for name, file in task.files:
+            files.setdefault(name, []).append(Path(file))
+        rows = read(files[split], task, labelled)
+        if files["train"] != files["validation"]:
+            return rows
+        # one file for both: a fifth of its rows, drawn once, is scored
+        order, fifth = np.random.default_rng(1).permutation(len(rows)).tolist(), len(rows) // 5
+        return rows.take(sorted(order[fifth:] if split == "train" else order[:fifth]))
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from bench.data.tasks import Task
+from bench.data.tasks import READERS, Task
 from bench.errors import InputError, one_line
 from bench.files import TEMPORARY
 from bench.folders import users_cache
 from bench.user_files import is_file, refused_as_json, text_of
-
-READERS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json"}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import ConfigDict, Field, field_validator
 
 from bench.errors import InputError, nearest, unknown
-from bench.user_files import TypedFile, checked, comma_separated, is_file, toml_of
+from bench.user_files import TypedFile, checked, is_file, toml_of
 
 if TYPE_CHECKING:
     from bench.stats.form import Form
@@ -105,6 +105,8 @@ GLUE: dict[str, Task] = {
         _glue("wnli", "sentence1 sentence2", "not_entailment entailment", "accuracy"),
     )
 }
+READERS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json"}
+"""Endings of files of examples -> the form that they have."""
 GROUPS: dict[str, tuple[str, ...]] = {"glue": tuple(GLUE)}
 
 
@@ -135,31 +137,6 @@ WRITTEN: dict[str, Task] = {
     )
 }
 """Tasks whose answers are texts. Only the first is generated; the second is made of SQuAD."""
-
-
-def expand(names: str) -> list[tuple[Task, bool]]:
-    """``"glue,mine.toml"`` -> tasks in order, each with whether it was asked for by its own name.
-
-    Raises:
-        InputError: unknown name, two task files of one name, a TOML file that is not a task.
-    """
-    chosen: dict[str, tuple[Task, bool]] = {}
-    for name in comma_separated(names):
-        if name in GROUPS:
-            for member in GROUPS[name]:
-                chosen.setdefault(member, (GLUE[member], False))
-        elif name in (named := GLUE | WRITTEN):
-            chosen[name] = (named[name], True)
-        elif name.endswith(".toml"):
-            task = from_toml(Path(name))
-            if task.name in chosen:
-                raise InputError(f"two tasks are called {task.name!r}; rename the one in {name}")
-            chosen[task.name] = (task, True)
-        else:
-            raise unknown("task", name, [*GLUE, *GROUPS, *WRITTEN, "FILE.toml"])
-    if not chosen:
-        raise InputError("no task was named; try --tasks glue")
-    return list(chosen.values())
 
 
 def check_known(tasks: Sequence[str], recorded: Collection[str], results: Path) -> None:

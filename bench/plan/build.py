@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bench.data.checkpoints import hash_of_tokenizer
 from bench.data.hub import CHANGED
-from bench.data.tasks import expand
+from bench.data.own_tasks import expand
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.estimate import choose_jobs, too_large_for_card
@@ -40,7 +40,7 @@ def build(request: Request) -> Plan:
     """
     request = request.checked()
     rows, given = parse_rows(request.methods) if request.methods else ([], [])  # none: teachers only
-    wanted = expand(request.tasks)
+    wanted = expand(request.tasks, request.offline)
     request = without_auto(request)
     request = replace(request, corpus=request.texts or (SAMPLE,))
     numeric = numeric_of(request)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, create_model
 
-from bench.data.tasks import expand
+from bench.data.own_tasks import expand
 from bench.errors import InputError, unknown
 from bench.optimizers.learning_rate import Schedule
 from bench.plan.request import NUMBERS

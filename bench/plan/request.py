@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.data.own_tasks import is_own
 from bench.errors import InputError, unknown
 from bench.optimizers import OPTIMIZERS
 from bench.plan.executor_options import (
@@ -115,7 +116,8 @@ class Request:
     # fmt: off
     methods: str = _option("all", "Rows, separated by commas; or `all`. A row is a method name, with settings (name:setting=value), "
         "dropped losses (name:-term) or its ablation rows (name:ablate). `list` shows the names.")
-    tasks: str = _option("glue", "Tasks or groups of tasks, separated by commas. A task of your own is a FILE.toml.")
+    tasks: str = _option("glue", "Tasks or groups of tasks, separated by commas. Your own: "
+        "FILE.csv:text=COLUMN:label=COLUMN (also tsv, jsonl, parquet), hub:OWNER/NAME/CONFIG with the same, or a FILE.toml.")
     seeds: tuple[int, ...] = _option((0,), "Seeds of the students, for example 0,1,2. `tune` takes one.", typed=(str, "0"), callback=parse_seeds)
     data: str = _option(AUTO, f"{SOURCES} auto: the hub {IF_HUB} sample.")
     teacher: str = _option(AUTO, f"{TEACHERS} auto: bert-base-uncased {IF_HUB} embedded.")
@@ -277,7 +279,7 @@ def resolve_auto(request: Request, accelerator: bool, is_real: bool) -> Request:
         InputError: under CI (the variable CI is set), where one types what one means.
     """
     # where every task is a file, which names its examples, the data decide the default corpus alone
-    if request.data == AUTO and all(name.endswith(".toml") for name in comma_separated(request.tasks)):
+    if request.data == AUTO and all(map(is_own, comma_separated(request.tasks))):
         request = replace(request, data=HUB if is_real else SAMPLE)
     real, chosen = {"data": HUB, "teacher": HUB_TEACHER}, {"data": SAMPLE, "teacher": EMBEDDED}
     asked = [name for name in real if getattr(request, name) == AUTO]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bench.data.checkpoints import classifier
-from bench.data.tasks import expand
+from bench.data.own_tasks import expand
 from bench.errors import InputError, one_line, unknown
 from bench.progress import Progress, quiet
 

@@ -44,7 +44,7 @@ class SpeedRequest:
 
     def checked(self) -> SpeedRequest:
         """Raises InputError: naming what should have been typed."""
-        from bench.data.tasks import expand
+        from bench.data.own_tasks import expand
         from bench.measure.backends import BACKENDS, DTYPES, INT8, check_installed
 
         if self.rounds < FEWEST_ROUNDS:
@@ -156,7 +156,7 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
         InputError: nothing is left; or a checkpoint cannot be opened, reads another vocabulary than the teacher, or ends early.
     """
     from bench.data.checkpoints import config_from_name, find, hash_of_tokenizer
-    from bench.data.tasks import expand
+    from bench.data.own_tasks import expand
     from bench.make.teacher import base_model
     from bench.plan.spelling import parse_rows
     from bench.plan.untrained import teacher_model, untrained_rows
@@ -194,8 +194,8 @@ def _load(request: SpeedRequest, length: str, batch: int) -> Load:
     """Sequences of one length, or those of a task."""
     from bench.data.checkpoints import config_from_name, find, tokenizer_of
     from bench.data.encoding import encode
+    from bench.data.own_tasks import expand
     from bench.data.sources import source_for
-    from bench.data.tasks import expand
     from bench.measure.latency import full_length, load_of_task
 
     if length != "task":

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.data.tasks import expand
+from bench.data.own_tasks import expand, is_own
 from bench.errors import InputError
 from bench.plan.request import Request
 from bench.plan.spelling import PACE, MethodRow, defaults, grid_of, parse_methods, parse_one
@@ -106,7 +106,7 @@ def tune(
             # a run has one search for each row: of searches with the same best trial, each has a run of its own
             searches = {found.row: found.search for found in to_train}
             to_train = [found for found in to_train if searches[found.row] is not found.search]
-            typed = part if part.endswith(".toml") else name
+            typed = part if is_own(part) else name
             final = replace(request, methods=",".join(searches), tasks=typed, searches=tuple(searches.items()))
             outcomes.append(run(final, progress, confirm))
     failures = [one for outcome in (searching, *outcomes) for one in outcome.failures]

@@ -27,8 +27,9 @@ from bench.audit.sheets import read_all
 from bench.audit.summary import findings_of, shown, unread_lines
 from bench.data import word_vectors
 from bench.data.corpus import read_corpus
+from bench.data.own_tasks import expand
 from bench.data.table_files import read
-from bench.data.tasks import EvaluationSet, Task, expand, from_toml
+from bench.data.tasks import EvaluationSet, Task, from_toml
 from bench.plan.experiment_file import read_experiment
 from bench.plan.request import Request, parse_jobs, parse_numbers, parse_seeds
 from bench.plan.spelling import parse_rows, typed_order

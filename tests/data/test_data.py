@@ -12,9 +12,10 @@ import tiny
 from bench.data.corpus import read_corpus
 from bench.data.encoding import batches_of_epoch, encode, pieces
 from bench.data.inspect import export, inspect
+from bench.data.own_tasks import expand
 from bench.data.sources import Folder, hub_folder, source_for
 from bench.data.table_files import Split, read
-from bench.data.tasks import GLUE, expand, from_toml
+from bench.data.tasks import GLUE, from_toml
 from bench.errors import InputError
 
 RTE = GLUE["rte"]

@@ -1,157 +1,107 @@
-"""Tasks of one's own: their labels next to those of a finished classifier, and what is said of their data."""
+"""A task named by its data alone: what is read off a file or a data set of the hub, and what is refused in one line."""
 
 from __future__ import annotations
 
 import json
-import re
 
+import numpy as np
 import pandas
 import pytest
-import tiny
-import torch
-from transformers import AutoModelForSequenceClassification, BertForSequenceClassification
 
-from bench.data.table_files import read
-from bench.data.tasks import EvaluationSet, Task
+from bench.data import own_tasks
+from bench.data.own_tasks import expand
+from bench.data.sources import source_for
 from bench.errors import InputError
-from bench.plan.request import Request, resolve_auto
-from bench.record.store import Store
-from bench.user_files import toml_of
 
-CLASSES = ["very bad", "Fair", "good"]
-TEXTS = [("the cat runs", "good"), ("a dog sleeps", "very bad"), ("the old bird sings", "Fair"), ("fish swims", "good")]
-
-
-@pytest.fixture
-def own_task(tmp_path):
-    """Writes the task file, with the labels in the order that is given, and says how it is typed."""
-    for name in ("train", "dev"):
-        (tmp_path / f"{name}.csv").write_text("text,label\n" + "".join(f"{a},{b}\n" for a, b in TEXTS * 4))
-
-    def write(labels=CLASSES):
-        file = tmp_path / "tickets.toml"
-        file.write_text('name = "tickets"\ntrain = "train.csv"\nvalidation = "dev.csv"\ntext = ["text"]\n'
-                        f'labels = {json.dumps(labels)}\nmetrics = ["accuracy"]\n')  # fmt: skip
-        return ["--tasks", file, "--results", tmp_path / "r", "--reports", tmp_path / "p", "--data", "sample"]
-
-    return write
+ROWS = {
+    "title": [f"title {i}" for i in range(50)],
+    "body": [f"body {i}" for i in range(50)],
+    "stars": [i % 3 + 1 for i in range(50)],
+}
 
 
-@pytest.mark.slow
-def test_a_saved_student_of_labels_with_blanks_is_a_row(bench, own_task, tmp_path, teacher_folder):
-    """It is saved with "very bad" and was refused as "very_bad"."""
-    common = [*own_task(), "--teacher", teacher_folder]
-    words = ["--methods", f"finetune:{tiny.SHAPE}:start=random", "--epochs", 1, "--save-students", tmp_path / "kept"]
-    done = bench("run", *words, *common)
-    assert done.returncode == 0, done.stderr
-    (student,) = (file.parent for file in (tmp_path / "kept").rglob("[!t]*-seed-*/config.json"))
-    done = bench("run", "--methods", f"checkpoint:{student}", *common)
-    assert done.returncode == 0, done.stderr
-    assert "own files (tickets)" in done.stdout
-    assert "(tickets) (tickets)" not in done.stdout
+def task_of(typed):
+    ((task, by_name),) = expand(str(typed))
+    assert by_name
+    return task
 
 
-def test_a_classifier_with_its_labels_in_another_order_is_scored_after_the_advice(
-    bench, own_task, tmp_path, teacher_folder
-):
-    theirs = [CLASSES[2], CLASSES[0], CLASSES[1]]
-    folder = tiny.save_teacher(tmp_path / "finished", BertForSequenceClassification, num_labels=3)
-    config = json.loads((folder / "config.json").read_text())
-    config["id2label"] = dict(enumerate(theirs))
-    (folder / "config.json").write_text(json.dumps(config))
-    words = ["run", "--methods", f"checkpoint:{folder}", "--teacher", teacher_folder]
-    refused = bench(*words, *own_task())
-    assert refused.returncode == 2
-    advised = json.loads(re.search(r"write labels = (\[.*?\]) in tickets\.toml", refused.stderr)[1])
-    done = bench(*words, *own_task(advised))
-    assert done.returncode == 0, done.stderr
-    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    read = tiny.tokenizer(folder)([text for text, _ in TEXTS], padding=True, return_tensors="pt")
-    with torch.no_grad():
-        answers = [theirs[i] for i in model(**read).logits.argmax(-1).tolist()]
-    right = sum(answer == label for answer, (_, label) in zip(answers, TEXTS, strict=True)) / len(TEXTS)
-    (record,) = (r for r in Store(tmp_path / "r").records() if r.cell.method == "checkpoint")
-    assert record.scores["validation"]["accuracy"] == pytest.approx(right)
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "json", "parquet"])
+def test_one_file_is_a_task_and_every_row_is_trained_on_or_scored(tmp_path, ending):
+    file, table = tmp_path / f"reviews.{ending}", pandas.DataFrame(ROWS)
+    {
+        "csv": lambda: table.to_csv(file, index=False),
+        "tsv": lambda: table.to_csv(file, index=False, sep="\t"),
+        "jsonl": lambda: table.to_json(file, orient="records", lines=True),
+        "json": lambda: table.to_json(file, orient="records"),
+        "parquet": lambda: table.to_parquet(file),
+    }[ending]()
+    task = task_of(f"{file}:label=stars")
+    assert (task.name, task.columns, task.labels) == ("reviews", ("title", "body"), ("1", "2", "3"))
+    assert task.metrics[0] == "accuracy"
+    assert task.file == f"reviews.{ending}:label=stars"  # as a command repeats it
+    source = source_for(task, "hub", offline=True)
+    train, scored = source.load(task, "train"), source.load(task, task.evaluation[0])
+    assert len(scored) == 10
+    assert sorted([*train.first, *scored.first]) == sorted(ROWS["title"])
+    assert train.first == source.load(task, "train").first
+    row = ROWS["title"].index(scored.first[0])
+    assert scored.labels[0] == ROWS["stars"][row] - 1
 
 
-@pytest.mark.parametrize("teacher", ["auto", "mine"])
-def test_nothing_is_said_of_chosen_data_where_all_tasks_bring_theirs(teacher, monkeypatch):
-    resolved = resolve_auto(Request(tasks="tickets.toml", teacher=teacher), accelerator=False, is_real=False)
-    assert "data" not in " ".join(resolved.notes)
-    assert len(resolved.notes) == (teacher == "auto")
-    monkeypatch.setenv("CI", "true")
-    assert resolve_auto(Request(tasks="a.toml,b.toml", teacher="mine"), False, False).data == "sample"
-
-
-def _write_wide(file, names):
-    if file.suffix == ".parquet":
-        pandas.DataFrame({name: ["a"] for name in names}).to_parquet(file)
-    elif file.suffix == ".jsonl":
-        file.write_text(json.dumps(dict.fromkeys(names, "a")) + "\n")
-    elif file.stem == "row":  # a short header above a long row
-        file.write_text("text,label\n" + ",".join(names) + "\n")
-    else:
-        file.write_text((rows := ("\t" if file.suffix == ".tsv" else ",").join(names) + "\n") + rows)
-
-
-def test_commas_in_a_text_are_no_columns(tmp_path):
-    (tmp_path / "a.csv").write_text('text,label\n"' + "yes, " * 2000 + '\nno, ""no""",a\n')
-    task = Task("wide", ("text",), ("a", "b"), ("accuracy",), (EvaluationSet("validation", "wide", "validation"),))
-    assert len(read([tmp_path / "a.csv"], task, labelled=True)) == 1
-
-
-def _own(labels=("a", "b")):
-    return Task("own", ("text",), tuple(labels), ("accuracy",), (EvaluationSet("validation", "own", "validation"),))
-
-
-@pytest.mark.parametrize("ending, sign", [("csv", ","), ("tsv", "\t")])
-def test_words_that_mean_nothing_to_pandas_are_texts_and_labels(tmp_path, ending, sign):
-    words = ["None", "NA", "null", "n/a", "nan"]
-    file = tmp_path / f"a.{ending}"
-    file.write_text(f"text{sign}label\n" + "".join(f"{word}{sign}{word}\n" for word in words))
-    split = read([file], _own(words), labelled=True)
-    assert split.first == words
-    assert split.labels.tolist() == [0, 1, 2, 3, 4]
-
-
-def test_a_text_that_is_not_there_is_refused(tmp_path):
-    (tmp_path / "a.csv").write_text("text,label\nyes,a\n,b\n")
-    with pytest.raises(InputError, match="row 1: text should be text"):
-        read([tmp_path / "a.csv"], _own(), labelled=True)
-
-
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-@pytest.mark.parametrize("names", [(-1, 0, 1), (1, 2, 3), (1, 0)])
-def test_numbers_are_the_names_of_labels_that_are_numbers(tmp_path, ending, names):
-    table, file = pandas.DataFrame({"text": ["x"] * len(names), "label": names}), tmp_path / f"a.{ending}"
-    write = {"csv": table.to_csv, "jsonl": lambda f: table.to_json(f, orient="records", lines=True)}
-    write.get(ending, table.to_parquet)(file)
-    split = read([file], _own(map(str, names)), labelled=True)
-    assert split.labels.tolist() == list(range(len(names)))
+def test_a_second_file_is_scored_and_columns_can_be_named(tmp_path):
+    for name, rows in (("train", 30), ("dev", 7)):
+        pandas.DataFrame(
+            {"text": ["a b"] * rows, "other": ["x"] * rows, "label": [0.5 * i for i in range(rows)]}
+        ).to_csv(tmp_path / f"{name}.csv", index=False)
+    task = task_of(f"{tmp_path / 'train.csv'}:text=text:validation=dev.csv")
+    assert task.name == tmp_path.name  # train.csv is called like its folder
+    assert task.regression
+    assert task.metrics == ("spearman", "pearson")
+    source = source_for(task, "hub", offline=True)
+    assert (len(source.load(task, "train")), len(source.load(task, task.evaluation[0]))) == (30, 7)
 
 
 @pytest.mark.parametrize(
-    "ending, texts",
+    "typed, says",
     [
-        ("csv", "text,label\nx,True\ny,False\n"),
-        ("jsonl", '{"text": "x", "label": true}\n{"text": "y", "label": false}\n'),
+        ("", "no column 'label'"),
+        (":label=stars:text=nothing", "no column 'nothing'"),
+        (":label=title", "50 different values"),
+        (":label=stars:text=title+title", "one column of text, or two"),
+        (":lable=stars", "did you mean 'label'"),
+        (":label=stars:label=stars", "write label once"),
+        (":label=stars:validation=gone.csv", "no file"),
     ],
 )
-def test_truth_values_are_the_names_of_labels(tmp_path, ending, texts):
-    (tmp_path / f"a.{ending}").write_text(texts)
-    assert read([tmp_path / f"a.{ending}"], _own(["False", "True"]), labelled=True).labels.tolist() == [1, 0]
-    with pytest.raises(InputError, match="found True"):
-        read([tmp_path / f"a.{ending}"], _own(), labelled=True)
+def test_what_is_wrong_is_one_line(tmp_path, typed, says, monkeypatch):
+    monkeypatch.setattr(own_tasks, "MOST_CLASSES", 20)
+    pandas.DataFrame(ROWS).to_csv(tmp_path / "x.csv", index=False)
+    with pytest.raises(InputError, match=says) as refused:
+        expand(f"{tmp_path / 'x.csv'}{typed}")
+    assert "\n" not in str(refused.value)
 
 
-def test_ids_that_come_twice_are_the_numbers_of_the_rows(tmp_path):
-    """A method finds the answers to an example by its id: as for two files that were joined."""
-    (tmp_path / "a.csv").write_text("idx,text,label\n0,one,a\n1,two,b\n0,three,a\n")
-    assert read([tmp_path / "a.csv"], _own(), labelled=True).ids == [0, 1, 2]
-    (tmp_path / "b.csv").write_text("idx,text,label\n7,one,a\n1,two,b\n")
-    assert read([tmp_path / "b.csv"], _own(), labelled=True).ids == [7, 1]
+def test_a_data_set_of_the_hub_brings_the_names_of_its_classes(tmp_path, monkeypatch):
+    import pyarrow
+    import pyarrow.parquet as pq
 
-
-def test_a_byte_order_mark_is_no_text(tmp_path):
-    (tmp_path / "a.toml").write_text('name = "x"\n', encoding="utf-8-sig")
-    assert toml_of(tmp_path / "a.toml", "a.toml") == {"name": "x"}
+    features = {
+        "text": {"dtype": "string", "_type": "Value"},
+        "label": {"names": ["neg", "pos"], "_type": "ClassLabel"},
+    }
+    for split, rows in (("train", 12), ("test", 4)):
+        for shard in range(2):
+            table = pyarrow.table({"text": [f"{split} {shard} {i}" for i in range(rows)], "label": np.arange(rows) % 2})
+            folder = tmp_path / "plain_text" / split
+            folder.mkdir(parents=True, exist_ok=True)
+            said = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
+            pq.write_table(table.replace_schema_metadata(said), folder / f"000{shard}.parquet")
+    monkeypatch.setattr(own_tasks, "downloaded", lambda *args, **more: tmp_path)
+    task = task_of("hub:someone/films/plain_text")
+    assert (task.name, task.labels, task.columns) == ("films", ("neg", "pos"), ("text",))
+    source = source_for(task, "hub", offline=True)
+    assert (len(source.load(task, "train")), len(source.load(task, task.evaluation[0]))) == (24, 8)
+    assert task.file == "hub:someone/films/plain_text"
+    with pytest.raises(InputError, match="no configuration 'default'"):
+        expand("hub:someone/films")

@@ -11,7 +11,8 @@ import tiny
 from shipped_methods import has_every_method
 from transformers import BertConfig
 
-from bench.data.tasks import GLUE, expand
+from bench.data.own_tasks import expand
+from bench.data.tasks import GLUE
 from bench.errors import InputError
 from bench.plan.experiment_file import read_experiment
 from bench.plan.request import Request

@@ -11,8 +11,9 @@ import factories
 import pytest
 import tiny
 
+from bench.data.own_tasks import expand
 from bench.data.sources import held_back, source_for
-from bench.data.tasks import GLUE, expand
+from bench.data.tasks import GLUE
 from bench.errors import CELLS_FAILED, InputError
 from bench.make.work import FailedCell
 from bench.plan.build import build

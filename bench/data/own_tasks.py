@@ -1,0 +1,203 @@
+"""Tasks as they are typed: by name, as a TOML file, or by their data alone.
+
+By data: ``reviews.csv:text=title+body:label=stars``, or ``hub:OWNER/NAME/CONFIG`` with the same. What is not said is read off the data: the
+label column is ``label``, the text is what else is text; names of classes are the values that occur; a column of numbers with
+decimals is a regression. A file without a ``validation`` is split: one fifth of its rows, drawn once, is scored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.data.hub import DATA_SET, downloaded
+from bench.data.tasks import GLUE, GROUPS, READERS, WRITTEN, EvaluationSet, Task, from_toml
+from bench.errors import InputError, one_line, unknown
+from bench.user_files import comma_separated, is_file
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+MOST_CLASSES = 200
+SETTINGS = ("text", "label", "validation", "metrics", "name")
+
+
+def is_own(typed: str) -> bool:
+    """Whether a task is a user's own: a TOML file, a file of examples, or a data set of the hub."""
+    place = typed.partition(":")[0]
+    return place == "hub" or Path(place).suffix in (".toml", *READERS)
+
+
+def expand(names: str, offline: bool = False) -> list[tuple[Task, bool]]:
+    """``"glue,mine.toml,reviews.csv:label=stars"`` -> tasks in order, each with whether it was asked for by its own name.
+
+    Raises:
+        InputError: unknown name, two task files of one name, a TOML file that is not a task.
+    """
+    chosen: dict[str, tuple[Task, bool]] = {}
+    for name in comma_separated(names):
+        if name in GROUPS:
+            for member in GROUPS[name]:
+                chosen.setdefault(member, (GLUE[member], False))
+        elif name in (named := GLUE | WRITTEN):
+            chosen[name] = (named[name], True)
+        elif is_own(name):
+            task = from_toml(Path(name)) if name.endswith(".toml") else task_of_data(name, offline)
+            if task.name in chosen:
+                raise InputError(f"two tasks are called {task.name!r}; rename the one in {name}")
+            chosen[task.name] = (task, True)
+        else:
+            raise unknown("task", name, [*GLUE, *GROUPS, *WRITTEN, "FILE.csv", "FILE.toml", "hub:NAME"])
+    if not chosen:
+        raise InputError("no task was named; try --tasks glue")
+    return list(chosen.values())
+
+
+@lru_cache
+def task_of_data(typed: str, offline: bool = False) -> Task:
+    """The task of a file, or of a data set of the hub, with ``:text=COLUMN``, ``:text=COLUMN+COLUMN``, ``:label=COLUMN``,
+    ``:validation=FILE`` (of the hub: a split), ``:metrics=NAME+NAME`` and ``:name=NAME`` where they are typed.
+
+    Raises:
+        InputError: no such file or data set, a setting that is not there, columns that are missing or not plain, too many classes.
+    """
+    on_hub = typed.startswith("hub:")
+    place, *parts = typed.removeprefix("hub:").split(":")
+    given: dict[str, str] = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if key not in SETTINGS:
+            raise unknown(f"setting of {typed}", key, SETTINGS)
+        if not equals or not value or key in given:
+            raise InputError(f"--tasks {typed}: write {key} once, as {key}=VALUE")
+        given[key] = value
+    files = (
+        _of_hub(place, given.get("validation"), offline) if on_hub else _of_file(Path(place), given.get("validation"))
+    )
+    table, names = _table(Path(files[0][1]))
+    label = given.get("label", "label")
+    columns = tuple(given["text"].split("+")) if "text" in given else _text_columns(table, label, typed)
+    for column in (label, *columns):
+        if column not in table.columns:
+            hint = "" if "label" in given or column != label else "; add :label=COLUMN"
+            raise InputError(
+                f"--tasks {typed}: no column {column!r}; there are: {one_line(', '.join(table.columns))[:400]}{hint}"
+            )
+    if not 1 <= len(set(columns)) == len(columns) <= 2:
+        raise InputError(f"--tasks {typed}: name one column of text, or two with a plus: :text=COLUMN+COLUMN")
+    labels = names.get(label) or _classes(table[label], typed)
+    metrics = given.get("metrics") or (
+        "spearman+pearson" if not labels else "accuracy+f1" if len(labels) == 2 else "accuracy+macro_f1"
+    )
+    name = given.get("name") or _name(place, on_hub)
+    return Task(
+        name,
+        columns,
+        tuple(labels),
+        tuple(metrics.split("+")),
+        (EvaluationSet("validation", name, "validation"),),
+        label,
+        tuple(files),
+        ":".join([f"hub:{place}" if on_hub else Path(place).name, *parts]),
+    )
+
+
+def _of_file(file: Path, validation: str | None) -> list[tuple[str, str]]:
+    """Splits and their files; a file that is both is split by whoever reads it."""
+    files = {"train": file, "validation": file.parent / validation if validation else file}
+    for each in files.values():
+        if not is_file(each):
+            raise InputError(f"--tasks {file}: there is no file {each}")
+    return [(split, str(each)) for split, each in files.items()]
+
+
+def _of_hub(place: str, validation: str | None, offline: bool) -> list[tuple[str, str]]:
+    """Splits and their parquet files, as the hub itself converts every public data set."""
+    parts = DATA_SET.fullmatch(f"hub:{place}")
+    if parts is None:
+        raise InputError(
+            f"--tasks hub:{place}: name a data set like hub:stanfordnlp/imdb/plain_text, that is hub:OWNER/NAME/CONFIG"
+        )
+    name, config, revision = parts.groups()
+    config = config or "default"
+    root = downloaded(
+        name,
+        [f"{config}/*/*.parquet"],
+        offline,
+        f"{name} could not be read from the hub",
+        "name a file instead, like reviews.csv",
+        kind="dataset",
+        revision=revision or "refs/convert/parquet",
+    )
+    there = {folder.name: sorted(folder.glob("*.parquet")) for folder in sorted((root / config).glob("*"))}
+    scored = validation or next((split for split in ("validation", "dev", "test", "train") if split in there), "")
+    if "train" not in there or scored not in there:
+        has = ", ".join(there) or f"no configuration {config!r}"
+        raise InputError(
+            f"--tasks hub:{place}: it needs the splits train and {scored or 'validation'}; the hub has {has}"
+        )
+    return [*(("train", str(file)) for file in there["train"]), *(("validation", str(file)) for file in there[scored])]
+
+
+def _table(file: Path) -> tuple[DataFrame, dict[str, list[str]]]:
+    """The rows of a file, and the names of the classes of the columns for which the hub's parquet files say them."""
+    import pandas
+    import pyarrow.parquet as pq
+
+    names: dict[str, list[str]] = {}
+    try:
+        if file.suffix == ".parquet":
+            said = (pq.read_schema(file).metadata or {}).get(b"huggingface", b"{}")
+            features = json.loads(said).get("info", {}).get("features", {})
+            names = {
+                column: each["names"] for column, each in features.items() if isinstance(each, dict) and "names" in each
+            }
+            return pandas.read_parquet(file), names
+        if READERS[file.suffix] == "json":
+            return pandas.read_json(file, lines=file.suffix == ".jsonl"), names
+        return pandas.read_csv(
+            file, sep="\t" if file.suffix == ".tsv" else ",", keep_default_na=False, na_values=[""]
+        ), names
+    except Exception as error:  # the parsers have errors of their own kinds
+        raise InputError(f"{file} cannot be read: {one_line(str(error).strip())[:300]}") from None
+
+
+def _text_columns(table: DataFrame, label: str, typed: str) -> tuple[str, ...]:
+    from pandas.api.types import is_string_dtype
+
+    texts = tuple(column for column in table.columns if column != label and is_string_dtype(table[column]))
+    if len(texts) not in (1, 2):
+        raise InputError(
+            f"--tasks {typed}: which column is the text? Add :text=COLUMN; of text are: {', '.join(texts) or 'none'}"
+        )
+    return texts
+
+
+def _classes(values: Any, typed: str) -> Sequence[str]:
+    """The names of the classes in order; none for a regression."""
+    from pandas.api.types import is_float_dtype, is_integer_dtype
+
+    if is_float_dtype(values):
+        return ()
+    names = [
+        str(value)
+        for value in (sorted(values.unique()) if is_integer_dtype(values) else sorted(set(map(str, values.dropna()))))
+    ]
+    if not 2 <= len(names) <= MOST_CLASSES:
+        raise InputError(
+            f"--tasks {typed}: {values.name} has {len(names)} different values; 2 to {MOST_CLASSES} can be classes"
+        )
+    return names
+
+
+def _name(place: str, on_hub: bool) -> str:
+    """What the task is called: the data set or the file, whose folder if the file is called train; with ``own-`` where a task
+    of the name is there."""
+    path = Path(place.partition("@")[0])
+    name = path.parts[1] if on_hub else path.absolute().parent.name if path.stem == "train" else path.stem
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "own"
+    return f"own-{name}" if name in {*GLUE, *GROUPS, *WRITTEN} else name
