@@ -364,6 +364,6 @@ def test_records_of_two_optimisers_never_meet_in_one_table():
 
 
 def test_the_spelled_stage_numbers_reach_the_recipe():
-    method = parse_one("kd:distil.optimizer=adamax:distil.eps=0.001").method
-    (scheduled,) = schedule_stages(method.stages(Setup(tiny.config(), 2, ("x",))), (), Recipe(name="paper"), 32)[1]
+    row = parse_one("kd:distil.optimizer=adamax:distil.eps=0.001")
+    (scheduled,) = schedule_stages(row.stages(Setup(tiny.config(), 2, ("x",))), (), Recipe(name="paper"), 32)[1]
     assert (scheduled.recipe.optimizer, scheduled.recipe.eps) == ("adamax", 0.001)
