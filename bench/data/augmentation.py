@@ -6,9 +6,9 @@ labels are copied.
 ``rules`` (Tang et al. 2019, section 3.3): words are hidden or replaced by others of their class, sometimes only an
 n-gram is kept; labels come from the tuned teacher.
 
-Of both sentences of a pair each is drawn anew in every round. (TinyBERT's code leaves the first at its last variant while
-it changes the second; the BiLSTM's changes one or both.) No tagger is bundled: classes of words are coarse ones, by
-function word, number, sign and ending. Everything is drawn from one seed; of the authors' codes only the BiLSTM's for
+Of both sentences of a pair each is drawn anew in every round. (The authors' code of ``masked`` leaves the first at its last variant while
+it changes the second; that of ``rules`` changes one or both.) No tagger is bundled: classes of words are coarse ones, by
+function word, number, sign and ending. Everything is drawn from one seed; of the authors' codes only that of ``rules`` for
 single sentences sets one. N-grams are the paper's: in the code as released they are off.
 """
 
@@ -102,7 +102,7 @@ def by_candidates(words: Sequence[str], candidates: Mapping[int, Sequence[str]],
 def by_chance(
     words: Sequence[str], classes: Mapping[str, tuple[list[str], np.ndarray]], rng: np.random.Generator
 ) -> list[str]:
-    """One variant by the BiLSTM's rules; never one in which every word was replaced."""
+    """One variant by ``rules``; never one in which every word was replaced."""
     made, changed = [], 0
     for word in words:
         chance = rng.random()

@@ -21,8 +21,8 @@ class Counts:
 def counts(model: Any, length: int) -> Counts:
     """Of a sequence classifier, on any device including ``meta``.
 
-    Papers say neither which parameters they count nor how; the FLOPs of BERT rows in the tables of MobileBERT and
-    TinyBERT lie above 2 x MACs by the same amount at every depth, and equal it to the printed digit when one more
+    Papers say neither which parameters they count nor how; the FLOPs of BERT rows in two papers' tables
+    lie above 2 x MACs by the same amount at every depth, and equal it to the printed digit when one more
     square linear layer (the pooler, say) is counted at every token.
     """
     own, config, price = count(model), model.config, cost(model)

@@ -46,8 +46,8 @@ EFFICIENCY = 0.6
 RECORD_BYTES = 60_000
 """Of a record with its answers: the largest reference record has 55 kB."""
 LINEAR_SHARE = 0.75
-"""Part of a training step's time that its linear layers take with the usual kernels: steps of tinybert, microbert and finetune
-gained 1.4 to 2.0 times where matrix products gained 2.2 times."""
+"""Part of a training step's time that its linear layers take with the usual kernels: steps of three methods gained 1.4 to 2.0 times
+where matrix products gained 2.2 times."""
 SQUARED_LENGTHS = 1.3
 """Mean squared length over the squared mean length, chosen by hand."""
 MEAN_PIECE_TOKENS, MEAN_SAMPLE_PIECE_TOKENS = 64, 16

@@ -7,14 +7,13 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, create_model
+from pydantic import Field
 
 from bench.data.own_tasks import expand
 from bench.errors import InputError, unknown
-from bench.optimizers.learning_rate import Schedule
 from bench.plan.request import NUMBERS
 from bench.plan.spelling import ALL, MethodRow, parse_methods, parse_one
-from bench.plan.stage_settings import LIMITS
+from bench.plan.stage_settings import StageNumbers
 from bench.record.cell import CHECKPOINT, TEACHER, split_row
 from bench.user_files import TypedFile, checked, comma_separated, toml_of
 
@@ -53,16 +52,6 @@ class TableSpec(TypedFile):
                 f"table {self.name}: `all` names no row that settings or labels could be of; list the rows"
             )
         return [(text, _parsed(text)) for text in self.methods if text.split(":")[0] != CHECKPOINT]
-
-
-StageNumbers: Any = create_model(
-    "StageNumbers",
-    __base__=TypedFile,
-    **{name: (float | None, Field(None, strict=True, **bounds)) for name, (bounds, _) in LIMITS.items()},  # type: ignore[arg-type]
-    schedule=(Schedule | None, None),
-    optimizer=(str | None, None),
-)
-"""Numbers of one stage in the place of those in the method's file, with the limits that they have in a row's spelling."""
 
 
 class Difference(TypedFile):

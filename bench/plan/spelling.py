@@ -1,4 +1,4 @@
-"""``tinybert:layers=6:-attn`` <-> a method with its settings and dropped terms."""
+"""``name:setting=6:-term`` <-> a method with its settings and dropped terms."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def typed_order(text: str) -> list[str]:
 
 
 def parse_methods(text: str) -> list[MethodRow]:
-    """``"kd,microbert:ablate"`` -> rows, in order, without repeats.
+    """``"one,other:ablate"`` -> rows, in order, without repeats.
 
     Parts are separated by ``:``; ``name=value`` is a setting (``pace=2`` doubles the learning rate), ``-term`` drops a term (and all below it,
     ``-dis`` drops ``dis.adv``), ``ablate`` adds every row w/o X of the method, ``stage.epochs=10`` is a number of one of its

@@ -258,7 +258,7 @@ def test_what_an_optimiser_cannot_do_is_said(recipe, said):
             ("--optimizer", "sgd", "--recipe", "paper"),
             "--optimizer goes with --recipe common; each paper's stage has its own",
         ),
-        (("--recipe", "paper", "--methods", "kd:distil.optimizer=adamm"), "optimizer of kd"),
+        (("--recipe", "paper", "--methods", "kd:distil.optimizer=adamm"), "distil.optimizer=adamm"),
         (("--recipe", "paper", "--methods", "kd:distil.optimizer=sgd:distil.eps=0.1"), "sgd reads no eps (0.1)"),
         (("--methods", "kd:distil.optimizer=sgd"), "go with --recipe paper"),
     ],
