@@ -166,8 +166,9 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
     systems: dict[str, Any] = {"teacher": teacher_model(config)}
     trained, given = parse_rows(request.methods)
     for row, models in untrained_rows(trained, config, progress.say):
-        if any(map(leaves_early, models.values())):
+        if row.method.writes or any(map(leaves_early, models.values())):
             why = "sequences leave it early, which trained weights and real text decide"
+            why = "records of its runs have the times of writing" if row.method.writes else why
             progress.say(f"{row.spelling} is not timed: {why}")
         else:
             systems |= models

@@ -249,6 +249,19 @@ def test_pairs_of_ones_own_are_read_from_every_file(tmp_path, ending):
     assert METRICS["bleu"].score(scored.labels, scored.labels) < 0.5, "copying is no answer"
 
 
+def test_pairs_of_the_hub_are_its_converted_files(monkeypatch, tmp_path):
+    pytest.importorskip("sacrebleu")
+    for split in ("train", "validation", "test"):
+        (tmp_path / "de-en" / split).mkdir(parents=True)
+        pairs = [{"translation": {"de": f"{split} ein hund", "en": f"{split} a dog"}}]
+        pandas.DataFrame(pairs).to_parquet(tmp_path / "de-en" / split / "0000.parquet")
+    monkeypatch.setattr("bench.data.sources.downloaded", lambda name, *_, revision, **__: tmp_path)
+    ((task, _),) = expand("iwslt14-de-en")
+    source = source_for(task, "hub", True)
+    assert source.load(task, "train").second == ["train a dog"]
+    assert [source.load(task, each).first for each in task.evaluation] == [["validation ein hund"], ["test ein hund"]]
+
+
 def test_a_task_of_texts_has_one_source_and_no_labels(tmp_path):
     file = own_pairs(tmp_path, ".csv")
     file.write_text(file.read_text() + 'labels = ["x", "y"]\n')
