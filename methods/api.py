@@ -48,6 +48,7 @@ class Method(Settings, ABC):
 
     baseline: ClassVar[bool] = False
     """Whether others are compared with its rows where no teacher is scored: a literal, as the next ones."""
+    spans: ClassVar[bool] = False  # whether it also learns to answer questions by spans of a text (``Setup.spans``)
     lacks: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     """Setting -> its default, and what a row with that has less than the paper that it is named after: tables say it behind the name.
     Tables read this member and the next two in the file, without importing it: they are literals."""

@@ -20,12 +20,14 @@ class Batch:
     token_ids: Tensor  # [T] int64
     segment_ids: Tensor  # [T] int64: 0 in the first sentence, 1 in the second
     layout: Layout
-    labels: Tensor | None  # [B] int64 classes, or float32 targets of a regression; None for unlabelled text
+    labels: Tensor | None
+    """[B] int64 classes, or float32 targets of a regression; [B, 2] places of first and last token, of spans; None for unlabelled text"""
     task: int = 0  # position of this batch's task in Setup.tasks
     texts: Sequence[tuple[str, str | None]] = ()
     masked_positions: Tensor | None = None
     """[K] int64: places in the packed row whose token a stage's masking has masked."""
     masked_ids: Tensor | None = None  # [K] int64: the tokens that stood there
+    spans: bool = False  # whether a part of the sequence is the answer: logits are then of every token
 
     def to(self, device: torch.device | str) -> Batch:
         """The batch, put together on the CPU, on a device: all that it holds crosses in one copy."""

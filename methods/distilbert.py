@@ -154,6 +154,7 @@ class DistilBERT(Method):
         "random weights": ":start=random",
     }
     needs_teacher: ClassVar = True
+    spans: ClassVar = True
     lacks: ClassVar = {"pretraining": ("none", "second step only")}
     search_space: ClassVar = {"temperature": (1.0, 2.0, 4.0), "cosine_weight": (0.1, 0.5)}
 

@@ -25,6 +25,7 @@ class FineTune(OwnShape):
     version: ClassVar = 1
     terms: ClassVar = ("hard",)
     needs_teacher: ClassVar = False
+    spans: ClassVar = True
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         # Turc et al. 2019 tune compact BERTs over 3e-5 ... 3e-4 for four epochs.

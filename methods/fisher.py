@@ -193,6 +193,7 @@ class Fisher(Method):
     terms: ClassVar = ("hard",)
     ablations: ClassVar = {"60 % of the FLOPs": ":flops=0.6", "fine-tuned after it": ":retrain=true"}
     needs_teacher: ClassVar = True
+    spans: ClassVar = True
     same_init_across_seeds: ClassVar = True
     remark: ClassVar = "fisher: nothing is trained, so all seeds are one model, unless the row has retrain=true."
 

@@ -27,6 +27,7 @@ class KD(OwnShape):
     terms: ClassVar = ("soft", "hard")
     ablations: ClassVar = {"w/o hard": ":-hard"}
     needs_teacher: ClassVar = True
+    spans: ClassVar = True
     search_space: ClassVar = {"alpha": (0.2, 0.5, 0.8), "temperature": (1.0, 2.0, 5.0, 10.0)}
 
     alpha: Fraction = 0.5  # weight of the soft loss; the hard loss has 1 - alpha

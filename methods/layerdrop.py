@@ -47,6 +47,7 @@ class DropLayers(Method):
         "tuned before": ":begin=tuned",
     }
     needs_teacher: ClassVar = False
+    spans: ClassVar = True
 
     layers: Depth = 0  # that stay; 0: half the teacher's
     dropped: Literal["top", "bottom", "even", "odd", "symmetric"] = "top"
@@ -106,6 +107,7 @@ class LayerDrop(Method):
     terms: ClassVar = ("hard",)
     ablations: ClassVar = {"their usual rate": ":rate=0.2"}
     needs_teacher: ClassVar = False
+    spans: ClassVar = True
     search_space: ClassVar = {"rate": (0.1, 0.2, 0.5)}
 
     layers: Depth = 0  # that are kept; 0: half the teacher's

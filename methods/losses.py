@@ -17,12 +17,13 @@ from methods.packed import Chunk, Layout
 
 
 def hard(logits_BC: Tensor, labels_B: Tensor | None) -> Tensor:
-    """Mean over B of the cross-entropy with the labels; for C = 1 the mean squared error."""
+    """Mean over B of the cross-entropy with the labels; for C = 1 the mean squared error. Of spans, [2 B, L] with [B, 2] places, it is
+    half of what first tokens and last tokens give: BERT's loss."""
     if labels_B is None:
         raise ValueError("a loss on labels met text without labels")
     if logits_BC.size(1) == 1:
         return F.mse_loss(logits_BC[:, 0].float(), labels_B.float())
-    return F.cross_entropy(logits_BC.float(), labels_B)
+    return F.cross_entropy(logits_BC.float(), labels_B.flatten())
 
 
 def soft_kl_batchmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float) -> Tensor:
@@ -56,9 +57,9 @@ def soft_cross_entropy_elementmean(student_BC: Tensor, teacher_BC: Tensor, tempe
     return (-teacher * F.log_softmax(student_BC.float() / temperature, -1)).mean()
 
 
-def soft_cross_entropy_batchmean(student_BC: Tensor, teacher_BC: Tensor) -> Tensor:
+def soft_cross_entropy_batchmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float = 1.0) -> Tensor:
     """-p_teacher * log p_student, summed over C, mean over B (Turc et al. 2019); C = 1: the mean squared error."""
-    return soft_cross_entropy_elementmean(student_BC, teacher_BC, 1.0) * student_BC.size(1)
+    return soft_cross_entropy_elementmean(student_BC, teacher_BC, temperature) * student_BC.size(1)
 
 
 def target_cross_entropy_batchmean(student_BC: Tensor, target_BC: Tensor) -> Tensor:

@@ -89,6 +89,7 @@ class _RelationsThenLabels(OwnShape):
     terms: ClassVar = ("hard",)
     ablations: ClassVar = {"w/o value relation": ":values=false", "random start": ":start=random"}
     needs_teacher: ClassVar = False
+    spans: ClassVar = True
 
     start: Literal["teacher", "random"] = "teacher"  # type: ignore[assignment]
     """Where the general stage begins."""

@@ -58,6 +58,7 @@ class MobileBERT(Method):
     terms: ClassVar = ("fmt", "att", "soft", "hard")
     ablations: ClassVar = {"w/o soft": ":-soft"}
     needs_teacher: ClassVar = True
+    spans: ClassVar = True
     lacks: ClassVar = {"pretraining": ("none", "no pre-training")}
     search_space: ClassVar = {"alpha": (0.2, 0.5, 0.8), "temperature": (1.0, 2.0, 5.0)}
 

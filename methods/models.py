@@ -17,7 +17,7 @@ from methods import losses
 from methods.batches import Batch
 from methods.errors import EmptyAttention, UndeclaredNeed
 from methods.families import family_of
-from methods.packed import POOLS, AttentionTrace, Layout
+from methods.packed import POOLS, AttentionTrace, Layout, span_logits
 from methods.taps import LOGITS, Out, Tap, Taps, layers_of
 
 
@@ -139,8 +139,9 @@ def reads_texts(model: nn.Module) -> bool:
 
 def forward(classifier: nn.Module, batch: Batch, taps: Taps) -> Out:
     """One pass of a sequence classifier over a packed batch, returning only what ``taps`` name. The head reads the first token of
-    each sequence. A :class:`PackedModel` answers for itself. Raises EmptyAttention: the model uses another attention kernel;
-    TypeError: an unknown architecture; KeyError: a layer that the model does not have; UndeclaredNeed: nothing to exit by."""
+    each sequence; of spans it reads every token, as it comes out of the last layer. A :class:`PackedModel` answers for itself. Raises
+    EmptyAttention: the model uses another attention kernel; TypeError: an unknown architecture; KeyError: a layer that the model does
+    not have; UndeclaredNeed: nothing to exit by."""
     return (
         classifier.packed_forward(batch, taps)
         if isinstance(classifier, PackedModel)
@@ -182,7 +183,9 @@ def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence
             read[scores] = trace.scores
         if vectors in taps:
             read[vectors] = trace.vectors
-    if taps >= LOGITS:
+    if taps >= LOGITS and batch.spans:
+        read[Tap("logits")] = span_logits(layout, model.classifier(x_TW))
+    elif taps >= LOGITS:
         pooled_BW = family.pool(model, layout.first(x_TW))
         head = model.classifier
         read[Tap("logits")] = head(pooled_BW, batch.task) if isinstance(head, TaskHead) else head(pooled_BW)

@@ -195,6 +195,7 @@ class MoEBERT(Method):
     terms: ClassVar = ("layer", "pred", "hard")
     ablations: ClassVar = {"w/o distillation": ":-layer:-pred", "random neurons": ":importance=random"}
     needs_teacher: ClassVar = True
+    spans: ClassVar = True
     search_space: ClassVar = {"distil_weight": (1.0, 2.0, 3.0, 4.0, 5.0)}
 
     experts: Count = 4

@@ -64,6 +64,7 @@ class Magnitude(Method):
     version: ClassVar = 1
     terms: ClassVar = ("hard", "soft")
     needs_teacher: ClassVar = True
+    spans: ClassVar = True
     ablations: ClassVar = {"w/o distillation": ":-soft"}
     search_space: ClassVar = {"share": (0.03, 0.1, 0.15, 0.3)}
     remark: ClassVar = (

@@ -23,6 +23,8 @@ from transformers import AttentionInterface
 TOLERATED_PADDING = 8192
 """Score places (query x key) of one head that a chunk may waste on padding before another chunk is cheaper, on a CPU: an accelerator
 is given all sequences in one chunk, because there the launches of a chunk cost more than its padding."""
+NO_PLACE = -1e4
+"""Logit of a place without a token: its probability is 0, and finite, so that a divergence of two models has no NaN."""
 INDEXES = ("lengths_B", "starts_B", "positions_T", "gather_N", "scatter_T", "tokens_BL", "mask_BL")
 """Tensors of a layout besides those of its chunks."""
 
@@ -192,6 +194,13 @@ class Layout:
     def max(self, x_TW: Tensor) -> Tensor:
         """[B, W] largest value of each feature over the tokens of each sequence; the [PAD] of a filled sequence counts."""
         return self.padded(x_TW).masked_fill(~self.mask_BL[..., None], float("-inf")).amax(1)
+
+
+def span_logits(layout: Layout, x_T2: Tensor) -> Tensor:
+    """Each token's logits as first and as last of an answer -> [2 B, L]: a row of starts and a row of ends for each sequence. So a span
+    is two choices among L places, and losses of logits are those of classes; a place without a token is never chosen."""
+    x_B2L = layout.padded(x_T2).transpose(1, 2)
+    return x_B2L.masked_fill(~layout.mask_BL[:, None], NO_PLACE).flatten(0, 1)
 
 
 POOLS: Mapping[str, Callable[[Layout, Tensor], Tensor]] = {"cls": Layout.first, "mean": Layout.mean, "max": Layout.max}

@@ -39,6 +39,7 @@ class PreTrainedDistillation(OwnShape):
     terms: ClassVar = ("soft", "hard")
     ablations: ClassVar = {"w/o pre-training": ":start=random", "PD-F": ":finetune=true"}
     needs_teacher: ClassVar = True
+    spans: ClassVar = True
 
     start: Literal["general", "random", "masked"] = "general"  # type: ignore[assignment]
     """``masked``: the paper's own pre-training, on the same text as the general start."""

@@ -38,6 +38,7 @@ class PKD(Method):
     terms: ClassVar = ("soft", "patience", "hard")
     ablations: ClassVar = {"w/o patience": ":-patience", "w/o soft": ":-soft", "Last": ":map=last"}
     needs_teacher: ClassVar = True
+    spans: ClassVar = True
     search_space: ClassVar = {
         "alpha": (0.2, 0.5, 0.7),
         "temperature": (5.0, 10.0, 20.0),
@@ -81,7 +82,9 @@ class PKD(Method):
             theirs = torch.stack([teacher.pooled(n, "cls") for n in layer_map.values()], 1)
             return losses.patience_mse_elementmean(ours, theirs, self.normalise)
 
-        soft_loss = partial(losses.soft_kl_elementmean, temperature=self.temperature)
+        # of spans a mean over places would depend on the longest sequence of the batch
+        loss = losses.soft_kl_batchmean if setup.spans else losses.soft_kl_elementmean
+        soft_loss = partial(loss, temperature=self.temperature)
         compared = Term(patience, self.beta, *with_pooled_teacher("cls").taps(layer_map))
         terms = {"soft": soft(soft_loss, self.alpha), "patience": compared, "hard": hard(1 - self.alpha)}
         return (Stage("distil", terms, paper={"epochs": 4.0, "learning_rate": 5e-5}),)

@@ -114,6 +114,7 @@ class Setup:
     tasks: tuple[str, ...]
     artefacts: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
     labels_of_tasks: tuple[int, ...] = ()  # labels of each of tasks; num_labels for each where none are given
+    spans: bool = False  # whether a part of a text is the answer: logits are [2 B, L], over the places of a sequence
 
     def __post_init__(self) -> None:
         if not self.labels_of_tasks:

@@ -47,7 +47,9 @@ class Tap(NamedTuple):
 
 Taps = frozenset[Tap]  # what one or several terms read; their union is |
 NOTHING: Taps = frozenset()
-LOGITS: Taps = frozenset({Tap("logits")})  # [B, C]; a regression has C = 1
+LOGITS: Taps = frozenset(
+    {Tap("logits")}
+)  # [B, C]; a regression has C = 1, of spans [2 B, L] (methods.packed.span_logits)
 
 
 def hidden(*layers: int) -> Taps:

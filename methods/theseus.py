@@ -55,6 +55,7 @@ class Theseus(Method):
     terms: ClassVar = ("hard",)
     ablations: ClassVar = {"constant rate": ":schedule=constant", "w/o replacing": ":rate=1.0"}
     needs_teacher: ClassVar = True
+    spans: ClassVar = True
     same_init_across_seeds: ClassVar = True
     search_space: ClassVar = {"rate": (0.1, 0.3), "until": (0.25, 0.5, 0.75)}
 

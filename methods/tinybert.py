@@ -68,6 +68,7 @@ class TinyBERT(OwnShape):
         "w/o Pred": ":prediction=labels",
     }
     needs_teacher: ClassVar = True
+    spans: ClassVar = True
     search_space: ClassVar = {"temperature": (1.0, 2.0)}
 
     temperature: Positive = 1.0
@@ -115,7 +116,9 @@ class TinyBERT(OwnShape):
             "hidn": hidden_states(encoder),
             "attn": layerwise(SCORES, encoder, with_layout(losses.scores_mse_realmean), unsupported=unequal),
         }
-        equation_10 = partial(losses.soft_cross_entropy_elementmean, temperature=self.temperature)
+        # of spans a mean over places would depend on the longest sequence of the batch
+        loss = losses.soft_cross_entropy_batchmean if setup.spans else losses.soft_cross_entropy_elementmean
+        equation_10 = partial(loss, temperature=self.temperature)
         prediction = {"pred": hard() if self.prediction == "labels" else soft(equation_10)}
         dropout, slow = self.teacher_dropout, {"epochs": 20.0, "learning_rate": 5e-5, "schedule": "constant"}
         first = Stage("intermediate", intermediate, 2 / 3, teacher_dropout=dropout, padding=self.padding, paper=slow)

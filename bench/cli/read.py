@@ -41,7 +41,7 @@ def list_(
         write_json(json_file, {"metrics": list(METRICS)})
         return 0
     import methods as registry
-    from bench.data.tasks import GLUE, GROUPS, WRITTEN
+    from bench.data.tasks import GROUPS, KNOWN
     from bench.plan.plugins import method_class
 
     known = registry.names() | {name: summary for name, (_, summary) in registry.WRITERS.items()}
@@ -61,19 +61,16 @@ def list_(
     for why in refused.values():
         print(f"  cannot be used: {one_line(why)}")
     print("tasks")
-    for task in [*GLUE.values(), *WRITTEN.values()]:
+    for task in KNOWN.values():
         if task.writes:
             print(f"  {task.name}: {' -> '.join(task.columns)}; {', '.join(task.metrics)}")
             continue
         kind = "regression" if task.regression else ", ".join(task.labels)
+        kind = "a part of the context" if task.spans else kind
         print(f"  {task.name:12} {' + '.join(task.columns)} -> {kind}; {', '.join(task.metrics)}")
     for group, members in GROUPS.items():
         print(f"  {group:12} {', '.join(members)}")
-    body = {
-        "methods": known,
-        "tasks": [*GLUE, *WRITTEN],
-        "groups": {name: list(members) for name, members in GROUPS.items()},
-    }
+    body = {"methods": known, "tasks": list(KNOWN), "groups": {name: list(members) for name, members in GROUPS.items()}}
     write_json(json_file, body | {"failing": wrong, "refused": refused})
     return CHECK_FAILED if wrong else OK
 

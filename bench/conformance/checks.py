@@ -190,16 +190,17 @@ class Suite:
             raise Broken(f"{where}: {name}={value} is read as {read}")
 
     def forms(self) -> None:
-        """Two labels, three labels and a regression train, and answer in their form."""
-        for num_labels in (1, 2, 3):
-            bench = self.bench(num_labels)
-            trainer = self.whole if num_labels == 2 else bench.trained()
+        """Two labels, three labels, a regression and, where the method says so, spans train, and answer in their form."""
+        forms = {f"with {number} outputs": (self.bench(number), (8, number)) for number in (1, 2, 3)}
+        if self.kind.spans:
+            bench = Bench(self.method, 2, spans=True)
+            forms["of spans"] = bench, (16, max(map(len, bench.data.tokens[:8])))
+        for name, (bench, expected) in forms.items():
+            trainer = self.whole if bench is self.bench() else bench.trained()
             for point, model in {"in training": trainer.student.model, **bench.deployed(trainer)}.items():
                 shape = tuple(bench.logits(model).shape)
-                if shape != (8, num_labels):
-                    raise Broken(
-                        f"with {num_labels} outputs, {point or 'deployed'}: logits {shape}, expected (8, {num_labels})"
-                    )
+                if shape != expected:
+                    raise Broken(f"{name}, {point or 'deployed'}: logits {shape}, expected {expected}")
 
     def loss_falls(self) -> None:
         """What the student minimises is smaller at the end of every stage than at its beginning. Preparatory stages and those of one step

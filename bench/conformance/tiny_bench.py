@@ -16,6 +16,8 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from bench.conformance.mixing import Scene
 from bench.data.encoding import Encoded, MaskingVocabulary
+from bench.data.spans import SpanQuestions
+from bench.data.table_files import Answers
 from bench.errors import CellError
 from bench.make.given import Given, tensors_of
 from bench.measure.parameters import weights_hash
@@ -49,21 +51,25 @@ class Broken(Exception):
     """What a method does that the contract does not allow."""
 
 
-def tiny_task(num_labels: int) -> Encoded:
-    """Sentences of 5 to 13 tokens whose label is decided by one word among noise."""
+def tiny_task(num_labels: int, spans: bool = False) -> Encoded:
+    """Sentences of 5 to 13 tokens whose label is decided by one word among noise, or whose span is from that word to the next."""
     rng = np.random.default_rng(0)
     classes = max(num_labels, 2)
     tokens, labels = [], []
     for _ in range(EXAMPLES):
         label = int(rng.integers(classes))
         words = rng.integers(SPECIAL + classes, SPECIAL + WORDS, size=int(rng.integers(3, 12)))
-        words[rng.integers(len(words))] = SPECIAL + label
+        place = int(rng.integers(len(words)))
+        words[place] = SPECIAL + label
         tokens.append(np.concatenate([[2], words, [3]]).astype(np.int64))
-        labels.append(label)
+        labels.append([place + 1, min(place + 2, len(words))] if spans else label)
     kind = torch.float32 if num_labels == 1 else torch.int64
     segments = [np.zeros_like(row) for row in tokens]
     texts = [(" ".join(f"word{token}" for token in row[1:-1]), None) for row in tokens]
-    return Encoded(tokens, segments, torch.tensor(labels, dtype=kind), list(range(EXAMPLES)), texts, pad=0)
+    questions = SpanQuestions((), (), Answers((), False), ()) if spans else None
+    return Encoded(
+        tokens, segments, torch.tensor(labels, dtype=kind), list(range(EXAMPLES)), texts, pad=0, questions=questions
+    )
 
 
 def tiny_pairs() -> Encoded:
@@ -88,13 +94,13 @@ def tiny_teacher_config() -> BertConfig:
 
 
 @functools.cache
-def tiny_teacher(num_labels: int, threads: int) -> BertForSequenceClassification:
+def tiny_teacher(num_labels: int, threads: int, spans: bool = False) -> BertForSequenceClassification:
     """The teacher of one form of task, tuned once for all methods of a process.
 
     Args:
         threads: of torch now; with another number its bits would be others.
     """
-    config, data, numerics = tiny_teacher_config(), tiny_task(num_labels), ComputeSettings()
+    config, data, numerics = tiny_teacher_config(), tiny_task(num_labels, spans), ComputeSettings()
     config.num_labels = num_labels
     random = RandomState(7, numerics.device)
     with random.current():
@@ -108,10 +114,12 @@ def tiny_teacher(num_labels: int, threads: int) -> BertForSequenceClassification
 class Bench:
     """One form of task with its teacher, and trainings of one method on it."""
 
-    def __init__(self, method: Any, num_labels: int) -> None:
-        self.method, self.num_labels = method, num_labels
-        self.data, self.numerics = tiny_pairs() if method.writes else tiny_task(num_labels), ComputeSettings()
-        self.teacher = copy.deepcopy(tiny_teacher(num_labels, torch.get_num_threads()))  # a method may spoil its own
+    def __init__(self, method: Any, num_labels: int, spans: bool = False) -> None:
+        self.method, self.num_labels, self.spans = method, num_labels, spans
+        self.data, self.numerics = tiny_pairs() if method.writes else tiny_task(num_labels, spans), ComputeSettings()
+        self.teacher = copy.deepcopy(
+            tiny_teacher(num_labels, torch.get_num_threads(), spans)
+        )  # a method may spoil its own
         self._artefacts: Mapping[str, Mapping[str, Tensor]] | None = None
         self._made: list[tuple[Artefact, Mapping[str, Tensor]]] = []
 
@@ -122,7 +130,7 @@ class Bench:
             self._artefacts = {
                 artefact_name(one, config, TASK, several): self.artefact(one) for one in self.method.requires(config)
             }
-        return Setup(self.teacher.config, self.num_labels, (TASK,), self._artefacts)
+        return Setup(self.teacher.config, self.num_labels, (TASK,), self._artefacts, spans=self.spans)
 
     def artefact(self, artefact: Artefact) -> Mapping[str, Tensor]:
         """An artefact, made once of the tiny teacher, the tiny task and its sentences.
@@ -157,14 +165,14 @@ class Bench:
 
     def _setup_of(self, artefact: Artefact, parts: Mapping[str, Mapping[str, Tensor]]) -> Setup:
         if is_of_task(artefact, self.teacher.config):
-            return Setup(self.teacher.config, self.num_labels, (TASK,), parts)
+            return Setup(self.teacher.config, self.num_labels, (TASK,), parts, spans=self.spans)
         return Setup(self.teacher.config, 2, (), parts)
 
     @property
     def text(self) -> Encoded:
         """The same sentences without their labels."""
         vocabulary = MaskingVocabulary(MASK, frozenset(range(SPECIAL)), SPECIAL + WORDS)
-        return replace(self.data, labels=None, vocabulary=vocabulary)
+        return replace(self.data, labels=None, vocabulary=vocabulary, questions=None)
 
     def scenes(self) -> list[Scene]:
         """Where terms are looked at: the method's own stages, and those of every artefact behind it that is trained."""

@@ -122,7 +122,7 @@ def find(
         elif not (folder / "config.json").is_file():
             what = f"and no {task.name}/config.json " if task else ""
             raise InputError(f"{asked}: no config.json {what}in that folder; save a model there with save_pretrained")
-        found = _open(folder, name, asked, ours=ours, outline=outline)
+        found = _open(folder, name, asked, ours=ours, outline=outline, task=task)
     elif folder.is_file():
         raise InputError(
             f"{asked}: that is a file; name the folder that has config.json, model.safetensors and a tokenizer"
@@ -138,7 +138,7 @@ def find(
                 raise
             known = config_from_name(teacher)
             return Checkpoint(teacher, Path(), f"configuration of {teacher}", known, False, asked=asked, outline=True)
-        found = replace(_open(folder, teacher, asked, ours=ours, source=teacher), revision=folder.name)
+        found = replace(_open(folder, teacher, asked, ours=ours, source=teacher, task=task), revision=folder.name)
     if found.finetuned and task is not None:
         check_labels(found.config, task, asked)
     return replace(found, named=teacher)
@@ -241,8 +241,21 @@ def _sha256_of(file: Path, changed: int, size: int) -> str:
     return files.sha256_of(file)
 
 
+def is_tuned_for(architectures: Any, spans: bool) -> bool:
+    """Whether a checkpoint has a head of its own: for spans of a text, or for classes and scores."""
+    kind = "ForQuestionAnswering" if spans else "ForSequenceClassification"
+    return isinstance(architectures, list) and any(kind in str(each) for each in architectures)
+
+
 def _open(
-    folder: Path, name: str, asked: str, note: str = "", ours: bool = False, source: str = "", outline: bool = False
+    folder: Path,
+    name: str,
+    asked: str,
+    note: str = "",
+    ours: bool = False,
+    source: str = "",
+    outline: bool = False,
+    task: Task | None = None,
 ) -> Checkpoint:
     """The checkpoint in a folder; ``source`` is what `convert` takes, the folder unless the hub gave it."""
     from transformers import AutoConfig
@@ -272,8 +285,10 @@ def _open(
         )
     else:
         _check_header(weights, asked)
-    kinds = body.get("architectures")
-    finetuned = isinstance(kinds, list) and any("ForSequenceClassification" in str(kind) for kind in kinds)
+    kinds, spans = body.get("architectures"), task is not None and task.spans
+    finetuned = is_tuned_for(kinds, spans)
+    if spans and not finetuned and is_tuned_for(kinds, False):
+        raise InputError(f"{asked}: it is tuned to classify whole texts; name an encoder, or a ...ForQuestionAnswering")
     try:
         wrong = _too_large(body)  # before transformers makes a name for each of so many labels
         config = None if wrong else AutoConfig.for_model(**body)
@@ -348,7 +363,7 @@ def check_labels(config: Any, task: Task, asked: str) -> None:
     # names of other code bases have capitals and blanks elsewhere
     theirs = [str(config.id2label[i]).lower().replace(" ", "_") for i in range(config.num_labels)]
     ours = [label.lower().replace(" ", "_") for label in task.labels]
-    if task.regression or theirs == ours or all(name.startswith("label_") for name in theirs):
+    if task.regression or task.spans or theirs == ours or all(name.startswith("label_") for name in theirs):
         return
     if sorted(theirs) != sorted(ours):
         what, next_move = "other label names", "is it a classifier of this task?"

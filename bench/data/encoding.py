@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from bench.data.spans import SpanQuestions, windows_of
 from bench.data.table_files import Split
 from bench.errors import InputError
 from methods.api import Batch
@@ -57,6 +58,8 @@ class Encoded:
     """id of [PAD], for stages that fill sequences with it"""
     decode: Callable[[Sequence[int]], str] | None = None
     """token ids -> the text, for models that write"""
+    questions: SpanQuestions | None = None
+    """what the windows are of, where a part of a text is the answer: labels are then [n, 2] places"""
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -80,6 +83,7 @@ class Encoded:
             None if self.labels is None else self.labels[list(examples)],
             task,
             [self.texts[i] for i in examples] if self.texts else (),
+            spans=self.questions is not None,
         ).to(device)
 
     def first(self, tokens: int, device: torch.device | str = "cpu") -> Batch:
@@ -100,11 +104,25 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int) -> Encoded:
-    """[CLS] first [SEP] (second [SEP]), cut to ``max_length`` at the longer text's end.
+    """[CLS] first [SEP] (second [SEP]), cut to ``max_length`` at the longer text's end; questions with every window of their text.
 
     Raises:
         InputError: more than half of the tokens are unknown to the vocabulary.
     """
+    if split.answers is not None:
+        windows = windows_of(tokenizer, split, max_length)
+        guard_unknown(windows.tokens, tokenizer)
+        texts = [(split.first[w.question], windows.questions.contexts[w.question]) for w in windows.questions.windows]
+        labels, ids = torch.from_numpy(windows.labels), range(len(texts))
+        return Encoded(
+            windows.tokens,
+            windows.segments,
+            labels,
+            ids,
+            texts,
+            pad=tokenizer.pad_token_id,
+            questions=windows.questions,
+        )
     tokens: list[np.ndarray] = []
     segments: list[np.ndarray] = []
     for start in range(0, len(split), ROWS_A_CALL):  # lists of Python's numbers take ten times the room of arrays
@@ -121,12 +139,12 @@ def encode(tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int) ->
         tokens += [np.asarray(row, dtype=np.int64) for row in out["input_ids"]]
         segments += [np.asarray(row, dtype=np.int64) for row in out["token_type_ids"]]
     guard_unknown(tokens, tokenizer)
-    labels = None if split.labels is None else torch.from_numpy(split.labels)
+    codes = None if split.labels is None else torch.from_numpy(split.labels)
     second: Sequence[str | None] = split.second or [None] * len(split)
     return Encoded(
         tokens,
         segments,
-        labels,
+        codes,
         list(split.ids),
         list(zip(split.first, second, strict=True)),
         pad=tokenizer.pad_token_id,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.data.hub import DATA_SET, downloaded
-from bench.data.tasks import GLUE, GROUPS, READERS, WRITTEN, EvaluationSet, Task, from_toml
+from bench.data.tasks import GLUE, GROUPS, KNOWN, READERS, EvaluationSet, Task, from_toml
 from bench.errors import InputError, one_line, unknown
 from bench.user_files import comma_separated, is_file
 
@@ -43,15 +43,15 @@ def expand(names: str, offline: bool = False) -> list[tuple[Task, bool]]:
         if name in GROUPS:
             for member in GROUPS[name]:
                 chosen.setdefault(member, (GLUE[member], False))
-        elif name in (named := GLUE | WRITTEN):
-            chosen[name] = (named[name], True)
+        elif name in KNOWN:
+            chosen[name] = (KNOWN[name], True)
         elif is_own(name):
             task = from_toml(Path(name)) if name.endswith(".toml") else task_of_data(name, offline)
             if task.name in chosen:
                 raise InputError(f"two tasks are called {task.name!r}; rename the one in {name}")
             chosen[task.name] = (task, True)
         else:
-            raise unknown("task", name, [*GLUE, *GROUPS, *WRITTEN, "FILE.csv", "FILE.toml", "hub:NAME"])
+            raise unknown("task", name, [*KNOWN, *GROUPS, "FILE.csv", "FILE.toml", "hub:NAME"])
     if not chosen:
         raise InputError("no task was named; try --tasks glue")
     return list(chosen.values())
@@ -200,4 +200,4 @@ def _name(place: str, on_hub: bool) -> str:
     path = Path(place.partition("@")[0])
     name = path.parts[1] if on_hub else path.absolute().parent.name if path.stem == "train" else path.stem
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "own"
-    return f"own-{name}" if name in {*GLUE, *GROUPS, *WRITTEN} else name
+    return f"own-{name}" if name in {*KNOWN, *GROUPS} else name

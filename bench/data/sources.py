@@ -12,6 +12,7 @@ import numpy as np
 from bench.data import sample_pairs, sample_suite
 from bench.data.hub import downloaded
 from bench.data.questions import read_squad
+from bench.data.spans import read_questions
 from bench.data.table_files import Split, read
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError, nearest
@@ -54,6 +55,8 @@ class Sample(DataSource):
         return not task.files and _place(task, wanted)[:2] in sample_suite.SPLITS
 
     def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
+        if not self.has(task, wanted):
+            raise InputError(f"--data sample: the sample suite has no {task.name}; use hub, or a folder with its files")
         config, split, labelled = _place(task, wanted)
         rows = sample_suite.generate(config, split)
         return Split(
@@ -71,6 +74,7 @@ class Folder(DataSource):
     root: Path = Path()
     hub: tuple[str, ...] = ()
     """configurations of the hub's repository, by which a machine that does not see the folder fetches it"""
+    repository: str = HUB_REPOSITORY
 
     @property
     def revision(self) -> str:
@@ -79,21 +83,31 @@ class Folder(DataSource):
 
     def files(self, config: str, split: str) -> list[Path]:
         if self.hub and not self.root.is_dir():
-            return hub_folder(self.hub, False, self.revision).files(config, split)
+            return hub_folder(self.hub, False, self.revision, self.repository).files(config, split)
         return sorted((self.root / config).glob(f"{split}-*-of-*.parquet"))
 
+    def _files_of(self, task: Task, wanted: str | EvaluationSet) -> list[Path]:
+        """Those of the task's folder; of questions also those of the hub's folder, or the official JSON file."""
+        config, split, _ = _place(task, wanted)
+        if not task.spans:
+            return self.files(config, split)
+        version = "2.0" if task.name == "squad_v2" else "1.1"
+        official = self.root / f"{'train' if split == 'train' else 'dev'}-v{version}.json"
+        in_parquet = self.files(task.name, split) or self.files(task.evaluation[0].config, split)
+        return in_parquet or [official][: official.is_file()]
+
     def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
-        return bool(self.files(*_place(task, wanted)[:2]))
+        return bool(self._files_of(task, wanted))
 
     def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
         config, split, labelled = _place(task, wanted)
-        files = self.files(config, split)
+        files = self._files_of(task, wanted)
         if not files:
             raise InputError(
-                f"{self.name} has no {config}/{split}-00000-of-00001.parquet; "
+                f"{self.name} has no {config}/{split}-00000-of-00001.parquet{' and no official JSON' if task.spans else ''}; "
                 f"leave {task.name} out of --tasks, or name a folder that has it with --data"
             )
-        return read(files, task, labelled)
+        return read_questions(files, task.name == "squad_v2") if task.spans else read(files, task, labelled)
 
 
 @dataclass(frozen=True)
@@ -255,22 +269,28 @@ def reported_half(source: DataSource) -> ReportedHalf:
 
 
 @lru_cache
-def hub_folder(configs: tuple[str, ...], offline: bool, revision: str | None = None) -> Folder:
+def hub_folder(
+    configs: tuple[str, ...], offline: bool, revision: str | None = None, repository: str = HUB_REPOSITORY
+) -> Folder:
     """The hub's parquet files of these configurations, downloaded once into the hub's own cache; see :func:`downloaded` for the revision.
 
     Raises:
         InputError: the hub cannot be reached and the cache lacks the files.
     """
+    is_glue = repository == HUB_REPOSITORY
+    name = f"{'GLUE' if is_glue else 'SQuAD'} ({repository})"
     root = downloaded(
-        HUB_REPOSITORY,
+        repository,
         [f"{config}/*.parquet" for config in configs],
         offline,
-        f"GLUE ({HUB_REPOSITORY}) could not be read from the hub",
-        "use --data sample, or --data FOLDER with files like rte/train-00000-of-00001.parquet",
+        f"{name} could not be read from the hub",
+        "use --data sample, or --data FOLDER with files like rte/train-00000-of-00001.parquet"
+        if is_glue
+        else "use --data FOLDER with SQuAD's files",
         kind="dataset",
         revision=revision,
     )
-    return Folder(f"GLUE ({HUB_REPOSITORY})", "glue-hub", root=root, hub=configs)
+    return Folder(name, "glue-hub" if is_glue else "hub-squad", root=root, hub=configs, repository=repository)
 
 
 def source_for(task: Task, data: str, offline: bool) -> DataSource:
@@ -290,8 +310,10 @@ def source_for(task: Task, data: str, offline: bool) -> DataSource:
     if data == "sample":
         return Sample()
     if data == "hub":
+        if task.spans:
+            return hub_folder((task.evaluation[0].config,), offline, None, task.repository)
         return hub_folder(tuple(sorted({task.name, *(e.config for e in task.evaluation)})), offline)
-    return _folder(data, "GLUE files")
+    return _folder(data, "questions" if task.spans else "GLUE files")
 
 
 def _folder(data: str, what: str) -> Folder:

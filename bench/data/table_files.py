@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,14 +23,25 @@ from bench.folders import users_cache
 from bench.user_files import is_file, refused_as_json, text_of
 
 
+class Answers(NamedTuple):
+    """The right answers of questions."""
+
+    of_questions: Sequence[tuple[tuple[int, str], ...]]
+    """of each where it begins in the text, and its words; several ways to say it, or none"""
+    may_be_none: bool
+    """whether some questions have no answer, as in version 2.0 of SQuAD"""
+
+
 @dataclass(frozen=True)
 class Split:
-    """Examples in their source's order. ``labels``: int64 codes, float32 targets, or None where not public."""
+    """Examples in their source's order. ``labels``: int64 codes, float32 targets, or None where not public; of questions, which have
+    ``answers``, whether there is one."""
 
     first: Sequence[str]
     second: Sequence[str] | None
     labels: np.ndarray | None
     ids: Sequence[int]
+    answers: Answers | None = None
 
     def __len__(self) -> int:
         return len(self.first)
@@ -49,6 +60,8 @@ class Split:
         digest = hashlib.sha256()
         second = self.second or [""] * len(self)
         labels = [""] * len(self) if self.labels is None else [repr(label) for label in self.labels.tolist()]
+        if self.answers is not None:
+            labels = [repr(answers) for answers in self.answers.of_questions]
         for row in zip(self.first, second, labels, strict=True):
             digest.update("\x1f".join(row).encode() + b"\x1e")
         return digest.hexdigest()
@@ -68,6 +81,7 @@ class Split:
             None if self.second is None else [self.second[i] for i in rows],
             None if self.labels is None else self.labels[list(rows)],
             [self.ids[i] for i in rows],
+            self.answers and self.answers._replace(of_questions=[self.answers.of_questions[i] for i in rows]),
         )
 
     def halves(self) -> tuple[Split, Split]:

@@ -40,6 +40,8 @@ class Task:
         repository: of the hub, where it is not GLUE's: owner, name and configuration.
         files: for a user's own task, splits and where their files are.
         file: for a user's own task, the name of the TOML file that says it.
+        spans: whether a part of the second text is the answer.
+        max_length: of its sequences, unless a request says another.
     """
 
     name: str
@@ -52,6 +54,8 @@ class Task:
     file: str = ""
     writes: bool = False
     repository: str = ""
+    spans: bool = False
+    max_length: int = 128
 
     @property
     def num_labels(self) -> int:
@@ -64,8 +68,10 @@ class Task:
     @property
     def form(self) -> Form:
         """What its answers are. Loads numpy, which lists of tasks do without."""
-        from bench.stats.form import CLASSES, SCORE, TEXT
+        from bench.stats.form import CLASSES, SCORE, SPANS, TEXT
 
+        if self.spans:
+            return SPANS
         return CLASSES if self.labels else TEXT if self.writes else SCORE
 
 
@@ -139,10 +145,36 @@ WRITTEN: dict[str, Task] = {
 """Tasks whose answers are texts. Only the first is generated; the second is made of SQuAD."""
 
 
+def _questions(name: str, config: str, metrics: str) -> Task:
+    columns, labels = ("question", "context"), ("no_answer", "answer")
+    scored = (EvaluationSet("validation", config, "validation"),)
+    repository = f"rajpurkar/{name}"
+    return Task(
+        name,
+        columns,
+        labels,
+        tuple(metrics.split()),
+        scored,
+        "answers",
+        repository=repository,
+        spans=True,
+        max_length=384,
+    )
+
+
+SQUAD: dict[str, Task] = {
+    "squad": _questions("squad", "plain_text", "answer_f1 exact_match"),
+    "squad_v2": _questions("squad_v2", "squad_v2", "answer_f1 exact_match best_answer_f1 best_exact_match"),
+}
+"""Tasks whose answers are parts of a text."""
+KNOWN: dict[str, Task] = GLUE | SQUAD | WRITTEN
+"""All tasks that come with the program."""
+
+
 def check_known(tasks: Sequence[str], recorded: Collection[str], results: Path) -> None:
-    """Raises InputError for a task that neither the records of this folder nor GLUE has."""
+    """Raises InputError for a task that neither the records of this folder nor this program has."""
     for task in tasks:
-        if task not in {*recorded, *GLUE, *WRITTEN}:
+        if task not in {*recorded, *KNOWN}:
             raise unknown(f"task in {results}", task, sorted(recorded))
 
 
@@ -175,8 +207,8 @@ class TaskFile(TypedFile):
             raise ValueError(
                 f"{name!r}: names of records end with {part[0]!r} for what was done with the data; choose another end"
             )
-        if name in GLUE or name in GROUPS or name in WRITTEN:
-            raise ValueError(f"the name {name!r} belongs to a task that is there; choose another")
+        if name in KNOWN or name in GROUPS:
+            raise ValueError(f"the name {name!r} belongs to a task of this program; choose another")
         return name
 
     @field_validator("text")

@@ -8,6 +8,7 @@ from typing import Any
 from bench.data.checkpoints import OURS, tokenizer_of
 from bench.data.tasks import Task
 from bench.files import folder_in_place_of, slug
+from bench.make.span_heads import as_question_answering
 from bench.make.work import FailedCell, StepResult, Work
 from bench.plan.commands import scoring_again
 from bench.plan.plan import TaskPlan
@@ -31,10 +32,13 @@ def export_student(root: Path, model: Any, tokenizer: Any, record: Record, task:
         OSError: it cannot be written; nothing is left behind. A model of somebody's own may raise other errors.
     """
     final = folder_for(root, record)
-    if not task.regression:
+    if task.spans:
+        model = as_question_answering(model)
+    elif not task.regression:
         model.config.id2label = dict(enumerate(task.labels))
         model.config.label2id = {name: code for code, name in enumerate(task.labels)}
-    model.config.problem_type = "regression" if task.regression else "single_label_classification"
+    if not task.spans:
+        model.config.problem_type = "regression" if task.regression else "single_label_classification"
     own = {"method": record.cell.method, "row": record.row, "record": record.key, "seed": record.cell.seed}
     setattr(model.config, OURS, {**own, "max_length": record.cell.recipe["max_length"]})
     with folder_in_place_of(final) as folder:
@@ -83,7 +87,15 @@ def card(record: Record, model: Any) -> str:
         ("record", f"`{record.key}`; sha256 of the weights as tensors `{record.weights}`"),
         ("code", f"bert-bench {record.code.get('version')}, commit {str(record.code.get('commit'))[:12]}"),
     ]
-    lines = ["---", "library_name: transformers", "pipeline_tag: text-classification", "---", ""]
+    spans = "ForQuestionAnswering" in kind.__name__
+    pipeline = "question-answering" if spans else "text-classification"
+    opener = "AutoModelForQuestionAnswering" if spans else "AutoModelForSequenceClassification"
+    answers = 'logits = model(**tokenizer(["a text"], return_tensors="pt")).logits'
+    if spans:
+        answers = (
+            'answer = model(**tokenizer("a question", "its text", return_tensors="pt"))  # start_logits, end_logits'
+        )
+    lines = ["---", "library_name: transformers", f"pipeline_tag: {pipeline}", "---", ""]
     lines += [f"# {record.row} on {'+'.join(cell.tasks)}", ""]
     if cell.data.slug.startswith(f"{SAMPLE}-"):
         lines += ["**Trained on generated sample data, not GLUE.**", ""]
@@ -93,15 +105,15 @@ def card(record: Record, model: Any) -> str:
     in_words = reads_texts(model)
     lines += [
         "",
-        f"    from transformers import AutoModelForSequenceClassification{'' if in_words else ', AutoTokenizer'}",
+        f"    from transformers import {opener}{'' if in_words else ', AutoTokenizer'}",
         *([f"    import {kind.__module__}  # {kind.__name__}: with bert-bench installed"] if own else []),
-        '    model = AutoModelForSequenceClassification.from_pretrained("THIS-FOLDER").eval()',
+        f'    model = {opener}.from_pretrained("THIS-FOLDER").eval()',
         *(
             ['    logits = model.of_texts([("a text", "a second one or None")])']
             if in_words
             else [
                 '    tokenizer = AutoTokenizer.from_pretrained("THIS-FOLDER")',
-                '    logits = model(**tokenizer(["a text"], return_tensors="pt")).logits',
+                f"    {answers}",
             ]
         ),
         "",

@@ -74,7 +74,8 @@ def _score(step: Step, work: Work) -> StepResult:
     try:
         if isinstance(planned.row, Checkpoint):  # read with its own tokenizer
             data = _task_data(replace(task, checkpoint=planned.row), work)
-            model, facts["notes"] = base_model(planned.row.folder, task.task.num_labels), (NOT_OURS,)
+            model = base_model(planned.row.folder, task.task.num_labels, task.task.spans)
+            facts["notes"] = (NOT_OURS,)
         else:
             model, body = data.teacher
             facts = {"log": TrainLog(**body["train"])} if "train" in body else {}

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClassification
 
 from bench.cache import WEIGHTS, keep
-from bench.data.checkpoints import sha256_of
+from bench.data.checkpoints import is_tuned_for, sha256_of
 from bench.data.encoding import Encoded
+from bench.make.span_heads import take_span_head
 from bench.make.work import Work
 from bench.plan.plan import TaskPlan
 from bench.plan.scheduled_stages import schedule_stages
@@ -25,12 +26,18 @@ from methods.api import Stage, Student
 from methods.terms import hard
 
 
-def base_model(folder: Path, num_labels: int) -> Any:
+def base_model(folder: Path, num_labels: int, spans: bool = False) -> Any:
     """The checkpoint in a folder as a classifier that reads packed batches; a head it lacks comes from torch's generator.
 
     Its weights are fp32 whatever its file has: transformers keeps bf16 and fp16, in which small steps of a training are lost.
+
+    Args:
+        spans: whether it answers questions: then a checkpoint that was tuned for that brings its head.
     """
     model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=num_labels, dtype=torch.float32)
+    if spans and is_tuned_for(model.config.architectures, spans):
+        tuned = AutoModelForQuestionAnswering.from_pretrained(folder, dtype=torch.float32)
+        take_span_head(model, tuned)
     model.set_attn_implementation("packed")
     return model
 
@@ -48,7 +55,7 @@ def tuned_teacher(plan: TaskPlan, seed: int, data: Callable[[], Encoded], work: 
     task, recipe, numerics, progress = plan.task, plan.teacher_recipe, work.numerics, work.progress
     if plan.teacher.origin == "given":
         body = {"key": plan.teacher.key, "weights": plan.checkpoint.sha256}
-        return base_model(plan.checkpoint.folder, task.num_labels), body
+        return base_model(plan.checkpoint.folder, task.num_labels, task.spans), body
     slot = plan.teacher_slot(seed)
     states = TrainingStates(
         [["teacher", slot.key]], progress.say, code=(digest_of(slot.code),), is_stopping=progress.is_stopping

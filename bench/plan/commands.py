@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable
 
 from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
-from bench.data.tasks import GLUE
+from bench.data.tasks import KNOWN
 from bench.plan import request
 from bench.record.cell import Cell
 from bench.record.task_facts import HUB, OWN, SAMPLE, data_facts
@@ -25,7 +25,7 @@ def typed_data(slug: str) -> str:
 
 def typed_task(slug: str, task: str, cells: Iterable[Cell]) -> str:
     """How a task was typed: one's own by its file, as its records name it, else called like the task."""
-    if not is_own(slug) or task in GLUE:
+    if not is_own(slug) or task in KNOWN:
         return task
     return next((file for cell in cells if task in cell.tasks and (file := cell.data.task_file)), f"{task}.toml")
 

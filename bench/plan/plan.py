@@ -253,7 +253,8 @@ class ArtefactPlan:
 
         if self.task is None:
             return Setup(self.checkpoint.config, 2, (), artefacts)
-        return Setup(self.checkpoint.config, self.task.task.num_labels, (self.task.name,), artefacts)
+        task = self.task.task
+        return Setup(self.checkpoint.config, task.num_labels, (task.name,), artefacts, spans=task.spans)
 
 
 def with_parts(entries: Iterable[ArtefactPlan]) -> list[ArtefactPlan]:

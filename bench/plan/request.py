@@ -301,8 +301,8 @@ def resolve_auto(request: Request, accelerator: bool, is_real: bool) -> Request:
     return replace(request, **{name: chosen[name] for name in asked}, notes=(*request.notes, note))  # type: ignore[arg-type]
 
 
-def recipe_of(request: Request, default_epochs: float, longest: int) -> Recipe:
-    """The students' recipe; ``longest`` is what the teacher can read.
+def recipe_of(request: Request, default_epochs: float, longest: int, max_length: int = 128) -> Recipe:
+    """The students' recipe; ``longest`` is what the teacher can read, ``max_length`` what the task asks for.
 
     Raises:
         InputError: sequences were asked for that the teacher cannot read.
@@ -311,4 +311,4 @@ def recipe_of(request: Request, default_epochs: float, longest: int) -> Recipe:
     own = dict(request.numbers)
     if own.get("max_length", 0) > longest:
         raise InputError(f"max_length {own['max_length']}: the teacher reads at most {longest} tokens")
-    return replace(recipe, **{"max_length": min(recipe.max_length, longest), **own})  # type: ignore[arg-type]
+    return replace(recipe, **{"max_length": min(max_length, longest), **own})  # type: ignore[arg-type]

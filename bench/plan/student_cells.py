@@ -150,6 +150,10 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
             what = "writes texts" if row.method.writes else f"gives no texts, which {task.name} asks for"
             raise InputError(f"{row.spelling} on {task.name}: {row.method.name} {what}; choose another task or method")
     for together in [tasks] if row.method.multitask else [[task] for task in tasks]:
+        if any(task.task.spans for task in together) and (row.method.multitask or not row.method.spans):
+            raise InputError(
+                f"{row.spelling} does not answer questions by spans of a text; docs/methods.md says which rows do"
+            )
         try:
             stages = row.stages(setup_of(together, {}))
             schedule_stages(stages, row.dropped, together[0].recipe, *(len(task.train) for task in together))

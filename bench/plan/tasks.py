@@ -40,18 +40,21 @@ def plan_tasks(
         InputError: the data or the teacher of a task cannot be used.
     """
     from bench.data.checkpoints import find
-    from bench.data.sources import HUB_REPOSITORY, Folder, held_back, reported_half, source_for
+    from bench.data.sources import Folder, held_back, reported_half, source_for
 
     planned: list[TaskPlan] = []
     absent: list[str] = []
     rule = EPOCH_RULES[request.checkpoint]
     for task, by_name in wanted:
         source = source_for(task, request.data, request.offline)
-        revisions = {HUB_REPOSITORY: source.revision} if isinstance(source, Folder) and source.revision else {}
         if task.writes and (request.held_back or rule or request.augment or request.curves or request.save_students):
             raise InputError(
                 f"{task.name}: tune, --checkpoint, --augment, --curves and --save-students are not for tasks whose answers are texts"
             )
+        if task.spans and (request.augment or request.teacher_outputs):
+            option = "--augment" if request.augment else "--teacher-outputs"
+            raise InputError(f"{option} is for tasks of classes and scores; leave it out for {task.name}")
+        revisions = {source.repository: source.revision} if isinstance(source, Folder) and source.revision else {}
         if request.held_back:
             task, source = held_back(task, source)
         if rule == "half":
@@ -66,8 +69,8 @@ def plan_tasks(
         evaluation = {e.name: source.load(task, e) for e in task.evaluation if e.labelled or source.has(task, e)}
         checkpoint = find(request.teacher, task, request.offline, outline=request.outline)
         longest = checkpoint.config.max_position_embeddings
-        recipe = recipe_of(request, source.epochs, longest)
-        plain = recipe_of(replace(request, numbers=(), optimizer=None), source.epochs, longest)
+        recipe = recipe_of(request, source.epochs, longest, task.max_length)
+        plain = recipe_of(replace(request, numbers=(), optimizer=None), source.epochs, longest, task.max_length)
         tuned = replace(plain, name="common", learning_rate=TEACHER_LEARNING_RATES[checkpoint.width < WIDE])
         data = DataIdentity(
             name=source.name,
@@ -169,5 +172,6 @@ def setup_of(tasks: Sequence[TaskPlan], artefacts: Mapping[str, Mapping[str, Ten
     """What a method receives of the task, or the tasks, of one student."""
     from methods.api import Setup
 
-    labels = tuple(task.task.num_labels for task in tasks)
-    return Setup(tasks[0].checkpoint.config, max(labels), tuple(task.name for task in tasks), artefacts, labels)
+    labels, names = tuple(task.task.num_labels for task in tasks), tuple(task.name for task in tasks)
+    spans = any(task.task.spans for task in tasks)
+    return Setup(tasks[0].checkpoint.config, max(labels), names, artefacts, labels, spans)

@@ -66,7 +66,7 @@ def fault(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
     from bench.stats.metrics import METRICS
 
     form = FORMS.get(record.task.form)
-    label_axes = 1 if form is None else 1 + len(form.shape)
+    label_axes = 1 if form is None else len(form.arrays(1, 1)["labels"])
     for name in (*record.scores, *record.predicted):
         logits = arrays.get(f"logits.{name}")
         wanted = {"logits": ("f", 2), "examples": ("iu", 1)} | (

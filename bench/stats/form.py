@@ -1,4 +1,4 @@
-"""What an answer is: a class, a score or a text; and what follows from that. No torch.
+"""What an answer is: a class, a score, a span of a text or a text; and what follows from that. No torch.
 
 Letters of shapes: n examples, C outputs, L tokens of a padded sequence.
 """
@@ -39,9 +39,9 @@ class Form(Protocol):
     answer: ClassVar[str]
     """what one answer is called"""
     dtype: ClassVar[str]
-    """of labels and predictions, as numpy and Arrow call it"""
+    """of labels, as numpy and Arrow call it; of predictions too where they are single numbers"""
     shape: ClassVar[tuple[int, ...]]
-    """of one label and one prediction; () for a single number"""
+    """of one prediction; () for a single number"""
     loss: ClassVar[str]
     """the loss on labels, by its name in torch.nn.functional. It only documents: ``methods.losses.hard`` does not read it, and a
     test checks that both agree"""
@@ -199,6 +199,44 @@ class Text:
         return f"{labels[:, TEXT_COUNTS.index('reference words')].mean():.1f} words in a target"
 
 
+@dataclass(frozen=True)
+class Spans:
+    """A piece of a text that answers a question: [n, 5] of each question, [n] whether it has an answer.
+
+    A record keeps no text. So it has, of the best span that the model found: its exact match and its F1 with the right answers, by the
+    official script's rules; by how much no answer scores more than it, 0 where every question has an answer; and where it lies in the
+    text, from one character to another.
+    """
+
+    name: ClassVar[str] = "span"
+    task: ClassVar[str] = "question answering"
+    answer: ClassVar[str] = "answer"
+    dtype: ClassVar[str] = "int64"
+    shape: ClassVar[tuple[int, ...]] = (5,)
+    loss: ClassVar[str] = "cross_entropy"
+    baseline: ClassVar[str] = "no answer to any question"
+
+    def outputs(self, names: Sequence[str]) -> int:
+        return 5
+
+    def arrays(self, examples: int, outputs: int) -> Mapping[str, Axes]:
+        return {"logits": (examples, outputs), "labels": (examples,)}
+
+    def predicted(self, logits: np.ndarray) -> np.ndarray:
+        return logits
+
+    def label(self, value: object, names: Sequence[str], task: str) -> float:
+        return int(bool(value))
+
+    def constant(self, labels: np.ndarray, outputs: int, score: Scoring) -> tuple[np.ndarray, float]:
+        """No answer to any question."""
+        none = np.array([0.0, 0.0, 1.0, 0.0, 0.0])
+        return none, score(np.tile(none, (len(labels), 1)), labels)
+
+    def described(self, labels: np.ndarray, names: Sequence[str]) -> str:
+        return f"with an answer {int(labels.sum())}, without {int((labels == 0).sum())}"
+
+
 def _number(value: object, expected: str, task: str) -> float:
     """Raises InputError: no finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -206,6 +244,6 @@ def _number(value: object, expected: str, task: str) -> float:
     return value
 
 
-CLASSES, SCORE, TEXT = Classes(), Score(), Text()
-FORMS: Mapping[str, Form] = {form.name: form for form in (CLASSES, SCORE, TEXT)}
+CLASSES, SCORE, SPANS, TEXT = Classes(), Score(), Spans(), Text()
+FORMS: Mapping[str, Form] = {form.name: form for form in (CLASSES, SCORE, SPANS, TEXT)}
 """name -> form"""

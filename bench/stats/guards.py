@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.stats.form import CLASSES
+from bench.stats.form import CLASSES, SPANS
 from bench.stats.metrics import Metric, metric_of
 from bench.stats.paired import mcnemar
 
@@ -77,7 +77,7 @@ def _of_classes(logits: np.ndarray, labels: np.ndarray, names: Sequence[str], me
 def _of_others(predicted: np.ndarray, labels: np.ndarray, outputs: int, metric: Metric) -> list[Suspicion]:
     """What is wrong with values."""
     answer, found = metric.form.answer, []
-    labels_vary = len(np.unique(labels, axis=0)) > 1
+    labels_vary = metric.form == SPANS or len(np.unique(labels, axis=0)) > 1  # all questions may have an answer
     if len(np.unique(predicted, axis=0)) == 1:
         found.append(Suspicion(f"predicts the same {answer} for every example"))
     elif labels_vary:

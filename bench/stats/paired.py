@@ -121,7 +121,7 @@ class Pairs:
 
     def _swapped(self, rng: np.random.Generator, resamples: int, by: Any) -> np.ndarray:
         swap = rng.random((resamples, len(self.labels))) < 0.5
-        swap = swap.reshape(*swap.shape, *[1] * (self.labels.ndim - 1))
+        swap = swap.reshape(*swap.shape, *[1] * (self.first[0].ndim - 1))
         total = np.zeros(resamples)
         for a, b in zip(self.first, self.second, strict=True):
             total += by.of_rows(np.where(swap, b, a), self.labels)

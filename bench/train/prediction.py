@@ -24,8 +24,8 @@ def predict(
     numerics: ComputeSettings,
     on_step: Callable[[int, int], object] = lambda done, total: None,
 ) -> np.ndarray:
-    """[n, C] float32 logits in the order of the examples; of a model that writes, the counts of its texts. Batches hold examples of
-    similar length.
+    """[n, C] float32 logits in the order of the examples; of questions the [n, 5] answers of :class:`bench.stats.form.Spans`, of a model
+    that writes the counts of its texts. Batches hold examples of similar length.
 
     Args:
         on_step: told how many examples are done, of how many.
@@ -48,15 +48,17 @@ def predict(
                 answer = _counts(model.written(batch), data, batch.texts)
             else:
                 answer = forward(model, batch, LOGITS).logits.float().cpu().numpy()
+        if not np.isfinite(answer).all():
+            raise CellError("the trained model predicts values that are not numbers")
+        if data.questions is not None:
+            answer = data.questions.best_spans(examples, answer)
         if logits is None:
             logits = np.empty((len(data), answer.shape[1]), dtype=np.float32)
         logits[examples] = answer
         start = stop
         on_step(start, len(order))
     assert logits is not None
-    if not np.isfinite(logits).all():
-        raise CellError("the trained model predicts values that are not numbers")
-    return logits
+    return logits if data.questions is None else data.questions.answers(logits)
 
 
 def _counts(written: Sequence[Sequence[int]], data: Encoded, texts: Sequence[tuple[str, str | None]]) -> np.ndarray:
@@ -75,11 +77,12 @@ def evaluate_class_of(metric: Metric) -> Any:
 
     form = metric.form
     value = datasets.Value(form.dtype)
-    answer = datasets.List(value, length=form.shape[0]) if form.shape else value
+    answer = datasets.List(datasets.Value("float32"), length=form.shape[0]) if form.shape else value
+    label = answer if len(form.arrays(1, 1)["labels"]) > 1 else value
 
     class Local(evaluate.Metric):
         def _info(self) -> evaluate.MetricInfo:
-            features = datasets.Features({"predictions": answer, "references": answer})
+            features = datasets.Features({"predictions": answer, "references": label})
             return evaluate.MetricInfo(description=metric.name, citation="", features=features)
 
         def _compute(self, predictions: Sequence, references: Sequence) -> dict[str, float]:

@@ -67,6 +67,8 @@ def compare_backends(
     if len(tasks := expand(task_name)) != 1:
         raise InputError(f"--tasks {task_name}: name one task")
     ((task, _),) = tasks
+    if task.spans:
+        raise InputError(f"--tasks {task_name}: backends are compared on tasks of classes and scores")
     split = source_for(task, data, offline).load(task, task.evaluation[0])
     if split.labels is None:
         raise InputError(f"--tasks {task_name}: its examples have no labels here")

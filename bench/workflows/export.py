@@ -26,6 +26,7 @@ from bench.progress import Progress, quiet
 from bench.record.cell import CHECKPOINT, TEACHER, train_key
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.stats.form import SPANS
 from bench.user_files import json_of
 from bench.workflows.run import run
 
@@ -87,6 +88,8 @@ def export(
         raise InputError(f"--to {to}: is there already; name a new folder")
     if record.status != "ok" or record.cell.method == CHECKPOINT:
         raise InputError(f"the record {key} is of no model that was trained here, so there is nothing to export")
+    if record.task.form == SPANS.name:
+        raise InputError(f"the record {key} answers questions, and those are not exported; --save-students keeps them")
     if form != HF:
         from bench.measure.backends import check_installed
 

@@ -23,7 +23,7 @@ from bench.record.code import CURRENT, STALE, UNKNOWN, WHAT_TO_DO, stale_parts, 
 from bench.record.differences import differences
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.stats.form import SCORE
+from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of
 from bench.stats.power import LEVEL
 from bench.workflows.run import run
@@ -164,7 +164,7 @@ def compare_runs(first: Record, second: Record, store: Store, again: Store) -> t
         a, b = before[f"logits.{name}"], after[f"logits.{name}"]
         gaps.append(float(np.abs(a - b).max()))
         form = metric_of(next(iter(first.scores[name]))).form
-        differs = np.abs(a - b) > ROUNDED if form == SCORE else form.predicted(a) != form.predicted(b)
+        differs = form.predicted(a) != form.predicted(b) if form == CLASSES else np.abs(a - b) > ROUNDED
         flips += int(differs.reshape(len(a), -1).any(1).sum())
     if max(gaps) <= ROUNDED and not flips:
         return ROUNDING, f"logits differ by at most {max(gaps):.2g}, no answer does. {parted}"

@@ -186,7 +186,7 @@ def test_an_export_has_the_columns_of_the_task(tmp_path):
     "change, message",
     [
         (("name", "nam"), "did you mean 'name'"),
-        (('"mine"', '"rte"'), "a task that is there"),
+        (('"mine"', '"rte"'), "belongs to"),
         (('"mine"', '"mine-held-back"'), "choose another end"),
         (('"accuracy"', '"spearman"'), "does not fit"),
         (('"accuracy"', '"macrof1"'), "did you mean 'macro_f1'"),

@@ -293,7 +293,7 @@ def test_scores_on_drawn_examples_are_those_of_the_plain_form_and_hang_on_no_oth
     rng = np.random.default_rng(6)
     form = METRICS[metric].form
     systems = [random_answers.some(form, rng, 40, kinds=1 + size) for size in (1, 2, 5)]
-    labels = random_answers.some(form, rng, 40)
+    labels = random_answers.labels(form, rng, 40)
     whole = resampled_scores(systems, labels, metric, np.random.default_rng(2), 250)
     times = np.concatenate([counts(40, again, size) for again in [np.random.default_rng(2)] for size in (200, 50)])
     for system, drawn in zip(systems, whole.T, strict=True):

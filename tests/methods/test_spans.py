@@ -1,0 +1,158 @@
+"""Spans of a text: the packed head and its loss are those of transformers, and every method that says so learns them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import squad_articles
+import tiny
+import torch
+from transformers import BertConfig, BertForQuestionAnswering, DistilBertConfig, DistilBertForQuestionAnswering
+
+import methods
+from bench.conformance.tiny_bench import Bench, tiny_task
+from bench.data.encoding import encode
+from bench.data.spans import read_questions
+from bench.errors import BAD_INPUT, OK
+from bench.make.span_heads import as_question_answering
+from bench.make.teacher import base_model
+from bench.plan.plugins import method_class
+from bench.record.store import Store
+from methods import losses
+from methods.models import forward
+from methods.taps import LOGITS
+
+LONG = {"max_position_embeddings": 384, "vocab_size": 60, "attn_implementation": "eager"}
+KINDS = {
+    "bert": lambda: BertForQuestionAnswering(
+        BertConfig(hidden_size=24, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48, **LONG)
+    ),
+    "distilbert": lambda: DistilBertForQuestionAnswering(
+        DistilBertConfig(dim=24, n_layers=3, n_heads=4, hidden_dim=48, qa_dropout=0.0, **LONG)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_packed_logits_and_loss_are_those_of_padded_sequences_of_384_tokens(tmp_path, kind):
+    torch.manual_seed(0)
+    padded = KINDS[kind]().eval()
+    padded.save_pretrained(tmp_path)
+    packed = base_model(tmp_path, 2, spans=True).eval()
+    data = tiny_task(2, spans=True)
+    rng = np.random.default_rng(0)
+    for row, length in enumerate((384, 17, 250, 383)):
+        data.tokens[row] = rng.integers(1, 60, length)
+        data.segments[row] = np.zeros(length, dtype=np.int64)
+    batch = data.batch(range(4))
+    mask = batch.layout.mask_BL
+    inputs = {"input_ids": batch.layout.padded(batch.token_ids) * mask, "attention_mask": mask.long()}
+    with torch.no_grad():
+        ours, theirs = forward(packed, batch, LOGITS).logits.view(4, 2, -1), padded(**inputs)
+    for side, logits in enumerate((theirs.start_logits, theirs.end_logits)):
+        assert (ours[:, side] - logits)[mask].abs().max() < 1e-6
+    alone = data.batch([0])
+    inputs = {"input_ids": alone.token_ids[None]}
+    with torch.no_grad():
+        loss = padded(**inputs, start_positions=alone.labels[:, 0], end_positions=alone.labels[:, 1]).loss
+        assert losses.hard(forward(packed, alone, LOGITS).logits, alone.labels) == pytest.approx(float(loss), abs=1e-6)
+    again = as_question_answering(packed)
+    assert all(torch.equal(value, padded.state_dict()[name]) for name, value in again.state_dict().items())
+
+
+@pytest.mark.parametrize("name", [name for name in methods.names() if method_class(name).spans])
+def test_a_loss_of_logits_is_the_mean_over_questions(name):
+    """So neither the longest sequence of a batch nor the other ones change what a question teaches."""
+    kind = method_class(name)
+    bench = Bench(kind(**kind.tiny_settings), 2, spans=True)
+    student = bench.build()[0]
+    student.model.eval()
+    compared, stages = 0, bench.method.stages(bench.setup)
+    for stage in stages:
+        for term in stage.terms.values():
+            if term.student != LOGITS:
+                continue
+            values = []
+            for examples in ([0, 1, 2], [0], [1], [2]):
+                batch = bench.data.batch(examples)
+                with torch.no_grad():
+                    ours, theirs = forward(student.model, batch, LOGITS), forward(bench.teacher, batch, LOGITS)
+                    values.append(float(term.fn(batch, ours, theirs, student.aux)))
+            assert values[0] == pytest.approx(np.mean(values[1:]), rel=1e-4)
+            compared += 1
+    assert compared or not stages
+
+
+def test_places_without_a_token_get_no_probability_and_no_gradient():
+    bench = Bench(method_class("kd")(layers=2, hidden=12, heads=4, ffn=24, start="random"), 2, spans=True)
+    batch = bench.data.batch(range(6))
+    logits = forward(bench.teacher, batch, LOGITS).logits.detach().requires_grad_()
+    other = forward(bench.build()[0].model.eval(), batch, LOGITS).logits
+    outside = ~batch.layout.mask_BL.repeat_interleave(2, 0)
+    for value in (
+        losses.hard(logits, batch.labels),
+        losses.soft_kl_batchmean(logits, other, 10.0),
+        losses.soft_cross_entropy_batchmean(logits, other),
+        losses.symmetric_kl_batchmean(logits, other),
+    ):
+        (gradient,) = torch.autograd.grad(value, logits, retain_graph=True)
+        assert torch.isfinite(value)
+        assert (gradient[outside] == 0).all()
+    assert (logits.softmax(-1)[outside] == 0).all()
+
+
+@pytest.fixture
+def asked(tmp_path, teacher_folder) -> list[object]:
+    for version in ("1.1", "2.0"):
+        squad_articles.write_tiny(tmp_path / "tiny-squad", version=version)
+    return ["--data", tmp_path / "tiny-squad", "--teacher", teacher_folder, "--device", "cpu", "--set", "max_length=40"]
+
+
+@pytest.mark.slow
+def test_a_run_of_questions_is_recorded_reported_and_kept(bench, tmp_path, asked):
+    """Two versions, two rows: paired comparisons stand in the report, and a kept student answers as its record says."""
+    shape = f"{tiny.SHAPE}:start=random"
+    places = ["--results", tmp_path / "r", "--reports", tmp_path / "p"]
+    done = bench(
+        *("run", "--methods", f"finetune:{shape},kd:{shape}", "--tasks", "squad,squad_v2", *asked, *places),
+        *("--epochs", 4, "--save-students", tmp_path / "s"),
+    )
+    assert done.returncode == OK, done.stderr
+    store = Store(tmp_path / "r")
+    records = list(store.records())
+    assert all(set(record.scores["validation"]) == set(record.task.metrics) for record in records)
+    assert len(records) == 6
+    done = bench("compare", f"kd:{shape}", f"finetune:{shape}", "--results", tmp_path / "r")
+    assert done.returncode == OK, done.stderr
+    folder = next(path.parent for path in (tmp_path / "s").rglob("config.json") if path.parent.name.startswith("kd"))
+    assert "question-answering" in (folder / "README.md").read_text()
+    record = store.one(folder.name.rpartition("-")[2])
+    rows = f"checkpoint:{folder}"
+    task = record.cell.tasks[0]
+    done = bench(
+        "run", "--methods", rows, "--tasks", task, *asked, "--results", tmp_path / "q", "--reports", tmp_path / "p"
+    )
+    assert done.returncode == OK, done.stderr
+    (again,) = (r for r in Store(tmp_path / "q").records() if r.cell.method == "checkpoint")
+    assert again.scores == record.scores
+
+
+def test_what_cannot_be_done_with_questions_is_refused(bench, tmp_path, asked, teacher_folder):
+    places = ["--results", tmp_path / "r", "--reports", tmp_path / "p"]
+    for words in (
+        ("--methods", "fastbert", *asked),
+        ("--methods", "mtdnn", *asked),
+        ("--methods", "finetune", "--teacher-outputs", "fp16", *asked),
+        ("--methods", "finetune", "--augment", "rules", *asked),
+        ("--methods", "finetune", *asked, "--data", "sample"),
+    ):
+        done = bench("plan", "--tasks", "squad", *words, *places[:2])
+        assert (done.returncode, len(done.stderr.splitlines())) == (BAD_INPUT, 1), words
+    assert not (tmp_path / "r").exists()
+
+
+def test_windows_of_one_question_are_examples_of_their_own(tmp_path, teacher_folder):
+    file = squad_articles.write_tiny(tmp_path, length=40) / "train-v1.1.json"
+    data = encode(tiny.tokenizer(teacher_folder), read_questions([file], False), 32)
+    assert len(data) > 24
+    assert data.batch(range(len(data))).labels.shape == (len(data), 2)
