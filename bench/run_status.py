@@ -13,8 +13,7 @@ import platform
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -25,29 +24,6 @@ from bench.record.store import KEY_DIGITS, POINTER, Store
 
 FILE = "run"
 """A file for each job ends with .json; that of the run itself does not."""
-
-
-@dataclass(frozen=True)
-class RunStatus:
-    """One run under way."""
-
-    process: int
-    begun: float
-    """seconds since 1970"""
-    results: Path
-    keys: Sequence[str]
-    """of the records that it had to make when it began"""
-    jobs: Sequence[dict[str, Any]]
-    """what its jobs say: ``title``, ``done`` and ``total`` steps, ``job``"""
-
-    def finished(self) -> int:
-        """How many of its records were written since it began."""
-        wanted = {key[:KEY_DIGITS] for key in self.keys}
-        return sum(
-            (folder / POINTER).is_file() and (folder / POINTER).stat().st_mtime >= self.begun
-            for folder in Store(self.results).cells()
-            if folder.name in wanted
-        )
 
 
 def _folder_of_this_machine() -> Path:
@@ -95,25 +71,29 @@ def read_status(file: Path) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-def under_way() -> list[RunStatus]:
-    """The runs of this machine whose cache is this one, in the order in which they began."""
+def under_way() -> list[dict[str, Any]]:
+    """The runs of this machine whose cache is this one, in the order in which they began: what each announced, ``jobs``, what its jobs
+    say (``title``, ``done`` and ``total`` steps), and ``finished``, how many of its records were written since."""
     runs = []
     for file in _folder_of_this_machine().glob(f"*/{FILE}"):
-        if (body := read_status(file)) and is_alive(str(body["process"])):
-            jobs = [job for path in sorted(file.parent.glob("*.json")) if (job := read_status(path))]
-            runs.append(RunStatus(body["process"], body["begun"], Path(body["results"]), body["keys"], jobs))
-    return sorted(runs, key=lambda run: run.begun)
+        if (run := read_status(file)) and is_alive(str(run["process"])):
+            run["jobs"] = [job for path in sorted(file.parent.glob("*.json")) if (job := read_status(path))]
+            wanted = {key[:KEY_DIGITS] for key in run["keys"]}
+            pointers = [cell / POINTER for cell in Store(Path(run["results"])).cells() if cell.name in wanted]
+            run["finished"] = sum(file.is_file() and file.stat().st_mtime >= run["begun"] for file in pointers)
+            runs.append(run)
+    return sorted(runs, key=lambda run: float(run["begun"]))
 
 
-def described(one: RunStatus, now: float) -> str:
+def described(run: dict[str, Any], now: float) -> str:
     """A run in a few lines."""
-    finished, took = one.finished(), now - one.begun
+    finished, whole, took = run["finished"], len(run["keys"]), now - run["begun"]
     left = ""
-    if 0 < finished < len(one.keys):
-        left = f"; about {duration(took / finished * (len(one.keys) - finished))} left at this pace"
-    lines = [f"run {one.process}: {finished} of {len(one.keys)} cells done in {duration(took)}{left}"]
-    lines.append(f"  records: {one.results}")
-    for job in one.jobs:
+    if 0 < finished < whole:
+        left = f"; about {duration(took / finished * (whole - finished))} left at this pace"
+    lines = [f"run {run['process']}: {finished} of {whole} cells done in {duration(took)}{left}"]
+    lines.append(f"  records: {run['results']}")
+    for job in run["jobs"]:
         steps = f", {job['done']:,} of {job['total']:,} steps" if job.get("total") else ""
         lines.append(f"  now: {job.get('title', '')}{steps}")
     return "\n".join(lines)

@@ -140,13 +140,12 @@ def _check_part(part: str, given: dict[str, Any], typed: Collection[str], experi
 def status(json_file: Path | None = JSON) -> None:
     """Show the runs that are under way on this machine: cells done, what each job does, and the time left."""
     import time
-    from dataclasses import asdict
 
     from bench.run_status import described, under_way
 
     runs = under_way()
     print("\n".join(described(run, time.time()) for run in runs) or "no run is under way on this machine")
-    write_json(json_file, [{**asdict(run), "results": str(run.results), "finished": run.finished()} for run in runs])
+    write_json(json_file, runs)
 
 
 @verb("tune --methods kd,tinybert --tasks mrpc --trials 6 --data sample --teacher embedded")

@@ -83,7 +83,7 @@ class KillsANode(threading.Thread):
 
     def run(self) -> None:
         while self.killed is None and not self.ended.wait(0.1):
-            for body in (body for one in under_way() for body in one.jobs):
+            for body in (body for run in under_way() for body in run["jobs"]):
                 trains = "seed 0" in body["title"] and 0 < body["done"] < body["total"]
                 if trains and (node := self.raylets.get(parent(body["process"]))) is not None:
                     self.killed = node

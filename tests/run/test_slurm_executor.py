@@ -37,7 +37,7 @@ class Signals(threading.Thread):
 
     def run(self) -> None:
         while not self.sent and not self.ended.wait(0.1):
-            for body in (body for one in under_way() for body in one.jobs):
+            for body in (body for run in under_way() for body in run["jobs"]):
                 if "seed 0" in body["title"] and 0 < body["done"] < body["total"]:
                     self.sent = body["process"]
                     os.kill(self.sent, self.number)

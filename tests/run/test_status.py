@@ -28,10 +28,11 @@ def test_a_run_counts_the_records_that_were_written_since_it_began(tmp_path):
     os.utime(store.folder(records[0].cell) / "current", (1, 1))
     announce(new_folder(), tmp_path / "r", {record_key(record.cell) for record in records})
     (one,) = under_way()
-    assert (one.process, one.finished(), len(one.keys)) == (os.getpid(), 0, 3)
+    assert (one["process"], one["finished"], len(one["keys"])) == (os.getpid(), 0, 3)
     store.write(records[1])
-    assert one.finished() == 1
-    said = described(one, one.begun + 60)
+    (one,) = under_way()
+    assert one["finished"] == 1
+    said = described(one, one["begun"] + 60)
     assert f"run {os.getpid()}: 1 of 3 cells done in 1 min 00 s; about 2 min 00 s left at this pace" in said
 
 
