@@ -263,7 +263,7 @@ def profile(
 
     quiet()
     if printed:
-        table = printed_and_ours([(size, counts_of(size.row, size.teacher)) for size in printed_sizes()])
+        table = printed_and_ours([(size, counts_of(size["row"], size["teacher"])) for size in printed_sizes()])
         print("\n\n".join([f"# {table.title}", *table.notes, to_markdown(table)]))
         write_json(json_file, [dict(zip(table.header, row, strict=True)) for row in table.values])
         return

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from bench.report.published import FOLDER, rows_of
 from bench.report.table import TEXT, Column, Line, Table, TableCell, number
 
 
-class PrintedSize(NamedTuple):
-    """One line of a paper's table, as printed: ``parameters`` in millions, ``flops`` in billions, empty if not given."""
-
-    source: str
-    table: str
-    system: str
-    row: str
-    teacher: str
-    parameters: str
-    flops: str
-    note: str
-
-
-def printed_sizes() -> list[PrintedSize]:
-    """Every printed line, in the order of the file."""
-    return [PrintedSize(**row) for row in rows_of(FOLDER / "sizes" / "printed.csv")]
+def printed_sizes() -> list[dict[str, str]]:
+    """Every printed line, in the order of the file: ``parameters`` in millions, ``flops`` in billions, empty if not given."""
+    return rows_of(FOLDER / "sizes" / "printed.csv")
 
 
 def rule_of(printed: str, counted: Mapping[str, int], unit: float) -> tuple[str, int, bool]:
@@ -37,7 +24,7 @@ def rule_of(printed: str, counted: Mapping[str, int], unit: float) -> tuple[str,
     return rule, value, False
 
 
-def printed_and_ours(named: Sequence[tuple[PrintedSize, Any]]) -> Table:
+def printed_and_ours(named: Sequence[tuple[Mapping[str, str], Any]]) -> Table:
     """Every printed figure with ours, the difference, and the convention that explains it, if one does.
 
     Args:
@@ -46,8 +33,8 @@ def printed_and_ours(named: Sequence[tuple[PrintedSize, Any]]) -> Table:
     lines, fitting = [], 0
     for size, counted in named:
         for quantity, printed, conventions, unit, sign in (
-            ("parameters", size.parameters, counted.parameters, 1e6, "M"),
-            ("FLOPs", size.flops, counted.flops, 1e9, "G"),
+            ("parameters", size["parameters"], counted.parameters, 1e6, "M"),
+            ("FLOPs", size["flops"], counted.flops, 1e9, "G"),
         ):
             if not printed:
                 continue
@@ -55,14 +42,14 @@ def printed_and_ours(named: Sequence[tuple[PrintedSize, Any]]) -> Table:
             off, nearest_off = (100 * (count / unit / float(printed) - 1) for count in (own, value))
             nearest = f"none found; nearest: {rule}, {value / unit:.2f} {sign}, {nearest_off:+.1f} %"
             cells = (
-                TableCell(size.row),
+                TableCell(size["row"]),
                 TableCell(quantity),
                 TableCell(f"{printed} {sign}", value=float(printed), plain=printed),
                 number(own / unit, ".2f", f" {sign}"),
                 number(off, "+.1f", " %"),
                 TableCell(rule if fits else nearest),
             )
-            lines.append(Line(f"{size.source}, {size.table}: {size.system}", cells))
+            lines.append(Line("{source}, {table}: {system}".format_map(size), cells))
             fitting += fits
     columns = [Column("Printed in"), Column("Row here", words=True), Column("Quantity", words=True)]
     columns += [Column("printed", csv=TEXT), Column("ours"), Column("difference"), Column("rule", words=True)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +17,7 @@ from bench.record.store import Store
 from bench.record.task_facts import data_facts, row_as_typed
 from bench.report.groups import ReportGroup
 
-
-@dataclass(frozen=True)
-class _CommandOptions:
-    """What one command asks for besides its rows. The command makes these records and no others."""
-
-    begins: tuple[str, ...]
-    """the command, and the options that only these rows have"""
-    together: tuple[str, ...]
-    """tasks learned together are one training, in their order"""
-    limit: int | None
-    text: tuple[str, ...]
-    """options for the text of general starts"""
-    seeds: tuple[int, ...] = ()
-    tasks: tuple[str, ...] = ()
+Words = tuple[str, ...]
 
 
 def commands(group: ReportGroup) -> list[str]:
@@ -43,34 +29,31 @@ def commands(group: ReportGroup) -> list[str]:
     """
     if group.facts.held_back and group.facts.augmented is None:
         return []
-    asked: dict[tuple[str, _CommandOptions], dict[str, set[int]]] = {}
     known = texts_known(group)
     plain = next((record.cell.recipe for record in group.records if record.cell.method == TEACHER), Recipe().as_dict())
     place = {label: number for number, label in enumerate(group.systems if group.order else ())}
+
+    # row, and how it was asked for -> task -> seeds
+    asked: dict[tuple[str, Words, Words, int | None, Words], dict[str, set[int]]] = {}
     for record in sorted(group.records, key=lambda record: place.get(record.row, 0)):
         if record.cell.method != TEACHER:
             together = tuple(partner.task for partner in record.cell.together)
             limit = record.cell.row_limit if together else group.cell.data.max_train_rows
-            options = _CommandOptions(_begins(record, plain), together, limit, _text(record, known))
-            asked.setdefault((_row(record), options), {}).setdefault(record.cell.tasks[0], set()).add(record.cell.seed)
-    rows: dict[_CommandOptions, list[str]] = {}
-    for (row, options), seeds_of in asked.items():
+            how = (_row(record), _begins(record, plain), together, limit, _text(record, known))
+            asked.setdefault(how, {}).setdefault(record.cell.tasks[0], set()).add(record.cell.seed)
+
+    # a command: how it begins, its tasks, seeds, limit and text -> its rows; those that no text concerns join others of the same rest
+    rows: dict[tuple[Words, Words, tuple[int, ...], int | None, Words], list[str]] = {}
+    for (row, begins, together, limit, text), seeds_of in sorted(asked.items(), key=lambda item: not item[0][-1]):
         for seeds in dict.fromkeys(tuple(sorted(seeds)) for seeds in seeds_of.values()):
-            tasks = tuple(t for t in group.tasks if t in seeds_of and tuple(sorted(seeds_of[t])) == seeds)
-            rows.setdefault(replace(options, seeds=seeds, tasks=options.together or tasks), []).append(row)
+            tasks = together or tuple(t for t in group.tasks if tuple(sorted(seeds_of.get(t, ()))) == seeds)
+            command = (begins, tasks, seeds, limit, text)
+            home = next((other for other in rows if not text and other[:-1] == command[:-1]), command)
+            rows.setdefault(home, []).append(row)
     if not rows:
-        rows[
-            _CommandOptions(
-                ("run", "--only", "teachers"), (), group.cell.data.max_train_rows, (), tasks=tuple(group.tasks)
-            )
-        ] = []
-    joined: dict[
-        _CommandOptions, list[str]
-    ] = {}  # rows that no text concerns go with others of the same tasks and seeds
-    for options, labels in sorted(rows.items(), key=lambda item: not item[0].text):
-        home = next((other for other in joined if replace(other, text=()) == options), options)
-        joined.setdefault(home, []).extend(labels)
-    return [_command(group, options, labels) for options, labels in joined.items()]
+        teachers = ("run", "--only", "teachers")
+        rows[teachers, tuple(group.tasks), (), group.cell.data.max_train_rows, ()] = []
+    return [_command(group, of_command, *command) for command, of_command in rows.items()]
 
 
 def _begins(record: Record, plain: Mapping[str, Any]) -> tuple[str, ...]:
@@ -87,15 +70,23 @@ def _begins(record: Record, plain: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _command(group: ReportGroup, asked: _CommandOptions, rows: Sequence[str]) -> str:
-    verb, *options = asked.begins
+def _command(
+    group: ReportGroup,
+    rows: Sequence[str],
+    begins: Words,
+    tasks: Words,
+    seeds: Sequence[int],
+    limit: int | None,
+    text: Words,
+) -> str:
+    verb, *options = begins
     words = ["python", "-m", "bench", verb]
     # a row is among those of its own ablations
     words += ["--methods", ",".join(dict.fromkeys(r for r in rows if f"{r}:ablate" not in rows))] if rows else []
     cells = [record.cell for record in group.records]
-    words += ["--tasks", ",".join(typed_task(group.cell.data.slug, task, cells) for task in asked.tasks)]
+    words += ["--tasks", ",".join(typed_task(group.cell.data.slug, task, cells) for task in tasks)]
     recipe = ["--recipe", group.recipe] if verb != "tune" else []  # a search knows the common recipe alone
-    return shlex.join([*words, *_options(group, asked, [*options, *recipe, *_numbers(group)])])
+    return shlex.join([*words, *_options(group, seeds, limit, text, [*options, *recipe, *_numbers(group)])])
 
 
 def experiment_command(group: ReportGroup, file: Path, tables: str, tasks: str, of_the_file: bool = False) -> str:
@@ -110,10 +101,10 @@ def experiment_command(group: ReportGroup, file: Path, tables: str, tasks: str, 
     words = ["python", "-m", "bench", "run", "--experiment", as_typed_path(file)]
     words += ["--table", tables] if tables else []
     words += ["--tasks", tasks] if tasks else []
-    asked = _CommandOptions(("run",), (), group.cell.data.max_train_rows, _any_text(group), tuple(sorted(seeds)))
     optimizer = ["--optimizer", group.optimizer] if group.optimizer != ADAMW else []
     numbers = optimizer if of_the_file else ["--recipe", group.recipe, *_numbers(group)]
-    return shlex.join([*words, *_options(group, asked, numbers)])
+    limit = group.cell.data.max_train_rows
+    return shlex.join([*words, *_options(group, sorted(seeds), limit, _any_text(group), numbers)])
 
 
 def _numbers(group: ReportGroup) -> list[str]:
@@ -128,14 +119,16 @@ def _numbers(group: ReportGroup) -> list[str]:
     return words
 
 
-def _options(group: ReportGroup, asked: _CommandOptions, numbers: Sequence[str]) -> list[str]:
+def _options(
+    group: ReportGroup, seeds: Sequence[int], limit: int | None, text: Words, numbers: Sequence[str]
+) -> list[str]:
     """Seeds, data, teacher, text, machine and results, with the numbers of a recipe between them."""
-    words = ["--seeds", ",".join(map(str, asked.seeds))] if asked.seeds else []
+    words = ["--seeds", ",".join(map(str, seeds))] if seeds else []
     words += [*source_options(group.cell.data.slug, group.cell.teacher.name, group.cell.teacher.base), *numbers]
-    words += ["--max-train-rows", str(asked.limit)] if asked.limit else []
+    words += ["--max-train-rows", str(limit)] if limit else []
     return [
         *words,
-        *asked.text,
+        *text,
         "--threads",
         str(group.cell.numeric.threads),
         "--device",

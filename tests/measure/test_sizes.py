@@ -70,7 +70,7 @@ def test_published_flops():
 
 @pytest.mark.slow
 def test_printed_sizes_are_recognised_by_their_rule():
-    named = [(size, counts_of(size.row, size.teacher)) for size in printed_sizes()]
+    named = [(size, counts_of(size["row"], size["teacher"])) for size in printed_sizes()]
     table = printed_and_ours(named)
     rules = {(row[0].split(": ")[1], row[2], row[3]): row[-1] for row in table.rows}
     square = "2 x MACs and a square layer over all tokens"
