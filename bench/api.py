@@ -58,9 +58,9 @@ def report(results: Path | str, reports: Path | str, latex: bool = False) -> lis
     Raises:
         NothingMeasured: there is no record.
     """
-    from bench.report.write import Options, write_reports
+    from bench.report.write import write_reports
 
-    return write_reports(Store(Path(results)), Path(reports), Options(latex=latex))
+    return write_reports(Store(Path(results)), Path(reports), latex)
 
 
 def check_method(method: type | str, checks: Sequence[str] = ()) -> list[Check]:

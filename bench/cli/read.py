@@ -99,12 +99,11 @@ def report(
 ) -> None:
     """Write the reports of a folder of records: Markdown, HTML, CSV and pictures. The same records give the same bytes."""
     from bench.record.store import Store
-    from bench.report.write import Options, names_in, write_reports
+    from bench.report.write import names_in, write_reports
 
     if not 0 < kept <= 200:
         raise InputError(f"--kept {kept:g}: should be a percentage of the teacher's score, like 97")
-    options = Options(kept / 100, latex, names={} if names is None else names_in(names))
-    written = write_reports(Store(results), reports, options)
+    written = write_reports(Store(results), reports, latex, kept / 100, {} if names is None else names_in(names))
     print(*written, sep="\n")
     write_json(json_file, [str(path) for path in written])
 

@@ -61,30 +61,31 @@ def group_name(group: ReportGroup) -> str:
     a digest of all that makes the group: folders of the same name, or names that a file name writes alike, keep their
     own files.
     """
-    teacher = slug(KNOWN.get(group.cell.teacher.base, group.cell.teacher.name).split("/")[-1].split(" (")[0])
+    cell, recipe, epochs = group.cell, group.recipe, f"{group.epochs:g}"
+    teacher, numeric, data = cell.teacher, cell.numeric, cell.data.slug
+    name = slug(KNOWN.get(teacher.base, teacher.name).split("/")[-1].split(" (")[0])
     parts = [group.optimizer] if group.optimizer != ADAMW else []
-    parts += [group.cell.numeric.precision] if group.cell.numeric.precision != "fp32" else []
-    parts += [f"{group.cell.numeric.threads}t"] if group.cell.numeric.threads != 2 else []
-    recipe = (group.recipe, f"{group.epochs:g}-epochs")
-    if _words_suffice(group):
-        return fitted(slug("-".join([teacher, *recipe, *parts])).lower(), group.identity)
-    # what is cut off is at the end: the length of the recipe
-    words = slug("-".join([teacher[:SHORT_TEACHER], *parts, group.recipe, f"{group.epochs:g}ep"])).lower()
-    return f"{words[: LONGEST - DIGITS - 1].rstrip('-.')}-{digest(group.identity)[:DIGITS]}"
+    parts += [numeric.precision] if numeric.precision != "fp32" else []
+    parts += (
+        [f"{numeric.threads}t"] if numeric.threads != 2 else []
+    )  # in full the name would be too long for many teachers
 
-
-def _words_suffice(group: ReportGroup) -> bool:
-    """Whether no other group has the same words: its teacher is known, and no part is shortened or written differently."""
-    return (
-        group.cell.teacher.base in KNOWN
-        and group.cell.teacher.origin == "fine-tuned"
+    # no other group has the same words: the teacher is known, and no part is shortened or written differently
+    words_suffice = (
+        teacher.base in KNOWN
+        and teacher.origin == "fine-tuned"
         and group.optimizer == ADAMW
-        and group.cell.numeric == NumericIdentity(threads=group.cell.numeric.threads)
-        and slug(group.cell.data.slug).lower() == group.cell.data.slug
-        and not re.search(r"-\d+-rows$", group.cell.data.slug)
-        and re.fullmatch("[a-z]+", group.recipe) is not None
-        and float(f"{group.epochs:g}") == group.epochs
+        and numeric == NumericIdentity(threads=numeric.threads)
+        and slug(data).lower() == data
+        and not re.search(r"-\d+-rows$", data)
+        and re.fullmatch("[a-z]+", recipe)
+        and float(epochs) == group.epochs
     )
+    if words_suffice:
+        return fitted(slug("-".join([name, recipe, f"{epochs}-epochs", *parts])).lower(), group.identity)
+    # what is cut off is at the end: the length of the recipe
+    words = slug("-".join([name[:SHORT_TEACHER], *parts, recipe, f"{epochs}ep"])).lower()
+    return f"{words[: LONGEST - DIGITS - 1].rstrip('-.')}-{digest(group.identity)[:DIGITS]}"
 
 
 def fitted(name: str, identity: object, longest: int = LONGEST) -> str:

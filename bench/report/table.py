@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 DASH = "–"
-Footnote = str | tuple[str, tuple[str, ...], str]
-"""What a reader has to know of a cell or row; of a note that names others: the words before them, they, and the words after."""
 
 
 class Footnotes:
@@ -17,11 +15,8 @@ class Footnotes:
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def number(self, note: Footnote) -> int:
-        """The number of a note, from 1 on. The notes that it names are numbered before it."""
-        if not isinstance(note, str):
-            before, others, after = note
-            note = before + " ".join(f"[{self.number(other)}]" for other in others) + after
+    def number(self, note: str) -> int:
+        """The number of a note, from 1 on."""
         if note not in self.texts:
             self.texts.append(note)
         return self.texts.index(note) + 1
@@ -51,7 +46,7 @@ class TableCell:
     deviation: float | None = None
     n: int | None = None
     keys: tuple[str, ...] = ()
-    footnotes: tuple[Footnote, ...] = ()
+    footnotes: tuple[str, ...] = ()
     bold: bool = False
     plain: str | None = None
     p: float | None = None
@@ -107,7 +102,7 @@ class Line:
     label: str
     cells: Sequence[TableCell]
     name: str = ""
-    footnotes: tuple[Footnote, ...] = ()
+    footnotes: tuple[str, ...] = ()
     only: str = ""
     row: str | None = None
     continues: bool = False

@@ -7,9 +7,9 @@ and machine.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 
 from bench.errors import InputError, NothingMeasured, known_row
 from bench.files import slug, write_atomically
@@ -33,24 +33,6 @@ from bench.report.tables.registry import make_tables, report_sections
 from bench.stats.ratios import ratio
 from bench.user_files import toml_of
 
-
-@dataclass(frozen=True)
-class Options:
-    """How reports are written.
-
-    Attributes:
-        kept: share of the teacher's score that a student has to reach to keep it.
-        latex: each table as LaTeX too, and each picture as PDF.
-        order: labels of rows in the order in which they were typed; without it a store's rows are in the order of names.
-        names: row -> what it is called in a paper.
-    """
-
-    kept: float = KEPT
-    latex: bool = False
-    order: Sequence[str] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
-
-
 LONGEST_NAME = 200
 """Characters of a name."""
 
@@ -71,24 +53,40 @@ def names_in(path: Path) -> dict[str, str]:
     return body
 
 
-def write_reports(store: Store, folder: Path, options: Options = Options()) -> list[Path]:
+def write_reports(
+    store: Store, folder: Path, latex: bool = False, kept: float = KEPT, names: Mapping[str, str] = MappingProxyType({})
+) -> list[Path]:
     """Write the reports of a store and its sessions of timing; returns the Markdown files.
 
     A record that cannot be read is set aside, and the reports say so.
+
+    Args:
+        latex: each table as LaTeX too, and each picture as PDF.
+        kept: share of the teacher's score that a student has to reach to keep it.
+        names: row -> what it is called in a paper.
 
     Raises:
         NothingMeasured: the store has neither a record nor a session of timing.
         InputError: a row that a name is given for does not exist, or the name is another row's.
     """
-    written = [path for path, _ in write_groups(store, folder, None, options)]
-    written += [write_speed_report(session, folder, options.latex) for session in speed_records(store.root, store.note)]
-    return written
+    written = [path for path, _ in write_groups(store, folder, None, (), latex, kept, names)]
+    return written + [write_speed_report(session, folder, latex) for session in speed_records(store.root, store.note)]
 
 
 def write_groups(
-    store: Store, folder: Path, cells: Sequence[Cell] | None = None, options: Options = Options()
+    store: Store,
+    folder: Path,
+    cells: Sequence[Cell] | None = None,
+    order: Sequence[str] = (),
+    latex: bool = False,
+    kept: float = KEPT,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> list[tuple[Path, ReportGroup]]:
-    """As :func:`write_reports`, of those groups that some cells belong to, without sessions of timing; returns the groups too."""
+    """As :func:`write_reports`, of those groups that some cells belong to, without sessions of timing; returns the groups too.
+
+    Args:
+        order: labels of rows in the order in which they were typed; without it a store's rows are in the order of names.
+    """
     records, sessions = list(store.records()), list(speed_records(store.root, store.note))
     if not records and not sessions:
         raise NothingMeasured(nothing_in(store.root))
@@ -102,7 +100,7 @@ def write_groups(
 
     # a name for a row that there is not is refused (it is misspelt, and the right row would keep its own name), and another row's too
     called = {record.row: record.called for record in records}
-    names = {known_row(row, called, store.root): name for row, name in options.names.items()}
+    names = {known_row(row, called, store.root): name for row, name in names.items()}
     for row, name in names.items():
         if any(
             name in (other, name_there) for other, name_there in called.items() if other != row and other not in names
@@ -114,10 +112,10 @@ def write_groups(
         is_teacher_alone = all(r.cell.method == TEACHER for r in group.records)
         own = {r.key for r in group.records if r.cell.method != TEACHER or is_teacher_alone}
         if touched is None or touched & own:
-            group.order, group.names = list(options.order), names
+            group.order, group.names = list(order), names
             prepare(group, store, records)
             add_speed(group, latest(sessions, group.cell.teacher.name))
-            written.append((write_group(group, folder, store, options), group))
+            written.append((write_group(group, folder, store, latex, kept), group))
     write_index(folder)
     return written
 
@@ -152,17 +150,17 @@ def add_speed(group: ReportGroup, session: SpeedRecord | None) -> None:
             group.speed_ups |= dict.fromkeys(students, ratio(teacher.seconds, rounds))
 
 
-def write_group(group: ReportGroup, folder: Path, store: Store, options: Options) -> Path:
+def write_group(group: ReportGroup, folder: Path, store: Store, latex: bool, kept: float) -> Path:
     """The report of one group: Markdown, HTML, tables and pictures, in a folder of their own."""
     place = place_of(group)
     own = folder / place
-    make_tables(group, resample(group, store), options.kept)
+    make_tables(group, resample(group, store), kept)
     paper = paper_of(group, group.records, place)
     stems = table_names([table.file or table.title for table in group.tables])
     for table, stem in zip(group.tables, stems, strict=True):
-        write_table(own / TABLES, stem, table, paper=paper if options.latex else None)
-    remove_stale_files(own / TABLES, stems, options.latex)
-    sections = report_sections(group, write_pictures(group, own, options.latex))
+        write_table(own / TABLES, stem, table, paper=paper if latex else None)
+    remove_stale_files(own / TABLES, stems, latex)
+    sections = report_sections(group, write_pictures(group, own, latex))
     write_atomically(own / PAGE, to_page(group.heading, [Section("", [facts(group)]), *sections]))
     write_atomically(own / HTML, html_page(group, sections, paper))
     return own / PAGE

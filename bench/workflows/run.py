@@ -9,7 +9,7 @@ from bench.plan.request import Request
 from bench.plan.show import describe
 from bench.progress import Progress, quiet
 from bench.record.store import Store
-from bench.report.write import Options, write_groups
+from bench.report.write import write_groups
 from bench.run import Outcome, carry_out, refuse_script_without_main_guard
 from bench.workflows.run_summary import shown
 
@@ -31,8 +31,7 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
     outcome = carry_out(plan, progress, confirm)
     # the reports of the plan's tables, with their rows as they were typed
     cells = [planned.cell for planned in outcome.plan.cells]
-    options = Options(latex=plan.request.latex, order=plan.labels)
-    written = write_groups(Store(plan.request.results), plan.request.reports, cells, options)
+    written = write_groups(Store(plan.request.results), plan.request.reports, cells, plan.labels, plan.request.latex)
     outcome.reports = [path for path, _ in written]
     outcome.shown = [shown(group, cells, plan.request.results) for _, group in written]
     for path in outcome.reports:

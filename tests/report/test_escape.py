@@ -19,7 +19,7 @@ from bench.record.store import Store
 from bench.report import escape
 from bench.report.render import Paper, github, tex, to_csv, to_latex
 from bench.report.table import Column, Line, Table, TableCell
-from bench.report.write import Options, write_reports
+from bench.report.write import write_reports
 
 NASTY = "x\n\\input{/etc/passwd}\r\u2028| a | <script>alert(1)</script> ![i](http://e/x.png) `rm` $\\frac{ **b** [1] % \x1b[31m"
 TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
@@ -114,7 +114,7 @@ def hostile(root: Path) -> Store:
 @pytest.mark.slow
 def test_nothing_of_a_hostile_record_is_code_in_a_report(tmp_path):
     store = hostile(tmp_path / "r")
-    (report,) = write_reports(store, tmp_path / "p", Options(latex=True))
+    (report,) = write_reports(store, tmp_path / "p", latex=True)
     lines = report.read_text().splitlines()
     text = "\n".join(line for line in lines if not line.startswith("- command: `"))  # code is shown as it is
     assert "<script" not in text

@@ -19,7 +19,7 @@ from bench.report.table import Column, Line, Table, TableCell
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import sizes_of
 from bench.report.tables.retention import reappearance
-from bench.report.write import Options, paper_of, write_reports
+from bench.report.write import paper_of, write_reports
 
 REFERENCE = Path(__file__).resolve().parents[2] / "results/reference"
 
@@ -108,7 +108,7 @@ def test_what_latex_would_take_for_commands_is_escaped(ours, latex):
 def test_sample_data_says_so_in_each_table_too(tmp_path):
     store = Store(tmp_path / "r")
     store.write(factories.record(data="sample-v1"))
-    write_reports(store, tmp_path / "p", Options(latex=True))
+    write_reports(store, tmp_path / "p", latex=True)
     tables = list((tmp_path / "p").glob("*/*/tables/*.tex"))
     assert tables
     assert all("Generated sample data, not GLUE." in path.read_text() for path in tables)
@@ -136,7 +136,7 @@ def test_latex_compiles_what_we_write(paper_store, tmp_path):
     if shutil.which("pdflatex") is None:
         pytest.skip("needs pdflatex")
     folder = tmp_path / "paper"
-    write_reports(paper_store, folder, Options(latex=True))
+    write_reports(paper_store, folder, latex=True)
     tables, figures = (sorted(folder.glob(f"*/*/*/*.{end}")) for end in ("tex", "pdf"))
     inputs = [rf"\input{{{path.relative_to(folder)}}}\clearpage" for path in tables]
     inputs += [rf"\noindent\includegraphics[width=\linewidth]{{{path.relative_to(folder)}}}" for path in figures]

@@ -191,9 +191,9 @@ class Texts(HTMLParser):
 @pytest.mark.slow
 def test_the_page_has_the_cells_of_the_tables(paper_store, tmp_path):
     """Every table of the report, each cell as Markdown prints it."""
-    from bench.report.write import Options, write_groups
+    from bench.report.write import write_groups
 
-    ((path, group),) = write_groups(paper_store, tmp_path / "p", None, Options())
+    ((path, group),) = write_groups(paper_store, tmp_path / "p")
     reader = Texts()
     reader.feed((path.parent / "report.html").read_text())
     found = {(len(table), *sorted(table[0])): table for table in reader.tables}

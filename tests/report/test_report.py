@@ -26,13 +26,13 @@ from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost, gradient_shares, sizes_of, start_of
 from bench.report.tables.registry import make_tables
 from bench.report.tables.retention import reappearance
-from bench.report.write import Options, write_reports
+from bench.report.write import write_reports
 from bench.stats.summary import summarise
 
 
 def test_same_records_same_bytes(paper_store, tmp_path):
     for name in ("one", "two"):
-        write_reports(paper_store, tmp_path / name, Options(latex=True))
+        write_reports(paper_store, tmp_path / name, latex=True)
     files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*") if p.is_file())
     assert {name.suffix for name in files} == {".md", ".html", ".csv", ".svg", ".tex", ".pdf"}
     for name in files:
@@ -127,16 +127,6 @@ def test_a_report_of_failed_cells_alone_has_no_empty_table(tmp_path):
     (path,) = write_reports(store, tmp_path / "p")
     assert "Sizes" not in path.read_text()
     assert not (path.parent / "tables" / "sizes.csv").exists()
-
-
-def test_one_record_and_one_line_are_not_said_to_be_several(tmp_path):
-    store = Store(tmp_path / "r")
-    store.write(factories.record("kd"))
-    (path,) = write_reports(store, tmp_path / "p")
-    text = path.read_text()
-    assert "- 1 record; keys" in text
-    assert ": 1 line, in " in text
-    assert "(1 line)" in (path.parent / "report.html").read_text()
 
 
 def test_an_empty_store_is_an_error(tmp_path):

@@ -65,13 +65,10 @@ def sound_teacher(group: ReportGroup, column: ScoreColumn) -> bool:
 
 def no_ratio(group: ReportGroup, column: ScoreColumn) -> TableCell:
     """The cell of a ratio to a teacher that is not sound, with the reason."""
-    nothing = "; a ratio to it means nothing"
-    if wrong := group.suspicions.get((TEACHER, column)):
-        note = (f"{column.title}: the answers of the teacher are suspect, see ", tuple(wrong), nothing)
-        return TableCell(DASH, footnotes=(note,))
-    return TableCell(
-        DASH, footnotes=(f"{column.title}: the teacher scores {teacher_score(group, column):.1f}{nothing}",)
-    )
+    what = f"the teacher scores {teacher_score(group, column):.1f}"
+    if group.suspicions.get((TEACHER, column)):
+        what = "the answers of the teacher are suspect, see its notes in the results"
+    return TableCell(DASH, footnotes=(f"{column.title}: {what}; a ratio to it means nothing",))
 
 
 def left_out_of_means(columns: Sequence[ScoreColumn], sound: Sequence[ScoreColumn]) -> str:
