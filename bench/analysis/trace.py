@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from itertools import combinations
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from bench.report.speed import latency_tables
 from bench.report.table import Table
 from bench.report.tables.parts import counted
 from bench.report.tables.registry import make_tables
-from bench.stats.summary import summarise
 
 PLAIN, DIFFERENCE, SPEED_UP = "", "difference", "speed-up"
 SHOWN = 20
@@ -71,16 +70,15 @@ def trace(text: str, results: Path) -> list[Origin]:
 
 def origins_of(group: ReportGroup, store: Store) -> Iterator[Origin]:
     """Every number of a group's tables that need no intervals, and the scores of its single seeds."""
-    where = _where(group)
     left_out = [(record, "left out: a newer training has that name") for record, _ in group.left_out]
-    for record, why in [*left_out, *((record, where) for record in group.records)]:
+    for record, why in [*left_out, *((record, _where(group)) for record in group.records)]:
         for name, metrics in record.scores.items():
             for metric, value in metrics.items():
                 what = f"{record.row}, {'+'.join(record.cell.tasks)} {name} {metric}, seed {record.cell.seed} ({why})"
                 yield _origin(what, 100 * value, [record.key])
     group.suspicions, group.baselines = suspicions_of(group, store), baselines_of(group, store)
     for table in make_tables(group, {}).tables:  # no answers, so nothing is drawn
-        yield from _cells(table, where, group)
+        yield from _cells(table, _where(group), group)
 
 
 def _cells(table: Table, where: str, group: ReportGroup | None = None) -> Iterator[Origin]:
@@ -97,27 +95,16 @@ def _cells(table: Table, where: str, group: ReportGroup | None = None) -> Iterat
 
 
 def _differences(group: ReportGroup) -> Iterator[Origin]:
-    """Of any two rows, either way round, column by column and on the mean of the columns; and over the seeds that both have."""
-    values = {(row, column): group.values(row, column) for row in group.systems for column in group.columns}
+    """Of any two rows, either way round, column by column and on the mean of the columns."""
     places = [(column.title, [column]) for column in group.columns]
     places += [(f"mean of {len(group.columns)} columns", list(group.columns))] if len(group.columns) > 1 else []
-    for first, second in combinations(group.systems, 2):
+    for first, second in permutations(group.systems, 2):
         for title, columns in places:
-            pairs = [(values[first, column], values[second, column]) for column in columns]
-            if not all(ours and theirs for ours, theirs in pairs):
-                continue
-            gaps = {title: [_mean(ours.values()) - _mean(theirs.values()) for ours, theirs in pairs]}
-            shared = [[ours[seed] - theirs[seed] for seed in ours.keys() & theirs.keys()] for ours, theirs in pairs]
-            if all(shared) and any(ours.keys() != theirs.keys() for ours, theirs in pairs):
-                gaps[f"{title}, over the seeds that both have"] = [_mean(of_both) for of_both in shared]
-            keys = [r.key for row in (first, second) for c in columns for r in group.of(row, c.task)]
-            for what, parts in gaps.items():
-                for one, other, gap in ((first, second, _mean(parts)), (second, first, -_mean(parts))):
-                    yield _origin(f"{one} minus {other}, {what} ({_where(group)})", gap, keys, DIFFERENCE)
-
-
-def _mean(values: Iterable[float]) -> float:
-    return summarise(list(values)).mean
+            if all((row, column) in group.summaries for row in (first, second) for column in columns):
+                gaps = [group.summaries[first, c].mean - group.summaries[second, c].mean for c in columns]
+                keys = [r.key for row in (first, second) for c in columns for r in group.of(row, c.task)]
+                what = f"{first} minus {second}, {title} ({_where(group)})"
+                yield _origin(what, sum(gaps) / len(gaps), keys, DIFFERENCE)
 
 
 def _origin(what: str, exact: float, keys: Iterable[str], kind: str = PLAIN) -> Origin:

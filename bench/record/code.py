@@ -138,12 +138,6 @@ def _worst(states: Sequence[str]) -> str:
     return next((state for state in (STALE, UNKNOWN) if state in states), CURRENT)
 
 
-def stale_parts(record: Record) -> list[str]:
-    """What of a record was made by other code, in words."""
-    parts = [name.replace("_", " ") for name, code in codes_of(record).items() if state_of(code) == STALE]
-    return [*filter(None, [other_version(record)]), *parts]
-
-
 def other_version(record: Record) -> str:
     """Which version of its method trained a record, where today's is another one; "" where it is the same or not known."""
     made, today = record.cell.version, stated(record.cell.method, "version")
@@ -151,20 +145,12 @@ def other_version(record: Record) -> str:
 
 
 def stale_lines(records: Iterable[Record]) -> list[str]:
-    """For a reader: how many finished records other code or another version of their method made; a line each."""
+    """One line for a reader where other code, or another version of their method, made finished records: how many."""
     done = [record for record in records if record.status == "ok"]
-    older = [record for record in done if other_version(record)]
-    other = sum(not other_version(record) and state_of_record(record) == STALE for record in done)
-    lines = []
-    if older:
-        rows = ", ".join(sorted({f"{record.row} ({other_version(record)})" for record in older}))
-        lines.append(
-            f"{_share(len(older), done)} made by another version of the method: {rows}. The `run` that made "
-            f"{'them' if len(older) > 1 else 'it'} trains today's version."
-        )
-    if other:
-        lines.append(f"{_share(other, done)} made by other code than this. {WHAT_TO_DO}.")
-    return lines
+    stale = [record for record in done if state_of_record(record) == STALE]
+    versions = sorted({f"{record.row} ({version})" for record in stale if (version := other_version(record))})
+    which = f" ({'; '.join(versions)})" if versions else ""
+    return [f"{_share(len(stale), done)} made by other code than this{which}. {WHAT_TO_DO}."] if stale else []
 
 
 def unknown_line(records: Iterable[Record]) -> str:

@@ -306,3 +306,22 @@ def seed_half_width(baseline: Sequence[float], runs: int) -> float | None:
     deviation = float(np.std(baseline, ddof=1))
     quantile = float(t.ppf((1 + CONFIDENCE) / 2, len(baseline) - 1))
     return quantile * deviation * float(np.sqrt(1 / len(baseline) + 1 / runs))
+
+
+def changed_answers(reference: np.ndarray, logits: np.ndarray, is_regression: bool, within: float) -> dict[str, Any]:
+    """How many answers are others than the reference's, of how many ``examples``, with Wilson's interval of their share.
+
+    Args:
+        within: how far a number may be off and still count as the same answer of a regression.
+    """
+    from scipy.stats import binomtest
+
+    gaps = np.abs(reference.reshape(logits.shape) - logits)
+    differs = gaps.max(1) > within if is_regression else reference.argmax(1) != logits.argmax(1)
+    share = binomtest(int(differs.sum()), len(differs)).proportion_ci(0.95, method="wilson")
+    return {
+        "examples": len(differs),
+        "changed": int(differs.sum()),
+        "interval": [float(share.low), float(share.high)],
+        "largest_difference": float(gaps.max()),
+    }

@@ -19,6 +19,7 @@ from bench.data.checkpoints import classifier
 from bench.data.own_tasks import expand
 from bench.errors import InputError, one_line, unknown
 from bench.progress import Progress, quiet
+from bench.stats.paired import changed_answers
 
 BATCH = 32
 LATENCY_EXAMPLES = 64
@@ -98,7 +99,7 @@ def compare_backends(
                     reference = logits if reference is None else reference
                     row |= {
                         "score": score(logits, split.labels, (metric,))[metric],
-                        **_changes(reference, logits, task.regression),
+                        **changed_answers(reference, logits, task.regression, EXACT_WITHIN),
                     }
                     if "int8" not in backend and not row["largest_difference"] <= EXACT_WITHIN:
                         row["error"] = (
@@ -170,24 +171,6 @@ def _opened(model: Any, names: list[str], backend: str, threads: int, folder: Pa
     begun = time.perf_counter()
     run = opened(file, backend, threads, names)
     return run, file.stat().st_size, time.perf_counter() - begun
-
-
-def _changes(reference: np.ndarray, logits: np.ndarray, is_regression: bool) -> dict[str, Any]:
-    """How many answers are others than the reference's, with Wilson's interval of their share.
-
-    An answer of a regression is another one where it differs by more than :data:`EXACT_WITHIN`.
-    """
-    from scipy.stats import binomtest
-
-    gaps = np.abs(reference - logits)
-    differs = gaps.max(1) > EXACT_WITHIN if is_regression else reference.argmax(1) != logits.argmax(1)
-    share = binomtest(int(differs.sum()), len(differs)).proportion_ci(0.95, method="wilson")
-    return {
-        "examples": len(differs),
-        "changed": int(differs.sum()),
-        "interval": [float(share.low), float(share.high)],
-        "largest_difference": float(gaps.max()),
-    }
 
 
 def describe(answer: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ from bench.record.cell import CHECKPOINT, TEACHER, train_key
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.stats.form import SPANS
+from bench.stats.paired import changed_answers
 from bench.user_files import json_of
 from bench.workflows.run import run
 
@@ -74,7 +75,7 @@ def export(
 
     Returns:
         The ``record``, the ``folder`` ("" where nothing was written) and the ``why``; of each evaluation set with stored answers
-        how many were ``compared``, how many ``changed`` with the 95 % ``interval`` of their share, and the
+        how many ``examples`` were compared, how many ``changed`` with the 95 % ``interval`` of their share, and the
         ``largest_difference`` of logits; the ``bytes`` of the model's file.
 
     Raises:
@@ -119,7 +120,7 @@ def export(
         for name, split in task.evaluation.items():
             if f"logits.{name}" in known:
                 ours = _logits(answers, folder, split, task.recipe.max_length)
-                answer["sets"][name] = _compared(known[f"logits.{name}"], ours, task.task.regression)
+                answer["sets"][name] = changed_answers(known[f"logits.{name}"], ours, task.task.regression, ROUNDED)
         with folder_in_place_of(to) as whole:
             shutil.copytree(folder, whole, dirs_exist_ok=True)
     changed = sum(found["changed"] for found in answer["sets"].values())
@@ -135,7 +136,7 @@ def describe(answer: Mapping[str, Any]) -> str:
     for name, compared in answer["sets"].items():
         low, high = (100 * end for end in compared["interval"])
         lines.append(
-            f"  {name}: {compared['changed']} of {compared['compared']} predictions changed ({low:.1f} to {high:.1f} % at 95 %); "
+            f"  {name}: {compared['changed']} of {compared['examples']} predictions changed ({low:.1f} to {high:.1f} % at 95 %); "
             f"logits differ by at most {compared['largest_difference']:.2g}"
         )
     return "\n".join([*lines, *([] if answer["sets"] else ["  not compared: the record keeps no answers"])])
@@ -236,18 +237,3 @@ def _logits(answers: Answers, folder: Path, split: Any, max_length: int) -> np.n
         texts = list(zip(first, second or [None] * len(first), strict=True))
         logits.append(answers({name: np.asarray(inputs[name], dtype=np.int64) for name in INPUTS}, texts))
     return np.concatenate(logits)
-
-
-def _compared(recorded: np.ndarray, exported: np.ndarray, is_regression: bool) -> dict[str, Any]:
-    """How many answers changed, with Wilson's interval of their share."""
-    from scipy.stats import binomtest
-
-    gaps = np.abs(recorded.reshape(exported.shape) - exported)
-    differs = gaps.max(1) > ROUNDED if is_regression else recorded.argmax(1) != exported.argmax(1)
-    interval = binomtest(int(differs.sum()), len(differs)).proportion_ci(0.95, method="wilson")
-    return {
-        "compared": len(differs),
-        "changed": int(differs.sum()),
-        "interval": [float(interval.low), float(interval.high)],
-        "largest_difference": float(gaps.max()),
-    }

@@ -19,7 +19,7 @@ from bench.plan.from_record import request_from_record
 from bench.plan.request import Request
 from bench.progress import Progress
 from bench.record.cell import CHECKPOINT, TEACHER, record_key
-from bench.record.code import CURRENT, STALE, UNKNOWN, WHAT_TO_DO, stale_parts, state_of_record
+from bench.record.code import STALE, UNKNOWN, WHAT_TO_DO, state_of_record
 from bench.record.differences import differences
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -37,11 +37,6 @@ CURVE = 1e-5
 
 
 EXIT_CODES = {DIFFERENT: CHECK_FAILED, OTHER: NOT_COMPARABLE}
-SOURCE_WORDS = {
-    CURRENT: "the code that computes is the same",
-    STALE: "the code that computes is another",
-    UNKNOWN: "whether the code that computes is the same is not known",
-}
 
 
 def verify(
@@ -63,8 +58,8 @@ def verify(
         from_scratch: take nothing from the cache: teacher, starts and all else are made again. The cache stays as it is.
 
     Returns:
-        The ``verdict`` and ``why``; the state of the ``code`` that made the record ("" where it was not run again); where today's
-        ``source`` is not the one that the record names; and what was taken ``from_cache`` and ``made_again``.
+        The ``verdict`` and ``why``; the state of the ``code`` that made the record ("" where it was not run again); and what was
+        taken ``from_cache`` and ``made_again``.
 
     Raises:
         InputError: no such record, or data and teacher that cannot be read.
@@ -75,7 +70,7 @@ def verify(
         raise InputError(f"the cell of the record {key} {state}, so there is nothing to verify")
     if record.cell.method == CHECKPOINT:
         raise InputError("a finished checkpoint was only scored here, not trained; run it again with --rerun")
-    answer = {"verdict": "", "why": "", "code": "", "source": "", "from_cache": [], "made_again": []}
+    answer = {"verdict": "", "why": "", "code": "", "from_cache": [], "made_again": []}
     with tempfile.TemporaryDirectory() as folder:
         asked = request_from_record(record, request, typed)
         again = replace(asked, results=Path(folder), reports=Path(folder) / "reports", yes=True, rerun=True)
@@ -109,46 +104,28 @@ def verify(
     if code == UNKNOWN:
         why += " The record does not name the code that made it."
     elif code == STALE:
-        other = f"made by other code than this ({', '.join(stale_parts(record))})"
         if verdict == BITWISE:
-            why = f"{why}; {other}"
+            why += "; made by other code than this"
         else:
-            why = f"{other}; trained by this code it is {verdict}: {why} To replace it: {WHAT_TO_DO}."
+            why = f"made by other code than this; trained by this code it is {verdict}: {why} To replace it: {WHAT_TO_DO}."
             verdict = OTHER
     return {
         "verdict": verdict,
         "why": why,
         "code": code,
-        "source": source_of(record, second, code),
         "from_cache": [slot.title for slot in taken],
         "made_again": [slot.title for slot in made],
     }
 
 
 def describe(answer: Mapping[str, Any]) -> str:
-    """The verdict, what was taken from the cache and what was made, and what of the source differs."""
+    """The verdict, what was taken from the cache, and what was made."""
     lines = [f"{answer['verdict']}: {answer['why']}"]
     if answer["from_cache"]:
         lines.append(f"from the cache: {', '.join(answer['from_cache'])}; --from-scratch makes them again too")
     if answer["made_again"]:
         lines.append(f"made again: {', '.join(answer['made_again'])}")
-    return "\n".join([*lines, *([f"source: {answer['source']}"] if answer["source"] else [])])
-
-
-def source_of(first: Record, second: Record, code: str) -> str:
-    """Where the source of the second run is not the one that the record names; "" where it is."""
-    recorded, rerun = first.code, second.code
-    differing = []
-    if rerun.get("commit") != recorded.get("commit") or rerun.get("dirty") or recorded.get("dirty"):
-        commits = [
-            (f"commit {body['commit'][:12]}" if body.get("commit") else "no commit")
-            + (" with local changes" if body.get("dirty") else "")
-            for body in (recorded, rerun)
-        ]
-        differing.append(f"the record names {commits[0]}, this is {commits[1]}")
-    if recorded.get("method") and rerun.get("method") != recorded["method"]:
-        differing.append("the method's file is not the one that the record names")
-    return "; ".join([*differing, SOURCE_WORDS[code]]) if differing else ""
+    return "\n".join(lines)
 
 
 def compare_runs(first: Record, second: Record, store: Store, again: Store) -> tuple[str, str]:

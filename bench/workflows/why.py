@@ -14,7 +14,7 @@ from bench.errors import InputError
 from bench.plan.build import build
 from bench.plan.from_record import request_from_record, spelling_of
 from bench.plan.plan import Plan, Planned
-from bench.plan.request import EXACT, Request
+from bench.plan.request import Request
 from bench.plan.show import state
 from bench.plan.spelling import parse_rows
 from bench.record.cell import CHECKPOINT, TEACHER, Cell, record_key
@@ -26,11 +26,6 @@ from bench.record.task_facts import data_facts
 
 SHORT = 12
 """Digits of a hash that a reader is shown."""
-RECORDED: tuple[str, ...] = (
-    *("recipe", "optimizer", "precision", "max_train_rows", "epochs", "augment", "augment_times", "checkpoint"),
-    *("teacher_outputs", "kernels", "deterministic", "threads"),
-)
-"""Options whose values a record has."""
 
 
 def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) -> dict[str, Any]:
@@ -45,7 +40,7 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
         The record's ``key``, ``row``, ``tasks``, ``seed`` and ``status``; its ``code`` (current, stale or unknown), another
         ``version`` of its method, and each of its ``code_parts``; the ``verdict`` on what a run does, and whether it makes the cell
         ``again``; ``differences``: each field with its values, and of what is prepared the fields of its own identity that differ;
-        what was ``not_compared``; and the options that are ``as_in_the_record``.
+        and what was ``not_compared``.
 
     Raises:
         InputError: no such record, or options of which no plan can be made.
@@ -65,7 +60,6 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
         "again": True,
         "differences": [],
         "not_compared": [],
-        "as_in_the_record": [],
     }
     if impossible := _no_row_today(record, typed):
         return answer | {"verdict": impossible, "not_compared": ["every field of the key"]}
@@ -85,20 +79,12 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
         for part in differences(record.cell, cell, record.point)
     ]
     verdict, again = _verdict(record, cell, planned, bool(differing))
-    assumed = []
-    for name in RECORDED:
-        value = getattr(asked, name)
-        unsaid = (name == "augment_times" and not asked.augment) or (name == "kernels" and value == EXACT)
-        if name not in typed and value and not unsaid:
-            assumed.append(f"--{name.replace('_', '-')} {f'{value:g}' if isinstance(value, float) else value}")
-    assumed += [] if "numbers" in typed else [f"--set {number}={value}" for number, value in asked.numbers]
     return answer | {
         "verdict": verdict,
         "again": again,
         "planned_key": record_key(cell, record.point),
         "differences": differing,
         "not_compared": not_compared,
-        "as_in_the_record": assumed,
     }
 
 
@@ -123,8 +109,7 @@ def describe(answer: Mapping[str, Any]) -> str:
         )
         lines += [f"    {line}" for line in one.get("inputs", ())]
     lines += [f"  not compared: {line}" for line in answer["not_compared"]]
-    assumed = " ".join(answer["as_in_the_record"])
-    return "\n".join([*lines, *([f"  as in the record, because not typed: {assumed}"] if assumed else [])])
+    return "\n".join(lines)
 
 
 def shown(value: Any) -> str:

@@ -123,16 +123,6 @@ def test_a_sign_asks_for_a_difference_and_an_x_for_a_speed_up(tmp_path):
     assert not trace("+64.5", tmp_path)
 
 
-def test_a_mean_difference_over_the_seeds_that_both_have_is_found(tmp_path):
-    """The table of ablations prints it where one row has more seeds."""
-    store = Store(tmp_path)
-    for task, ours, theirs in (("rte", 0.61, 0.60), ("cola", 0.52, 0.50)):
-        store.write(factories.record("kd", task, 0, ours))
-        store.write(factories.record("kd", task, 1, ours - 0.2))
-        store.write(factories.record("pkd", task, 0, theirs))
-    assert any("mean of 2 columns, over the seeds" in origin["what"] for origin in trace("+1.5", tmp_path))
-
-
 def test_a_negative_number_is_no_option(bench, paper_store):
     answer = bench("trace", "-3.0", "--results", paper_store.root)
     assert answer.returncode in (0, 1)

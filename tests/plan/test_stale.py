@@ -170,7 +170,7 @@ def test_a_record_of_an_older_version_is_stale_whether_or_not_it_names_its_code(
     assert state_of_record(teacher) == UNKNOWN
     today = methods.get("distilbert").version
     (line,) = stale_lines(store.records())
-    assert line.startswith("1 of 3 records was made by another version of the method")
+    assert line.startswith("1 of 3 records was made by other code than this")
     assert f"version {today - 1}, today's is {today}" in line
 
 
@@ -241,4 +241,4 @@ def test_a_record_of_other_code_is_verified_by_equal_bits_alone(
     answer = bench("verify", key[:10], *words[4:8], "--results", root, *text)
     assert answer.returncode == exit_code, answer.stderr
     assert answer.stdout.startswith(verdict)
-    assert f"{SAID} (training)" in answer.stdout
+    assert SAID in answer.stdout

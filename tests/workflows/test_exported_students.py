@@ -45,7 +45,7 @@ def test_an_exported_student_answers_as_its_record(bench, trained, tmp_path, for
     done = bench("export", record.key[:10], "--to", to, "--format", form, "--from", saved, *typed, "--json", file)
     assert done.returncode == 0, done.stdout + done.stderr
     compared = json.loads(file.read_text())["sets"]["validation"]
-    assert compared["compared"] == 40
+    assert compared["examples"] == 40
     assert form == "onnx-int8" or (compared["changed"] == 0 and compared["largest_difference"] < 1e-5)
     assert {"config.json", "tokenizer.json", "README.md"} <= {path.name for path in to.iterdir()}
     assert (to / "model.safetensors").is_file() == (form == "hf")

@@ -117,20 +117,6 @@ def test_from_scratch_takes_nothing_from_the_cache_and_leaves_it_alone(bench, pl
     }
 
 
-@pytest.mark.slow
-def test_another_source_than_the_record_names_is_said(bench, place):
-    root, typed = place
-    record = next(r for label, r in records(root).items() if "pace" in label)
-    store = Store(root)
-    code = record.code | {"commit": "1" * 40, "method": "2" * 64}
-    store.write(record.model_copy(update={"code": code}), store.predictions(record))
-    answer = bench("verify", record.key[:10], "--results", root, *typed)
-    assert answer.stdout.startswith("bitwise equal"), answer.stdout
-    (line,) = [line for line in answer.stdout.splitlines() if line.startswith("source: ")]
-    assert "the record names commit 111111111111" in line
-    assert "the method's file is not the one that the record names; the code that computes is the same" in line
-
-
 @pytest.mark.parametrize(("changed", "said"), [(3, "3 answers differ"), (1, "1 answer differs")])
 def test_answers_of_a_regression_that_differ_are_counted_by_examples(tmp_path, changed, said):
     before = np.linspace(0, 5, 40, dtype=np.float32)[:, None]
