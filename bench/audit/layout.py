@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from bench.audit.grid import WORDS, Grid, GridCell, GridLine
 from bench.audit.printed import numbers_of
@@ -14,6 +15,28 @@ from bench.audit.table import PrintedRow, Sheet
 MOST_HEADER_LINES = 12
 NAMED_IN_BRACKETS = re.compile(r"\([^)]*(?:drop|gain|diff|delta|Δ|loss|improve|change)[^)]*\)", re.IGNORECASE)
 ROW_NUMBER = re.compile(r"#|no\.?|nr\.?|rank|id|index|idx|", re.IGNORECASE)
+
+
+class Unread(NamedTuple):
+    """A number in a table that no row has, and where it is printed."""
+
+    line: int
+    text: str
+    cell: str
+
+
+def unread(grids: Iterable[Grid], sheets: Sequence[Sheet]) -> list[Unread]:
+    """The numbers behind the first cells of all lines that no row of the sheets has, equal ones counted."""
+    rows = [row for sheet in sheets for row in sheet.rows]
+    left = Counter((row.line, number.text) for row in rows for number in (*row.cells.values(), *row.sizes.values()))
+    missing = []
+    for line in (line for grid in grids for line in grid.lines):
+        for cell in line.cells[1:]:
+            for number, _ in numbers_of(cell.own):
+                if left[line.number, number.text] == 0:
+                    missing.append(Unread(line.number, number.text, cell.text))
+                left[line.number, number.text] -= 1
+    return missing
 
 
 def sheets_of(where: str, grids: Iterable[Grid]) -> list[Sheet]:

@@ -54,7 +54,7 @@ def markdown_grids(text: str, aligned: bool = False) -> list[Grid]:
                 separated = True
         if TITLE.match(line.strip()) and not now:
             title = re.sub(r"[#*]|</?h\d[^>]*>", "", without_markup(line)).strip()[:80]
-    return [grid for grid in grids if len(grid.lines) > 1]
+    return grids
 
 
 def _joined(lines: list[str]) -> list[str]:

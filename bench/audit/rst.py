@@ -1,8 +1,7 @@
-"""Tables of reStructuredText: drawn grids, simple tables, and the directives list-table and csv-table."""
+"""Tables of reStructuredText: drawn grids and simple tables."""
 
 from __future__ import annotations
 
-import csv
 import itertools
 import re
 
@@ -10,7 +9,6 @@ from bench.audit.grid import Grid, GridLine, Spanned, laid_out, line_of, without
 
 BORDER = re.compile(r"\s*\+(?:[-=]+\+)+\s*$")
 SIMPLE = re.compile(r"\s*=+(?:\s+=+)+\s*$")
-DIRECTIVE = re.compile(r"(\s*)\.\.\s+(list-table|csv-table)::\s*(.*)$")
 
 
 def rst_grids(text: str) -> tuple[list[Grid], str]:
@@ -27,12 +25,10 @@ def rst_grids(text: str) -> tuple[list[Grid], str]:
             end, grid = _drawn(lines, at)
         elif SIMPLE.match(lines[at]):
             end, grid = _simple(lines, at)
-        elif directive := DIRECTIVE.match(lines[at]):
-            end, grid = _directive(lines, at, directive)
         if grid is None or not grid.lines:
             at = max(at + 1, end if BORDER.match(lines[at]) else 0)
             continue
-        grid.title, grid.place = grid.title or title, starts[at]
+        grid.title, grid.place = title, starts[at]
         grids.append(grid)
         lines[at:end] = [""] * (end - at)
         at = end
@@ -100,26 +96,3 @@ def _simple(lines: list[str], at: int) -> tuple[int, Grid]:
             else:
                 grid.lines.append(line_of(map(without_markup, cells), end))
     return end, grid
-
-
-def _directive(lines: list[str], at: int, directive: re.Match[str]) -> tuple[int, Grid]:
-    """A list-table, whose rows are lists in a list, or a csv-table, whose rows are lines."""
-    indent, end = len(directive[1]), at + 1
-    options: dict[str, str] = {}
-    rows: list[tuple[int, list[str]]] = []
-    while end < len(lines) and (not lines[end].strip() or len(lines[end]) - len(lines[end].lstrip()) > indent):
-        line, end = lines[end], end + 1
-        if option := re.match(r"\s*:([\w-]+):\s*(.*)$", line):
-            options[option[1]] = option[2]
-        elif directive[2] == "csv-table" and line.strip():
-            rows += [(end, cells) for cells in csv.reader([line.strip()], skipinitialspace=True)]
-        elif item := re.match(r"\s*(\*\s+)?-\s*(.*)$", line):
-            if item[1]:
-                rows.append((end, [item[2]]))
-            elif rows:
-                rows[-1][1].append(item[2])
-    names = list(csv.reader([options.get("header", "")], skipinitialspace=True))
-    rows = [*((0, cells) for cells in names if any(cells)), *rows]
-    stated = options.get("header-rows", "").strip()
-    head = min(int(stated), len(rows)) if re.fullmatch(r"[0-9]{1,6}", stated) else int(bool(options.get("header")))
-    return end, Grid(directive[3].strip()[:80], [line_of(map(without_markup, cells), n) for n, cells in rows], head)

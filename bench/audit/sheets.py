@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.audit.count_numbers import Seen, seen, separator, unread
 from bench.audit.grid import Grid, line_of
 from bench.audit.latex import latex_grids
-from bench.audit.layout import sheets_of
+from bench.audit.layout import Unread, sheets_of, unread
 from bench.audit.markdown import markdown_grids
 from bench.audit.notebook import notebook_texts
 from bench.audit.printed import printed
@@ -44,24 +43,15 @@ class Pages:
     """file name -> running text, of those that have some"""
     without: list[str] = field(default_factory=list)
     """names of files without a table of numbers: a page whose text speaks of others' tables, a list of keys"""
-    printed: int = 0
-    """numbers that a plain pass counts in the tables"""
-    counted: int = 0
-    """tables of at least four numbers that this pass sees"""
-    unread: list[tuple[str, Seen]] = field(default_factory=list)
-    """file name and number of those that the reader did not take in"""
+    unread: list[tuple[str, Unread]] = field(default_factory=list)
+    """file name and number of those that are in a table and in no row of it"""
 
     @property
     def reading(self) -> str:
-        """How much of the files was read. "Nothing found" says nothing about the rest.
-
-        The pass does not see every number that the reader holds: it leaves small tables out, and columns that blanks keep apart.
-        """
-        tables = f"{self.counted} table{'' if self.counted == 1 else 's'}"
-        read = self.printed - len(self.unread)
-        further = sum(len(row.cells) + len(row.sizes) for sheet in self.sheets for row in sheet.rows) - read
-        more = f", and {further:,} more that were not counted" if further > 0 else ""
-        return f"read {read:,} of {self.printed:,} numbers in {tables}{more}"
+        """How much of the files was read. "Nothing found" says nothing about the rest."""
+        read = sum(len(row.cells) + len(row.sizes) for sheet in self.sheets for row in sheet.rows)
+        tables = f"{len(self.sheets)} table{'' if len(self.sheets) == 1 else 's'}"
+        return f"read {read:,} of {read + len(self.unread):,} numbers in {tables}"
 
 
 def read_all(files: Sequence[Path]) -> Pages:
@@ -93,14 +83,24 @@ def pages_of(files: Sequence[Path]) -> Pages:
         name = Path(*path.parts[-parts:]).as_posix()
         try:
             if kind in (".csv", ".tsv"):
-                sheets = from_csv(text, name, separator(text, kind))
+                # spreadsheets write semicolons where numbers have decimal commas
+                first = text.partition("\n")[0]
+                mark = "\t" if kind == ".tsv" else ";" if first.count(";") > first.count(",") else ","
+                lines = list(csv.reader(text.splitlines(), delimiter=mark))
+                header = [value.strip() for value in lines[0]] if lines else []
+                if set(TIDY) <= set(header):
+                    grids, sheets = [], from_tidy(header, lines[1:])
+                else:
+                    cells = (line_of((cell.strip() for cell in line), n) for n, line in enumerate(lines, start=1))
+                    grids = [Grid("", list(cells), 1)]
+                    sheets = sheets_of(name, grids)
             elif kind == ".ipynb":
                 grids = [grid for part in notebook_texts(text) for grid in grids_of(part, aligned=True)]
                 sheets = sheets_of(name, grids)
             else:
-                sheets = from_text(text, name, kind == ".txt", path.parent if kind == ".tex" else None)
+                grids = grids_of(text, kind == ".txt", path.parent if kind == ".tex" else None)
+                sheets = sheets_of(name, grids)
                 pages.texts[name] = text
-            tables = seen(text, path)
         except csv.Error as error:
             raise InputError(f"{path}: not comma-separated values ({error})") from None
         except InputError as error:
@@ -108,9 +108,7 @@ def pages_of(files: Sequence[Path]) -> Pages:
         if not sheets:
             pages.without.append(name)
         pages.sheets += sheets
-        pages.counted += len(tables)
-        pages.printed += sum(map(len, tables))
-        pages.unread += [(name, number) for number in unread(tables, sheets)]
+        pages.unread += [(name, number) for number in unread(grids, sheets)]
     return pages
 
 
@@ -127,15 +125,14 @@ def _text_of(path: Path) -> str:
         raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
 
 
-def from_csv(text: str, where: str, mark: str = ",") -> list[Sheet]:
-    """Tidy rows (source, table, system, task, value ...), or a plain grid with a header."""
-    lines = list(csv.reader(text.splitlines(), delimiter=mark))
-    header = [name.strip() for name in lines[0]] if lines else []
-    if not set(TIDY) <= set(header):
-        grid = Grid("", [line_of((cell.strip() for cell in line), n) for n, line in enumerate(lines, start=1)], 1)
-        return sheets_of(where, [grid])
+def from_tidy(header: Sequence[str], lines: Iterable[Sequence[str]]) -> list[Sheet]:
+    """Rows of one value each: source, table, system, task, value, and perhaps metric, split and sizes.
+
+    Raises:
+        InputError: a line of more or fewer fields than the header.
+    """
     bodies = []
-    for number, values in enumerate(lines[1:], start=2):
+    for number, values in enumerate(lines, start=2):
         if values and len(values) != len(header):
             raise InputError(f"line {number}: {len(values)} fields, expected {len(header)}")
         if values:  # no empty line
@@ -161,18 +158,13 @@ def from_csv(text: str, where: str, mark: str = ",") -> list[Sheet]:
     return [sheet for sheet in sheets.values() if any(row.cells for row in sheet.rows)]
 
 
-def from_text(text: str, where: str, aligned: bool = False, folder: Path | None = None) -> list[Sheet]:
-    """Tables of all kinds that a text holds, in their order.
+def grids_of(text: str, aligned: bool = False, folder: Path | None = None) -> list[Grid]:
+    """Tables of all kinds that a text holds, in their order; what one container's reader has read the next does not see.
 
     Args:
         aligned: also those whose columns only blanks keep apart.
         folder: of a source of LaTeX, for the files that it inputs.
     """
-    return sheets_of(where, grids_of(text, aligned, folder))
-
-
-def grids_of(text: str, aligned: bool = False, folder: Path | None = None) -> list[Grid]:
-    """What each container of tables finds; what one has read the next does not see."""
     grids: list[Grid] = []
     rest = text
     if folder is not None or re.search(r"\\begin\s*\{", text):
@@ -180,7 +172,7 @@ def grids_of(text: str, aligned: bool = False, folder: Path | None = None) -> li
     if re.search(r"<table\b", rest, re.IGNORECASE):
         more, rest = html_grids(rest)
         grids += more
-    if re.search(r"^\s*(?:\+[-=]+\+|=+\s+=+|\.\. (?:list|csv)-table::)", rest, re.MULTILINE):
+    if re.search(r"^\s*(?:\+[-=]+\+|=+\s+=+)", rest, re.MULTILINE):
         more, rest = rst_grids(rest)
         grids += more
     grids += markdown_grids(rest, aligned)

@@ -7,12 +7,12 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 
 import numpy as np
 import pytest
+from audit_containers import from_csv, from_text
 from planted_errors import KINDS, Table
 
 from bench.audit.checks import audit
 from bench.audit.findings import ARITHMETIC, INFERENCE
 from bench.audit.names import is_score
-from bench.audit.sheets import from_csv, from_text
 from bench.audit.text_claims import claims
 
 
@@ -38,7 +38,7 @@ def as_tuples(sheets):
 def test_correct_tables_rounded_as_papers_round_have_no_findings():
     """200 tables, averages and ratios from unrounded scores in every second one; at most two false findings."""
     tables = (Table(np.random.default_rng(seed), seed % 2 == 0).csv() for seed in range(200))
-    assert sum(len(audit(from_csv(table, "x.csv"))) for table in tables) <= 2
+    assert sum(len(audit(from_csv(table))) for table in tables) <= 2
 
 
 @pytest.mark.slow
@@ -48,7 +48,7 @@ def test_planted_errors_are_found():
         table = Table(np.random.default_rng(10_000 + seed), seed % 2 == 0)
         kind = KINDS[seed % len(KINDS)]
         table.plant(kind)
-        hits[kind] += bool(audit(from_csv(table.csv(), "x.csv")))
+        hits[kind] += bool(audit(from_csv(table.csv())))
     assert sum(hits.values()) >= 0.95 * 210
     assert min(hits.values()) >= 0.85 * 30, hits
 
@@ -57,7 +57,7 @@ def test_planted_errors_are_found():
 def test_three_formats_have_the_same_findings(seed):
     table = Table(np.random.default_rng(seed), True)
     table.plant(("average", "ratio", "sign")[seed % 3])
-    tidy = as_tuples(from_csv(table.csv(), "x.csv"))
+    tidy = as_tuples(from_csv(table.csv()))
     assert tidy
     assert tidy == as_tuples(from_text(table.markdown(), "x.md")) == as_tuples(from_text(table.latex(), "x.tex"))
 

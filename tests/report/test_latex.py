@@ -9,8 +9,8 @@ from pathlib import Path
 
 import factories
 import pytest
+from audit_containers import from_text
 
-from bench.audit.sheets import from_text
 from bench.record.store import Store
 from bench.report.file_names import place_of
 from bench.report.groups import groups

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import dataclass
 
 import numpy as np
+
+from bench.audit.layout import sheets_of
+from bench.audit.sheets import from_tidy, grids_of
+from bench.audit.table import Sheet
+
+
+def from_text(text: str, name: str) -> list[Sheet]:
+    return sheets_of(name, grids_of(text))
+
+
+def from_csv(text: str) -> list[Sheet]:
+    header, *lines = csv.reader(text.splitlines())
+    return from_tidy(header, lines)
 
 
 @dataclass
@@ -117,20 +131,6 @@ def simple(table: Spanned) -> str:
     return "\n".join(["Results", "=======", "", border, head, border, *rows, border, ""])
 
 
-def listed(table: Spanned) -> str:
-    lines = [".. list-table:: Results", "   :header-rows: 1", ""]
-    for line in grid(table):
-        lines += [f"   * - {line[0]}", *(f"     - {cell}" for cell in line[1:])]
-    return "\n".join([*lines, "", "The end."])
-
-
-def commas(table: Spanned) -> str:
-    header, *rows = (",".join(line) for line in grid(table))
-    return "\n".join(
-        [".. csv-table:: Results", f"   :header: {header}", "", *(f"   {r}" for r in rows), "", "The end."]
-    )
-
-
 def notebook(table: Spanned) -> str:
     shown = {"text/html": html(table), "text/plain": "x"}
     cells = [
@@ -149,8 +149,6 @@ CONTAINERS = {
     "embedded.md": lambda table: f"# Results\n\n{html(table)}\n\nText | of | no table.\n",
     "drawn.rst": drawn,
     "simple.rst": simple,
-    "listed.rst": listed,
-    "commas.rst": commas,
     "run.ipynb": notebook,
     "aligned.txt": lambda table: simple(table).split("\n", 3)[3].replace("=", " "),
     "tabs.txt": lambda table: "\n".join("\t".join(line) for line in grid(table)),
