@@ -27,12 +27,11 @@ LIMITS: dict[str, dict[str, Any]] = {
 }
 """Number of a stage -> its bounds."""
 CHOICES: dict[str, Any] = {"schedule": Schedule, "optimizer": Literal[tuple(OPTIMIZERS)]}
-StageNumbers: Any = create_model(
-    "StageNumbers",
-    __base__=TypedFile,
-    **{name: (float | None, Field(None, strict=True, **bounds)) for name, bounds in LIMITS.items()},  # type: ignore[arg-type]
+_fields: dict[str, Any] = {
+    **{name: (float | None, Field(None, strict=True, **bounds)) for name, bounds in LIMITS.items()},
     **{name: (choices | None, None) for name, choices in CHOICES.items()},
-)
+}
+StageNumbers: Any = create_model("StageNumbers", __base__=TypedFile, **_fields)
 """The numbers of one stage, as a spelling and a file have them."""
 
 
