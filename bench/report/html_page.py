@@ -23,9 +23,8 @@ from bench.report.groups import ReportGroup
 from bench.report.render import Paper, to_csv, to_latex
 from bench.report.reproduce import commands
 from bench.report.sources import facts
-from bench.report.table import Footnotes, Table, TableCell
-from bench.report.tables.differences import MEAN_OF
-from bench.report.tables.leaderboard import LEADERBOARD, SYMBOLS
+from bench.report.table import Footnotes, TableCell
+from bench.report.tables.leaderboard import SYMBOLS
 from bench.report.tables.registry import SUMMARY
 
 if TYPE_CHECKING:
@@ -87,7 +86,6 @@ def html_page(group: ReportGroup, sections: Sequence[Section], paper: Paper) -> 
         columns=[column.title for column in group.printed_columns],
         notes=Footnotes(),
         detail=detail,
-        order=_mean_first,
         split=_split,
         image=lambda svg: f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}",
         width=lambda svg: round(1.8 * float(re.findall(rb'width="([\d.]+)pt"', svg)[0])),
@@ -97,15 +95,6 @@ def html_page(group: ReportGroup, sections: Sequence[Section], paper: Paper) -> 
         style_hash=_hash(style),
         script_hash=_hash(script),
     ).encode()
-
-
-def _mean_first(table: Table) -> list[int]:
-    """The order of the columns in the page: a mean stands before what it is the mean of, where no screen cuts it off."""
-    if table.file == LEADERBOARD:
-        return list(range(len(table.columns)))
-    first = 1 + sum(column.words for column in table.columns[1:2])
-    means = [i for i, column in enumerate(table.columns) if i >= first and column.title.startswith(MEAN_OF)]
-    return [*range(first), *means, *(i for i in range(first, len(table.columns)) if i not in means)]
 
 
 def _split(cell: TableCell) -> tuple[str, str, str]:

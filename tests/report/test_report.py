@@ -264,17 +264,6 @@ def test_a_training_of_several_tasks_costs_once():
     assert table.rows[0][2:4] == ["2", "1,000"]
 
 
-def test_examples_before_the_counted_stages_are_named():
-    """A method that first trains something for an epoch saw more than the recipe's epochs: 40 rows, 3 epochs."""
-    plain, more = factories.record("kd", "rte", 0, 0.7), factories.record("microbert", "rte", 0, 0.7)
-    augmented = {"artefacts": {"augmentation.rte": {"key": "1" * 64, "rows": 800}}}
-    for record in (costing(more, 120), costing(more, 2400).model_copy(update=augmented)):
-        assert not any("reparatory" in note for note in cost(groups([costing(plain, 120), record])[0]).notes)
-    (note,) = [n for n in cost(groups([costing(plain, 120), costing(more, 160)])[0]).notes if "Preparatory" in n]
-    assert "microbert 40." in note
-    assert "kd" not in note
-
-
 def test_what_is_computed_before_the_trainings_is_named_once():
     """An ensemble's answers take long and are in no column."""
     ensemble = {

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from bench.record.cell import TEACHER
-from bench.record.recipe import PAPER
 from bench.record.schema import Record, Sizes, TrainCost
 from bench.report.groups import ReportGroup
 from bench.report.table import Column, Line, Table, TableCell, number
@@ -94,8 +92,6 @@ def cost(group: ReportGroup) -> Table | None:
 
 
 TRUNCATED = "the truncated teacher"
-AUGMENTED = "augmentation."
-"""How the names of artefacts begin that are augmented examples."""
 LEAST_SECONDS = 1.0
 """Artefacts that took less time, like a vocabulary, are not mentioned."""
 
@@ -103,7 +99,8 @@ LEAST_SECONDS = 1.0
 def _cost_notes(group: ReportGroup, has_cpu: bool) -> list[str]:
     notes = [
         "The mean over the seeds of each task, summed over the tasks. Examples: those that the row saw in its training. An example "
-        "counts once in each epoch. FLOPs are computed in closed form from the number of tokens. "
+        "counts once in each epoch, and stages before the recipe's epochs count too. "
+        "FLOPs are computed in closed form from the number of tokens. "
         "Times were measured on the machine named below. Other programs, and other training runs of --jobs, may have run there at the "
         "same time. Teacher time, shared: "
         "students that train together share the teacher's forward passes. Alone: the time without this sharing. Start: what the "
@@ -114,16 +111,6 @@ def _cost_notes(group: ReportGroup, has_cpu: bool) -> list[str]:
             f"{CPU_TIME}: processor time of the process, over all its threads, with reading and scoring. Students that trained together "
             "share it in proportion to the times of their own passes."
         )
-    # the rows that saw more examples than the recipe's epochs have: their stages before the counted ones
-    rows = {label: trainings(group, label) for label in group.systems}
-    before = {label: _summed(done, [_beyond(group, record) for record in done]) for label, done in rows.items()}
-    more = [f"{label} {examples:,.0f}" for label, examples in before.items() if examples >= 1]
-    if more and group.recipe != PAPER:
-        notes.append(
-            f"Preparatory stages come before the {group.epochs:g} epochs of the recipe and are extra (the method's file describes them). "
-            f"Examples seen in them: {', '.join(more)}. This table counts them."
-        )
-
     # what was made once for some rows, and is in no column: computed before they trained, or pre-trained on text
     seconds: dict[str, dict[str, float]] = {}
     users: dict[str, set[str]] = {}
@@ -157,18 +144,6 @@ def _cost_notes(group: ReportGroup, has_cpu: bool) -> list[str]:
             + (f" It starts from {beginning}." if beginning else "")
         )
     return notes
-
-
-def _beyond(group: ReportGroup, record: Record) -> int:
-    """Examples that a training saw beyond its recipe's epochs; 0 where the number of its training examples is not known.
-
-    That is so where the group has no record of one of its tasks, and where augmentation made further examples.
-    """
-    rows = {r.cell.tasks: r.cell.data.rows["train"] for r in group.of(record.row) if r.train_key == record.train_key}
-    augmented = any(name.startswith(AUGMENTED) for name in record.artefacts)
-    if record.train is None or augmented or len(rows) < len(learned(record)):
-        return 0
-    return max(0, record.train.examples - math.ceil(record.cell.recipe["epochs"] * sum(rows.values())))
 
 
 IDLE_SHARE = 0.01

@@ -11,8 +11,6 @@ from bench.report.tables.accuracy import further_columns
 from bench.report.tables.differences import SYSTEMS, reference_of
 from bench.report.tables.parts import line_of
 
-LEADERBOARD = "leaderboard"
-"""The name of the table's files."""
 SYMBOLS = {BETTER: "▲", WORSE: "▼", UNCLEAR: "○", BORDERLINE: "◐"}
 """Verdict -> how it is printed."""
 
@@ -81,7 +79,7 @@ def leaderboard(group: ReportGroup) -> Table | None:
         f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, {SYMBOLS[UNCLEAR]} not significant, "
         f"{SYMBOLS[BORDERLINE]} {BORDERLINE}; the mean of a row is one test. No sign: not tested."
     )
-    return Table("Leaderboard", columns, lines, (note,), file=LEADERBOARD)
+    return Table("Leaderboard", columns, lines, (note,), file="leaderboard")
 
 
 def _difference(tested: TableCell | None, pair: MeanOfColumns | None) -> TableCell:
