@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from bench.audit.checks import audit
 from bench.audit.findings import ARITHMETIC, INFERENCE, Finding, causes
@@ -32,6 +31,8 @@ def printable(text: str) -> str:
 
 def shown(pages: Pages, findings: Sequence[Finding]) -> str:
     """The table of findings, one line a cause, how many there are, and how much was read."""
+    from tabulate import tabulate
+
     rows = sum(len(sheet.rows) for sheet in pages.sheets)
     size = f"{pages.reading}, {_counted(rows, 'row')}"
     without = f"no table of numbers in {', '.join(pages.without)}\n\n" if pages.without else ""
@@ -51,20 +52,12 @@ def shown(pages: Pages, findings: Sequence[Finding]) -> str:
         for cause in causes(findings)
     ]
     header = ["where", "row", "column", "printed", "recomputed", "basis", "why", "changes"]
+    align = ["left"] * len(header)
+    table = tabulate(lines, header, tablefmt="github", disable_numparse=True, colalign=align)
     guesses = sum(line[5] != ARITHMETIC for line in lines)
     findings_in = f" ({_counted(len(findings), 'finding')})" if len(lines) < len(findings) else ""
     guessed = f", {guesses} of them {'a guess' if guesses == 1 else 'guesses'}" if guesses else ""
-    return printable(
-        f"{without}{_table(lines, header)}\n\n{_counted(len(lines), 'line')}{findings_in}{guessed}; {size}"
-    )
-
-
-def _table(lines: Sequence[Sequence[Any]], header: Sequence[str]) -> str:
-    from tabulate import tabulate
-
-    counted = [place for place in range(len(header)) if all(isinstance(line[place], int) for line in lines)]
-    align = ["right" if place in counted else "left" for place in range(len(header))]
-    return tabulate(lines, header, tablefmt="github", disable_numparse=True, colalign=align if lines else None)
+    return printable(f"{without}{table}\n\n{_counted(len(lines), 'line')}{findings_in}{guessed}; {size}")
 
 
 def _counted(number: int, what: str) -> str:

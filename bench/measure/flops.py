@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from bench.errors import BenchError
+from bench.measure.backends import LogitsOf
 
 MATMUL_FAMILY = (
     "mm",
@@ -46,7 +47,7 @@ def macs(model: nn.Module, length: int) -> int:
     was_training = model.training
     model.eval()
     logging.getLogger("fvcore").setLevel(logging.ERROR)
-    analysis = FlopCountAnalysis(LogitsOnly(model), (ids,))
+    analysis = FlopCountAnalysis(LogitsOf(model, ("input_ids",)), (ids,))
     analysis.set_op_handle("aten::scaled_dot_product_attention", _attention_macs)
     analysis.set_op_handle("aten::lstm", _lstm_macs)
     analysis.unsupported_ops_warnings(False).uncalled_modules_warnings(False).tracer_warnings("none")
@@ -79,15 +80,3 @@ def _lstm_macs(inputs: list[Any], outputs: list[Any]) -> int:
 
 NOT_MATMUL = ("layer_norm", "batch_norm", "group_norm")
 """fvcore also gives normalisations a count (5 an element); the papers' FLOPs leave them out."""
-
-
-class LogitsOnly(nn.Module):
-    """A classifier with tensors in and a tensor out: tracing and exporting want that."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, ids: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        given = {} if mask is None else {"attention_mask": mask}
-        return self.model(input_ids=ids, **given).logits  # type: ignore[no-any-return]
