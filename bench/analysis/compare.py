@@ -11,7 +11,7 @@ from bench.data.tasks import check_known
 from bench.errors import InputError, known_row
 from bench.progress import Progress
 from bench.record.cell import Cell
-from bench.record.code import code_warnings
+from bench.record.code import stale_lines, unknown_lines
 from bench.record.differences import left_out_lines, newest_of
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
@@ -64,7 +64,7 @@ def compare(
         of_rows.remove(r)
     met = [r for r in of_rows if (not tasks or r.cell.tasks[0] in tasks) and (not seeds or r.cell.seed in seeds)]
     kept, left = newest_of(met, lambda r: (r.row, _question(r)))
-    for text in (*left_out_lines(left), *code_warnings(kept)):
+    for text in (*left_out_lines(left), *stale_lines(kept), *unknown_lines(kept)):
         progress.say(text)
     found: list[dict[tuple, list[Record]]] = [{}, {}]
     for row, questions in zip(rows, found, strict=True):

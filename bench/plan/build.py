@@ -24,7 +24,7 @@ from bench.plan.steps import steps_of
 from bench.plan.student_cells import check_row, student_cells
 from bench.plan.tasks import augment, mean_tokens, plan_tasks
 from bench.record.cell import CHECKPOINT, TEACHER, Cell, NumericIdentity
-from bench.record.code import STALE, WHAT_TO_DO, code_warnings, state_of, state_of_record
+from bench.record.code import STALE, WHAT_TO_DO, stale_lines, state_of, state_of_record, unknown_lines
 from bench.record.keys import digest
 from bench.record.store import Store
 
@@ -91,7 +91,7 @@ def build(request: Request) -> Plan:
     plan.stale = [slot for slot in slots if slot.is_made and state_of(slot.made().get("code")) == STALE]
     in_cache = [f"{slot.title}, in the cache, was made by other code than this. {WHAT_TO_DO}." for slot in plan.stale]
     kept = [planned.record for planned in cells if planned.record is not None and not planned.is_todo]
-    plan.code_warnings = [*in_cache, *code_warnings(kept)]
+    plan.code_warnings = [*in_cache, *stale_lines(kept), *unknown_lines(kept)]
     choose_jobs(plan)
     plan.notes += too_large_for_card(plan)
     return plan

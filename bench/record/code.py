@@ -153,21 +153,13 @@ def stale_lines(records: Iterable[Record]) -> list[str]:
     return [f"{_share(len(stale), done)} made by other code than this{which}. {WHAT_TO_DO}."] if stale else []
 
 
-def unknown_line(records: Iterable[Record]) -> str:
-    """One line on the finished records whose code cannot be compared with today's; "" where there are none."""
+def unknown_lines(records: Iterable[Record]) -> list[str]:
+    """One line where the code of finished records cannot be compared with today's: how many."""
     done = [record for record in records if record.status == "ok"]
-    count = sum(state_of_record(record) == UNKNOWN for record in done)
-    if not count:
-        return ""
-    return (
-        f"{_share(count, done)} made by code that is not known here: no digest of it was kept, or its package is not "
-        f"installed. Nobody checked that today's code gives the same results."
-    )
-
-
-def code_warnings(records: Sequence[Record]) -> list[str]:
-    """All that a reader of these records should know of the code that made them."""
-    return [*stale_lines(records), *filter(None, [unknown_line(records)])]
+    unknown = [record for record in done if state_of_record(record) == UNKNOWN]
+    why = "no digest of it was kept, or its package is not installed"
+    checked = "Nobody checked that today's code gives the same results."
+    return [f"{_share(len(unknown), done)} made by code that is not known here: {why}. {checked}"] if unknown else []
 
 
 def _share(count: int, records: Sequence[Record]) -> str:

@@ -105,11 +105,6 @@ def data_facts(slug: str) -> DataFacts:
     )
 
 
-def unaugmented_name(name: str) -> str:
-    """The name of a data source for people, without what it says of augmented rows."""
-    return name.partition(", augmented ")[0]
-
-
 def several_tasks_note(tasks: str) -> str:
     """What a record notes of a student that learned several tasks, and what its cost is."""
     return f"one student was trained on {tasks} together: the cost of training is that of this one training run"

@@ -12,7 +12,6 @@ from bench.record.cell import TEACHER, Cell, record_key
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.record.task_facts import unaugmented_name
 from bench.report.document import Section, to_page, write_index
 from bench.report.file_names import ENDING, LONGEST, PAGE, TABLES, fitted, paper_place, table_names
 from bench.report.groups import ReportGroup, groups
@@ -110,7 +109,7 @@ def _merged(parts: Sequence[ReportGroup]) -> list[ReportGroup]:
                 own = (r.cell.tasks, r.cell.teacher.key) if r.cell.method == TEACHER else r.key
                 kept.setdefault((r.cell.method, own), r)
         data = first.cell.data
-        data = data.model_copy(update={"slug": first.facts.plain, "name": unaugmented_name(data.name)})
+        data = data.model_copy(update={"slug": first.facts.plain, "name": data.name.partition(", augmented ")[0]})
         merged.append(
             replace(
                 first,

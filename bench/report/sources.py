@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.data.checkpoints import EMBEDDED_SHA256
-from bench.record.code import stale_lines, unknown_line
+from bench.record.code import stale_lines, unknown_lines
 from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
@@ -110,7 +110,7 @@ def provenance(records: Sequence[Record]) -> list[str]:
     return [
         f"{counted(len(done), 'record')}; keys {min(r.key for r in done)[:12]} to {max(r.key for r in done)[:12]}",
         f"commits of the code: {'; '.join(commits)}",
-        *filter(None, [unknown_line(done)]),
+        *unknown_lines(done),
         f"teacher's base weights: sha256 {', '.join(bases)}",
         f"examples: {'; '.join(rows)}",
     ]

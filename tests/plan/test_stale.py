@@ -16,7 +16,7 @@ import methods
 from bench import api
 from bench.analysis.gate import MISSING, check
 from bench.record.cell import record_key, train_key
-from bench.record.code import CURRENT, STALE, UNKNOWN, named_code, stale_lines, state_of, state_of_record, unknown_line
+from bench.record.code import CURRENT, STALE, UNKNOWN, named_code, stale_lines, state_of, state_of_record, unknown_lines
 from bench.record.store import Store
 
 ROWS = f"tinybert:{tiny.SHAPE},kd:{tiny.SHAPE}"
@@ -205,8 +205,9 @@ def store_of_versions(tmp_path) -> Store:
 )
 def test_a_code_is_as_old_as_its_oldest_part(code, state):
     assert state_of(code) == state
-    line = unknown_line([factories.record("kd").model_copy(update={"code": {"computed_by": code}, "artefacts": {}})])
-    assert line.startswith("1 of 1 records was made by code that is not known here: ") == (state == UNKNOWN)
+    records = [factories.record("kd").model_copy(update={"code": {"computed_by": code}, "artefacts": {}})]
+    assert len(unknown_lines(records)) == (state == UNKNOWN)
+    assert len(stale_lines(records)) == (state == STALE)
 
 
 def test_a_record_that_names_no_code_is_unknown_counted_and_used(bench, small_run, tmp_path):
