@@ -174,7 +174,7 @@ def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence
         scores, vectors = Tap("scores", number), Tap("vectors", number)
         trace = AttentionTrace(layout, keeps_scores=scores in taps, keeps_vectors=vectors in taps)
         x_1TW = layer(x_TW[None], trace=trace)
-        x_TW = (x_1TW[0] if isinstance(x_1TW, tuple) else x_1TW)[0]
+        x_TW = (x_1TW[0] if isinstance(x_1TW, tuple) else x_1TW).squeeze(0)
         if number in with_states:
             states[number] = x_TW
         if (scores in taps and not trace.scores) or (vectors in taps and not trace.vectors):

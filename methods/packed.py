@@ -229,13 +229,15 @@ def attention_by_chunk(
     """Attention of each sequence over itself, for one packed row of shape [1, H, T, D] -> [1, T, H, D], chunk by chunk: short
     sequences are not padded to the batch's longest. The second value is what transformers calls the attention weights: none."""
     if trace.keeps_vectors:
-        trace.vectors = tuple(x[0].transpose(0, 1).flatten(1) for x in (query, key, value))
+        trace.vectors = tuple(x.squeeze(0).transpose(0, 1).flatten(1) for x in (query, key, value))
     layout = trace.layout
-    q_NHD, k_NHD, v_NHD = (x[0].transpose(0, 1).index_select(0, layout.gather_N) for x in (query, key, value))
-    scores, mixed = [], []
+    q_NHD, k_NHD, v_NHD = (x.squeeze(0).transpose(0, 1).index_select(0, layout.gather_N) for x in (query, key, value))
+    scores, mixed, is_one = [], [], len(layout.chunks) == 1
     for chunk in layout.chunks:
         shape = (len(chunk.sequences), chunk.longest)
-        q_nHLD, k_nHLD, v_nHLD = (x[chunk.places].unflatten(0, shape).transpose(1, 2) for x in (q_NHD, k_NHD, v_NHD))
+        # an index would cost a kernel on the way back: zeros to copy the gradient into
+        parts = (x if is_one else x[chunk.places] for x in (q_NHD, k_NHD, v_NHD))
+        q_nHLD, k_nHLD, v_nHLD = (x.unflatten(0, shape).transpose(1, 2) for x in parts)
         mixed_nHLD, kept_nHLL = kernel(q_nHLD, k_nHLD, v_nHLD, chunk)
         mixed.append(mixed_nHLD.transpose(1, 2).flatten(0, 1))
         if kept_nHLL is not None:
@@ -248,11 +250,11 @@ def attention_by_chunk(
 def packed_attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: None, *, trace: AttentionTrace, **options: Any
 ) -> tuple[Tensor, None]:
-    """What transformers calls for each layer's attention: :func:`attention_by_chunk` with torch's own operations; on CUDA
-    :func:`fused_attention`. The arithmetic is the same whether or not scores are kept, so asking for them can never change a result.
+    """What transformers calls for each layer's attention: :func:`attention_by_chunk` with torch's own operations; on an
+    accelerator :func:`fused_attention`. The arithmetic is the same whether or not scores are kept, so asking for them can never change a result.
     There is no mask: the layout says where sequences end. Options: ``scaling`` of the scores, else 1 / sqrt(D), and the probability
     of ``dropout``."""
-    if query.is_cuda:
+    if query.device.type != "cpu":
         return fused_attention(module, query, key, value, mask, trace=trace, **options)
     scale = options.get("scaling") or query.size(-1) ** -0.5
     dropout = options.get("dropout", 0.0)

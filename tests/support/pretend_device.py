@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch._decomp.decompositions import lstm_data_impl, lstm_impl
 from torch.overrides import TorchFunctionMode
+from torch.utils import _foreach_utils
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
@@ -121,7 +122,31 @@ class _BelowDispatch(TorchFunctionMode):
             return function(*args, **kwargs).to(device)
         if getattr(function, "__name__", "") == "lstm" and args[0].device.type == NAME:
             return (lstm_data_impl if isinstance(args[1], Tensor) else lstm_impl)(*args, **kwargs)
+        if function is torch.nn.functional.scaled_dot_product_attention and isinstance(args[0], OnDevice):
+            mask, dropout = (*args[3:], None, 0.0)[:2]
+            return _Attention.apply(*args[:3], mask, dropout, kwargs["scale"])
         return function(*args, **kwargs)
+
+
+class _Attention(torch.autograd.Function):
+    """scaled_dot_product_attention, which is one kernel on a GPU, and one on the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float, scale: float) -> Tensor:
+        COUNTS["kernels"] += 1
+        with torch.enable_grad():
+            ctx.read = [_numbers(each).detach().requires_grad_() for each in (q, k, v)]
+            ctx.answer = torch.nn.functional.scaled_dot_product_attention(
+                *ctx.read, _numbers(mask), dropout, scale=scale
+            )
+        # as the GPU's kernels lay it out: the heads of a token beside each other
+        return OnDevice(ctx.answer.detach().transpose(1, 2).contiguous().transpose(1, 2))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        COUNTS["kernels"] += 1
+        gradients = torch.autograd.grad(ctx.answer, ctx.read, _numbers(gradient), retain_graph=True)
+        return *map(OnDevice, gradients), None, None, None
 
 
 @cache
@@ -152,6 +177,10 @@ def pretend_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
     module, _ = _registered()
     monkeypatch.setattr(module, "is_available", lambda: True)
     monkeypatch.setattr(torch.accelerator, "synchronize", lambda device=None: None)
+    # kernels that take many tensors at once are for plain tensors; a GPU's are
+    monkeypatch.setattr(
+        _foreach_utils, "_foreach_supported_types", [*_foreach_utils._foreach_supported_types, OnDevice]
+    )
     # a process's first backward pass starts threads for the devices of that moment: this one has none
     with torch.autograd.set_multithreading_enabled(False), _Everything(), _BelowDispatch():
         yield torch.device(NAME)
