@@ -60,9 +60,9 @@ LONG_BATCH = 1.5
 """Tokens of a large batch over those of a mean one; chosen by hand."""
 SHORT_SECONDS = 60.0
 """A plan that one job does in less time is done in this process: further processes need some seconds to start."""
-KERNELS_A_PASS, KERNELS_A_MODULE = 60, 2.5
-"""Kernels that a forward pass starts on an accelerator, and those of each module without parts: 436 were counted of BERT's 12 layers, and
-212 of 4. A training step starts three times as many."""
+KERNELS_A_PASS, KERNELS_A_MODULE = 20, 1.5
+"""Kernels that a forward pass starts on an accelerator, its losses included, and those of each module without parts: 229 were counted of
+BERT's 12 layers, and 85 of 4. A training step starts three times as many."""
 OPTIMIZER_BYTES = 28
 """Bytes that a step of AdamW moves for each weight: four tensors read, three written."""
 CARD_BYTES = 600_000_000

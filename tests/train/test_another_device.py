@@ -113,7 +113,7 @@ def test_the_activations_for_a_general_start_are_collected_there_and_fitted_on_t
     here, there = (collect_activations(teacher.to(place), data.first(100, place)) for place in ("cpu", device))
     for part in ("hidden", "middle", "neuron_activity"):
         ours, theirs = getattr(here, part), getattr(there, part)
-        assert all(torch.equal(ours[layer], theirs[layer]) for layer in ours)
+        assert all(torch.allclose(ours[layer], theirs[layer], atol=1e-5) for layer in ours)
         assert {tensor.device.type for tensor in theirs.values()} == {"cpu"}
 
 
@@ -121,7 +121,8 @@ def test_the_plan_counts_the_kernels_that_a_pass_starts(device, teacher_folder):
     teacher, data = tiny.classifier(layers=6).to(device), tiny.encoded(teacher_folder).batch(range(32), device)
     COUNTS.clear()
     loss = forward(teacher, data, LOGITS).logits.sum()
-    forwards = estimate.KERNELS_A_PASS + 6 * estimate.KERNELS_A_LAYER
+    modules = sum(not list(part.children()) for part in teacher.modules())
+    forwards = estimate.KERNELS_A_PASS + modules * estimate.KERNELS_A_MODULE
     assert forwards / 2 < COUNTS["kernels"] < forwards * 2
     loss.backward()
     assert 3 * forwards / 2 < COUNTS["kernels"] < 3 * forwards * 2
