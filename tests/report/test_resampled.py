@@ -155,7 +155,7 @@ TITLE = "GLUE files from the folder glue, at most 20,000 training examples"
 def reference():
     """The committed table of four tasks, and its columns resampled."""
     store = Store(REFERENCE)
-    group = next(g for g in groups(store.records()) if g.max_train_rows == 20_000)
+    group = next(g for g in groups(store.records()) if g.cell.data.max_train_rows == 20_000)
     return group, resample(group, store)
 
 
