@@ -32,7 +32,7 @@ class Resampled:
     """Finished records of a column, scored on the same resampled examples.
 
     Attributes:
-        predicted: record key -> answers.
+        predicted, logits: record key -> answers, and what the model gave.
         scores_R: record key -> [resamples] scores.
         others: keys of records that were scored on other examples.
         teachers: sha256 of a teacher's weights -> its score and its [resamples] scores: of further trainings of the column's
@@ -46,6 +46,7 @@ class Resampled:
     scores_R: dict[str, np.ndarray]
     others: set[str]
     teachers: dict[str, tuple[float, np.ndarray]] = field(default_factory=dict)
+    logits: dict[str, np.ndarray] = field(default_factory=dict)
 
     def has(self, records: Sequence[Record]) -> bool:
         """Whether there are records, and all of them were scored on the column's examples."""
@@ -79,16 +80,17 @@ def resampled(column: ScoreColumn, records: Sequence[Record], store: Store) -> R
     names = [f"{what}.{column.evaluation}" for what in ("labels", "examples", "logits")]
     arrays = store.predictions(records[0])
     labels, examples = arrays[names[0]], arrays[names[1]]
-    predicted: dict[str, np.ndarray] = {}
+    logits: dict[str, np.ndarray] = {}
     others = set()
     for record in records:
         arrays = store.predictions(record)
         if np.array_equal(examples, arrays[names[1]]):
-            predicted[record.key] = form.predicted(arrays[names[2]])
+            logits[record.key] = arrays[names[2]]
         else:
             others.add(record.key)
+    predicted = {key: form.predicted(given) for key, given in logits.items()}
     drawn = resampled_scores(list(predicted.values()), labels, metric, rng_for(column, EXAMPLES))
-    data = Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others)
+    data = Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others, logits=logits)
 
     # further trainings of the teacher, that a student names and that are not the current one
     shown = [r for r in records if r.cell.method == TEACHER and data.has([r])]

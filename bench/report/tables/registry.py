@@ -17,6 +17,7 @@ from bench.report.table import Table
 from bench.report.tables.accuracy import accuracy, as_good_as_best, incomplete
 from bench.report.tables.cost import cost, gradient_shares, sizes_of
 from bench.report.tables.differences import ablation, paired_comparisons
+from bench.report.tables.fidelity import fidelity_table
 from bench.report.tables.leaderboard import leaderboard
 from bench.report.tables.provenance import hyper_parameters, record_keys
 from bench.report.tables.retention import reappearance, retentions
@@ -34,6 +35,7 @@ TABLES: tuple[tuple[str, Callable[[ReportGroup], Table | Iterable[Table] | None]
     (PAIRED, lambda group: paired_comparisons(group, group.answers)),
     (RETENTION, reappearance),
     (RETENTION, lambda group: retentions(group, group.answers, group.kept)),
+    (RETENTION, fidelity_table),
     (ABLATIONS, ablation),
     (COST, cost),
     (COST, gradient_shares),
