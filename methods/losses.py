@@ -238,3 +238,10 @@ def adversarial_loss(fake_B: Tensor, kind: str) -> Tensor:
     if kind == "saturating":
         return -F.softplus(fake_B).mean()
     return F.softplus(-fake_B).mean()
+
+
+def load_balance(gates_NE: Tensor) -> Tensor:
+    """E * sum over experts of (mean probability) x (share of what is sent there), 1 where all have the same (Switch Transformers,
+    equation 4; MoEBERT's code). The shares have no gradient."""
+    shares_E = F.one_hot(gates_NE.argmax(-1), gates_NE.size(-1)).float().mean(0)
+    return gates_NE.size(-1) * (gates_NE.float().softmax(-1).mean(0) * shares_E).sum()

@@ -2,12 +2,17 @@
 
 The paper's: neurons ranked by importance |w1.dL/dw1 + w2.dL/dw2| summed over examples (equation 5); the top ones go
 to every expert, the rest is dealt round-robin; each expert has its own dropout, LayerNorm and residual; tokens are
-routed by a random hash of their id; layer and prediction losses weighted lambda beside the labels' loss.
+routed by a random hash of their id (``routing=hash``); layer and prediction losses weighted lambda beside the labels' loss.
 12 x 768 x 3072 gives four experts of 768 neurons, 512 of them shared.
 Ours, with the code's as a setting: importance from training examples (``importance_rows=validation``); shared neurons
 are one set of weights (``shared=copies``); the teacher in evaluation mode (``teacher_dropout=true``); no [PAD]
 positions in any mean (``padding=512``, of MNLI and QQP 128). The routing table is a saved buffer (there it comes from the global generator
 and is not in the checkpoint); lambda = 1 for all tasks (the paper searches 1 to 5).
+The code's other routings: ``balanced`` deals the tokens of the training examples by their frequency, each to the expert that
+has had the fewest; ``token`` and ``sentence`` have a linear gate without bias in each layer, over a token's state after attention
+or over the mean of its sequence's (without [PAD]), the likeliest expert, whose output is multiplied with its probability;
+``balance=`` is the weight of their balancing loss, summed over layers (ours: a gate begins as BERT's layers do; the greedy
+tables of ``balanced`` differ between layers only in the order of equals, and unseen tokens are dealt at random).
 Importance is summed over the first ``importance_examples`` examples alone, 2,048 of them, in their order, where the code
 takes all examples of its set. Variants made by augmentation count too: with 20 variants of each example the first 2,048 hold
 some 98 that are not variants. ``importance_rows=validation`` has the same limit, and reads the first evaluation set
@@ -20,9 +25,10 @@ shared by all rows. ``methods/experiments/moebert.toml`` has all of these number
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
@@ -31,11 +37,12 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, Method, MethodError, Setup, Stage, Student
+from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Tap, Taps, Term, UndeclaredNeed
 from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights
-from methods.models import PackedModel, RoutedModule, label_gradients
+from methods.models import Cost, PackedModel, RoutedModule, label_gradients
 from methods.parts import Padding, check_padding, load_checked, opened_by_transformers, own_config, require_bert, under
 from methods.settings import NOT_NEGATIVE, Count, added_setting
+from methods.taps import gates, hidden, layers_of
 from methods.terms import HIDDEN, hard, layerwise, plain, soft
 
 
@@ -80,6 +87,35 @@ class NeuronImportance(ComputedArtefact):
         return totals
 
 
+@dataclass(frozen=True)
+class TokenCounts(ComputedArtefact):
+    """How often each token id stands in the training examples, [V]."""
+
+    name: ClassVar = "token_counts"
+
+    def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
+        return {"counts": torch.zeros(teacher.vocab_size, dtype=torch.int64)}
+
+    def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
+        size = cast(Any, teacher).config.vocab_size
+        counts = [torch.bincount(batch.token_ids.cpu(), minlength=size) for batch in batches]
+        return {"counts": torch.stack(counts).sum(0)}
+
+
+def balanced_routes(counts_V: Tensor, experts: int) -> Tensor:
+    """[V] experts: the most frequent tokens first, each to the expert that has had the fewest; ties and unseen tokens at random."""
+    route_V = torch.randint(experts, counts_V.shape)
+    order_V = torch.randperm(len(counts_V))
+    order_V = order_V[counts_V[order_V].argsort(descending=True, stable=True)]
+    had = [(0, expert) for expert in torch.randperm(experts).tolist()]
+    heap = [(count, place, expert) for place, (count, expert) in enumerate(had)]
+    for token in order_V[: int((counts_V > 0).sum())].tolist():
+        count, place, expert = heap[0]
+        route_V[token] = expert
+        heapq.heapreplace(heap, (count + int(counts_V[token]), place, expert))
+    return route_V
+
+
 class MoEBertConfig(BertConfig):
     """A BERT whose feed-forward blocks are experts; sizes in neurons."""
 
@@ -87,6 +123,8 @@ class MoEBertConfig(BertConfig):
     experts: int = 4
     expert_size: int = 768
     shared_size: int = 512
+    gate: str = ""
+    """``token`` or ``sentence``; "" where a table of token ids routes"""
 
 
 class Experts(RoutedModule):
@@ -111,12 +149,20 @@ class Experts(RoutedModule):
         self.LayerNorm_bias = nn.Parameter(torch.zeros(config.experts, width))
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.load = [0] * config.experts
-        self.register_buffer("route_V", torch.randint(config.experts, (config.vocab_size,)))
+        self.gate_EW: nn.Parameter | None = None
+        self.of_sentences = config.gate == "sentence"
+        self.gates_NE: Tensor | None = None
+        """the gate's logits in the running forward pass"""
+        if config.gate:
+            self.gate_EW = nn.Parameter(torch.empty(config.experts, width).normal_(std=config.initializer_range))
+        else:
+            self.register_buffer("route_V", torch.randint(config.experts, (config.vocab_size,)))
 
     @property
     def macs_per_token(self) -> int:  # type: ignore[override]
-        """Of one expert's own neurons; the shared ones are linear layers and counted as such."""
-        return 2 * self.own_in[0].numel()
+        """Of one expert's own neurons, and of a gate of tokens; the shared neurons are linear layers and counted as such."""
+        gate = 0 if self.gate_EW is None or self.of_sentences else self.gate_EW.numel()
+        return 2 * self.own_in[0].numel() + gate
 
     @property
     def inactive_parameters(self) -> int:  # type: ignore[override]
@@ -133,7 +179,15 @@ class Experts(RoutedModule):
     def forward(self, unused: Tensor, x_BTW: Tensor) -> Tensor:
         """[..., W] states after attention -> [..., W]; tokens in the order of the ids last embedded."""
         x_NW = x_BTW.reshape(-1, x_BTW.size(-1))
-        order_N, back_N, counts = (of_layers[self._number] for of_layers in self._seen[0].routes)
+        if self.gate_EW is None:
+            order_N, back_N, counts = (of_layers[self._number] for of_layers in self._seen[0].routes)
+        else:
+            if self.of_sentences:
+                means_SW, owner_N = self._seen[0].sentence_means(x_NW)
+                self.gates_NE = F.linear(means_SW, self.gate_EW)[owner_N]
+            else:
+                self.gates_NE = F.linear(x_NW, self.gate_EW)
+            order_N, back_N, counts = (of_layers[0] for of_layers in ways(self.gates_NE.argmax(-1)[None], self.count))
         if not self.training:
             self.load = [sum(pair) for pair in zip(self.load, counts, strict=True)]
         inner = self.shared_in
@@ -145,7 +199,17 @@ class Experts(RoutedModule):
             out_RW = self.dropout(shared_NW[rows] + own_RW + self.out_bias[e])
             norm = x_RW.shape[-1:], self.LayerNorm_weight[e], self.LayerNorm_bias[e], self.eps
             pieces.append(F.layer_norm(out_RW + x_RW, *norm))
-        return torch.cat(pieces)[back_N].view_as(x_BTW)  # back in the order of the tokens
+        out_NW = torch.cat(pieces)[back_N]  # back in the order of the tokens
+        if self.gates_NE is not None:
+            out_NW = out_NW * self.gates_NE.softmax(-1).amax(-1, keepdim=True)
+        return out_NW.view_as(x_BTW)
+
+
+def ways(expert_LN: Tensor, experts: int) -> tuple[Tensor, Tensor, list[list[int]]]:
+    """Of each layer the tokens in the order of their experts, the way back, and how many each has."""
+    order_LN = torch.argsort(expert_LN, stable=True)
+    counts_LE = torch.stack([(expert_LN == e).sum(1) for e in range(experts)], 1)
+    return order_LN, torch.argsort(order_LN), counts_LE.tolist()
 
 
 class TokensSeen:
@@ -153,16 +217,31 @@ class TokensSeen:
     is waited for to know how many each expert has. It is itself the hook of the embeddings that sees the ids: so a deep
     copy of a model has one of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, pad: int = 0) -> None:
         self.layers: list[Experts] = []
+        self.pad = pad
+        self.ids: Any = None
+        self.positions: Any = None
         self.routes: Any = ()  # of each layer the tokens in the order of their experts, the way back, and how many each has
 
     def __call__(self, embeddings: nn.Module, args: Any, kwargs: Any) -> None:
-        ids_N = (kwargs["input_ids"] if "input_ids" in kwargs else args[0]).reshape(-1)
-        expert_LN = torch.stack([layer.route_V[ids_N] for layer in self.layers])  # type: ignore[index]
-        order_LN = torch.argsort(expert_LN, stable=True)
-        counts_LE = torch.stack([(expert_LN == e).sum(1) for e in range(self.layers[0].count)], 1)
-        self.routes = order_LN, torch.argsort(order_LN), counts_LE.tolist()
+        ids = kwargs["input_ids"] if "input_ids" in kwargs else args[0]
+        self.ids, self.positions = ids, kwargs.get("position_ids")
+        if self.layers[0].gate_EW is None:
+            expert_LN = torch.stack([layer.route_V[ids.reshape(-1)] for layer in self.layers])  # type: ignore[index]
+            self.routes = ways(expert_LN, self.layers[0].count)
+
+    def sentence_means(self, x_NW: Tensor) -> tuple[Tensor, Tensor]:
+        """[S, W] means of the sequences' states, without those of [PAD], and [N] whose each token is. Packed sequences begin where
+        positions do."""
+        if self.positions is not None and len(self.ids) == 1:
+            owner_N = (self.positions.reshape(-1) == 0).cumsum(0) - 1
+        else:
+            owner_N = torch.arange(len(self.ids), device=x_NW.device).repeat_interleave(self.ids.size(1))
+        real_N1 = (self.ids.reshape(-1, 1) != self.pad).to(x_NW.dtype)
+        sums = x_NW.new_zeros(int(owner_N[-1]) + 1, x_NW.size(1) + 1)
+        sums = sums.index_add(0, owner_N, torch.cat([x_NW * real_N1, real_N1], 1))
+        return sums[:, :-1] / sums[:, -1:], owner_N
 
 
 @opened_by_transformers
@@ -173,11 +252,28 @@ class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassificatio
 
     def __init__(self, config: MoEBertConfig) -> None:
         super().__init__(config)
-        seen = TokensSeen()
+        seen = TokensSeen(config.pad_token_id or 0)
         for layer in self.bert.encoder.layer:
             layer.intermediate = nn.Identity()
             layer.output = Experts(config, seen)
         self.bert.embeddings.register_forward_pre_hook(seen, with_kwargs=True)
+
+    def packed_forward(self, batch: Batch, taps: Taps) -> Out:
+        gated, others = layers_of(taps, "gates"), frozenset(tap for tap in taps if tap.kind != "gates")
+        out = super().packed_forward(batch, others | hidden(*gated))  # the pass goes as far as the last gate
+        experts: Any = [layer.output for layer in self.bert.encoder.layer]
+        if gated and experts[0].gate_EW is None:
+            raise UndeclaredNeed("these experts have no gate: their tokens are routed by a table")
+        read = {tap: out[tap] for tap in others} | {Tap("gates", m): experts[m - 1].gates_NE for m in gated}
+        for each in experts:
+            each.gates_NE = None  # a copy of the model would copy the pass
+        return Out(batch.layout, read)
+
+    def cost(self) -> Cost:
+        own, gates_EW = super().cost(), [layer.output.gate_EW for layer in self.bert.encoder.layer]
+        if self.config.gate != "sentence":
+            return own
+        return replace(own, per_sequence=own.per_sequence + sum(gate_EW.numel() for gate_EW in gates_EW))
 
     def observed(self) -> dict[str, Any]:
         """How the tokens answered so far were routed: shares of each layer's experts, entropy, experts never met."""
@@ -192,7 +288,7 @@ class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassificatio
 class MoEBERT(Method):
     name: ClassVar = "moebert"
     version: ClassVar = 1
-    terms: ClassVar = ("layer", "pred", "hard")
+    terms: ClassVar = ("layer", "pred", "hard", "balance")
     ablations: ClassVar = {"w/o distillation": ":-layer:-pred", "random neurons": ":importance=random"}
     needs_teacher: ClassVar = True
     spans: ClassVar = True
@@ -214,9 +310,18 @@ class MoEBERT(Method):
     padding: Padding = added_setting(0)
     """512 (the code's; 128 for MNLI and QQP): every sequence is filled with [PAD], and the layers' losses average over it."""
     distil_weight: float = 1.0  # the paper's lambda
+    routing: Literal["hash", "balanced", "token", "sentence"] = added_setting("hash")
+    """Who decides which expert a token meets: tables of token ids, or a gate in each layer that reads states."""
+    balance: Annotated[float, NOT_NEGATIVE] = added_setting(0.0)  # weight of the gates' balancing loss
+
+    @property
+    def gate(self) -> str:
+        return self.routing if self.routing in ("token", "sentence") else ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.balance and not self.gate:
+            raise MethodError("balance= is a loss of gates: add routing=token or routing=sentence")
         if self.shared_size < -1:
             raise MethodError(f"shared_size={self.shared_size} should not be below -1")
 
@@ -238,7 +343,8 @@ class MoEBERT(Method):
         self.sizes(teacher)
         check_padding(self.padding, teacher)
         ranking = NeuronImportance(self.importance_examples, self.importance_rows)
-        return (TeacherWeights(tuned=True), *([ranking] if self.importance == "gradient" else []))
+        counts = [TokenCounts()] if self.routing == "balanced" else []
+        return (TeacherWeights(tuned=True), *([ranking] if self.importance == "gradient" else []), *counts)
 
     def notes(self, setup: Setup) -> Sequence[str]:
         decay = "weight decay is 0.01, unless the row sets another one; table 7 of the paper has 0 for every GLUE task in it except RTE"
@@ -254,7 +360,7 @@ class MoEBERT(Method):
     def build(self, setup: Setup) -> Student:
         size, shared = self.sizes(setup.teacher)
         sizes = {"experts": self.experts, "expert_size": size, "shared_size": 0 if self.shared == "copies" else shared}
-        config = own_config(MoEBertConfig, setup.teacher, setup.num_labels, **sizes)
+        config = own_config(MoEBertConfig, setup.teacher, setup.num_labels, gate=self.gate, **sizes)
         model = MoEBertForSequenceClassification(config)
         model.set_attn_implementation("packed")
         weights = setup.artefacts["tuned_teacher"]
@@ -269,12 +375,27 @@ class MoEBERT(Method):
             else:
                 ranked = torch.randperm(setup.teacher.intermediate_size)
             fill(cast(Experts, layer.output), under(prefix, weights), ranked, shared)
+            if self.routing == "balanced":
+                layer.output.route_V.copy_(balanced_routes(setup.artefacts["token_counts"]["counts"], self.experts))
         return Student(model)
+
+    def balancing(self, layers: int) -> Term:
+        """Over the tokens of the batch, or over its sequences, whose tokens have one gate; summed over layers."""
+
+        def balance(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            each = [student.gates(m) for m in range(1, layers + 1)]
+            if self.gate == "sentence":
+                each = [batch.layout.first(gates_TE) for gates_TE in each]
+            return torch.stack([losses.load_balance(gates_NE) for gates_NE in each]).sum()
+
+        return Term(balance, self.balance, gates(*range(1, layers + 1)), across_batch=True)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         same = {m: m for m in range(setup.teacher.num_hidden_layers + 1)}  # 0: the embedding output
         layers = layerwise(HIDDEN, same, plain(losses.hidden_mse_tokenmean), self.distil_weight)
         terms = {"layer": layers, "pred": soft(losses.symmetric_kl_batchmean, self.distil_weight), "hard": hard()}
+        if self.gate and self.balance:
+            terms["balance"] = self.balancing(setup.teacher.num_hidden_layers)
         # Of table 7's lines for MRPC and QQP; their weight decay of 0 is not taken over, nor batches and lambdas.
         paper = {"epochs": 5.0, "learning_rate": 3e-5, "warmup": 0.0}
         return (Stage("distil", terms, teacher_dropout=self.teacher_dropout, padding=self.padding, paper=paper),)

@@ -15,7 +15,7 @@ from methods.errors import UndeclaredNeed
 if TYPE_CHECKING:
     from methods.packed import Layout
 
-Kind = Literal["logits", "hidden", "scores", "vectors", "exits", "pooled"]
+Kind = Literal["logits", "hidden", "scores", "vectors", "exits", "gates", "pooled"]
 Pool = str  # of methods.packed.POOLS: cls the first token's state, mean or max over a sequence's tokens
 Source = int | Mapping[int, float]
 """Whose states are read: a layer, or several layers with weights for the sum of their states, in this order."""
@@ -73,6 +73,11 @@ def exits(*layers: int) -> Taps:
     return frozenset(Tap("exits", layer) for layer in layers)
 
 
+def gates(*layers: int) -> Taps:
+    """[T, E] logits of each token's gate over the E experts of these layers; of a gate that sees sentences the same for all its tokens."""
+    return frozenset(Tap("gates", layer) for layer in layers)
+
+
 def pooled(source: Source, *pools: Pool) -> Taps:
     """[B, W] of each pool over the states of a layer, or over the weighted sum of several layers' states: where a teacher's outputs
     are kept, one vector for each sequence and not for each token."""
@@ -122,6 +127,9 @@ class Out:
 
     def exits(self, layer: int) -> Tensor:
         return self[Tap("exits", layer)]  # type: ignore[no-any-return]
+
+    def gates(self, layer: int) -> Tensor:
+        return self[Tap("gates", layer)]  # type: ignore[no-any-return]
 
     def pooled(self, source: Source, pool: Pool) -> Tensor:
         return self[_pooled(source, pool)]  # type: ignore[no-any-return]

@@ -31,6 +31,7 @@ OF_LAST_LAYER: dict[str, Callable[[int], Taps]] = {
     "vectors": vectors,
     "logits": lambda layer: LOGITS,
     "exits": lambda layer: LOGITS,
+    "gates": hidden,
 }
 
 

@@ -193,6 +193,7 @@ OF_TAPS: Mapping[str, str] = {
     "scores": "scores",
     "vectors": "tokens",
     "exits": "sequences",
+    "gates": "tokens",
     "pooled": "sequences",
 }
 """Kind of a tap -> kind of its readings."""

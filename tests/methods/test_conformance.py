@@ -533,7 +533,11 @@ SETTINGS = {
         {"pretraining": "auxiliary"},
         {"pretraining": "progressive", "key_query": "shared", "norm": "layer"},
     ),
-    "moebert": ({}, {"padding": 32, "teacher_dropout": True, "shared": "copies"}),
+    "moebert": (
+        {},
+        {"padding": 32, "teacher_dropout": True, "shared": "copies"},
+        {"routing": "sentence", "balance": 0.1},
+    ),
     "theseus": ({}, {"schedule": "constant"}),
     "droplayers": ({}, {"dropped": "symmetric", "begin": "tuned"}),
     "layerdrop": ({},),

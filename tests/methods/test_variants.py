@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import tiny
 import torch
@@ -12,11 +14,21 @@ from bench.record.recipe import Recipe
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
+from methods import losses
 from methods.api import MethodError, Setup
 from methods.artefacts import blank_artefacts
 from methods.models import forward
-from methods.moebert import Experts, MoEBertConfig, NeuronImportance, TokensSeen, fill
-from methods.taps import LOGITS, hidden
+from methods.moebert import (
+    Experts,
+    MoEBERT,
+    MoEBertConfig,
+    NeuronImportance,
+    TokenCounts,
+    TokensSeen,
+    balanced_routes,
+    fill,
+)
+from methods.taps import LOGITS, gates, hidden
 from methods.tinybert import ReluBertForSequenceClassification
 
 
@@ -138,6 +150,85 @@ def test_copies_have_the_size_that_the_paper_stores():
     assert counts_of("moebert:shared=copies", "bert-base-uncased").parameters["whole classifier"] == pytest.approx(
         109.6e6, rel=0.005
     )
+
+
+def gated(routing: str, balance: float = 0.5):
+    """A MoEBERT with this gate on a tiny teacher, its setup, and a batch of five sequences."""
+    from bench.conformance.tiny_bench import Bench
+
+    made = Bench(MoEBERT(routing=routing, balance=balance, **MoEBERT.tiny_settings), 2)
+    return made, made.build()[0].model.eval(), made.data.batch(range(5))
+
+
+@pytest.mark.parametrize("routing", ["token", "sentence"])
+def test_a_gate_multiplies_the_likeliest_experts_output_with_its_probability(routing):
+    _, model, batch = gated(routing)
+    experts = model.bert.encoder.layer[0].output
+    seen = {}
+    hook = experts.register_forward_hook(lambda module, args, output: seen.update(x=args[1][0], out=output[0]))
+    with torch.no_grad():
+        forward(model, batch, LOGITS)
+        first, second = (seen["x"][a:b].mean(0) for a, b in list(pairwise([*batch.layout.starts_B.tolist(), 0]))[:2])
+        apart, both = second - first, second + first
+        split = apart - both * (apart @ both) / (both @ both)  # these two sequences lie on its two sides
+        experts.gate_EW[0], experts.gate_EW[1], experts.gate_EW[2:] = 50 * split, -50 * split, 0.0
+        gates_TE = forward(model, batch, LOGITS | gates(1)).gates(1)
+    hook.remove()
+    x_TW, starts = seen["x"], [*batch.layout.starts_B.tolist(), batch.layout.total]
+    read = x_TW if routing == "token" else torch.cat([x_TW[a:b].mean(0).expand(b - a, -1) for a, b in pairwise(starts)])
+    torch.testing.assert_close(gates_TE, read @ experts.gate_EW.T)
+    probability, chosen = gates_TE.softmax(-1).max(-1)
+    assert len(set(chosen.tolist())) > 1
+    for t in (0, 3, batch.layout.total - 1):
+        x, e = x_TW[t], int(chosen[t])
+        inner = torch.nn.functional.gelu(x @ experts.own_in[e].T + experts.own_in_bias[e])
+        shared = experts.shared_out(torch.nn.functional.gelu(experts.shared_in(x)))
+        summed = shared + inner @ experts.own_out[e].T + experts.out_bias[e] + x
+        norm = torch.nn.functional.layer_norm(
+            summed, x.shape, experts.LayerNorm_weight[e], experts.LayerNorm_bias[e], experts.eps
+        )
+        torch.testing.assert_close(seen["out"][t], norm * probability[t], atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("routing", ["token", "sentence"])
+def test_a_gate_of_padded_sequences_sees_what_that_of_packed_ones_does(routing):
+    _, model, batch = gated(routing)
+    mask = batch.layout.mask_BL
+    with torch.no_grad():
+        packed = forward(model, batch, LOGITS).logits
+        model.set_attn_implementation("eager")
+        padded = model(input_ids=batch.layout.padded(batch.token_ids) * mask, attention_mask=mask.long()).logits
+    torch.testing.assert_close(packed, padded, atol=1e-6, rtol=1e-5)
+
+
+def test_the_balancing_loss_is_experts_times_probability_times_share():
+    """Four tokens, two experts: three go to the first, with these probabilities."""
+    p = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.2, 0.8]])
+    assert losses.load_balance(p.log()) == pytest.approx(2 * (0.6 * 0.75 + 0.4 * 0.25))
+    assert losses.load_balance(torch.eye(3)) == pytest.approx(1.0)
+    made, model, batch = gated("sentence")
+    term = made.method.stages(made.setup)[0].terms["balance"]
+    with torch.no_grad():
+        out = forward(model, batch, term.student)
+        layers = model.config.num_hidden_layers
+        by_hand = sum(losses.load_balance(batch.layout.first(out.gates(m))) for m in range(1, layers + 1))
+        assert term.fn(batch, out, None, None) == pytest.approx(float(by_hand))
+
+
+def test_a_balanced_table_gives_each_expert_as_many_tokens_as_can_be():
+    torch.manual_seed(0)
+    counts = torch.randint(0, 50, (200,))
+    route = balanced_routes(counts, 4)
+    had = torch.zeros(4, dtype=torch.int64).index_add(0, route, counts)
+    assert int(had.max() - had.min()) <= 2
+    assert set(route[counts == 0].tolist()) <= {0, 1, 2, 3}
+    twice = TokenCounts().compute(tiny.classifier(), [gated("token")[2]] * 2)["counts"]
+    assert int(twice.sum()) == 2 * gated("token")[2].layout.total
+
+
+def test_a_balancing_loss_without_a_gate_is_refused():
+    with pytest.raises(MethodError, match="routing=token"):
+        MoEBERT(balance=0.1)
 
 
 @pytest.mark.slow
