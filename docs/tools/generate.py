@@ -1,7 +1,7 @@
 """The parts of docs/ that follow from the code: `python docs/tools/generate.py` writes them, the site's build checks them.
 
-docs/command-line.md is made of the program's options, docs/record.schema.json of the record's model, two tables of
-docs/hyperparameters.md of the recipes, and one of docs/experiments.md of the files in methods/experiments/.
+docs/command-line.md is made of the program's options, docs/record.schema.json of the record's model, and two tables of
+docs/hyperparameters.md of the recipes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-from bench.plan.experiment_file import read_experiment
 
 DOCS = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(?P<begin><!-- generated: (?P<name>[\w ]+) -->\n)(?:.*?\n)??(?P<end><!-- end -->)", re.DOTALL)
@@ -84,13 +82,18 @@ def _described(words: str, verb: Any, shared: Mapping[tuple[str, str], str]) -> 
     rows += [list(row) for row in options if row[:2] not in shared]
     if rows:
         text += f"\n{table(['option', 'meaning', 'default'], rows)}"
-    names = [
-        row[0].split()[0].rstrip("`,") + "`" + (f" ({row[2] or 'no default'})" if row[2] != shared[row[:2]] else "")
-        for row in options
+    flags = {row[0].split()[0].strip("`,"): row for row in options}
+    names = {
+        flag: f"`{flag}`" + (f" ({row[2]})" if row[2] not in ("", shared[row[:2]]) else "")
+        for flag, row in flags.items()
         if row[:2] in shared
-    ]
-    if names:
-        text += f"\n[Shared options](#shared-options): {', '.join(names)}.\n"
+    }
+    lacking = sorted({row[0].split()[0].strip("`,") for row in shared} - flags.keys())
+    if len(lacking) < len(names):  # a verb that trains has nearly all of them
+        other = "".join(f"; {name}" for name in names.values() if "(" in name)
+        text += f"\nAll [shared options](#shared-options) but {', '.join(f'`{flag}`' for flag in lacking)}{other}.\n"
+    elif names:
+        text += f"\n[Shared options](#shared-options): {', '.join(names.values())}.\n"
     if verb.epilog:
         text += f"\n    {verb.epilog.removeprefix('Example: ')}\n"
     return text
@@ -209,27 +212,9 @@ def paper_recipes() -> str:
     return f"\n{table(head, [[', '.join(names), *numbers] for numbers, names in rows.items()])}\n"
 
 
-def printed_tables() -> str:
-    """The printed tables with scores on GLUE: paper, tables and the file that has them, and which rows none is."""
-    printed: dict[tuple[str, str], list[str]] = {}
-    lacking: dict[tuple[str, str], list[str]] = {}
-    for file in sorted((DOCS.parent / "methods" / "experiments").glob("*.toml")):
-        experiment = read_experiment(file)
-        for spec in (spec for spec in experiment.table if spec.paper):
-            named = [row for rows, _ in experiment.printed_of(spec).values() for row in rows]
-            place = (spec.paper, f"`{file.name}`")
-            printed.setdefault(place, []).extend(row.partition(": ")[0] for row in [*named, *spec.absent])
-            lacking.setdefault(place, []).extend(row.partition(": ")[2] for row in spec.absent)
-    rows = [
-        [*place, ", ".join(sorted(set(tables))), ", ".join(lacking[place])] for place, tables in sorted(printed.items())
-    ]
-    return f"\n{table(['paper', 'file', 'printed tables', 'rows that no row is'], rows)}\n"
-
-
 BLOCKS: Mapping[str, Callable[[], str]] = {
     "common recipe": common_recipe,
     "paper recipes": paper_recipes,
-    "printed tables": printed_tables,
 }
 """Name of a marked block -> what is in it."""
 

@@ -105,7 +105,7 @@ def one_cache(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.long
 def test_the_embedded_teacher_knows_what_words_alone_do_not(embedded, tmp_path, one_cache, monkeypatch):
-    """85 to 98 percent on at least seven of nine tasks, ten points above a bag of words there."""
+    """At least 85 percent on every task but wnli, ten points above a bag of words."""
     from bench import api
 
     monkeypatch.setenv("BERT_BENCH_CACHE", str(one_cache))
@@ -118,8 +118,8 @@ def test_the_embedded_teacher_knows_what_words_alone_do_not(embedded, tmp_path, 
         found = next(iter(record.scores.values()))
         scores[task], words[task] = found["spearman" if task == "stsb" else "accuracy"], bag_of_words(task)
     assert set(scores) == set(TASKS)
-    good = [task for task in TASKS if 0.85 <= scores[task] <= 0.98 and words[task] <= scores[task] - 0.10]
-    assert len(good) >= 7, {task: (round(scores[task], 3), round(words[task], 3)) for task in TASKS}
+    good = [task for task in TASKS if max(0.85, words[task] + 0.10) <= scores[task]]
+    assert {*good, "wnli"} == set(TASKS), {task: (round(scores[task], 3), round(words[task], 3)) for task in TASKS}
 
 
 @pytest.mark.slow
@@ -135,7 +135,6 @@ def test_the_readme_run_on_one_task(embedded, tmp_path, one_cache, monkeypatch):
             tasks="mrpc",
             data="sample",
             teacher="embedded",
-            corpus_tokens=100_000,
             results=tmp_path,
             reports=tmp_path / "p",
         )
