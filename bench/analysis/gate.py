@@ -373,6 +373,16 @@ def summary(findings: Sequence[GateResult]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def annotations(findings: Sequence[GateResult]) -> list[str]:
+    """What did not pass, as GitHub's workflow commands: it shows them beside a pull request."""
+    kinds = {REGRESSED: "error", OTHER: "error", UNCLEAR: "notice", MISSING: "warning"}
+    return [
+        f"::{kinds[f.verdict]} title={flat(f.subject)} {f.verdict}::{flat(f.what)}: {flat(f.why)}"
+        for f in findings
+        if f.verdict in kinds
+    ]
+
+
 def junit(findings: Sequence[GateResult]) -> bytes:
     """JUnit XML: regressed and not comparable are failures, inconclusive and nothing measured are skipped."""
     suite = ElementTree.Element("testsuite", name="bench check", tests=str(len(findings)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,8 @@ def check(
     findings = gate.accept(findings, acceptances)
     text, verdict = gate.summary(findings), gate.overall(findings)
     print(text)
+    if os.environ.get("GITHUB_ACTIONS"):
+        print(*gate.annotations(findings), sep="\n")
     if summary_file is not None:
         write_atomically(summary_file, text.encode())
     if junit_file is not None:

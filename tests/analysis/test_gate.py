@@ -10,6 +10,7 @@ import factories
 import numpy as np
 import pytest
 
+from bench.analysis import gate
 from bench.analysis.gate import (
     MISSING,
     OTHER,
@@ -355,3 +356,14 @@ def test_a_row_may_be_named_with_its_operating_point(tmp_path):
     assert name != "fastbert"
     assert overall(check(tmp_path / "a", tmp_path / "a", rows=[name])) == PASSED
     assert overall(check(tmp_path / "a", tmp_path / "a", rows=["fastbert"])) == PASSED
+
+
+def test_what_did_not_pass_is_marked_in_a_pull_request_on_one_line_each():
+    made = [
+        gate.GateResult("kd on rte", "accuracy", gate.REGRESSED, "62.0,\nwas 70.0"),
+        gate.GateResult("kd on rte", "parameters", gate.PASSED, "the same"),
+        gate.GateResult("kd on sst2", "accuracy", gate.MISSING, "no record"),
+    ]
+    lines = gate.annotations(made)
+    assert [line.split(" ", 1)[0] for line in lines] == ["::error", "::warning"]
+    assert all("\n" not in line for line in lines)
