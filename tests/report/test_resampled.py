@@ -31,12 +31,12 @@ TASKS = ("cola", "mrpc", "rte", "sst2")
 def answered(metric, rows, examples=60, resamples=300):
     """Records of rows (name -> seeds) with made answers to one column, and the column resampled; by row's name."""
     form = metric_of(metric).form
-    labels = random_answers.some(form, np.random.default_rng(1), examples)
-    records, predicted = {}, {}
+    labels = random_answers.labels(form, np.random.default_rng(1), examples)
+    right, records, predicted = random_answers.right(form, labels), {}, {}
     for row, seeds in rows.items():
         for seed in range(seeds):
             rng = np.random.default_rng([*row.encode(), seed])
-            said = random_answers.mixed(labels, random_answers.some(form, rng, examples), rng.random(examples) < 0.5)
+            said = random_answers.mixed(right, random_answers.some(form, rng, examples), rng.random(examples) < 0.5)
             record = factories.record(row, "rte", seed)
             score = metric_of(metric).score(said, labels)
             record = record.model_copy(update={"scores": {"validation": {metric: score}}})
