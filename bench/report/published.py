@@ -141,7 +141,7 @@ def _reasons(group: ReportGroup, column: ScoreColumn, printed: Published) -> lis
     rows = {r.cell.data.rows.get(column.evaluation) for r in group.records if column.task in r.cell.tasks}
     # a folder with another number of examples holds something else
     if rows != {DEVELOPMENT_EXAMPLES.get((column.task, column.evaluation))}:
-        whys.append("not GLUE's development set")
+        whys.append(f"not {'SQuAD' if column.task.startswith('squad') else 'GLUE'}'s development set")
     if group.row_limit(column.task):
         whys.append("fewer training examples")
     return whys

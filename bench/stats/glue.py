@@ -1,4 +1,4 @@
-"""How many examples GLUE's development sets have."""
+"""How many examples the development sets of GLUE and SQuAD have."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ DEVELOPMENT_EXAMPLES: Mapping[tuple[str, str], int] = {
     ("qnli", "validation"): 5463,
     ("rte", "validation"): 277,
     ("wnli", "validation"): 71,
+    ("squad", "validation"): 10570,
+    ("squad_v2", "validation"): 11873,
 }
 """(task, evaluation set) -> number of examples."""
 

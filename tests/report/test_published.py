@@ -10,7 +10,7 @@ from typing import Any
 import factories
 import pytest
 
-from bench.data.tasks import GLUE
+from bench.data.tasks import KNOWN
 from bench.errors import InputError
 from bench.plan.experiment_file import Experiment, read_experiment
 from bench.plan.request import Request
@@ -32,7 +32,7 @@ def test_every_printed_number_is_of_a_column_that_exists():
     assert len(published()) > 600
     assert len({cell[:6] for cell in published()}) == len(published())
     for cell in published():
-        task = GLUE[cell.task]
+        task = KNOWN[cell.task]
         assert cell.evaluation in {e.name for e in task.evaluation}
         assert cell.metric in {*task.metrics, "accuracy", "f1", "unknown"}
         assert cell.split in ("dev", "test", "unknown")

@@ -405,11 +405,11 @@ def test_bad_questions_of_power_are_bad_input(bench, words):
 
 def test_sizes_of_development_sets_are_those_of_the_files(shared_glue):
     from bench.data.sources import source_for
-    from bench.data.tasks import GLUE
+    from bench.data.tasks import KNOWN
     from bench.stats.glue import DEVELOPMENT_EXAMPLES
 
     for (name, evaluation), size in DEVELOPMENT_EXAMPLES.items():
-        source = source_for(GLUE[name], str(shared_glue), True)
-        wanted = next(one for one in GLUE[name].evaluation if one.name == evaluation)
-        if source.has(GLUE[name], wanted):
-            assert len(source.load(GLUE[name], wanted)) == size
+        source = source_for(KNOWN[name], str(shared_glue), True)
+        wanted = next(one for one in KNOWN[name].evaluation if one.name == evaluation)
+        if source.has(KNOWN[name], wanted):
+            assert len(source.load(KNOWN[name], wanted)) == size
