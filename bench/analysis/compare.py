@@ -113,7 +113,7 @@ def _by_source(
                 means = [of_mean([line for _, line, _ in table], [drawn for _, _, drawn in table])] * (len(table) > 1)
                 title = source + (f", at most {limit:,} training examples" if limit else "")
                 answer[title] = [*adjusted([line for _, line, _ in table]), *means]
-    return answer
+    return dict(sorted(answer.items(), key=lambda item: item[0].startswith(SUITE)))  # generated sentences last
 
 
 def _named(

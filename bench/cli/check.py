@@ -24,7 +24,7 @@ from bench.plan.request import SOURCES
 from bench.record.set_aside import notes_sent_to
 
 
-@verb("check --baseline results/reference/sample-v1 --results results/runs --tasks rte --seeds 0")
+@verb("check --baseline results/reference/sample-v2 --results results/runs --tasks rte --seeds 0")
 def check(
     baseline: Path = option(..., "Folder with the records to compare with."),
     results: Path = RESULTS,
@@ -94,7 +94,7 @@ def _request_of_record(given: dict[str, Any]) -> tuple[Path, Any, set[str]]:
     return results, request_from_options(**given), {"tasks"} & set(given)
 
 
-@verb("verify 7a8e8b41 --results results/reference --data sample --teacher embedded")
+@verb("verify b8aa0426 --results results/reference --data sample --teacher embedded")
 @of_record
 def verify(
     given: dict[str, Any],
@@ -123,7 +123,7 @@ def verify(
     return workflow.EXIT_CODES.get(answer["verdict"], OK)
 
 
-@verb("export 7a8e8b41 --to student --format onnx --results results/reference --data sample --teacher embedded")
+@verb("export b8aa0426 --to student --format onnx --results results/reference --data sample --teacher embedded")
 @of_record
 def export(
     given: dict[str, Any],

@@ -75,7 +75,7 @@ def list_(
     return CHECK_FAILED if wrong else OK
 
 
-@verb("show 7a8e8b41 --results results/reference")
+@verb("show b8aa0426 --results results/reference")
 def show(
     key: str = argument(..., "The beginning of a record's key."),
     results: Path = RESULTS,
@@ -272,7 +272,7 @@ def profile(
     write_json(json_file, {name: size.model_dump() for name, size in rows})
 
 
-@verb("why 7a8e8b41 --results results/reference --data sample --teacher embedded --threads 2")
+@verb("why b8aa0426 --results results/reference --data sample --teacher embedded --threads 2")
 @with_request_options(
     without=f"seeds reports rerun_stale yes jobs executor address slurm {OF_RUN}",
     **AS_RECORDED,

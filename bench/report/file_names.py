@@ -45,7 +45,7 @@ def paper_place(title: str, group: ReportGroup) -> Path:
 
 
 def data_name(group: ReportGroup) -> str:
-    """``glue``, ``glue-20000-rows``, ``sample-v1``: which examples, and how many of the training rows where not all."""
+    """``glue``, ``glue-20000-rows``, ``sample-v2``: which examples, and how many of the training rows where not all."""
     facts = data_facts(group.cell.data.slug)
     plain = group.cell.data.slug
     if facts.source == FOLDER and facts.folder == GLUE_FOLDER:

@@ -59,7 +59,7 @@ def test_generated_sample_data_are_never_compared_with_a_paper_on_real_data(tmp_
     file = tmp_path / "paper.md"
     file.write_text("| System | RTE | SST-2 |\n|---|---|---|\n| kd | 60.0 | 99.0 |\n")
     store = Store(tmp_path / "r")
-    store.write(factories.record("kd", score=0.60, data="sample-v1"))
+    store.write(factories.record("kd", score=0.60, data="sample-v2"))
     assert [c.verdict for c in check_paper(file, tmp_path / "r")] == ["as measured", "no record"]
     store.write(factories.record("kd", score=0.55, data="folder-glue"))
     assert next((c.verdict, c.measured) for c in check_paper(file, tmp_path / "r")) == ("differs", "55.0")

@@ -15,7 +15,7 @@ from bench.report.write import write_reports
 def written(tmp_path):
     store = Store(tmp_path / "r")
     store.write(factories.record("kd", score=0.7))
-    store.write(factories.record("kd", data="sample-v1", score=0.7))
+    store.write(factories.record("kd", data="sample-v2", score=0.7))
     return write_reports(store, tmp_path / "p")
 
 

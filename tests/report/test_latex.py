@@ -107,7 +107,7 @@ def test_what_latex_would_take_for_commands_is_escaped(ours, latex):
 @pytest.mark.slow
 def test_sample_data_says_so_in_each_table_too(tmp_path):
     store = Store(tmp_path / "r")
-    store.write(factories.record(data="sample-v1"))
+    store.write(factories.record(data="sample-v2"))
     write_reports(store, tmp_path / "p", latex=True)
     tables = list((tmp_path / "p").glob("*/*/tables/*.tex"))
     assert tables

@@ -140,7 +140,7 @@ def test_only_the_named_row_has_a_printed_number():
     ]
     assert lines(group_of(ours("pkd"))) == lines(group_of(ours("kd", "mrpc"))) == []
     group = group_of(ours("kd"))
-    data = group.cell.data.model_copy(update={"slug": "sample-v1"})
+    data = group.cell.data.model_copy(update={"slug": "sample-v2"})
     assert lines(dataclasses.replace(group, cell=group.cell.model_copy(update={"data": data}))) == []
 
 

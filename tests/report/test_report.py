@@ -101,7 +101,7 @@ def test_every_gap_has_its_reason():
 
 def test_the_sample_suite_is_never_called_glue(tmp_path):
     store = Store(tmp_path / "r")
-    store.write(factories.record(data="sample-v1"))
+    store.write(factories.record(data="sample-v2"))
     (path,) = write_reports(store, tmp_path / "p")
     assert "**Generated sample data, not GLUE.**" in path.read_text()
 
