@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
@@ -42,6 +42,7 @@ class Task:
         file: for a user's own task, the name of the TOML file that says it.
         spans: whether a part of the second text is the answer.
         max_length: of its sequences, unless a request says another.
+        truncation: what stays of a longer text: ``head``, ``tail`` or ``both``.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Task:
     repository: str = ""
     spans: bool = False
     max_length: int = 128
+    truncation: str = "head"
 
     @property
     def num_labels(self) -> int:
@@ -197,6 +199,10 @@ class TaskFile(TypedFile):
     """the column of the labels"""
     metrics: list[str]
     """of :mod:`bench.stats.metrics`"""
+    max_length: int = Field(default=128, ge=8)
+    """tokens of a sequence, unless ``--set max_length`` says another"""
+    truncation: Literal["head", "tail", "both"] = "head"
+    """what stays of a longer text; of pairs always the head of the longer one"""
 
     @field_validator("name")
     @classmethod
@@ -255,7 +261,11 @@ def from_toml(path: Path) -> Task:
         tuple((split, str(file)) for split, file in files.items()),
         path.name,
         bool(given.target),
+        max_length=given.max_length,
+        truncation=given.truncation,
     )
+    if task.truncation != "head" and len(task.columns) == 2:
+        raise InputError(f"{path}: truncation={task.truncation} is for one column of text")
     _check_metrics(task, path)
     return task
 

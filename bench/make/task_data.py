@@ -37,12 +37,14 @@ class TaskData:
         return tokenizer_of(self.plan.checkpoint)
 
     def _encoded(self, split: Split) -> Encoded:
-        return encode(self.tokenizer, split, self.plan.recipe.max_length)
+        return encode(self.tokenizer, split, self.plan.recipe.max_length, self.plan.recipe.truncation)
 
     @cached_property
     def given(self) -> Encoded:
         """The training rows as they come: what teachers are tuned on."""
-        return encode(self.tokenizer, self.plan.train, self.plan.teacher_recipe.max_length)
+        return encode(
+            self.tokenizer, self.plan.train, self.plan.teacher_recipe.max_length, self.plan.teacher_recipe.truncation
+        )
 
     @cached_property
     def train(self) -> Encoded:

@@ -69,9 +69,14 @@ def plan_tasks(
         evaluation = {e.name: source.load(task, e) for e in task.evaluation if e.labelled or source.has(task, e)}
         checkpoint = find(request.teacher, task, request.offline, outline=request.outline)
         longest = checkpoint.config.max_position_embeddings
-        recipe = recipe_of(request, source.epochs, longest, task.max_length)
+        recipe = replace(recipe_of(request, source.epochs, longest, task.max_length), truncation=task.truncation)
         plain = recipe_of(replace(request, numbers=(), optimizer=None), source.epochs, longest, task.max_length)
-        tuned = replace(plain, name="common", learning_rate=TEACHER_LEARNING_RATES[checkpoint.width < WIDE])
+        tuned = replace(
+            plain,
+            name="common",
+            truncation=task.truncation,
+            learning_rate=TEACHER_LEARNING_RATES[checkpoint.width < WIDE],
+        )
         data = DataIdentity(
             name=source.name,
             slug=source.slug,

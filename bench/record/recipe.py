@@ -54,6 +54,9 @@ class Recipe:
     """At most so many examples of a batch go through the models at a time; their gradients are added before the step. 0: the
     whole batch. A mean over tokens becomes the mean of the parts' means, weighted by their numbers of examples."""
 
+    truncation: str = field(default="head", metadata=LATER)
+    """What stays of a text that is too long: its ``head``, its ``tail``, or ``both``, a quarter of the room for the head."""
+
     def __post_init__(self) -> None:  # a record's JSON has lists
         object.__setattr__(self, "betas", tuple(self.betas))
         object.__setattr__(self, "stage_optimizers", tuple((stage, name) for stage, name in self.stage_optimizers))

@@ -91,6 +91,10 @@ def export(
         raise InputError(f"the record {key} is of no model that was trained here, so there is nothing to export")
     if record.task.form == SPANS.name:
         raise InputError(f"the record {key} answers questions, and those are not exported; --save-students keeps them")
+    if "truncation" in record.cell.recipe:
+        raise InputError(
+            f"the record {key} reads the end of long texts, and tokenizers cut it off: --save-students keeps it"
+        )
     if form != HF:
         from bench.measure.backends import check_installed
 

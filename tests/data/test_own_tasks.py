@@ -7,10 +7,13 @@ import json
 import numpy as np
 import pandas
 import pytest
+import tiny
 
 from bench.data import own_tasks
+from bench.data.encoding import encode
 from bench.data.own_tasks import expand
 from bench.data.sources import source_for
+from bench.data.table_files import Split
 from bench.errors import InputError
 
 ROWS = {
@@ -105,3 +108,49 @@ def test_a_data_set_of_the_hub_brings_the_names_of_its_classes(tmp_path, monkeyp
     assert task.file == "hub:someone/films/plain_text"
     with pytest.raises(InputError, match="no configuration 'default'"):
         expand("hub:someone/films")
+
+
+@pytest.mark.parametrize(
+    "truncation, kept", [("head", range(9)), ("tail", range(31, 40)), ("both", [0, 1, *range(33, 40)])]
+)
+def test_what_stays_of_a_long_text(teacher_folder, truncation, kept):
+    """Of 40 words and room for 9, between [CLS] and [SEP]; a short text stays whole."""
+    words = [tiny.WORDS[i] for i in range(40)]
+    tokenizer = tiny.tokenizer(teacher_folder)
+    split = Split([" ".join(words), "the cat"], None, None, [0, 1])
+    encoded = encode(tokenizer, split, 11, truncation)
+    assert tokenizer.decode(encoded.tokens[0]).split() == ["[CLS]", *(words[i] for i in kept), "[SEP]"]
+    assert [len(row) for row in encoded.segments] == [11, 4]
+
+
+def test_a_task_file_says_what_stays_and_its_key_does_too(bench, tmp_path, teacher_folder):
+    pandas.DataFrame({"body": ["the cat runs " * 30] * 24, "stars": [0, 1] * 12}).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    keys = set()
+    for truncation in ("head", "tail", "both"):
+        lines = [
+            'name = "long"',
+            'train = "t.csv"',
+            'validation = "t.csv"',
+            'text = ["body"]',
+            'labels = ["no", "yes"]',
+        ]
+        lines += ['label = "stars"', 'metrics = ["accuracy"]', "max_length = 40", f'truncation = "{truncation}"']
+        (tmp_path / "long.toml").write_text("\n".join(lines))
+        done = bench(
+            *("plan", "--methods", f"finetune:start=random:{tiny.SHAPE}", "--tasks", tmp_path / "long.toml"),
+            *(
+                "--teacher",
+                teacher_folder,
+                "--device",
+                "cpu",
+                "--results",
+                tmp_path / "r",
+                "--json",
+                tmp_path / "plan.json",
+            ),
+        )
+        assert done.returncode == 0, done.stderr
+        keys |= {cell["key"] for cell in json.loads((tmp_path / "plan.json").read_text())["cells"]}
+    assert len(keys) == 6, "a teacher and a student of each"
