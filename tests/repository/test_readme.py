@@ -156,6 +156,17 @@ def test_the_task_file(bench, tmp_path, monkeypatch):
     assert "reviews/train" in answer.stdout
 
 
+@pytest.mark.slow
+def test_a_file_of_examples_is_planned_as_the_page_types_it(bench, tmp_path, monkeypatch, embedded):
+    (command,) = [each for each in unique_commands() if "reviews.csv" in each and each.startswith("run")]
+    rows = "".join(f"title {i},body {i},{i % 2 + 1}\n" for i in range(40))
+    (tmp_path / "reviews.csv").write_text("title,body,stars\n" + rows)
+    monkeypatch.chdir(tmp_path)
+    answer = bench("plan", *shlex.split(command)[1:], "--corpus", "sample")
+    assert answer.returncode == 0, answer.stderr
+    assert "32 examples" in answer.stdout
+
+
 def test_a_folder_in_glues_layout(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile(blocks("data-sources.md")[0], "data-sources.md", "exec"), {})  # noqa: S102 the docs' own code
@@ -335,7 +346,8 @@ READ = [
 PLANNED = [
     command
     for command in unique_commands()
-    if command.split()[0] in ("run", "plan", "tune") and not re.search(r"FOLDER|reviews\.toml|mine\.toml", command)
+    if command.split()[0] in ("run", "plan", "tune")
+    and not re.search(r"FOLDER|reviews\.(toml|csv)|mine\.toml|--tasks hub:", command)
 ]
 
 
