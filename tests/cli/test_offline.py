@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+
 import pytest
 import tiny
 import torch
@@ -38,6 +40,7 @@ def test_no_verb_opens_a_socket(bench, monkeypatch, tmp_path, teacher_folder, gl
         records = {record.cell.method: record for record in api.Store(results).records()}
         key, name = records["kd"].key[:16], records["kd"].cell.label
         (tmp_path / "paper.md").write_text("| row | rte |\n|---|---|\n| kd | 50.0 |\n")
+        zipfile.ZipFile(tmp_path / "sent.zip", "w").close()
         old = tmp_path / "old"
         tiny.save_teacher(old)
         torch.save({"weight": torch.zeros(2)}, old / "pytorch_model.bin")
@@ -62,6 +65,7 @@ def test_no_verb_opens_a_socket(bench, monkeypatch, tmp_path, teacher_folder, gl
             "verify": [key, *kept, *asked_of],
             "export": [key, "--to", tmp_path / "student", *kept, *asked_of],
             "backends": [tmp_path / "student", "--tasks", "rte", "--data", glue_folder, "--backends", "sdpa", "--rounds", 6],
+            "submit": [tmp_path / "sent.zip"],
             "audit": [tmp_path / "paper.md"],
             "store verify": kept,
             "store repair": kept,

@@ -96,7 +96,7 @@ def test_the_papers_schedules_are_said_stage_by_stage(method):
     setup = Setup(BertConfig(), 2, ("x",))
     stages = made.stages(setup)
     known = {field.name for field in fields(Recipe)} - {
-        *("name", "batch_size", "max_length", "micro_batch", "stage_optimizers")
+        *("name", "batch_size", "max_length", "micro_batch", "stage_optimizers", "truncation")
     }
     assert known == PAPER_OVERRIDES
     for stage in stages:

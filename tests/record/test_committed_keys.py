@@ -27,7 +27,7 @@ from bench.record.store import Store
 REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference"
 REVIEWS = SHARED / "extra" / "imdb" / "plain_text" / "train-00000-of-00001.parquet"
 """The text of every general start beside real GLUE: 4,000,000 tokens of it (reports/LOG.md)."""
-SAMPLE, GLUE = "sample-v2", "folder-glue"
+SAMPLE, GLUE, PAIRS, QUESTIONS = "sample-v2", "folder-glue", "sample-pairs-v1", "folder-squad"
 ASKED = ("recipe", "checkpoint", "precision", "threads", "max_train_rows", "epochs")
 """Options of Request that a record answers by itself."""
 
@@ -109,8 +109,8 @@ def test_every_committed_record_answers_to_its_keys() -> None:
 
 
 def test_every_committed_record_is_of_a_known_source() -> None:
-    """So that none escapes the two tests below."""
-    assert {record.cell.data.slug for record in committed()} == {SAMPLE, GLUE}
+    """So that none escapes the tests below."""
+    assert {record.cell.data.slug for record in committed()} == {SAMPLE, GLUE, PAIRS, QUESTIONS}
 
 
 @pytest.mark.slow
@@ -118,6 +118,15 @@ def test_a_plan_finds_every_committed_record_of_the_sample_suite(embedded: None,
     given = Request(data="sample", teacher="embedded", results=tmp_path / "r", reports=tmp_path / "p")
     assert lost(SAMPLE, given) == []
     assert made_files(tmp_path, Path(os.environ["BERT_BENCH_CACHE"])) == []
+
+
+@pytest.mark.slow
+def test_a_plan_finds_every_committed_record_of_text_generation(embedded: None, tmp_path: Path) -> None:
+    given = Request(data="sample", teacher="embedded", results=tmp_path / "r", reports=tmp_path / "p")
+    assert lost(PAIRS, given) == []
+    if not (SHARED / "extra" / "squad").is_dir():
+        pytest.skip("needs the questions in ../shared/extra/squad")
+    assert lost(QUESTIONS, replace(given, data=str(SHARED / "extra" / "squad"))) == []
 
 
 @pytest.mark.slow
