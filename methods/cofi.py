@@ -10,8 +10,8 @@ As in the authors' code: only layers that have an attention are matched, from th
 its LayerNorm as well; embeddings are held; no loss on the labels; weights 0.1 and 0.9, T = 2; masks that stay keep their value.
 Ours: no masks of hidden dimensions, so the width stays the teacher's; in the end exactly the target is pruned, the units of
 lowest chance, where theirs prunes as much as the training arrived at, which a short one misses; means over real tokens, theirs over
-padded ones; masks have the schedule and the weight decay of the recipe, theirs a constant rate and none; the last epoch counts,
-theirs the best one on development examples.
+padded ones; masks have the schedule, the weight decay and the clipping of the recipe, theirs a constant rate and none of these; the
+last epoch counts, theirs the best one on development examples.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class Gates(nn.Module):
         self.neuron_weights = 2 * config.hidden_size
         self.target = 0.0
         self.phase = "whole"  # then "drawn", then "settled"
+        self.register_buffer("is_begun", torch.tensor(False))  # whether a training has begun; kept with the weights
         self.there = [True] * layers  # which layers had an attention in the last pass
 
     def chances(self) -> list[Tensor]:
@@ -97,11 +98,13 @@ class Gates(nn.Module):
         """The masks after training: units in the order of their chance, their block's included, as many as the target leaves."""
         heads, neurons, attentions, networks = self.chances()
         chance_U = torch.cat([(attentions * heads).flatten(), (networks * neurons).flatten()])
-        weights_U = torch.full_like(chance_U, self.neuron_weights, dtype=torch.float64)
+        # whole numbers: exact, and a CUDA device has no deterministic cumsum of others
+        weights_U = torch.full_like(chance_U, self.neuron_weights, dtype=torch.int64)
         weights_U[: heads.numel()] = self.head_weights
+        budget = int((1 - self.sparsity) * (heads.numel() * self.head_weights + neurons.numel() * self.neuron_weights))
         order_U = chance_U.argsort(descending=True, stable=True)
         is_kept_U = torch.zeros_like(chance_U, dtype=torch.bool)
-        is_kept_U[order_U] = weights_U[order_U].cumsum(0) <= (1 - self.sparsity) * weights_U.sum()
+        is_kept_U[order_U] = weights_U[order_U].cumsum(0) <= budget
         kept = is_kept_U.split([heads.numel(), neurons.numel()])
         values = [torch.sigmoid(getattr(self, kind) / TEMPERATURE * SOFTER) for kind in self.KINDS]
         units = [value * part.view_as(value) for value, part in zip(values, kept, strict=False)]
@@ -116,10 +119,6 @@ class Gates(nn.Module):
             kept = units if units == 1 else max(1, round((1 - self.sparsity) * units))
             masks.append((torch.arange(units, device="cpu") < kept).float().repeat(layers, 1))
         return masks
-
-    @property
-    def is_untouched(self) -> bool:
-        return self.multipliers.is_meta or not self.multipliers.any()
 
 
 class Gated(PackedModel):
@@ -193,7 +192,7 @@ def nearest(distances: Sequence[Sequence[float]], there: Sequence[bool]) -> list
 @dataclass(frozen=True, kw_only=True)
 class CoFi(Method):
     name: ClassVar = "cofi"
-    version: ClassVar = 1
+    version: ClassVar = 2  # 1 moved the masks while it distilled alone
     terms: ClassVar = ("pred", "layer", "sparsity")
     needs_teacher: ClassVar = True
     tiny_settings: ClassVar = {"whole_until": 0.3}  # few steps prune little before the masks settle
@@ -246,9 +245,12 @@ class CoFi(Method):
 
         def prune(model: Any, progress: float) -> None:
             gates = model.gates
+            gates.is_begun.fill_(True)
             gates.phase = "whole" if progress < self.whole_until else "drawn"
             gates.target = self.sparsity * min(1.0, (progress - self.whole_until) / self.ramp if self.ramp else 1.0)
             with torch.no_grad():
+                if gates.phase == "whole":  # without multipliers the constraint moves no mask
+                    gates.multipliers.zero_()
                 for kind in Gates.KINDS:
                     getattr(gates, kind).clamp_(-BOUND, BOUND)
 
@@ -282,7 +284,8 @@ class CoFi(Method):
         """The model without what is pruned; the values of the other masks are in its weights."""
         model: Any = student.model
         gates, whole = model.gates, model.whole
-        heads, neurons, attentions, networks = gates.evenly() if gates.is_untouched else gates.settled()
+        is_untrained = gates.is_begun.is_meta or not gates.is_begun
+        heads, neurons, attentions, networks = gates.evenly() if is_untrained else gates.settled()
         weights = {name: value.detach() for name, value in whole.state_dict().items()}
         for number in range(len(heads)):
             prefix = f"bert.encoder.layer.{number}."

@@ -27,7 +27,6 @@ def scattered(gates: Gates, seed: int = 0) -> Gates:
         for kind in Gates.KINDS:
             gate = getattr(gates, kind)
             gate.copy_(2 * torch.randn(gate.shape, generator=chance))
-        gates.multipliers.fill_(0.1)
     return gates
 
 
@@ -76,7 +75,8 @@ def test_the_pruned_model_answers_like_the_masked_one(teacher_folder, empty):
     if empty:
         with torch.no_grad():
             getattr(gates, empty)[1] = -20.0  # the second layer's whole block is the first to go
-    stages[1].on_step_begin(student.model, 0.0)
+    for stage in stages:
+        stage.on_step_begin(student.model, 0.0)
     batch = tiny.encoded(teacher_folder, rows=12).batch(range(12))
     shipped = method.deploy(student)[""].eval()
     counts = (shipped.config.layer_heads, shipped.config.layer_neurons)
@@ -93,6 +93,17 @@ def test_an_untrained_student_is_deployed_at_its_target():
     assert shipped.config.layer_neurons == [gates.neurons.size(1) // 2] * 3
 
 
+def test_a_trained_student_deploys_its_own_masks_also_where_it_is_restored():
+    """The multipliers say nothing of it: without the term of the sparsity they stay 0."""
+    method, student, gates, (prune, _) = built(sparsity=0.5)
+    prune.on_step_begin(student.model, 0.9)
+    scattered(gates)
+    restored = built(sparsity=0.5)[1]
+    restored.model.load_state_dict(student.model.state_dict())
+    shapes = [method.deploy(each)[""].config.layer_neurons for each in (student, restored)]
+    assert shapes == [(gates.settled()[1] > 0).sum(1).tolist()] * 2
+
+
 def test_layers_are_matched_from_the_top_in_order_and_only_where_they_are():
     distances = [[1.0, 2, 3, 4], [4, 1, 0, 5], [0, 5, 6, 7]]
     assert nearest(distances, [True] * 4) == [0, 0, 0]
@@ -102,7 +113,7 @@ def test_layers_are_matched_from_the_top_in_order_and_only_where_they_are():
 
 
 def test_it_distils_alone_then_prunes_towards_a_rising_target():
-    method, student, gates, (prune, _) = built(sparsity=0.8)
+    _, student, gates, (prune, _) = built(sparsity=0.8)
     seen = []
     for progress in (0.0, 0.04, 0.05, 0.15, 0.25, 0.9):
         prune.on_step_begin(student.model, progress)
@@ -110,4 +121,17 @@ def test_it_distils_alone_then_prunes_towards_a_rising_target():
     assert [phase for phase, _ in seen] == ["whole", "whole", "drawn", "drawn", "drawn", "drawn"]
     assert [target for _, target in seen[2:]] == [0.0, 0.4, 0.8, 0.8]
     assert gates.heads.max() <= torch.log(torch.tensor(100.0))  # log alpha is kept within bounds
-    assert method.stages  # the second stage holds the masks
+
+
+def test_masks_rest_while_it_distils_alone():
+    _, student, gates, (prune, _) = built(whole_until=0.5)
+    optimizer = torch.optim.AdamW(gates.parameters(), lr=0.01, weight_decay=0.0)
+    neurons = []
+    for step in range(40):
+        prune.on_step_begin(student.model, step / 40)
+        neurons.append(gates.neurons.detach().clone())
+        prune.terms["sparsity"].fn(None, None, None, student.aux).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert all(torch.equal(neurons[0], after) for after in neurons[:21])
+    assert not torch.equal(neurons[0], neurons[-1])
