@@ -33,7 +33,7 @@ Direction = Literal["both", "left-to-right"]
 SHARE = 0.15
 """Of a target's tokens that are masked in training."""
 EVERY = 7
-"""Each so-manieth place of a target is masked in one pass, when all are asked."""
+"""When all places of a target are asked, every seventh is masked in one pass."""
 
 
 class ConditionalMaskedModel(nn.Module):
@@ -239,14 +239,15 @@ class Cmlm(WritingMethod):
         rows: dict[int, int] = {}
 
         def soft(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            made = setup.artefacts[SoftTargets.name]
+            targets = setup.artefacts[SoftTargets.name]
             if not rows:
-                rows.update({number: row for row, number in enumerate(made["ids"].tolist())})
+                rows.update({number: row for row, number in enumerate(targets["ids"].tolist())})
             places = [
-                torch.arange(*made["starts"][(row := rows[number]) : row + 2].tolist()) for number in batch.example_ids
+                torch.arange(*targets["starts"][(row := rows[number]) : row + 2].tolist())
+                for number in batch.example_ids
             ]
             places_N = torch.cat(places)
-            told = moved({name: made[name][places_N] for name in ("top", "words")}, student.logits.device)
+            told = moved({name: targets[name][places_N] for name in ("top", "words")}, student.logits.device)
             return losses.top_kl_tokenmean(student.logits, told["top"], told["words"], self.temperature)
 
         return (self.stage({"soft": Term(soft, self.alpha, LOGITS), "hard": self.hard(setup, 1 - self.alpha)}),)

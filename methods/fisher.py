@@ -52,8 +52,8 @@ class Masks(ComputedArtefact):
         """Masks of the same FLOPs, spread evenly: a plan counts with them, also where there are only shapes."""
         layers, width, heads = teacher.num_hidden_layers, teacher.hidden_size, teacher.num_attention_heads
         even = [torch.linspace(1, 2, n, device="cpu").repeat(layers, 1) for n in (heads, teacher.intermediate_size)]
-        found = search(even[0], even[1], self.flops, *unit_macs(width, width // heads, 128))
-        return dict(zip(("heads", "neurons"), found, strict=True))
+        masks = search(even[0], even[1], self.flops, *unit_macs(width, width // heads, 128))
+        return dict(zip(("heads", "neurons"), masks, strict=True))
 
     def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
         model: Any = teacher
@@ -62,12 +62,12 @@ class Masks(ComputedArtefact):
         for batch in batches:
             seen.append(batch)
             gradients.append(mask_gradients(model, batch))
-            if sum(len(one.example_ids) for one in seen) >= self.examples:
+            if sum(len(each.example_ids) for each in seen) >= self.examples:
                 break
         # of each layer [examples, units]: first all heads, then all neurons
         by_block = [torch.cat(parts).double().cpu() for parts in zip(*gradients, strict=True)]
         by_heads, by_neurons = by_block[: len(layers)], by_block[len(layers) :]
-        length = sum(one.layout.total for one in seen) / sum(len(one.layout.lengths) for one in seen)
+        length = sum(each.layout.total for each in seen) / sum(len(each.layout.lengths) for each in seen)
         cost = unit_macs(config.hidden_size, config.hidden_size // config.num_attention_heads, length)
         worth = [torch.stack([g.square().mean(0) for g in block]) for block in (by_heads, by_neurons)]
         heads, neurons = search(worth[0], worth[1], self.flops, *cost)

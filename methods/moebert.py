@@ -98,8 +98,10 @@ class TokenCounts(ComputedArtefact):
 
     def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
         size = cast(Any, teacher).config.vocab_size
-        counts = [torch.bincount(batch.token_ids.cpu(), minlength=size) for batch in batches]
-        return {"counts": torch.stack(counts).sum(0)}
+        counts_V = torch.zeros(size, dtype=torch.int64)
+        for batch in batches:
+            counts_V += torch.bincount(batch.token_ids.cpu(), minlength=size)
+        return {"counts": counts_V}
 
 
 def balanced_routes(counts_V: Tensor, experts: int) -> Tensor:
@@ -375,7 +377,7 @@ class MoEBERT(Method):
             else:
                 ranked = torch.randperm(setup.teacher.intermediate_size)
             fill(cast(Experts, layer.output), under(prefix, weights), ranked, shared)
-            if self.routing == "balanced":
+            if self.routing == "balanced" and not layer.output.route_V.is_meta:
                 layer.output.route_V.copy_(balanced_routes(setup.artefacts["token_counts"]["counts"], self.experts))
         return Student(model)
 

@@ -44,7 +44,7 @@ class Replacing(DrawnLayers):
         """One draw for each module."""
         own, modules = self.shipped.bert.encoder.layer, cast(Any, self.others)
         replaced = (torch.rand(len(modules)) < self.rate).tolist()
-        chosen = ([one] if new else module for module, one, new in zip(modules, own, replaced, strict=True))
+        chosen = ([layer] if new else module for module, layer, new in zip(modules, own, replaced, strict=True))
         return [layer for layers in chosen for layer in layers]
 
 

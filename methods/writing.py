@@ -38,8 +38,10 @@ class Sides(NamedTuple):
 
 def sides(batch: Batch, words_T: Tensor) -> Sides:
     """``[CLS] source [SEP] target [SEP]`` of every pair in ``words_T``, cut into the source with its [SEP] and the target with its own."""
-    rows = zip(words_T.split(batch.layout.lengths), batch.segment_ids.split(batch.layout.lengths), strict=True)
-    cut = [row.split([len(row) - (second := int(segment.sum())), second]) for row, segment in rows]
+    # one wait for the device
+    written = batch.layout.sum(batch.segment_ids[:, None])[:, 0].tolist()
+    rows = zip(words_T.split(batch.layout.lengths), written, strict=True)
+    cut = [row.split([len(row) - second, second]) for row, second in rows]
     of_both = [source[1:] for source, _ in cut], [target for _, target in cut]
     return Sides(*(nn.utils.rnn.pad_sequence(list(side), batch_first=True) for side in of_both))
 
@@ -157,14 +159,14 @@ class WritingMethod(Method):
         return (WordPieces(),)
 
     def build(self, setup: Setup) -> Student:
-        made = setup.artefacts[WordPieces.name]
-        end = int(words_of(made["pieces"], made["end"]))
+        known = setup.artefacts[WordPieces.name]
+        end = int(words_of(known["pieces"], known["end"]))
         parts = {"layers": self.layers, "attention_heads": self.heads, "ffn_dim": self.ffn}
         sizes: dict[str, Any] = {
             f"{side}_{part}": size for side in ("encoder", "decoder") for part, size in parts.items()
         }
         config = MarianConfig(  # type: ignore[call-arg]
-            vocab_size=len(made["pieces"]) + FIRST,
+            vocab_size=len(known["pieces"]) + FIRST,
             d_model=self.hidden,
             max_position_embeddings=max(512, self.longest),
             dropout=self.dropout,
@@ -179,7 +181,7 @@ class WritingMethod(Method):
         )
         model: Any = Writer(config)
         if not model.pieces.is_meta:
-            model.pieces.copy_(made["pieces"])
+            model.pieces.copy_(known["pieces"])
         asked = {"num_beams": self.beams, "length_penalty": self.length_penalty, "max_new_tokens": self.longest}
         model.generation_config.update(**asked, max_length=None, suppress_tokens=[PAD, OTHER, BEGIN], do_sample=False)
         return Student(model)

@@ -226,6 +226,17 @@ def test_a_balanced_table_gives_each_expert_as_many_tokens_as_can_be():
     assert int(twice.sum()) == 2 * gated("token")[2].layout.total
 
 
+def test_every_routing_is_counted_without_weights():
+    from bench.plan.untrained import counts_of
+
+    by_hash, balanced, token, sentence = (
+        counts_of(f"moebert:routing={routing}", "bert-base-uncased").parameters["whole classifier"]
+        for routing in ("hash", "balanced", "token", "sentence")
+    )
+    assert balanced == by_hash
+    assert token == sentence == by_hash + 12 * 4 * 768
+
+
 def test_a_balancing_loss_without_a_gate_is_refused():
     with pytest.raises(MethodError, match="routing=token"):
         MoEBERT(balance=0.1)
