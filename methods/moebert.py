@@ -272,10 +272,10 @@ class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassificatio
         return Out(batch.layout, read)
 
     def cost(self) -> Cost:
-        own, gates_EW = super().cost(), [layer.output.gate_EW for layer in self.bert.encoder.layer]
+        own, layers = super().cost(), cast(Any, self.bert.encoder.layer)
         if self.config.gate != "sentence":
             return own
-        return replace(own, per_sequence=own.per_sequence + sum(gate_EW.numel() for gate_EW in gates_EW))
+        return replace(own, per_sequence=own.per_sequence + sum(layer.output.gate_EW.numel() for layer in layers))
 
     def observed(self) -> dict[str, Any]:
         """How the tokens answered so far were routed: shares of each layer's experts, entropy, experts never met."""
@@ -376,9 +376,10 @@ class MoEBERT(Method):
                 ranked = torch.argsort(importance_F, descending=True, stable=True)
             else:
                 ranked = torch.randperm(setup.teacher.intermediate_size)
-            fill(cast(Experts, layer.output), under(prefix, weights), ranked, shared)
-            if self.routing == "balanced" and not layer.output.route_V.is_meta:
-                layer.output.route_V.copy_(balanced_routes(setup.artefacts["token_counts"]["counts"], self.experts))
+            experts = cast(Experts, layer.output)
+            fill(experts, under(prefix, weights), ranked, shared)
+            if self.routing == "balanced" and not experts.route_V.is_meta:
+                experts.route_V.copy_(balanced_routes(setup.artefacts["token_counts"]["counts"], self.experts))
         return Student(model)
 
     def balancing(self, layers: int) -> Term:

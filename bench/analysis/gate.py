@@ -373,7 +373,7 @@ def summary(findings: Sequence[GateResult]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def annotations(findings: Sequence[GateResult]) -> list[str]:
+def workflow_commands(findings: Sequence[GateResult]) -> list[str]:
     """What did not pass, as GitHub's workflow commands: it shows them beside a pull request."""
     kinds = {REGRESSED: "error", OTHER: "error", UNCLEAR: "notice", MISSING: "warning"}
     return [

@@ -68,7 +68,7 @@ def check(
     text, verdict = gate.summary(findings), gate.overall(findings)
     print(text)
     if os.environ.get("GITHUB_ACTIONS"):
-        print(*gate.annotations(findings), sep="\n")
+        print(*gate.workflow_commands(findings), sep="\n")
     if summary_file is not None:
         write_atomically(summary_file, text.encode())
     if junit_file is not None:

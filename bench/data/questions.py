@@ -14,7 +14,7 @@ from bench.errors import InputError
 
 COLUMNS = ("title", "context", "question", "answers")
 EVERY = 12
-"""Of the articles in alphabetical order, each so-manieth is for scoring."""
+"""Of the articles in alphabetical order, every twelfth is for scoring."""
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'“(])")
 
 
@@ -33,8 +33,10 @@ def pairs_of(rows: Iterable[Mapping[str, Any]], split: str) -> list[tuple[str, s
     scored = set(sorted({row["title"] for row in rows})[EVERY - 1 :: EVERY])
     chosen = [row for row in rows if (row["title"] in scored) == (split != "train")]
     pairs = ((row["context"], row["answers"], " ".join(row["question"].split())) for row in chosen)
-    made = ((marked_sentence(text, found["text"][0], found["answer_start"][0]), asked) for text, found, asked in pairs)
-    return list(dict.fromkeys((" ".join(sentence.split()), question) for sentence, question in made))
+    marked = (
+        (marked_sentence(text, given["text"][0], given["answer_start"][0]), asked) for text, given, asked in pairs
+    )
+    return list(dict.fromkeys((" ".join(sentence.split()), question) for sentence, question in marked))
 
 
 def read_squad(files: Sequence[Path], split: str) -> list[tuple[str, str]]:

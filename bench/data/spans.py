@@ -11,8 +11,9 @@ import math
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -214,8 +215,9 @@ def windows_of(tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int
     if max_length < 16:
         raise InputError(f"max_length {max_length}: a question and its text need at least 16 tokens")
     cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
-    asked = _once(lambda text: tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
-    read = _once(lambda text: _tokens_and_offsets(tokenizer, text))
+    # five questions share one text
+    asked = cache(lambda text: tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+    read = cache(lambda text: _tokens_and_offsets(tokenizer, text))
     tokens, segments, labels = [], [], []
     windows, offsets = [], []
     for number, (question, context) in enumerate(zip(split.first, split.second, strict=True)):
@@ -244,18 +246,6 @@ def _with_most_context(begun: Sequence[int], room: int, tokens: int) -> list[np.
         context[row, begins : begins + room] = np.minimum(places, places[::-1]) + 0.01 * len(places)
     most = context.argmax(0)
     return [most[begins : begins + room] == row for row, begins in enumerate(begun)]
-
-
-def _once(function: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A text is tokenised once: five questions share one."""
-    known: dict[str, Any] = {}
-
-    def asked(text: str) -> Any:
-        if text not in known:
-            known[text] = function(text)
-        return known[text]
-
-    return asked
 
 
 def _tokens_and_offsets(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[int], np.ndarray]:

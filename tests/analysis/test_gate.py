@@ -364,6 +364,6 @@ def test_what_did_not_pass_is_marked_in_a_pull_request_on_one_line_each():
         gate.GateResult("kd on rte", "parameters", gate.PASSED, "the same"),
         gate.GateResult("kd on sst2", "accuracy", gate.MISSING, "no record"),
     ]
-    lines = gate.annotations(made)
+    lines = gate.workflow_commands(made)
     assert [line.split(" ", 1)[0] for line in lines] == ["::error", "::warning"]
     assert all("\n" not in line for line in lines)

@@ -46,9 +46,11 @@ def _lines(group: ReportGroup) -> Iterator[Line]:
                 continue
             seeds = [fidelity(data.logits[student.key], taught, data.labels) for student in students]
             means = {name: float(np.mean([seed[name] for seed in seeds])) for name in seeds[0]}
-            facts = {"n": len(students), "keys": keys_of([*students, *theirs])}
+            keys = keys_of([*students, *theirs])
             cells = [
-                number(value if name == "kl" else 100 * value, ".3f" if name == "kl" else ".1f", **facts)
+                number(
+                    value if name == "kl" else 100 * value, ".3f" if name == "kl" else ".1f", n=len(seeds), keys=keys
+                )
                 for name, value in means.items()
             ]
             yield Line(label, [TableCell(column.name), *cells], group.called(label))
