@@ -1,23 +1,33 @@
-"""Which rows a budget admits, which of them is best, and which cheaper ones are not significantly different from it."""
+"""Which rows fit limits, which of them is best and how surely, which cheaper ones are as good, and which limit binds."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bench.data.tasks import check_known
 from bench.errors import NothingMeasured
-from bench.record.cell import TEACHER
+from bench.plan.commands import is_own, source_options, typed_task
+from bench.record.cell import CHECKPOINT, TEACHER
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
-from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, WORSE, drawn_differences, p_in_words, verdict_of
+from bench.report.comparison import (
+    NOT_SIGNIFICANT,
+    UNCLEAR,
+    WORSE,
+    drawn_differences,
+    drawn_scores,
+    p_in_words,
+    verdict_of,
+)
 from bench.report.frame import nothing_in
 from bench.report.groups import ReportGroup, ScoreColumn, groups
-from bench.report.resampled import faults_of, resample, seeds_in_words
+from bench.report.resampled import faults_of, resampled, seeds_in_words
 from bench.report.sources import warnings
 from bench.report.speed import latest
 from bench.report.table import Column, Table, TableCell, number
@@ -25,18 +35,32 @@ from bench.report.tables.parts import counted, line_of
 from bench.report.write import add_speed
 from bench.stats.paired import bootstrap_p, interval
 
-COSTS = {"parameters": "M parameters", "flops": "G FLOPs", "latency": "ms"}
-"""What a budget limits -> its unit. FLOPs of one sequence of 128 tokens; the median latency under a session's main conditions."""
+RETAINED = "retained"
+LIMITS = {
+    "parameters": ("--max-params", "M parameters"),
+    "megabytes": ("--max-mb", "MB"),
+    "flops": ("--max-flops", "G FLOPs"),
+    "latency": ("--max-latency", "ms"),
+    RETAINED: ("--min-retain", "% of the teacher's mean"),
+}
+"""What has a limit -> the option, and the unit. FLOPs of one sequence of 128 tokens; the median latency under a session's main
+conditions. All are the most that a row may have, but of the teacher's mean the least."""
+BYTES_A_PARAMETER = 4
 
 
 class Candidate(NamedTuple):
-    """A row with all the columns; costs as in :data:`COSTS`, of its dearest task; scores in percent."""
+    """A row with all the columns; costs as in :data:`LIMITS`, of its dearest task; scores in percent."""
 
     label: str
-    parameters: float | None
-    flops: float | None
-    latency: float | None
     score: float
+    parameters: float | None = None
+    megabytes: float | None = None
+    flops: float | None = None
+    latency: float | None = None
+    retained: float | None = None
+    """None without a sound score of the teacher in every column"""
+    probability: float = 1.0
+    """of being the best that fits: the share of the draws of examples and trainings in which its mean is the highest"""
     low: float = 0.0
     high: float = 0.0
     """95 % interval of its difference to the best"""
@@ -50,14 +74,23 @@ class Candidate(NamedTuple):
 
 @dataclass
 class Choice:
-    """What one table's rows say."""
+    """What one table's rows say.
+
+    Attributes:
+        candidates: those that fit, best first.
+        left_out: row -> why it is no candidate.
+        binding: of the best row that one limit alone leaves out, if it scores more than what fits: its name as ``row``, the
+            ``limit`` as it is typed, what it ``needs``, and what it would ``gain`` in points with its 95 % ``interval``; None for
+            both where nothing fits.
+        exports: the commands that export the best row, one for each task: of its seeds the one with the highest score there.
+    """
 
     group: ReportGroup
     columns: Sequence[ScoreColumn]
     candidates: list[Candidate]
-    """those that fit, best first"""
     left_out: dict[str, str] = field(default_factory=dict)
-    """row -> why it is no candidate"""
+    binding: dict[str, Any] | None = None
+    exports: Sequence[str] = ()
 
     @property
     def as_good(self) -> list[Candidate]:
@@ -72,7 +105,8 @@ class Choice:
         """The candidates, best first, with their costs and their differences to the best."""
         lines = []
         for c in self.candidates:
-            costs = [number(n, ".2f") for n in c[1:4]]
+            costs = [number(getattr(c, name), ".2f") for name in LIMITS]
+            share = number(100 * c.probability, ".0f", " %")
             rest, gap = [TableCell(""), TableCell(""), TableCell("best")], c.score - self.candidates[0].score
             if c is not self.candidates[0]:
                 rest = [
@@ -80,13 +114,16 @@ class Choice:
                     TableCell(p_in_words(c.p), c.p),
                     TableCell(NOT_SIGNIFICANT if c.verdict == UNCLEAR else c.verdict),
                 ]
-            lines.append(line_of(self.group, c.label, [*costs, number(c.score), *rest]))
+            lines.append(line_of(self.group, c.label, [*costs, number(c.score), share, *rest]))
         titles = [
             "System",
             "Params (M)",
+            "fp32 (MB)",
             "FLOPs (G)",
             "latency (ms)",
+            "% of teacher",
             f"mean of {counted(len(self.columns), 'column')}",
+            "best with probability",
         ]
         titles += ["difference to the best", "p", "verdict"]
         return Table("Choice", list(map(Column, titles)), lines)
@@ -95,9 +132,11 @@ class Choice:
         """The answer in words."""
         lines = [line.replace("*", "") for line in warnings(self.group)]
         if not self.candidates:
-            return [*lines, "No row fits."]
+            return [*lines, "No row fits.", *self._binding_in_words()]
         best, cheapest, called = self.candidates[0], self.as_good[0], self.group.called
         lines += [f"Highest mean of what fits: {called(best.label)} ({best.score:.1f})."]
+        if len(self.candidates) > 1:
+            lines[-1] = f"{lines[-1][:-1]}, the best with a probability of {100 * best.probability:.0f} %."
         too = ", too" if cheapest.label != best.label else ""
         if too:
             row = f"{called(cheapest.label)} ({cheapest.score:.1f})"
@@ -109,14 +148,26 @@ class Choice:
             lines += [
                 "The best row was chosen on the examples that it is scored on, so its score is a little too high."
             ]
-        return lines
+        lines += self._binding_in_words()
+        return [*lines, *(f"To take it away: {command}" for command in self.exports)]
+
+    def _binding_in_words(self) -> list[str]:
+        if self.binding is None:
+            return []
+        limit, needs, gain, ends = (self.binding[key] for key in ("limit", "needs", "gain", "interval"))
+        # rounded to what the row keeps within
+        needs = (np.floor if limit == LIMITS[RETAINED][0] else np.ceil)(100 * needs) / 100
+        row = self.group.called(self.binding["row"])
+        text = f"The limit that binds: {limit} alone leaves out {row}, which needs {needs:.2f} {self.binding['unit']}"
+        text += "" if gain is None else f" and gains {gain:+.1f} points"
+        return [text + (f" ({ends[0]:+.1f} to {ends[1]:+.1f})." if ends else ".")]
 
 
 def choose(results: Path, budget: Mapping[str, float | None], tasks: Sequence[str] = ()) -> list[Choice]:
     """A choice for each table of the records that has all the tasks (none: whatever it has).
 
     Args:
-        budget: the most that a row may cost, by the names of :data:`COSTS`; without one, or None: as much as it likes.
+        budget: the most that a row may cost, by the names of :data:`LIMITS`; without one, or None: as much as it likes.
 
     Raises:
         InputError: there is no such task: neither in the records nor in GLUE.
@@ -143,8 +194,11 @@ def _choice(
     group: ReportGroup, columns: Sequence[ScoreColumn], budget: Mapping[str, float | None], store: Store
 ) -> Choice:
     fitting: list[Candidate] = []
+    nearly: list[tuple[Candidate, str]] = []  # sound rows over one limit alone, and that limit
     left_out: dict[str, str] = {}
     faults = faults_of(group, store)
+    unsound = [c.name for c in columns if (TEACHER, c) not in group.summaries or (TEACHER, c) in faults]
+    teacher = 0.0 if unsound else float(np.mean([group.summaries[TEACHER, c].mean for c in columns]))
     for label in group.systems:
         if label == TEACHER or all(r.cell.ablation_of for r in group.of(label)):
             continue
@@ -152,68 +206,112 @@ def _choice(
             left_out[label] = f"no score on {', '.join(missing)}"
             continue
         sizes = [r.sizes for c in columns for r in group.of(label, c.task) if r.sizes]
+        score = float(np.mean([group.summaries[label, c].mean for c in columns]))
+        parameters = max((s.parameters / 1e6 for s in sizes), default=None)
         candidate = Candidate(
             label,
-            max((s.parameters / 1e6 for s in sizes), default=None),
+            score,
+            parameters,
+            None if parameters is None else BYTES_A_PARAMETER * parameters,
             max((s.flops / 1e9 for s in sizes), default=None),
             group.latencies.get(label),
-            float(np.mean([group.summaries[label, c].mean for c in columns])),
+            100 * score / teacher if teacher > 0 else None,
         )
-        reasons = []
-        for (name, unit), cost in zip(COSTS.items(), candidate[1:4], strict=True):
-            most = budget.get(name)
-            if most is not None and (cost is None or cost > most):
-                lacking = "not timed" if name == "latency" else f"{name} not measured"
-                reasons.append(lacking if cost is None else f"{cost:.2f} {unit}")
+        over = [name for name in LIMITS if not _is_within(budget.get(name), getattr(candidate, name), name)]
         mute = [c.name for c in columns if not all(map(store.has_predictions, group.finished(label, c)))]
-        if reasons:
-            left_out[label] = reasons[0]
-        elif mute:
-            left_out[label] = f"its answers on {', '.join(mute)} are not stored; run it again with --rerun"
         # one seed with constant or permuted answers is enough; a low score counts where the row's mean is no better than one
         # answer to every example: by chance a seed of a sound row may be below it
-        elif wrong := [
+        wrong = [
             f"{c.name}: {what}, {seeds_in_words(of_seeds)}"
             for c in columns
             for what, of_seeds in faults.get((label, c), {}).items()
             if group.summaries[label, c].mean
             <= 100 * next((s.baseline for s in of_seeds.values() if s.baseline is not None), np.inf)
-        ]:
+        ]
+        if over:
+            cost, unit = getattr(candidate, over[0]), LIMITS[over[0]][1]
+            lacking = {
+                "latency": "not timed",
+                RETAINED: f"the teacher has no sound score on {', '.join(unsound) or 'average'}",
+            }
+            left_out[label] = lacking.get(over[0], f"{over[0]} not measured") if cost is None else f"{cost:.2f} {unit}"
+            if len(over) == 1 and cost is not None and not (mute or wrong):
+                nearly.append((candidate, over[0]))
+        elif mute:
+            left_out[label] = f"its answers on {', '.join(mute)} are not stored; run it again with --rerun"
+        elif wrong:
             left_out[label] = "; ".join(wrong)
         else:
             fitting.append(candidate)
     fitting.sort(key=lambda c: (-c.score, c.label))
-    return Choice(group, columns, _compared_with_best(group, columns, fitting, store), left_out)
+    outside, limit = min(nearly, key=lambda pair: (-pair[0].score, pair[0].label), default=(None, ""))
+    if outside and fitting and outside.score <= fitting[0].score:
+        outside = None
+    rows = [*fitting, *([outside] if outside and fitting else [])]
+    judged, binding = _compared_with_best(group, columns, rows, len(fitting), store), None
+    if outside:
+        option, unit = LIMITS[limit]
+        binding = {"row": outside.label, "limit": option, "needs": getattr(outside, limit), "unit": unit}
+        binding |= {"gain": outside.score - fitting[0].score if fitting else None, "interval": None}
+        if len(judged) > len(fitting):
+            binding["interval"] = [judged[-1].low, judged[-1].high]
+    exports = _exports(group, columns, fitting[0].label, store) if fitting else []
+    return Choice(group, columns, judged[: len(fitting)], left_out, binding, exports)
+
+
+def _is_within(limit: float | None, cost: float | None, name: str) -> bool:
+    if limit is None or cost is None:
+        return limit is None
+    return cost >= limit if name == RETAINED else cost <= limit
+
+
+def _exports(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store) -> list[str]:
+    """One command for each task; a finished checkpoint is a folder already and has none."""
+    commands = []
+    for column in {c.task: c for c in reversed(columns)}.values():  # of two sets of a task the first
+        record = max(group.finished(label, column), key=lambda r: r.scores[column.evaluation][column.metric])
+        cell = record.cell
+        if cell.method != CHECKPOINT:
+            words = ["export", record.key[:16], "--to", f"{cell.method}-{column.task}", "--results", str(store.root)]
+            words += ["--tasks", typed_task(cell.data.slug, column.task, [cell])] if is_own(cell.data.slug) else []
+            words += source_options(cell.data.slug, cell.teacher.name, cell.teacher.base)
+            commands.insert(0, f"python -m bench {shlex.join(words)}")
+    return commands
 
 
 def _compared_with_best(
-    group: ReportGroup, columns: Sequence[ScoreColumn], fitting: Sequence[Candidate], store: Store
+    group: ReportGroup, columns: Sequence[ScoreColumn], rows: Sequence[Candidate], fitting: int, store: Store
 ) -> list[Candidate]:
-    """The candidates with their intervals and tests against the first of them.
+    """The rows with their intervals and tests against the first of them; so many fit, and those have a probability of being the best.
+
+    A row behind these that was scored on other examples is left out.
 
     Raises:
-        NothingMeasured: two rows of a column were scored on other examples.
+        NothingMeasured: two fitting rows of a column were scored on other examples.
     """
-    if len(fitting) < 2:
-        return list(fitting)
-    names, tasks = {c.label for c in fitting}, {c.task for c in columns}
-    part = replace(group, records=[r for r in group.records if r.row in names and tasks & set(r.cell.tasks)])
-    answered, gaps = resample(part, store), []
-    for other in fitting[1:]:
-        drawn = []
-        for column in columns:
-            sides = part.finished(other.label, column), part.finished(fitting[0].label, column)
-            data = answered.get(column)
-            for side in sides:
-                if data is None or not data.has(side):
-                    raise NothingMeasured(
-                        f"{side[0].row} on {column.name}: scored on other examples; run it again with --rerun"
-                    )
-            assert data is not None
-            drawn.append(drawn_differences(data, sides))
-        gaps.append(np.mean(drawn, axis=0))
-    judged = [(*interval(drawn), bootstrap_p(drawn)) for drawn in gaps]
-    return [
-        fitting[0],
-        *(c._replace(low=low, high=high, p=p) for c, (low, high, p) in zip(fitting[1:], judged, strict=True)),
-    ]
+    if len(rows) < 2:
+        return list(rows)
+    means: dict[str, list[np.ndarray]] = {row.label: [] for row in rows}  # of each column, [resamples]
+    gaps: dict[str, list[np.ndarray]] = {row.label: [] for row in rows[1:]}
+    for column in columns:
+        sides = {row.label: group.finished(row.label, column) for row in rows}
+        data = resampled(column, [record for side in sides.values() for record in side], store)
+        best = sides[rows[0].label]
+        for place, (label, side) in enumerate(sides.items()):
+            if data.has(side):
+                means[label].append(drawn_scores(data, side))
+                if place:
+                    gaps[label].append(drawn_differences(data, (side, best)))
+            elif place < fitting:
+                raise NothingMeasured(f"{label} on {column.name}: scored on other examples; run it again with --rerun")
+    mean_FR = np.stack([np.mean(means[row.label], axis=0) for row in rows[:fitting]])
+    first_FR = np.isclose(mean_FR, mean_FR.max(0), rtol=0, atol=1e-9)
+    shares = (first_FR / first_FR.sum(0)).mean(1)  # equal means share a draw
+    judged = [rows[0]._replace(probability=float(shares[0]))]
+    for place, row in enumerate(rows[1:], 1):
+        if len(gaps[row.label]) == len(columns):
+            drawn = np.mean(gaps[row.label], axis=0)
+            low, high = interval(drawn)
+            share = float(shares[place]) if place < fitting else 0.0
+            judged.append(row._replace(probability=share, low=low, high=high, p=bootstrap_p(drawn)))
+    return judged

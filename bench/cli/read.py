@@ -150,25 +150,34 @@ def choose(
     results: Path = RESULTS,
     tasks: str = ONLY_TASKS,
     max_params: float | None = option(None, "At most this many millions of parameters."),
+    max_mb: float | None = option(None, "At most this many megabytes of fp32 weights, 4 bytes a parameter."),
     max_flops: float | None = option(None, "At most this many G FLOPs for one sequence of 128 tokens."),
     max_latency: float | None = option(
         None, "At most this many milliseconds, as the last `speed` session with the same teacher measured."
     ),
+    min_retain: float | None = option(None, "At least this percentage of the teacher's mean over the same columns."),
     json_file: Path | None = JSON,
 ) -> int:
-    """Find the best row within a budget of parameters, FLOPs or latency.
+    """Find the best row within limits of parameters, megabytes, FLOPs, latency and what is kept of the teacher's score.
 
-    It also names all rows that are not significantly different from the best one. If one of them is cheaper, it says which
-    row is the cheapest. Rows that `:ablate` made do not take part; rows with a dropped loss that were typed (name:-term) do.
+    It says how probable it is that the row is the best of what fits, which limit binds and what relaxing it would gain, and how to
+    export the row. It also names all rows that are not significantly different from the best one. If one of them is cheaper, it
+    says which row is the cheapest. Rows that `:ablate` made do not take part; rows with a dropped loss that were typed (name:-term) do.
     """
     from bench.analysis import choose as analysis
     from bench.report.render import to_markdown
     from bench.user_files import comma_separated
 
-    for name, value in (("params", max_params), ("flops", max_flops), ("latency", max_latency)):
+    budget = {
+        "parameters": max_params,
+        "megabytes": max_mb,
+        "flops": max_flops,
+        "latency": max_latency,
+        "retained": min_retain,
+    }
+    for name, value in budget.items():
         if value is not None and not value > 0:
-            raise InputError(f"--max-{name} {value:g}: should be above 0")
-    budget = {"parameters": max_params, "flops": max_flops, "latency": max_latency}
+            raise InputError(f"{analysis.LIMITS[name][0]} {value:g}: should be above 0")
     choices = analysis.choose(results, budget, comma_separated(tasks))
     for choice in choices:
         print(f"{choice.group.title}\n")
@@ -185,7 +194,10 @@ def choose(
             "table": choice.group.title,
             "columns": [column.title for column in choice.columns],
             "candidates": [{**c._asdict(), "verdict": c.verdict} for c in choice.candidates],
+            "chosen": choice.candidates[0].label if choice.candidates else None,
             "cheapest_as_good": choice.as_good[0].label if choice.as_good else None,
+            "binding": choice.binding,
+            "export": choice.exports,
             "left_out": choice.left_out,
         }
         for choice in choices

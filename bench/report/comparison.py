@@ -215,6 +215,16 @@ def drawn_differences(data: Resampled, sides: Sides) -> np.ndarray:
     return 100 * metric_of(data.column.metric).possible_differences(_spread(data, sides)[0])
 
 
+def drawn_scores(data: Resampled, records: Sequence[Record]) -> np.ndarray:
+    """[resamples] means over seeds of a row's records in one column, in percent, as other examples and trainings would give them."""
+    score_RS, row, metric = data.stacked(records), records[0].row, metric_of(data.column.metric)
+    # the teacher is one model: only the examples are drawn
+    drawn_R = (
+        score_RS.mean(1) if row == TEACHER else over_seeds(score_RS, (score_RS,), rng_for(data.column, "score", row))
+    )
+    return 100 * np.clip(drawn_R, metric.low, metric.high)
+
+
 def _spread(data: Resampled, sides: Sides) -> tuple[np.ndarray, np.random.Generator]:
     """[resamples] differences as other examples and trainings would give them; and the generator, as it is after that."""
     rng = rng_for(data.column, "difference", *(side[0].row for side in sides))
@@ -253,12 +263,7 @@ def mean_scores(group: ReportGroup, answers: Answers) -> dict[str, MeanOfColumns
             records, data = group.finished(label, column), answers.get(column)
             if data is None or not data.has(records):
                 break
-            score_RS = data.stacked(records)
-            # the teacher is one model: only the examples are drawn
-            rng = rng_for(column, "score", label)
-            drawn_R = score_RS.mean(1) if label == TEACHER else over_seeds(score_RS, (score_RS,), rng)
-            metric = metric_of(column.metric)
-            samples.append(100 * np.clip(drawn_R, metric.low, metric.high))
+            samples.append(drawn_scores(data, records))
         has_all = len(samples) == len(group.columns)
         means[label] = MeanOfColumns(value, *(interval(np.mean(samples, axis=0)) if has_all else ()))
     return means

@@ -8,7 +8,7 @@ import factories
 import numpy as np
 import pytest
 
-from bench.analysis.choose import choose
+from bench.analysis.choose import LIMITS, choose
 from bench.errors import CHECK_FAILED, NOTHING_MEASURED, OK, NothingMeasured
 from bench.record.store import Store
 
@@ -47,7 +47,7 @@ def test_the_cheapest_of_those_that_cannot_be_told_from_the_best(store):
     assert "Highest mean of what fits: wide" in said
     assert "The cheapest row that is not significantly different from it: small" in said
     assert "Not significantly different from it, too: twin." in said
-    assert [row[6] for row in choice.table().rows[3:]] == ["< 0.001"], "no p is 0"
+    assert [row[-2] for row in choice.table().rows[3:]] == ["< 0.001"], "no p is 0"
     gap = choice.candidates[3]
     assert gap.low < gap.score - choice.candidates[0].score < gap.high < 0
 
@@ -127,6 +127,10 @@ def test_the_command_and_its_exit_codes(bench, store, tmp_path):
     assert "| small " in done.stdout
     (answer,) = json.loads((tmp_path / "c.json").read_text())
     assert answer["cheapest_as_good"] == "small"
+    assert answer["chosen"] == "wide"
+    assert [answer["binding"][key] for key in ("row", "limit", "needs")] == ["dear", "--max-flops", 10.0]
+    assert "--max-flops alone leaves out dear, which needs 10.00 G FLOPs" in done.stdout
+    assert all(command in done.stdout for command in answer["export"])
     nothing = bench("choose", "--results", store.root, "--max-params", 0.001)
     assert nothing.returncode == CHECK_FAILED
     assert "No row fits." in nothing.stdout
@@ -149,3 +153,77 @@ def test_a_row_that_was_scored_on_other_examples_is_refused(store):
         store.write(record, {**store.predictions(record), "examples.validation": np.arange(400, dtype=np.uint64) + 1})
     with pytest.raises(NothingMeasured, match="small on sst2: scored on other examples"):
         choose(store.root, {"flops": 2.0})
+
+
+def simulated(folder, rng, n=300):
+    """A store of a teacher and five rows of random size and random true accuracy; row -> that accuracy."""
+    store, labels = Store(folder), rng.integers(2, size=n)
+    truth = dict(zip(("a", "b", "c", "d", "e"), rng.uniform(0.7, 0.9, 5), strict=True))
+    for row, right in {"teacher": 0.9, **truth}.items():
+        params, macs = (int(number) for number in rng.integers(1, 40, 2))
+        for seed in range(1 if row == "teacher" else 2):
+            flip = rng.random(n) > np.clip(right + rng.normal(0, 0.01), 0, 1)
+            record = factories.record(row, "rte", seed, macs=macs * 10**8)
+            sizes = record.sizes.model_copy(update={"parameters": params * 10**6})
+            logits = np.eye(2, dtype=np.float32)[np.where(flip, 1 - labels, labels)]
+            arrays = {"logits.validation": logits, "labels.validation": labels}
+            store.write(*factories.consistent(record.model_copy(update={"sizes": sizes}), arrays))
+    return store, truth
+
+
+def check_simulated(folder, rng):
+    """Whether the truly best row that fits is chosen, or the chosen one is not significantly better; None where none fits.
+
+    What is promised of every store is asserted.
+    """
+    store, truth = simulated(folder, rng)
+    budget = {
+        "parameters": rng.uniform(15, 60),
+        "megabytes": rng.uniform(60, 240),
+        "flops": rng.uniform(3, 12),
+        "retained": rng.uniform(70, 95),
+    }
+    (everything,), (choice,) = choose(store.root, {}), choose(store.root, budget)
+
+    def is_within(row, limits):
+        return all(
+            getattr(row, name) >= limit if name == "retained" else getattr(row, name) <= limit
+            for name, limit in limits.items()
+        )
+
+    fitting = [row.label for row in everything.candidates if is_within(row, budget)]
+    assert [row.label for row in choice.candidates] == fitting
+    if fitting:
+        assert sum(row.probability for row in choice.candidates) == pytest.approx(1)
+        assert len(choice.exports) == 1
+    if choice.binding:  # what it needs makes the row the choice
+        (name,) = [name for name, (option, _) in LIMITS.items() if option == choice.binding["limit"]]
+        (relaxed,) = choose(store.root, budget | {name: choice.binding["needs"]})
+        assert relaxed.candidates[0].label == choice.binding["row"]
+        if fitting:
+            low, high = choice.binding["interval"]
+            assert low <= choice.binding["gain"] <= high
+            assert choice.binding["gain"] == pytest.approx(relaxed.candidates[0].score - choice.candidates[0].score)
+    else:  # no row that scores more is over one limit alone
+        over = [
+            row
+            for row in everything.candidates
+            if sum(not is_within(row, {name: budget[name]}) for name in budget) == 1
+        ]
+        assert not any(not fitting or row.score > choice.candidates[0].score for row in over)
+    return max(fitting, key=truth.get) in [row.label for row in choice.as_good] if fitting else None
+
+
+@pytest.mark.slow
+def test_of_simulated_stores_the_choice_fits_and_is_not_worse_than_the_true_best(tmp_path):
+    right = [check_simulated(tmp_path / str(seed), np.random.default_rng(seed)) for seed in range(20)]
+    right = [answer for answer in right if answer is not None]
+    assert len(right) >= 10
+    assert np.mean(right) >= 0.95
+
+
+def test_without_a_sound_teacher_no_row_retains_anything(store):
+    (choice,) = choose(store.root, {"retained": 50.0}, ["rte"])
+    assert choice.candidates == []
+    assert set(choice.left_out.values()) == {"the teacher has no sound score on rte"}
+    assert choice.binding is None

@@ -187,7 +187,7 @@ def test_choose_prints_the_interval_of_compare():
         c for c in choose(REFERENCE, {"flops": 1.6}, TASKS) if c.group.cell.data.max_train_rows == 20_000
     )  # fmt: skip
     best = choice.candidates[0].label
-    rows = {row[0]: row[5] for row in choice.table().rows}
+    rows = {row[0]: row[-3] for row in choice.table().rows}
     for other in [c.label for c in choice.candidates[1:4]]:
         mean = compare(REFERENCE, other, best, TASKS)[TITLE][-1]
         assert rows[other] == printed(mean), other

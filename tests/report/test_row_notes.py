@@ -111,7 +111,7 @@ def test_tables_say_what_a_row_lacks_and_csv_files_keep_the_label(tmp_path):
     header = table("distilbert", "mobilebert", lines).splitlines()[0]
     assert f" {SECOND_STEP} |" in header
     assert " mobilebert (no pre-training) |" in header
-    choice = Choice(groups(store.records())[0], [], [Candidate("distilbert", None, None, None, 60.0)])
+    choice = Choice(groups(store.records())[0], [], [Candidate("distilbert", 60.0)])
     assert choice.table().rows[0][0] == SECOND_STEP
     assert choice.table().values[0][0] == "distilbert"
     assert SECOND_STEP in " ".join(choice.said())
