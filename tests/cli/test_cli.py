@@ -87,14 +87,6 @@ def test_nothing_measured_is_exit_code_4(bench, tmp_path):
     assert "no records" in done.stderr
 
 
-def test_list_names_methods_and_tasks(bench, tmp_path):
-    done = bench("list", "--check", "--json", tmp_path / "list.json")
-    assert done.returncode == 0
-    for name in ("finetune", "kd", "tinybert", "microbert", "mnli"):
-        assert f"  {name}" in done.stdout
-    assert json.loads((tmp_path / "list.json").read_text())["groups"]["glue"]
-
-
 @pytest.mark.slow
 def test_run_plan_show_and_report(bench, tmp_path, teacher_folder, glue_folder):
     common = ["--methods", f"kd:{tiny.SHAPE}:start=random", "--tasks", "rte", "--data", glue_folder]
@@ -112,18 +104,6 @@ def test_run_plan_show_and_report(bench, tmp_path, teacher_folder, glue_folder):
     written = Path(report.stdout.strip())
     assert written.read_bytes() == (tmp_path / "p" / written.relative_to(tmp_path / "again")).read_bytes()
     assert "2 there" in bench("plan", *common).stdout
-
-
-def test_a_plan_says_how_many_students_share_a_teacher_pass(bench, tmp_path, teacher_folder, glue_folder):
-    """Students of one seed train at once, eight of them at most; those of another seed see other batches."""
-    rows = [f"kd:{tiny.SHAPE}:start=random:alpha=0.{n}" for n in range(1, 10)]
-    for methods, seeds, shared in ((rows[:3], "0,1", 3), (rows, "0", 8)):
-        planned = bench("plan", "--methods", ",".join(methods), "--tasks", "rte", "--seeds", seeds, "--data", glue_folder,
-                        "--teacher", teacher_folder, "--results", tmp_path / "r")  # fmt: skip
-        assert f"; {shared} share each teacher pass" in planned.stdout, planned.stderr
-        planned = bench("plan", "--methods", ",".join(methods), "--tasks", "rte", "--data", glue_folder,
-                        "--teacher", teacher_folder, "--results", tmp_path / "r", "--teacher-outputs", "fp16")  # fmt: skip
-        assert "share each teacher pass" not in planned.stdout, "they read its outputs from a file"
 
 
 def test_auto_under_ci_is_refused(bench, monkeypatch):

@@ -33,7 +33,6 @@ from bench.data.tasks import EvaluationSet, Task, from_toml
 from bench.plan.experiment_file import read_experiment
 from bench.plan.request import Request, parse_jobs, parse_numbers, parse_seeds
 from bench.plan.spelling import parse_rows, typed_order
-from bench.record.schema import load
 from bench.report.write import names_in
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,12 +91,6 @@ def test_a_number_with_too_many_digits_is_no_result(tmp_path):
 @given(st.one_of(st.text(max_size=20), st.integers().map(str), st.floats().map(str)))
 def test_any_option(text):
     check_options(text)
-
-
-@RELAXED
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)))  # fmt: skip
-def test_a_record_of_any_json(body):
-    hostile_input.refuses(lambda: load(json.dumps(body), "it"), body)
 
 
 def parquet(columns: dict[str, object]) -> bytes:

@@ -13,11 +13,9 @@ from pathlib import Path
 import pytest
 import tiny
 import torch
-import typer
-from command import Answer
 from transformers import BertForSequenceClassification
 
-from bench.make.failure import failure_of, method_line
+from bench.make.failure import method_line
 from bench.record.store import Store
 from methods.kd import KD
 from methods.losses import hidden_cosine_tokenmean
@@ -103,38 +101,6 @@ def test_ctrl_c_says_what_is_kept_and_what_to_type(tmp_path, finished, glue_fold
     assert kept in ({"teacher": "ok"}, {"teacher": "ok", "kd": "interrupted"})
 
 
-def test_ctrl_c_at_a_question_starts_nothing(bench, common, monkeypatch):
-    def at_the_question(*args, **kwargs):
-        raise typer.Abort
-
-    monkeypatch.setattr("bench.cli.run.asking", lambda: at_the_question)
-    monkeypatch.setattr("bench.run.ASK_ABOVE_SECONDS", -1)
-    answer = bench("run", "--methods", ROW, *common)
-    assert (answer.returncode, answer.stderr.splitlines()[-1]) == (2, "bench: not started")
-
-
-WITHOUT = """
-import sys
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {packages}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-sys.meta_path.insert(0, Missing())
-sys.argv = ["bench", *{words}]
-import bench.cli
-bench.cli.main()
-"""
-
-
-@pytest.mark.slow
-def test_a_verb_without_torch_says_what_to_install():
-    code = WITHOUT.format(packages={"torch", "transformers"}, words=["run", "--methods", "kd", "--tasks", "rte"])
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    line = refused(Answer(done.returncode, done.stdout, done.stderr))
-    assert "the package torch is not installed; type: " in line
-    assert "-m pip install 'torch>=" in line
-
-
 @pytest.mark.parametrize(
     ("do", "place"),
     [
@@ -156,13 +122,6 @@ def test_an_error_names_the_deepest_line_of_the_method(do, place):
     assert found in {place.format(line + further) for further in range(8)}
 
 
-def test_a_student_that_does_not_fit_in_memory_says_what_needs_less():
-    with pytest.raises(RuntimeError) as caught:
-        torch.empty(2**50)
-    assert "fewer --jobs, with --set micro_batch=8 (batches" in failure_of(caught.value, "kd").message
-    assert failure_of(ValueError("a shape"), "kd").message == "a shape"
-
-
 @pytest.mark.parametrize("option", ["--reports", "--json"])
 def test_a_file_that_cannot_be_written_is_one_line(bench, paper_store, tmp_path, option):
     """A file stands where a folder is wanted."""
@@ -170,10 +129,3 @@ def test_a_file_that_cannot_be_written_is_one_line(bench, paper_store, tmp_path,
     where = tmp_path / "taken" if option == "--reports" else tmp_path / "taken" / "answer.json"
     line = refused(bench("report", "--results", paper_store.root, "--reports", tmp_path / "p", option, where))
     assert str(tmp_path / "taken") in line
-
-
-@pytest.mark.parametrize("option", ["--results", "--reports"])
-def test_a_file_in_the_place_of_a_folder_is_found_before_anything_starts(bench, common, tmp_path, option):
-    (tmp_path / "taken").write_text("")
-    line = refused(bench("run", "--methods", ROW, *common, option, tmp_path / "taken"))
-    assert line == f"bench: {option} {tmp_path / 'taken'}: that is a file; name a folder"

@@ -7,7 +7,6 @@ import fcntl
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import factories
 import pytest
@@ -17,7 +16,6 @@ from bench import api
 from bench.errors import CELLS_FAILED
 from bench.files import write_atomically
 from bench.make import record as recording
-from bench.measure.busy import training_here
 from bench.record.cell_locks import CellLocks
 from bench.record.store import Store
 
@@ -82,14 +80,6 @@ def test_a_number_that_is_none_fails_its_cell_and_no_other(monkeypatch, tmp_path
     assert "env.load is NaN or infinite" in found["finetune"].error.message
 
 
-def test_a_cache_that_became_read_only_does_not_end_a_run_that_is_over(tmp_path, monkeypatch):
-    def refused(path: Path, missing_ok: bool = False) -> None:
-        raise OSError(errno.EROFS, "Read-only file system", str(path))
-
-    with training_here(tmp_path / "cache"):
-        monkeypatch.setattr(Path, "unlink", refused)
-
-
 @pytest.mark.parametrize("fails", ["current", "attempt-1.json"])
 def test_a_disk_that_fails_once_leaves_one_attempt(fails, tmp_path, monkeypatch):
     """What is written and only not pointed to is not written a second time; what is not written is."""
@@ -119,19 +109,6 @@ def test_a_lock_that_is_not_given_back_ends_no_run(tmp_path, monkeypatch):
     assert claims.take("a" * 64)
     monkeypatch.setattr(fcntl, "flock", lambda *given: (_ for _ in ()).throw(OSError(errno.EIO, "Input/output error")))
     claims.release("a" * 64)
-
-
-def test_a_disk_error_that_names_no_file_is_one_line(bench, monkeypatch, tmp_path):
-    from bench.workflows import upkeep
-
-    def broken(*given):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(upkeep, "survey_store", broken)
-    answer = bench("store", "verify", "--results", tmp_path)
-    assert answer.returncode == 2
-    assert answer.stderr.startswith("bench: the disk of the results, the cache or the reports: No space left on device")
-    assert answer.stderr.count("\n") == 1
 
 
 def test_a_record_can_be_written_after_a_lock_that_was_not_given_back(tmp_path, monkeypatch):

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -15,7 +12,6 @@ from typing import ClassVar, Literal
 import pytest
 import tiny
 import torch
-from transformers import BertModel
 
 from bench import cache
 from bench.cache import Slot
@@ -118,18 +114,6 @@ def test_keys_are_those_that_were_first_published(keys_of, name):
     assert found == KEYS["common"] | KEYS[name]
 
 
-@pytest.mark.parametrize("recipe", ["common", "paper"])
-def test_text_is_cut_into_pieces_that_the_teacher_can_read(tmp_path, glue_folder, recipe):
-    folder, config = tiny.save_teacher(tmp_path / "teacher"), tiny.config()
-    config.max_position_embeddings = 64
-    BertModel(config).save_pretrained(folder)
-    request = Request(
-        *(f"kd:{tiny.SHAPE}", "rte"), data=str(glue_folder), teacher=str(folder), recipe=recipe, results=tmp_path / "r"
-    )
-    (start,) = build(request).artefacts
-    assert start.text.recipe.max_length == 64
-
-
 # what the cache holds is what was written
 
 
@@ -189,26 +173,6 @@ def test_a_damaged_thing_of_the_cache_is_made_again_and_that_is_said(bench, word
 
 def of_teacher(results: Path) -> str:
     return next(record.cell.teacher.key for record in Store(results).records())
-
-
-def test_a_file_of_the_cache_is_hashed_once_a_process(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "_CHECKED", set())
-    hashed = []
-    digest = hashlib.file_digest
-    monkeypatch.setattr(hashlib, "file_digest", lambda stream, name: hashed.append(stream.name) or digest(stream, name))
-    slot = Slot("starts", "a" * 64, (), "thing")
-
-    def write(folder):
-        (folder / cache.WEIGHTS).write_bytes(b"weights")
-        return {"weights": hashlib.sha256(b"weights").hexdigest()}
-
-    for _ in range(3):
-        cache.keep(slot, write)
-    assert hashed == [], "what this process wrote is known"
-    cache._CHECKED.clear()
-    for _ in range(3):
-        cache.keep(slot, write)
-    assert len(hashed) == 1
 
 
 def test_what_stands_in_for_the_cache_is_replaced_and_the_original_stays(tmp_path, monkeypatch):
@@ -299,15 +263,6 @@ def test_the_key_of_a_new_artefact_has_its_settings_and_all_its_inputs(words, tm
     assert after["tuned_on_text"][0] == before["tuned_on_text"][0]
 
 
-def test_its_time_and_memory_are_estimated(words, tmp_path, plugin):
-    given = {str(words[i])[2:].replace("-", "_"): words[i + 1] for i in range(0, len(words), 2)}
-    given |= {"corpus": (str(given["corpus"]),), "data": str(given["data"]), "teacher": str(given["teacher"])}
-    plan = build(Request(ROW, results=tmp_path / "r", reports=tmp_path / "p", **given))
-    costs = [plan.costs[step.key] for step in plan.todo_steps if step.artefact]
-    assert costs
-    assert all(cost.seconds > 0 and cost.memory > 0 for cost in costs)
-
-
 @dataclass(frozen=True)
 class ReadsMore(Artefact):
     """It reads rows that its key would not depend on."""
@@ -365,25 +320,3 @@ def test_a_third_partys_artefacts_pass_the_checks(bench, plugin):
     for row in ("shrinkbert/prototypes", "shrinkbert/prototypes:start=text"):
         checked = bench("check-method", row)
         assert checked.returncode == 0, checked.stdout + checked.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_workers_make_artefacts_of_a_third_party(words, tmp_path):
-    """Spawned processes plan the same request, and find what others of them made."""
-    path = os.pathsep.join([str(PLUGIN), str(ROOT)])
-    rows = [f"{ROW}", f"shrinkbert/prototypes:{tiny.SHAPE}"]
-    weights = {}
-    for jobs in ("1", "2"):
-        words_of = ["run", "--methods", ",".join(rows), *map(str, words), "--jobs", jobs, "--seeds", "0,1"]
-        done = subprocess.run(
-            [sys.executable, "-m", "bench", *words_of, "--results", jobs, "--yes"],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": path, "BERT_BENCH_CACHE": str(tmp_path / f"cache{jobs}")},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        weights[jobs] = weights_in(tmp_path / jobs)
-    assert weights["1"] == weights["2"]
-    assert len(weights["1"]) == 5

@@ -10,13 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny
-import torch
 from safetensors import SafetensorError
 
 from bench.errors import BAD_INPUT, CELLS_FAILED, OK
 from bench.files import MODE
-from bench.make import export, students
-from bench.make.teacher import base_model
+from bench.make import export
 from bench.record.store import Store
 
 SMALL = f"{tiny.SHAPE}:start=random"
@@ -73,13 +71,6 @@ def test_a_saved_student_scores_as_its_record(bench, tmp_path, common):
         assert f"accuracy {100 * record.scores['validation']['accuracy']:.1f} %" in card
 
 
-@pytest.mark.parametrize("number_format", [torch.bfloat16, torch.float16])
-def test_a_checkpoint_in_half_precision_is_read_in_fp32(tmp_path, teacher_folder, number_format):
-    whole = base_model(teacher_folder, 2)
-    whole.to(number_format).save_pretrained(tmp_path)
-    assert {value.dtype for value in base_model(tmp_path, 2).parameters()} == {torch.float32}
-
-
 @pytest.mark.slow
 @pytest.mark.long
 def test_what_the_card_says_opens_the_model(bench, tmp_path, common):
@@ -119,24 +110,6 @@ def test_a_student_that_cannot_be_kept_does_not_lose_its_record(bench, tmp_path,
     assert "No space left" in done.stderr
     assert {record.status for record in Store(tmp_path / "r").records()} == {"ok"}
     assert [path for path in (tmp_path / "s").rglob("*") if path.is_file()] == [], "nothing half-written"
-
-
-@pytest.mark.slow
-def test_a_student_is_kept_only_if_all_its_records_could_be_made(bench, tmp_path, common, monkeypatch):
-    scored = students.scored
-
-    def of_all_but_the_last(*given, point, **more):
-        if not point:
-            raise ValueError("this point cannot be scored")
-        return scored(*given, point=point, **more)
-
-    monkeypatch.setattr(students, "scored", of_all_but_the_last)
-    row = "fastbert:speeds=0.5:branch_heads=4:branch_width=12"
-    done = bench("run", "--methods", row, "--tasks", "rte", *common, "--save-students", tmp_path / "s")
-    assert done.returncode == CELLS_FAILED
-    assert "this point cannot be scored" in done.stderr
-    assert "fastbert" not in "".join(line for line in done.stderr.splitlines() if line.startswith("saved: "))
-    assert saved(tmp_path / "s") == []
 
 
 @pytest.mark.slow

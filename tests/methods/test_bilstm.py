@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import tiny
 import torch
@@ -12,7 +11,7 @@ import torch
 import methods
 from bench.measure.flops import macs
 from methods.api import Setup, UndeclaredNeed
-from methods.bilstm import UNKNOWN, BiLstmForSequenceClassification, Vocabulary, words_of
+from methods.bilstm import BiLstmForSequenceClassification, Vocabulary, words_of
 from methods.models import cost, forward
 from methods.taps import LOGITS, hidden
 
@@ -53,21 +52,6 @@ def test_the_vocabulary_is_the_most_frequent_words_ties_by_alphabet(batch):
     assert made["pairs"].item() == 1
 
 
-def test_other_words_share_one_id_and_case_does_not_matter(batch):
-    model = built(batch)
-    assert "the" in model.ids
-    assert "unheard" not in model.ids
-    assert model.ids.get("unheard", UNKNOWN) == UNKNOWN
-    loud = replace(batch, texts=[(a.upper(), b.upper()) for a, b in batch.texts])
-    assert torch.equal(logits(model, loud), logits(model, batch))
-
-
-def test_an_answer_does_not_depend_on_its_neighbours_in_the_batch(batch, teacher_folder):
-    model, data = built(batch), tiny.encoded(teacher_folder, rows=12)
-    alone = torch.cat([logits(model, data.batch([row])) for row in range(12)])
-    torch.testing.assert_close(alone, logits(model, batch), rtol=0, atol=1e-6)
-
-
 def test_a_pair_is_compared_by_product_and_distance(batch):
     model = built(batch)
     assert model.pre_classifier.in_features == 8 * 8
@@ -96,17 +80,3 @@ def test_the_count_sees_the_recurrent_layer(batch):
     by_hand = 20 * 2 * 4 * 8 * (16 + 8) + 64 * 8 + 8 * 2
     # a row of 20 ids is a pair of 10 and 10
     assert macs(model, 20) == by_hand == cost(model).of_length(20)
-
-
-def test_the_loss_is_the_mean_squared_error_of_logits(batch):
-    method = methods.get("bilstm")()
-    (stage,) = method.stages(Setup(tiny.config(), 2, ("x",)))
-
-    class Answer:
-        def __init__(self, values):
-            self.logits = torch.tensor(values)
-
-    value = stage.terms["logits"].fn(batch, Answer([[1.0, 2.0]]), Answer([[0.0, 4.0]]), None)
-    assert float(value) == pytest.approx((1 + 4) / 2)
-    assert stage.terms["hard"].weight == 0
-    assert np.isclose(stage.lr_scale(0.5), 10)

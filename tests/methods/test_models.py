@@ -68,13 +68,3 @@ def test_what_a_training_costs_is_asked_of_what_was_trained():
     trained.training_cost = lambda: Cost(1.0, 2.0, 3.0)
     assert training_cost(log, trained, shipped, None).flops_own == 6 * (100 + 2 * 1000 + 3 * 10)
     assert training_cost(log, shipped, shipped, None).flops_own == 6 * cost(shipped).macs(100, 1000, 10)
-
-
-@pytest.mark.parametrize(
-    "name, early, texts", [("fastbert", True, False), ("bilstm", False, True), ("moebert", False, False)]
-)
-def test_the_shipped_models_with_hooks_declare_them(name, early, texts):
-    kind = methods.get(name)
-    models = untrained(kind(**kind.tiny_settings), tiny.config(layers=4)).values()
-    assert all(isinstance(model, PackedModel) for model in models)
-    assert {(leaves_early(model), reads_texts(model)) for model in models} == {(early, texts)}

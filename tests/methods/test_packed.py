@@ -107,14 +107,6 @@ def test_chunks_hold_every_token_once_and_waste_little(lengths):
         assert sum(chunk.longest**2 - n**2 for n in inside) <= packed.TOLERATED_PADDING
 
 
-def test_an_example_does_not_see_its_neighbours(teacher_folder):
-    data = tiny.encoded(teacher_folder)
-    model = tiny.classifier().eval()
-    alone = forward(model, data.batch([7]), LOGITS).logits
-    together = forward(model, data.batch([2, 7, 30]), LOGITS).logits[1:2]
-    torch.testing.assert_close(alone, together, atol=1e-6, rtol=1e-5)
-
-
 def test_asking_for_more_changes_no_answer(teacher_folder):
     data = tiny.encoded(teacher_folder)
     model = tiny.classifier().eval()

@@ -11,8 +11,6 @@ import torch
 import methods
 from bench.data.encoding import MaskingVocabulary
 from bench.plan.scheduled_stages import schedule_stages
-from bench.plan.spelling import parse_one
-from bench.plan.untrained import counts_of
 from bench.record.recipe import Recipe
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState
@@ -98,13 +96,6 @@ def test_an_ib_bert_whose_heads_do_not_divide_its_width_is_refused_before_it_is_
     methods.get("mobilebert")(heads=3, bottleneck=129)  # no IB-BERT, so its width matters to nobody
 
 
-def test_mobilebert_has_the_size_of_the_released_configurations():
-    rows = {"mobilebert": 15.49e6, "mobilebert:feedforward_networks=4:key_query=shared": 24.58e6}
-    for row, size in rows.items():
-        counted = counts_of(row, "bert-base-uncased").parameters["whole classifier"]
-        assert counted == pytest.approx(size, rel=0.003)
-
-
 @pytest.mark.slow
 def test_pre_training_is_made_in_order_and_reaches_the_student(bench, glue_folder, teacher_folder, tmp_path):
     corpus = tmp_path / "corpus.txt"
@@ -123,14 +114,3 @@ def test_pre_training_is_made_in_order_and_reaches_the_student(bench, glue_folde
     report = next((tmp_path / "p").glob("*/*/README.md")).read_text()
     assert "ib transfer" in report
     assert "no IB-BERT (" not in report
-
-
-def test_the_papers_fine_tuning_is_the_labels_alone():
-    """``alpha=0`` leaves the labels' loss whole; dropping the soft labels leaves it at one half."""
-    weights = {}
-    for part in ("", "alpha=0:", "-soft:"):
-        row = parse_one(f"mobilebert:{part}pretraining=progressive")
-        setup = Setup(tiny.config(), 2, ("x",))
-        (scheduled,) = schedule_stages(row.method.stages(setup), row.dropped, Recipe(), 40)[1]
-        weights[part] = {name: term.weight for name, term in scheduled.terms.items()}
-    assert weights == {"": {"soft": 0.5, "hard": 0.5}, "alpha=0:": {"hard": 1.0}, "-soft:": {"hard": 0.5}}

@@ -11,8 +11,6 @@ from transformers import BertConfig, BertForQuestionAnswering, DistilBertConfig,
 
 import methods
 from bench.conformance.tiny_bench import Bench, tiny_task
-from bench.data.encoding import encode
-from bench.data.spans import read_questions
 from bench.errors import BAD_INPUT, OK
 from bench.make.span_heads import as_question_answering
 from bench.make.teacher import base_model
@@ -149,10 +147,3 @@ def test_what_cannot_be_done_with_questions_is_refused(bench, tmp_path, asked, t
         done = bench("plan", "--tasks", "squad", *words, *places[:2])
         assert (done.returncode, len(done.stderr.splitlines())) == (BAD_INPUT, 1), words
     assert not (tmp_path / "r").exists()
-
-
-def test_windows_of_one_question_are_examples_of_their_own(tmp_path, teacher_folder):
-    file = squad_articles.write_tiny(tmp_path, length=40) / "train-v1.1.json"
-    data = encode(tiny.tokenizer(teacher_folder), read_questions([file], False), 32)
-    assert len(data) > 24
-    assert data.batch(range(len(data))).labels.shape == (len(data), 2)

@@ -14,7 +14,7 @@ from methods import taps
 from methods.api import MethodError, Setup, Term, UndeclaredNeed
 from methods.models import forward, of_states
 from methods.packed import POOLS, Layout
-from methods.taps import LOGITS, NOTHING, Out, Tap, hidden, layers_of, pooled
+from methods.taps import LOGITS, Out, Tap, hidden, layers_of, pooled
 
 BERT_BASE = BertConfig()
 SOURCES = {
@@ -60,14 +60,6 @@ def test_a_weighted_sum_is_added_in_its_own_order(weights, lengths):
         assert torch.equal(read[tap], by_hand(layout, total))
 
 
-def test_a_maximum_of_a_sum_is_not_the_sum_of_maxima():
-    """So pooling first would be another loss."""
-    states = {1: torch.tensor([[1.0], [0.0]]), 2: torch.tensor([[0.0], [1.0]])}
-    read = Out(layout := Layout([2]), of_states(layout, states, pooled({1: 0.5, 2: 0.5}, "max") | pooled(1, "max")))
-    assert read.pooled({1: 0.5, 2: 0.5}, "max").item() == 0.5
-    assert read.pooled(1, "max").item() == 1.0
-
-
 def test_a_student_learns_through_its_pooled_states(batch):
     model = tiny.classifier()
     forward(model, batch, pooled({1: 0.5, 2: 0.5}, "mean")).pooled({1: 0.5, 2: 0.5}, "mean").square().sum().backward()
@@ -95,21 +87,6 @@ def test_a_term_declares_taps_and_nothing_else(wrong):
         Term(lambda *_: None, 1.0, wrong)
 
 
-def test_the_union_of_taps_is_what_a_pass_computes():
-    both = LOGITS | hidden(1, 3) | taps.scores(2) | pooled({4: 0.5, 5: 0.5}, "cls", "mean")
-    assert layers_of(both) == {1, 2, 3, 4, 5}
-    assert layers_of(both, "hidden", "pooled") == {1, 3, 4, 5}
-    assert both | both == both | NOTHING == both
-    assert sorted(map(str, both)) == [
-        "cls of hidden 4+5",
-        "hidden 1",
-        "hidden 3",
-        "logits",
-        "mean of hidden 4+5",
-        "scores 2",
-    ]
-
-
 def of_teacher(name: str, **given: object) -> taps.Taps:
     made = methods.get(name)(**given)
     terms = [term for stage in made.stages(Setup(BERT_BASE, 2, ("x",))) for term in stage.terms.values()]
@@ -122,7 +99,6 @@ POOLED = [
     {"order": "pool_then_map", "projection": "teacher"},
     {"discriminator_input": "features"},
 ]
-WHOLE = [{"features": "tokens"}, {"projection": "teacher"}, {"projection": "common"}]
 
 
 @pytest.mark.parametrize("given", POOLED, ids=str)
@@ -132,12 +108,3 @@ def test_microberts_teacher_hands_on_pooled_states_alone(given):
     assert {tap.kind for tap in read} == {"logits", "pooled"} - ({"logits"} if not read >= LOGITS else set())
     assert 4 * 768 * sum(tap.kind == "pooled" for tap in read) == 46_080
     assert layers_of(read) == frozenset(range(13))
-
-
-@pytest.mark.parametrize("given", WHOLE, ids=str)
-def test_where_every_token_of_the_teacher_counts_its_states_are_read(given):
-    assert of_teacher("microbert", **given) == LOGITS | hidden(*range(13))
-
-
-def test_pkd_reads_the_first_tokens_alone():
-    assert of_teacher("pkd") == LOGITS | frozenset().union(*(pooled(layer, "cls") for layer in (2, 4, 6, 8, 10)))

@@ -88,26 +88,6 @@ def moebert(teacher, seed=0, **settings):
     return MoEBERT(**settings).build(setup_of(teacher, neuron_importance=ranks)).model.eval(), ranks
 
 
-def test_one_expert_of_all_neurons_is_the_teacher(teacher_folder):
-    teacher = tiny.classifier(layers=2)
-    student, _ = moebert(teacher, experts=1, expert_size=48, shared_size=20)
-    batch = tiny.encoded(teacher_folder).batch([0, 1, 2])
-    logits = [forward(model.eval(), batch, LOGITS).logits for model in (student, teacher)]
-    torch.testing.assert_close(*logits, atol=1e-6, rtol=1e-5)
-
-
-def test_experts_hold_the_ranked_neurons():
-    teacher = tiny.classifier(layers=1)
-    student, ranks = moebert(teacher)
-    (layer,) = student.bert.encoder.layer
-    neurons = teacher.bert.encoder.layer[0].intermediate.dense.weight
-    order = ranks["layer.1"].argsort(descending=True)
-    assert torch.equal(layer.output.shared_in.weight, neurons[order[:8]])  # a sixth of 48
-    assert layer.output.own_in.shape == (4, 4, 24)  # experts of 12 neurons, 8 of them shared
-    for e in range(4):
-        assert torch.equal(layer.output.own_in[e], neurons[order[8 + e :: 4][:4]])
-
-
 def test_all_tokens_on_one_expert_is_the_truncated_network(teacher_folder):
     teacher = tiny.classifier(layers=1)
     student, ranks = moebert(teacher)
@@ -188,35 +168,6 @@ def ib_bert():
             layer.attention.self.query.weight *= 20  # random weights attend to everything alike: nothing to learn
             layer.attention.self.key.weight *= 20
     return model.eval()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("transfer", ["joint", "auxiliary"])
-def test_mobilebert_learns_from_an_inverted_bottleneck(teacher_folder, transfer):
-    from bench.plan.scheduled_stages import schedule_stages
-    from bench.record.recipe import Recipe
-    from bench.train.loop import LoopOptions, train_task
-    from bench.train.numerics import ComputeSettings, RandomState
-    from bench.train.student_trainer import StudentTrainer
-
-    teacher = ib_bert()
-    kind = methods.get("mobilebert")
-    method = kind(**{**kind.tiny_settings, "transfer": transfer})
-    setup = Setup(teacher.config, 2, ("x",))
-    assert method.notes(setup) == ()
-    data = tiny.encoded(teacher_folder)
-    random = RandomState(0, torch.device("cpu"))
-    with random.current():
-        student = method.build(setup)
-    recipe = Recipe(epochs=30.0, batch_size=8, learning_rate=1e-2)  # small random weights: attention learns late
-    one = StudentTrainer(
-        "x", student, random, *schedule_stages(method.stages(setup), (), recipe, len(data)), ComputeSettings()
-    )
-    train_task([one], data, teacher, LoopOptions(0, ComputeSettings(), 8))
-    assert one.error is None
-    curves = one.log.terms["transfer" if transfer == "joint" else "distil"]
-    for term in ("fmt", "att"):
-        assert sum(curves[term][-3:]) < sum(curves[term][:3])
 
 
 @pytest.mark.parametrize("kind", ["mobilebert", "distilbert"])

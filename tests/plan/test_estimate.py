@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 import tiny
 import torch
-from transformers import DistilBertConfig, DistilBertModel
 
-from bench.errors import InputError
 from bench.plan import estimate
 from bench.plan.build import Plan, build
 from bench.plan.estimate import BASE_BYTES, epochs_of, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, TEACHER_STEP
-from bench.plan.request import Request, parse_jobs, threads_for
+from bench.plan.request import Request
 from bench.plan.show import parts_of
 from bench.record.cell import record_key
 
@@ -58,18 +55,6 @@ def test_costs_are_positive_and_add_up_to_what_is_stated(planned, rows, options)
     whole = sum(cost.seconds for cost in costs)
     assert sum(parts_of(plan).values()) == pytest.approx(whole) == pytest.approx(plan.seconds)
     assert plan.disk_bytes == sum(cost.disk for cost in costs)
-
-
-def test_the_fast_kernels_shorten_linear_layers_of_students_alone(planned, monkeypatch):
-    rates = {"exact": 1e9, "fast": 2e9}
-    monkeypatch.setattr(estimate, "flops_per_second", lambda threads, kernels="exact": rates[kernels])
-    row = f"{KD}:start=random"
-    (teacher, _, usual), (same, _, fast) = (
-        [plan.costs[step.key].seconds for step in plan.todo_steps]
-        for plan in (planned(row, jobs=1, device="cpu", kernels=kernels) for kernels in rates)
-    )
-    assert teacher == same
-    assert fast == pytest.approx(usual * (1 - estimate.LINEAR_SHARE / 2))
 
 
 @pytest.fixture
@@ -122,16 +107,6 @@ def test_rates_are_measured_by_work_on_the_device(precision):
     assert 1e-7 < start < 1e-2
 
 
-@pytest.mark.cuda
-def test_rates_of_a_gpu_are_measured_in_two_seconds():
-    begun = time.perf_counter()
-    products, bytes_a_second, start = estimate.rates_of_card("cuda", "bf16")
-    assert time.perf_counter() - begun < 4
-    assert products > 1e12
-    assert bytes_a_second > 1e11
-    assert start < 1e-4
-
-
 def test_the_tip_on_kept_outputs_counts_the_passes_that_a_file_saves(planned):
     row = f"tinybert:{tiny.SHAPE}"
     assert seconds_saved_by_outputs(planned(row, epochs=8.0)) > seconds_saved_by_outputs(planned(row)) > 0
@@ -179,26 +154,6 @@ def test_auto_is_as_many_jobs_as_cores_and_memory_allow_and_one_for_a_short_plan
     assert "fewer --jobs need less" in planned(jobs=8).jobs_description
 
 
-def test_how_many_jobs_can_be_typed():
-    assert [parse_jobs(text) for text in ("auto", "1", "12")] == [0, 1, 12]
-    for text in ("0", "-1", "two", ""):
-        with pytest.raises(InputError, match="whole number"):
-            parse_jobs(text)
-    assert [threads_for(jobs) for jobs in (0, 1, 2)] == [1, 2, 1]
-
-
-def test_a_distilbert_teacher_is_planned_for_rows_that_would_truncate_a_bert(planned, tmp_path):
-    """Its configuration names the sizes of its layers otherwise."""
-    shape = {"dim": 24, "n_layers": 4, "n_heads": 12, "hidden_dim": 48}
-    folder = tiny.save_teacher(tmp_path / "distilbert")
-    config = DistilBertConfig(**shape, vocab_size=len(tiny.SPECIAL) + len(tiny.WORDS))
-    DistilBertModel(config).save_pretrained(folder)
-    small = "layers=2:hidden=12:heads=12:ffn=24"
-    plan = planned(f"kd:{small},minilmv2:{small}", teacher=str(folder))
-    assert [planned.cell.method for planned in plan.cells] == ["teacher", "kd", "minilmv2"]
-    assert all(cost.seconds > 0 for cost in plan.costs.values())
-
-
 def test_what_is_made_alone_is_found_by_a_run(bench, glue_folder, teacher_folder, tmp_path):
     """The parts of `run` have the threads of `run`, where nobody types a number."""
     (tmp_path / "corpus.txt").write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
@@ -218,25 +173,6 @@ def test_tf32_is_of_cuda_alone(bench, teacher_folder, glue_folder):
     done = bench("plan", *typed, "--precision", "tf32", "--device", "cpu")
     assert done.returncode == 2
     assert "only CUDA has it" in done.stderr
-
-
-def test_a_card_that_is_faster_in_bf16_is_said(monkeypatch):
-    """Rates are made up: what is said of them, and that fp32 is multiplied whole afterwards."""
-    from types import SimpleNamespace
-
-    from bench.plan import show
-    from bench.plan.request import Request
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
-    rates = {"fp32": 1e13, "tf32": 1.1e13, "bf16": 4e13}
-    monkeypatch.setattr(show, "rates_of_card", lambda device, precision: (rates[precision], 1.0, 1.0))
-    chosen = []
-    monkeypatch.setattr("bench.measure.devices.choose_products", lambda device, precision: chosen.append(precision))
-    (line,) = show.precisions(SimpleNamespace(request=Request(methods="kd", device="cuda")))
-    assert "4.0 times" in line
-    assert "--precision bf16" in line
-    assert chosen == ["fp32"]
 
 
 @pytest.mark.cuda

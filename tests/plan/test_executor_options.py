@@ -9,7 +9,7 @@ import tiny
 
 from bench import api
 from bench.errors import InputError
-from bench.plan.executor_options import PACKAGES, check_executor, parse_slurm
+from bench.plan.executor_options import PACKAGES, parse_slurm
 from bench.record.cell import record_key
 
 
@@ -56,14 +56,6 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(monkeypatch, benc
     (line,) = answer.stderr.splitlines()
     assert f"--executor {executor} needs the package {package}" in line
     assert f"-m pip install -c constraints.txt -e '.[{executor}]'" in line
-
-
-def test_parameters_of_slurm_are_read():
-    assert parse_slurm("") == ()
-    assert parse_slurm("time=120, partition=gpu") == (("partition", "gpu"), ("time", "120"))
-    assert parse_slurm("gres=gpu:h100:1,sbatch.licenses=x") == (("gres", "gpu:h100:1"), ("sbatch.licenses", "x"))
-    with pytest.raises(InputError, match="no such file"):
-        check_executor("slurm", "", (("setup", "gone.sh"),), "cpu")
 
 
 @pytest.mark.parametrize(

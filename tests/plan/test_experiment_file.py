@@ -213,24 +213,6 @@ def test_one_request_for_each_setting_and_every_row_on_every_task_once(tmp_path)
     )
 
 
-def test_settings_of_one_table_leave_another_one_its_all(tmp_path):
-    text = SETTINGS + "[[table]]\nname = 'b'\nmethods = ['all']\ntasks = ['rte']\n"
-    text = text.replace("[[settings]]\n", '[[settings]]\ntables = ["a"]\n')
-    experiment = read_experiment(write(tmp_path, text))
-    (part,) = experiment.requests_of(experiment.table[1])
-    assert part.methods == "all"
-    assert len(experiment.settings_lines([experiment.table[1]])) == 0
-
-
-def test_a_file_without_settings_asks_for_what_it_names(tmp_path):
-    text = "title = 'x'\n[[table]]\nname='a'\nmethods=['kd', 'all']\ntasks=['glue']"
-    experiment = read_experiment(write(tmp_path, text))
-    (part,) = experiment.requests_of(experiment.table[0])
-    assert (part.methods, part.tasks, part.request_options()) == ("kd,all", "glue", {})
-    (named,) = experiment.chosen(tasks="rte,mrpc")
-    assert set(named.tasks) == {"rte", "mrpc"}
-
-
 def test_numbers_of_a_stage_are_in_the_name_and_change_the_stage():
     (row,) = parse_methods("pkd:distil.learning_rate=2e-5:layers=3:distil.epochs=4")
     assert row.spelling == "pkd:distil.epochs=4:distil.learning_rate=2e-05:layers=3"

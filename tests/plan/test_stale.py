@@ -15,7 +15,6 @@ import tiny
 import methods
 from bench import api
 from bench.analysis.gate import MISSING, check
-from bench.record.cell import record_key, train_key
 from bench.record.code import CURRENT, STALE, UNKNOWN, named_code, stale_lines, state_of, state_of_record, unknown_lines
 from bench.record.store import Store
 
@@ -160,34 +159,11 @@ def test_a_stale_start_in_the_cache_is_used_and_said_and_made_again_on_demand(be
     assert states(bench, more, tmp_path)["finetune"] == ("there", CURRENT)
 
 
-def test_a_record_of_an_older_version_is_stale_whether_or_not_it_names_its_code(store_of_versions):
-    store = store_of_versions
-    old, new, teacher = (
-        next(r for r in store.records() if r.cell.label == label) for label in ("old", "new", "teacher")
-    )
-    assert state_of_record(old) == STALE
-    assert state_of_record(new) == UNKNOWN
-    assert state_of_record(teacher) == UNKNOWN
-    today = methods.get("distilbert").version
-    (line,) = stale_lines(store.records())
-    assert line.startswith("1 of 3 records was made by other code than this")
-    assert f"version {today - 1}, today's is {today}" in line
-
-
-@pytest.fixture
-def store_of_versions(tmp_path) -> Store:
-    """Records without the hash of a code: of a method's version before today's, of today's, and of a teacher."""
-    store = Store(tmp_path / "versions")
-    today = methods.get("distilbert").version
-    for label, method, version in (
-        ("old", "distilbert", today - 1),
-        ("new", "distilbert", today),
-        ("teacher", "teacher", 1),
-    ):
-        record = factories.record(label, "rte", 0, 0.8)
-        cell = record.cell.model_copy(update={"method": method, "version": version})
-        store.write(record.model_copy(update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)}))
-    return store
+def test_a_record_of_an_older_version_is_stale_whether_or_not_it_names_its_code():
+    cell, today = factories.record("distilbert").cell, methods.get("distilbert").version
+    for version, state in ((today - 1, STALE), (today, UNKNOWN)):
+        record = factories.record().model_copy(update={"cell": cell.model_copy(update={"version": version})})
+        assert state_of_record(record) == state
 
 
 @pytest.mark.parametrize(

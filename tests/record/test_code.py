@@ -7,11 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import tiny
 
 import methods
-from bench.plan.build import build
-from bench.plan.request import Request
 from bench.record.code import digest_of, files_of, student_modules
 from bench.record.stated import stated
 
@@ -87,28 +84,6 @@ def test_a_method_counts_for_itself_alone_and_what_is_not_there_has_no_digest():
     assert len(set(digests.values())) == len({methods.reference(name).partition(":")[0] for name in digests})
     assert digest_of(student_modules("kd", ("f1",))) != digest_of(student_modules("kd", ("pearson",)))
     assert digest_of(("methods.gone",)) == ""
-
-
-def test_everything_that_a_plan_makes_has_a_digest(glue_folder, teacher_folder, tmp_path):
-    asked = Request(
-        methods=f"tinybert:{tiny.SHAPE},moebert,bilstm",
-        tasks="rte",
-        data=str(glue_folder),
-        teacher=str(teacher_folder),
-        augment="masked",
-        teacher_outputs="fp32",
-        results=tmp_path,
-    )
-    steps = build(asked).steps.values()
-    assert {step.kind for step in steps} == {
-        "teacher",
-        "augmentation",
-        "artefact",
-        "teacher outputs",
-        "score",
-        "students",
-    }
-    assert all(step.code_here for step in steps)
 
 
 @pytest.mark.slow

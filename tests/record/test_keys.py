@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from bench.errors import InputError
 from bench.record.cell import record_key, train_key
-from bench.record.differences import differences
 from bench.record.keys import canonical, digest
 from bench.record.schema import load
 
@@ -102,9 +101,3 @@ def test_equal_numbers_are_written_alike_and_order_does_not_matter():
 def test_a_broken_record_says_what_is_wrong(text, message):
     with pytest.raises(InputError, match=message):
         load(text, "r.json")
-
-
-def test_a_setting_may_be_called_together():
-    one = cell()
-    other = one.model_copy(update={"settings": {"together": True, "search": {"a": 1}}})
-    assert {part["field"] for part in differences(one, other)} >= {"settings.together", "settings.search.a"}

@@ -9,7 +9,6 @@ import factories
 import numpy as np
 import tiny
 
-from bench.analysis.compare import compare
 from bench.analysis.trace import trace
 from bench.plan.build import build
 from bench.plan.request import Request
@@ -43,13 +42,6 @@ def test_seeds_of_two_trainings_are_not_averaged():
     (line,) = left_out_lines(group.left_out)
     assert line.startswith(f"left out: kd on rte, seed 0 ({records[0].key[:12]});")
     assert line.endswith("differ in: general start or other artefacts")
-
-
-def test_the_newest_is_that_which_was_finished_last():
-    first, second = trained("kd", version=1, score=0.9), trained("kd", version=2, score=0.6)
-    for records in ([first, second], [second, first]):
-        (group,) = groups(records)
-        assert group.values("kd", group.columns[0]) == {0: 60.0}
 
 
 def test_numbers_that_are_equal_are_one_training_however_they_are_written():
@@ -108,12 +100,6 @@ def test_a_teachers_score_on_an_older_development_set_is_not_shown():
     assert {r.key for r in group.records} == {r.key for r in new}
 
 
-def test_a_teacher_of_a_task_without_students_is_shown():
-    records = [trained("teacher"), trained("kd"), factories.record("teacher", task="mrpc")]
-    shown = [record for group in groups(records) for record in group.records]
-    assert {record.key for record in shown} == {record.key for record in records}
-
-
 def test_what_is_left_out_is_said_in_the_report_and_can_be_traced(tmp_path):
     store = Store(tmp_path / "r")
     labels = np.arange(40) % 2
@@ -124,26 +110,6 @@ def test_what_is_left_out_is_said_in_the_report_and_can_be_traced(tmp_path):
     (report,) = write_reports(store, tmp_path / "p")
     assert "**Left out: kd on rte, seed 0" in report.read_text()
     assert "left out" in trace("90.0", store.root)[0]["what"]
-
-
-def test_compare_takes_the_newest_and_says_so(bench, tmp_path):
-    store = Store(tmp_path / "r")
-    labels = np.arange(40) % 2
-    rows = [trained("kd", score=0.5), trained("pkd", version=1, score=0.9), trained("pkd", version=2, score=0.6)]
-    for number, record in enumerate(rows):
-        wrong = np.where(np.arange(40) < (20, 4, 16)[number], 1 - labels, labels)
-        store.write(
-            record,
-            {
-                "logits.validation": np.eye(2, dtype=np.float32)[wrong],
-                "labels.validation": labels,
-                "examples.validation": np.arange(40, dtype=np.uint64),
-            },
-        )
-    (lines,) = compare(store.root, "pkd", "kd").values()
-    assert [round(line.first) for line in lines] == [60]
-    answer = bench("compare", "pkd", "kd", "--results", store.root)
-    assert "left out: pkd on rte, seed 0" in answer.stderr
 
 
 def test_a_table_with_a_limit_has_the_tasks_that_the_limit_leaves_whole():

@@ -75,16 +75,6 @@ def test_where_a_pointer_is_bad_the_finished_attempt_is_adopted_and_said_so(stor
     assert (adopted.kind, adopted.path) == (ADOPTED, victim(store) / "attempt-1.json")
 
 
-def test_a_finished_attempt_that_no_pointer_names_is_adopted(store):
-    store = spoil(store, lambda folder: (folder / "current").unlink())
-    assert len(list(store.records())) == 7
-    (note,) = store.notes
-    assert note.kind == ADOPTED
-    (record,) = [r for r in store.records() if r.row == "kd" and r.cell.seed == 0]
-    assert store.has_predictions(record)
-    assert store.find(record.cell) == record
-
-
 def test_an_earlier_attempt_is_used_where_the_current_one_cannot(store):
     record = store.one(VICTIM[3:])
     file = store.write(record, store.predictions(record))
@@ -196,15 +186,6 @@ def test_every_verb_goes_on_and_names_each_file_once(bench, damaged, tmp_path, w
         assert str(tmp_path) not in head
 
 
-def test_a_file_that_names_another_folder_leads_nowhere(store, tmp_path):
-    """Nothing outside the store is read or written, whatever a record says."""
-    outside = tmp_path / "elsewhere"
-    for name in ("other task", "other slug"):
-        file_damage.RECORD[name][0](victim(store))
-    list(store.records())
-    assert not outside.exists()
-
-
 def test_the_record_that_is_asked_for_says_why_it_cannot_be_shown(bench, store):
     file_damage.truncated(victim(store))
     answer = bench("show", VICTIM[3:15], "--results", store.root)
@@ -276,30 +257,6 @@ def test_notes_are_told_once_a_command(store):
         api.Store(store.root).one("zzz")
 
 
-@pytest.mark.slow
-def test_own_data_are_copied_nowhere(tmp_path, teacher_folder):
-    """Neither into the hub's cache nor for good into ours."""
-    import subprocess
-    import sys
-
-    (tmp_path / "dev.csv").write_text("sentence,label\nfine,positive\nbad,negative\n")
-    task = 'name = "t"\ntrain = "dev.csv"\nvalidation = "dev.csv"\ntext = ["sentence"]\nlabels = ["negative", "positive"]\nmetrics = ["accuracy"]\n'
-    (tmp_path / "t.toml").write_text(task)
-    env = {
-        **os.environ,
-        "HOME": str(tmp_path / "home"),
-        "HF_HOME": str(tmp_path / "hub"),
-        "BERT_BENCH_CACHE": str(tmp_path / "cache"),
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "bench", "data", "--tasks", str(tmp_path / "t.toml")],
-        env=env, capture_output=True, text=True, cwd=REFERENCE.parents[1], check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    held = [path for name in ("home", "hub", "cache") for path in (tmp_path / name).rglob("*") if path.is_file()]
-    assert not held
-
-
 def test_what_killed_processes_left_is_named_and_removed_when_asked(bench, store, monkeypatch):
     cache = Path(os.environ["BERT_BENCH_CACHE"])
     left = victim(store) / ".tmp-abc"
@@ -357,13 +314,6 @@ def test_what_is_broken_is_put_aside_and_pointers_are_written(bench, store):
     gone = bench("store", "gc", "--results", store.root, "--yes")
     assert gone.returncode == 0, gone.stdout
     assert not list(store.root.rglob("*.broken"))
-
-
-def test_a_folder_that_is_not_there_is_no_folder_of_results(bench, tmp_path):
-    for verb in ("verify", "repair", "gc"):
-        answer = bench("store", verb, "--results", tmp_path / "nowhere")
-        assert answer.returncode == 2
-        assert "no such folder" in answer.stderr
 
 
 def test_nearly_equal_answers_keep_the_score_that_was_computed_of_them():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
 import factories
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.errors import InputError
-from bench.files import slug, write_atomically
+from bench.files import write_atomically
 from bench.record.schema import load
 from bench.record.store import Store
 
@@ -58,30 +57,6 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
         write_atomically(file, b"new")
     assert file.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["x.json"]
-
-
-def test_a_dangling_pointer_says_what_to_do(tmp_path, record):
-    store = Store(tmp_path)
-    store.write(record).unlink()
-    assert store.find(record.cell) is None
-    (note,) = store.notes
-    assert note.sentence(tmp_path).endswith("/current: it points to attempt-1.json, which is not there")
-
-
-def test_records_hold_no_text_and_predictions_no_pickle(tmp_path, record):
-    store = Store(tmp_path)
-    path = store.write(record, {"labels.validation": np.array([0, 1])})
-    assert "sentence" not in json.dumps(json.loads(path.read_text())["scores"])
-    with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
-        assert list(arrays) == ["labels.validation"]
-
-
-@pytest.mark.parametrize("text", ["microbert w/o Dis", "../../etc", "a/b", "ü", "..."])
-def test_slugs_are_file_names(text):
-    made = slug(text)
-    assert made
-    assert "/" not in made
-    assert not made.startswith(".")
 
 
 def test_a_misspelt_key_gets_the_nearest_one(tmp_path):

@@ -8,16 +8,15 @@ from pathlib import Path
 import factories
 import numpy as np
 import pytest
-import tiny
 
 from bench.data.tasks import GLUE, WRITTEN, Task
 from bench.errors import CellError
 from bench.make.record import check_shapes, empty, now
 from bench.record import task_facts
-from bench.record.cell import Search, Selection, Trial, record_key, train_key
+from bench.record.cell import record_key, train_key
 from bench.record.schema import load
 from bench.record.store import Store
-from bench.record.task_facts import Augmented, TaskFacts, data_facts, facts_of, facts_of_older_record, row_as_typed
+from bench.record.task_facts import Augmented, data_facts, facts_of, facts_of_older_record
 from bench.report.groups import groups
 from bench.report.resampled import faults_of
 
@@ -31,12 +30,6 @@ def test_an_older_record_of_glue_gets_the_facts_of_its_table(name):
     found, task = facts_of_older_record((name,), {}), GLUE[name]
     assert (found.labels, found.metrics, found.form) == (task.labels, task.metrics, task.form.name)
     assert found.unlabelled == (("ax",) if name == "mnli" else ())
-
-
-def test_an_older_record_of_ones_own_task_gets_its_metrics_alone():
-    found = facts_of_older_record(("mine",), {"validation": {"macro_f1": 0.5, "accuracy": 0.6}})
-    assert found == TaskFacts(metrics=("macro_f1", "accuracy"))
-    assert found.labels is None, "nobody knows their names"
 
 
 def test_committed_records_say_their_task_and_keep_their_keys():
@@ -86,35 +79,10 @@ def test_a_report_names_the_classes_of_ones_own_task(tmp_path):
     assert list(faults) == ["predicts high for all 30 examples"]
 
 
-def test_a_task_of_ones_own_on_which_all_failed_has_its_metric_in_the_column(tmp_path):
-    store = Store(tmp_path)
-    record, _ = of_own_task("failed")
-    store.write(record)
-    (group,) = groups(store.records())
-    assert [column.title for column in group.columns] == ["mine (macro F1)"]
-
-
 def test_answers_of_another_form_are_no_score():
     with pytest.raises(CellError, match=r"mine dev: logits of shape \[4, 2\]; classification has \[4, 3\]"):
         check_shapes(OWN, "dev", np.zeros((4, 2)), np.zeros(4, int))
     check_shapes(OWN, "dev", np.zeros((4, 3)), None)
-
-
-def test_a_run_writes_the_facts(bench, teacher_folder, tmp_path):
-    for name in ("train.csv", "dev.csv"):
-        (tmp_path / name).write_text("text,label\n" + "".join(f"the cat runs {i},{i % 3}\n" for i in range(12)))
-    (tmp_path / "mine.toml").write_text(
-        'name = "mine"\ntrain = "train.csv"\nvalidation = "dev.csv"\ntext = ["text"]\n'
-        'labels = ["low", "mid", "high"]\nmetrics = ["macro_f1", "accuracy"]\n'
-    )
-    done = bench(
-        *("run", "--methods", f"finetune:{tiny.SHAPE}:start=random", "--tasks", tmp_path / "mine.toml", "--epochs", 1),
-        *("--teacher", teacher_folder, "--results", tmp_path / "r", "--reports", tmp_path / "p"),
-    )
-    assert done.returncode == 0, done.stderr
-    written = [json.loads(file.read_text()) for file in (tmp_path / "r").glob("*/*/*/*/attempt-1.json")]
-    assert len(written) == 2
-    assert all(body["task"] == facts_of(OWN).model_dump(mode="json") for body in written)
 
 
 @pytest.mark.parametrize(
@@ -138,14 +106,3 @@ def test_the_short_name_of_data_is_taken_apart_in_one_place(base, half, held, au
     kind, _, rest = base.partition("-")
     sources = {"sample": task_facts.SAMPLE, "glue": task_facts.HUB, "own": task_facts.OWN, "folder": task_facts.FOLDER}
     assert (facts.source, facts.folder) == (sources[kind], rest if kind == "folder" else "")
-
-
-def test_a_row_is_typed_without_what_its_choices_added_to_its_label():
-    """A label that only looks so stays as it is."""
-    plain = factories.record("kd (best epoch)").cell
-    assert row_as_typed(plain) == "kd (best epoch)"
-    chosen = plain.model_copy(update={"selection": Selection(rule="dev", rows={"rte": "1" * 64})})
-    assert row_as_typed(chosen) == "kd"
-    search = Search(of="kd", metric="accuracy", held_back="1" * 64, trials=(Trial(row="kd", score=1.0),) * 3)
-    searched = chosen.model_copy(update={"search": search, "label": "kd (best of 3) (best epoch)"})
-    assert row_as_typed(searched) == "kd"

@@ -137,12 +137,6 @@ def test_a_circle_through_a_function_would_be_seen(tmp_path):
         graphlib.TopologicalSorter(files_read({name: tmp_path / f"{name}.py" for name in "abc"})).prepare()
 
 
-def test_an_upward_import_would_be_seen(tmp_path):
-    file = tmp_path / "x.py"
-    file.write_text("def added_setting():\n    from bench.report import groups\n")
-    assert {"bench.report", "bench.report.groups"} <= imported(file, top_level_only=False)
-
-
 SHARED = {
     "api", "artefacts", "batches", "errors", "families", "losses", "masked", "models",
     "own_shape", "packed", "parts", "pruned", "settings", "stages", "taps", "terms", "truncation", "writing",
@@ -192,10 +186,3 @@ def test_help_and_list_are_light_and_quick(words):
         spent = ended.children_user + ended.children_system - begun.children_user - begun.children_system
         fastest = min(fastest, spent)
     assert fastest < 0.5
-
-
-@pytest.mark.parametrize("modules", ["bench.record.store, bench.report.write", "bench.plan.build"])
-def test_importing_the_reader_of_records_the_report_and_the_plan_loads_no_torch(modules):
-    code = f"import sys, {modules}\nprint(sorted({{m.split('.')[0] for m in sys.modules}} & {HEAVY}))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

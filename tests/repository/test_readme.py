@@ -18,7 +18,6 @@ import torch
 import yaml
 
 from bench.data.tasks import GLUE, from_toml
-from bench.record.recipe import START, TEACHER_LEARNING_RATES, Recipe
 from methods.api import Batch, Method, PackedModel, RoutedModule, Setup, Stage, Student, Term
 from methods.models import forward
 from methods.packed import Layout
@@ -66,17 +65,6 @@ def test_generated_pages_are_current():
     code = "import sys; sys.path.insert(0, 'docs/tools'); import generate; print(generate.out_of_date())"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n", "type: python docs/tools/generate.py"
-
-
-def test_the_schema_has_the_fields_of_committed_records():
-    schema = json.loads((DOCS / "record.schema.json").read_text())
-    assert set(schema["required"]) >= {"key", "train_key", "status", "cell", "started", "finished"}
-    for file in sorted((ROOT / "tests" / "records" / "v1").glob("*.json")):
-        body = json.loads(file.read_text())
-        assert set(body) <= set(schema["properties"]), file.name
-        assert set(body["cell"]) <= set(schema["$defs"]["Cell"]["properties"]), file.name
-    said = schema["$defs"]["Sizes"]["properties"]["active_parameters"]
-    assert said["description"].startswith("what one token meets")
 
 
 @pytest.mark.parametrize("kind", [Method, Stage, Term, Setup, Student, Batch, PackedModel, RoutedModule])
@@ -401,15 +389,3 @@ def test_the_audit_of_a_clone_prints_the_lines_that_the_page_shows(bench):
     shown = [*re.findall(r"^\|.*", section, re.MULTILINE), counted[1]]
     assert len(shown) > 5
     assert set(shown) <= set(answer.stdout.splitlines())
-
-
-def test_the_learning_rates_are_those_of_the_recipe():
-    table = (DOCS / "hyperparameters.md").read_text().split("## The learning rates")[1].split("##")[0]
-    rates = [float(rate) for rate in re.findall(r"^\| [^|]+ \| ([\d.]+e-\d) \|", table, re.MULTILINE)]
-    assert rates == [
-        Recipe().learning_rate,
-        TEACHER_LEARNING_RATES[True],
-        TEACHER_LEARNING_RATES[False],
-        START.learning_rate,
-    ]
-    assert "development" in table

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pages
 import pytest
@@ -20,25 +19,6 @@ def hooks(monkeypatch):
     import hooks
 
     return hooks
-
-
-def test_pages_bring_in_what_they_link_to_outside_docs(hooks):
-    found = hooks.linked(pages.ROOT / "docs" / "index.md")
-    assert pages.ROOT / "reports" / "LOG.md" in found
-    assert hooks.site_name(found[0]).startswith("repository/")
-    assert hooks.source_of("repository/reports/LOG.md") == Path(os.path.normpath(pages.ROOT / "reports" / "LOG.md"))
-
-
-@pytest.mark.parametrize("target", ["gone.md", "../../outside.md", "tools"])
-def test_a_link_to_nothing_is_refused(hooks, target, tmp_path, monkeypatch):
-    from mkdocs.exceptions import PluginError
-
-    monkeypatch.setattr(hooks, "ROOT", tmp_path)
-    page = tmp_path / "page.md"
-    page.write_text(f"Read [this]({target}).\n")
-    (tmp_path / "tools").mkdir()
-    with pytest.raises(PluginError, match="no file of the repository"):
-        hooks.linked(page)
 
 
 def test_a_generated_page_that_the_code_has_outgrown_is_named(tmp_path, monkeypatch):

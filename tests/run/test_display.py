@@ -18,12 +18,3 @@ def test_words_of_a_job_are_shown_once(tmp_path):
         display.refresh()
         display.refresh()
     assert [line.strip() for line in said.getvalue().splitlines()] == ["one", "two"]
-
-
-def test_what_was_done_before_says_nothing_of_the_pace():
-    now, said = [0.0], io.StringIO()
-    with Progress(said, lambda: now[0]).task("students") as update:
-        update(1000, 2000)
-        now[0] = 20.0
-        update(1010, 2000)
-    assert "1010/2000 steps, about 33 min 00 s left" in said.getvalue()

@@ -85,27 +85,3 @@ def test_what_does_not_go_together_is_bad_input(bench, typed, words, why):
     done = bench(*typed, "--methods", f"kd:{SMALL}", *words)
     assert done.returncode == 2
     assert why in done.stderr
-
-
-def test_a_machine_without_them_is_said_before_anything_is_trained(bench, typed, monkeypatch):
-    from methods import fast_kernels
-
-    monkeypatch.setattr(fast_kernels, "problem_here", lambda: "this torch has no linear operators of oneDNN")
-    done = bench(*typed, "--methods", f"kd:{SMALL}", "--kernels", "fast")
-    assert done.returncode == 2
-    assert "--kernels fast: this torch has no linear operators" in done.stderr
-
-
-def test_they_go_together_with_kept_outputs(bench, typed, tmp_path):
-    words = ("--kernels", "fast", "--teacher-outputs", "fp32")
-    done = bench(*typed, "--methods", f"kd:{SMALL}", *words)
-    assert done.returncode == 0, done.stderr
-    (record,) = by_row(tmp_path / "r").values()
-    assert record.cell.label.endswith(" (fp32 outputs) (fast kernels)")
-    assert (record.cell.kernels, record.cell.teacher_outputs) == ("fast", "fp32")
-    (report,) = (tmp_path / "p").glob("*/*/README.md")
-    text = report.read_text()
-    assert "--teacher-outputs fp32 --kernels fast" in text
-    assert "--methods kd:ffn=24:heads=4:hidden=12:layers=2:start=random --tasks" in text, (
-        "typed without the words in brackets"
-    )

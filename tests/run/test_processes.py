@@ -9,7 +9,6 @@ import sys
 import time
 
 import pytest
-import tiny
 from hypothesis import given
 from hypothesis import strategies as st
 from small_runs import LONG, ends, requests
@@ -22,41 +21,6 @@ from bench.train.training_state import StepsDone, TrainingStates, group_by_progr
 @pytest.fixture
 def request_(tmp_path, teacher_folder, glue_folder):
     return requests(tmp_path, teacher_folder, glue_folder)
-
-
-def test_a_step_comes_after_what_it_needs_and_every_cell_is_in_one(request_):
-    plan = api.plan(request_(seeds=(0, 1)))
-    steps = plan.todo_steps
-    place = {step.key: number for number, step in enumerate(steps)}
-    assert len(place) == len(steps)
-    assert all(place[needed] < place[step.key] for step in steps for needed in step.needs)
-    cells = [planned.key for step in steps for planned in step.cells]
-    assert len(cells) == len(set(cells)) == len(plan.todo)
-    kinds = [step.kind for step in steps]
-    assert kinds.count("teacher") == 2 * 3, "mtdnn wants three teachers of each task"
-    assert kinds.count("artefact") == 2 * 2 + 1, "neuron importance and ensemble of each task, and the general start"
-
-
-def test_what_is_in_the_cache_is_no_step_to_do(request_):
-    api.run(request_(methods=f"kd:{tiny.SHAPE}", tasks="rte"))
-    steps = api.plan(request_("again", methods=f"kd:{tiny.SHAPE}", tasks="rte")).todo_steps
-    assert [step.kind for step in steps] == ["score", "students"]
-
-
-def test_a_step_names_all_that_it_reads_also_where_it_is_made(request_):
-    """A node that shares no disk is sent these."""
-    plan = api.plan(request_(augment="masked", augment_times=2))
-    reads = {step.key: set(step.needs) for step in plan.todo_steps if step.kind == "students"}
-    (rte, sst2) = (step.key for step in plan.todo_steps if step.kind == "augmentation")
-    assert all(needs & {rte, sst2} for needs in reads.values())
-    for step in plan.todo_steps:
-        assert (step.slot is None) == bool(step.students)
-        if step.slot is not None:
-            step.slot.folder.mkdir(parents=True)
-            (step.slot.folder / "made.json").write_text("{}")
-    plan = api.plan(request_(augment="masked", augment_times=2))
-    left = {step.key: set(step.needs) for step in plan.todo_steps}
-    assert {key: left[key] for key in reads} == reads
 
 
 @pytest.mark.slow
@@ -180,25 +144,6 @@ def test_workers_end_with_the_process_that_started_them(request_, tmp_path):
     run.process.kill()
     run.process.communicate()
     assert gone([worker])
-
-
-@linux
-@pytest.mark.slow
-@pytest.mark.long
-def test_ctrl_c_keeps_the_states_of_all_workers(request_, tmp_path, whole):
-    request = request_(**LONG, jobs=2)
-    run = Running(request, tmp_path / "cache")
-    worker = run.wait_for("seed 0")
-    os.kill(run.process.pid, signal.SIGINT)
-    said = run.ended()
-    assert run.process.returncode == 130, said
-    assert gone([worker])
-    assert {r.status for r in api.Store(request.results).records()} <= {"ok", "interrupted"}
-    assert not list((tmp_path / "cache" / "progress").glob("*/*"))
-    again = Running(request, tmp_path / "cache")
-    assert "resumes at step" in again.ended()
-    assert again.process.returncode == 0
-    assert ends(request) == whole(request_)
 
 
 @pytest.mark.slow

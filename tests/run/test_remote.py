@@ -110,12 +110,6 @@ def test_a_node_that_sees_the_mark_shares_the_cache(plan, monkeypatch, tmp_path)
     assert not enter_run_folder(start)
 
 
-def test_students_are_not_saved_where_nobody_finds_them(request_, tmp_path):
-    start = Start.of(api.plan(replace(request_, save_students=tmp_path / "students")), tmp_path / "no folder")
-    with pytest.raises(InputError, match=r"node .* has no such folder"):
-        enter_run_folder(start)
-
-
 class Unsendable(Exception):
     """An error of a library that cannot be built again from what it says."""
 
@@ -139,12 +133,6 @@ def test_an_answer_becomes_what_a_process_of_this_machine_says(raised, is_stoppi
     future: Future[StepResult] = Future()
     resolve(future, sent(answered(make)), is_stopping)
     assert isinstance(future.exception(), error)
-
-
-def test_an_answer_with_records_is_a_result():
-    future: Future[StepResult] = Future()
-    resolve(future, answered(StepResult), False)
-    assert future.result() == StepResult()
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from transformers import BertForSequenceClassification
 
 from bench import api
 from bench.errors import CELLS_FAILED, OK, InputError
-from bench.plan.show import describe
 from bench.plan.spelling import MethodRow
 from bench.record.cell import record_key, train_key
 from bench.run import agree, check_disk
@@ -91,16 +90,6 @@ def test_a_record_says_all_that_is_promised(request_):
     assert len(set(arrays["examples.validation"].tolist())) == 40
 
 
-@pytest.mark.slow
-def test_another_machine_state_trains_the_same_weights(request_, tmp_path):
-    """Same cell, other folder, other companions: the same weights, bit by bit."""
-    first = request_(tasks="rte")
-    api.run(first)
-    second = request_(tasks="rte", methods=SPELLED, results=tmp_path / "other")
-    api.run(second)
-    assert records(first)["rte", "microbert", 0].weights == records(second)["rte", "microbert", 0].weights
-
-
 def test_mnli_has_two_evaluation_sets_and_predictions_for_ax(request_):
     request = request_(tasks="mnli", methods=f"finetune:{tiny.SHAPE}:start=random")
     api.run(request)
@@ -177,22 +166,6 @@ def test_seeds_differ_and_the_teacher_is_trained_once(request_):
     found = records(request)
     assert found["rte", "finetune", 0].weights != found["rte", "finetune", 1].weights
     assert "±" in outcome.reports[0].read_text()
-
-
-def test_a_group_skips_what_a_folder_lacks_and_says_so(request_):
-    plan = api.plan(request_(tasks="glue"))
-    assert [t.task.name for t in plan.tasks] == ["sst2", "stsb", "mnli", "rte"]
-    assert "not in" in describe(plan)
-    assert "cola" in describe(plan)
-
-
-def test_a_finished_teacher_is_used_as_it_is(request_, tmp_path):
-    folder = tiny.save_teacher(tmp_path / "done", BertForSequenceClassification)
-    request = request_(tasks="rte", teacher=str(folder), methods=f"kd:{tiny.SHAPE}")
-    api.run(request)
-    found = records(request)
-    assert found["rte", "kd", 0].cell.teacher.origin == "given"
-    assert found["rte", "teacher", 0].train is None
 
 
 @pytest.mark.slow
@@ -307,22 +280,6 @@ def test_a_folder_that_cannot_be_written_is_found_before_anything_starts(request
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10**18})())
     with pytest.raises(InputError, match="cannot be written to /proc"):
         check_disk(SimpleNamespace(request=request_(**{what: Path("/proc")}), disk_bytes=0))
-
-
-def test_auto_is_refused_under_ci(request_, monkeypatch):
-    monkeypatch.setenv("CI", "true")
-    with pytest.raises(InputError, match="--data sample --teacher embedded"):
-        api.plan(request_(data="auto"))
-
-
-def test_auto_says_what_it_chose(monkeypatch):
-    from bench.plan.request import resolve_auto
-
-    chosen = resolve_auto(api.Request(), accelerator=False, is_real=False)
-    assert (chosen.data, chosen.teacher) == ("sample", "embedded")
-    assert "--data hub --teacher bert-base-uncased" in chosen.notes[0]
-    real = resolve_auto(api.Request(), accelerator=True, is_real=True)
-    assert (real.data, real.teacher) == ("hub", "bert-base-uncased")
 
 
 @pytest.mark.slow

@@ -97,12 +97,6 @@ def test_a_job_ends_when_its_run_is_gone(tmp_path, clock):
     assert flag.value
 
 
-def test_a_signal_ends_a_job(tmp_path):
-    flag = StopFlag(tmp_path)
-    flag.raise_it(signal.SIGTERM, None)
-    assert flag.value
-
-
 SBATCH = """#!/bin/sh
 for script; do :; done
 cp "$script" "$(dirname "$0")/script"

@@ -69,20 +69,6 @@ def until(process: subprocess.Popen, words: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.long
-def test_two_runs_at_once_train_each_cell_once(request_):
-    request = request_(tasks="rte,sst2")
-    both = [started(request, "--seeds", "0,1") for _ in range(2)]
-    said = [one.communicate(timeout=300)[1] for one in both]
-    assert [one.returncode for one in both] == [0, 0], said
-    attempts = list(request.results.rglob("attempt-*.json"))
-    assert len(attempts) == 2 * (1 + 2 * 2)
-    assert {file.name for file in attempts} == {"attempt-1.json"}
-    assert all(record.status == "ok" for record in api.Store(request.results).records())
-    assert not list((request.results / ".claims").glob("*.by"))
-
-
-@pytest.mark.slow
 def test_a_cell_of_another_run_is_left_for_the_end_and_done_when_that_one_ends(request_):
     request = request_()
     cells = {planned.cell.label.split(":")[0]: planned.cell for planned in api.plan(request).cells}

@@ -90,26 +90,6 @@ def test_chance_is_not_called_a_permutation():
     assert false == 0
 
 
-def test_placeholder_labels():
-    (line,) = suspicions(logits(noisy(LABELS)), np.zeros(300, int), ("a", "b", "c"), "accuracy")
-    assert "every label is a: placeholders" in str(line)
-
-
-def test_a_suspect_cell_is_said_in_the_run_and_in_the_report(bench, teacher_folder, tmp_path):
-    glue = tiny.write_glue(tmp_path / "glue", ("rte",))
-    file = glue / "rte" / "train-00000-of-00001.parquet"
-    table = pandas.read_parquet(file)
-    table["label"] = 1  # nothing to learn but one answer
-    table.to_parquet(file, index=False)
-    done = bench(
-        *("run", "--methods", f"finetune:{tiny.SHAPE}:start=random:pace=10", "--tasks", "rte", "--data", glue),
-        *("--teacher", teacher_folder, "--epochs", 5, "--results", tmp_path / "r", "--reports", tmp_path / "p"),
-    )
-    assert done.returncode == 0, done.stderr
-    assert "predicts not_entailment for all 40 examples" in done.stderr
-    assert "predicts not_entailment for all 40 examples" in next((tmp_path / "p").glob("*/*/README.md")).read_text()
-
-
 def test_development_rows_in_train_are_counted(bench, teacher_folder, tmp_path):
     glue = tiny.write_glue(tmp_path / "glue", ("sst2",))
     train, dev = (glue / "sst2" / f"{name}-00000-of-00001.parquet" for name in ("train", "validation"))

@@ -19,11 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bench.stats.metrics as registry
-from bench.analysis.check_paper import named_in
 from bench.analysis.compare import table
 from bench.analysis.gate import budgets_of
-from bench.analysis.power import power_analysis
-from bench.data.tasks import GLUE, from_toml
+from bench.data.tasks import from_toml
 from bench.errors import InputError
 from bench.report.comparison import compared
 from bench.report.groups import ScoreColumn
@@ -121,21 +119,6 @@ def test_names_and_ranges_that_cannot_be_printed_are_refused():
         metric_of("acuracy")
 
 
-@pytest.mark.parametrize(
-    "title, name",
-    [
-        ("MRPC (F1)", "f1"),
-        ("MRPC acc", "accuracy"),
-        ("macro F1", "macro_f1"),
-        ("x weighted_f1", "weighted_f1"),
-        ("CoLA", ""),
-        ("STS-B Spearman", "spearman"),
-    ],
-)
-def test_a_columns_title_names_its_metric(title, name):
-    assert named_in(title) == name
-
-
 @EVERY_FORM
 def test_an_arrays_shape_is_that_of_its_form(form):
     labels = random_answers.labels(form, np.random.default_rng(0), 8)
@@ -222,19 +205,3 @@ def test_a_new_metric_is_one_file(balanced, tmp_path):
     assert "balanced_accuracy" in table("kd", "pkd", [line])
     assert budgets_of(["balanced_accuracy=2"]) == {"balanced_accuracy": 2.0}
     assert "| balanced_accuracy | balanced acc | classification | 0 to 1 | permutation |" in registry.table()
-
-
-def test_power_is_of_tasks_with_a_share_of_right_answers():
-    with pytest.raises(InputError, match="stsb has no share of right answers"):
-        power_analysis("stsb", None, None, 10.0)
-    gaps = {name: power_analysis(name, None, None, 10.0)["least_gap"] for name in GLUE if name != "stsb"}
-    assert gaps.pop("wnli") is None, "71 examples are too few for any difference"
-    assert all(gap > 0 for gap in gaps.values())
-
-
-def test_every_task_of_glue_has_the_form_and_metrics_that_suit_it():
-    for task in GLUE.values():
-        assert task.form.outputs(task.labels) == task.num_labels
-        for name in task.metrics:
-            assert metric_of(name) in fitting(task.form)
-            assert metric_of(name).misfit(task.labels) == ""

@@ -159,30 +159,9 @@ def test_the_level_where_one_row_has_fewer_seeds(fewer, seeds):
         assert rejections(500, 277, seeds, *scatter, fewer=fewer) <= 12 + 3, scatter
 
 
-def test_one_seed_beside_several_is_taken_to_scatter_as_they_do():
-    (first, second), labels = scattered(np.random.default_rng(3), 872, 3, 0.6, 0.5, 0.7)
-    drawn = [
-        bootstrap(Pairs(first[:1], second, labels, "accuracy"), np.random.default_rng(0), 4000, fixed)
-        for fixed in ((False, False), (True, False))
-    ]
-    assert np.median(drawn[0]) == pytest.approx(np.median(drawn[1]), abs=0.005)
-    assert drawn[0].std() > 1.3 * drawn[1].std(), "a teacher of all seeds has no other trainings"
-    turned = bootstrap(Pairs(second, first[:1], labels, "accuracy"), np.random.default_rng(0), 4000)
-    assert -np.median(turned) == pytest.approx(np.median(drawn[0]), abs=0.005)
-
-
 def test_a_row_of_one_seed_is_seldom_called_different_for_its_seed():
     """Quick form of the simulation: three trainings beside one, by several points apart as trainings."""
     assert rejections(200, 277, 3, 0.6, 0.5, 0.7, fewer=1) <= 8 + 5
-
-
-def test_seeds_that_agree_leave_the_examples_their_chance():
-    """Three trainings that answer alike tell no more than one of them."""
-    rng = np.random.default_rng(2)
-    first, second, labels = null(rng, 872)
-    once = bootstrap(Pairs([first], [second], labels, "accuracy"), np.random.default_rng(0), 4000)
-    thrice = bootstrap(Pairs([first] * 3, [second] * 3, labels, "accuracy"), np.random.default_rng(0), 4000)
-    assert interval(thrice) == pytest.approx(interval(once), abs=1e-12)
 
 
 @pytest.mark.parametrize("seeds", [2, 3])
@@ -303,13 +282,6 @@ def test_scores_on_drawn_examples_are_those_of_the_plain_form_and_hang_on_no_oth
         np.testing.assert_allclose(drawn, alone[:, 0], atol=1e-12)
 
 
-def test_a_constant_answer_has_no_correlation_whatever_its_value():
-    labels = np.random.default_rng(0).normal(size=50)
-    for value in (0.0, 0.1, 1e6, -3e-7):
-        for metric in ("pearson", "spearman"):
-            assert not resampled_scores([np.full(50, value)], labels, metric, np.random.default_rng(0), 200).any()
-
-
 def test_power_is_what_a_simulation_finds():
     rng = np.random.default_rng(2)
     only = rng.multinomial(408, [0.085, 0.015, 0.9], size=2000)
@@ -352,13 +324,6 @@ def test_least_gap_and_examples_needed_agree_with_power():
     assert least_gap(20_000) < least_gap(408) < least_gap(277)
     with pytest.raises(ValueError, match="disagreement"):
         power(0.2, 100, 0.1)
-
-
-def test_there_is_no_least_gap_where_even_the_largest_possible_one_is_found_too_seldom():
-    assert power(0.1, 71, 0.1) < 0.8
-    assert least_gap(71, 0.1) is None
-    assert power_of_seeds(0.1, 50, 3, 0.02) < 0.8
-    assert least_gap_of_seeds(50, 3, 0.02) is None
 
 
 @pytest.mark.parametrize(

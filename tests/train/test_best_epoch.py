@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import tiny
 
-from bench.data.sources import reported_half, source_for
-from bench.data.tasks import GLUE
 from bench.record.store import Store
 
 SMALL = f"{tiny.SHAPE}:start=random"
@@ -29,14 +27,6 @@ def test_halves_are_two_parts_alike_in_labels_wherever_the_rows_come_from():
     order = np.random.default_rng(0).permutation(41).tolist()
     again = whole.take(order).halves()
     assert [set(half.ids) for half in again] == [set(choose.ids), set(report.ids)]
-
-
-def test_unlabelled_sets_and_train_stay_whole(glue_folder):
-    task = GLUE["mnli"]
-    source = source_for(task, str(glue_folder), True)
-    half = reported_half(source)
-    assert [len(half.load(task, e)) for e in task.evaluation] == [20, 20, 40]
-    assert len(half.load(task, "train")) == 40
 
 
 @pytest.fixture

@@ -14,11 +14,9 @@ from shipped_methods import tiny_rows
 from tiny_training import RECIPE, trainer
 
 from bench import api
-from bench.measure.devices import device_of
 from bench.record.cell import NumericIdentity, train_key
 from bench.record.differences import differing_parts
 from bench.record.keys import digest
-from bench.train import numerics
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState, Stopwatch
 
@@ -97,58 +95,6 @@ def test_a_random_state_of_another_kind_of_device_is_refused():
     kept = state.state()
     with pytest.raises(ValueError, match="cpu and cuda cannot go on on cpu"):
         state.restore({**kept, "cuda": kept["cpu"]})
-
-
-def test_a_state_of_the_cpu_does_not_leave_another_generator_as_it_is(monkeypatch):
-    """As when a training that broke off on the CPU is resumed on CUDA."""
-    kept = RandomState(0, CPU).state()
-    other = RandomState(0, CPU)
-    monkeypatch.setattr(other, "_device", CUDA)
-    with pytest.raises(ValueError, match="cpu cannot go on on cuda"):
-        other.restore(kept)
-
-
-class Later:
-    """An event of a device that works on after it was asked: its time is known once somebody has waited."""
-
-    now, waited = 0.0, 0
-
-    def __init__(self, device, enable_timing):
-        assert enable_timing
-
-    def record(self):
-        self.at = Later.now
-
-    def synchronize(self):
-        Later.waited += 1
-
-    def elapsed_time(self, end):
-        return end.at - self.at
-
-
-def test_seconds_of_an_accelerator_are_those_of_its_events_and_are_fetched_rarely(monkeypatch):
-    monkeypatch.setattr(numerics.torch, "Event", Later)
-    watch, told = Stopwatch(CUDA), []
-    for milliseconds in (500, 1500):
-        with watch.timing(told.append):
-            Later.now += milliseconds  # the work; the launch itself takes no time
-    assert told == []
-    assert Later.waited == 0
-    watch.settle()
-    watch.settle()
-    assert told == [0.5, 1.5]
-
-
-def test_seconds_of_a_cpu_are_told_at_once():
-    told: list[float] = []
-    with Stopwatch(CPU).timing(told.append):
-        time.sleep(0.01)
-    assert told[0] >= 0.01
-
-
-def test_auto_is_the_cpu_where_there_is_nothing_else(monkeypatch):
-    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
-    assert device_of("auto") == CPU
 
 
 @pytest.fixture
@@ -253,27 +199,3 @@ def test_a_student_that_is_too_large_lets_go_of_what_it_held(teacher_folder):
     assert large.error.__traceback__ is not None, "its record names the line"
     assert other.error is None
     assert all(parameter.grad is None for parameter in large.student.model.parameters())
-
-
-def test_a_numbered_accelerator_is_the_current_one_before_anything_lies_on_it(monkeypatch):
-    """An event is recorded on the current device, and the first tensor on another one opens a context there."""
-    calls = []
-    monkeypatch.setattr(torch.accelerator, "set_device_index", lambda index: calls.append(f"current {index}"))
-    monkeypatch.setattr(torch, "zeros", lambda *size, device: calls.append(f"tensor on {device}"))
-    assert device_of("cuda:1") == torch.device("cuda", 1)
-    assert calls == ["current 1", "tensor on cuda:1"]
-
-
-@pytest.mark.cuda
-def test_the_second_gpu_is_timed_by_its_own_events():
-    if torch.cuda.device_count() < 2:
-        pytest.skip("needs two GPUs")
-    device, before = device_of("cuda:1"), torch.cuda.memory_allocated(0)
-    assert torch.cuda.current_device() == 1
-    a, told, watch = torch.randn(8192, 8192, device=device), [], Stopwatch(device)
-    with watch.timing(told.append):
-        for _ in range(20):
-            a @ a
-    watch.settle()
-    assert told[0] > 1e-3
-    assert torch.cuda.memory_allocated(0) == before

@@ -21,13 +21,10 @@ from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.plan.student_cells import tuned_like_the_teacher
 from bench.record.keys import canonical, digest
-from bench.record.recipe import PAPER_START, START, TEACHER_LEARNING_RATES, Recipe
+from bench.record.recipe import PAPER_START, START, Recipe
 from bench.train.student_trainer import optimizer_of
-from bench.workflows.pretrain import pretrain
-from methods.api import Setup, Shape, Stage
+from methods.api import Setup
 from methods.artefacts import TeacherWeights, blank_artefacts
-from methods.minilm import Relations
-from methods.terms import hard
 
 OWN, TEACHER = "students' own", "teacher's"
 WIDE_TEACHER = BertConfig()  # BERT-base: 12 x 768
@@ -120,24 +117,6 @@ def test_what_a_method_declares_of_its_encoder_is_what_its_student_is_made_of(ro
     assert declared == ([] if found is None else [found])
 
 
-def test_two_rows_of_one_experiment_train_at_one_rate(glue_folder, tmp_path) -> None:
-    """methods/experiments/distilbert.toml: both are pre-trained and as wide as their teacher."""
-    wide = tiny.save_teacher(tmp_path / "wide", hidden=512, heads=8, layers=2)
-    rows = "distilbert,distilbert:pretraining=masked:-soft:-cos,distilbert:start=random"
-    request = Request(
-        *(rows, "rte"), data=str(glue_folder), teacher=str(wide), results=tmp_path / "r", reports=tmp_path / "p"
-    )
-    cells = [planned.cell for planned in build(request).cells]
-    rates = {cell.label: cell.recipe["learning_rate"] for cell in cells}
-    of_wide = TEACHER_LEARNING_RATES[False]
-    assert rates == {
-        "teacher": of_wide,
-        "distilbert": of_wide,
-        "distilbert:pretraining=masked:-cos:-soft": of_wide,
-        "distilbert:start=random": Recipe().learning_rate,
-    }
-
-
 def starts_of(rows, recipe, glue_folder, teacher, tmp_path):
     request = Request(
         *(rows, "rte"),
@@ -214,18 +193,6 @@ def test_a_general_stage_runs_as_its_paper_says_and_as_long_as_its_text(teacher_
     assert {group["betas"] for group in made.param_groups} == {(0.9, 0.98)}
 
 
-def test_epochs_of_a_general_stage_are_not_its_papers() -> None:
-    stage = Stage("text", {"hard": hard()}, paper={"epochs": 40.0, "learning_rate": 1e-5})
-    stage = schedule_stages([stage], (), replace(START, name=PAPER_START, epochs=2.0), 64)[1][0]
-    assert (stage.steps, stage.recipe.epochs, stage.recipe.learning_rate) == (4, 2.0, 1e-5)
-
-
-@pytest.mark.parametrize(("heads", "hidden", "rate"), [(0, 384, 5e-4), (12, 384, 6e-4), (12, 768, 4e-4)])
-def test_the_peak_rates_of_both_minilms(heads: int, hidden: int, rate: float) -> None:
-    wish = Relations(Shape(6, hidden, 12, 4 * hidden), "random", 0, heads, True)
-    assert wish.stages(Setup(WIDE_TEACHER, 2, ()))[0].paper["learning_rate"] == rate
-
-
 def test_betas_are_in_a_recipes_identity_only_where_they_are_not_the_usual_ones() -> None:
     usual = Recipe()
     assert "betas" not in usual.as_dict()
@@ -234,28 +201,3 @@ def test_betas_are_in_a_recipes_identity_only_where_they_are_not_the_usual_ones(
     assert other.as_dict() == {**usual.as_dict(), "betas": (0.9, 0.98)}
     assert Recipe(**json.loads(canonical(other.as_dict()))) == other
     assert digest(other.as_dict()) != digest(usual.as_dict())
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_a_start_of_the_papers_recipe_trains_at_the_papers_rate(glue_folder, teacher_folder, tmp_path) -> None:
-    """``run --only pretraining --recipe paper`` makes what ``run --recipe paper`` looks for, and other weights than the common recipe's."""
-    text = tmp_path / "text.txt"
-    text.write_text("the old cat sleeps in the house .\n" * 200)
-    row = f"finetune:{tiny.SHAPE}"
-    request = Request(
-        *(row, "rte"),
-        data=str(glue_folder),
-        teacher=str(teacher_folder),
-        corpus=(str(text),),
-        corpus_tokens=2000,
-        threads=2,
-        results=tmp_path / "r",
-        reports=tmp_path / "p",
-    )
-    made = {recipe: pretrain(replace(request, recipe=recipe))[0] for recipe in ("common", "paper")}
-    assert made["common"].key != made["paper"].key
-    assert made["common"].body["weights"] != made["paper"].body["weights"]
-    assert made["common"].body["train"]["steps"] == made["paper"].body["train"]["steps"]
-    plan = build(replace(request, recipe="paper"))
-    assert [(entry.key, entry.slot.is_made) for entry in plan.artefacts] == [(made["paper"].key, True)]

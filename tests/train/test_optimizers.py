@@ -18,16 +18,13 @@ from tiny_training import RECIPE, finished, trainer
 from torch import nn
 
 from bench import optimizers
-from bench.errors import CellError, InputError
+from bench.errors import InputError
 from bench.measure.parameters import weights_hash
 from bench.optimizers import OPTIMIZERS, refusal
 from bench.plan.build import build
 from bench.plan.request import Request
-from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.show import describe
-from bench.plan.spelling import parse_one
 from bench.record.cell import record_key, train_key
-from bench.record.keys import canonical, digest
 from bench.record.recipe import ADAMW, Recipe
 from bench.report.file_names import place_of
 from bench.report.groups import groups
@@ -38,11 +35,8 @@ from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings
 from bench.train.student_trainer import optimizer_of
 from bench.train.training_state import TrainingStates
-from methods.api import Setup, Stage
-from methods.terms import hard
 
 NAMES = list(OPTIMIZERS)
-OTHERS = [name for name in NAMES if name != ADAMW]
 RATE, DECAY, FACTOR = 0.01, 0.1, 0.5
 
 
@@ -113,17 +107,6 @@ def test_a_step_is_that_of_the_optimisers_paper(name, seed, shape, steps, plain)
     assert torch.allclose(moved.detach().double(), expected, rtol=2e-4, atol=2e-5)  # float32 against double
 
 
-@pytest.mark.parametrize("name", ["lamb", "bertadam", "adamax"])
-def test_what_has_no_gradient_stays(name):
-    """As with AdamW: also its weight decay waits."""
-    left, moved = nn.Parameter(torch.ones(2, 2)), nn.Parameter(torch.ones(2, 2))
-    stepped = optimizer_of([("a.weight", left), ("b.weight", moved)], Recipe(optimizer=name))
-    moved.grad = torch.ones(2, 2)
-    stepped.step()
-    assert torch.equal(left, torch.ones(2, 2))
-    assert not torch.equal(moved, torch.ones(2, 2))
-
-
 @pytest.mark.parametrize("name", ["lamb", "bertadam", "adamw"])
 def test_nothing_moves_weights_of_zero_to_not_a_number(name):
     zero = nn.Parameter(torch.zeros(2, 2))
@@ -132,16 +115,6 @@ def test_nothing_moves_weights_of_zero_to_not_a_number(name):
         zero.grad = gradient
         stepped.step()
     assert torch.isfinite(zero).all()
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if OPTIMIZERS[name].eps is not None])
-def test_a_recipes_eps_goes_before_the_published_one(name):
-    groups = {
-        eps: optimizer_of([("a.weight", nn.Parameter(torch.ones(2)))], Recipe(optimizer=name, eps=eps)).param_groups
-        for eps in (None, 1e-3)
-    }
-    assert groups[None][0]["eps"] == OPTIMIZERS[name].eps
-    assert groups[1e-3][0]["eps"] == 1e-3
 
 
 # in the loop
@@ -225,29 +198,6 @@ def test_the_worked_example_of_the_docs(teacher_folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("recipe", "said"),
-    [
-        (
-            Recipe(optimizer="adam"),
-            "no optimizer adam; choose one of adamw, adamax, adadelta, sgd, adafactor, lamb, bertadam",
-        ),
-        (
-            Recipe(optimizer="sgd", eps=1e-6),
-            "sgd reads no eps (1e-06); these do: adamw, adamax, adadelta, lamb, bertadam",
-        ),
-        (
-            Recipe(optimizer="adadelta", betas=(0.9, 0.98)),
-            "reads no betas ((0.9, 0.98)); these do: adamw, adamax, lamb, bertadam",
-        ),
-    ],
-)
-def test_what_an_optimiser_cannot_do_is_said(recipe, said):
-    assert said in refusal(recipe)
-    with pytest.raises(CellError, match="the stage all: the"):
-        schedule_stages([Stage("all", {"hard": hard()})], (), replace(recipe, optimizer="sgd", eps=0.1), 8)
-
-
-@pytest.mark.parametrize(
     ("words", "said"),
     [
         (
@@ -272,18 +222,6 @@ def test_bad_choices_are_one_line(bench, teacher_folder, glue_folder, words, sai
 
 
 # identity
-
-
-def test_only_another_optimiser_is_in_a_recipes_identity():
-    usual = Recipe()
-    assert not {"optimizer", "eps", "stage_optimizers"} & set(usual.as_dict())
-    for changed in (
-        replace(usual, optimizer="sgd"),
-        replace(usual, eps=1e-6),
-        replace(usual, stage_optimizers=(("distil", "adamax"),)),
-    ):
-        assert digest(changed.as_dict()) != digest(usual.as_dict())
-        assert Recipe(**json.loads(canonical(changed.as_dict()))) == changed
 
 
 @pytest.fixture
@@ -361,9 +299,3 @@ def test_records_of_two_optimisers_never_meet_in_one_table():
         assert ("--optimizer sgd" in commands(group)[0]) == (name == "sgd")
     assert "optimizer" not in environment(found[ADAMW])[0]
     assert "optimizer sgd" in environment(found["sgd"])[0]
-
-
-def test_the_spelled_stage_numbers_reach_the_recipe():
-    row = parse_one("kd:distil.optimizer=adamax:distil.eps=0.001")
-    (scheduled,) = schedule_stages(row.stages(Setup(tiny.config(), 2, ("x",))), (), Recipe(name="paper"), 32)[1]
-    assert (scheduled.recipe.optimizer, scheduled.recipe.eps) == ("adamax", 0.001)

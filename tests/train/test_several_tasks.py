@@ -16,7 +16,6 @@ from bench.record.store import Store
 from bench.train.loop import LoopOptions, TaskWithTeacher, train_task, train_tasks
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
-from methods import losses
 from methods.api import Batch, Out, Setup
 from methods.artefacts import EnsembleTargets, artefact_name, blank_artefacts
 from methods.microbert import TaskExperts
@@ -44,10 +43,6 @@ def test_mixed_batches_visit_every_row_once_and_mix_the_tasks():
     order = [task for task, _ in mixed]
     assert order != sorted(order)
     assert mixed == mixed_batches([40, 100, 7], 8, seed=3, epoch=1)
-
-
-def test_one_task_is_visited_as_if_there_were_no_mixing():
-    assert [rows for _, rows in mixed_batches([40], 8, 3, 1)] == batches_of_epoch(40, 8, 3, 1)
 
 
 def _student(method, labels):
@@ -161,11 +156,6 @@ def test_soft_targets_are_looked_up_by_example(teacher_folder):
     assert code["soft"].weight == code["hard"].weight == 1.0
 
 
-def test_soft_targets_of_a_regression_are_scores():
-    ours, theirs = torch.tensor([[1.0], [2.0]]), torch.tensor([[0.0], [4.0]])
-    assert float(losses.target_cross_entropy_batchmean(ours, theirs)) == pytest.approx(2.5)
-
-
 @pytest.mark.slow
 def test_one_training_writes_a_record_for_each_task(bench, options, tmp_path):
     rows = f"mtdnn:members=2,microbert:{SMALL}:tasks=together"
@@ -215,16 +205,3 @@ def test_teachers_that_come_tuned_are_no_ensemble(bench, glue_folder, tmp_path):
     )
     assert answer.returncode == 2
     assert "no ensemble of 3" in answer.stderr
-
-
-@pytest.mark.slow
-def test_all_leaves_ensembles_out_beside_teachers_that_come_tuned(bench, glue_folder, tmp_path):
-    from transformers import BertForSequenceClassification
-
-    folder = tiny.save_teacher(tmp_path / "tuned", BertForSequenceClassification)
-    answer = bench(
-        *("plan", "--methods", "all", "--tasks", "sst2", "--data", glue_folder, "--teacher", folder),
-        *("--results", tmp_path / "r"),
-    )
-    assert answer.returncode == 0, answer.stderr
-    assert "mtdnn is left out of `--methods all`: teachers that come tuned are no ensemble" in answer.stdout

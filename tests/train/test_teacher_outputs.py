@@ -77,15 +77,6 @@ def test_what_is_read_of_any_batch_is_what_a_pass_over_it_gives(outputs, data, d
         assert ours.dtype == torch.float32
 
 
-def test_a_file_depends_on_the_order_of_the_rows_alone(data, tmp_path):
-    made = []
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        kept(tmp_path / name, data)
-        made.append((tmp_path / name / FILE).read_bytes())
-    assert made[0] == made[1]
-
-
 def test_the_teacher_answers_by_itself_where_the_file_does_not_know(data, tmp_path):
     """Another tap, filled sequences, hidden tokens, dropout: each would be another answer."""
     from dataclasses import replace

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import random
@@ -160,16 +159,6 @@ def test_what_nobody_takes_up_is_forgotten_after_a_month(tmp_path):
     assert list(tmp_path.iterdir()) == [young]
 
 
-def test_who_asks_for_a_state_has_it_after_a_month_and_so_has_its_neighbour(tmp_path):
-    states = TrainingStates(["one", "other"], folder=tmp_path)
-    month_ago = time.time() - 31 * 86_400
-    for file in states.files:
-        file.write_bytes(b"x")
-        os.utime(file, (month_ago, month_ago))
-    states.of([0]).resume([], 1)  # the two are at different steps: the other one goes on later
-    assert sorted(tmp_path.iterdir()) == sorted(states.files)
-
-
 class Learns:
     """A student that is under way."""
 
@@ -180,31 +169,6 @@ class Learns:
 
     def state(self):
         return {}, {}
-
-
-def test_nobody_finds_the_state_of_code_that_cannot_be_read(tmp_path):
-    first, second = (TrainingStates(["unread", "read"], every=0.0, folder=tmp_path, code=["", "hash"]) for _ in "ab")
-    first.save([Learns(), Learns()], 1)
-    assert [file.is_file() for file in second.files] == [False, True]
-
-
-def test_a_cache_that_cannot_be_written_ends_no_training(tmp_path, monkeypatch):
-    old = tmp_path / "old.safetensors"
-    old.write_bytes(b"x")
-    os.utime(old, (0, 0))
-
-    def read_only(*_, **__):
-        raise OSError(errno.EROFS, "Read-only file system")
-
-    monkeypatch.setattr(Path, "unlink", read_only)
-    assert TrainingStates([], folder=tmp_path).resume([], 1) == 0
-    assert old.exists()
-
-
-def test_a_state_that_cannot_be_read_begins_anew(tmp_path):
-    state = TrainingStates(["one"], folder=tmp_path, code=["c"])
-    state.files[0].mkdir()  # whatever the reader of the file says of it
-    assert not state.has_begun
 
 
 def test_writing_takes_at_most_two_percent_of_the_time(tmp_path, monkeypatch):
@@ -244,14 +208,3 @@ def test_killed_at_random_moments_it_ends_as_in_one_go(request_, tmp_path):
         break
     assert process.returncode == 0, seen[-1]
     assert ends(request) == ends(request_("whole"))
-
-
-def test_the_state_is_plain_data(request_, always):
-    """Tensors and JSON: nothing in it can run."""
-    with pytest.raises(KeyboardInterrupt):
-        run(request_(), BreaksOff("finetune", 5))
-    assert len(kept_states()) == 3
-    for left in kept_states():
-        with training_state.safe_open(left, framework="pt") as file:
-            body = json.loads(file.metadata()["state"])
-        assert body["done"]["counted"] == 2, "two of the four steps were the discriminator's preparation"

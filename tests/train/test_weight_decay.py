@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 from torch import nn
 
 import methods
@@ -42,15 +41,3 @@ def test_the_decayed_group_has_the_rest() -> None:
     decayed = {group["weight_decay"]: {id(p) for p in group["params"]} for group in made.param_groups}
     matrices = {id(p) for p in model.parameters() if p.dim() == 2}
     assert decayed == {0.01: matrices, 0.0: {id(p) for p in model.parameters()} - matrices}
-
-
-def test_biases_do_not_shrink_without_a_gradient() -> None:
-    """What decay does is seen in the weights: the bias of an LSTM stays where it is."""
-    model = nn.LSTM(2, 2)
-    before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    stepped = optimizer_of(list(model.named_parameters()), Recipe())
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p)
-    stepped.step()
-    for name, p in model.named_parameters():
-        assert torch.equal(p, before[name]) == ("bias" in name), name

@@ -114,31 +114,21 @@ def main() -> int:
 
 def session(contestants: Mapping[str, Contestant], work: Work, rounds: int) -> dict[str, Any]:
     """One step of every contestant a round, in an order that turns from round to round."""
-    from contestants import share_steps
     from turns import Turns
 
-    done: dict[str, Any] = {"started": now(), "load": os.getloadavg()[0], "seed": work.seed, "first": {}, "rounds": []}
-    names, shares, turns = list(contestants), share_steps(len(work.batches)), {}
+    done: dict[str, Any] = {"started": now(), "seed": work.seed, "rounds": []}
+    names, turns = list(contestants), {}
     for name, one in contestants.items():
         own = work.folder / name
         own.mkdir()
         turns[name] = Turns(name, lambda pause, one=one, own=own: one.train(replace(work, folder=own), pause))
     try:
         for name in names:  # the first step also sets up; it is not counted
-            done["first"][name] = turns[name].step()
-            say(f"{name}: ready after {done['first'][name]:.1f} s")
+            say(f"{name}: ready after {turns[name].step():.1f} s")
         for step in range(1, 1 + rounds):
             order = names[step % len(names) :] + names[: step % len(names)]
             seconds = {name: turns[name].step() for name in order}
-            done["rounds"].append(
-                {
-                    "step": step,
-                    "measures_shares": step in shares,
-                    "order": order,
-                    "seconds": {name: seconds[name] for name in names},
-                    "cpu_seconds": {name: turns[name].cpu_seconds for name in names},
-                }
-            )
+            done["rounds"].append({"step": step, "order": order, "seconds": {name: seconds[name] for name in names}})
             say(f"round {step} of {rounds}: {', '.join(f'{name} {seconds[name]:.2f}' for name in names)} s")
     finally:
         for one in turns.values():

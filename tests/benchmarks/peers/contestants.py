@@ -19,17 +19,12 @@ from bench.plan.outputs import readable_taps
 from bench.plan.scheduled_stages import schedule_stages
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings
-from bench.train.student_trainer import SHARE_POINTS, StudentTrainer
+from bench.train.student_trainer import StudentTrainer
 from bench.train.teacher_outputs import KeptTeacher, TeacherOutputs, write_outputs
 from methods.fast_kernels import FastLinear, FastTeacher, problem_here
 
 AGREE = 1e-5
 """How far a contestant's first loss may be from the first one's, as a part of it."""
-
-
-def share_steps(steps: int) -> list[int]:
-    """Steps of a stage at which our loop measures the shares of the gradient."""
-    return sorted({part * steps // SHARE_POINTS for part in range(SHARE_POINTS)})
 
 
 def ours(kept: str = "", is_fast: bool = False) -> Train:

@@ -2,84 +2,71 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 from bench.stats.ratios import ratio
 
-Record = dict[str, Any]
-FEWEST = 6
-"""Rounds for an interval of a median by order statistics."""
+
+def seconds_of(record: dict[str, Any]) -> dict[str, list[float]]:
+    """Contestant -> seconds of its step in every round."""
+    rounds = [each["seconds"] for session in record["sessions"] for each in session["rounds"]]
+    return {name: [seconds[name] for seconds in rounds] for name in record["contestants"]}
 
 
-def figures(record: Record) -> dict[str, Any]:
+def speeds(record: dict[str, Any], reference: str) -> dict[str, dict[str, Any]]:
+    """Contestant -> how many times as fast as the reference: the median of the rounds, with an interval where there are enough.
+
+    A reference with other batches is compared by whole epochs: both sides have then seen the same examples. The first round is
+    step 1 of an epoch that began before it was timed.
+    """
+    has_same_batches = {name: one["same_batches"] for name, one in record["contestants"].items()}
+    length = 1 if has_same_batches[reference] else record["settings"]["rows"] // record["settings"]["batch"]
+    sums = {
+        name: [sum(values[i : i + length]) for i in range(length - 1, len(values) - length + 1, length)]
+        for name, values in seconds_of(record).items()
+        if has_same_batches[name] or not has_same_batches[reference]
+    }
+    found: dict[str, dict[str, Any]] = {}
+    for name, own in sums.items():
+        if name == reference or not own:
+            continue
+        try:
+            whole = ratio(sums[reference], own)
+            found[name] = {"median": whole.median, "low": whole.low, "high": whole.high, "rounds": whole.rounds}
+        except ValueError:  # too few for an interval
+            found[name] = {
+                "median": median(r / o for r, o in zip(sums[reference], own, strict=True)),
+                "rounds": len(own),
+            }
+    return found
+
+
+def figures(record: dict[str, Any]) -> dict[str, Any]:
     """All that the table shows."""
-    contestants = record["contestants"]
-    rounds = [one for session in record["sessions"] for one in session["rounds"]]
-    seconds = {name: [one["seconds"][name] for one in rounds] for name in contestants}
-    same = [name for name, one in contestants.items() if one["same_batches"]]
-    peers = [name for name, one in contestants.items() if one["is_peer"]]
-    best = min(peers, key=lambda name: statistics.median(seconds[name]))
-    plain = [one["seconds"] for one in rounds if not one["measures_shares"]]
-    worked = [one["cpu_seconds"] for one in rounds]
+    contestants, seconds = record["contestants"], seconds_of(record)
     return {
-        "rounds": len(rounds),
-        "seconds": {name: {"median": statistics.median(values)} for name, values in seconds.items()},
-        "over": {p: {name: _ratio(seconds[p], seconds[name]) for name in same if name != p} for p in peers},
-        "best_peer": best,
-        "over_best_without_shares": _ratio([s[best] for s in plain], [s["ours"] for s in plain]),
-        "over_best_by_cpu": _ratio([w[best] for w in worked], [w["ours"] for w in worked]),
-        "over_by_whole_epochs": {peer: _over_epochs(peer, record) for peer in contestants if peer not in same},
+        "rounds": len(next(iter(seconds.values()))),
+        "seconds": {name: {"median": median(values)} for name, values in seconds.items()},
+        "over": {name: speeds(record, name) for name, one in contestants.items() if one["is_peer"]},
+        "over_by_whole_epochs": {n: speeds(record, n) for n, one in contestants.items() if not one["same_batches"]},
     }
 
 
-def _ratio(reference: Sequence[float], own: Sequence[float]) -> dict[str, Any]:
-    """Median of the rounds' ratios; without an interval where there are too few."""
-    if len(own) >= FEWEST:
-        whole = ratio(reference, own)
-        return {"median": whole.median, "low": whole.low, "high": whole.high, "rounds": whole.rounds}
-    ratios = [r / o for r, o in zip(reference, own, strict=True)]
-    return {"median": statistics.median(ratios), "low": None, "high": None, "rounds": len(own)} if ratios else {}
-
-
-def _over_epochs(peer: str, record: Record) -> dict[str, Any]:
-    """The same where batches differ: whole epochs alone, because both sides then see the same examples."""
-    sums: dict[str, list[float]] = {name: [] for name in record["contestants"]}
-    length = record["settings"]["rows"] // record["settings"]["batch"]
-    for session in record["sessions"]:
-        by_epoch: dict[int, list[dict[str, float]]] = {}
-        for one in session["rounds"]:
-            by_epoch.setdefault(one["step"] // length, []).append(one["seconds"])
-        for epoch in (rounds for rounds in by_epoch.values() if len(rounds) == length):
-            for name, values in sums.items():
-                values.append(sum(one[name] for one in epoch))
-    return {name: _ratio(sums[peer], own) for name, own in sums.items() if name != peer}
-
-
-def text_of(one: dict[str, Any]) -> str:
+def text_of(speed: dict[str, Any] | None) -> str:
     """A ratio as a table shows it."""
-    if "median" not in one:
+    if not speed:
         return "–"
-    return f"{one['median']:.2f}x" + (f" ({one['low']:.2f} to {one['high']:.2f})" if one["low"] is not None else "")
+    return f"{speed['median']:.2f}x" + (f" ({speed['low']:.2f} to {speed['high']:.2f})" if "low" in speed else "")
 
 
-def table(record: Record, made: dict[str, Any]) -> str:
-    """Markdown: a row for each contestant, then the other figures."""
-    peers, batch = list(made["over"]), record["settings"]["batch"]
-    head = ["contestant", "seconds a step", "examples/s", *(f"speed relative to {peer}" for peer in peers)]
+def table(record: dict[str, Any], made: dict[str, Any]) -> str:
+    """Markdown: a row for each contestant."""
+    references = made["over"] | made["over_by_whole_epochs"]
+    head = ["contestant", "seconds a step", *(f"speed relative to {name}" for name in references)]
     lines = [f"| {' | '.join(head)} |", "|---|" + "--:|" * (len(head) - 1)]
     for name, one in record["contestants"].items():
-        middle = made["seconds"][name]["median"]
-        cells = [f"`{name}` {one['title']}", f"{middle:.3f}", f"{batch / middle:.2f}"]
-        cells += ["1.00x" if name == peer else text_of(made["over"][peer].get(name, {})) for peer in peers]
+        cells = [f"`{name}` {one['title']}", f"{made['seconds'][name]['median']:.3f}"]
+        cells += ["1.00x" if name == other else text_of(over.get(name)) for other, over in references.items()]
         lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", f"{made['rounds']} rounds."]
-    lines.append(
-        f"`ours` over `{made['best_peer']}`: {text_of(made['over_best_without_shares'])} without the steps that measure "
-        f"shares of the gradient, {text_of(made['over_best_by_cpu'])} by the processor's time."
-    )
-    for peer, over in made["over_by_whole_epochs"].items():
-        each = ", ".join(f"`{name}` {text_of(one)}" for name, one in over.items() if one)
-        lines.append(f"Over `{peer}`, by whole epochs of the same examples: {each or 'none was timed whole'}.")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", f"{made['rounds']} rounds."])

@@ -12,28 +12,18 @@ from collections.abc import Callable
 
 import torch
 
-Pause = Callable[[], None]
-Loop = Callable[[Pause], object]
-"""A training from its first step to its last; it calls ``pause`` after each."""
-
 
 class Left(BaseException):
     """Raised inside a loop that is not wanted any more. No Exception: loops catch those of a step."""
 
 
-class Ended(Exception):
-    """A loop came to its end, or failed; the cause is its own exception."""
-
-
 class Turns:
-    """One loop. Nothing of it runs outside :meth:`step` and :meth:`close`."""
+    """One loop, from its first step to its last. Nothing of it runs outside :meth:`step` and :meth:`close`."""
 
-    def __init__(self, name: str, loop: Loop) -> None:
+    def __init__(self, name: str, loop: Callable[[Callable[[], None]], object]) -> None:
         self.name = name
         self._loop, self._threads = loop, torch.get_num_threads()
         self._go, self._done = threading.Semaphore(0), threading.Semaphore(0)
-        self.cpu_seconds = 0.0
-        """of the last step; on a machine that does something else beside, they say more than its seconds"""
         self._leaving = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -43,19 +33,14 @@ class Turns:
         """Let the loop go on by a step; the seconds from one end of a step to the next. The first includes the set-up.
 
         Raises:
-            Ended: it took its last step before, or it failed.
+            RuntimeError: it took its last step before, or it failed; the cause is its own exception.
         """
-        if not self._thread.is_alive():
-            raise Ended(f"{self.name} has no step left")
-        begun, worked = time.perf_counter(), time.process_time()
+        begun = time.perf_counter()
         self._go.release()
         self._done.acquire()
-        seconds = time.perf_counter() - begun
-        self.cpu_seconds = time.process_time() - worked
         if self._error is not None:
-            self._thread.join()
-            raise Ended(f"{self.name}: {self._error}") from self._error
-        return seconds
+            raise RuntimeError(f"{self.name}: {self._error}") from self._error
+        return time.perf_counter() - begun
 
     def close(self) -> None:
         """Leave the loop where it is."""
@@ -69,7 +54,7 @@ class Turns:
         try:
             if not self._leaving:
                 self._loop(self._pause)
-                raise Ended("its last step was taken before")
+                raise RuntimeError("its last step was taken before")
         except Left:
             pass
         except BaseException as error:
