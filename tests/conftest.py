@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,14 @@ os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 import answered_rows
 import factories
+import small_runs
 import tiny
 import torch
 from command import Command
 from hypothesis import settings
 
 from bench.measure.capacity import usable_cores
+from bench.plan.request import Request
 from bench.record.store import Store
 
 # a shell that starts tests in the background lets them ignore Ctrl-C, and so their child processes
@@ -70,6 +73,19 @@ def paper_store(tmp_path: Path) -> Store:
 def answered_store(tmp_path: Path) -> Store:
     """Records with stored answers: one student is better than plain fine-tuning."""
     return answered_rows.store_of(tmp_path / "answered")
+
+
+@pytest.fixture
+def places(tmp_path: Path, glue_folder: Path, teacher_folder: Path) -> tuple[object, ...]:
+    """The words of a command for the tiny data and teacher, with results and reports below ``tmp_path``."""
+    words = ("--data", glue_folder, "--teacher", teacher_folder, "--results", tmp_path / "r")
+    return (*words, "--reports", tmp_path / "p", "--threads", 1)
+
+
+@pytest.fixture
+def request_(tmp_path: Path, glue_folder: Path, teacher_folder: Path) -> Callable[..., Request]:
+    """``request_("results", jobs=2)``: a run on the tiny data and teacher."""
+    return small_runs.requests(tmp_path, teacher_folder, glue_folder)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,6 @@ ROWS = f"finetune:{tiny.SHAPE}:start=random,microbert:{tiny.SHAPE}"
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.chmod"}
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES)
 BEFORE, WITHIN, ONCE, ALWAYS = "killed before", "killed within", "fails once at", "fails from"
-MOMENTS, RUNNERS, KILLS = 60, 4, 8
 LIMIT_SECONDS = 600.0
 
 Fault = Callable[[int, str, Path, bool], None]
@@ -83,26 +82,13 @@ def at(number: int, how: str, error: int = 0) -> Fault:
     return fault
 
 
-def start(
-    inputs: Path,
-    root: Path,
-    name: str,
-    fault: Fault | None = None,
-    every: float = 0.0,
-    retry: bool = False,
-    **further: Any,
-) -> int:
-    """The run in a process that is forked from this one; its number.
-
-    Args:
-        every: seconds between saved states of a training.
-        retry: whether failed cells are tried again.
-    """
+def start(inputs: Path, root: Path, name: str, fault: Fault | None = None, retry: bool = False) -> int:
+    """The run in a process that is forked from this one, with its failed cells once more or without; its number."""
     given = {
         "methods": ROWS, "tasks": "rte", "seeds": 0, "data": inputs / "tiny-glue", "teacher": inputs / "tiny-bert",
         "corpus": inputs / "corpus.txt", "corpus-tokens": 300, "epochs": 1, "threads": 1, "device": "cpu", "jobs": 1,
         "results": root / "results", "reports": root / "reports",
-    } | further  # fmt: skip
+    }  # fmt: skip
     root.mkdir(parents=True, exist_ok=True)
     process = os.fork()
     if process:
@@ -117,7 +103,7 @@ def start(
         from bench.cli import main
         from bench.train import training_state
 
-        training_state.EVERY_SECONDS = every
+        training_state.EVERY_SECONDS = 0.0
         os.environ["BERT_BENCH_CACHE"] = str(root / "cache")
         sys.argv = ["bench", "run", "--offline", "--yes", *(f"--{key}={value}" for key, value in given.items())]
         sys.argv += ["--retry-failed"] if retry else []
@@ -182,12 +168,12 @@ def facts(root: Path) -> dict[str, Any]:
     return known
 
 
-def judged(inputs: Path, root: Path, expected: dict[str, Any], wrong: list[str], **further: Any) -> list[str]:
+def judged(inputs: Path, root: Path, expected: dict[str, Any], wrong: list[str], retry: bool) -> list[str]:
     """Run it again to its end: what is lost, there twice, corrupt, unlike the unbroken run or missing. The folder is removed."""
     from bench.workflows.upkeep import BROKEN, sentence, survey_store
 
     before = finished(root)
-    ended(start(inputs, root, "again", **further), root, "again", wrong, (0,))
+    ended(start(inputs, root, "again", retry=retry), root, "again", wrong, (0,))
     after, known = finished(root), facts(root)
     wrong += [f"lost: {name}" for name, digest in before.items() if after.get(name) != digest]
     counts = Counter(str(Path(name).parent) for name in after)
@@ -204,8 +190,10 @@ Point = tuple[str, Callable[[Path], list[str]]]
 """The name of one fault at one place, and what tries it in a folder and says what is wrong."""
 
 
-def points(inputs: Path, operations: list[tuple[str, str, bool]], seconds: float, expected: dict[str, Any], rng: random.Random) -> Iterator[Point]:  # fmt: skip
-    """Four runs at once; then every operation with a kill before it, within it, and an error; and kills at any moment between."""
+def points(
+    inputs: Path, operations: list[tuple[str, str, bool]], expected: dict[str, Any], rng: random.Random
+) -> list[Point]:
+    """Every operation with a kill before it, within it, and an error, in any order."""
 
     def of_operation(root: Path, number: int, how: str, error: int) -> list[str]:
         wrong: list[str] = []
@@ -216,40 +204,6 @@ def points(inputs: Path, operations: list[tuple[str, str, bool]], seconds: float
             wrong.append(f"silent: exit code 0, and a record is missing: {said[-300:]}")
         return judged(inputs, root, expected, wrong, retry=bool(error))
 
-    def at_a_moment(root: Path, sent: signal.Signals, wait: float) -> list[str]:
-        wrong: list[str] = []
-        process = start(inputs, root, "broken")
-        time.sleep(wait)
-        os.kill(process, sent)
-        code, said = ended(process, root, "broken", wrong, (0, 130 if sent == signal.SIGINT else -sent))
-        if code == 130 and "interrupted; what was finished is kept" not in said:
-            wrong.append("silent: after Ctrl-C")
-        return judged(inputs, root, expected, wrong)
-
-    def runners(root: Path) -> list[str]:
-        wrong: list[str] = []
-        further: dict[str, Any] = {
-            "methods": ROWS.replace("microbert", "kd"),
-            "tasks": "rte,sst2",
-            "seeds": "0,1,2,3",
-            "every": 300.0,
-        }
-        begun = time.monotonic()
-        ended(start(inputs, root / "alone", "run", **further), root / "alone", "run", wrong, (0,))
-        alone, lasted = facts(root / "alone"), time.monotonic() - begun
-        names = {start(inputs, root / "all", f"{n}", **further): f"{n}" for n in range(RUNNERS)}
-        for kill in range(KILLS):
-            time.sleep(rng.random() * lasted / KILLS)
-            victim = rng.choice(list(names))
-            os.kill(victim, signal.SIGKILL)  # one that has ended waits for this process, and cannot be hurt
-            ended(victim, root / "all", names.pop(victim), wrong, (0, -signal.SIGKILL))
-            name = f"again-{kill}"
-            names[start(inputs, root / "all", name, **further)] = name
-        for process, name in names.items():
-            ended(process, root / "all", name, wrong, (0,))
-        return judged(inputs, root / "all", alone, wrong, **further)
-
-    yield f"{RUNNERS} runners", runners
     chosen: list[Point] = []
     for number, (event, name, writes) in enumerate(operations, start=1):
         error = rng.choice(ERRORS)
@@ -257,12 +211,8 @@ def points(inputs: Path, operations: list[tuple[str, str, bool]], seconds: float
             code = error if how in (ONCE, ALWAYS) else 0
             said = f"{how} {event} {number} of {name}" + (f" ({errno.errorcode[code]})" if code else "")
             chosen.append((said, lambda root, n=number, h=how, c=code: of_operation(root, n, h, c)))
-    for number in range(MOMENTS):
-        sent = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[number % 3]
-        wait = rng.random() * seconds
-        chosen.append((f"{sent.name} after {wait:.2f} s", lambda root, s=sent, w=wait: at_a_moment(root, s, w)))
     rng.shuffle(chosen)
-    yield from chosen
+    return chosen
 
 
 def main() -> int:
@@ -289,11 +239,11 @@ def main() -> int:
 
             ended(start(inputs, work / "unbroken", "run", note), work / "unbroken", "run", wrong, (0,))
         assert not wrong, wrong
-        seconds, expected = time.monotonic() - begun, facts(work / "unbroken")
+        expected = facts(work / "unbroken")
         listed = [line.split("\t") for line in log.read_text().splitlines()]
         operations = [(event, name, writes == "1") for event, name, writes in listed]
         print(f"seed {SEED}; {len(expected)} records, {len(operations)} operations on files", flush=True)
-        for name, attempt in points(inputs, operations, seconds, expected, rng):
+        for name, attempt in points(inputs, operations, expected, rng):
             if time.monotonic() - begun > SECONDS:
                 break
             if os.environ.get("FAULTS_POINTS", "") in name:

@@ -22,36 +22,22 @@ ROWS = (f"kd:{SMALL}", f"microbert:{SMALL}", f"tinybert:head=relu:{SMALL}", "dis
         "bilstm:words=40:word_width=16:hidden=8:inner=8")  # fmt: skip
 
 
-@pytest.fixture
-def common(tmp_path, teacher_folder, glue_folder) -> list[object]:
-    return [
-        "--data",
-        glue_folder,
-        "--teacher",
-        teacher_folder,
-        "--results",
-        tmp_path / "r",
-        "--reports",
-        tmp_path / "p",
-    ]
-
-
 def saved(root: Path) -> list[Path]:
     """Folders of students, without the teachers'."""
     return sorted(path.parent for path in root.rglob("config.json") if not path.parent.name.startswith("teacher-"))
 
 
 @pytest.mark.slow
-def test_a_saved_student_scores_as_its_record(bench, tmp_path, common):
+def test_a_saved_student_scores_as_its_record(bench, tmp_path, places):
     """Every kind of model that ships: transformers' own, another head, routed, leaving early, recurrent. Equal to the bit."""
-    done = bench("run", "--methods", ",".join(ROWS), "--tasks", "sst2", *common, "--save-students", tmp_path / "s")
+    done = bench("run", "--methods", ",".join(ROWS), "--tasks", "sst2", *places, "--save-students", tmp_path / "s")
     assert done.returncode == OK, done.stderr
     store = Store(tmp_path / "r")
     records = {record.key: record for record in store.records()}
     folders = saved(tmp_path / "s")
     assert len(folders) == len(ROWS) + 1, "fastbert has a row more, for its speed"
     again = bench(
-        "run", "--methods", ",".join(f"checkpoint:{folder}" for folder in folders), "--tasks", "sst2", *common
+        "run", "--methods", ",".join(f"checkpoint:{folder}" for folder in folders), "--tasks", "sst2", *places
     )
     assert again.returncode == OK, again.stderr
     rescored = {record.cell.label: record for record in store.records() if record.cell.method == "checkpoint"}
@@ -73,7 +59,7 @@ def test_a_saved_student_scores_as_its_record(bench, tmp_path, common):
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_what_the_card_says_opens_the_model(bench, tmp_path, common):
+def test_what_the_card_says_opens_the_model(bench, tmp_path, places):
     """Typed in a fresh interpreter, as somebody who finds the folder would."""
     bench(
         "run",
@@ -81,7 +67,7 @@ def test_what_the_card_says_opens_the_model(bench, tmp_path, common):
         f"kd:{SMALL},moebert,{ROWS[-1]}",
         "--tasks",
         "rte",
-        *common,
+        *places,
         "--save-students",
         tmp_path / "s",
     )
@@ -99,12 +85,12 @@ def test_what_the_card_says_opens_the_model(bench, tmp_path, common):
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), SafetensorError("No space left on device")])
 @pytest.mark.slow
-def test_a_student_that_cannot_be_kept_does_not_lose_its_record(bench, tmp_path, common, monkeypatch, error):
+def test_a_student_that_cannot_be_kept_does_not_lose_its_record(bench, tmp_path, places, monkeypatch, error):
     def full(*args):
         raise error
 
     monkeypatch.setattr(export, "card", full)
-    done = bench("run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *common, "--save-students", tmp_path / "s")
+    done = bench("run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *places, "--save-students", tmp_path / "s")
     assert done.returncode == CELLS_FAILED
     assert "trained and recorded, but not saved" in done.stderr
     assert "No space left" in done.stderr
@@ -113,8 +99,8 @@ def test_a_student_that_cannot_be_kept_does_not_lose_its_record(bench, tmp_path,
 
 
 @pytest.mark.slow
-def test_students_of_earlier_runs_are_named_and_rerun_keeps_them(bench, tmp_path, common):
-    typed = ["run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *common]
+def test_students_of_earlier_runs_are_named_and_rerun_keeps_them(bench, tmp_path, places):
+    typed = ["run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *places]
     bench(*typed)
     done = bench(*typed, "--save-students", tmp_path / "s")
     assert "not saved, because trained before: kd" in done.stderr
@@ -125,19 +111,19 @@ def test_students_of_earlier_runs_are_named_and_rerun_keeps_them(bench, tmp_path
         assert len(saved(tmp_path / "s")) == 1
 
 
-def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_trained(bench, tmp_path, common):
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_trained(bench, tmp_path, places):
     (tmp_path / "file").write_text("")
     done = bench(
-        "run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *common, "--save-students", tmp_path / "file" / "s"
+        "run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *places, "--save-students", tmp_path / "file" / "s"
     )
     assert done.returncode == BAD_INPUT
     assert "--save-students" in done.stderr
     assert not (tmp_path / "r").exists()
 
 
-def test_an_architecture_of_ours_is_no_teacher(bench, tmp_path, common):
-    bench("run", "--methods", "moebert", "--tasks", "rte", *common, "--save-students", tmp_path / "s")
+def test_an_architecture_of_ours_is_no_teacher(bench, tmp_path, places):
+    bench("run", "--methods", "moebert", "--tasks", "rte", *places, "--save-students", tmp_path / "s")
     (folder,) = saved(tmp_path / "s")
-    done = bench("plan", "--methods", "kd", "--tasks", "rte", *common[:2], "--teacher", folder)
+    done = bench("plan", "--methods", "kd", "--tasks", "rte", *places[:2], "--teacher", folder)
     assert done.returncode == BAD_INPUT
     assert "model_type is 'moebert'" in done.stderr

@@ -168,9 +168,8 @@ def test_with_dropout_the_branches_attention_has_it_in_training_alone(batch):
 
 
 @pytest.mark.slow
-def test_a_run_has_a_row_for_each_speed(bench, tmp_path, teacher_folder, glue_folder):
-    words = ["run", "--methods", "fastbert:speeds=0.5/1", "--tasks", "sst2,stsb", "--data", glue_folder, "--teacher",
-             teacher_folder, "--results", tmp_path / "r", "--reports", tmp_path / "p", "--epochs", "1"]  # fmt: skip
+def test_a_run_has_a_row_for_each_speed(bench, tmp_path, places):
+    words = ["run", "--methods", "fastbert:speeds=0.5/1", "--tasks", "sst2,stsb", "--epochs", 1, *places]
     done = bench(*words)
     assert done.returncode == 0, done.stderr
     records = [r for r in Store(tmp_path / "r").records() if r.cell.method == "fastbert" and r.cell.tasks == ("sst2",)]
@@ -235,12 +234,12 @@ def test_relation_heads_divide_both_widths():
 
 
 @pytest.mark.slow
-def test_a_general_stage_on_text_is_made_once_and_kept(bench, tmp_path, teacher_folder, glue_folder):
+def test_a_general_stage_on_text_is_made_once_and_kept(bench, tmp_path, places):
     """Both seeds and both tasks begin with the same weights; another objective has a stage of its own."""
     text = tmp_path / "text.txt"
     text.write_text("\n".join(" ".join(tiny.WORDS[i : i + 12]) for i in range(30)))
-    words = ["--corpus", text, "--methods", f"minilmv2:{tiny.SHAPE},minilm:{tiny.SHAPE}", "--tasks", "rte,sst2", "--seeds", "0,1", "--data",
-             glue_folder, "--teacher", teacher_folder, "--results", tmp_path / "r", "--corpus-tokens", "2000"]  # fmt: skip
+    words = ["--methods", f"minilmv2:{tiny.SHAPE},minilm:{tiny.SHAPE}", "--tasks", "rte,sst2", "--seeds", "0,1"]
+    words += ["--corpus", text, "--corpus-tokens", "2000", *places[:6]]
     planned = bench("plan", *words)
     assert planned.stdout.count("to make from 2,000 tokens") == 3, "the cut teacher and two objectives"
     done = bench("run", *words, "--reports", tmp_path / "p", "--epochs", "1")

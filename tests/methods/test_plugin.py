@@ -13,6 +13,8 @@ import tiny
 
 import methods
 from bench.conformance.checks import CHECKS
+from bench.errors import InputError
+from bench.plan.plugins import method_class
 from bench.plan.spelling import parse_methods
 from bench.record.store import Store
 
@@ -33,17 +35,13 @@ def process(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.slow
-def test_a_third_party_method_is_listed_passes_the_checks_and_runs_to_a_report(
-    bench, monkeypatch, tmp_path, teacher_folder, glue_folder
-):
+def test_a_third_party_method_is_listed_passes_the_checks_and_runs_to_a_report(bench, monkeypatch, tmp_path, places):
     monkeypatch.syspath_prepend(PLUGIN)
     assert f"{NAME} from shrinkbert:TeacherLogits  ok" in bench("list", "--check").stdout
     checked = bench("check-method", NAME)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert f"{len(CHECKS)} checks passed" in checked.stdout
-    words = ["--methods", f"{NAME}:{tiny.SHAPE}:start=random", "--tasks", "rte", "--data", glue_folder]
-    words += ["--teacher", teacher_folder, "--epochs", 1, "--results", tmp_path / "r", "--reports", tmp_path / "p"]
-    done = bench("run", *words)
+    done = bench("run", "--methods", f"{NAME}:{tiny.SHAPE}:start=random", "--tasks", "rte", "--epochs", 1, *places)
     assert done.returncode == 0, done.stderr
     assert NAME in next((tmp_path / "p").glob("*/*/README.md")).read_text()
 
@@ -71,23 +69,21 @@ def test_the_class_of_the_page_runs_from_a_file_in_the_current_folder(tmp_path, 
 
 
 @pytest.mark.slow
-def test_a_method_is_checked_by_its_class_and_with_settings(bench, monkeypatch):
+@pytest.mark.parametrize(
+    ("row", "code", "said"),
+    [
+        ("tinybert:padding=20", 0, f"tinybert:padding=20: {len(CHECKS)} checks passed"),
+        ("tinybert:padding=99", 1, "the teacher's 32 positions"),
+        ("shrinkbert:Teacher", 2, "cannot be imported"),
+        ("tinybird", 2, "did you mean 'tinybert'"),
+        ("tinybert:-attn", 2, "not with dropped terms"),
+    ],
+)
+def test_a_method_is_checked_by_its_class_and_with_settings(bench, monkeypatch, row, code, said):
     monkeypatch.syspath_prepend(PLUGIN)
-    done = bench("check-method", "tinybert:padding=20")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"tinybert:padding=20: {len(CHECKS)} checks passed" in done.stdout
-    wrong = bench("check-method", "shrinkbert:Teacher")
-    assert wrong.returncode == 2
-    assert "cannot be imported" in wrong.stderr
-    unknown = bench("check-method", "tinybird")
-    assert unknown.returncode == 2
-    assert "did you mean 'tinybert'" in unknown.stderr
-    too_long = bench("check-method", "tinybert:padding=99")
-    assert too_long.returncode == 1
-    assert "the teacher's 32 positions" in too_long.stdout
-    dropped = bench("check-method", "tinybert:-attn")
-    assert dropped.returncode == 2
-    assert "not with dropped terms" in dropped.stderr
+    done = bench("check-method", row)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert said in done.stdout + done.stderr
 
 
 def test_a_method_without_a_paper_has_no_row_by_the_papers_recipe(bench, monkeypatch, tmp_path, teacher_folder):
@@ -109,6 +105,18 @@ def test_a_method_without_a_paper_has_no_row_by_the_papers_recipe(bench, monkeyp
     assert rows == ["teacher", "finetune", "kd"], "the baselines name theirs"
     common = bench("plan", "--methods", "kd,mine", *words)
     assert common.returncode == 0, common.stderr
+
+
+@pytest.mark.parametrize(
+    "older",
+    ["from methods.parts import OwnShape", "import methods.artefacts.protocol", "from methods.packed import forward"],
+)
+def test_a_package_of_an_older_contract_is_told_so_in_one_line(tmp_path, monkeypatch, older):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "older.py").write_text(f"{older}\n")
+    monkeypatch.delitem(sys.modules, "older", raising=False)
+    with pytest.raises(InputError, match=rf"^[^\n]*contract {methods.CONTRACT}[^\n]*$"):
+        method_class("older:Mine")
 
 
 BAD = {

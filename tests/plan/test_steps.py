@@ -10,7 +10,6 @@ from multiprocessing.reduction import ForkingPickler
 import factories
 import pytest
 import tiny
-from small_runs import requests
 from transformers import BertForSequenceClassification
 
 from bench import api
@@ -24,11 +23,6 @@ from bench.record.store import Store
 
 MAX_STEP_BYTES = 200_000
 RANDOM = f"finetune:{tiny.SHAPE}:start=random"
-
-
-@pytest.fixture
-def request_(tmp_path, teacher_folder, glue_folder):
-    return requests(tmp_path, teacher_folder, glue_folder)
 
 
 def test_a_step_comes_after_what_it_needs_and_every_cell_has_one(request_):

@@ -6,16 +6,28 @@ import json
 from pathlib import Path
 
 import pytest
-from frozen_cell import cell
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.errors import InputError
-from bench.record.cell import record_key, train_key
+from bench.record.cell import Cell, record_key, train_key
 from bench.record.keys import canonical, digest
+from bench.record.recipe import Recipe
 from bench.record.schema import load
 
 FROZEN = Path(__file__).parents[1] / "records" / "v1"
+
+
+def cell(**changes) -> Cell:
+    """That of a frozen record, with changes; ``numeric__threads`` is the threads of its numeric part."""
+    body = json.loads((FROZEN / "ok.json").read_text())["cell"]
+    for path, value in changes.items():
+        *parts, last = path.split("__")
+        place = body
+        for part in parts:
+            place = place[part]
+        place[last] = value
+    return Cell.model_validate(body)
 
 
 @pytest.mark.parametrize("file", sorted(FROZEN.glob("*.json")), ids=lambda f: f.stem)
@@ -43,11 +55,13 @@ def test_frozen_records_keep_their_keys(file):
         {"recipe__learning_rate": 1e-5},
         {"numeric__precision": "bf16"},
         {"numeric__threads": 8},
+        {"numeric__device": "cuda"},
     ],
     ids=lambda c: next(iter(c)),
 )
 def test_what_determines_the_weights_is_in_the_key(change):
     assert train_key(cell(**change)) != train_key(cell())
+    assert train_key(cell(numeric__device="cpu")) == train_key(cell()), "the usual device is in no key"
 
 
 @pytest.mark.parametrize(
@@ -64,6 +78,18 @@ def test_the_evaluation_set_is_in_the_record_key_only():
     assert train_key(other) == train_key(cell())
     assert record_key(other) != record_key(cell())
     assert record_key(cell(), "0.5") != record_key(cell(), "")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"betas": (0.9, 0.98)}, {"optimizer": "sgd"}, {"eps": 1e-6}, {"stage_optimizers": (("distil", "adamax"),)}],
+    ids=lambda c: next(iter(c)),
+)
+def test_a_recipes_younger_fields_are_in_its_identity_only_where_they_are_not_the_usual_ones(change):
+    usual, other = Recipe(), Recipe(**change)
+    assert not set(change) & set(usual.as_dict())
+    assert Recipe(**json.loads(canonical(other.as_dict()))) == other
+    assert digest(other.as_dict()) != digest(usual.as_dict())
 
 
 json_values = st.recursive(

@@ -15,7 +15,6 @@ import pages
 import pytest
 import tiny
 import torch
-import yaml
 
 from bench.data.tasks import GLUE, from_toml
 from methods.api import Batch, Method, PackedModel, RoutedModule, Setup, Stage, Student, Term
@@ -40,23 +39,6 @@ COMMANDS = (
 def test_the_readme_has_its_two_commands():
     indented = [line[4:] for line in README.splitlines() if line.startswith("    ")]
     assert indented == list(COMMANDS)
-
-
-def test_every_page_is_named_by_the_home_page_and_by_the_site():
-    names = {page.name for page in DOCS.glob("*.md")} - {"index.md"}
-    home = (DOCS / "index.md").read_text()
-    assert names == set(re.findall(r"\]\(([\w-]+\.md)\)", home))
-    assert names | {"index.md", "repository/reports/LOG.md"} == set(_pages_of(site()["nav"]))
-
-
-def site() -> dict[str, Any]:
-    return yaml.safe_load((ROOT / "mkdocs.yml").read_text())
-
-
-def _pages_of(nav: Any) -> list[str]:
-    if isinstance(nav, str):
-        return [nav]
-    return [page for part in (nav.values() if isinstance(nav, dict) else nav) for page in _pages_of(part)]
 
 
 @pytest.mark.slow
@@ -101,25 +83,6 @@ def test_the_port_of_a_trainers_loss_computes_the_same():
 def blocks(page: str) -> list[str]:
     """The Python of a page."""
     return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
-
-
-TESTED = {
-    "artefacts.md": ["a fragment of tests/plugin/shrinkbert.py"],
-    "contract.md": ["tests/journeys"],
-    "data-sources.md": ["test_a_folder_in_glues_layout", "test_a_source_in_code"],
-    "metrics.md": ["tests/stats/test_metrics.py"],
-    "optimizers.md": ["a fragment of bench/optimizers"],
-    "python.md": ["tests/report/test_load.py", "test_the_commands_as_functions"],
-    "records.md": ["test_records_are_read_without_this_program"],
-    "report-columns.md": ["test_a_table_in_every_report"],
-    "teachers.md": ["test_a_teacher_of_another_family"],
-}
-"""Page -> what runs each of its pieces of Python, in order."""
-
-
-def test_every_piece_of_python_is_run_by_a_test():
-    found = {page.name: len(blocks(page.name)) for page in DOCS.glob("*.md") if blocks(page.name)}
-    assert found == {page: len(tests) for page, tests in TESTED.items()}
 
 
 def run_at(folder: Path, code: str) -> str:
@@ -253,31 +216,6 @@ def test_the_experiment_file(bench, embedded, tmp_path, monkeypatch):
     assert "tinybert" in answer.stdout
 
 
-def _without_numbers(line: str) -> str:
-    """A line whose numbers are one sign, and whose spaces and marks of the best are left out."""
-    return re.sub(r"[-\s*]+", " ", re.sub(r"-?\d[\d.,]*", "#", line)).strip()
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_the_first_run_prints_what_getting_started_shows(bench, embedded, tmp_path, monkeypatch):
-    """The command as it is printed, line by line; numbers and times may differ by machine."""
-    text = (DOCS / "getting-started.md").read_text()
-    first, shown = pages.commands(text)[0], re.search(r"```text\n(.*?)```", text, re.DOTALL)
-    assert shown
-    monkeypatch.chdir(tmp_path)
-    answer = bench(*first)
-    assert answer.returncode == 0, answer.stderr
-    printed = answer.stdout + answer.stderr
-    assert shown[1].splitlines()[0] == "plan: 3 cells: 3 to do"
-    assert shown[1].splitlines()[0] in printed
-    there = {_without_numbers(line) for line in printed.splitlines()}
-    lines = [line for line in shown[1].splitlines() if line != "..." and not re.search(r"\d (s|min)\b", line)]
-    assert [line for line in lines if _without_numbers(line) not in there] == []
-    (report,) = re.findall(r"^report: (\S+)", printed, re.MULTILINE)
-    assert (tmp_path / report).is_file()
-
-
 @EVERY_PAGE
 def test_files_it_links_to_exist(page):
     prose = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
@@ -377,15 +315,3 @@ def as_planned(words: list[str]) -> list[str]:
     kept = {name: value for name, value in pairs.items() if name in known and name not in ("--corpus", "--results")}
     kept |= {"--teacher": "embedded", "--data": "sample"}
     return [part for pair in kept.items() for part in pair]
-
-
-def test_the_audit_of_a_clone_prints_the_lines_that_the_page_shows(bench):
-    section = (DOCS / "audit.md").read_text()
-    (command,) = pages.commands(section)
-    answer = bench(*command[:1], *(ROOT / word for word in command[1:]))
-    assert answer.returncode == 1
-    counted = re.search(r"```text\n(.*?)\n```", section, re.DOTALL)
-    assert counted
-    shown = [*re.findall(r"^\|.*", section, re.MULTILINE), counted[1]]
-    assert len(shown) > 5
-    assert set(shown) <= set(answer.stdout.splitlines())

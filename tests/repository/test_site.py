@@ -9,32 +9,10 @@ import sys
 import pages
 import pytest
 
-TOOLS = pages.ROOT / "docs" / "tools"
-
-
-@pytest.fixture
-def hooks(monkeypatch):
-    pytest.importorskip("mkdocs", reason="needs the extra 'docs' (mkdocs, mkdocs-material)")
-    monkeypatch.syspath_prepend(str(TOOLS))
-    import hooks
-
-    return hooks
-
-
-def test_a_generated_page_that_the_code_has_outgrown_is_named(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(TOOLS))
-    import generate
-
-    page = tmp_path / "hyperparameters.md"
-    page.write_text("# Recipes\n\n<!-- generated: common recipe -->\nan old table\n<!-- end -->\n")
-    fresh = generate.with_blocks(page.read_text())
-    assert "| `batch_size` |" in fresh
-    assert "an old table" not in fresh
-    assert generate.with_blocks(fresh) == fresh
-
 
 @pytest.mark.slow
-def test_the_site_builds_without_a_warning(hooks, tmp_path):
+def test_the_site_builds_without_a_warning(tmp_path):
+    pytest.importorskip("mkdocs", reason="needs the extra 'docs' (mkdocs, mkdocs-material)")
     pytest.importorskip("material", reason="needs the extra 'docs' (mkdocs-material)")
     words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "true"}

@@ -7,7 +7,7 @@ import signal
 import sys
 
 import pytest
-from small_runs import LONG, ends, requests
+from small_runs import LONG, ends
 from started_runs import Running, gone
 
 from bench import api
@@ -20,10 +20,9 @@ PACKAGES = {"processes": "torch", "ray": "ray", "slurm": "submitit"}
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("executor", WORDS)
-def test_ctrl_c_keeps_the_states_of_all_workers(executor, tmp_path, teacher_folder, glue_folder):
+def test_ctrl_c_keeps_the_states_of_all_workers(executor, tmp_path, request_):
     pytest.importorskip(PACKAGES[executor], reason=f"needs the extra '{executor}'")
-    make = requests(tmp_path, teacher_folder, glue_folder)
-    request, whole = make(**LONG | {"tasks": "rte"}), make("whole", **LONG | {"tasks": "rte"})
+    request, whole = request_(**LONG | {"tasks": "rte"}), request_("whole", **LONG | {"tasks": "rte"})
     run = Running(request, tmp_path / "cache", *WORDS[executor])
     worker = run.wait_for("seed 0")
     os.kill(run.process.pid, signal.SIGINT)

@@ -31,11 +31,8 @@ def pressed():
 
 
 @pytest.fixture
-def typed(glue_folder, teacher_folder, tmp_path):
-    return (
-        *("run", "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 1, "--methods", f"kd:{SMALL}"),
-        *("--results", tmp_path / "r", "--reports", tmp_path / "p", "--threads", 1, "--jobs", 1, "--seeds", "0,1"),
-    )  # fmt: skip
+def typed(places):
+    return ("run", "--tasks", "rte", "--epochs", 1, "--methods", f"kd:{SMALL}", *places, "--jobs", 1, "--seeds", "0,1")
 
 
 @pytest.mark.parametrize("swallowed", [False, True], ids=["another error", "dropped"])

@@ -15,11 +15,8 @@ ROWS = f"finetune:{SMALL},kd:{SMALL},tinybert:{SMALL}"
 
 
 @pytest.fixture
-def typed(glue_folder, teacher_folder, tmp_path):
-    return (
-        *("run", "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 3, "--device", "cpu"),
-        *("--results", tmp_path / "r", "--reports", tmp_path / "p", "--threads", 1),
-    )  # fmt: skip
+def typed(places):
+    return ("run", "--tasks", "rte", "--epochs", 3, "--device", "cpu", *places)
 
 
 def by_row(root):
@@ -27,7 +24,7 @@ def by_row(root):
 
 
 @pytest.mark.slow
-def test_fast_kernels_have_rows_and_keys_of_their_own(bench, typed, tmp_path):
+def test_fast_kernels_have_rows_and_keys_of_their_own(bench, typed, places, tmp_path):
     for words in ((), ("--kernels", "fast")):
         done = bench(*typed, "--methods", ROWS, *words)
         assert done.returncode == 0, done.stderr
@@ -47,9 +44,9 @@ def test_fast_kernels_have_rows_and_keys_of_their_own(bench, typed, tmp_path):
     (report,) = (tmp_path / "p").glob("*/*/README.md")
     assert "--kernels fast" in report.read_text()
     shown = fast[next(iter(fast))]
-    why = bench("why", shown.key[:12], "--results", tmp_path / "r", "--data", typed[4], "--teacher", typed[6])
+    why = bench("why", shown.key[:12], *places[:6])
     assert "a run finds this record" in why.stdout, why.stdout + why.stderr
-    again = bench("verify", shown.key[:12], "--results", tmp_path / "r", "--data", typed[4], "--teacher", typed[6])
+    again = bench("verify", shown.key[:12], *places[:6])
     assert again.returncode == 0, again.stdout + again.stderr
 
 

@@ -11,16 +11,11 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_runs import LONG, ends, requests
+from small_runs import LONG, ends
 from started_runs import Running, gone
 
 from bench import api
 from bench.train.training_state import StepsDone, TrainingStates, group_by_progress
-
-
-@pytest.fixture
-def request_(tmp_path, teacher_folder, glue_folder):
-    return requests(tmp_path, teacher_folder, glue_folder)
 
 
 @pytest.mark.slow
@@ -150,20 +145,10 @@ def test_workers_end_with_the_process_that_started_them(request_, tmp_path):
 @pytest.mark.long
 def test_a_script_without_a_main_guard_is_told_so(request_, tmp_path):
     """Each worker reads the script that started it: it must not run its own plan."""
-    given = request_(**LONG, jobs=2)
-    script = tmp_path / "script.py"
-    words = {
-        name: getattr(given, name)
-        for name in ("methods", "tasks", "data", "teacher", "corpus", "corpus_tokens", "jobs")
-    }
-    folders = {"results": str(given.results), "reports": str(given.reports)}
-    script.write_text(
-        "from pathlib import Path\nfrom bench import api\n"
-        f"folders = {{name: Path(place) for name, place in {folders!r}.items()}}\n"
-        f"api.run(api.Request(**{words!r}, threads=1, **folders))\n"
-    )
+    request, script = request_(**LONG, jobs=2), tmp_path / "script.py"
+    script.write_text(f"from pathlib import PosixPath\nfrom bench import api\napi.run(api.{request!r})\n")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
     assert done.returncode != 0
     assert 'needs the line: if __name__ == "__main__":' in done.stderr
     assert "--jobs 1 needs none" in done.stderr.splitlines()[-1]
-    assert not [r for r in api.Store(given.results).records() if r.status == "failed"]
+    assert not [r for r in api.Store(request.results).records() if r.status == "failed"]

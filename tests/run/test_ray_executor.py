@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import tiny
-from small_runs import LONG, ends, requests
+from small_runs import LONG, ends
 
 from bench import api
 from bench.errors import InputError
@@ -24,11 +24,6 @@ ray = pytest.importorskip("ray", reason="needs the extra 'ray'")
 
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-
-
-@pytest.fixture
-def request_(tmp_path, teacher_folder, glue_folder):
-    return requests(tmp_path, teacher_folder, glue_folder)
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 
 import pytest
 import tiny
-from small_runs import requests
 
 from bench import api
 from bench.cache import Slot, cache_root
@@ -37,13 +36,8 @@ SLOT = Slot("teachers", "0123456789abcdef01234567", (), "teacher")
 
 
 @pytest.fixture
-def request_(tmp_path, teacher_folder, glue_folder):
-    return requests(tmp_path, teacher_folder, glue_folder)(methods=f"kd:{tiny.SHAPE}", tasks="rte")
-
-
-@pytest.fixture
 def plan(request_):
-    return api.plan(request_)
+    return api.plan(request_(methods=f"kd:{tiny.SHAPE}", tasks="rte"))
 
 
 @pytest.fixture
@@ -77,7 +71,7 @@ def test_what_a_step_makes_is_in_the_cache_of_the_node(plan, step, tmp_path):
 
 def test_a_node_that_reads_other_data_refuses(request_, tmp_path):
     data = tiny.write_glue(tmp_path / "own" / "tiny-glue", ("rte",))
-    plan = api.plan(replace(request_, data=str(data)))
+    plan = api.plan(request_(methods=f"kd:{tiny.SHAPE}", tasks="rte", data=str(data)))
     tiny.write_glue(data, ("rte",), rows=30)
     answer = made(plan, plan.todo_steps[0], tmp_path)
     assert isinstance(answer, InputError)

@@ -12,32 +12,16 @@ from transformers import BertForSequenceClassification
 
 from bench import api
 from bench.errors import CELLS_FAILED, OK, InputError
-from bench.plan.spelling import MethodRow
 from bench.record.cell import record_key, train_key
-from bench.run import agree, check_disk
+from bench.run import check_disk
 
 SPELLED = f"microbert:{tiny.SHAPE}"
 
 
 @pytest.fixture
-def request_(tmp_path, teacher_folder, glue_folder):
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
-
-    def make(**changes) -> api.Request:
-        given = {
-            "methods": f"finetune:{tiny.SHAPE},{SPELLED}",
-            "tasks": "rte,sst2",
-            "data": str(glue_folder),
-            "teacher": str(teacher_folder),
-            "results": tmp_path / "results",
-            "reports": tmp_path / "reports",
-            "corpus": (str(corpus),),
-            "corpus_tokens": 300,
-        }
-        return api.Request(**{**given, **changes})
-
-    return make
+def request_(request_):
+    usual = {"methods": f"finetune:{tiny.SHAPE},{SPELLED}", "epochs": None}
+    return lambda **changes: request_(**usual | changes)
 
 
 def records(request) -> dict[tuple[str, str, int], api.Record]:
@@ -216,17 +200,6 @@ def test_a_teacher_whose_labels_do_not_match_is_refused(request_, tmp_path, labe
         api.plan(request_(tasks="rte", teacher=str(folder)))
 
 
-def test_fake_hub_teacher(request_, tmp_path, monkeypatch):
-    commit = "1" * 40
-    repository = tmp_path / "hub" / "models--someone--tiny"
-    tiny.save_teacher(repository / "snapshots" / commit)
-    (repository / "refs").mkdir()
-    (repository / "refs" / "main").write_text(commit)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    plan = api.plan(request_(tasks="rte", teacher="someone/tiny"))
-    assert plan.tasks[0].teacher.name == "someone/tiny"
-
-
 @pytest.mark.parametrize(
     "change, message",
     [
@@ -260,14 +233,6 @@ def test_long_plans_ask_first(request_, monkeypatch):
         api.run(request_(tasks="rte"), confirm=lambda question: False)
 
 
-def test_a_slow_machine_does_not_stop_the_first_command():
-    """An hour for the sample suite is a busy machine; an hour for a folder of data is a long plan."""
-    agree(api.Request(data="sample"), 3600.0, 0, None)
-    for data, seconds in (("glue", 3600.0), ("sample", 3 * 3600.0)):
-        with pytest.raises(InputError, match="add --yes"):
-            agree(api.Request(data=data), seconds, 0, None)
-
-
 def test_a_full_disk_is_found_before_anything_starts(request_, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10})())
     with pytest.raises(InputError, match=r"has 0 MB free, this plan needs about \d\d\d MB"):
@@ -280,16 +245,3 @@ def test_a_folder_that_cannot_be_written_is_found_before_anything_starts(request
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10**18})())
     with pytest.raises(InputError, match="cannot be written to /proc"):
         check_disk(SimpleNamespace(request=request_(**{what: Path("/proc")}), disk_bytes=0))
-
-
-@pytest.mark.slow
-def test_bf16_and_the_paper_recipe_are_other_cells(request_):
-    keys = {
-        record_key(p.cell)
-        for change in ({}, {"precision": "bf16"}, {"recipe": "paper"}, {"epochs": 2.0})
-        for p in api.plan(request_(tasks="rte", methods=SPELLED, **change)).cells
-        if isinstance(p.row, MethodRow)
-    }
-    assert len(keys) == 4
-    request = request_(tasks="rte", methods=f"kd:{tiny.SHAPE}", precision="bf16")
-    assert api.run(request).exit_code == OK

@@ -8,7 +8,7 @@ import sys
 import threading
 
 import pytest
-from small_runs import LONG, ends, requests
+from small_runs import LONG, ends
 
 from bench import api
 from bench.errors import InputError
@@ -19,12 +19,6 @@ from bench.run_status import under_way
 
 LOCAL = (("cluster", "local"),)
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sends signals to processes by their numbers")
-
-
-@pytest.fixture
-def request_(tmp_path, teacher_folder, glue_folder):
-    pytest.importorskip("submitit", reason="needs the extra 'slurm'")
-    return requests(tmp_path, teacher_folder, glue_folder)
 
 
 class Signals(threading.Thread):
@@ -49,6 +43,7 @@ class Signals(threading.Thread):
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGUSR2], ids=["killed", "told that its time is over"])
 def test_a_job_that_goes_away_is_done_again_with_the_same_answers(request_, tmp_path, monkeypatch, capfd, number):
+    pytest.importorskip("submitit", reason="needs the extra 'slurm'")
     changes = LONG | {"tasks": "rte"}
     whole = request_("one", **changes)
     assert api.run(whole).exit_code == 0

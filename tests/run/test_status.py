@@ -10,6 +10,8 @@ import time
 
 import factories
 import pytest
+import tiny
+from small_runs import words_of
 
 from bench.folders import PROGRESS, users_cache
 from bench.record.cell import record_key
@@ -61,13 +63,9 @@ def test_runs_of_another_machine_that_shares_the_cache_are_left_alone(tmp_path, 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.long
-def test_a_run_is_seen_while_it_trains_and_gone_when_it_ends(tmp_path, glue_folder, teacher_folder, bench, jobs):
-    import tiny
-
-    words = ["run", "--methods", f"kd:{tiny.SHAPE}:start=random,finetune:{tiny.SHAPE}:start=random"]
-    words += ["--tasks", "rte,sst2", "--epochs", "10", "--jobs", str(jobs), "--threads", "1", "--yes"]
-    words += ["--data", str(glue_folder), "--teacher", str(teacher_folder)]
-    words += ["--results", str(tmp_path / "r"), "--reports", str(tmp_path / "p")]
+def test_a_run_is_seen_while_it_trains_and_gone_when_it_ends(request_, jobs):
+    rows = f"kd:{tiny.SHAPE}:start=random,finetune:{tiny.SHAPE}:start=random"
+    words = [*words_of(request_(methods=rows, epochs=10.0)), "--jobs", str(jobs)]
     seen, nothing = [], subprocess.DEVNULL
     with subprocess.Popen([sys.executable, "-m", "bench", *words], stdout=nothing, stderr=nothing) as child:
         while child.poll() is None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import tiny
+from small_runs import words_of
 
 from bench import api
 from bench.record.cell import train_key
@@ -16,46 +17,14 @@ from bench.record.cell_locks import CellLocks
 
 
 @pytest.fixture
-def request_(tmp_path, teacher_folder, glue_folder):
-    def make(**changes) -> api.Request:
-        given = {
-            "methods": f"finetune:{tiny.SHAPE}:start=random,kd:{tiny.SHAPE}:start=random",
-            "tasks": "rte",
-            "data": str(glue_folder),
-            "teacher": str(teacher_folder),
-            "results": tmp_path / "results",
-            "reports": tmp_path / "reports",
-            "threads": 1,
-        }
-        return api.Request(**{**given, **changes})
-
-    return make
+def request_(request_):
+    rows = f"finetune:{tiny.SHAPE}:start=random,kd:{tiny.SHAPE}:start=random"
+    return lambda results="results": request_(results, methods=rows, tasks="rte")
 
 
-def started(request: api.Request, *further: str) -> subprocess.Popen:
-    words = [
-        "run",
-        "--methods",
-        request.methods,
-        "--tasks",
-        request.tasks,
-        "--data",
-        request.data,
-        "--yes",
-        "--threads",
-        "1",
-    ]
-    words += [
-        "--teacher",
-        request.teacher,
-        "--results",
-        str(request.results),
-        "--reports",
-        str(request.reports),
-        *further,
-    ]
-    pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, "-u", "-m", "bench", *words], stderr=pipe, stdout=pipe, text=True)
+def started(request: api.Request) -> subprocess.Popen:
+    words, pipe = [sys.executable, "-u", "-m", "bench", *words_of(request)], subprocess.PIPE
+    return subprocess.Popen(words, stderr=pipe, stdout=pipe, text=True)
 
 
 def until(process: subprocess.Popen, words: str) -> str:
@@ -86,9 +55,9 @@ def test_a_cell_of_another_run_is_left_for_the_end_and_done_when_that_one_ends(r
 
 
 @pytest.mark.slow
-def test_what_another_run_has_written_meanwhile_is_used(request_, tmp_path):
+def test_what_another_run_has_written_meanwhile_is_used(request_):
     request = request_()
-    elsewhere = request_(results=tmp_path / "elsewhere")
+    elsewhere = request_("elsewhere")
     api.run(elsewhere)
     theirs = api.Store(elsewhere.results)
     (record,) = (record for record in theirs.records() if record.cell.method == "finetune")

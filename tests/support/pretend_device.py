@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from types import SimpleNamespace
@@ -24,11 +23,6 @@ aten = torch.ops.aten
 MOVES = (aten._to_copy.default, aten.copy_.default)
 LENGTHS_ON_CPU = (aten._pack_padded_sequence.default,)
 """Torch wants their lengths on the CPU, on a GPU too, and answers with batch sizes on the CPU."""
-SIZED_BY_NUMBERS = (aten.nonzero.default, aten.masked_select.default, aten.bincount.default, aten._unique2.default)
-"""Operations whose answer is as large as numbers of the device say: a GPU is waited for to know them."""
-READS_ONLY = (aten.detach.default, aten._unsafe_view.default)
-COUNTS: Counter[str] = Counter()
-"""What was asked of the device: ``kernels``, ``copies`` to it, those of them that are ``blocking``, and ``waits`` for its numbers."""
 
 
 class OnDevice(Tensor):
@@ -54,7 +48,7 @@ class OnDevice(Tensor):
         return dispatched(operation, args, kwargs or {})
 
 
-def dispatched(operation: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+def dispatched(operation: Any, args: Any, kwargs: Any) -> Any:
     """Do it on the CPU; what comes of the device's tensors, or was asked for there, is of the device.
 
     Raises:
@@ -70,7 +64,6 @@ def dispatched(operation: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     if asked is not None and is_of_device:
         kwargs = {**kwargs, "device": torch.device("cpu")}
     answer = operation(*tree_map(_numbers, args), **tree_map(_numbers, kwargs))
-    _count(operation, args, kwargs, is_of_device, bool(of_device))
     if operation is aten.copy_.default:
         return args[0]
     if not is_of_device:
@@ -79,23 +72,6 @@ def dispatched(operation: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         return OnDevice(answer[0]), answer[1]
     same = {id(value.numbers): value for value in of_device}  # what an operation changes in place stays the same tensor
     return tree_map(lambda value: same.get(id(value), OnDevice(value)) if isinstance(value, Tensor) else value, answer)
-
-
-def _count(operation: Any, args: Any, kwargs: Mapping[str, Any], answers_there: bool, reads_there: bool) -> None:
-    if operation in MOVES:
-        source = args[-1 if operation is aten._to_copy.default else 1]
-        there = answers_there if operation is aten._to_copy.default else isinstance(args[0], OnDevice)
-        if there and not isinstance(source, OnDevice):
-            COUNTS["copies"] += 1
-            COUNTS["blocking"] += not (kwargs.get("non_blocking") or args[2:] == (True,))
-            return
-        COUNTS["waits"] += not there and isinstance(source, OnDevice)
-    masks = args[1] if operation in (aten.index.Tensor, aten.index_put_.default, aten._index_put_impl_.default) else ()
-    by_mask = any(isinstance(mask, OnDevice) and mask.dtype == torch.bool for mask in masks)
-    unsized = operation is aten.repeat_interleave.Tensor and kwargs.get("output_size") is None
-    reads_number = operation is aten._local_scalar_dense.default or operation in SIZED_BY_NUMBERS
-    COUNTS["waits"] += reads_there and (by_mask or unsized or reads_number)
-    COUNTS["kernels"] += answers_there and not operation.is_view and operation not in READS_ONLY
 
 
 def _numbers(value: Any) -> Any:
@@ -116,37 +92,12 @@ class _BelowDispatch(TorchFunctionMode):
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if function is Tensor.tolist and isinstance(args[0], OnDevice):
-            COUNTS["waits"] += 1
             return args[0].numbers.tolist()
         if function in (torch.tensor, torch.as_tensor) and (device := kwargs.pop("device", None)) is not None:
             return function(*args, **kwargs).to(device)
         if getattr(function, "__name__", "") == "lstm" and args[0].device.type == NAME:
             return (lstm_data_impl if isinstance(args[1], Tensor) else lstm_impl)(*args, **kwargs)
-        if function is torch.nn.functional.scaled_dot_product_attention and isinstance(args[0], OnDevice):
-            mask, dropout = (*args[3:], None, 0.0)[:2]
-            return _Attention.apply(*args[:3], mask, dropout, kwargs["scale"])
         return function(*args, **kwargs)
-
-
-class _Attention(torch.autograd.Function):
-    """scaled_dot_product_attention, which is one kernel on a GPU, and one on the way back."""
-
-    @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float, scale: float) -> Tensor:
-        COUNTS["kernels"] += 1
-        with torch.enable_grad():
-            ctx.read = [_numbers(each).detach().requires_grad_() for each in (q, k, v)]
-            ctx.answer = torch.nn.functional.scaled_dot_product_attention(
-                *ctx.read, _numbers(mask), dropout, scale=scale
-            )
-        # as the GPU's kernels lay it out: the heads of a token beside each other
-        return OnDevice(ctx.answer.detach().transpose(1, 2).contiguous().transpose(1, 2))
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        COUNTS["kernels"] += 1
-        gradients = torch.autograd.grad(ctx.answer, ctx.read, _numbers(gradient), retain_graph=True)
-        return *map(OnDevice, gradients), None, None, None
 
 
 @cache

@@ -38,6 +38,14 @@ def requests(folder: Path, teacher: Path, data: Path) -> Callable[..., api.Reque
     return make
 
 
+def words_of(request: api.Request) -> list[str]:
+    """A request of these as the words of a command that asks nothing."""
+    words = ["run", "--methods", request.methods, "--tasks", request.tasks, "--data", request.data, "--yes"]
+    words += ["--teacher", request.teacher, "--results", str(request.results), "--reports", str(request.reports)]
+    words += ["--corpus", *request.corpus, "--corpus-tokens", str(request.corpus_tokens)]
+    return [*words, "--epochs", f"{request.epochs:g}", "--threads", str(request.threads)]
+
+
 def ends(request: api.Request) -> dict[tuple, tuple]:
     """Everything of the records that does not tell the time."""
     found = {}

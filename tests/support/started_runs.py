@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from small_runs import words_of
+
 from bench import api
 
 
@@ -16,25 +18,9 @@ class Running:
     """``bench run --jobs 2`` in processes of its own."""
 
     def __init__(self, request: api.Request, cache: Path, *more: str) -> None:
-        """
-        Args:
-            more: further words of the command.
-        """
-        words = ["run", "--methods", request.methods, "--tasks", request.tasks, "--data", request.data, "--yes"]
-        words += ["--teacher", request.teacher, "--results", str(request.results), "--reports", str(request.reports)]
-        words += [
-            "--corpus",
-            *request.corpus,
-            "--corpus-tokens",
-            "300",
-            "--epochs",
-            f"{request.epochs:g}",
-            "--jobs",
-            "2",
-        ]
         self.cache = cache
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "bench", *words, *more],
+            [sys.executable, "-m", "bench", *words_of(request), "--jobs", "2", *more],
             env={**os.environ, "BERT_BENCH_CACHE": str(cache)},
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
-from statistics import median
 
 import pytest
 import tiny
 import torch
-from pretend_device import COUNTS, NAME, pretend_device
+from pretend_device import NAME, pretend_device
 from shipped_methods import tiny_rows
 
 import methods
 from bench import api
 from bench.conformance.tiny_bench import Bench, Broken
 from bench.plan import estimate
-from bench.train.loop import train_task
 from bench.train.numerics import ComputeSettings
-from methods.models import forward
-from methods.taps import LOGITS
 from methods.truncation import collect_activations
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="torch takes one accelerator, and here is a real one")
@@ -115,48 +110,6 @@ def test_the_activations_for_a_general_start_are_collected_there_and_fitted_on_t
         ours, theirs = getattr(here, part), getattr(there, part)
         assert all(torch.allclose(ours[layer], theirs[layer], atol=1e-5) for layer in ours)
         assert {tensor.device.type for tensor in theirs.values()} == {"cpu"}
-
-
-def test_the_plan_counts_the_kernels_that_a_pass_starts(device, teacher_folder):
-    teacher, data = tiny.classifier(layers=6).to(device), tiny.encoded(teacher_folder).batch(range(32), device)
-    COUNTS.clear()
-    loss = forward(teacher, data, LOGITS).logits.sum()
-    modules = sum(not list(part.children()) for part in teacher.modules())
-    forwards = estimate.KERNELS_A_PASS + modules * estimate.KERNELS_A_MODULE
-    assert forwards / 2 < COUNTS["kernels"] < forwards * 2
-    loss.backward()
-    assert 3 * forwards / 2 < COUNTS["kernels"] < 3 * forwards * 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "blocking", "waits"),
-    [("tinybert", 0, 0), ("moebert", 0, 1), ("mtdnn", 0, 0), ("microbert", 0, 0), ("bilstm", 1, 0)],
-)
-def test_a_step_waits_no_more_often_for_the_device(device, name, blocking, waits):
-    """In most steps: a few measure gradients, and every sixteenth looks at the losses. Only torch's own packing of an LSTM copies and
-    waits, and how many tokens each expert has is asked once for all layers."""
-    made, seen = bench(device, methods.get(name)), []
-    trainer = made.trainer()
-    options = replace(made.options, on_step=lambda done, total: seen.append(COUNTS.copy()))
-    train_task([trainer], made.data, made.teacher, options)
-    assert trainer.error is None
-    for what, most in (("blocking", blocking), ("waits", waits)):
-        assert median(after[what] - before[what] for before, after in pairwise(seen)) <= most
-
-
-@pytest.mark.slow
-def test_a_step_with_a_teacher_of_twelve_layers_starts_at_most_700_kernels(device):
-    """TinyBERT's first stage in one chunk, as on a GPU. Many tensors at once, as where a norm is clipped, are one kernel, and
-    so is an attention. Most steps: a few measure gradients."""
-    made = bench(device, methods.get("tinybert"), layers=4, hidden=32, heads=4, ffn=64, start="random")
-    made.teacher = tiny.classifier(layers=12).to(device)
-    trainer, seen = made.trainer(), []
-    options = replace(made.options, on_step=lambda done, total: seen.append((done, COUNTS["kernels"])))
-    train_task([trainer], made.data, made.teacher, options)
-    assert trainer.error is None
-    steps = [after - before for (_, before), (_, after) in pairwise(seen)]
-    assert 400 < median(steps[: len(steps) // 2]) <= 700
 
 
 @pytest.mark.slow

@@ -30,11 +30,8 @@ def test_halves_are_two_parts_alike_in_labels_wherever_the_rows_come_from():
 
 
 @pytest.fixture
-def typed(glue_folder, teacher_folder, tmp_path):
-    return (
-        *("run", "--tasks", "rte,sst2", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 3),
-        *("--results", tmp_path / "r", "--reports", tmp_path / "p"),
-    )
+def typed(places):
+    return ("run", "--tasks", "rte,sst2", "--epochs", 3, *places)
 
 
 @pytest.mark.slow
@@ -69,7 +66,7 @@ def test_the_best_epoch_is_shipped_and_looking_for_it_changes_no_training(bench,
 
 
 @pytest.mark.slow
-def test_half_of_the_rows_chooses_and_the_other_half_is_scored(bench, typed, tmp_path):
+def test_half_of_the_rows_chooses_and_the_other_half_is_scored(bench, typed, places, tmp_path):
     done = bench(*typed, "--methods", f"kd:{SMALL}", "--checkpoint", "best-on-half")
     assert done.returncode == 0, done.stderr
     found = records(tmp_path / "r")
@@ -85,7 +82,7 @@ def test_half_of_the_rows_chooses_and_the_other_half_is_scored(bench, typed, tmp
     place = report.parent.relative_to(tmp_path / "p").as_posix()
     assert re.fullmatch("folder-tiny-glue-half-dev/tiny-bert-1t-common-3ep-[0-9a-f]{8}", place)
     # and the record can be made again
-    answer = bench("verify", student.key[:10], "--results", tmp_path / "r", "--data", typed[4], "--teacher", typed[6])
+    answer = bench("verify", student.key[:10], *places[:6])
     assert answer.stdout.startswith("bitwise equal"), answer.stderr
 
 

@@ -9,64 +9,37 @@ from dataclasses import replace
 import pytest
 import tiny
 import torch
-from frozen_cell import cell
+from interruption import BreaksOff
 from shipped_methods import tiny_rows
-from tiny_training import RECIPE, trainer
+from tiny_training import CPU, RECIPE, trainer
 
+import methods
 from bench import api
-from bench.record.cell import NumericIdentity, train_key
-from bench.record.differences import differing_parts
+from bench.errors import CELLS_FAILED
+from bench.record.cell import train_key
 from bench.record.keys import digest
+from bench.report.file_names import place_of
+from bench.report.groups import groups
+from bench.train import training_state
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState, Stopwatch
+from bench.workflows.run import run
 
-CPU, CUDA = torch.device("cpu"), torch.device("cuda")
-
-
-def test_the_device_is_in_the_key_and_absent_for_the_cpu():
-    assert "device" not in NumericIdentity().identity()
-    assert NumericIdentity(device="cuda").identity()["device"] == "cuda"
-    assert train_key(cell(numeric__device="cpu")) == train_key(cell())
-    assert train_key(cell(numeric__device="cuda")) != train_key(cell())
-    assert differing_parts(cell(numeric__device="cuda"), cell()) == "precision, threads or device"
+LARGE = "finetune:layers=12:hidden=768:heads=12:ffn=3072:start=random"
 
 
-@pytest.fixture
-def on(monkeypatch, tmp_path, glue_folder, teacher_folder):
-    """A plan as on a machine with this kind of device; nothing is trained, so the device itself is not needed."""
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("the cat runs in the house .\n" * 30)
-
+def test_nothing_made_on_one_kind_of_device_is_taken_on_another(request_, monkeypatch):
+    """Records, teachers and artefacts: no key is shared. Nothing is trained, so the devices need not be here."""
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (80e9, 80e9))
 
-    def plan(kind: str, deterministic: bool = False):
+    def keys(kind: str, deterministic: bool = False) -> set[str]:
         monkeypatch.setattr("bench.measure.devices.device_of", lambda name, deterministic: torch.device(kind))
         rows = f"tinybert:{tiny.SHAPE},moebert,mtdnn,minilm:{tiny.SHAPE}"
-        given = {"methods": rows, "tasks": "rte", "data": str(glue_folder), "teacher": str(teacher_folder)}
-        return api.plan(
-            api.Request(
-                **given, results=tmp_path / "r", corpus=(str(corpus),), corpus_tokens=100, deterministic=deterministic
-            )
-        )
-
-    return plan
-
-
-def test_nothing_made_on_one_kind_of_device_is_taken_on_another(on):
-    """Records, teachers and artefacts: no key is shared."""
-
-    def keys(kind: str, deterministic: bool = False) -> set[str]:
-        plan = on(kind, deterministic)
-        cells = {train_key(planned.cell) for planned in plan.cells}
-        made = {key for planned in plan.cells for key in planned.cell.artefacts.values()}
-        # the teacher's checkpoint itself comes from outside, and is the same file everywhere
-        outside = {plan.tasks[0].checkpoint.sha256}
-        return (
-            cells
-            | made
-            | {entry.key for entry in plan.artefacts}
-            | {planned.cell.teacher.key for planned in plan.cells}
-        ) - outside
+        plan = api.plan(request_(methods=rows, tasks="rte", deterministic=deterministic))
+        cells = [planned.cell for planned in plan.cells]
+        found = {train_key(cell) for cell in cells} | {cell.teacher.key for cell in cells}
+        found |= {key for cell in cells for key in cell.artefacts.values()} | {entry.key for entry in plan.artefacts}
+        return found - {plan.tasks[0].checkpoint.sha256}  # it comes from outside, and is the same file everywhere
 
     assert keys("cpu") == keys("cpu")
     assert not keys("cpu") & keys("cuda")
@@ -76,18 +49,11 @@ def test_nothing_made_on_one_kind_of_device_is_taken_on_another(on):
 
 
 def test_reports_of_two_kinds_of_device_have_their_own_tables(paper_store):
-    from bench.report.file_names import place_of
-    from bench.report.groups import groups
-
-    records = list(paper_store.records())
-    moved = [
-        r.model_copy(
-            update={"cell": r.cell.model_copy(update={"numeric": r.cell.numeric.model_copy(update={"device": "cuda"})})}
-        )
-        for r in records
-    ]
-    found = groups([*records, *moved])
-    assert len({place_of(group) for group in found}) == 2 * len(groups(records))
+    records, moved = list(paper_store.records()), []
+    for record in records:
+        numeric = record.cell.numeric.model_copy(update={"device": "cuda"})
+        moved.append(record.model_copy(update={"cell": record.cell.model_copy(update={"numeric": numeric})}))
+    assert len({place_of(group) for group in groups([*records, *moved])}) == 2 * len(groups(records))
 
 
 def test_a_random_state_of_another_kind_of_device_is_refused():
@@ -98,13 +64,10 @@ def test_a_random_state_of_another_kind_of_device_is_refused():
 
 
 @pytest.fixture
-def request_(tmp_path, teacher_folder, glue_folder):
-    def make(results: str, device: str, **changes) -> api.Request:
-        given = {"methods": f"kd:{tiny.SHAPE}:start=random", "tasks": "rte", "data": str(glue_folder)}
-        given |= {"teacher": str(teacher_folder), "results": tmp_path / results, "reports": tmp_path / "reports"}
-        return api.Request(**{**given, "device": device, "epochs": 8.0, **changes})
-
-    return make
+def on(request_):
+    """``on("cuda", "results")``: a run on this device."""
+    usual = {"methods": f"kd:{tiny.SHAPE}:start=random", "tasks": "rte", "epochs": 8.0}
+    return lambda device, results, **changes: request_(results, device=device, **usual | changes)
 
 
 def student(request: api.Request) -> api.Record:
@@ -112,8 +75,8 @@ def student(request: api.Request) -> api.Record:
 
 
 @pytest.mark.cuda
-def test_cuda_and_cpu_share_nothing_and_cuda_repeats_itself(request_):
-    first, again, cpu = (request_(name, kind) for name, kind in (("a", "cuda"), ("b", "cuda"), ("c", "cpu")))
+def test_cuda_and_cpu_share_nothing_and_cuda_repeats_itself(on):
+    first, again, cpu = on("cuda", "a"), on("cuda", "b"), on("cpu", "c")
     for request in (first, again, cpu):
         assert api.run(request).exit_code == 0
     assert student(first).key == student(again).key != student(cpu).key
@@ -122,29 +85,29 @@ def test_cuda_and_cpu_share_nothing_and_cuda_repeats_itself(request_):
 
 
 @pytest.mark.cuda
-def test_deterministic_kernels_train_all_methods_and_give_the_same_bits(request_):
+def test_deterministic_kernels_train_all_methods_and_give_the_same_bits(on, tmp_path):
     """Also where rows are added up, which a GPU does in another order each time; a method that needs another kernel fails by name."""
-    first, again = (request_(name, "cuda", deterministic=True, methods=tiny_rows(), epochs=1.0) for name in ("a", "b"))
+    every = {"methods": tiny_rows(), "epochs": 1.0, "teacher": str(tiny.save_teacher(tmp_path / "teacher", layers=4))}
+    first, again = (on("cuda", name, deterministic=True, **every) for name in ("a", "b"))
     for request in (first, again):
         assert api.run(request).exit_code == 0
     weights = [{r.key: r.weights for r in api.Store(request.results).records()} for request in (first, again)]
     assert weights[0] == weights[1]
     assert student(first).env["deterministic"] is True
+    half = on("cuda", "c", precision="bf16", **every)
+    api.run(half)
+    done = {r.cell.method: r.error and r.error.message for r in api.Store(half.results).records()}
+    assert done == dict.fromkeys(["teacher", *methods.names()])
 
 
 @pytest.mark.cuda
-def test_a_training_that_breaks_off_on_cuda_goes_on_there(request_, monkeypatch, capfd):
-    from interruption import BreaksOff
-
-    from bench.train import training_state
-    from bench.workflows.run import run
-
+def test_a_training_that_breaks_off_on_cuda_goes_on_there(on, monkeypatch, capfd):
     monkeypatch.setattr(training_state, "EVERY_SECONDS", 0.0)
-    whole, broken = request_("whole", "cuda"), request_("broken", "cuda")
+    whole, broken = on("cuda", "whole"), on("cuda", "broken")
     api.run(whole)
     with pytest.raises(KeyboardInterrupt):
         run(broken, BreaksOff("kd", 5))
-    assert api.run(request_("cpu", "cpu")).exit_code == 0  # the CPU does not take the state up
+    assert api.run(on("cpu", "cpu")).exit_code == 0  # the CPU does not take the state up
     assert "resumes" not in capfd.readouterr().err
     assert api.run(broken).exit_code == 0
     assert "resumes at step" in capfd.readouterr().err
@@ -166,32 +129,40 @@ def test_the_seconds_of_a_step_on_cuda_are_those_of_its_work():
     assert launched < told[0] <= worked
 
 
-def with_a_term_that_fails(data, device: torch.device, allocate):
-    """A student of ``kd`` whose loss fails at its third step, with a tensor in its hands; and that tensor."""
-    large, held = trainer("kd", data), []
-    for scheduled in large.schedule["counted"]:
-        name, term = next(iter(scheduled.terms.items()))
-
-        def fails(batch, student, teacher, aux, term=term):
-            activations = allocate(len(held))
-            held.append(weakref.ref(activations))
-            if len(held) == 3:
-                raise torch.OutOfMemoryError("CUDA out of memory")
-            return term.fn(batch, student, teacher, aux)
-
-        scheduled.terms[name] = replace(term, fn=fails)
-    return large, held
+@pytest.mark.cuda
+def test_one_student_too_large_for_the_memory_costs_no_other(on):
+    """Its weights fit, its gradients and moments do not."""
+    small = [f"{name}:{tiny.SHAPE}:start=random" for name in ("kd", "tinybert", "microbert")]
+    request = on("cuda", "r", methods=",".join([LARGE, *small]), jobs=1)
+    try:
+        torch.cuda.empty_cache()
+        most = (torch.cuda.memory_reserved() + 700e6) / torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(most)
+        assert api.run(request).exit_code == CELLS_FAILED
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    states = {r.cell.method: r.status for r in api.Store(request.results).records()}
+    assert states == {"teacher": "ok", "finetune": "failed", "kd": "ok", "tinybert": "ok", "microbert": "ok"}
 
 
 def test_a_student_that_is_too_large_lets_go_of_what_it_held(teacher_folder):
     """The error of a step holds its frames, and they hold all activations: they go before the next student's step."""
     data = tiny.encoded(teacher_folder)
-    large, held = with_a_term_that_fails(data, CPU, lambda step: torch.zeros(1000))
-    other = trainer("finetune", data)
-    alive = []
-    options = LoopOptions(
-        0, ComputeSettings(), RECIPE.batch_size, lambda done, total: alive.append(held[-1]() is not None)
-    )
+    large, other, held, alive = trainer("kd", data), trainer("finetune", data), [], []
+    (scheduled,) = large.schedule["counted"]
+    name, term = next(iter(scheduled.terms.items()))
+
+    def fails(batch, student, teacher, aux):
+        """At its third step, with a tensor in its hands."""
+        activations = torch.zeros(1000)
+        held.append(weakref.ref(activations))
+        if len(held) == 3:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return term.fn(batch, student, teacher, aux)
+
+    scheduled.terms[name] = replace(term, fn=fails)
+    on_step = lambda done, total: alive.append(held[-1]() is not None)  # noqa: E731
+    options = LoopOptions(0, ComputeSettings(), RECIPE.batch_size, on_step)
     train_task([large, other], data, tiny.classifier(seed=5).eval(), options)
     assert isinstance(large.error, torch.OutOfMemoryError)
     assert len(held) == 3

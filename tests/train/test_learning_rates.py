@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -16,13 +15,10 @@ from transformers import BertConfig
 
 import methods
 from bench.plan.build import build
-from bench.plan.request import Request
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.plan.student_cells import tuned_like_the_teacher
-from bench.record.keys import canonical, digest
-from bench.record.recipe import PAPER_START, START, Recipe
-from bench.train.student_trainer import optimizer_of
+from bench.record.recipe import PAPER_START, START
 from methods.api import Setup
 from methods.artefacts import TeacherWeights, blank_artefacts
 
@@ -117,87 +113,43 @@ def test_what_a_method_declares_of_its_encoder_is_what_its_student_is_made_of(ro
     assert declared == ([] if found is None else [found])
 
 
-def starts_of(rows, recipe, glue_folder, teacher, tmp_path):
-    request = Request(
-        *(rows, "rte"),
-        data=str(glue_folder),
-        teacher=str(teacher),
-        recipe=recipe,
-        results=tmp_path / "r",
-        reports=tmp_path / "p",
-    )
-    return {entry.artefact.name: entry for entry in build(request).artefacts}
-
-
-ROWS_ON_TEXT = ",".join(
-    (
-        f"kd:{tiny.SHAPE}",
-        "distilbert:layers=2:pretraining=masked",
-        f"minilm:{tiny.SHAPE}",
-        f"pd:{tiny.SHAPE}:start=masked",
-        "mobilebert:layers=2:hidden=16:bottleneck=8:heads=2:ffn=8:embedding=8:inverted=16:pretraining=progressive",
-    )
+ROWS_ON_TEXT = (
+    f"kd:{tiny.SHAPE}",
+    "distilbert:layers=2:pretraining=masked",
+    f"minilm:{tiny.SHAPE}",
+    f"pd:{tiny.SHAPE}:start=masked",
+    "mobilebert:layers=2:hidden=16:bottleneck=8:heads=2:ffn=8:embedding=8:inverted=16:pretraining=progressive",
 )
-SAID = {
-    "general_start": [1e-4],
-    "triple_loss": [5e-4],
-    "relations": [5e-4],
-    "ib_bert": [1.5e-3],
-    "ib_transfer": [1.5e-3] * 3,
-}
-"""Peak rates that papers and authors' code name for their stages on text."""
+NAMED = {"general_start", "triple_loss", "relations", "ib_bert", "ib_transfer"}
+"""Stages on text whose peak rate a paper or its authors' code names."""
 
 
-def test_each_papers_rate_of_a_general_stage_is_for_its_recipe_alone(glue_folder, teacher_folder, tmp_path) -> None:
+def test_each_papers_rate_of_a_general_stage_is_for_its_recipe_alone(request_) -> None:
     common, papers = (
-        {
-            name: start
-            for name, start in starts_of(ROWS_ON_TEXT, recipe, glue_folder, teacher_folder, tmp_path).items()
-            if start.text
-        }
-        for recipe in ("common", "paper")
+        {entry.artefact.name: entry for entry in build(asked).artefacts if entry.text}
+        for asked in (
+            request_(methods=",".join(ROWS_ON_TEXT), epochs=None, recipe=recipe) for recipe in ("common", "paper")
+        )
     )
-    assert common.keys() == papers.keys() == {*SAID, "masked_head", "cut_teacher", "masked_pretraining"}
+    assert common.keys() == papers.keys() == {*NAMED, "masked_head", "cut_teacher", "masked_pretraining"}
     moved = {name for name in common if common[name].key != papers[name].key}
-    assert moved == set(SAID)  # what names nothing is one start for both recipes, under its old key
+    assert moved == NAMED  # what names nothing is one start for both recipes, under its old key
     for name, start in common.items():
         assert start.text.recipe == START
-        assert papers[name].text.recipe.name == (PAPER_START if name in SAID else START.name)
+        assert papers[name].text.recipe.name == (PAPER_START if name in NAMED else START.name)
 
 
-def test_a_general_stage_runs_as_its_paper_says_and_as_long_as_its_text(teacher_folder) -> None:
-    config = tiny.config(layers=4)
-    stages = {
-        wish.name: wish.stages(Setup(config, 2, ()))
-        for row in (
-            "distilbert:pretraining=masked",
-            f"minilm:{tiny.SHAPE}",
-            "minilmv2:hidden=768:layers=2:ffn=24:heads=4",
-        )
-        for wish in parse_one(row).method.requires(config)
-    }
-    on_text = replace(START, epochs=2.0)
-    for own in stages.values():
-        plain, said = (
-            schedule_stages(own, (), on_text, 640)[1],
-            schedule_stages(own, (), replace(on_text, name=PAPER_START), 640)[1],
-        )
-        assert [stage.steps for stage in plain] == [stage.steps for stage in said] == [40]
-        assert [stage.recipe for stage in plain] == [on_text]
-    triple = schedule_stages(stages["triple_loss"], (), replace(on_text, name=PAPER_START), 640)[1][0].recipe
-    assert (triple.learning_rate, triple.warmup, triple.weight_decay, triple.clip) == (5e-4, 0.05, 0.0, 5.0)
-    assert triple.betas == (0.9, 0.98)
-    assert triple.schedule == "linear"
-    layer = torch.nn.Linear(2, 2)
-    made = optimizer_of(list(layer.named_parameters()), triple)
-    assert {group["betas"] for group in made.param_groups} == {(0.9, 0.98)}
-
-
-def test_betas_are_in_a_recipes_identity_only_where_they_are_not_the_usual_ones() -> None:
-    usual = Recipe()
-    assert "betas" not in usual.as_dict()
-    assert Recipe(**{**usual.as_dict(), "betas": [0.9, 0.999]}).as_dict() == usual.as_dict()
-    other = replace(usual, betas=(0.9, 0.98))
-    assert other.as_dict() == {**usual.as_dict(), "betas": (0.9, 0.98)}
-    assert Recipe(**json.loads(canonical(other.as_dict()))) == other
-    assert digest(other.as_dict()) != digest(usual.as_dict())
+def test_a_general_stage_runs_as_its_paper_says_and_as_long_as_its_text() -> None:
+    config, on_text = tiny.config(layers=4), replace(START, epochs=2.0)
+    for row in ("distilbert:pretraining=masked", f"minilm:{tiny.SHAPE}"):
+        for wish in parse_one(row).method.requires(config):
+            own = wish.stages(Setup(config, 2, ()))
+            plain, said = (
+                schedule_stages(own, (), replace(on_text, name=n), 640)[1] for n in (START.name, PAPER_START)
+            )
+            assert [stage.steps for stage in plain] == [stage.steps for stage in said] == [40]
+            assert [stage.recipe for stage in plain] == [on_text]
+            if wish.name == "triple_loss":
+                recipe = said[0].recipe
+                assert (recipe.learning_rate, recipe.warmup, recipe.weight_decay) == (5e-4, 0.05, 0.0)
+                assert (recipe.clip, recipe.betas, recipe.schedule) == (5.0, (0.9, 0.98), "linear")

@@ -23,15 +23,6 @@ from methods.models import forward
 from methods.taps import LOGITS, Tap
 
 SMALL = "layers=2:hidden=12:heads=4:ffn=24:start=random"
-OPTIONS = ("--data", "{data}", "--teacher", "{teacher}", "--epochs", "1", "--yes")
-
-
-@pytest.fixture
-def options(glue_folder, teacher_folder, tmp_path):
-    return (
-        *(part.format(data=glue_folder, teacher=teacher_folder) for part in OPTIONS),
-        *("--results", tmp_path / "r", "--reports", tmp_path / "p"),
-    )
 
 
 def test_mixed_batches_visit_every_row_once_and_mix_the_tasks():
@@ -157,9 +148,9 @@ def test_soft_targets_are_looked_up_by_example(teacher_folder):
 
 
 @pytest.mark.slow
-def test_one_training_writes_a_record_for_each_task(bench, options, tmp_path):
-    rows = f"mtdnn:members=2,microbert:{SMALL}:tasks=together"
-    done = bench("run", "--methods", rows, "--tasks", "rte,stsb,mnli", *options)
+def test_one_training_writes_a_record_for_each_task(bench, places, tmp_path):
+    rows = ("--methods", f"mtdnn:members=2,microbert:{SMALL}:tasks=together", "--epochs", 1)
+    done = bench("run", *rows, "--tasks", "rte,stsb,mnli", *places)
     assert done.returncode == 0, done.stderr
     found = [record for record in Store(tmp_path / "r").records() if record.cell.together]
     assert sorted((r.cell.method, r.cell.tasks[0]) for r in found) == [
@@ -170,28 +161,15 @@ def test_one_training_writes_a_record_for_each_task(bench, options, tmp_path):
         assert len({record.train_key for record in of_row}) == 1
         assert len({record.key for record in of_row}) == 3
         assert {record.train.steps for record in of_row} == {of_row[0].train.steps}
-        assert all("one student was trained on rte, stsb, mnli together" in " ".join(record.notes) for record in of_row)
     for record in found:
         assert train_key(record.cell) == record.train_key
         assert record_key(record.cell) == record.key
-    report = next((tmp_path / "p").glob("*/*/README.md")).read_text()
-    assert "mtdnn:members=2" in report
-    again = bench("run", "--methods", rows, "--tasks", "rte,stsb,mnli", *options)
+    again = bench("run", *rows, "--tasks", "rte,stsb,mnli", *places)
     assert "nothing to do" in again.stderr + again.stdout
-    fewer = bench(
-        "plan",
-        "--methods",
-        rows,
-        "--tasks",
-        "rte,stsb",
-        *(o for o in options[:-2] if o != "--yes"),
-        "--json",
-        tmp_path / "plan.json",
-    )
+    file = tmp_path / "plan.json"
+    fewer = bench("plan", *rows, "--tasks", "rte,stsb", *places[:6], "--threads", 1, "--json", file)
     assert fewer.returncode == 0, fewer.stderr
-    states = {
-        cell["state"] for cell in json.loads((tmp_path / "plan.json").read_text())["cells"] if cell["row"] != "teacher"
-    }
+    states = {cell["state"] for cell in json.loads(file.read_text())["cells"] if cell["row"] != "teacher"}
     assert states == {"to do"}  # a student of other tasks is another student
 
 

@@ -115,11 +115,8 @@ ROWS = f"finetune:{SMALL},kd:{SMALL},tinybert:{SMALL},microbert:{SMALL}"
 
 
 @pytest.fixture
-def typed(glue_folder, teacher_folder, tmp_path):
-    return (
-        *("run", "--tasks", "rte,sst2", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 3, "--seeds", "0,1"),
-        *("--results", tmp_path / "r", "--reports", tmp_path / "p", "--threads", 1),
-    )  # fmt: skip
+def typed(places):
+    return ("run", "--tasks", "rte,sst2", "--epochs", 3, "--seeds", "0,1", *places)
 
 
 def by_row(root):
@@ -130,7 +127,7 @@ def by_row(root):
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_run_reads_the_outputs_and_says_so(bench, typed, tmp_path):
+def test_a_run_reads_the_outputs_and_says_so(bench, typed, places, tmp_path):
     for words in ((), ("--teacher-outputs", "fp32")):
         done = bench(*typed, "--methods", ROWS, *words)
         assert done.returncode == 0, done.stderr
@@ -154,7 +151,7 @@ def test_a_run_reads_the_outputs_and_says_so(bench, typed, tmp_path):
     (report,) = (tmp_path / "p").glob("*/*/README.md")
     assert "--teacher-outputs fp32" in report.read_text()
     assert "nothing is broken" in bench("store", "verify", "--results", tmp_path / "r").stdout
-    why = bench("why", record.key[:12], "--results", tmp_path / "r", "--data", typed[4], "--teacher", typed[6])
+    why = bench("why", record.key[:12], *places[:6])
     assert "a run finds this record" in why.stdout, why.stdout + why.stderr
     again = bench(*typed, "--methods", ROWS, "--teacher-outputs", "fp32")
     assert "plan: 18 cells: 18 there" in again.stderr
@@ -162,11 +159,9 @@ def test_a_run_reads_the_outputs_and_says_so(bench, typed, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_damaged_file_is_made_again(bench, typed, tmp_path):
+def test_a_damaged_file_is_made_again(bench, places, tmp_path):
     rows = f"kd:{SMALL},pkd:layers=2"
-    words = [*typed, "--methods", rows, "--teacher-outputs", "fp16"]
-    words[words.index("rte,sst2")] = "rte"
-    words[words.index("0,1")] = "0"
+    words = ["run", "--tasks", "rte", "--epochs", 3, *places, "--methods", rows, "--teacher-outputs", "fp16"]
     done = bench(*words)
     assert done.returncode == 0, done.stderr
     before = {where: record.weights for where, record in by_row(tmp_path / "r").items()}

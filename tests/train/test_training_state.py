@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import tiny
 from interruption import BreaksOff
-from small_runs import ends, requests
+from small_runs import ends, words_of
 
 from bench import api
 from bench.files import MODE
@@ -26,10 +26,9 @@ ROWS = f"finetune:{tiny.SHAPE},microbert:{tiny.SHAPE},theseus"
 
 
 @pytest.fixture
-def request_(tmp_path, teacher_folder, glue_folder):
-    make = requests(tmp_path, teacher_folder, glue_folder)
+def request_(request_):
     usual = {"methods": ROWS, "tasks": "rte", "epochs": 8.0, "threads": 2}
-    return lambda results="results", **changes: make(results, **usual | changes)
+    return lambda results="results", **changes: request_(results, **usual | changes)
 
 
 @pytest.fixture
@@ -191,10 +190,7 @@ def test_killed_at_random_moments_it_ends_as_in_one_go(request_, tmp_path):
     """kill -9, six times at most, wherever it is: reading, training the teacher or the start, students, or writing."""
     api.run(request_("whole"))
     request = request_("killed")
-    words = ["run", "--methods", ROWS, "--tasks", "rte", "--data", request.data, "--teacher", request.teacher, "--yes"]
-    words += ["--results", str(request.results), "--reports", str(request.reports), "--corpus", *request.corpus]
-    words += ["--corpus-tokens", "300", "--epochs", "8", "--threads", "2"]
-    code = f"import sys, bench.train.training_state as h; h.EVERY_SECONDS = 0; sys.argv = {['bench', *words]}; import bench.cli; bench.cli.main()"
+    code = f"import sys, bench.train.training_state as h; h.EVERY_SECONDS = 0; sys.argv = {['bench', *words_of(request)]}; import bench.cli; bench.cli.main()"
     surroundings = {**os.environ, "BERT_BENCH_CACHE": str(tmp_path / "another cache")}
     chance, seen = random.Random(0), []
     for attempt in range(7):
