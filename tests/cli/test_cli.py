@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,6 +28,10 @@ BAD_INPUT = {
     f"run --methods kd {SAMPLE} --augment-times 5": "--augment-times goes with --augment",
     f"run --methods kd {SAMPLE} --set batch_sise=3": "did you mean 'batch_size'",
     f"run --methods kd {SAMPLE} --data smaple": "did you mean 'sample'?",
+    "plan --experiment methods/experiments/microbert.toml --table ablations": "did you mean 'ablation'",
+    f"plan --methods moebert:distil.epochs=2 {SAMPLE}": "go with --recipe paper",
+    f"plan --methods moebert:later.epochs=2 --recipe paper {SAMPLE}": "there is no stage later; its stages are: distil",
+    f"plan --methods kd --set max_length=4096 {SAMPLE}": "reads at most",
     "run --seeds one": "whole numbers",
     "run --no-such-option": "No such option",
     "why abc --jobs 2": "No such option",  # it had no effect
@@ -85,25 +87,6 @@ def test_nothing_measured_is_exit_code_4(bench, tmp_path):
     done = bench("report", "--results", tmp_path / "none")
     assert done.returncode == 4
     assert "no records" in done.stderr
-
-
-@pytest.mark.slow
-def test_run_plan_show_and_report(bench, tmp_path, teacher_folder, glue_folder):
-    common = ["--methods", f"kd:{tiny.SHAPE}:start=random", "--tasks", "rte", "--data", glue_folder]
-    common += ["--teacher", teacher_folder, "--results", tmp_path / "r"]
-    planned = bench("plan", *common, "--json", tmp_path / "plan.json")
-    assert planned.returncode == 0, planned.stderr
-    assert "2 cells: 2 to do" in planned.stdout
-    done = bench("run", *common, "--reports", tmp_path / "p")
-    assert done.returncode == 0, done.stderr
-    assert "done in" in done.stderr, "plain progress lines where there is no terminal"
-    key = json.loads((tmp_path / "plan.json").read_text())["cells"][1]["key"]
-    shown = bench("show", key[:12], "--results", tmp_path / "r")
-    assert json.loads(shown.stdout)["key"] == key
-    report = bench("report", "--results", tmp_path / "r", "--reports", tmp_path / "again")
-    written = Path(report.stdout.strip())
-    assert written.read_bytes() == (tmp_path / "p" / written.relative_to(tmp_path / "again")).read_bytes()
-    assert "2 there" in bench("plan", *common).stdout
 
 
 def test_auto_under_ci_is_refused(bench, monkeypatch):

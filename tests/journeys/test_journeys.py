@@ -138,14 +138,14 @@ def test_own_classifier_and_own_files(bench):
 
 
 def test_a_method_in_a_file(bench):
-    """It is checked, trained with an ablation and two seeds, and comes out as LaTeX and as a DataFrame."""
+    """It is checked, trained by two workers with an ablation and two seeds, and comes out as LaTeX and as a DataFrame."""
     mine()
     shape = SMALL.removesuffix(":start=random")
     assert bench("check-method", f"mine:Mine:{shape}").returncode == OK
     data, teacher = tiny.write_glue(Path("glue"), ("rte",)), tiny.save_teacher(Path("teacher"))
     row = f"mine:Mine:{SMALL}"
     words = ["--methods", f"finetune:{SMALL},{row},{row}:-cls", "--tasks", "rte", "--seeds", "0,1"]
-    done = bench("run", *words, "--data", data, "--teacher", teacher, "--yes", "--epochs", 1, "--latex")
+    done = bench("run", *words, "--data", data, "--teacher", teacher, "--yes", "--epochs", 1, "--jobs", 2, "--latex")
     assert done.returncode == OK, done.stderr
 
     frame = installed.load("results/runs").query("headline")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 import tiny
 import torch
 
-from bench import cache
+from bench import api, cache
 from bench.cache import Slot
 from bench.conformance.checks import check_method
 from bench.data import checkpoints
@@ -117,64 +116,6 @@ def test_keys_are_those_that_were_first_published(keys_of, name):
 # what the cache holds is what was written
 
 
-@pytest.fixture
-def words(tmp_path, teacher_folder):
-    """A run whose student needs a tuned teacher, a general start and an ensemble."""
-    glue = tiny.write_glue(tmp_path / "glue", ("rte",))
-    text = tmp_path / "text.txt"
-    text.write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
-    return [
-        *("--tasks", "rte", "--data", glue, "--teacher", teacher_folder, "--epochs", 1, "--threads", 1),
-        *("--corpus", text, "--corpus-tokens", 300),
-    ]
-
-
-def flipped(file: Path) -> None:
-    """One bit of the last byte."""
-    content = bytearray(file.read_bytes())
-    content[-1] ^= 1
-    file.write_bytes(content)
-
-
-def truncated(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:-100])
-
-
-def without_end(file: Path) -> None:
-    """What a machine leaves that goes off while it writes."""
-    made = file.parent / "made.json"
-    made.write_text(made.read_text()[:-20])
-
-
-def weights_in(results: Path) -> dict[str, str]:
-    return {record.key: str(record.weights) for record in Store(results).records()}
-
-
-@pytest.mark.slow
-def test_a_damaged_thing_of_the_cache_is_made_again_and_that_is_said(bench, words, tmp_path, monkeypatch):
-    rows = ("--methods", f"finetune:{tiny.SHAPE},mtdnn:members=2", *words)
-    first = bench("run", *rows, "--results", tmp_path / "first", "--reports", tmp_path / "p")
-    assert first.returncode == 0, first.stderr
-    assert "is damaged" not in first.stderr
-    files = {kind: min((cache.cache_root() / kind).glob("*/model.safetensors")) for kind in ("starts", "computed")}
-    files["teachers"] = Slot("teachers", of_teacher(tmp_path / "first"), (), "").folder / "model.safetensors"
-    before = {kind: hashlib.sha256(file.read_bytes()).hexdigest() for kind, file in files.items()}
-    for kind, damage in {"starts": flipped, "computed": truncated, "teachers": without_end}.items():
-        damage(files[kind])
-    monkeypatch.setattr(cache, "_CHECKED", set())  # as a new process begins
-    second = bench("run", *rows, "--results", tmp_path / "second", "--reports", tmp_path / "p")
-    assert second.returncode == 0, second.stderr
-    said = [line for line in second.stderr.splitlines() if "in the cache, is damaged and made again" in line]
-    titles = ["  ensemble targets of rte", "  general start 2x12", "  teacher of rte"]
-    assert sorted(line.partition(",")[0] for line in said) == titles
-    assert {kind: hashlib.sha256(file.read_bytes()).hexdigest() for kind, file in files.items()} == before
-    assert weights_in(tmp_path / "second") == weights_in(tmp_path / "first")
-
-
-def of_teacher(results: Path) -> str:
-    return next(record.cell.teacher.key for record in Store(results).records())
-
-
 def test_what_stands_in_for_the_cache_is_replaced_and_the_original_stays(tmp_path, monkeypatch):
     slot = Slot("starts", "a" * 64, (), "thing")
     said = []
@@ -198,9 +139,6 @@ def test_what_stands_in_for_the_cache_is_replaced_and_the_original_stays(tmp_pat
     assert original.read_bytes() == b"others"
 
 
-# an artefact of a third party
-
-
 ROW = f"shrinkbert/prototypes:{tiny.SHAPE}:start=text"
 
 
@@ -211,40 +149,29 @@ def plugin(monkeypatch):
 
 
 @pytest.mark.slow
-def test_artefacts_of_a_third_party_are_planned_made_and_recorded(bench, words, tmp_path, plugin):
-    rows = ("--methods", ROW, *words, "--results", tmp_path / "r")
-    planned = bench("plan", *rows, "--json", tmp_path / "plan.json")
-    assert planned.returncode == 0, planned.stderr
-    assert "  class means: to make for rte; shared by seeds and methods\n" in planned.stdout
-    assert (
-        "  tuned on text: to make from 300 tokens of text.txt for rte; shared by seeds and methods\n" in planned.stdout
-    )
-    titles = {step["title"] for step in json.loads((tmp_path / "plan.json").read_text())["steps"]}
-    assert {"class means of rte", "tuned on text of rte"} <= titles
-    done = bench("run", *rows, "--reports", tmp_path / "p")
-    assert done.returncode == 0, done.stderr
-    (record,) = (r for r in Store(tmp_path / "r").records() if r.cell.method == "shrinkbert/prototypes")
+def test_artefacts_of_a_third_party_are_planned_made_and_recorded(bench, request_, plugin):
+    request = request_(methods=ROW, tasks="rte", epochs=1.0)
+    assert {"class means of rte", "tuned on text of rte"} <= {step.title for step in api.plan(request).todo_steps}
+    assert api.run(request).exit_code == 0
+    (record,) = (r for r in Store(request.results).records() if r.cell.method == "shrinkbert/prototypes")
     assert set(record.cell.artefacts) == {"class_means", "tuned_on_text"}
-    for name, made in record.artefacts.items():
-        if name in record.cell.artefacts:
-            assert made["key"] == record.cell.artefacts[name]
-            assert "shrinkbert" in made["code"]["of"]
-            assert len(made["code"]["digest"]) == 64
+    for name, key in record.cell.artefacts.items():
+        made = record.artefacts[name]
+        assert made["key"] == key
+        assert "shrinkbert" in made["code"]["of"]
+        assert len(made["code"]["digest"]) == 64
     assert record.artefacts["tuned_on_text"]["train"]["tokens"] >= 300
-    assert record.artefacts["tuned_on_text"]["text"] == {"files": ["text.txt"], "tokens": 300}
+    assert record.artefacts["tuned_on_text"]["text"] == {"files": ["corpus.txt"], "tokens": 300}
     assert set(record.artefacts["tuned_on_text"]["code"]["parts"]) == {"teacher"}
-    again = bench("plan", *rows)
-    assert "  class means: there for rte; shared by seeds and methods\n" in again.stdout
+    assert not api.plan(request).todo_steps
 
 
-def test_the_key_of_a_new_artefact_has_its_settings_and_all_its_inputs(words, tmp_path, plugin, monkeypatch):
+def test_the_key_of_a_new_artefact_has_its_settings_and_all_its_inputs(request_, plugin, monkeypatch):
     import shrinkbert
 
     def identities(**options):
-        given = {str(words[i])[2:].replace("-", "_"): words[i + 1] for i in range(0, len(words), 2)}
-        given |= {"corpus": (str(given["corpus"]),), "data": str(given["data"]), "teacher": str(given["teacher"])}
-        plan = build(Request(ROW, results=tmp_path / "r", reports=tmp_path / "p", **{**given, **options}))
-        return {entry.artefact.name: (entry.key, entry.identity) for entry in plan.artefacts}
+        entries = build(request_(methods=ROW, tasks="rte", **options)).artefacts
+        return {entry.artefact.name: (entry.key, entry.identity) for entry in entries}
 
     before = identities()
     means, text = before["class_means"][1], before["tuned_on_text"][1]

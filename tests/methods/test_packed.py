@@ -1,4 +1,4 @@
-"""The padding-free forward pass equals the padded one, and refuses to run wrong."""
+"""The padding-free forward pass equals the padded one, refuses to run wrong, and gives a term what it declares."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from transformers import AttentionInterface, BertForSequenceClassification
 
 from bench.data.padding import pad_batch
 from methods import packed, taps
-from methods.errors import EmptyAttention, UndeclaredNeed
-from methods.models import forward
-from methods.packed import AttentionTrace, Layout
-from methods.taps import LOGITS, hidden
+from methods.api import MethodError, Term, UndeclaredNeed
+from methods.errors import EmptyAttention
+from methods.models import forward, of_states
+from methods.packed import POOLS, AttentionTrace, Layout
+from methods.taps import LOGITS, Out, Tap, hidden, pooled
 
 EVERYTHING = LOGITS | hidden(*range(4)) | taps.scores(1, 2, 3)
 
@@ -114,14 +115,6 @@ def test_asking_for_more_changes_no_answer(teacher_folder):
     assert torch.equal(little, forward(model, data.batch([1, 2, 3]), EVERYTHING).logits)
 
 
-def test_reading_what_nobody_declared_raises(teacher_folder):
-    out = forward(tiny.classifier(), tiny.encoded(teacher_folder).batch([0]), hidden(1))
-    out.hidden(1)
-    for read in (lambda: out.logits, lambda: out.hidden(2), lambda: out.scores(1)):
-        with pytest.raises(UndeclaredNeed):
-            read()
-
-
 @pytest.mark.parametrize("kernel", ["sdpa", "eager"])
 def test_another_attention_kernel_is_refused(teacher_folder, kernel):
     """Planted bug: with sdpa the scores of a TinyBERT loss would be empty and the loss silently 0."""
@@ -177,3 +170,66 @@ def test_fused_attention_answers_as_the_usual_one_and_whether_or_not_scores_are_
     assert torch.equal(alone, kept.logits)
     torch.testing.assert_close(kept.logits.cpu(), expected.logits, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(kept.scores(1)[0].cpu(), expected.scores(1)[0], rtol=1e-4, atol=1e-5)
+
+
+SOURCES = {
+    "a layer": 2,
+    "the embedding": 0,
+    "a sum": {1: 0.25, 3: 0.75},
+    "a sum against the order": {3: 0.1, 1: 0.2, 2: 0.7},
+}
+
+
+@pytest.fixture(scope="module")
+def batch(teacher_folder):
+    return tiny.encoded(teacher_folder).batch([3, 1, 4, 15, 9])
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_pooled_states_are_the_pools_of_the_states_to_the_bit(batch, source, pool):
+    model = tiny.classifier().eval()
+    states = forward(model, batch, hidden(0, 1, 2, 3))
+    whole = states.hidden(source) if isinstance(source, int) else sum(w * states.hidden(n) for n, w in source.items())
+    out = forward(model, batch, pooled(source, pool))
+    assert torch.equal(out.pooled(source, pool), POOLS[pool](batch.layout, whole))
+    (tap,) = out.values
+    assert out[tap].shape == (5, 24), "and nothing else is handed on"
+
+
+@given(
+    weights=st.dictionaries(st.integers(0, 5), st.floats(-2, 2, width=32), min_size=1, max_size=6),
+    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_weighted_sum_is_added_in_its_own_order(weights, lengths):
+    """The order decides the last bit, and so does what is pooled: states, not sums of what was pooled."""
+    layout, generator = Layout(lengths), torch.Generator().manual_seed(0)
+    states = {n: torch.randn(sum(lengths), 3, generator=generator) for n in range(6)}
+    total = 0
+    for layer, weight in weights.items():
+        total = total + weight * states[layer]
+    read = of_states(layout, states, pooled(weights, *POOLS))
+    for pool, by_hand in POOLS.items():
+        (tap,) = pooled(weights, pool)
+        assert torch.equal(read[tap], by_hand(layout, total))
+
+
+def test_what_was_not_declared_is_named_with_what_was(batch):
+    out = forward(tiny.classifier().eval(), batch, hidden(1) | pooled(2, "cls"))
+    for read in (
+        lambda: out.logits,
+        lambda: out.hidden(2),
+        lambda: out.pooled(2, "max"),
+        lambda: out[Tap("vectors", 1)],
+    ):
+        with pytest.raises(UndeclaredNeed, match=r"declares cls of hidden 2, hidden 1; add it to the term's taps"):
+            read()
+    with pytest.raises(UndeclaredNeed, match="a term read logits, but declares nothing"):
+        _ = Out(batch.layout).logits
+
+
+@pytest.mark.parametrize("wrong", [Tap("logits"), {Tap("logits")}, 3, None])
+def test_a_term_declares_taps_and_nothing_else(wrong):
+    with pytest.raises(MethodError, match="declares taps"):
+        Term(lambda *_: None, 1.0, wrong)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,22 +14,9 @@ from bench.conformance.checks import CHECKS
 from bench.errors import InputError
 from bench.plan.plugins import method_class
 from bench.plan.spelling import parse_methods
-from bench.record.store import Store
 
 PLUGIN = Path(__file__).parents[1] / "plugin"
-ROOT = PLUGIN.parents[1]
 NAME = "shrinkbert/teacherlogits"
-
-
-def process(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(PLUGIN), str(PLUGIN.parents[1])])
-    return subprocess.run(
-        [sys.executable, "-m", "bench", *words],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": path, **env},
-        capture_output=True,
-        text=True,
-    )
 
 
 @pytest.mark.slow
@@ -44,28 +29,6 @@ def test_a_third_party_method_is_listed_passes_the_checks_and_runs_to_a_report(b
     done = bench("run", "--methods", f"{NAME}:{tiny.SHAPE}:start=random", "--tasks", "rte", "--epochs", 1, *places)
     assert done.returncode == 0, done.stderr
     assert NAME in next((tmp_path / "p").glob("*/*/README.md")).read_text()
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_the_class_of_the_page_runs_from_a_file_in_the_current_folder(tmp_path, teacher_folder):
-    """In worker processes too; its name is the reference, with settings and dropped terms behind it."""
-    page = (ROOT / "docs" / "contract.md").read_text()
-    (tmp_path / "mine.py").write_text(page.partition("```python\n")[2].partition("```")[0])
-    glue = tiny.write_glue(tmp_path / "glue", ("rte",))
-    row = f"mine:Mine:{tiny.SHAPE}:start=random"
-    words = ["--methods", f"{row},{row}:temperature=4:-cls", "--tasks", "rte", "--data", str(glue), "--epochs", "1"]
-    words += ["--teacher", str(teacher_folder)]
-    done = process("run", *words, "--jobs", "2", cwd=tmp_path, BERT_BENCH_CACHE=str(tmp_path / "cache"))
-    assert done.returncode == 0, done.stderr
-    records = [record for record in Store(tmp_path / "results" / "runs").records() if record.cell.method != "teacher"]
-    assert {record.cell.method for record in records} == {"mine:Mine"}
-    assert sorted(record.cell.dropped for record in records) == [(), ("cls",)]
-    (report,) = (tmp_path / "reports" / "runs").glob("*/*/README.md")
-    assert all(record.cell.label in report.read_text() for record in records)
-    unknown = process("plan", "--methods", "mine:Other", cwd=tmp_path)
-    assert (unknown.returncode, len(unknown.stderr.splitlines())) == (2, 1)
-    assert "mine:Other cannot be imported" in unknown.stderr
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pandas
@@ -56,7 +55,7 @@ LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16
 
 
 def test_a_table_is_planned_with_a_teacher_s_configuration_alone_and_not_run(bench, glue_folder, tmp_path):
-    file = write(tmp_path, "title = 'x'\n[[table]]\nname='a'\nmethods=['kd', 'tinybert']\ntasks=['rte']")
+    file = write(tmp_path, "title = 'x'\n" + TABLE.replace("'kd'", "'kd', 'tinybert'"))
     teacher = a_configuration_alone(tmp_path / "bert")
     words = ("--experiment", file, "--data", glue_folder, "--results", tmp_path / "r")
     planned = bench("plan", *words, "--teacher", teacher)
@@ -97,35 +96,24 @@ def write(folder: Path, text: str) -> Path:
     return file
 
 
+TABLE = "[[table]]\nname = 'a'\nmethods = ['kd']\ntasks = ['rte']"
+
+
 @pytest.mark.parametrize(
     "text, says",
     [
         ("title = 'x'", "the key table is missing"),
-        ("title = 'x'\n[[table]]\nname='a'\nmethods=[]\ntasks=['rte']", "table.0.methods"),
-        (
-            "title = 'x'\nteachers='y'\n[[table]]\nname='a'\nmethods=['kd']\ntasks=['rte']",
-            "no key is called 'teachers'; did you mean 'teacher'",
-        ),
-        ("title = 'x'\nepochs='3'\n[[table]]\nname='a'\nmethods=['kd']\ntasks=['rte']", "epochs: .*valid number"),
-        ("title = 'x'\nmax_train_rows=true\n[[table]]\nname='a'\nmethods=['kd']\ntasks=['rte']", "max_train_rows: "),
-        ("title = 'x'\nseeds=[0, '1']\n[[table]]\nname='a'\nmethods=['kd']\ntasks=['rte']", "seeds.1: "),
+        ("title = 'x'\n" + TABLE.replace("'kd'", ""), "table.0.methods"),
+        (f"title = 'x'\nteachers = 'y'\n{TABLE}", "no key is called 'teachers'; did you mean 'teacher'"),
+        (f"title = 'x'\nepochs = '3'\n{TABLE}", "epochs: .*valid number"),
+        (f"title = 'x'\nmax_train_rows = true\n{TABLE}", "max_train_rows: "),
+        (f"title = 'x'\nseeds = [0, '1']\n{TABLE}", "seeds.1: "),
         ("title = ", "is not TOML"),
     ],
 )
 def test_a_broken_file_is_one_line(tmp_path, text, says):
     with pytest.raises(InputError, match=says):
         read_experiment(write(tmp_path, text))
-
-
-def test_tables_and_tasks_are_chosen_by_name():
-    experiment = read_experiment(ROOT / "methods" / "experiments" / "microbert.toml")
-    assert [t.name for t in experiment.chosen("ablation")] == ["ablation"]
-    assert {t.tasks for t in experiment.chosen(tasks="mrpc")} == {("mrpc",)}
-    assert [t.name for t in experiment.chosen(tasks="rte")] == ["accuracy", "reappearance", "loss comparison"]
-    with pytest.raises(InputError, match="did you mean 'ablation'"):
-        experiment.chosen("ablations")
-    with pytest.raises(InputError, match="no task of these tables is called 'wnli'"):
-        experiment.chosen(tasks="wnli")
 
 
 SETTINGS = """
@@ -223,40 +211,7 @@ def test_numbers_of_a_stage_are_in_the_name_and_change_the_stage():
 
 
 @pytest.mark.slow
-def test_a_plan_shows_the_settings_and_leaves_the_teacher_alone(bench, tmp_path, glue_folder, teacher_folder):
-    file = write(tmp_path, SETTINGS)
-    typed = ("--data", glue_folder, "--teacher", teacher_folder, "--results", tmp_path / "r")
-    done = bench("plan", "--experiment", file, *typed, "--json", tmp_path / "p.json")
-    assert done.returncode == 0, done.stderr
-    assert (
-        "settings: moebert on rte: batch size 8; max length 32; distil_weight 3.0; stage distil: epochs 1,"
-        in done.stdout
-    )
-    tables = json.loads((tmp_path / "p.json").read_text())["tables"]
-    cells = [cell for request in tables[0]["requests"] for cell in request["plan"]["cells"]]
-    of_rte = {cell["key"] for cell in cells if cell["row"] == "teacher" and cell["tasks"] == ["rte"]}
-    assert len(of_rte) == 1  # planned in two requests of other batches and lengths
-    plain = bench(
-        *("plan", "--methods", "moebert:ablate", "--tasks", "rte", "--recipe", "paper"),
-        *(*typed, "--json", tmp_path / "q.json"),
-    )
-    assert plain.returncode == 0, plain.stderr
-    keys = {cell["row"]: cell["key"] for cell in json.loads((tmp_path / "q.json").read_text())["cells"]}
-    assert of_rte == {keys["teacher"]}
-    assert not {cell["key"] for cell in cells} & {key for row, key in keys.items() if row != "teacher"}
-    wrong = bench("plan", "--methods", "moebert:distil.epochs=2", "--tasks", "rte", *typed)
-    assert wrong.returncode == 2
-    assert "go with --recipe paper" in wrong.stderr
-    absent = bench("plan", "--methods", "moebert:later.epochs=2", "--recipe", "paper", "--tasks", "rte", *typed)
-    assert absent.returncode == 2
-    assert "there is no stage later; its stages are: distil" in absent.stderr
-    long = bench("plan", "--methods", "kd", "--tasks", "rte", "--set", "max_length=4096", *typed)
-    assert long.returncode == 2
-    assert "reads at most" in long.stderr
-
-
-@pytest.mark.slow
-def test_settings_make_one_table(bench, tmp_path, glue_folder, teacher_folder):
+def test_settings_make_one_table(bench, tmp_path, places):
     shape = f"{tiny.SHAPE}:start=random"
     file = write(
         tmp_path,
@@ -284,31 +239,14 @@ methods = ["kd"]
 stages.distil.epochs = 2
 """,
     )
-    typed = (
-        "--data",
-        glue_folder,
-        "--teacher",
-        teacher_folder,
-        "--results",
-        tmp_path / "r",
-        "--reports",
-        tmp_path / "p",
-    )
-    done = bench("run", "--experiment", file, *typed, "--yes")
+    done = bench("run", "--experiment", file, *places, "--yes")
     assert done.returncode == 0, done.stderr
     (report,) = (tmp_path / "p").glob("a-small-paper/*/README.md")
-    text = report.read_text()
-    assert text.startswith("# A small paper: its own settings")
-    assert (
-        "- kd on rte: batch size 8; max length 16; augment rules; augment times 2; stage distil: epochs 1 (table 7)"
-        in text
-    )
-    line, *_ = [line for line in text.splitlines() if line.startswith("| Student (2 x 12)")]
+    line, *_ = [line for line in report.read_text().splitlines() if line.startswith("| Student (2 x 12)")]
     assert "–" not in line.split("|")[4:6]  # both tasks are in one table
     made = {(r.cell.method, r.cell.tasks[0]): r for r in Store(tmp_path / "r").records()}
     own, plain = made["kd", "rte"], made["finetune", "rte"]
     assert (own.cell.recipe["batch_size"], own.cell.recipe["max_length"]) == (8, 16)
     assert (plain.cell.recipe["batch_size"], plain.cell.recipe["max_length"]) == (32, plain.cell.recipe["max_length"])
-    other = made["kd", "sst2"]
-    answer = bench("verify", other.key[:12], "--results", tmp_path / "r", *typed[:4])
+    answer = bench("verify", made["kd", "sst2"].key[:12], *places[:6])
     assert answer.stdout.startswith("bitwise equal"), answer.stdout

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import factories
 import pytest
+import small_runs
 import tiny
 
 import methods
@@ -19,52 +20,28 @@ from bench.record.code import CURRENT, STALE, UNKNOWN, named_code, stale_lines, 
 from bench.record.store import Store
 
 ROWS = f"tinybert:{tiny.SHAPE},kd:{tiny.SHAPE}"
-CORPUS = "the cat runs in the house .\na bird sings on the old tree .\n" * 30
 SAID = "made by other code than this"
+
+
+USUAL = {"methods": ROWS, "tasks": "rte", "epochs": 1.0}
 
 
 @pytest.fixture(scope="module")
 def first_run(tmp_path_factory, glue_folder, teacher_folder) -> Path:
     """Records and cache of one run, for all tests of this file."""
     place = tmp_path_factory.mktemp("first")
-    (place / "corpus.txt").write_text(CORPUS)
-    asked = api.Request(
-        methods=ROWS,
-        tasks="rte",
-        data=str(glue_folder),
-        teacher=str(teacher_folder),
-        epochs=1.0,
-        threads=1,
-        results=place / "results",
-        reports=place / "reports",
-        corpus=(str(place / "corpus.txt"),),
-        corpus_tokens=300,
-    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BERT_BENCH_CACHE", str(place / "cache"))
-        assert api.run(asked).exit_code == 0
+        assert api.run(small_runs.requests(place, teacher_folder, glue_folder)(**USUAL)).exit_code == 0
     return place
 
 
 @pytest.fixture
-def small_run(first_run, glue_folder, teacher_folder, tmp_path):
+def small_run(first_run, request_, tmp_path):
     """A copy of those records and that cache, and the words of the command that made them."""
     for name, copy in (("results", tmp_path / "results"), ("cache", Path(os.environ["BERT_BENCH_CACHE"]))):
         shutil.copytree(first_run / name, copy, dirs_exist_ok=True)
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text(CORPUS)
-    words = ("--methods", ROWS, "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", 1)
-    words += (
-        "--results",
-        tmp_path / "results",
-        "--reports",
-        tmp_path / "reports",
-        "--corpus",
-        corpus,
-        "--corpus-tokens",
-        300,
-    )
-    return tmp_path / "results", words
+    return tmp_path / "results", small_runs.words_of(request_(**USUAL))[1:]
 
 
 def alter(root: Path, row: str, change: Callable[[dict], None]) -> str:
@@ -90,10 +67,8 @@ def by_a_stale_start(body: dict) -> None:
     body["artefacts"]["general_start"]["code"]["digest"] = "0" * 64
 
 
-def states(bench, words: tuple, tmp_path: Path) -> dict[str, tuple[str, str]]:
-    said = bench(
-        "plan", *(w for i, w in enumerate(words) if "--reports" not in (w, words[i - 1])), "--json", tmp_path / "p"
-    )
+def states(bench, words: list[str], tmp_path: Path) -> dict[str, tuple[str, str]]:
+    said = bench("plan", *words[:10], *words[12:-1], "--json", tmp_path / "p")  # a plan has no reports and asks nothing
     assert said.returncode == 0, said.stderr
     return {c["row"].split(":")[0]: (c["state"], c["code"]) for c in json.loads((tmp_path / "p").read_text())["cells"]}
 

@@ -12,11 +12,10 @@ import pytest
 from bench.data.tasks import GLUE, WRITTEN, Task
 from bench.errors import CellError
 from bench.make.record import check_shapes, empty, now
-from bench.record import task_facts
 from bench.record.cell import record_key, train_key
 from bench.record.schema import load
 from bench.record.store import Store
-from bench.record.task_facts import Augmented, data_facts, facts_of, facts_of_older_record
+from bench.record.task_facts import facts_of, facts_of_older_record
 from bench.report.groups import groups
 from bench.report.resampled import faults_of
 
@@ -83,26 +82,3 @@ def test_answers_of_another_form_are_no_score():
     with pytest.raises(CellError, match=r"mine dev: logits of shape \[4, 2\]; classification has \[4, 3\]"):
         check_shapes(OWN, "dev", np.zeros((4, 2)), np.zeros(4, int))
     check_shapes(OWN, "dev", np.zeros((4, 3)), None)
-
-
-@pytest.mark.parametrize(
-    "base", ["sample-v2", "glue-hub", "folder-glue", "folder-my-own-glue", "own-reviews", "folder-sample-x"]
-)
-@pytest.mark.parametrize("held", ["", "-held-back"])
-@pytest.mark.parametrize("half", ["", "-half-dev"])
-@pytest.mark.parametrize(
-    ("augmented", "made"),
-    [
-        ("", None),
-        ("-rules-augmented-2", Augmented("rules", 2, "")),
-        ("-masked-augmented-10-with-glove.6B.txt", Augmented("masked", 10, "glove.6B.txt")),
-    ],
-)
-def test_the_short_name_of_data_is_taken_apart_in_one_place(base, half, held, augmented, made):
-    facts = data_facts(base + held + half + augmented)  # in the order in which a plan adds them
-    assert facts.plain == base + held + half
-    assert facts.augmented == made
-    assert (facts.half_dev, facts.held_back) == (bool(half), bool(held))
-    kind, _, rest = base.partition("-")
-    sources = {"sample": task_facts.SAMPLE, "glue": task_facts.HUB, "own": task_facts.OWN, "folder": task_facts.FOLDER}
-    assert (facts.source, facts.folder) == (sources[kind], rest if kind == "folder" else "")

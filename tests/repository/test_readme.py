@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -315,3 +316,16 @@ def as_planned(words: list[str]) -> list[str]:
     kept = {name: value for name, value in pairs.items() if name in known and name not in ("--corpus", "--results")}
     kept |= {"--teacher": "embedded", "--data": "sample"}
     return [part for pair in kept.items() for part in pair]
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path):
+    pytest.importorskip("mkdocs", reason="needs the extra 'docs' (mkdocs, mkdocs-material)")
+    pytest.importorskip("material", reason="needs the extra 'docs' (mkdocs-material)")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "true"}
+    done = subprocess.run(words, cwd=pages.ROOT, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    assert (tmp_path / "repository" / "reports" / "LOG.html").is_file()
+    assert "repository/reports/LOG.html" in (tmp_path / "index.html").read_text()

@@ -9,13 +9,10 @@ import sys
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from small_runs import LONG, ends
 from started_runs import Running, gone
 
 from bench import api
-from bench.train.training_state import StepsDone, TrainingStates, group_by_progress
 
 
 @pytest.mark.slow
@@ -33,47 +30,6 @@ def test_several_processes_give_the_same_answers_to_the_bit(request_, tmp_path, 
         assert dict(enumerate(parts)) == dict(enumerate(expected[cell])), cell
     assert {record.env["jobs"] for record in api.Store(several.results).records()} == {3}
     assert not list((tmp_path / "another cache" / "progress").glob("*/*"))
-
-
-class At:
-    """A student that is so far, of so much preparation."""
-
-    def __init__(self, preparation: int, length: int, counted: int) -> None:
-        self.length, self.far = length, StepsDone(min(preparation, length), counted if preparation >= length else 0)
-        self.label = "student"
-
-    def steps(self, series: str) -> int:
-        return self.length if series == "preparation" else 100
-
-
-class Kept(TrainingStates):
-    """States that say how far their students are."""
-
-    def __init__(self, students: list[At]) -> None:
-        super().__init__([])
-        self.students = [type("State", (), {"done": lambda _, far=one.far: far})() for one in students]
-
-    def _forget(self) -> None:
-        """There are no files."""
-
-    def restores(self, students: list[At]) -> int:
-        for state in self.students:
-            state.restore = lambda trainer: None
-        return self.resume(students, 1000)
-
-
-@given(st.lists(st.builds(At, st.integers(0, 3), st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=6))
-def test_students_that_train_together_are_equally_far(students):
-    """Each group can go on at one step of the loop, which is where each of its students was."""
-    groups = group_by_progress(students, Kept(students))
-    assert sorted(number for group in groups for number in group) == list(range(len(students)))
-    for group in groups:
-        some = [students[number] for number in group]
-        number = Kept(some).restores(some)
-        longest = max(one.length for one in some)
-        assert [StepsDone(min(number, one.length), max(0, number - longest)) for one in some] == [
-            one.far for one in some
-        ]
 
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")

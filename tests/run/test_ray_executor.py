@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import io
-import os
-import signal
 import sys
 import threading
 from pathlib import Path
 
 import pytest
-import tiny
 from small_runs import LONG, ends
 
 from bench import api
-from bench.errors import InputError
-from bench.plan.plan import SCORE_STEP, Plan
 from bench.progress import Progress
-from bench.run.ray_executor import RaySteps
 from bench.run_status import under_way
 
 ray = pytest.importorskip("ray", reason="needs the extra 'ray'")
@@ -112,44 +106,3 @@ def test_nodes_without_a_common_disk_and_one_that_goes_away(request_, tmp_path, 
     left = next(cache for node, cache in caches.items() if node is not killer.killed)
     assert made == {path.parent.name for path in left.glob("*/*/made.json")}, "the node that stayed did the rest"
     assert not list(left.glob("halfway/*")), "states of trainings that ended are removed on the nodes too"
-
-
-def cannot_begin(*_):
-    """A worker of another version of the program."""
-    raise ModuleNotFoundError("No module named 'bench.run.ray_executor'")
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_nodes_without_this_program_end_the_run_with_one_line(request_, monkeypatch):
-    monkeypatch.setattr("bench.run.ray_executor.make", cannot_begin)
-    request = request_(methods=f"kd:{tiny.SHAPE}", tasks="rte", executor="ray")
-    with pytest.raises(
-        InputError, match="no worker could begin on the Ray cluster: ModuleNotFoundError: No module named"
-    ):
-        api.run(request)
-    assert not ray.is_initialized()
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_a_job_that_no_node_has_room_for_is_named(request_, monkeypatch, capfd):
-    """It waits: a node that has room may join."""
-    whole = Plan.memory_of
-    monkeypatch.setattr(Plan, "memory_of", lambda self, step: 10**15 if step.kind == SCORE_STEP else whole(self, step))
-    timer = threading.Timer(100.0, lambda: os.kill(os.getpid(), signal.SIGINT))
-    shown = RaySteps.show
-
-    def until_it_waits(self):
-        shown(self)
-        if self._warned:
-            timer.cancel()
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(RaySteps, "show", until_it_waits)
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        api.run(request_(methods=f"kd:{tiny.SHAPE}", tasks="rte", executor="ray", jobs=2))
-    said = capfd.readouterr().err
-    assert "no node of the cluster has 1 core and 1000000.0 GB of memory" in said
-    assert not ray.is_initialized()

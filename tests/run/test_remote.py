@@ -40,13 +40,6 @@ def plan(request_):
     return api.plan(request_(methods=f"kd:{tiny.SHAPE}", tasks="rte"))
 
 
-@pytest.fixture
-def step(plan):
-    """The first of the plan."""
-    assert plan.todo_steps[0].kind == TEACHER_STEP
-    return plan.todo_steps[0]
-
-
 def sent(value):
     """What another process would receive."""
     here, there = multiprocessing.Pipe()
@@ -63,7 +56,9 @@ def made(plan, step, tmp_path, stop=None):
 
 
 @pytest.mark.slow
-def test_what_a_step_makes_is_in_the_cache_of_the_node(plan, step, tmp_path):
+def test_what_a_step_makes_is_in_the_cache_of_the_node(plan, tmp_path):
+    step = plan.todo_steps[0]
+    assert step.kind == TEACHER_STEP
     assert weights_of(step.slot) is None
     assert made(plan, step, tmp_path).error is None
     assert weights_of(step.slot)
@@ -79,15 +74,15 @@ def test_a_node_that_reads_other_data_refuses(request_, tmp_path):
     assert "the examples of train have changed since this run began" in str(answer)
 
 
-def test_a_node_with_other_code_refuses(plan, step, tmp_path):
-    answer = made(plan, replace(step, code="of another version"), tmp_path)
+def test_a_node_with_other_code_refuses(plan, tmp_path):
+    answer = made(plan, replace(plan.todo_steps[0], code="of another version"), tmp_path)
     assert isinstance(answer, InputError)
     assert "other code than the run began with" in str(answer)
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_told_to_stop_keeps_its_state(plan, step, tmp_path):
-    assert isinstance(made(plan, step, tmp_path, SimpleNamespace(value=1)), KeyboardInterrupt)
+def test_a_worker_that_is_told_to_stop_keeps_its_state(plan, tmp_path):
+    assert isinstance(made(plan, plan.todo_steps[0], tmp_path, SimpleNamespace(value=1)), KeyboardInterrupt)
     assert list(cache_root().glob("halfway/*.safetensors"))
 
 
@@ -168,17 +163,6 @@ def test_a_thing_arrives_as_it_was_sent(machines, travelling):
     theirs, ours = machines("a"), machines("b")
     assert {f.name: f.read_bytes() for f in theirs.iterdir()} == {f.name: f.read_bytes() for f in ours.iterdir()}
     assert weights_of(SLOT) == hashlib.sha256(b"0123456789").hexdigest()
-
-
-def test_what_arrives_replaces_what_another_run_left(machines, travelling):
-    folder = machines("b")
-    folder.mkdir(parents=True)
-    (folder / "made.json").write_text('{"weights": "another"}')
-    unpack(SLOT, travelling, received)
-    assert weights_of(SLOT) != "another"
-    SLOT.forget()
-    assert weights_of(SLOT) is None
-    assert not folder.exists()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from bench import api
 from bench.errors import InputError
 from bench.progress import Progress
 from bench.run import slurm_executor
-from bench.run.slurm_executor import PULSE, STOP, StopFlag
+from bench.run.slurm_executor import PULSE, StopFlag
 from bench.run_status import under_way
 
 LOCAL = (("cluster", "local"),)
@@ -69,16 +69,6 @@ def clock(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(slurm_executor.time, "monotonic", lambda: now[0])
     return now
-
-
-def test_a_job_ends_when_its_run_asks_for_it(tmp_path, clock):
-    flag = StopFlag(tmp_path)
-    clock[0] = 10.0
-    assert not flag.value
-    (tmp_path / STOP).write_text("")
-    assert not flag.value, "a network disk is not asked in every step"
-    clock[0] = 13.0
-    assert flag.value
 
 
 def test_a_job_ends_when_its_run_is_gone(tmp_path, clock):

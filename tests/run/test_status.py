@@ -1,7 +1,8 @@
-"""``bench status``: what runs on this machine are doing, from another process."""
+"""What runs on this machine are doing: ``bench status`` from another process, and the display of several jobs."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -14,8 +15,10 @@ import tiny
 from small_runs import words_of
 
 from bench.folders import PROGRESS, users_cache
+from bench.progress import Progress
 from bench.record.cell import record_key
 from bench.record.store import Store
+from bench.run.display import Display, FileProgress
 from bench.run_status import FILE, announce, described, new_folder, under_way
 
 
@@ -75,3 +78,15 @@ def test_a_run_is_seen_while_it_trains_and_gone_when_it_ends(request_, jobs):
     assert any(f"run {child.pid}: " in one and " of 6 cells done" in one for one in seen)
     assert any("  now: " in one for one in seen)
     assert under_way() == []
+
+
+def test_words_of_a_job_are_shown_once(tmp_path):
+    worker, said = FileProgress(), io.StringIO()
+    display = Display(tmp_path, Progress(said))
+    worker.say("before its first job: it has no file")
+    worker.begin("rte: kd", tmp_path / "000001.json")
+    for text in ("one", "two"):
+        worker.say(text)
+        display.refresh()
+        display.refresh()
+    assert [line.strip() for line in said.getvalue().splitlines()] == ["one", "two"]

@@ -7,7 +7,6 @@ import re
 import sys
 import tracemalloc
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import factories
@@ -28,7 +27,7 @@ from bench.report.groups import ScoreColumn
 from bench.report.resampled import Resampled, rng_for
 from bench.stats.form import CLASSES, FORMS, SCORE, SPANS, TEXT, misshapen
 from bench.stats.guards import suspicions
-from bench.stats.metrics import METRICS, Metric, fitting, metric_of, register
+from bench.stats.metrics import METRICS, Metric, fitting
 from bench.stats.paired import Pairs, resampled_scores
 from bench.stats.resampling import ByClass, Repeated
 from methods import losses
@@ -107,16 +106,6 @@ def test_the_share_of_right_answers_is_the_score(metric):
     right = metric.right(predicted, labels)
     assert right.shape == (50,)
     assert metric.score(predicted, labels) == pytest.approx(right.mean())
-
-
-def test_names_and_ranges_that_cannot_be_printed_are_refused():
-    for change in ({"name": "Macro F1"}, {"low": -2.0}, {"high": 0.0}, {"high": 100.0}):
-        with pytest.raises(ValueError):
-            replace(METRICS["accuracy"], **change)
-    with pytest.raises(ValueError, match="two metrics"):
-        register(replace(METRICS["accuracy"], label="another"))
-    with pytest.raises(InputError, match="did you mean 'accuracy'"):
-        metric_of("acuracy")
 
 
 @EVERY_FORM

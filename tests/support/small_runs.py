@@ -40,10 +40,10 @@ def requests(folder: Path, teacher: Path, data: Path) -> Callable[..., api.Reque
 
 def words_of(request: api.Request) -> list[str]:
     """A request of these as the words of a command that asks nothing."""
-    words = ["run", "--methods", request.methods, "--tasks", request.tasks, "--data", request.data, "--yes"]
+    words = ["run", "--methods", request.methods, "--tasks", request.tasks, "--data", request.data]
     words += ["--teacher", request.teacher, "--results", str(request.results), "--reports", str(request.reports)]
     words += ["--corpus", *request.corpus, "--corpus-tokens", str(request.corpus_tokens)]
-    return [*words, "--epochs", f"{request.epochs:g}", "--threads", str(request.threads)]
+    return [*words, "--epochs", f"{request.epochs:g}", "--threads", str(request.threads), "--yes"]
 
 
 def ends(request: api.Request) -> dict[tuple, tuple]:

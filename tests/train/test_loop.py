@@ -177,21 +177,3 @@ def test_learning_rate_factors(schedule, first, middle, last):
     assert multiplier(schedule, warmup, 0, 100) == pytest.approx(first)
     assert multiplier(schedule, warmup, 10, 100) == pytest.approx(middle)
     assert multiplier(schedule, warmup, 99, 100) == pytest.approx(last)
-
-
-def test_progress_counts_the_steps_of_students(teacher_folder):
-    """What is left cannot be told from steps that one student takes and steps that five take, counted alike."""
-    data = tiny.encoded(teacher_folder, rows=24)
-    some = [trainer("kd", data), trainer("microbert", data)]
-    alone = sum(some[1].steps(series) for series in ("preparation", "counted")) - some[0].steps("counted")
-    assert alone > 0  # its discriminator prepares while the other waits
-    said = []
-    train_task(
-        some,
-        data,
-        tiny.classifier(seed=5).eval(),
-        LoopOptions(0, ComputeSettings(), RECIPE.batch_size, on_step=lambda done, total: said.append((done, total))),
-    )
-    steps = [done - before for (done, _), (before, _) in zip(said, [(0, 0), *said], strict=False)]
-    assert steps == [1] * alone + [2] * some[0].steps("counted")
-    assert {total for _, total in said} == {sum(steps)}

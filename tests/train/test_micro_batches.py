@@ -17,7 +17,7 @@ from bench.plan.scheduled_stages import schedule_stages
 from bench.record.store import Store
 from bench.train.loop import LoopOptions, _cut, train_task
 from bench.train.numerics import ComputeSettings
-from methods.api import Masking, Stage, Term
+from methods.api import Stage, Term
 from methods.models import forward
 from methods.taps import LOGITS
 
@@ -85,12 +85,6 @@ def test_no_more_examples_than_asked_for_are_in_a_model_at_a_time(teacher_folder
 def test_a_term_that_compares_sequences_is_refused():
     stage = Stage("distil", {"relation": Term(lambda *of: None, 1.0, LOGITS, LOGITS, across_batch=True)})
     with pytest.raises(CellError, match="micro_batch=4: the term relation compares the sequences of a whole batch"):
-        schedule_stages([stage], (), replace(RECIPE, micro_batch=4), 24)
-
-
-def test_a_stage_that_masks_tokens_is_refused():
-    stage = Stage("pretrain", {"masked": Term(lambda *of: None, 1.0, LOGITS)}, masking=Masking())
-    with pytest.raises(CellError, match="the stage pretrain masks tokens"):
         schedule_stages([stage], (), replace(RECIPE, micro_batch=4), 24)
 
 

@@ -10,12 +10,9 @@ import torch
 
 import methods
 from bench.data.encoding import batches_of_epoch, mixed_batches
-from bench.plan.scheduled_stages import schedule_stages
 from bench.record.cell import record_key, train_key
 from bench.record.store import Store
-from bench.train.loop import LoopOptions, TaskWithTeacher, train_task, train_tasks
-from bench.train.numerics import ComputeSettings, RandomState
-from bench.train.student_trainer import StudentTrainer
+from bench.train.numerics import RandomState
 from methods.api import Batch, Out, Setup
 from methods.artefacts import EnsembleTargets, artefact_name, blank_artefacts
 from methods.microbert import TaskExperts
@@ -66,56 +63,6 @@ def test_each_task_answers_in_its_own_form_and_its_fused_model_agrees(teacher_fo
         torch.testing.assert_close(fused, trained, rtol=0, atol=1e-5)
         answers.append(trained[:, 0])
     assert not torch.allclose(answers[0], answers[1])  # the router weighs the experts by task
-
-
-@pytest.mark.slow
-def test_the_router_learns_to_tell_tasks_apart(teacher_folder):
-    """Two tasks with opposite labels of the same sentences: no one head could do both."""
-    kind = methods.get("microbert")
-    method = kind(**{**kind.tiny_settings, "tasks": "together", "start": "random", "alpha": 0.0})
-    setup, student, random = _student(method, (2, 2))
-    data = tiny.encoded(teacher_folder, rows=160)
-    from dataclasses import replace
-
-    from bench.record.recipe import Recipe
-
-    turned = replace(data, labels=1 - data.labels)
-    recipe = Recipe(epochs=30, learning_rate=3e-3, batch_size=16)
-    scheduled = schedule_stages(method.stages(setup), ("hidn", "embd", "dis", "pred"), recipe, 160, 160)
-    one = StudentTrainer("x", student, random, *scheduled, ComputeSettings())
-    teacher = tiny.classifier()
-    train_tasks(
-        [TaskWithTeacher(data, teacher), TaskWithTeacher(turned, teacher)], [one], LoopOptions(0, ComputeSettings(), 16)
-    )
-    assert one.error is None
-    for task, labels in enumerate((data.labels, turned.labels)):
-        with torch.no_grad():
-            answer = forward(student.model.eval(), data.batch(range(160), task=task), LOGITS).logits
-        assert (answer.argmax(1) == labels).float().mean() > 0.9
-
-
-def test_training_on_one_course_is_training(teacher_folder):
-    data, teacher = tiny.encoded(teacher_folder), tiny.classifier(seed=5).eval()
-    from bench.record.recipe import Recipe
-
-    kind = methods.get("microbert")
-    weights = []
-    for several in (False, True):
-        method = kind(**{**kind.tiny_settings, "start": "random"})
-        setup, student, random = _student(method, (2,))
-        one = StudentTrainer(
-            "x",
-            student,
-            random,
-            *schedule_stages(method.stages(setup), (), Recipe(epochs=1), len(data)),
-            ComputeSettings(),
-        )
-        if several:
-            train_tasks([TaskWithTeacher(data, teacher)], [one], LoopOptions(0, ComputeSettings(), 32))
-        else:
-            train_task([one], data, teacher, LoopOptions(0, ComputeSettings(), 32))
-        weights.append(student.model.state_dict())
-    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
 def test_experts_give_a_task_its_first_outputs():
