@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable
@@ -14,6 +15,9 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: tests ask
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
+# before a test has captured stderr: its import closes the handlers of logging that are there, and with absl's what was captured
+with contextlib.suppress(ImportError):
+    import submitit  # noqa: F401
 import answered_rows
 import factories
 import small_runs

@@ -45,7 +45,6 @@ LIMITS = {
 }
 """What has a limit -> the option, and the unit. FLOPs of one sequence of 128 tokens; the median latency under a session's main
 conditions. All are the most that a row may have, but of the teacher's mean the least."""
-BYTES_A_PARAMETER = 4
 
 
 class Candidate(NamedTuple):
@@ -118,7 +117,7 @@ class Choice:
         titles = [
             "System",
             "Params (M)",
-            "fp32 (MB)",
+            "file (MB)",
             "FLOPs (G)",
             "latency (ms)",
             "% of teacher",
@@ -212,7 +211,7 @@ def _choice(
             label,
             score,
             parameters,
-            None if parameters is None else BYTES_A_PARAMETER * parameters,
+            max((s.megabytes for s in sizes), default=None),
             max((s.flops / 1e9 for s in sizes), default=None),
             group.latencies.get(label),
             100 * score / teacher if teacher > 0 else None,

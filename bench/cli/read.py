@@ -150,7 +150,9 @@ def choose(
     results: Path = RESULTS,
     tasks: str = ONLY_TASKS,
     max_params: float | None = option(None, "At most this many millions of parameters."),
-    max_mb: float | None = option(None, "At most this many megabytes of fp32 weights, 4 bytes a parameter."),
+    max_mb: float | None = option(
+        None, "At most this many megabytes of the file: 4 bytes a parameter, of a row in 8 bits what its ONNX file has."
+    ),
     max_flops: float | None = option(None, "At most this many G FLOPs for one sequence of 128 tokens."),
     max_latency: float | None = option(
         None, "At most this many milliseconds, as the last `speed` session with the same teacher measured."

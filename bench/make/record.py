@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from torch import nn
 
 import methods
+from bench.data.encoding import Encoded
 from bench.data.tasks import Task
 from bench.errors import CellError
 from bench.make.failure import faults_of_answers, faults_of_training
@@ -25,6 +26,7 @@ from bench.record.schema import Failure, Record, TrainCost
 from bench.record.task_facts import TaskFacts, facts_of
 from bench.stats.form import misshapen
 from bench.stats.guards import suspicions
+from bench.train.loop import OnStep
 from bench.train.prediction import predict, score
 from bench.train.student_trainer import TrainLog
 from methods.models import Cost, PackedModel, WritingModel, cost, observed
@@ -59,16 +61,8 @@ def scored(
         CellError: answers that are not of the task's form, or that are no numbers.
         ValueError: a value that JSON cannot hold: what a method says of itself is in the record.
     """
-    plan, arrays, scores = task_data.plan, dict[str, np.ndarray](), dict[str, dict[str, float]]()
-    for name, encoded in task_data.evaluation.items():
-        split = plan.evaluation[name]
-        with task_data.work.progress.task(f"{plan.name}: {cell.label}, seed {cell.seed}: evaluation", True) as on_step:
-            logits = predict(model, encoded, task_data.work.numerics, on_step)
-        check_shapes(plan.task, name, logits, split.labels)
-        arrays |= {f"logits.{name}": logits, f"examples.{name}": split.example_hashes()}
-        if split.labels is not None:
-            arrays[f"labels.{name}"] = split.labels
-            scores[name] = score(logits, split.labels, plan.task.metrics)
+    plan, numerics = task_data.plan, task_data.work.numerics
+    arrays, scores = answered(cell, task_data, lambda encoded, on_step: predict(model, encoded, numerics, on_step))
     seen = observed(model)
     if isinstance(model, WritingModel):
         seen["writing"] = writing(model, next(iter(task_data.evaluation.values())), task_data.work.numerics.device)
@@ -91,7 +85,7 @@ def scored(
         predicted=tuple(name for name in task_data.evaluation if name not in scores),
         sizes=sized,
         usage={**seen, **(usage or {})},
-        faults=tuple(_faults(cell, log, arrays, scores, task_data)),
+        faults=tuple(faults_in(cell, log, arrays, scores, task_data)),
         train=None if log is None else training_cost(log, model if trained is None else trained, model, teacher),
         weights=weights_hash(model),
         code={**_code(cell), COMPUTED_BY: named_code(computed_by(plan.task.metrics))},
@@ -104,7 +98,31 @@ def scored(
     return record, arrays
 
 
-def _faults(
+def answered(
+    cell: Cell, task_data: TaskData, logits_of: Callable[[Encoded, OnStep], np.ndarray]
+) -> tuple[dict[str, np.ndarray], dict[str, dict[str, float]]]:
+    """The raw arrays of a record's answers to every evaluation set, and the scores of those that have labels.
+
+    Args:
+        logits_of: an evaluation set, and what is told of its progress -> the answers.
+
+    Raises:
+        CellError: answers that are not of the task's form.
+    """
+    task, arrays, scores = task_data.plan.task, dict[str, np.ndarray](), dict[str, dict[str, float]]()
+    for name, encoded in task_data.evaluation.items():
+        split = task_data.plan.evaluation[name]
+        with task_data.work.progress.task(f"{task.name}: {cell.label}, seed {cell.seed}: evaluation", True) as on_step:
+            logits = logits_of(encoded, on_step)
+        check_shapes(task, name, logits, split.labels)
+        arrays |= {f"logits.{name}": logits, f"examples.{name}": split.example_hashes()}
+        if split.labels is not None:
+            arrays[f"labels.{name}"] = split.labels
+            scores[name] = score(logits, split.labels, task.metrics)
+    return arrays, scores
+
+
+def faults_in(
     cell: Cell, log: TrainLog | None, arrays: Mapping[str, np.ndarray], scored: Iterable[str], task_data: TaskData
 ) -> list[str]:
     """What is suspect of a training and of its answers; each is said at once."""

@@ -12,6 +12,7 @@ from bench.interrupts import end_if_interrupted
 from bench.make.artefact import artefact
 from bench.make.export import save_where_asked
 from bench.make.failure import failure_of
+from bench.make.int8 import add_in_8_bits
 from bench.make.outputs import kept_outputs
 from bench.make.record import failed, now, scored
 from bench.make.students import students
@@ -87,6 +88,8 @@ def _score(step: Step, work: Work) -> StepResult:
         result = StepResult([(record, arrays)])
         if "log" in facts:  # a teacher that was fine-tuned here
             save_where_asked(work, result, record, model, task)
+        if planned.in_8_bits:
+            add_in_8_bits(result, record, model, data)
         return result
     except Exception as error:
         end_if_interrupted()

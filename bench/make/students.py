@@ -13,6 +13,7 @@ from bench.interrupts import end_if_interrupted
 from bench.make.artefact import artefact
 from bench.make.export import save_where_asked
 from bench.make.failure import failure_of
+from bench.make.int8 import add_in_8_bits, score_kept
 from bench.make.outputs import kept_outputs, opened
 from bench.make.record import failed, now, scored
 from bench.make.task_data import TaskData
@@ -63,10 +64,12 @@ def students(step: Step, data: Sequence[TaskData], work: Work) -> StepResult:
             why = failure_of(error, planned.cell.method)
             result.records.append((failed(planned.cell, started, why, of_task.plan.task), {}))
 
-    # build
+    # build, but for those that are only to be scored in 8 bits and whose model is kept as a folder
     built = []
     for spec in step.students:
         try:
+            if not step.from_scratch and score_kept(spec.cells, data, work, result):
+                continue
             built.append(build(spec.cells, data, work))
         except Exception as error:
             fail(spec.cells, error)
@@ -225,12 +228,11 @@ def _score(built: BuiltStudent, data: Sequence[TaskData], work: Work, started: s
             records.append((record, arrays))
             to_save.append((model, record, of_task))
     result.records += records
-    for (
-        model,
-        record,
-        of_task,
-    ) in to_save:  # only now: a folder names its record, and any of the records may have failed
+    # only now: a folder names its record, and any of the records may have failed
+    for model, record, of_task in to_save:
         save_where_asked(work, result, record, model, of_task.plan)
+        if built.cells[0].in_8_bits and not record.point:
+            add_in_8_bits(result, record, model, of_task)
 
 
 def _count_passes(built: BuiltStudent) -> None:

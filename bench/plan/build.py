@@ -5,7 +5,7 @@ Heavy libraries are imported where they are needed, so that reading a plan's typ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,11 +19,11 @@ from bench.plan.estimate import choose_jobs, too_large_for_card
 from bench.plan.outputs import plan_outputs
 from bench.plan.plan import TEACHER_VERSION, ArtefactPlan, Plan, Planned, TaskPlan
 from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, TF32, Request, resolve_auto
-from bench.plan.spelling import MethodRow, drop_unusable, parse_rows
+from bench.plan.spelling import MethodRow, drop_unusable, parse_rows, split_int8
 from bench.plan.steps import steps_of
 from bench.plan.student_cells import check_row, student_cells
 from bench.plan.tasks import augment, mean_tokens, plan_tasks
-from bench.record.cell import CHECKPOINT, TEACHER, Cell, NumericIdentity
+from bench.record.cell import CHECKPOINT, INT8, TEACHER, Cell, NumericIdentity
 from bench.record.code import STALE, WHAT_TO_DO, stale_lines, state_of, state_of_record, unknown_lines
 from bench.record.keys import digest
 from bench.record.store import Store
@@ -39,7 +39,8 @@ def build(request: Request) -> Plan:
         InputError: anything wrong with what was asked for, before anything starts.
     """
     request = request.checked()
-    rows, given = parse_rows(request.methods) if request.methods else ([], [])  # none: teachers only
+    typed, in_8_bits = split_int8(request.methods)
+    rows, given = parse_rows(typed) if typed else ([], [])  # none: teachers only
     wanted = expand(request.tasks, request.offline)
     request = without_auto(request)
     request = replace(request, corpus=request.texts or (SAMPLE,))
@@ -51,11 +52,14 @@ def build(request: Request) -> Plan:
     notes += _data_notes(tasks)
     rows, left_out = drop_unusable(rows, lambda row: check_row(row, tasks))
     notes += left_out
+    _check_int8(in_8_bits, tasks)
     store, planner = Store(request.results), ArtefactPlanner(request)
     cells: list[Planned] = []
 
     def enter(cell: Cell, row: MethodRow | Checkpoint | None, artefacts: tuple[ArtefactPlan, ...] = ()) -> None:
-        cells.append(_planned(cell, row, request, store, artefacts))
+        planned = Planned(cell, row, None, True, artefacts=artefacts)
+        planned.in_8_bits = (planned.spelling or TEACHER) in in_8_bits
+        cells.append(_look_up(planned, request, store))
 
     for task in tasks:
         augment(task, planner)
@@ -95,6 +99,23 @@ def build(request: Request) -> Plan:
     choose_jobs(plan)
     plan.notes += too_large_for_card(plan)
     return plan
+
+
+def _check_int8(rows: Collection[str], tasks: Sequence[TaskPlan]) -> None:
+    """Whether models can be quantised here, and their answers on these tasks be scored.
+
+    Raises:
+        InputError: ONNX Runtime is not installed, or a task asks for spans or texts.
+    """
+    if not rows:
+        return
+    from bench.measure.backends import INT8 as BACKEND
+    from bench.measure.backends import check_installed
+
+    check_installed([BACKEND])
+    for task in tasks:
+        if task.task.spans or task.task.writes:
+            raise InputError(f"+int8 on {task.name}: only models that answer classes and scores are quantised")
 
 
 def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
@@ -225,15 +246,13 @@ def _made_anew(plan: Plan, store: Store) -> list[str]:
     ]
 
 
-def _planned(
-    cell: Cell,
-    row: MethodRow | Checkpoint | None,
-    request: Request,
-    store: Store,
-    artefacts: tuple[ArtefactPlan, ...] = (),
-) -> Planned:
-    record = store.find(cell)
-    done = record is not None and (record.status == "ok" or (record.status == "failed" and not request.retry_failed))
-    code_state = state_of_record(record) if record is not None and record.status == "ok" else ""
-    again = request.rerun or (request.rerun_stale and code_state == STALE)
-    return Planned(cell, row, record, again or not done, code_state, artefacts)
+def _look_up(planned: Planned, request: Request, store: Store) -> Planned:
+    """The cell with its record, and whether it is to do."""
+    record = planned.record = store.find(planned.cell)
+    ended = ("ok",) if request.retry_failed else ("ok", "failed")
+    records = [record, store.find(planned.cell, INT8)] if planned.in_8_bits else [record]
+    done = all(each is not None and each.status in ended for each in records)
+    planned.code_state = state_of_record(record) if record is not None and record.status == "ok" else ""
+    again = request.rerun or (request.rerun_stale and planned.code_state == STALE)
+    planned.is_todo = again or not done
+    return planned

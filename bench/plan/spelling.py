@@ -12,7 +12,7 @@ import methods
 from bench.errors import InputError, nearest, unknown
 from bench.plan import stage_settings
 from bench.plan.plugins import method_class
-from bench.record.cell import CHECKPOINT, split_row
+from bench.record.cell import CHECKPOINT, INT8, TEACHER, split_row
 from bench.user_files import comma_separated
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ALL = "all"
 PACE = "pace"
+IN_8_BITS_TOO = f"{TEACHER}+{INT8}"
 MOST = 2**31
 """Above every whole number that a setting can mean."""
 
@@ -65,6 +66,21 @@ class MethodRow:
             if name not in there:
                 raise MethodError(f"there is no stage {name}; its stages are: {', '.join(there)}")
         return [replace(stage, paper={**stage.paper, **own.get(stage.name, {})}) for stage in stages] if own else stages
+
+
+def split_int8(text: str) -> tuple[str, frozenset[str]]:
+    """Rows as they are typed, without ``+int8`` and without the teacher, which is always scored; and the spellings of those that had it.
+
+    Raises:
+        InputError: as :func:`parse_rows`.
+    """
+    plain, in_8_bits = list[str](), set[str]()
+    for part in comma_separated(text):
+        row = part.removesuffix(f"+{INT8}")
+        plain += [] if part == IN_8_BITS_TOO else [row]
+        if row != part:
+            in_8_bits |= {TEACHER} if row == TEACHER else set(typed_order(row))
+    return ",".join(dict.fromkeys(plain)), frozenset(in_8_bits)
 
 
 def parse_rows(text: str) -> tuple[list[MethodRow], list[str]]:
@@ -198,7 +214,8 @@ def method_name(text: str) -> str:
 def check_names(text: str) -> None:
     """Raises InputError where :func:`parse_rows` would for the name of a method. Imports classes of one's own, after all names
     are looked at, and no registered method."""
-    rows = [part for part in comma_separated(text) if part != ALL and split_row(part)[0] != CHECKPOINT]
+    typed = [part.removesuffix(f"+{INT8}") for part in comma_separated(text) if part != IN_8_BITS_TOO]
+    rows = [part for part in typed if part != ALL and split_row(part)[0] != CHECKPOINT]
     for name in [method_name(row) for row in rows]:
         if ":" in name:
             method_class(name)

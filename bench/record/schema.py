@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NoReturn
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bench.errors import InputError
-from bench.record.cell import Cell
+from bench.record.cell import INT8, Cell
 from bench.record.keys import SCHEMA
 from bench.record.stated import stated
 from bench.record.task_facts import TaskFacts, facts_of_older_record
@@ -45,10 +45,17 @@ class Sizes(StrictModel):
     """implementation of attention that was counted"""
     counter: str
     """program that counted"""
+    file_bytes: int | None = None
+    """of the deployed file, where it does not hold every parameter in 4 bytes"""
 
     @property
     def without_embedding(self) -> int:
         return self.parameters - self.embedding
+
+    @property
+    def megabytes(self) -> float:
+        """Of the file that is shipped."""
+        return (4 * self.parameters if self.file_bytes is None else self.file_bytes) / 1e6
 
     @property
     def flops(self) -> int:
@@ -143,6 +150,8 @@ class Record(StrictModel):
     @property
     def row(self) -> str:
         """Its label, and the operating point where there are several: what groups, options and CSV files call it."""
+        if self.point == INT8:
+            return f"{self.cell.label}+{INT8}"
         return self.cell.label + (f" at {self.point}" if self.point else "")
 
     @property

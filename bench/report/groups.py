@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from bench.data.tasks import GLUE
-from bench.record.cell import TEACHER, Cell
+from bench.record.cell import CHECKPOINT, TEACHER, Cell
 from bench.record.differences import LeftOut, newest
 from bench.record.keys import canonical
 from bench.record.recipe import ADAMW
@@ -261,7 +261,9 @@ class ReportGroup:
 
     def lacks_seeds(self, label: str, column: ScoreColumn) -> bool:
         """Whether a student's mean is of fewer seeds than others of this column have: luckier or unluckier by that."""
-        return label != TEACHER and 0 < len(self.values(label, column)) < self._most_seeds[column]
+        # a model that is given has no seeds
+        is_given = any(record.cell.method in (TEACHER, CHECKPOINT) for record in self.of(label))
+        return not is_given and 0 < len(self.values(label, column)) < self._most_seeds[column]
 
     @cached_property
     def complete(self) -> list[str]:

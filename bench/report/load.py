@@ -45,7 +45,7 @@ def load(results: Path | str, everything: bool = False) -> DataFrame:
 
     teachers: dict[tuple[object, ...], list[Record]] = {}
     for record in records:
-        if record.cell.method == TEACHER:
+        if record.cell.method == TEACHER and not record.point:
             for training in (record, *store.attempts(record).values()):
                 for evaluation in training.scores:
                     teachers.setdefault(place(training, evaluation), []).append(training)

@@ -10,7 +10,7 @@ from typing import Any
 from bench.plan.commands import is_own, source_options, typed_task
 from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, NUMBERS, SAMPLE
 from bench.plan.spelling import as_typed
-from bench.record.cell import TEACHER
+from bench.record.cell import INT8, TEACHER
 from bench.record.recipe import ADAMW, Recipe
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -36,7 +36,7 @@ def commands(group: ReportGroup) -> list[str]:
     # row, and how it was asked for -> task -> seeds
     asked: dict[tuple[str, Words, Words, int | None, Words], dict[str, set[int]]] = {}
     for record in sorted(group.records, key=lambda record: place.get(record.row, 0)):
-        if record.cell.method != TEACHER:
+        if record.row != TEACHER:
             together = tuple(partner.task for partner in record.cell.together)
             limit = record.cell.row_limit if together else group.cell.data.max_train_rows
             how = (_row(record), _begins(record, plain), together, limit, _text(record, known))
@@ -164,6 +164,8 @@ def _row(record: Record) -> str:
     cell = record.cell
     if cell.search is not None:
         return cell.search.of
+    if record.point == INT8:
+        return f"{row_as_typed(cell)}+{INT8}"
     return row_as_typed(cell) if cell.ablation_of is None else f"{row_as_typed(cell, cell.ablation_of)}:ablate"
 
 

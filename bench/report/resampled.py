@@ -93,7 +93,7 @@ def resampled(column: ScoreColumn, records: Sequence[Record], store: Store) -> R
     data = Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others, logits=logits)
 
     # further trainings of the teacher, that a student names and that are not the current one
-    shown = [r for r in records if r.cell.method == TEACHER and data.has([r])]
+    shown = [r for r in records if r.row == TEACHER and data.has([r])]
     named = {teacher_weights(r) for r in records} - {None, teacher_weights(shown[0])} if len(shown) == 1 else set()
     for name, attempt in store.attempts(shown[0]).items() if named else ():
         weights = teacher_weights(attempt)

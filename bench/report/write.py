@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from bench.errors import InputError, NothingMeasured, known_row
 from bench.files import slug, write_atomically
-from bench.record.cell import TEACHER, Cell, record_key, train_key
+from bench.record.cell import INT8, TEACHER, Cell, record_key, train_key
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
 from bench.record.speed_sessions import SpeedRecord, speed_records
@@ -139,6 +139,8 @@ def add_speed(group: ReportGroup, session: SpeedRecord | None) -> None:
     group.speed_conditions = f"{described(conditions)}, on {machine}"
     teacher, architectures = session.of(TEACHER, conditions), dict[object, list[str]]()
     for label in group.systems:
+        if label.endswith(f"+{INT8}"):
+            continue
         sizes = [(r.sizes.parameters, r.sizes.macs_closed_form) for r in group.of(label) if r.sizes]
         architectures.setdefault(min(sizes) if sizes else label, []).append(label)
     for labels in architectures.values():
@@ -148,6 +150,11 @@ def add_speed(group: ReportGroup, session: SpeedRecord | None) -> None:
             group.latencies |= dict.fromkeys(labels, 1000 * median(rounds))
             students = [label for label in labels if label != TEACHER]
             group.speed_ups |= dict.fromkeys(students, ratio(teacher.seconds, rounds))
+    in_8_bits = conditions.model_copy(update={"backend": f"onnx-{INT8}"})
+    for label in group.systems:  # timed, but not in the same rounds as the teacher: no speed-up
+        timing = session.of(label.removesuffix(f"+{INT8}"), in_8_bits)
+        if label.endswith(f"+{INT8}") and timing and timing.seconds:
+            group.latencies[label] = 1000 * median(timing.seconds)
 
 
 def write_group(group: ReportGroup, folder: Path, store: Store, latex: bool, kept: float) -> Path:

@@ -23,7 +23,8 @@ from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.plan.request import Request
 from bench.progress import Progress, quiet
-from bench.record.cell import CHECKPOINT, TEACHER, train_key
+from bench.record.cell import CHECKPOINT, TEACHER, record_key, train_key
+from bench.record.cell import INT8 as CELL_INT8
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.stats.form import SPANS
@@ -95,6 +96,10 @@ def export(
         raise InputError(
             f"the record {key} reads the end of long texts, and tokenizers cut it off: --save-students keeps it"
         )
+    if record.point == CELL_INT8 and form != INT8:
+        raise InputError(
+            f"the record {key} is of a model in 8 bits: add --format {INT8}, or export the row without +int8"
+        )
     if form != HF:
         from bench.measure.backends import check_installed
 
@@ -123,12 +128,17 @@ def export(
         known = store.predictions(record) if store.has_predictions(record) else {}
         for name, split in task.evaluation.items():
             if f"logits.{name}" in known:
-                ours = _logits(answers, folder, split, task.recipe.max_length)
+                rows = 1 if form == INT8 else ROWS_A_PASS  # in 8 bits an answer depends on what else is in its batch
+                ours = _logits(answers, folder, split, task.recipe.max_length, rows)
                 answer["sets"][name] = changed_answers(known[f"logits.{name}"], ours, task.task.regression, ROUNDED)
         with folder_in_place_of(to) as whole:
             shutil.copytree(folder, whole, dirs_exist_ok=True)
     changed = sum(found["changed"] for found in answer["sets"].values())
-    why = f"{changed} predictions are others than the record's" if changed and form != INT8 else ""
+    why = (
+        f"{changed} predictions are others than the record's"
+        if changed and (form != INT8 or record.point == CELL_INT8)
+        else ""
+    )
     return answer | {"folder": str(to), "bytes": (to / file.name).stat().st_size, "why": why}
 
 
@@ -150,20 +160,23 @@ def _weights(
     record: Record, asked: Request, saved: Path | None, above: Path, progress: Progress | None
 ) -> tuple[Path, str | None]:
     """A folder of the student below ``above``, and the hash of its weights."""
+    kept_under = record_key(
+        record.cell, "" if record.point == CELL_INT8 else record.point
+    )  # the model is kept once, in fp32
     if saved is None:
         outcome = run(replace(asked, save_students=above / "students"), progress)
         folders = [path.parent for path in (above / "students").rglob("config.json")]
-        own = [path for path in folders if path.name.endswith(record.key[:8])]
+        own = [path for path in folders if path.name.endswith(kept_under[:8])]
         if not own:
             whys = dict.fromkeys(failure.why for failure in outcome.failures)
             raise InputError(f"the student could not be trained again: {'; '.join(whys)}")
-        return own[0], Store(asked.results).one(record.key).weights
+        return own[0], Store(asked.results).one(kept_under).weights
     from transformers import AutoModelForSequenceClassification
 
     from bench.measure.parameters import weights_hash
 
     body = json_of(saved / "config.json", f"--from {saved}")
-    if not isinstance(body, dict) or dict(body.get(OURS) or {}).get("record") != record.key:
+    if not isinstance(body, dict) or dict(body.get(OURS) or {}).get("record") != kept_under:
         raise InputError(f"--from {saved}: this is not the folder of record {record.key[:8]}")
     folder = above / "student"
     shutil.copytree(saved, folder)
@@ -225,13 +238,13 @@ def _to_onnx(folder: Path, in_8_bits: bool) -> Answers:
     return lambda inputs, texts: run(*(torch.from_numpy(inputs[name]) for name in INPUTS)).numpy()
 
 
-def _logits(answers: Answers, folder: Path, split: Any, max_length: int) -> np.ndarray:
+def _logits(answers: Answers, folder: Path, split: Any, max_length: int, rows_a_pass: int) -> np.ndarray:
     """[n, C] of the examples, tokenised by the folder's own tokenizer and padded, as whoever takes the folder does."""
     from transformers import AutoTokenizer
 
     tokenizer, logits = AutoTokenizer.from_pretrained(folder), []
-    for start in range(0, len(split), ROWS_A_PASS):
-        rows = slice(start, start + ROWS_A_PASS)
+    for start in range(0, len(split), rows_a_pass):
+        rows = slice(start, start + rows_a_pass)
         first = list(split.first[rows])
         second = None if split.second is None else list(split.second[rows])
         inputs = tokenizer(

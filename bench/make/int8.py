@@ -1,0 +1,126 @@
+"""A model that is scored once more with its linear layers in 8 bits, as ONNX Runtime computes them: what its shipped file answers."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Sequence
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModelForSequenceClassification
+
+from bench.data.encoding import Encoded
+from bench.errors import CellError
+from bench.make.export import folder_for
+from bench.make.failure import SUSPECT, failure_of
+from bench.make.record import answered, faults_in, now
+from bench.make.task_data import TaskData
+from bench.make.work import StepResult, Work
+from bench.measure.backends import INT8, LogitsOf, Runner, opened, write_onnx
+from bench.measure.parameters import weights_hash
+from bench.plan.plan import Planned
+from bench.record import cell as of_cell
+from bench.record.code import STALE
+from bench.record.schema import Record
+from bench.train.loop import OnStep
+from methods.models import leaves_early, reads_texts
+
+
+def add_in_8_bits(result: StepResult, record: Record, model: Any, task_data: TaskData) -> None:
+    """Quantise the model of a finished record dynamically, score it, and add its record, or that of what went wrong.
+
+    The training, its cost and the hash of the weights are those of the given record. Weights are rounded once, activations in every
+    call by the range that they have in it: each example is a call of its own, so that no answer depends on its neighbours. On a
+    processor without 8-bit dot products (VNNI) sums saturate, and answers can differ from those of another machine.
+    """
+    point = of_cell.INT8
+    changes: dict[str, Any] = {
+        "key": of_cell.record_key(record.cell, point),
+        "point": point,
+        "started": now(),
+        "usage": {},
+    }
+    own, arrays = record.model_copy(update={**changes, "answers": None}), dict[str, np.ndarray]()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "model.onnx"
+            run, inputs = in_8_bits(model, file, record.cell.numeric.threads)
+
+            def logits_of(encoded: Encoded, on_step: OnStep) -> np.ndarray:
+                rows = []
+                for number in range(len(encoded)):
+                    example = _example(encoded, number)
+                    rows.append(run(*(example[name] for name in inputs)).numpy())
+                    on_step(number + 1, len(encoded))
+                return np.concatenate(rows).astype(np.float32)
+
+            arrays, scores = answered(record.cell, task_data, logits_of)
+            import onnxruntime
+
+            of_training = [fault for fault in record.faults if not fault.startswith(SUSPECT)]
+            changes = {"scores": scores, "env": record.env | {"onnxruntime": onnxruntime.__version__}}
+            changes["faults"] = (*of_training, *faults_in(record.cell, None, arrays, scores, task_data))
+            if record.sizes is not None:
+                changes["sizes"] = record.sizes.model_copy(update={"file_bytes": file.stat().st_size})
+    except Exception as error:  # the exporter has errors of its own kinds
+        changes = {"status": "failed", "scores": {}, "predicted": (), "error": failure_of(error, record.cell.method)}
+        arrays = {}
+    result.records.append((own.model_copy(update={**changes, "finished": now()}), arrays))
+
+
+def score_kept(cells: Sequence[Planned], data: Sequence[TaskData], work: Work, result: StepResult) -> bool:
+    """Whether the students' records are finished and their weights lie where the run keeps students: then only the scores in 8 bits
+    are added, and nothing is trained.
+
+    Args:
+        cells: of one student, one for each of ``data``.
+    """
+    kept = []
+    for planned in cells:
+        record = planned.record
+        if (
+            record is None
+            or record.status != "ok"
+            or not planned.in_8_bits
+            or work.save_to is None
+            or planned.code_state == STALE
+        ):
+            return False
+        folder = folder_for(work.save_to, record)
+        if not (folder / "config.json").is_file():
+            return False
+        model = AutoModelForSequenceClassification.from_pretrained(folder)
+        if weights_hash(model) != record.weights:
+            return False
+        kept.append((record, model))
+    for (record, model), of_task in zip(kept, data, strict=True):
+        add_in_8_bits(result, record, model, of_task)
+    return True
+
+
+def in_8_bits(model: Any, file: Path, threads: int) -> tuple[Runner, list[str]]:
+    """The model as ONNX Runtime answers with its file in 8 bits, and the names of its inputs.
+
+    Raises:
+        CellError: it reads words, or leaves early for some sequences: ONNX has no such graph.
+    """
+    if reads_texts(model) or leaves_early(model):
+        raise CellError("in 8 bits: this model reads words, or leaves early for some sequences: ONNX has no such graph")
+    own = copy.deepcopy(model).cpu().float().eval()
+    own.set_attn_implementation("eager")
+    there = signature(own.forward).parameters
+    inputs = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in there]
+    write_onnx(LogitsOf(own, inputs).eval(), file, inputs, in_8_bits=True)
+    return opened(file, INT8, threads, inputs), inputs
+
+
+def _example(encoded: Encoded, number: int) -> dict[str, torch.Tensor]:
+    """One example as a batch [1, L] without padding, by the names of a model's inputs."""
+    ids, segments = (
+        torch.from_numpy(np.asarray(rows[number], np.int64))[None] for rows in (encoded.tokens, encoded.segments)
+    )
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": segments}

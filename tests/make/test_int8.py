@@ -1,0 +1,81 @@
+"""Rows in 8 bits: scored from the same weights as their full row, once, and with the answers of the exported file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tiny
+
+from bench.data.encoding import Encoded
+from bench.errors import BAD_INPUT, CELLS_FAILED, OK
+from bench.make.int8 import _example
+from bench.plan.spelling import parse_one
+from bench.record.store import Store
+
+pytest.importorskip("onnxruntime", reason="needs the extra 'onnx'")
+pytest.importorskip("onnx")
+KD = parse_one(f"kd:{tiny.SHAPE}:start=random").spelling
+WORDS = parse_one("bilstm:words=40:word_width=16:hidden=8:inner=8").spelling
+
+
+def by_row(store: Store) -> dict[str, object]:
+    return {record.row: record for record in store.records()}
+
+
+@pytest.mark.slow
+def test_a_row_in_8_bits_has_the_weights_of_its_row_and_the_answers_of_the_exported_file(bench, tmp_path, places):
+    typed = ("run", "--tasks", "rte", *places, "--save-students", tmp_path / "s", "--methods")
+    done = bench(*typed, f"{KD}+int8,teacher+int8,{WORDS}+int8")
+    assert done.returncode == CELLS_FAILED
+    assert "reads words" in done.stderr
+    store = Store(tmp_path / "r")
+    rows = by_row(store)
+    assert rows[WORDS].status == "ok", "its own record is not lost"
+    assert rows[f"{WORDS}+int8"].status == "failed"
+    for row in (KD, "teacher"):
+        full, rounded = rows[row], rows[f"{row}+int8"]
+        assert rounded.weights == full.weights
+        ours, theirs = store.predictions(rounded), store.predictions(full)
+        assert np.array_equal(ours["examples.validation"], theirs["examples.validation"])
+        gap = np.abs(ours["logits.validation"] - theirs["logits.validation"]).max()
+        assert 0 < gap < 0.2 * np.abs(theirs["logits.validation"]).max()
+    again = bench(*typed, f"{KD}+int8,teacher+int8")
+    assert again.returncode == OK
+    assert by_row(store)[f"{KD}+int8"] == rows[f"{KD}+int8"], "what is finished is not made again"
+    folder = next((tmp_path / "s").rglob("kd*/config.json")).parent
+    key = rows[f"{KD}+int8"].key[:10]
+    exported = bench(
+        "export", key, "--to", tmp_path / "onnx", "--format", "onnx-int8", "--from", folder, *places[:6],
+        "--json", tmp_path / "e.json",
+    )  # fmt: skip
+    assert exported.returncode == OK, exported.stderr
+    assert "0 of 40 predictions changed" in exported.stdout
+    assert rows[f"{KD}+int8"].sizes.file_bytes == (tmp_path / "onnx" / "model.onnx").stat().st_size
+    assert bench("export", key, "--to", tmp_path / "hf", "--from", folder, *places[:6]).returncode == BAD_INPUT
+
+
+@pytest.mark.slow
+def test_a_kept_student_is_scored_in_8_bits_without_training_it_again(bench, tmp_path, places, monkeypatch):
+    typed = ("run", "--tasks", "rte", *places, "--save-students", tmp_path / "s", "--methods")
+    assert bench(*typed, KD).returncode == OK
+    before = by_row(Store(tmp_path / "r"))[KD]
+    monkeypatch.setattr("bench.make.students.build", lambda *args: pytest.fail("it was trained again"))
+    assert bench(*typed, f"{KD}+int8").returncode == OK
+    rows = by_row(Store(tmp_path / "r"))
+    assert rows[KD] == before
+    assert rows[f"{KD}+int8"].train == before.train
+
+
+def test_an_example_is_a_batch_of_its_own_without_padding():
+    data = Encoded([np.array([2, 7, 3]), np.array([2, 3])], [np.array([0, 0, 1]), np.array([0, 0])], None, [0, 1], [])
+    first = _example(data, 0)
+    assert {name: value.tolist() for name, value in first.items()} == {
+        "input_ids": [[2, 7, 3]], "attention_mask": [[1, 1, 1]], "token_type_ids": [[0, 0, 1]],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("methods", ["nothing+int8", "kd+int4"])
+def test_a_row_that_is_not_there_is_named(bench, places, methods):
+    done = bench("plan", "--methods", methods, "--tasks", "rte", *places[:6])
+    assert done.returncode == BAD_INPUT
+    assert methods.removesuffix("+int8") in done.stderr
