@@ -3,11 +3,11 @@
 The paper's: BERT is fine-tuned on ``[CLS] source [SEP] target [SEP]`` with 15 % of the target's tokens, its end among them, replaced
 by [MASK] (section 3.1); what it says of each target word, of which it sees both sides, is the soft target of the student's next word:
 alpha * KL + (1 - alpha) * cross-entropy (equation 8). The authors' code: each place is masked once, every seventh in one pass; the k
-best logits are kept, softened by T = 10, while the student's are not, and there is no T^2; the output layer begins as the word
-embeddings of the student's vocabulary and is untied.
+best logits are kept, softened by T = 10; the output layer begins as the word embeddings of the student's vocabulary and is untied.
 ``direction=left-to-right`` is the ablation of a teacher that sees only what stands before a word.
-Ours: AdamW with the teacher's rate, KL in the place of the cross-entropy (same gradient), at least one token of each target masked;
-a checkpoint without a masked-language head gets a new one. Dropping ``soft`` leaves the words at their weight.
+Ours: the student's logits are not softened and there is no T^2 (that part of the authors' code could not be read); AdamW with the
+teacher's rate; KL in the place of the cross-entropy (same gradient); at least one token of each target is masked; a checkpoint
+without a masked-language head gets a new one. Dropping ``soft`` leaves the words at their weight.
 """
 
 from __future__ import annotations

@@ -75,8 +75,8 @@ def smoothed_tokenmean(logits_NV: Tensor, words_N: Tensor, smoothing: float) -> 
 
 
 def top_kl_tokenmean(logits_NV: Tensor, top_Nk: Tensor, words_Nk: Tensor, temperature: float) -> Tensor:
-    """KL(teacher || student) over the teacher's k best words, mean over N places: C-MLM's code, less the teacher's entropy, which has no
-    gradient. The teacher's k logits, softened by T, sum to 1 over these words; the student's are not softened, over all V."""
+    """KL(teacher || student) over the teacher's k best words, mean over N places (C-MLM, equation 8), less the teacher's entropy, which has
+    no gradient. The teacher's k logits, softened by T, sum to 1 over these words; the student's are not softened, over all V."""
     teacher_Nk = F.log_softmax(top_Nk.float() / temperature, -1)
     student_Nk = F.log_softmax(logits_NV.float(), -1).gather(1, words_Nk)
     return (teacher_Nk.exp() * (teacher_Nk - student_Nk)).sum(-1).mean()

@@ -376,7 +376,7 @@ class MoEBERT(Method):
                 ranked = torch.argsort(importance_F, descending=True, stable=True)
             else:
                 ranked = torch.randperm(setup.teacher.intermediate_size)
-            experts = cast(Experts, layer.output)
+            experts: Any = layer.output
             fill(experts, under(prefix, weights), ranked, shared)
             if self.routing == "balanced" and not experts.route_V.is_meta:
                 experts.route_V.copy_(balanced_routes(setup.artefacts["token_counts"]["counts"], self.experts))

@@ -13,7 +13,7 @@ import numpy as np
 from bench.data.tasks import check_known
 from bench.errors import NothingMeasured
 from bench.plan.commands import is_own, source_options, typed_task
-from bench.record.cell import CHECKPOINT, TEACHER
+from bench.record.cell import CHECKPOINT, INT8, TEACHER
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.report.comparison import (
@@ -266,13 +266,14 @@ def _is_within(limit: float | None, cost: float | None, name: str) -> bool:
 
 def _exports(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store) -> list[str]:
     """One command for each task; a finished checkpoint is a folder already and has none."""
-    commands = []
+    commands = list[str]()
     for column in {c.task: c for c in reversed(columns)}.values():  # of two sets of a task the first
         record = max(group.finished(label, column), key=lambda r: r.scores[column.evaluation][column.metric])
         cell = record.cell
         if cell.method != CHECKPOINT:
             words = ["export", record.key[:16], "--to", f"{cell.method}-{column.task}", "--results", str(store.root)]
             words += ["--tasks", typed_task(cell.data.slug, column.task, [cell])] if is_own(cell.data.slug) else []
+            words += ["--format", f"onnx-{INT8}"] if record.point == INT8 else []
             words += source_options(cell.data.slug, cell.teacher.name, cell.teacher.base)
             commands.insert(0, f"python -m bench {shlex.join(words)}")
     return commands
