@@ -27,6 +27,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 os.environ["HF_HUB_OFFLINE"] = "1"  # nothing here asks a hub
 
+import small_runs
 import tiny
 
 SECONDS, SEED = float(os.environ.get("FAULTS_SECONDS", "1500")), int(os.environ.get("FAULTS_SEED", "0"))
@@ -82,13 +83,15 @@ def at(number: int, how: str, error: int = 0) -> Fault:
     return fault
 
 
+def request_of(inputs: Path, root: Path) -> Any:
+    """The run whose results and reports lie below a root."""
+    make = small_runs.requests(inputs, inputs / "tiny-bert", inputs / "tiny-glue")
+    return make(root / "results", reports=root / "reports", methods=ROWS, tasks="rte", epochs=1.0)
+
+
 def start(inputs: Path, root: Path, name: str, fault: Fault | None = None, retry: bool = False) -> int:
     """The run in a process that is forked from this one, with its failed cells once more or without; its number."""
-    given = {
-        "methods": ROWS, "tasks": "rte", "seeds": 0, "data": inputs / "tiny-glue", "teacher": inputs / "tiny-bert",
-        "corpus": inputs / "corpus.txt", "corpus-tokens": 300, "epochs": 1, "threads": 1, "device": "cpu", "jobs": 1,
-        "results": root / "results", "reports": root / "reports",
-    }  # fmt: skip
+    words = [*small_runs.words_of(request_of(inputs, root)), "--device", "cpu", "--jobs", "1", "--offline"]
     root.mkdir(parents=True, exist_ok=True)
     process = os.fork()
     if process:
@@ -105,8 +108,7 @@ def start(inputs: Path, root: Path, name: str, fault: Fault | None = None, retry
 
         training_state.EVERY_SECONDS = 0.0
         os.environ["BERT_BENCH_CACHE"] = str(root / "cache")
-        sys.argv = ["bench", "run", "--offline", "--yes", *(f"--{key}={value}" for key, value in given.items())]
-        sys.argv += ["--retry-failed"] if retry else []
+        sys.argv = ["bench", *words, *(["--retry-failed"] if retry else [])]
         if fault is not None:
             watched(root, fault)
         main()
@@ -153,28 +155,13 @@ def finished(root: Path) -> dict[str, str]:
     return hashes
 
 
-def facts(root: Path) -> dict[str, Any]:
-    """Folder of a cell -> everything of its record that does not tell the time."""
-    from bench.record.store import Store
-
-    store, known = Store(root / "results"), {}
-    for record in (record for record in store.records() if record.status == "ok"):
-        body = record.model_dump(mode="json")
-        train = {name: value for name, value in (body["train"] or {}).items() if "seconds" not in name}
-        arrays = {name: values.tobytes() for name, values in store.predictions(record).items()}
-        kept = ("weights", "scores", "terms", "gradient_norms", "gradient_shares", "usage")
-        folder = store.folder(record.cell, record.point).relative_to(store.root)
-        known[str(folder)] = [train, arrays, *(body[name] for name in kept)]
-    return known
-
-
 def judged(inputs: Path, root: Path, expected: dict[str, Any], wrong: list[str], retry: bool) -> list[str]:
     """Run it again to its end: what is lost, there twice, corrupt, unlike the unbroken run or missing. The folder is removed."""
     from bench.workflows.upkeep import BROKEN, sentence, survey_store
 
     before = finished(root)
     ended(start(inputs, root, "again", retry=retry), root, "again", wrong, (0,))
-    after, known = finished(root), facts(root)
+    after, known = finished(root), small_runs.ends(request_of(inputs, root))
     wrong += [f"lost: {name}" for name, digest in before.items() if after.get(name) != digest]
     counts = Counter(str(Path(name).parent) for name in after)
     wrong += [f"twice: {count} finished attempts in {cell}" for cell, count in counts.items() if count > 1]
@@ -200,7 +187,11 @@ def points(
         # an error may be one that a run goes on with, one that ends it, or one that fails cells; a kill ends it
         codes = (0, 2, 6) if error else (-signal.SIGKILL, 0)
         code, said = ended(start(inputs, root, "broken", at(number, how, error)), root, "broken", wrong, codes)
-        if error and not code and set(expected) - set(facts(root)):
+        if (
+            error
+            and not code
+            and set(expected) - {k for k, parts in small_runs.ends(request_of(inputs, root)).items() if "ok" in parts}
+        ):
             wrong.append(f"silent: exit code 0, and a record is missing: {said[-300:]}")
         return judged(inputs, root, expected, wrong, retry=bool(error))
 
@@ -229,7 +220,6 @@ def main() -> int:
         inputs, log = work / "inputs", work / "operations.txt"
         tiny.save_teacher(inputs / "tiny-bert")
         tiny.write_glue(inputs / "tiny-glue", ("rte", "sst2"))
-        (inputs / "corpus.txt").write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
         wrong: list[str] = []
         with log.open("a") as lines:
 
@@ -239,7 +229,7 @@ def main() -> int:
 
             ended(start(inputs, work / "unbroken", "run", note), work / "unbroken", "run", wrong, (0,))
         assert not wrong, wrong
-        expected = facts(work / "unbroken")
+        expected = small_runs.ends(request_of(inputs, work / "unbroken"))
         listed = [line.split("\t") for line in log.read_text().splitlines()]
         operations = [(event, name, writes == "1") for event, name, writes in listed]
         print(f"seed {SEED}; {len(expected)} records, {len(operations)} operations on files", flush=True)

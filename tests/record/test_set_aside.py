@@ -10,6 +10,7 @@ from pathlib import Path
 
 import factories
 import file_damage
+import hostile_input
 import numpy as np
 import pytest
 import tiny
@@ -230,20 +231,18 @@ def readers(root: Path) -> None:
         list(origins_of(group, store))
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(10_000, marks=[pytest.mark.fuzz, pytest.mark.slow])])
+@hostile_input.counts(40)
 @pytest.mark.slow
 def test_whatever_a_record_holds_it_is_read_or_set_aside(store, count):
-    seed = int(os.environ.get("FUZZ_SEED", "0"))
-    print(f"seed {seed}")
-    rng, file = random.Random(seed), victim(store) / "attempt-1.json"
+    rng, file = random.Random(hostile_input.SEED), victim(store) / "attempt-1.json"
     body = json.loads(file.read_text())
     shutil.rmtree(store.root / "folder-glue" / "rte" / "tinybert")
     for number in range(count):
-        file.write_text(json.dumps(file_damage.mutated(body, rng)))
+        file.write_text(json.dumps(hostile_input.mutated(body, rng)))
         try:
             readers(store.root)
         except Exception as error:
-            raise AssertionError(f"seed {seed}, input {number}: {file.read_text()}") from error
+            raise AssertionError(f"seed {hostile_input.SEED}, input {number}: {file.read_text()}") from error
 
 
 def test_notes_are_told_once_a_command(store):

@@ -1,10 +1,8 @@
-"""What can happen to the files of a record, each as a function of its folder; and values that a hostile file may hold."""
+"""What can happen to the files of a record, each as a function of its folder."""
 
 from __future__ import annotations
 
-import copy
 import json
-import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -114,28 +112,3 @@ POINTER: dict[str, tuple[Damage, str]] = {
     "elsewhere": (written("current", b"../../../../../etc/passwd"), "does not name an attempt"),
     "dangling": (written("current", b"attempt-7.json\n"), "not there"),
 }
-
-VALUES: tuple[Any, ...] = (
-    None, True, 0, -1, 10**30, 0.5, -1e300, "", "x", "../..", "\n| <b>`", "ü\u2028", [], {}, [[]], {"": {}}, ["a", None], "9" * 300,
-)  # fmt: skip
-
-
-def mutated(body: Any, rng: random.Random) -> Any:
-    """The same JSON with one to three places replaced, removed or doubled."""
-    body = json.loads(json.dumps(body))
-    for _ in range(rng.randint(1, 3)):
-        place = body
-        while isinstance(place, (dict, list)) and place:
-            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-            key = rng.choice(keys)
-            if not isinstance(place[key], (dict, list)) or not place[key] or rng.random() < 0.25:
-                action = rng.random()
-                if action < 0.2:
-                    del place[key]
-                elif action < 0.3 and isinstance(place, dict):
-                    place[f"{key}x"] = copy.deepcopy(place[key])
-                else:
-                    place[key] = copy.deepcopy(rng.choice(VALUES))  # the next place may lie in it
-                break
-            place = place[key]
-    return body

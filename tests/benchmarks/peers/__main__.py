@@ -14,16 +14,10 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from contestants import Contestant
-    from work import Work
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
 SURROUNDINGS = {
@@ -61,14 +55,25 @@ def main() -> int:
     from bench.progress import quiet
 
     quiet()
-    for name, one in CONTESTANTS.items():
-        if one.problem:
-            say(f"{name} is left out: {one.problem}")
-    contestants = {name: one for name, one in CONTESTANTS.items() if not one.problem}
-    code = revision()
+    contestants = {name: one for name, one in CONTESTANTS.items() if not one.problem()}
+    for name in CONTESTANTS.keys() - contestants.keys():
+        say(f"{name} is left out: {CONTESTANTS[name].problem()}")
+    started, code = now(), revision()
     try:
         data, words = examples(asked.data, asked.rows, asked.seed)
-        settings = {
+        with tempfile.TemporaryDirectory(prefix="bench-peers-") as folder:
+            # so many epochs that nobody's training ends before the last round
+            work = work_of(asked.size, data, -(-(asked.rounds + 1) // (len(data) // BATCH)), asked.seed, Path(folder))
+            losses, rounds = first_losses(contestants, work), rounds_of(contestants, work, asked.rounds)
+    except (OtherWork, InputError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    record: dict[str, Any] = {
+        "what": "peers",
+        "schema": 1,
+        "command": redact_paths(shlex.join(["python", *sys.argv])),
+        "started": started,
+        "settings": {
             "size": asked.size,
             "teacher": {**SIZES[asked.size][0], "weights": "random"},
             "student": SIZES[asked.size][1],
@@ -80,44 +85,30 @@ def main() -> int:
             "threads": 1,
             "precision": "fp32",
             "seed": asked.seed,
-        }
-        versions = {one.package: version(one.package) for one in contestants.values() if one.package}
-        record: dict[str, Any] = {
-            "what": "peers",
-            "schema": 1,
-            "command": redact_paths(shlex.join(["python", *sys.argv])),
-            "started": now(),
-            "settings": settings,
-            "contestants": {
-                name: {"title": one.title, "is_peer": one.is_peer, "same_batches": one.same_batches}
-                for name, one in contestants.items()
-            },
-            "code": code,
-            "env": {**environment("cpu"), **versions},
-        }
-        with tempfile.TemporaryDirectory(prefix="bench-peers-") as folder:
-            # so many epochs that nobody's training ends before the last round
-            work = work_of(asked.size, data, -(-(asked.rounds + 1) // (len(data) // BATCH)), asked.seed, Path(folder))
-            record["first_losses"] = first_losses(contestants, work)
-            record["sessions"] = [session(contestants, work, asked.rounds)]
-    except (OtherWork, InputError) as error:
-        print(error, file=sys.stderr)
-        return 2
+        },
+        "contestants": {
+            name: {"title": one.title, "is_peer": one.is_peer, "same_batches": one.same_batches}
+            for name, one in contestants.items()
+        },
+        "code": code,
+        "env": environment("cpu"),
+        "first_losses": losses,
+        "sessions": [{"rounds": rounds}],
+    }
     record["figures"] = figures(record)
     commit = (code["commit"] or "no-commit")[:9] + ("-changed" if code["dirty"] else "")
-    path = asked.out or ROOT / "results" / "peers" / f"{now()[:10]}-{commit}.json"
+    path = asked.out or ROOT / "results" / "peers" / f"{started[:10]}-{commit}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, (json.dumps(record, indent=1) + "\n").encode())
     print(f"{table(record, record['figures'])}\nwritten to {path}")
     return 0
 
 
-def session(contestants: Mapping[str, Contestant], work: Work, rounds: int) -> dict[str, Any]:
+def rounds_of(contestants: dict[str, Any], work: Any, rounds: int) -> list[dict[str, Any]]:
     """One step of every contestant a round, in an order that turns from round to round."""
     from turns import Turns
 
-    done: dict[str, Any] = {"started": now(), "seed": work.seed, "rounds": []}
-    names, turns = list(contestants), {}
+    names, turns, done = list(contestants), {}, []
     for name, one in contestants.items():
         own = work.folder / name
         own.mkdir()
@@ -128,11 +119,11 @@ def session(contestants: Mapping[str, Contestant], work: Work, rounds: int) -> d
         for step in range(1, 1 + rounds):
             order = names[step % len(names) :] + names[: step % len(names)]
             seconds = {name: turns[name].step() for name in order}
-            done["rounds"].append({"step": step, "order": order, "seconds": {name: seconds[name] for name in names}})
+            done.append({"step": step, "order": order, "seconds": {name: seconds[name] for name in names}})
             say(f"round {step} of {rounds}: {', '.join(f'{name} {seconds[name]:.2f}' for name in names)} s")
     finally:
-        for one in turns.values():
-            one.close()
+        for turn in turns.values():
+            turn.close()
     return done
 
 

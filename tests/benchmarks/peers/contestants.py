@@ -6,11 +6,9 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import textbrewer_peer
 import trainer_peer
 from work import Train, Work
 
@@ -75,29 +73,17 @@ class Contestant:
     is_peer: bool = False
     """whether it is one of those that we are compared with, on the same batches"""
     same_batches: bool = True
-    package: str = ""
-    """what has to be installed"""
-    problem_here: Callable[[], str] = str
+    problem: Callable[[], str] = str
     """why it cannot run on this machine; "" where it can"""
-
-    @property
-    def problem(self) -> str:
-        """What keeps it from taking part; "" where nothing does."""
-        if self.package and find_spec(self.package) is None:
-            return f"install {self.package}"
-        return self.problem_here()
 
 
 CONTESTANTS: Mapping[str, Contestant] = {
     "trainer": Contestant("Hugging Face Trainer, dynamic padding", trainer_peer.train, is_peer=True),
-    "textbrewer": Contestant(
-        "TextBrewer, dynamic padding", textbrewer_peer.train, is_peer=True, package=textbrewer_peer.PACKAGE
-    ),
     "trainer-by-length": Contestant(
         "Hugging Face Trainer, group_by_length (other batches)", trainer_peer.train_by_length, same_batches=False
     ),
     "ours": Contestant("bert-bench", ours()),
-    "ours-fast": Contestant("bert-bench, --kernels fast", ours(is_fast=True), problem_here=problem_here),
+    "ours-fast": Contestant("bert-bench, --kernels fast", ours(is_fast=True), problem=problem_here),
     "ours-kept": Contestant("bert-bench, teacher's outputs kept (fp32)", ours(kept="fp32")),
 }
 
