@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import tiny
 import torch
@@ -15,6 +13,7 @@ from bench.plan.plan import STUDENTS_STEP, TEACHER_STEP
 from bench.plan.request import Request
 from bench.plan.show import parts_of
 from bench.record.cell import record_key
+from bench.train.numerics import ComputeSettings
 
 KD, RANDOM = f"kd:{tiny.SHAPE}", f"finetune:{tiny.SHAPE}:start=random"
 FOUR = ",".join(f"{name}:{tiny.SHAPE}:start=random" for name in ("finetune", "kd", "tinybert", "microbert"))
@@ -154,33 +153,20 @@ def test_auto_is_as_many_jobs_as_cores_and_memory_allow_and_one_for_a_short_plan
     assert "fewer --jobs need less" in planned(jobs=8).jobs_description
 
 
-def test_what_is_made_alone_is_found_by_a_run(bench, glue_folder, teacher_folder, tmp_path):
+def test_what_is_made_alone_is_found_by_a_run(bench, places, tmp_path):
     """The parts of `run` have the threads of `run`, where nobody types a number."""
     (tmp_path / "corpus.txt").write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
-    text = ("--methods", KD, "--corpus", tmp_path / "corpus.txt", "--corpus-tokens", "300", "--teacher", teacher_folder)
-    data = ("--tasks", "rte", "--data", glue_folder, "--results", tmp_path / "r")
-    teacher: tuple[str | Path, ...] = ("--teacher", teacher_folder, *data, "--reports", tmp_path / "p")
-    for words in (("--only", "pretraining", *text), ("--only", "teachers", *teacher)):
-        made = bench("run", *words)
+    text = ("--methods", KD, "--corpus", tmp_path / "corpus.txt", "--corpus-tokens", "300")
+    for words in (("pretraining", *text, *places[2:4]), ("teachers", "--tasks", "rte", *places[:-2])):
+        made = bench("run", "--only", *words)
         assert made.returncode == 0, made.stderr
-    plan = bench("plan", *text, *data)
+    plan = bench("plan", *text, "--tasks", "rte", *places[:6])
     assert "general start 2x12: there" in plan.stdout
     assert "2 cells: 1 there, 1 to do" in plan.stdout
 
 
-def test_tf32_is_of_cuda_alone(bench, teacher_folder, glue_folder):
-    typed = ("--methods", "finetune", "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder)
-    done = bench("plan", *typed, "--precision", "tf32", "--device", "cpu")
-    assert done.returncode == 2
-    assert "only CUDA has it" in done.stderr
-
-
 @pytest.mark.cuda
 def test_tf32_rounds_products_and_fp32_does_not():
-    from bench.train.numerics import ComputeSettings
-
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
     device = torch.device("cuda")
     a = torch.randn(512, 512, device=device)
     whole = (a.double() @ a.double()).float()

@@ -69,16 +69,3 @@ def test_their_training_on_text_is_another_artefact(bench, typed, tmp_path):
     assert one.keys() == other.keys()
     for name, tensor in one.items():
         torch.testing.assert_close(other[name], tensor, atol=1e-4, rtol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (("--kernels", "quick"), "--kernels quick: choose one of exact, fast"),
-        (("--kernels", "fast", "--precision", "bf16"), "goes with --precision fp32"),
-    ],
-)
-def test_what_does_not_go_together_is_bad_input(bench, typed, words, why):
-    done = bench(*typed, "--methods", f"kd:{SMALL}", *words)
-    assert done.returncode == 2
-    assert why in done.stderr

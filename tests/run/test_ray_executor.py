@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import io
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 from small_runs import LONG, ends
+from started_runs import WhileTraining
 
 from bench import api
 from bench.progress import Progress
-from bench.run_status import under_way
 
 ray = pytest.importorskip("ray", reason="needs the extra 'ray'")
 
@@ -61,25 +60,6 @@ def parent(process: int) -> int:
         return 0
 
 
-class KillsANode(threading.Thread):
-    """Removes the node on which a student is in the middle of its training, once."""
-
-    def __init__(self, cluster, nodes) -> None:
-        super().__init__(daemon=True)
-        self.cluster, self.killed = cluster, None
-        self.raylets = {node.all_processes["raylet"][0].process.pid: node for node in nodes}
-        self.ended = threading.Event()
-
-    def run(self) -> None:
-        while self.killed is None and not self.ended.wait(0.1):
-            for body in (body for run in under_way() for body in run["jobs"]):
-                trains = "seed 0" in body["title"] and 0 < body["done"] < body["total"]
-                if trains and (node := self.raylets.get(parent(body["process"]))) is not None:
-                    self.killed = node
-                    self.cluster.remove_node(node, allow_graceful=False)
-                    return
-
-
 @linux
 @pytest.mark.slow
 @pytest.mark.long
@@ -92,17 +72,25 @@ def test_nodes_without_a_common_disk_and_one_that_goes_away(request_, tmp_path, 
     cluster, caches = two_nodes
     request = request_("several", **LONG, jobs=0, executor="ray", address=cluster.address)
     said = io.StringIO()
-    killer = KillsANode(cluster, caches)
-    killer.start()
+    raylets = {node.all_processes["raylet"][0].process.pid: node for node in caches}
+    killed = []
+
+    def kill_its_node(process: int) -> bool:
+        if (node := raylets.get(parent(process))) is not None:
+            killed.append(node)
+            cluster.remove_node(node, allow_graceful=False)
+        return bool(killed)
+
+    killer = WhileTraining(kill_its_node)
     outcome = api.run(request, Progress(said))
     killer.ended.set()
-    assert killer.killed is not None
+    assert killed
     assert outcome.exit_code == 0
     assert said.getvalue().count("the process that did this is gone") == 1
     assert ends(request) == ends(whole)
     assert {record.env["jobs"] for record in api.Store(request.results).records()} == {2}, "as many as there are cores"
     made = {path.parent.name for path in here.glob("*/*/made.json")}
     assert made, "what the nodes made is here"
-    left = next(cache for node, cache in caches.items() if node is not killer.killed)
+    left = next(cache for node, cache in caches.items() if node not in killed)
     assert made == {path.parent.name for path in left.glob("*/*/made.json")}, "the node that stayed did the rest"
     assert not list(left.glob("halfway/*")), "states of trainings that ended are removed on the nodes too"

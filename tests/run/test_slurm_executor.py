@@ -5,37 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 
 import pytest
 from small_runs import LONG, ends
+from started_runs import WhileTraining
 
 from bench import api
 from bench.errors import InputError
 from bench.progress import Progress
 from bench.run import slurm_executor
 from bench.run.slurm_executor import PULSE, StopFlag
-from bench.run_status import under_way
 
 LOCAL = (("cluster", "local"),)
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sends signals to processes by their numbers")
-
-
-class Signals(threading.Thread):
-    """Sends a signal to the first process that is in the middle of training a student."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(daemon=True)
-        self.number, self.sent = number, 0
-        self.ended = threading.Event()
-
-    def run(self) -> None:
-        while not self.sent and not self.ended.wait(0.1):
-            for body in (body for run in under_way() for body in run["jobs"]):
-                if "seed 0" in body["title"] and 0 < body["done"] < body["total"]:
-                    self.sent = body["process"]
-                    os.kill(self.sent, self.number)
-                    return
 
 
 @linux
@@ -49,12 +31,11 @@ def test_a_job_that_goes_away_is_done_again_with_the_same_answers(request_, tmp_
     assert api.run(whole).exit_code == 0
     monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "another cache"))
     several = request_("several", **changes, jobs=2, executor="slurm", slurm=LOCAL)
-    signals = Signals(number)
-    signals.start()
+    signals = WhileTraining(lambda process: os.kill(process, number) is None)
     assert api.run(several, Progress()).exit_code == 0
     signals.ended.set()
     said = capfd.readouterr().err
-    assert signals.sent
+    assert signals.acted
     assert said.count("the process that did this is gone") == 1
     assert ("resumes at step" in said) == (number == signal.SIGUSR2), "what is told to end keeps its state first"
     assert ends(several) == ends(whole)

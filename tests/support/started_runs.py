@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from small_runs import words_of
 
 from bench import api
+from bench.run_status import under_way
 
 
 class Running:
@@ -67,3 +70,18 @@ def gone(processes, seconds: float = 10.0) -> bool:
             return False
         time.sleep(0.1)
     return True
+
+
+class WhileTraining(threading.Thread):
+    """Acts once on a process that is in the middle of training a student: ``act(process)`` says whether it was the right one."""
+
+    def __init__(self, act: Callable[[int], bool]) -> None:
+        super().__init__(daemon=True)
+        self.act, self.acted, self.ended = act, False, threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        while not self.acted and not self.ended.wait(0.1):
+            for body in (body for run in under_way() for body in run["jobs"]):
+                trains = "seed 0" in body["title"] and 0 < body["done"] < body["total"]
+                self.acted = self.acted or (trains and self.act(body["process"]))

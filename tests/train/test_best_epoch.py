@@ -86,12 +86,6 @@ def test_half_of_the_rows_chooses_and_the_other_half_is_scored(bench, typed, pla
     assert answer.stdout.startswith("bitwise equal"), answer.stderr
 
 
-def test_a_checkpoint_that_is_none_is_bad_input(bench, typed):
-    answer = bench(*typed, "--methods", "kd", "--checkpoint", "best")
-    assert answer.returncode == 2
-    assert "choose one of last, best-on-dev, best-on-half" in answer.stderr
-
-
 def test_what_chose_the_epoch_is_in_the_key():
     from factories import record
 

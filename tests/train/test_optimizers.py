@@ -186,30 +186,6 @@ def test_the_worked_example_of_the_docs(teacher_folder, monkeypatch):
     assert all(isinstance(value, torch.Tensor) for value in stepped.state[p].values())
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            ("--optimizer", "adamm"),
-            "--optimizer adamm: choose one of adamw, adamax, adadelta, sgd, adafactor, lamb, bertadam",
-        ),
-        (
-            ("--optimizer", "sgd", "--recipe", "paper"),
-            "--optimizer goes with --recipe common; each paper's stage has its own",
-        ),
-        (("--recipe", "paper", "--methods", "kd:distil.optimizer=adamm"), "distil.optimizer=adamm"),
-        (("--recipe", "paper", "--methods", "kd:distil.optimizer=sgd:distil.eps=0.1"), "sgd reads no eps (0.1)"),
-        (("--methods", "kd:distil.optimizer=sgd"), "go with --recipe paper"),
-    ],
-)
-def test_bad_choices_are_one_line(bench, teacher_folder, glue_folder, words, said):
-    common = ("--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder)
-    answer = bench("plan", *common, *words)
-    assert answer.returncode == 2
-    assert said in answer.stderr
-    assert answer.stderr.strip().count("\n") == 0
-
-
 @pytest.fixture
 def plan_of(request_):
     return lambda methods=f"kd:{tiny.SHAPE}", **more: build(request_(methods=methods, tasks="rte", epochs=None, **more))

@@ -183,6 +183,3 @@ def test_too_large_a_file_is_bad_input(bench, typed):
     assert done.returncode == 2
     assert "--teacher-outputs-limit" in done.stderr
     assert "rte" in done.stderr
-    done = bench(*typed, "--methods", f"tinybert:{SMALL}", "--teacher-outputs", "fp8")
-    assert done.returncode == 2
-    assert "fp32, fp16" in done.stderr
