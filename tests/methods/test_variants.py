@@ -10,6 +10,7 @@ import torch
 
 import methods
 from bench.plan.scheduled_stages import schedule_stages
+from bench.plan.untrained import counts_of
 from bench.record.recipe import Recipe
 from bench.record.store import Store
 from bench.train.loop import LoopOptions, train_task
@@ -205,6 +206,15 @@ def test_a_balanced_table_gives_each_expert_as_many_tokens_as_can_be():
     assert set(route[counts == 0].tolist()) <= {0, 1, 2, 3}
     twice = TokenCounts().compute(tiny.classifier(), [gated("token")[2]] * 2)["counts"]
     assert int(twice.sum()) == 2 * gated("token")[2].layout.total
+
+
+def test_every_routing_is_counted_without_weights():
+    by_hash, balanced, token, sentence = (
+        counts_of(f"moebert:routing={routing}", "bert-base-uncased").parameters["whole classifier"]
+        for routing in ("hash", "balanced", "token", "sentence")
+    )
+    assert balanced == by_hash
+    assert token == sentence == by_hash + 12 * 4 * 768
 
 
 def test_a_balancing_loss_without_a_gate_is_refused():

@@ -12,20 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from methods import TABLE
+
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {"torch", "transformers", "datasets", "evaluate"}
-LIGHT = [
-    "plan",
-    "record",
-    "stats",
-    "report",
-    "analysis",
-    "audit",
-    "errors.py",
-    "files.py",
-    "folders.py",
-    "user_files.py",
-]
+LIGHT = tuple(
+    f"bench.{place}"
+    for place in ("plan", "record", "stats", "report", "analysis", "audit", "errors", "files", "folders", "user_files")
+)
 BUILDS_MODELS = "untrained.py"
 """The one file of ``plan`` that builds models; the others import it inside functions."""
 LAYERS = (
@@ -60,29 +54,6 @@ LAYERS = (
 """Packages and single files, the lowest first: each imports only from those above it in this list."""
 
 
-def sources(*places: str) -> list[Path]:
-    found: list[Path] = []
-    for place in places:
-        path = ROOT / place
-        found += [path] if path.is_file() else sorted(path.rglob("*.py"))
-    return found
-
-
-@functools.cache
-def imported(file: Path, top_level_only: bool) -> set[str]:
-    """Modules that a file imports; with ``top_level_only`` not those inside functions or TYPE_CHECKING."""
-    names: set[str] = set()
-    tree = ast.parse(file.read_text())
-    nodes = tree.body if top_level_only else list(ast.walk(tree))
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
-
-
 def layer_of(module: str) -> str:
     """The layer that a module belongs to: ``bench.record.cell`` to ``bench.record``, ``methods.api`` to ``methods``."""
     top, *rest = module.split(".")
@@ -91,30 +62,18 @@ def layer_of(module: str) -> str:
 
 def modules() -> dict[str, Path]:
     """Every module of ours -> its file."""
-    names = {".".join(f.relative_to(ROOT).with_suffix("").parts): f for f in sources("bench", "methods")}
+    files = [file for folder in ("bench", "methods") for file in sorted((ROOT / folder).rglob("*.py"))]
+    names = {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in files}
     return {name.removesuffix(".__init__"): file for name, file in names.items()}
 
 
-def test_imports_go_from_higher_layers_to_lower_ones():
-    known = modules()
-    for name, file in known.items():
-        if name == "bench":
-            continue  # its door: it hands on what is behind
-        layer = LAYERS.index(layer_of(name))
-        higher = {o for o in imported(file, top_level_only=False) & known.keys() if LAYERS.index(layer_of(o)) > layer}
-        assert not higher, f"{name} imports {higher}"
-
-
-def test_every_file_has_a_layer():
-    assert {layer_of(name) for name in modules()} == set(LAYERS)
-
-
-def files_read(known: dict[str, Path]) -> dict[str, set[str]]:
-    """Each module -> those of ``known`` that it reads, also inside functions and for types.
+@functools.cache
+def files_read() -> dict[str, set[str]]:
+    """Each module -> those of ours that it reads, also inside functions and for types.
 
     ``from package import module`` reads the module alone; of any other name it reads the package's own file.
     """
-    graph = {}
+    known, graph = modules(), {}
     for name, file in known.items():
         graph[name] = set()
         for node in ast.walk(ast.parse(file.read_text())):
@@ -126,8 +85,16 @@ def files_read(known: dict[str, Path]) -> dict[str, set[str]]:
     return graph
 
 
+def test_imports_go_from_higher_layers_to_lower_ones():
+    assert {layer_of(name) for name in modules()} == set(LAYERS), "every file has a layer"
+    for name, read in files_read().items():
+        if name != "bench":  # its door: it hands on what is behind
+            higher = {other for other in read if LAYERS.index(layer_of(other)) > LAYERS.index(layer_of(name))}
+            assert not higher, f"{name} imports {higher}"
+
+
 def test_no_two_files_import_each_other():
-    assert list(graphlib.TopologicalSorter(files_read(modules())).static_order())
+    assert list(graphlib.TopologicalSorter(files_read()).static_order())
 
 
 SHARED = {
@@ -138,27 +105,28 @@ SHARED = {
 
 
 def test_methods_never_import_the_harness_or_each_other():
-    for file in sources("methods"):
-        names = imported(file, top_level_only=False)
-        assert not {n for n in names if n.split(".")[0] == "bench"}, file
-        if file.stem not in {*SHARED, "__init__"}:
-            others = {n.split(".")[1] for n in names if n.startswith("methods.")} & {p.stem for p in sources("methods")}
-            assert others <= SHARED, file
+    for name, read in files_read().items():
+        top, *rest = name.split(".")
+        if top == "methods":
+            assert not {other for other in read if other.startswith("bench")}, name
+            if rest and rest[0] not in SHARED:
+                assert {other.split(".")[1] for other in read if "." in other} <= SHARED, name
 
 
 def test_plans_records_and_reports_need_no_torch():
-    for file in sources(*(f"bench/{place}" for place in LIGHT)):
-        if file.name != BUILDS_MODELS:
-            assert not {n.split(".")[0] for n in imported(file, top_level_only=True)} & HEAVY, file
+    for name, file in modules().items():
+        if name.startswith(LIGHT) and file.name != BUILDS_MODELS:
+            body = ast.parse(file.read_text()).body  # not inside functions, nor for types
+            names = {alias.name for node in body if isinstance(node, ast.Import) for alias in node.names}
+            names |= {node.module or "" for node in body if isinstance(node, ast.ImportFrom)}
+            assert not {each.split(".")[0] for each in names} & HEAVY, name
 
 
 def test_no_method_is_named_in_the_harness():
-    from methods import TABLE
-
-    for file in sources("bench"):
-        for node in ast.walk(ast.parse(file.read_text())):
+    for name, file in modules().items():
+        for node in ast.walk(ast.parse(file.read_text())) if name.startswith("bench") else ():
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                assert node.value not in set(TABLE) - {"finetune"}, f"{file}:{node.lineno} names {node.value}"
+                assert node.value not in set(TABLE) - {"finetune"}, f"{name}:{node.lineno} names {node.value}"
 
 
 @pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["list"]])

@@ -17,7 +17,7 @@ from bench.plan.scheduled_stages import schedule_stages
 from bench.record.store import Store
 from bench.train.loop import LoopOptions, _cut, train_task
 from bench.train.numerics import ComputeSettings
-from methods.api import Stage, Term
+from methods.api import Masking, Stage, Term
 from methods.models import forward
 from methods.taps import LOGITS
 
@@ -82,10 +82,14 @@ def test_no_more_examples_than_asked_for_are_in_a_model_at_a_time(teacher_folder
     assert seen["student"] == seen["teacher"] == {2, 3}  # 8 = 2 + 3 + 3 and, at the epoch's end, 6 = 3 + 3
 
 
-def test_a_term_that_compares_sequences_is_refused():
-    stage = Stage("distil", {"relation": Term(lambda *of: None, 1.0, LOGITS, LOGITS, across_batch=True)})
-    with pytest.raises(CellError, match="micro_batch=4: the term relation compares the sequences of a whole batch"):
-        schedule_stages([stage], (), replace(RECIPE, micro_batch=4), 24)
+@pytest.mark.parametrize(
+    ("across_batch", "masking", "said"),
+    [(True, None, "micro_batch=4: the term relation compares the sequences"), (False, Masking(), "masks tokens")],
+)
+def test_what_needs_whole_batches_is_refused(across_batch, masking, said):
+    term = Term(lambda *of: None, 1.0, LOGITS, LOGITS, across_batch=across_batch)
+    with pytest.raises(CellError, match=said):
+        schedule_stages([Stage("distil", {"relation": term}, masking=masking)], (), replace(RECIPE, micro_batch=4), 24)
 
 
 @pytest.mark.slow

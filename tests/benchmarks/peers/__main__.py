@@ -1,6 +1,6 @@
 """``python tests/benchmarks/peers``: one step of distillation by us and by what people would use instead, in turns on one thread.
 
-    tox -e peers -- --data GLUE_FOLDER                      # 64 rounds
+    tox -e peers -- --data GLUE_FOLDER                      # 8 rounds
     python tests/benchmarks/peers --rounds 6 --size tiny    # whether it works, in a minute
 
 docs/peers.md says what is measured, and how.
@@ -17,6 +17,7 @@ import tempfile
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -24,7 +25,6 @@ SURROUNDINGS = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "OMP_WAIT_POLICY": "PASSIVE",
-    "MALLOC_ARENA_MAX": "1",  # a loop in a thread allocates as one that is alone in a process
     "HF_HUB_OFFLINE": "1",
     "TQDM_DISABLE": "1",
     "TOKENIZERS_PARALLELISM": "false",
@@ -35,7 +35,9 @@ SURROUNDINGS = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder with GLUE's mrpc; without it token ids are generated")
-    parser.add_argument("--rounds", type=int, default=64)
+    parser.add_argument(
+        "--rounds", type=int, default=8, help="each trains everybody for two epochs and times the second"
+    )
     parser.add_argument("--rows", type=int, default=256, help="training pairs of an epoch")
     parser.add_argument("--size", choices=("base", "tiny"), default="base", help="tiny: whether everything works")
     parser.add_argument("--seed", type=int, default=0)
@@ -62,15 +64,14 @@ def main() -> int:
     try:
         data, words = examples(asked.data, asked.rows, asked.seed)
         with tempfile.TemporaryDirectory(prefix="bench-peers-") as folder:
-            # so many epochs that nobody's training ends before the last round
-            work = work_of(asked.size, data, -(-(asked.rounds + 1) // (len(data) // BATCH)), asked.seed, Path(folder))
+            work = work_of(asked.size, data, 2, asked.seed, Path(folder))
             losses, rounds = first_losses(contestants, work), rounds_of(contestants, work, asked.rounds)
     except (OtherWork, InputError) as error:
         print(error, file=sys.stderr)
         return 2
     record: dict[str, Any] = {
         "what": "peers",
-        "schema": 1,
+        "schema": 2,
         "command": redact_paths(shlex.join(["python", *sys.argv])),
         "started": started,
         "settings": {
@@ -86,10 +87,7 @@ def main() -> int:
             "precision": "fp32",
             "seed": asked.seed,
         },
-        "contestants": {
-            name: {"title": one.title, "is_peer": one.is_peer, "same_batches": one.same_batches}
-            for name, one in contestants.items()
-        },
+        "contestants": {name: {"title": one.title, "is_peer": one.is_peer} for name, one in contestants.items()},
         "code": code,
         "env": environment("cpu"),
         "first_losses": losses,
@@ -105,25 +103,20 @@ def main() -> int:
 
 
 def rounds_of(contestants: dict[str, Any], work: Any, rounds: int) -> list[dict[str, Any]]:
-    """One step of every contestant a round, in an order that turns from round to round."""
-    from turns import Turns
+    """Seconds of a step of everybody's second epoch, in every round; who comes first turns from round to round.
 
-    names, turns, done = list(contestants), {}, []
-    for name, one in contestants.items():
-        own = work.folder / name
-        own.mkdir()
-        turns[name] = Turns(name, lambda pause, one=one, own=own: one.train(replace(work, folder=own), pause))
-    try:
-        for name in names:  # the first step also sets up; it is not counted
-            say(f"{name}: ready after {turns[name].step():.1f} s")
-        for step in range(1, 1 + rounds):
-            order = names[step % len(names) :] + names[: step % len(names)]
-            seconds = {name: turns[name].step() for name in order}
-            done.append({"step": step, "order": order, "seconds": {name: seconds[name] for name in names}})
-            say(f"round {step} of {rounds}: {', '.join(f'{name} {seconds[name]:.2f}' for name in names)} s")
-    finally:
-        for turn in turns.values():
-            turn.close()
+    In an epoch all have seen the same examples, whatever their batches. The first epoch also sets up, and is not counted.
+    """
+    names, done, steps = list(contestants), [], len(work.batches) // 2
+    for number in range(rounds):
+        order, seconds = names[number % len(names) :] + names[: number % len(names)], {}
+        for name in order:
+            ends: list[float] = []
+            with tempfile.TemporaryDirectory(dir=work.folder) as own:
+                contestants[name].train(replace(work, folder=Path(own)), lambda ends=ends: ends.append(perf_counter()))
+            seconds[name] = (ends[-1] - ends[steps - 1]) / steps
+        done.append({"order": order, "seconds": {name: seconds[name] for name in names}})
+        say(f"round {number + 1} of {rounds}: {', '.join(f'{name} {seconds[name]:.2f}' for name in names)} s a step")
     return done
 
 

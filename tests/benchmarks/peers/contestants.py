@@ -39,7 +39,7 @@ def ours(kept: str = "", is_fast: bool = False) -> Train:
         scheduled = schedule_stages(stages, work.row.dropped, work.recipe, len(work.data))
         trainer = StudentTrainer(work.row.spelling, student, random, *scheduled, numerics)
         teacher: Any = FastTeacher(work.teacher) if is_fast else work.teacher
-        if kept:  # its outputs are written now, before the first turn ends
+        if kept:  # its outputs are written now, before the first step
             file = work.folder / FILE
             parts = write_outputs(
                 file, work.teacher, work.data, readable_taps(stages, work.row.dropped), kept, numerics
@@ -54,7 +54,7 @@ def ours(kept: str = "", is_fast: bool = False) -> Train:
             on_step()
 
         kernels: AbstractContextManager[object] = FastLinear() if is_fast else nullcontext()
-        with kernels:  # current in this thread alone
+        with kernels:
             train_task([trainer], work.data, teacher, LoopOptions(work.seed, numerics, work.recipe.batch_size, told))
         if trainer.error is not None:
             raise trainer.error
@@ -71,8 +71,7 @@ class Contestant:
     title: str
     train: Train
     is_peer: bool = False
-    """whether it is one of those that we are compared with, on the same batches"""
-    same_batches: bool = True
+    """whether it is one of those that we are compared with"""
     problem: Callable[[], str] = str
     """why it cannot run on this machine; "" where it can"""
 
@@ -80,7 +79,7 @@ class Contestant:
 CONTESTANTS: Mapping[str, Contestant] = {
     "trainer": Contestant("Hugging Face Trainer, dynamic padding", trainer_peer.train, is_peer=True),
     "trainer-by-length": Contestant(
-        "Hugging Face Trainer, group_by_length (other batches)", trainer_peer.train_by_length, same_batches=False
+        "Hugging Face Trainer, group_by_length (other batches)", trainer_peer.train_by_length, is_peer=True
     ),
     "ours": Contestant("bert-bench", ours()),
     "ours-fast": Contestant("bert-bench, --kernels fast", ours(is_fast=True), problem=problem_here),

@@ -1,6 +1,6 @@
 """Hugging Face Trainer: a subclass with ``compute_loss``, driven by its own ``train``.
 
-A callback ends each turn at ``on_step_end``, so a turn has everything that the Trainer does between two steps:
+A callback tells of each step at ``on_step_end``, so a step has everything that the Trainer does between two of them:
 fetching and padding a batch, the pass of the teacher, forward, backward, clipping, the optimiser, its schedule and its
 callbacks.
 """
@@ -18,7 +18,7 @@ from transformers.trainer_pt_utils import LengthGroupedSampler
 from work import BATCH, Work
 
 
-class _Pausing(TrainerCallback):
+class _Telling(TrainerCallback):
     def __init__(self, on_step: Callable[[], None]) -> None:
         self._on_step = on_step
 
@@ -83,5 +83,5 @@ def _train(work: Work, on_step: Callable[[], None], batches: Sequence[Sequence[i
     )
     trainer = _Distilling(padded_models(work), work, batches, args)
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(_Pausing(on_step))
+    trainer.add_callback(_Telling(on_step))
     return float(trainer.train().training_loss)
