@@ -54,6 +54,16 @@ def _embed_mobilebert(body: Any, batch: Batch) -> Tensor:
     return own.dropout(own.LayerNorm(summed_TW))
 
 
+def _embed_electra(body: Any, batch: Batch) -> Tensor:
+    embedded_TE = _embed_bert(body, batch)
+    return body.embeddings_project(embedded_TE) if hasattr(body, "embeddings_project") else embedded_TE
+
+
+def _alone(model: Any, first_BW: Tensor) -> Tensor:
+    """[B, 1, W]: for heads that take the first token of every sequence themselves."""
+    return first_BW[:, None]
+
+
 FAMILIES: dict[str, Family] = {
     "bert": Family(
         lambda body: body.encoder.layer,
@@ -72,6 +82,22 @@ FAMILIES: dict[str, Family] = {
         _embed_mobilebert,
         lambda model, first_BW: model.dropout(model.mobilebert.pooler(first_BW[:, None])),
         lambda config: config.true_hidden_size,
+    ),
+    "roberta": Family(
+        lambda body: body.encoder.layer,
+        lambda body, batch: body.embeddings(
+            input_ids=batch.token_ids[None],
+            token_type_ids=torch.zeros_like(batch.token_ids)[None],  # it knows one kind of segment
+            position_ids=batch.layout.positions_T[None] + body.embeddings.padding_idx + 1,
+        )[0],
+        _alone,
+        lambda config: config.hidden_size,
+    ),
+    "electra": Family(
+        lambda body: body.encoder.layer,
+        _embed_electra,
+        _alone,
+        lambda config: config.hidden_size,
     ),
 }
 

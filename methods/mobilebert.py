@@ -170,7 +170,7 @@ def classifier(
     config = MobileBertConfig(
         vocab_size=teacher.vocab_size,
         max_position_embeddings=teacher.max_position_embeddings,
-        type_vocab_size=getattr(teacher, "type_vocab_size", 2),
+        type_vocab_size=max(2, getattr(teacher, "type_vocab_size", 2)),
         pad_token_id=teacher.pad_token_id,
         hidden_size=shape.hidden,
         num_hidden_layers=shape.layers,

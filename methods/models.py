@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from methods import losses
 from methods.batches import Batch
 from methods.errors import EmptyAttention, UndeclaredNeed
-from methods.families import family_of
+from methods.families import FAMILIES, family_of
 from methods.packed import POOLS, AttentionTrace, Layout, span_logits
 from methods.taps import LOGITS, Out, Tap, Taps, layers_of
 
@@ -142,11 +144,32 @@ def forward(classifier: nn.Module, batch: Batch, taps: Taps) -> Out:
     each sequence; of spans it reads every token, as it comes out of the last layer. A :class:`PackedModel` answers for itself. Raises
     EmptyAttention: the model uses another attention kernel; TypeError: an unknown architecture; KeyError: a layer that the model does
     not have; UndeclaredNeed: nothing to exit by."""
-    return (
-        classifier.packed_forward(batch, taps)
-        if isinstance(classifier, PackedModel)
-        else run_layers(classifier, batch, taps)
-    )
+    if isinstance(classifier, PackedModel):
+        return classifier.packed_forward(batch, taps)
+    return run_layers(classifier, batch, taps) if is_packed(classifier) or taps != LOGITS else padded(classifier, batch)
+
+
+def is_packed(classifier: Any) -> bool:
+    """Whether somebody described how its architecture runs packed."""
+    return isinstance(classifier, PackedModel) or classifier.base_model_prefix in FAMILIES
+
+
+def inputs_of(classifier: Any) -> list[str]:
+    """The names of what it reads of a padded batch. A kind of segment that it has only one of is no input: an exported graph lacks it."""
+    there = signature(classifier.forward).parameters
+    several = getattr(classifier.config, "type_vocab_size", 2) > 1
+    return [name for name in ("input_ids", "attention_mask", *["token_type_ids"] * several) if name in there]
+
+
+def padded(classifier: Any, batch: Batch) -> Out:
+    """The logits of a classifier of another architecture, as transformers runs it: with [PAD] behind the shorter sequences."""
+    layout = batch.layout
+    ids_BL = pad_sequence(batch.token_ids.split(layout.lengths), True, classifier.config.pad_token_id or 0)
+    read_BL = torch.arange(ids_BL.size(1), device=ids_BL.device) < layout.lengths_B[:, None]
+    given = {"input_ids": ids_BL, "attention_mask": read_BL.long()}
+    if "token_type_ids" in inputs_of(classifier):
+        given["token_type_ids"] = pad_sequence(batch.segment_ids.split(layout.lengths), True)
+    return Out(layout, {Tap("logits"): classifier(**given).logits})
 
 
 def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence[nn.Module] | None = None) -> Out:
@@ -233,9 +256,14 @@ def cost(model: Any) -> Cost:
 def closed_form(model: Any) -> Cost:
     """Read off the model's own layers: a linear layer of the embeddings or the encoder costs in x out for each token, attention
     2 x width for each pair; linear layers elsewhere count once a sequence. A :class:`RoutedModule` says what one token costs."""
+    if not is_packed(model):  # attention as wide as the states in every layer, and a head that reads one token
+        body, config = getattr(model, model.base_model_prefix), model.config
+        by_token = linear_macs(body)
+        return Cost(by_token, 2 * config.num_hidden_layers * config.hidden_size, linear_macs(model) - by_token)
     family, body = family_of(model), getattr(model, model.base_model_prefix)
     layers = family.layers(body)
-    by_token = sum(linear_macs(part) for part in (body.embeddings, *layers))
+    projected = [body.embeddings_project] if hasattr(body, "embeddings_project") else []
+    by_token = sum(linear_macs(part) for part in (body.embeddings, *projected, *layers))
     return Cost(by_token, 2 * len(layers) * family.attended(model.config), linear_macs(model) - by_token)
 
 

@@ -104,7 +104,8 @@ def find(
     A folder with one sub-folder a task holds teachers that are already fine-tuned.
 
     Args:
-        ours: architectures that our methods brought are welcome too.
+        ours: for a model that is only scored: architectures that our methods brought are welcome too, and any classifier of
+            transformers.
         asked: what was typed to name it, which every message names; by default ``--teacher`` and the name.
         outline: a configuration is enough: in the folder, or known here where the hub does not give the model.
 
@@ -270,7 +271,7 @@ def _open(
     maker = own.get("method") if isinstance(own, dict) else None
     if ours and isinstance(maker, str) and maker in methods.names():
         methods.get(maker)  # its module makes its architecture known to transformers
-    elif str(body.get("model_type")) not in FAMILIES:
+    elif str(body.get("model_type")) not in FAMILIES and not (ours and is_tuned_for(body.get("architectures"), False)):
         raise InputError(
             f"{asked}: model_type is {body.get('model_type')!r}; it has to be one of: {', '.join(FAMILIES)}"
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import tempfile
 from collections.abc import Sequence
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from bench.record import cell as of_cell
 from bench.record.code import STALE
 from bench.record.schema import Record
 from bench.train.loop import OnStep
-from methods.models import leaves_early, reads_texts
+from methods.models import inputs_of, leaves_early, reads_texts
 
 
 def add_in_8_bits(result: StepResult, record: Record, model: Any, task_data: TaskData) -> None:
@@ -112,8 +111,7 @@ def in_8_bits(model: Any, file: Path, threads: int) -> tuple[Runner, list[str]]:
         raise CellError("in 8 bits: this model reads words, or leaves early for some sequences: ONNX has no such graph")
     own = copy.deepcopy(model).cpu().float().eval()
     own.set_attn_implementation("eager")
-    there = signature(own.forward).parameters
-    inputs = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in there]
+    inputs = inputs_of(own)
     write_onnx(LogitsOf(own, inputs).eval(), file, inputs, in_8_bits=True)
     return opened(file, INT8, threads, inputs), inputs
 

@@ -23,6 +23,7 @@ from bench.train.numerics import RandomState
 from bench.train.student_trainer import StudentTrainer
 from bench.train.training_state import TrainingStates
 from methods.api import Stage, Student
+from methods.models import is_packed
 from methods.terms import hard
 
 
@@ -38,7 +39,8 @@ def base_model(folder: Path, num_labels: int, spans: bool = False) -> Any:
     if spans and is_tuned_for(model.config.architectures, spans):
         tuned = AutoModelForQuestionAnswering.from_pretrained(folder, dtype=torch.float32)
         take_span_head(model, tuned)
-    model.set_attn_implementation("packed")
+    if is_packed(model):
+        model.set_attn_implementation("packed")
     return model
 
 

@@ -137,9 +137,9 @@ def compare_backends(
 
 def _inputs(model: Any, tokenizer: Any, split: Any, size: int) -> tuple[list[str], list[tuple]]:
     """The names of the model's inputs, and the examples in batches of padded tensors [B, L] in that order."""
-    from inspect import signature
+    from methods.models import inputs_of
 
-    names = [name for name in tokenizer.model_input_names if name in signature(model.forward).parameters]
+    names = [name for name in inputs_of(model) if name in tokenizer.model_input_names]
     longest = min(128, getattr(model.config, "max_position_embeddings", 128))
     batches = []
     for start in range(0, len(split), size):

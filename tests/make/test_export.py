@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tiny
 from safetensors import SafetensorError
+from transformers import AlbertConfig, AlbertForSequenceClassification, AutoTokenizer
 
 from bench.errors import BAD_INPUT, CELLS_FAILED, OK
 from bench.files import MODE
@@ -127,3 +128,25 @@ def test_an_architecture_of_ours_is_no_teacher(bench, tmp_path, places):
     done = bench("plan", "--methods", "kd", "--tasks", "rte", *places[:2], "--teacher", folder)
     assert done.returncode == BAD_INPUT
     assert "model_type is 'moebert'" in done.stderr
+
+
+def test_any_classifier_of_transformers_is_a_row_and_no_teacher(bench, tmp_path, places, teacher_folder):
+    shape = {
+        "embedding_size": 8,
+        "hidden_size": 12,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 24,
+    }
+    tokenizer = AutoTokenizer.from_pretrained(teacher_folder)
+    config = AlbertConfig(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, num_labels=2, **shape)
+    AlbertForSequenceClassification(config).save_pretrained(tmp_path / "albert")
+    tokenizer.save_pretrained(tmp_path / "albert")
+    done = bench("run", "--methods", f"checkpoint:{tmp_path / 'albert'}", "--tasks", "rte", *places)
+    assert done.returncode == OK, done.stderr
+    (record,) = (r for r in Store(tmp_path / "r").records() if r.row == "checkpoint:albert")
+    assert 0 <= record.scores["validation"]["accuracy"] <= 1
+    assert record.sizes.macs > 0
+    refused = bench("plan", "--methods", "kd", "--tasks", "rte", *places[:2], "--teacher", tmp_path / "albert")
+    assert refused.returncode == BAD_INPUT
+    assert "albert" in refused.stderr

@@ -9,13 +9,19 @@ import tiny
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import AttentionInterface, BertForSequenceClassification
+from transformers import (
+    AttentionInterface,
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    BertForSequenceClassification,
+)
 
 from bench.data.padding import pad_batch
+from bench.measure.flops import macs
 from methods import packed, taps
 from methods.api import MethodError, Term, UndeclaredNeed
 from methods.errors import EmptyAttention
-from methods.models import forward, of_states
+from methods.models import closed_form, forward, inputs_of, is_packed, of_states
 from methods.packed import POOLS, AttentionTrace, Layout
 from methods.taps import LOGITS, Out, Tap, hidden, pooled
 
@@ -92,6 +98,47 @@ def test_a_filled_batch_is_transformers_padded_one_with_the_states_of_its_paddin
         states = ours.hidden(layer).unflatten(0, (n, longest))
         torch.testing.assert_close(states, theirs.hidden_states[layer], atol=1e-6, rtol=1e-5)
     assert pad_batch(plain, data, 1).layout.lengths == plain.layout.lengths, "longer sequences stay"
+
+
+SHAPE = {
+    "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 40, "num_labels": 3, "initializer_range": 0.2,
+}  # fmt: skip
+OTHERS = {
+    "roberta": {"type_vocab_size": 1},
+    "electra": {"embedding_size": 16},
+    "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0},
+    "modernbert": {"local_attention": 8, "cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3},
+    "albert": {"embedding_size": 16},
+}
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_an_example_of_another_family_is_answered_as_transformers_does_alone(teacher_folder, family):
+    """Packed where its family is described, padded elsewhere: no example's answer depends on those beside it."""
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(
+        family, vocab_size=tiny.config().vocab_size, pad_token_id=0, **SHAPE, **OTHERS[family]
+    )
+    model = AutoModelForSequenceClassification.from_config(config).eval()
+    batch = tiny.encoded(teacher_folder).batch([3, 1, 4])
+    rows = zip(batch.token_ids.split(batch.layout.lengths), batch.segment_ids.split(batch.layout.lengths), strict=True)
+    with torch.no_grad():
+        own = [
+            model(
+                input_ids=ids[None], **({"token_type_ids": kinds[None]} if "token_type_ids" in inputs_of(model) else {})
+            ).logits
+            for ids, kinds in rows
+        ]
+        if is_packed(model):
+            model.set_attn_implementation("packed")
+            assert forward(model, batch, LOGITS | hidden(2)).hidden(2).shape == (batch.layout.total, 24)
+            eager = copy.deepcopy(model)
+            eager.set_attn_implementation("eager")
+            assert macs(eager, 16) == closed_form(model).of_length(16)
+        else:
+            with pytest.raises(EmptyAttention):
+                forward(model, batch, LOGITS | hidden(2))
+        torch.testing.assert_close(forward(model, batch, LOGITS).logits, torch.cat(own), atol=1e-6, rtol=1e-5)
 
 
 @given(lengths=st.lists(st.integers(1, 200), min_size=1, max_size=40))

@@ -21,7 +21,7 @@ from bench.data.tasks import GLUE, from_toml
 from methods.api import Batch, Method, PackedModel, RoutedModule, Setup, Stage, Student, Term
 from methods.models import forward
 from methods.packed import Layout
-from methods.taps import LOGITS, hidden
+from methods.taps import hidden
 
 ROOT = pages.ROOT
 DOCS = ROOT / "docs"
@@ -149,28 +149,6 @@ def test_a_table_in_every_report(paper_store):
     table = room["score_per_million"](group)
     assert [line[0] for line in table.values] == group.students
     assert "points per M" in to_markdown(table)
-
-
-def test_a_teacher_of_another_family(teacher_folder, monkeypatch):
-    """Its packed pass gives the logits of the model's own."""
-    from transformers import RobertaConfig, RobertaForSequenceClassification
-
-    from methods.families import FAMILIES
-
-    monkeypatch.delitem(FAMILIES, "roberta", raising=False)
-    exec(compile(blocks("teachers.md")[0], "teachers.md", "exec"), {})  # noqa: S102 the docs' own code
-    monkeypatch.setitem(FAMILIES, "roberta", FAMILIES.pop("roberta"))
-    torch.manual_seed(0)
-    words = tiny.config().vocab_size
-    shape = {"hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24}
-    config = RobertaConfig(vocab_size=words, pad_token_id=0, type_vocab_size=1, **shape)
-    model = RobertaForSequenceClassification(config).eval()
-    batch = tiny.encoded(teacher_folder).batch([3, 1, 4])
-    with torch.no_grad():
-        own = torch.cat([model(row[None]).logits for row in batch.token_ids.split(list(batch.layout.lengths))])
-        model.set_attn_implementation("packed")
-        packed = forward(model, batch, LOGITS | hidden(2))
-    assert torch.allclose(packed.logits, own, atol=1e-5)
 
 
 def test_records_are_read_without_this_program():
