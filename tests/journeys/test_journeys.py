@@ -165,19 +165,12 @@ def test_one_table_of_a_papers_experiment(bench):
     """All of PKD's tables are planned; one of them is trained, with the paper's settings for its task."""
     data = tiny.write_glue(Path("glue"), ("cola", "sst2", "mrpc", "qqp", "mnli", "qnli", "rte"))
     teacher = tiny.save_teacher(Path("teacher"), layers=12)  # as deep as the paper's
-    file = [
-        "--experiment",
-        ROOT / "methods" / "experiments" / "pkd.toml",
-        "--data",
-        data,
-        "--teacher",
-        teacher,
-        "--yes",
-    ]
-    assert bench("plan", *[word for word in file if word != "--yes"]).returncode == OK
+    file = ROOT / "methods" / "experiments" / "pkd.toml"
+    words = ["--experiment", file, "--data", data, "--teacher", teacher]
+    assert bench("plan", *words).returncode == OK
     assert not Path("results").exists(), "a plan trains nothing"
     table_of_two_rows = ["--table", "skip and last", "--tasks", "mrpc", "--seeds", 0, "--max-train-rows", 16]
-    done = bench("run", *file, *table_of_two_rows)
+    done = bench("run", *words, *table_of_two_rows, "--yes")
     assert done.returncode == OK, done.stderr
 
     students = [r for r in Store(Path("results/runs")).records() if r.cell.method != TEACHER]

@@ -112,16 +112,6 @@ def test_students_of_earlier_runs_are_named_and_rerun_keeps_them(bench, tmp_path
         assert len(saved(tmp_path / "s")) == 1
 
 
-def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_trained(bench, tmp_path, places):
-    (tmp_path / "file").write_text("")
-    done = bench(
-        "run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *places, "--save-students", tmp_path / "file" / "s"
-    )
-    assert done.returncode == BAD_INPUT
-    assert "--save-students" in done.stderr
-    assert not (tmp_path / "r").exists()
-
-
 def test_an_architecture_of_ours_is_no_teacher(bench, tmp_path, places):
     bench("run", "--methods", "moebert", "--tasks", "rte", *places, "--save-students", tmp_path / "s")
     (folder,) = saved(tmp_path / "s")

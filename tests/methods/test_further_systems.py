@@ -41,14 +41,6 @@ def logits(model, batch, also=NOTHING):
 # BERT-of-Theseus
 
 
-def test_with_successors_alone_the_mixed_model_is_the_shipped_one(batch):
-    method, _, student = built("theseus")
-    model = student.model.eval()
-    shipped = method.deploy(student)[""].eval()
-    assert torch.equal(logits(model, batch).logits, logits(shipped, batch).logits)
-    assert len(shipped.bert.encoder.layer) == 2
-
-
 def test_without_successors_the_mixed_model_is_the_teacher(batch):
     _, setup, student = built("theseus")
     teacher = tiny.classifier(layers=4)

@@ -6,10 +6,10 @@ import json
 import os
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import factories
-import file_damage
 import hostile_input
 import numpy as np
 import pytest
@@ -33,7 +33,61 @@ REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference"
 RTE = REFERENCE / "folder-glue" / "rte"
 VICTIM = "kd/8203fa3e740fbed5"
 """seed 0"""
-DAMAGE = file_damage.RECORD | {f"answers: {what}": damage for what, damage in file_damage.ANSWERS.items()}
+RECORD, ANSWERS = "attempt-1.json", "attempt-1.npz"
+TORN = b'{"schema_version": 1, "scor'
+DAMAGE: dict[str, tuple[str, bytes | Callable[[dict], object], str]] = {
+    "torn": (RECORD, TORN, "is not JSON"),
+    "empty": (RECORD, b"", "is not JSON"),
+    "binary": (RECORD, b"\xff\xfe\x00\x01" * 40, "is not text"),
+    "nested": (RECORD, b'{"a":' * 100_000, "nested too deeply"),
+    "array": (RECORD, b"[1, 2]", "no schema_version"),
+    "nan": (RECORD, b'{"schema_version": 1, "scores": {"validation": {"accuracy": NaN}}}', "NaN"),
+    "infinity": (RECORD, b'{"schema_version": 1, "point": 1e999}', "1e999"),
+    "digits": (RECORD, b'{"schema_version": ' + b"9" * 5000 + b"}", "is not JSON"),
+    "foreign": (RECORD, b'{"name": "package.json"}', "no schema_version"),
+    "null for NaN": (RECORD, lambda b: b["scores"]["validation"].update(accuracy=None), "scores.validation.accuracy"),
+    "newer": (RECORD, lambda b: b.update(schema_version=99), "update the package"),
+    "newer field": (RECORD, lambda b: b.update(colour="red"), "update the package"),
+    "newer field within": (RECORD, lambda b: b["cell"].update(later=1), "cell.later, which this version"),
+    "other seed": (RECORD, lambda b: b["cell"].update(seed=77), "another cell"),
+    "other task": (RECORD, lambda b: b["cell"].update(tasks=["../../x"]), "another cell"),
+    "other slug": (RECORD, lambda b: b["cell"]["data"].update(slug="../elsewhere"), "another cell"),
+    "other key": (RECORD, lambda b: b.update(key="f" * 64), "another cell"),
+    "no task": (RECORD, lambda b: b["cell"].update(tasks=[]), "tasks"),
+    "no rows": (RECORD, lambda b: b["cell"]["data"].update(rows={}), "training rows"),
+    "no scores": (RECORD, lambda b: b.update(scores={}), "neither scores"),
+    "edited score": (RECORD, lambda b: b["scores"]["validation"].update(accuracy=0.99), "does not follow"),
+    "impossible score": (RECORD, lambda b: b["scores"]["validation"].update(accuracy=2), "less than or equal to 1"),
+    "artefact": (RECORD, lambda b: b.update(artefacts={"teacher": {"weights": 5}}), "artefacts.teacher"),
+    "code": (RECORD, lambda b: b["code"].update(computed_by=[]), "computed_by"),
+    "code by another name": (RECORD, lambda b: b["code"].update(computed_by={"digest": 5}), "computed_by.digest"),
+    "no answers": (ANSWERS, b"", "no arrays"),
+    "garbage": (ANSWERS, b"garbage" * 99, "no arrays"),
+    "objects": (ANSWERS, lambda a: a.update({"logits.validation": np.array([{}], dtype=object)}), "no arrays"),
+    "fewer labels": (ANSWERS, lambda a: a.update({"labels.validation": a["labels.validation"][:5]}), "examples"),
+    "not numbers": (ANSWERS, lambda a: a["logits.validation"].__setitem__((0, 0), np.nan), "not all numbers"),
+    "no logits": (ANSWERS, lambda a: a.__delitem__("logits.validation"), "have no logits"),
+    "turned": (ANSWERS, lambda a: a.update({"labels.validation": 1 - a["labels.validation"]}), "does not follow"),
+    "classes": (ANSWERS, lambda a: a["labels.validation"].__setitem__(0, 7), "not among its 2 classes"),
+}
+"""What can happen -> the file, its bytes or a change of what it holds, and what is said of it."""
+POINTER = {
+    b"\xff\xfe\x00": "is not text",
+    b"": "does not name an attempt",
+    b"../../../../../etc/passwd": "does not name an attempt",
+    b"attempt-7.json\n": "not there",
+}
+
+
+def spoil(folder: Path, what: str) -> None:
+    name, how, _ = DAMAGE[what]
+    file = folder / name
+    if isinstance(how, bytes):
+        file.write_bytes(how)
+        return
+    held = json.loads(file.read_text()) if name == RECORD else dict(np.load(file))
+    how(held)
+    file.write_text(json.dumps(held)) if name == RECORD else np.savez_compressed(file, **held)
 
 
 @pytest.fixture
@@ -49,31 +103,24 @@ def victim(store: Store) -> Path:
     return store.root / "folder-glue" / "rte" / VICTIM
 
 
-def spoil(store: Store, do: file_damage.Damage) -> Store:
-    do(victim(store))
-    return Store(store.root)
-
-
 @pytest.mark.parametrize("what", DAMAGE)
 def test_a_bad_record_is_set_aside_and_the_others_are_read(store, what):
-    do, why = DAMAGE[what]
-    store = spoil(store, do)
+    spoil(victim(store), what)
     assert len(list(store.records())) == 6
     (note,) = store.notes
-    assert (note.kind, note.path) == (SET_ASIDE, victim(store) / "attempt-1.json")
-    assert why in note.sentence()
+    assert (note.kind, note.path) == (SET_ASIDE, victim(store) / RECORD)
+    assert DAMAGE[what][2] in note.sentence()
     assert "\n" not in note.sentence()
 
 
-@pytest.mark.parametrize("what", file_damage.POINTER)
-def test_where_a_pointer_is_bad_the_finished_attempt_is_adopted_and_said_so(store, what):
-    do, why = file_damage.POINTER[what]
-    store = spoil(store, do)
+@pytest.mark.parametrize("pointer", POINTER)
+def test_where_a_pointer_is_bad_the_finished_attempt_is_adopted_and_said_so(store, pointer):
+    (victim(store) / "current").write_bytes(pointer)
     assert len(list(store.records())) == 7
     aside, adopted = store.notes
     assert aside.path.name == "current"
-    assert why in aside.sentence()
-    assert (adopted.kind, adopted.path) == (ADOPTED, victim(store) / "attempt-1.json")
+    assert POINTER[pointer] in aside.sentence()
+    assert (adopted.kind, adopted.path) == (ADOPTED, victim(store) / RECORD)
 
 
 def test_an_earlier_attempt_is_used_where_the_current_one_cannot(store):
@@ -142,7 +189,7 @@ def test_a_bad_session_of_timing_is_set_aside(tmp_path):
     assert sum("is said to be timed and has no times" in note.why for note in heard) == 1
 
 
-DAMAGED = {"kd": "truncated", "tinybert": "edited score"}
+DAMAGED = {"kd": "torn", "tinybert": "edited score"}
 
 
 @pytest.fixture
@@ -150,7 +197,7 @@ def damaged(store):
     """Of each row one seed is spoilt, and another has lost its pointer."""
     for row, what in DAMAGED.items():
         first, second, _ = sorted((store.root / "folder-glue" / "rte" / row).iterdir())
-        file_damage.RECORD[what][0](first)
+        spoil(first, what)
         (second / "current").unlink()
     return store.root
 
@@ -188,7 +235,7 @@ def test_every_verb_goes_on_and_names_each_file_once(bench, damaged, tmp_path, w
 
 
 def test_the_record_that_is_asked_for_says_why_it_cannot_be_shown(bench, store):
-    file_damage.truncated(victim(store))
+    spoil(victim(store), "torn")
     answer = bench("show", VICTIM[3:15], "--results", store.root)
     assert answer.returncode == 2
     assert "can be used; set aside: " in answer.stderr
@@ -246,7 +293,7 @@ def test_whatever_a_record_holds_it_is_read_or_set_aside(store, count):
 
 
 def test_notes_are_told_once_a_command(store):
-    file_damage.truncated(victim(store))
+    spoil(victim(store), "torn")
     heard = []
     with notes_sent_to(heard.append):
         list(Store(store.root).records())
@@ -287,8 +334,8 @@ def test_what_killed_processes_left_is_named_and_removed_when_asked(bench, store
 
 def test_what_is_broken_is_put_aside_and_pointers_are_written(bench, store):
     folders = sorted((store.root / "folder-glue" / "rte" / "tinybert").iterdir())
-    file_damage.RECORD["truncated"][0](folders[0])
-    file_damage.ANSWERS["garbage"][0](folders[1])
+    spoil(folders[0], "torn")
+    spoil(folders[1], "garbage")
     (folders[2] / "current").unlink()
     (victim(store) / "current").write_text("attempt-9.json")
     cache = Path(os.environ["BERT_BENCH_CACHE"])

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from bench.errors import InputError
-from bench.files import write_atomically
 from bench.record.schema import load
 from bench.record.store import Store
 
@@ -43,20 +42,6 @@ def test_a_second_attempt_keeps_the_first(tmp_path, record):
     assert (first.name, second.name) == ("attempt-1.json", "attempt-2.json")
     assert first.is_file()
     assert [r.finished for r in store.records()] == ["later"]
-
-
-def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
-    file = tmp_path / "x.json"
-    write_atomically(file, b"old")
-
-    def broken(handle: int) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr("os.fsync", broken)
-    with pytest.raises(OSError, match="disk full"):
-        write_atomically(file, b"new")
-    assert file.read_bytes() == b"old"
-    assert [p.name for p in tmp_path.iterdir()] == ["x.json"]
 
 
 def test_a_misspelt_key_gets_the_nearest_one(tmp_path):

@@ -114,21 +114,6 @@ def test_a_failing_cell_is_a_record_and_the_others_go_on(request_):
     assert (folder / "current").read_text().split()[0] == "attempt-2.json"
 
 
-def test_an_interrupted_run_is_taken_up(request_, monkeypatch):
-    request = request_(tasks="rte", methods=f"finetune:{tiny.SHAPE}")
-
-    def interrupt(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("bench.make.students.train_tasks", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            api.run(request)
-    assert records(request)["rte", "finetune", 0].status == "interrupted"
-    assert api.run(request).trained == 1
-    assert records(request)["rte", "finetune", 0].status == "ok"
-
-
 def test_an_interrupted_rerun_leaves_what_was_there(request_, monkeypatch):
     request = request_(tasks="rte", methods=f"finetune:{tiny.SHAPE}")
     api.run(request)
@@ -140,33 +125,6 @@ def test_an_interrupted_rerun_leaves_what_was_there(request_, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         api.run(request_(tasks="rte", methods=f"finetune:{tiny.SHAPE}", rerun=True))
     assert records(request)["rte", "finetune", 0].status == "ok"
-
-
-@pytest.mark.slow
-def test_seeds_differ_and_the_teacher_is_trained_once(request_):
-    request = request_(tasks="rte", methods=f"finetune:{tiny.SHAPE}", seeds=(0, 1))
-    outcome = api.run(request)
-    assert outcome.trained == 3
-    found = records(request)
-    assert found["rte", "finetune", 0].weights != found["rte", "finetune", 1].weights
-    assert "±" in outcome.reports[0].read_text()
-
-
-@pytest.mark.slow
-def test_a_finished_checkpoint_is_a_row(request_, tmp_path):
-    """The same weights as a given teacher score the same, and the report says that they are not ours."""
-    finished = tiny.save_teacher(tmp_path / "finished", BertForSequenceClassification)
-    request = request_(
-        methods=f"finetune:{tiny.SHAPE}:start=random,checkpoint:{finished}", tasks="rte", teacher=str(finished)
-    )
-    outcome = api.run(request)
-    assert outcome.exit_code == OK
-    found = records(request)
-    row, teacher = found["rte", "checkpoint", 0], found["rte", "teacher", 0]
-    assert row.cell.label == "checkpoint:finished"
-    assert (row.scores, row.weights, row.train) == (teacher.scores, teacher.weights, None)
-    assert "a finished checkpoint, scored here" in outcome.reports[0].read_text()
-    assert api.run(request).trained == 0
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import tiny
@@ -52,22 +51,3 @@ def test_a_cell_of_another_run_is_left_for_the_end_and_done_when_that_one_ends(r
     assert "rte: finetune:" in run.communicate(timeout=120)[1]
     assert run.returncode == 0
     assert {record.cell.method for record in api.Store(request.results).records()} == {"teacher", "kd", "finetune"}
-
-
-@pytest.mark.slow
-def test_what_another_run_has_written_meanwhile_is_used(request_):
-    request = request_()
-    elsewhere = request_("elsewhere")
-    api.run(elsewhere)
-    theirs = api.Store(elsewhere.results)
-    (record,) = (record for record in theirs.records() if record.cell.method == "finetune")
-    with CellLocks(request.results) as claims:
-        assert claims.take(record.train_key)
-        run = started(request)
-        until(run, "waits for finetune")
-        api.Store(request.results).write(record, theirs.predictions(record))
-    said = run.communicate(timeout=120)[1]
-    assert run.returncode == 0
-    assert "finetune" not in said.split("report:")[0], "nothing was trained again"
-    (folder,) = Path(request.results).rglob(f"finetune/{record.key[:16]}")
-    assert [file.name for file in folder.glob("attempt-*.json")] == ["attempt-1.json"]

@@ -289,18 +289,12 @@ def test_least_gap_and_examples_needed_agree_with_power():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (
-            ("--tasks", "wnli"),
-            "two trainings: none. Even if one system alone is right on all these examples, a test finds",
-        ),
-        (("--examples", 50, "--seeds", 3, "--spread", 2), "(standard deviation 2 points): none. Even if one system"),
+        (("--tasks", "wnli"), "Even if one system alone is right on all these examples"),
+        (("--examples", 50, "--seeds", 3, "--spread", 2), "Even if one system"),
         (("--tasks", "rte", "--gap", 1.0), "true difference of 1 point in 8 of 100 cases"),
         (("--tasks", "rte,mrpc"), "\n\nmrpc has 408 examples"),
         (("--task", "sst2", "--gap", 3, "--seeds", 3, "--spread", 1.5), "For 80 of 100 cases it needs"),
-        (
-            ("--task", "rte", "--gap", 2, "--seeds", 3, "--spread", 1.5),
-            "A hundred seeds of each method are too few: it needs more examples.",
-        ),
+        (("--task", "rte", "--gap", 2, "--seeds", 3, "--spread", 1.5), "it needs more examples"),
     ],
 )
 def test_the_power_verb(bench, words, said):

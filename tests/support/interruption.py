@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from itertools import count
+
 from bench.progress import Progress
 
 
@@ -12,25 +15,14 @@ class BreaksOff(Progress):
         super().__init__()
         self.title, self.step = title, step
 
+    @contextmanager
     def task(self, title, is_short=False):
-        whole = super().task(title, is_short)
-        return whole if self.title not in title else self._cut(whole)
+        seen = count(1)
+        with super().task(title, is_short) as update:
 
-    def _cut(self, whole):
-        from contextlib import contextmanager
+            def counted(done: int, total: int) -> None:
+                update(done, total)
+                if self.title in title and next(seen) == self.step:
+                    raise KeyboardInterrupt
 
-        @contextmanager
-        def task():
-            with whole as update:
-                seen = 0
-
-                def count(done: int, total: int) -> None:
-                    nonlocal seen
-                    seen += 1
-                    update(done, total)
-                    if seen == self.step:
-                        raise KeyboardInterrupt
-
-                yield count
-
-        return task()
+            yield counted
