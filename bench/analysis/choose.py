@@ -29,7 +29,6 @@ from bench.report.frame import nothing_in
 from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.resampled import faults_of, resampled, seeds_in_words
 from bench.report.sources import warnings
-from bench.report.speed import latest
 from bench.report.table import Column, Table, TableCell, number
 from bench.report.tables.parts import counted, line_of
 from bench.report.write import add_speed
@@ -162,11 +161,14 @@ class Choice:
         return [text + (f" ({ends[0]:+.1f} to {ends[1]:+.1f})." if ends else ".")]
 
 
-def choose(results: Path, budget: Mapping[str, float | None], tasks: Sequence[str] = ()) -> list[Choice]:
+def choose(
+    results: Path, budget: Mapping[str, float | None], tasks: Sequence[str] = (), backend: str = "", threads: int = 0
+) -> list[Choice]:
     """A choice for each table of the records that has all the tasks (none: whatever it has).
 
     Args:
         budget: the most that a row may cost, by the names of :data:`LIMITS`; without one, or None: as much as it likes.
+        backend, threads: of the latencies; by default those that a session measured first.
 
     Raises:
         InputError: there is no such task: neither in the records nor in GLUE.
@@ -177,7 +179,7 @@ def choose(results: Path, budget: Mapping[str, float | None], tasks: Sequence[st
     for group in groups(store.records()):
         columns = [c for c in group.columns if not tasks or c.task in tasks]
         if columns and set(tasks) <= {c.task for c in columns}:
-            add_speed(group, latest(sessions, group.cell.teacher.name))
+            add_speed(group, sessions, backend, threads)
             made.append(_choice(group, columns, budget, store))
     if not made:
         known = {task for record in store.records() for task in record.cell.tasks}

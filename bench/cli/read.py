@@ -157,6 +157,10 @@ def choose(
     max_latency: float | None = option(
         None, "At most this many milliseconds, as the last `speed` session with the same teacher measured."
     ),
+    backend: str = option(
+        "", "Latencies under this backend; a row in 8 bits has those of onnx-int8.", show_default="the session's first"
+    ),
+    threads: int | None = option(None, "Latencies with so many threads.", show_default="the session's first"),
     min_retain: float | None = option(None, "At least this percentage of the teacher's mean over the same columns."),
     json_file: Path | None = JSON,
 ) -> int:
@@ -180,12 +184,14 @@ def choose(
     for name, value in budget.items():
         if value is not None and not value > 0:
             raise InputError(f"{analysis.LIMITS[name][0]} {value:g}: should be above 0")
-    choices = analysis.choose(results, budget, comma_separated(tasks))
+    choices = analysis.choose(results, budget, comma_separated(tasks), backend, threads or 0)
     for choice in choices:
         print(f"{choice.group.title}\n")
         if choice.candidates:
             print(f"{to_markdown(choice.table())}\n")
         print("\n".join(choice.said()))
+        if not choice.group.speed_conditions and (backend or threads):
+            print(f"No `speed` session measured {choice.group.cell.teacher.name} under these conditions.")
         if choice.group.speed_conditions:
             print(f"Latency: {choice.group.speed_conditions}.")
         if choice.left_out:

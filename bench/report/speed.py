@@ -42,15 +42,20 @@ def speed_up(record: SpeedRecord, system: str, conditions: Conditions) -> Ratio 
     return ratio(teacher.seconds, own.seconds)
 
 
-def main_conditions(record: SpeedRecord) -> Conditions | None:
-    """The conditions of a report's speed-up column: the first measured at batch 1 and 128 tokens, else at batch 1."""
+def main_conditions(record: SpeedRecord, backend: str = "", threads: int = 0) -> Conditions | None:
+    """The conditions of a report's speed-up column: the first measured at batch 1 and 128 tokens, else at batch 1.
+
+    Args:
+        backend, threads: of the conditions, where they are chosen.
+    """
     single = [c for c in conditions_of(record) if c.batch == 1]
+    single = [c for c in single if backend in ("", c.backend) and threads in (0, c.threads)]
     return next((c for c in single if c.length == "128"), single[0] if single else None)
 
 
-def latest(records: Sequence[SpeedRecord], teacher: str) -> SpeedRecord | None:
+def latest(records: Sequence[SpeedRecord], teacher: str, backend: str = "", threads: int = 0) -> SpeedRecord | None:
     """The last session with this teacher that has main conditions."""
-    fitting = [record for record in records if record.teacher == teacher and main_conditions(record)]
+    fitting = [record for record in records if record.teacher == teacher and main_conditions(record, backend, threads)]
     return fitting[-1] if fitting else None
 
 

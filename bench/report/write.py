@@ -16,8 +16,9 @@ from bench.files import slug, write_atomically
 from bench.record.cell import INT8, TEACHER, Cell, record_key, train_key
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
-from bench.record.speed_sessions import SpeedRecord, speed_records
+from bench.record.speed_sessions import SpeedRecord, Timing, speed_records
 from bench.record.store import Store
+from bench.record.task_facts import row_as_typed
 from bench.report.document import Picture, Section, to_page, write_index
 from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, place_of, table_names
 from bench.report.frame import nothing_in
@@ -114,7 +115,7 @@ def write_groups(
         if touched is None or touched & own:
             group.order, group.names = list(order), names
             prepare(group, store, records)
-            add_speed(group, latest(sessions, group.cell.teacher.name))
+            add_speed(group, sessions)
             written.append((write_group(group, folder, store, latex, kept), group))
     write_index(folder)
     return written
@@ -127,34 +128,44 @@ def prepare(group: ReportGroup, store: Store, records: Sequence[Record]) -> None
     group.aside = sentences(store.notes, store.root, {slug(r.cell.data.slug) for r in group.records})
 
 
-def add_speed(group: ReportGroup, session: SpeedRecord | None) -> None:
-    """Give the group's rows the speed-ups of a session with its teacher.
+def add_speed(group: ReportGroup, sessions: Sequence[SpeedRecord], backend: str = "", threads: int = 0) -> None:
+    """Give the group's rows the speed-ups of the last session with its teacher, and their latencies.
 
-    Rows of one architecture have one: in each round the median of their times, which differ by chance alone.
+    Rows of one architecture have one speed-up: in each round the median of their times, which differ by chance alone. Rows in 8 bits
+    were timed after the teacher's rounds, and have latencies alone.
+
+    Args:
+        backend, threads: under which they were timed; by default those that the session measured first.
     """
-    conditions = main_conditions(session) if session else None
+    session = latest(sessions, group.cell.teacher.name, backend, threads)
+    conditions = main_conditions(session, backend, threads) if session else None
     if session is None or conditions is None:
         return
     machine = session.env.get("accelerator") or session.env.get("processor")
     group.speed_conditions = f"{described(conditions)}, on {machine}"
-    teacher, architectures = session.of(TEACHER, conditions), dict[object, list[str]]()
+    in_8_bits = conditions.model_copy(update={"backend": f"onnx-{INT8}"})
+    timings: dict[str, Timing] = {}
+    architectures: dict[object, list[str]] = {}
     for label in group.systems:
-        if label.endswith(f"+{INT8}"):
-            continue
-        sizes = [(r.sizes.parameters, r.sizes.macs_closed_form) for r in group.of(label) if r.sizes]
-        architectures.setdefault(min(sizes) if sizes else label, []).append(label)
+        first = group.of(label)[0]
+        is_rounded, name = first.point == INT8, row_as_typed(first.cell)
+        name += f" at {first.point}" if first.point and not is_rounded else ""
+        timing = session.of(name, in_8_bits if is_rounded else conditions)
+        if timing and timing.seconds:
+            timings[label] = timing
+            group.latencies[label] = 1000 * median(timing.seconds)
+        if not is_rounded:
+            sizes = [(r.sizes.parameters, r.sizes.macs_closed_form) for r in group.of(label) if r.sizes]
+            architectures.setdefault(min(sizes) if sizes else label, []).append(label)
+    teacher = session.of(TEACHER, conditions)
     for labels in architectures.values():
-        timings = [timing for label in labels if (timing := session.of(label, conditions)) and timing.seconds]
-        rounds = [median(times) for times in zip(*(timing.seconds for timing in timings), strict=False)]
+        rounds = [
+            median(t) for t in zip(*(timings[label].seconds for label in labels if label in timings), strict=False)
+        ]
         if rounds and teacher is not None and len(rounds) == len(teacher.seconds):
             group.latencies |= dict.fromkeys(labels, 1000 * median(rounds))
             students = [label for label in labels if label != TEACHER]
             group.speed_ups |= dict.fromkeys(students, ratio(teacher.seconds, rounds))
-    in_8_bits = conditions.model_copy(update={"backend": f"onnx-{INT8}"})
-    for label in group.systems:  # timed, but not in the same rounds as the teacher: no speed-up
-        timing = session.of(label.removesuffix(f"+{INT8}"), in_8_bits)
-        if label.endswith(f"+{INT8}") and timing and timing.seconds:
-            group.latencies[label] = 1000 * median(timing.seconds)
 
 
 def write_group(group: ReportGroup, folder: Path, store: Store, latex: bool, kept: float) -> Path:

@@ -10,6 +10,8 @@ import pytest
 
 from bench.analysis.choose import LIMITS, choose
 from bench.errors import CHECK_FAILED, NOTHING_MEASURED, OK, NothingMeasured
+from bench.record.cell import INT8, record_key
+from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
 from bench.record.store import Store
 
 LABELS = np.random.default_rng(0).integers(2, size=400)
@@ -227,3 +229,28 @@ def test_without_a_sound_teacher_no_row_retains_anything(store):
     assert choice.candidates == []
     assert set(choice.left_out.values()) == {"the teacher has no sound score on rte"}
     assert choice.binding is None
+
+
+def test_latencies_are_those_of_the_backend_and_of_8_bits_where_the_row_is(store):
+    """A row's latency is its own under the chosen backend; its twin in 8 bits has that of the backend in 8 bits."""
+    for record in [r for r in store.records() if r.row == "wide"]:
+        rounded = record.model_copy(update={"point": INT8, "key": record_key(record.cell, INT8)})
+        store.write(rounded, store.predictions(record))
+    timings = [
+        Timing(
+            system=system, seconds=[seconds] * 9,
+            conditions=Conditions(device="cpu", backend=backend, dtype="fp32", threads=1, batch=1, length="128"),
+        )
+        for system, times in (("teacher", (4, 3, 2)), ("wide", (0.4, 0.3, 0.2)))
+        for backend, seconds in zip(("sdpa", "onnx", "onnx-int8"), times, strict=True)
+    ]  # fmt: skip
+    teacher = next(iter(store.records())).cell.teacher.name
+    write_speed(store.root, SpeedRecord(teacher=teacher, timings=timings, started="2026", finished="2026"))
+    for backend, expected in (("", 400), ("onnx", 300)):
+        (choice,) = choose(store.root, {}, backend=backend)
+        latencies = {c.label: c.latency for c in choice.candidates}
+        assert latencies["wide"] == pytest.approx(expected)
+        assert latencies["wide+int8"] == pytest.approx(200)
+        assert latencies["small"] is None
+    (choice,) = choose(store.root, {}, threads=3)
+    assert not choice.group.latencies
