@@ -251,6 +251,5 @@ def test_latencies_are_those_of_the_backend_and_of_8_bits_where_the_row_is(store
         latencies = {c.label: c.latency for c in choice.candidates}
         assert latencies["wide"] == pytest.approx(expected)
         assert latencies["wide+int8"] == pytest.approx(200)
-        assert latencies["small"] is None
     (choice,) = choose(store.root, {}, threads=3)
     assert not choice.group.latencies
