@@ -130,7 +130,7 @@ def _check_part(part: str, given: dict[str, Any], typed: Collection[str], experi
         raise InputError(f"--only {TUNING} trains no rows: leave out --methods")
     if part == PRETRAINING and given["executor"] != PROCESSES:
         raise InputError(f"--only {part} runs in this process: leave out --executor, or type `run` without --only")
-    idle = [name for name in ("rerun", "retry_failed", "save_students", "curves", "latex") if name in typed]
+    idle = [name for name in ("rerun", "retry_failed", "save_students", "curves", "track", "latex") if name in typed]
     if part == PRETRAINING and idle:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in idle)
         raise InputError(f"--only {part} trains no rows: leave out {options}")

@@ -90,6 +90,10 @@ def asks_no_hub(typed: bool | None) -> bool:
     return bool(os.environ.get("CI")) if typed is None else typed
 
 
+TENSORBOARD = "tensorboard"
+TRACKERS = (TENSORBOARD, "wandb", "trackio")
+
+
 def threads_for(jobs: int) -> int:
     """The threads of a job where nobody says a number: one, because threads wait for each other where cores are busy; two
     where only one job at a time was asked for."""
@@ -181,6 +185,8 @@ class Request:
         "for the library transformers.", metavar="FOLDER", run=True)
     curves: bool = _option(False, "Score each student that this run trains after every epoch too, for the report's learning curves. The "
         "results stay the same.", run=True)
+    track: str = _option("", f"Write losses and scores of what this run trains to a tracker too: {', '.join(TRACKERS)}. It has to be "
+        "installed; tensorboard's files are below the folder of the reports.", metavar="NAME", run=True)
     latex: bool = _option(False, "Also write files for a paper: each table as .tex (booktabs), each picture as .pdf.", run=True)
     # fmt: on
     outline: bool = False

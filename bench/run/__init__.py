@@ -24,6 +24,7 @@ from bench.record.cell_locks import CellLocks
 from bench.record.store import Store
 from bench.run.executors import Executor, InProcess, Processes, refuse_script_without_main_guard
 from bench.run.schedule import Outcome, Schedule
+from bench.run.track import check_tracker, track
 
 __all__ = ["Outcome", "agree", "carry_out", "refuse_script_without_main_guard"]
 
@@ -47,6 +48,8 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
         KeyboardInterrupt: somebody stopped the run.
     """
     request, outcome = plan.request, Outcome(plan)
+    if request.track:
+        check_tracker(request.track)
     if request.save_students:
         check_saving(request.save_students, plan, progress)
     store = Store(request.results)
@@ -66,6 +69,11 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
             slot.forget()
         with interrupts_noticed():
             Schedule(plan, executor, store, locks, outcome).carry_out()
+    if request.track:
+        trained = {planned.train_key for planned in plan.todo}
+        records = [record for record in store.records() if record.train_key in trained]
+        count = track(request.track, records, request.reports / request.track)
+        progress.say(f"{request.track}: {count} record{'s' if count != 1 else ''}, a run for each")
     return outcome
 
 
