@@ -32,6 +32,8 @@ from bench.report.sources import warnings
 from bench.report.table import Column, Table, TableCell, number
 from bench.report.tables.parts import counted, line_of
 from bench.report.write import add_speed
+from bench.stats.form import CLASSES
+from bench.stats.metrics import metric_of
 from bench.stats.paired import bootstrap_p, interval
 
 RETAINED = "retained"
@@ -57,6 +59,8 @@ class Candidate(NamedTuple):
     latency: float | None = None
     retained: float | None = None
     """None without a sound score of the teacher in every column"""
+    changed: float | None = None
+    """percent of the answers that are others than the teacher's, mean over seeds and over the columns of classes"""
     probability: float = 1.0
     """of being the best that fits: the share of the draws of examples and trainings in which its mean is the highest"""
     low: float = 0.0
@@ -103,7 +107,7 @@ class Choice:
         """The candidates, best first, with their costs and their differences to the best."""
         lines = []
         for c in self.candidates:
-            costs = [number(getattr(c, name), ".2f") for name in LIMITS]
+            costs = [number(getattr(c, name), ".2f") for name in LIMITS] + [number(c.changed)]
             share = number(100 * c.probability, ".0f", " %")
             rest, gap = [TableCell(""), TableCell(""), TableCell("best")], c.score - self.candidates[0].score
             if c is not self.candidates[0]:
@@ -120,7 +124,8 @@ class Choice:
             "FLOPs (G)",
             "latency (ms)",
             "% of teacher",
-            f"mean of {counted(len(self.columns), 'column')}",
+            "changed answers (%)",
+            self.columns[0].title if len(self.columns) == 1 else f"mean of {counted(len(self.columns), 'column')}",
             "best with probability",
         ]
         titles += ["difference to the best", "p", "verdict"]
@@ -217,6 +222,7 @@ def _choice(
             max((s.flops / 1e9 for s in sizes), default=None),
             group.latencies.get(label),
             100 * score / teacher if teacher > 0 else None,
+            _changed(group, columns, label, store),
         )
         over = [name for name in LIMITS if not _is_within(budget.get(name), getattr(candidate, name), name)]
         mute = [c.name for c in columns if not all(map(store.has_predictions, group.finished(label, c)))]
@@ -258,6 +264,24 @@ def _choice(
             binding["interval"] = [judged[-1].low, judged[-1].high]
     exports = _exports(group, columns, fitting[0].label, store) if fitting else []
     return Choice(group, columns, judged[: len(fitting)], left_out, binding, exports)
+
+
+def _changed(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store) -> float | None:
+    """Percent of a row's answers that are others than its teacher's, where both are stored and of the same examples."""
+    shares = []
+    for column in columns:
+        theirs, students = group.finished(TEACHER, column), group.finished(label, column)
+        if (
+            metric_of(column.metric).form is not CLASSES
+            or not theirs
+            or not all(map(store.has_predictions, [*theirs, *students]))
+        ):
+            continue
+        teacher, *others = (store.predictions(record) for record in (theirs[0], *students))
+        names = f"examples.{column.evaluation}", f"logits.{column.evaluation}"
+        if all(np.array_equal(teacher[names[0]], other[names[0]]) for other in others):
+            shares.append(np.mean([teacher[names[1]].argmax(1) != other[names[1]].argmax(1) for other in others]))
+    return 100 * float(np.mean(shares)) if shares else None
 
 
 def _is_within(limit: float | None, cost: float | None, name: str) -> bool:

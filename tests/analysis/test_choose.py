@@ -253,3 +253,21 @@ def test_latencies_are_those_of_the_backend_and_of_8_bits_where_the_row_is(store
         assert latencies["wide+int8"] == pytest.approx(200)
     (choice,) = choose(store.root, {}, threads=3)
     assert not choice.group.latencies
+
+
+def test_rows_of_one_score_are_told_apart_by_the_answers_that_they_change(store):
+    """The teacher answers class 1 always: who agrees with it less changes more answers, whatever is right."""
+    for task in ("rte", "sst2"):
+        arrays = {
+            "logits.validation": np.eye(2, dtype=np.float32)[np.ones(400, int)],
+            "labels.validation": LABELS,
+            "examples.validation": np.arange(400, dtype=np.uint64),
+        }
+        store.write(factories.record("teacher", task, 0, 0.5), arrays)
+    (choice,) = choose(store.root, {})
+    changed = {c.label: c.changed for c in choice.candidates}
+    for row in ("wide", "poor"):
+        answers = [
+            store.predictions(record)["logits.validation"].argmax(1) for record in store.records() if record.row == row
+        ]
+        assert changed[row] == pytest.approx(100 * np.mean([answer != 1 for answer in answers]))
