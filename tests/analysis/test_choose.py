@@ -263,7 +263,7 @@ def test_rows_of_one_score_are_told_apart_by_the_answers_that_they_change(store)
             "labels.validation": LABELS,
             "examples.validation": np.arange(400, dtype=np.uint64),
         }
-        store.write(factories.record("teacher", task, 0, 0.5), arrays)
+        store.write(*factories.consistent(factories.record("teacher", task, 0), arrays))
     (choice,) = choose(store.root, {})
     changed = {c.label: c.changed for c in choice.candidates}
     for row in ("wide", "poor"):
