@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas
 import pytest
+import squad_articles
 import tiny
 from shipped_methods import has_every_method
 from transformers import BertConfig
@@ -38,6 +39,8 @@ def test_shipped_experiments_name_rows_and_tasks_that_exist(file):
 @pytest.fixture(scope="module")
 def all_of_glue(tmp_path_factory) -> Path:
     folder = tiny.write_glue(tmp_path_factory.mktemp("data") / "glue", tuple(GLUE))
+    for version in ("1.1", "2.0"):
+        squad_articles.write_tiny(folder, version=version)
     pairs = [{"translation": {"de": f"der hund {n}", "en": f"the dog {n}"}} for n in range(20)]
     for split in ("train", "validation", "test"):
         file = folder / "iwslt14-de-en" / f"{split}-00000-of-00001.parquet"
