@@ -41,6 +41,8 @@ BAD_INPUT = {
     f"plan --methods kd --optimizer sgd --recipe paper {SAMPLE}": "--optimizer goes with --recipe common",
     f"plan --recipe paper --methods kd:distil.optimizer=adamm {SAMPLE}": "distil.optimizer=adamm",
     f"plan --recipe paper --methods kd:distil.optimizer=sgd:distil.eps=0.1 {SAMPLE}": "sgd reads no eps (0.1)",
+    f"run --methods kd --results README.md {SAMPLE}": "--results README.md: that is a file; name a folder",
+    "store verify --results nowhere": "no such folder",
     "run --seeds one": "whole numbers",
     "run --no-such-option": "No such option",
     "why abc --jobs 2": "No such option",  # it had no effect

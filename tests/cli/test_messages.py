@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 import tiny
+import typer
 from transformers import BertForSequenceClassification
 
 ROW = f"kd:{tiny.SHAPE}:start=random"
@@ -60,6 +61,16 @@ def test_a_given_start_that_is_not_there_is_named(bench, common, name):
     line = refused(bench("plan", "--methods", f"tinybert:{tiny.SHAPE}:start_from={name}", *common))
     assert line.startswith(f"bench: start_from={name}: ")
     assert "--teacher" not in line
+
+
+def test_ctrl_c_at_a_question_starts_nothing(bench, common, monkeypatch):
+    def at_the_question(*args, **kwargs):
+        raise typer.Abort
+
+    monkeypatch.setattr("bench.cli.run.asking", lambda: at_the_question)
+    monkeypatch.setattr("bench.run.ASK_ABOVE_SECONDS", -1)
+    answer = bench("run", "--methods", ROW, *common)
+    assert (answer.returncode, answer.stderr.splitlines()[-1]) == (2, "bench: not started")
 
 
 @pytest.mark.parametrize("option", ["--reports", "--json"])

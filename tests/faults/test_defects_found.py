@@ -12,7 +12,6 @@ import factories
 import pytest
 import tiny
 
-from bench import api
 from bench.errors import CELLS_FAILED
 from bench.files import write_atomically
 from bench.make import record as recording
@@ -54,7 +53,7 @@ def test_a_full_disk_is_one_line_in_the_command_line(bench, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_number_that_is_none_fails_its_cell_and_no_other(monkeypatch, tmp_path, teacher_folder, glue_folder):
+def test_a_number_that_is_none_fails_its_cell_and_no_other(bench, monkeypatch, tmp_path, places):
     """A record with NaN could not be read again, so it is not written; that must not end the run."""
     known, seen = recording.environment, []
 
@@ -64,14 +63,10 @@ def test_a_number_that_is_none_fails_its_cell_and_no_other(monkeypatch, tmp_path
 
     monkeypatch.setattr(recording, "environment", environment)
     rows = f"finetune:{tiny.SHAPE}:start=random,kd:{tiny.SHAPE}:start=random"
-    outcome = api.run(
-        api.Request(
-            methods=rows, tasks="rte", data=str(glue_folder), teacher=str(teacher_folder), results=tmp_path / "r",
-            reports=tmp_path / "p", epochs=1.0, threads=1,
-        )
-    )  # fmt: skip
-    assert outcome.exit_code == CELLS_FAILED
-    found = {record.cell.method: record for record in api.Store(tmp_path / "r").records()}
+    done = bench("run", "--methods", rows, "--tasks", "rte", "--epochs", 1, *places)
+    assert done.returncode == CELLS_FAILED
+    assert "1 cell failed; the traceback: python -m bench show " in done.stderr
+    found = {record.cell.method: record for record in Store(tmp_path / "r").records()}
     assert {name: record.status for name, record in found.items()} == {
         "teacher": "ok",
         "finetune": "failed",

@@ -14,7 +14,6 @@ import torch
 
 from bench import api, cache
 from bench.cache import Slot
-from bench.conformance.checks import check_method
 from bench.data import checkpoints
 from bench.plan.build import build
 from bench.plan.request import Request
@@ -238,7 +237,7 @@ def test_a_wrong_artefact_is_found_by_the_checks_of_its_method(artefact, says):
         def requires(self, teacher):
             return (artefact,)
 
-    (found,) = check_method(Asks, ["contract"])
+    (found,) = api.check_method(Asks, ["contract"])
     assert re.search(says, found.found)
 
 

@@ -11,11 +11,13 @@ from pathlib import Path
 import pandas
 import pytest
 import tiny
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.make.failure import EXPLODED, faults_of_training, redact_paths
+from bench.make.failure import EXPLODED, faults_of_training, method_line, redact_paths
 from bench.record.store import Store
+from methods.losses import hidden_cosine_tokenmean
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,6 +86,19 @@ def test_a_term_that_explodes_is_named(seed, times):
     (line,) = faults_of_training(curves(hard=falling(rng), hidn=curve), SHARES)
     assert line.startswith("stage joint: the term hidn grew from 1.0")
     assert "try a smaller learning rate" in line
+
+
+@pytest.mark.parametrize("value", [math.log(2), 0.0, -3.0])
+def test_a_dead_discriminator_stands_still(value):
+    (line,) = faults_of_training(curves(**{"dis.disc": [value] * 64}), {})
+    assert "the term dis.disc stayed at" in line
+
+
+def test_an_error_names_the_line_of_the_method():
+    """The lines of torch below it are not its author's to mend."""
+    with pytest.raises(RuntimeError) as caught:
+        hidden_cosine_tokenmean(torch.zeros(2, 3), torch.zeros(2, 4))
+    assert method_line(caught.value, "kd").startswith("methods/losses.py, line ")
 
 
 def test_a_term_that_lost_its_gradient_is_named():

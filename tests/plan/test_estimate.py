@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import tiny
 import torch
 
-from bench.plan import estimate
+from bench.plan import estimate, show
 from bench.plan.build import Plan, build
 from bench.plan.estimate import BASE_BYTES, epochs_of, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, TEACHER_STEP
@@ -163,6 +165,18 @@ def test_what_is_made_alone_is_found_by_a_run(bench, places, tmp_path):
     plan = bench("plan", *text, "--tasks", "rte", *places[:6])
     assert "general start 2x12: there" in plan.stdout
     assert "2 cells: 1 there, 1 to do" in plan.stdout
+
+
+def test_a_card_that_is_faster_in_bf16_is_said(monkeypatch):
+    """Rates are made up: what is said of them, and that fp32 is multiplied whole afterwards."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
+    rates, chosen = {"fp32": 1e13, "tf32": 1.1e13, "bf16": 4e13}, []
+    monkeypatch.setattr(show, "rates_of_card", lambda device, precision: (rates[precision], 1.0, 1.0))
+    monkeypatch.setattr("bench.measure.devices.choose_products", lambda device, precision: chosen.append(precision))
+    (line,) = show.precisions(SimpleNamespace(request=Request(methods="kd", device="cuda")))
+    assert "4.0 times" in line
+    assert chosen == ["fp32"]
 
 
 @pytest.mark.cuda

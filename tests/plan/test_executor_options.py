@@ -40,6 +40,7 @@ def request(**changes) -> api.Request:
         ({"executor": "slurm", "slurm": (("time", "soon"),)}, "whole number of minutes"),
         ({"executor": "slurm", "slurm": (("time", "0"),)}, "whole number of minutes"),
         ({"executor": "slurm", "slurm": (("cluster", "here"),)}, "choose slurm or local"),
+        ({"executor": "slurm", "slurm": (("setup", "gone.sh"),)}, "no such file"),
     ],
 )
 def test_what_does_not_go_together_is_refused(installed, changes, message):

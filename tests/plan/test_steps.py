@@ -96,6 +96,12 @@ def test_finished_models_in_folders_of_one_name_are_rows_of_their_own(tmp_path, 
     assert plan.labels == ["checkpoint:a/best", "checkpoint:b/best", "checkpoint:last"]
 
 
+def test_a_group_skips_what_a_folder_lacks_and_says_so(request_):
+    plan = api.plan(request_(tasks="glue", methods=RANDOM))
+    assert [t.task.name for t in plan.tasks] == ["sst2", "stsb", "mnli", "rte"]
+    assert "cola" in describe(plan)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("embedded")
 def test_every_step_of_all_methods_on_all_tasks_travels(tmp_path):

@@ -7,6 +7,7 @@ import tiny
 
 from bench import api
 from bench.record.store import Store
+from methods import fast_kernels
 
 SMALL = f"{tiny.SHAPE}:start=random"
 ROWS = f"finetune:{SMALL},kd:{SMALL},tinybert:{SMALL}"
@@ -56,3 +57,10 @@ def test_their_training_on_text_is_another_artefact(request_):
     assert all(starts)
     assert not set.intersection(*starts)
     assert [p.cell.teacher for p in usual.cells] == [p.cell.teacher for p in fast.cells]
+
+
+def test_a_machine_without_them_is_said_before_anything_is_trained(bench, typed, monkeypatch):
+    monkeypatch.setattr(fast_kernels, "problem_here", lambda: "this torch has no linear operators of oneDNN")
+    done = bench(*typed, "--methods", f"kd:{SMALL}", "--kernels", "fast")
+    assert done.returncode == 2
+    assert "--kernels fast: this torch has no linear operators" in done.stderr

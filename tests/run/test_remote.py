@@ -109,6 +109,7 @@ class Unsendable(Exception):
 @pytest.mark.parametrize(
     "raised, is_stopping, error",
     [
+        (None, False, None),
         (InputError("no"), False, InputError),
         (Unsendable(1, 2), False, RuntimeError),
         (KeyboardInterrupt(), True, KeyboardInterrupt),
@@ -117,11 +118,19 @@ class Unsendable(Exception):
 )
 def test_an_answer_becomes_what_a_process_of_this_machine_says(raised, is_stopping, error):
     def make():
+        if raised is None:
+            return StepResult()
         raise raised
 
     future: Future[StepResult] = Future()
     resolve(future, sent(answered(make)), is_stopping)
-    assert isinstance(future.exception(), error)
+    assert future.result() == StepResult() if error is None else isinstance(future.exception(), error)
+
+
+def test_students_are_not_saved_where_nobody_finds_them(request_, tmp_path):
+    plan = api.plan(request_(methods=f"kd:{tiny.SHAPE}", tasks="rte", save_students=tmp_path / "students"))
+    with pytest.raises(InputError, match=r"node .* has no such folder"):
+        enter_run_folder(Start.of(plan, tmp_path / "no folder"))
 
 
 @pytest.fixture

@@ -41,6 +41,15 @@ def test_a_run_counts_the_records_that_were_written_since_it_began(tmp_path):
     assert f"run {os.getpid()}: 1 of 3 cells done in 1 min 00 s; about 2 min 00 s left at this pace" in said
 
 
+def test_the_jobs_of_a_run_say_what_they_do(tmp_path):
+    folder = new_folder()
+    announce(folder, tmp_path / "r", {"k" * 64})
+    (folder / "000001.json").write_text(json.dumps({"title": "rte: kd, seed 0", "done": 1200, "total": 4000}))
+    (folder / "000002.json").write_text("{half")
+    (one,) = under_way()
+    assert "  now: rte: kd, seed 0, 1,200 of 4,000 steps" in described(one, time.time()).splitlines()
+
+
 def test_a_run_that_was_killed_is_not_under_way(tmp_path):
     child = "from bench.run_status import *; announce(new_folder(), Path('r'), {'k'}); import os; os._exit(1)"
     subprocess.run([sys.executable, "-c", f"from pathlib import Path; {child}"], check=False)

@@ -91,6 +91,11 @@ def test_chance_is_not_called_a_permutation():
     assert false == 0
 
 
+def test_placeholder_labels():
+    (line,) = suspicions(logits(noisy(LABELS)), np.zeros(300, int), ("a", "b", "c"), "accuracy")
+    assert "every label is a: placeholders" in str(line)
+
+
 def test_development_rows_in_train_are_counted(bench, teacher_folder, tmp_path):
     glue = tiny.write_glue(tmp_path / "glue", ("sst2",))
     train, dev = (glue / "sst2" / f"{name}-00000-of-00001.parquet" for name in ("train", "validation"))

@@ -7,6 +7,7 @@ import re
 import sys
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,16 @@ def test_the_share_of_right_answers_is_the_score(metric):
     right = metric.right(predicted, labels)
     assert right.shape == (50,)
     assert metric.score(predicted, labels) == pytest.approx(right.mean())
+
+
+def test_names_and_ranges_that_cannot_be_printed_are_refused():
+    for change in ({"name": "Macro F1"}, {"low": -2.0}, {"high": 0.0}, {"high": 100.0}):
+        with pytest.raises(ValueError):
+            replace(METRICS["accuracy"], **change)
+    with pytest.raises(ValueError, match="two metrics"):
+        registry.register(replace(METRICS["accuracy"], label="another"))
+    with pytest.raises(InputError, match="did you mean 'accuracy'"):
+        registry.metric_of("acuracy")
 
 
 @EVERY_FORM

@@ -186,6 +186,17 @@ def test_the_worked_example_of_the_docs(teacher_folder, monkeypatch):
     assert all(isinstance(value, torch.Tensor) for value in stepped.state[p].values())
 
 
+@pytest.mark.parametrize(
+    ("recipe", "said"),
+    [
+        (Recipe(optimizer="adam"), "no optimizer adam; choose one of adamw"),
+        (Recipe(optimizer="adadelta", betas=(0.9, 0.98)), "reads no betas"),
+    ],
+)
+def test_what_an_optimiser_cannot_do_is_said(recipe, said):
+    assert said in refusal(recipe)
+
+
 @pytest.fixture
 def plan_of(request_):
     return lambda methods=f"kd:{tiny.SHAPE}", **more: build(request_(methods=methods, tasks="rte", epochs=None, **more))
