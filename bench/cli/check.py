@@ -133,6 +133,7 @@ def export(
     saved: Path | None = option(
         None, "A folder of --save-students; without it the student is trained again.", "--from"
     ),
+    push: str = option("", "Send the folder to this private repository of the hub too.", metavar="OWNER/NAME"),
     json_file: Path | None = JSON,
 ) -> int:
     """Write the student of a record as a folder that works elsewhere.
@@ -144,7 +145,7 @@ def export(
     from bench.workflows import export as workflow
 
     results, request, typed = _request_of_record(given)
-    answer = workflow.export(key, results, request, to, form, saved, typed=typed)
+    answer = workflow.export(key, results, request, to, form, saved, typed=typed, push=push)
     print(workflow.describe(answer))
     write_json(json_file, answer)
     return CHECK_FAILED if answer["why"] else OK

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.data.checkpoints import OURS, tokenizer_of
-from bench.data.tasks import Task
+import numpy as np
+
+from bench.data.checkpoints import EMBEDDED_SHA256, HUB_CONFIGURED, OURS, tokenizer_of
+from bench.data.sources import HUB_REPOSITORY
+from bench.data.tasks import GLUE, Task
 from bench.files import folder_in_place_of, slug
 from bench.make.span_heads import as_question_answering
 from bench.make.work import FailedCell, StepResult, Work
@@ -15,7 +19,13 @@ from bench.plan.plan import TaskPlan
 from bench.plan.request import SAMPLE
 from bench.record.recipe import optimizers_of
 from bench.record.schema import Record
+from bench.record.task_facts import HUB
+from bench.stats.metrics import metric_of
+from bench.stats.paired import interval, resampled_scores
 from methods.models import reads_texts
+
+EMBEDDED_ON_HUB = "sentence-transformers/all-MiniLM-L6-v2"
+CARD_RESAMPLES = 2000
 
 
 def folder_for(root: Path, record: Record) -> Path:
@@ -25,8 +35,13 @@ def folder_for(root: Path, record: Record) -> Path:
     return root / slug(cell.data.slug) / slug("+".join(cell.tasks)) / name
 
 
-def export_student(root: Path, model: Any, tokenizer: Any, record: Record, task: Task) -> Path:
+def export_student(
+    root: Path, model: Any, tokenizer: Any, record: Record, task: Task, arrays: Mapping[str, np.ndarray] | None = None
+) -> Path:
     """Write a deployed model, as its record has it, as a folder; what lay there before is replaced by all of it.
+
+    Args:
+        arrays: the record's raw answers, for the intervals of its scores.
 
     Raises:
         OSError: it cannot be written; nothing is left behind. A model of somebody's own may raise other errors.
@@ -44,29 +59,92 @@ def export_student(root: Path, model: Any, tokenizer: Any, record: Record, task:
     with folder_in_place_of(final) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        (folder / "README.md").write_text(card(record, model), encoding="utf-8")
+        (folder / "README.md").write_text(card(record, model, arrays or {}), encoding="utf-8")
+        if record.cell.data.slug == HUB and record.cell.tasks[0] in GLUE:
+            from huggingface_hub import eval_result_entries_to_yaml
+            from huggingface_hub.utils import yaml_dump
+
+            (folder / ".eval_results").mkdir()
+            entries = eval_result_entries_to_yaml(_benchmark_entries(record))
+            (folder / ".eval_results" / "glue.yaml").write_text(yaml_dump(entries), encoding="utf-8")
     return final
 
 
-def save_where_asked(work: Work, result: StepResult, record: Record, model: Any, task: TaskPlan) -> None:
+def save_where_asked(
+    work: Work, result: StepResult, record: Record, model: Any, task: TaskPlan, arrays: Mapping[str, np.ndarray]
+) -> None:
     """Write the model of a record as a folder, if the run saves them; a failure is noted and costs nothing that was trained."""
     if work.save_to is None:
         return
     try:
-        work.progress.say(
-            f"saved: {export_student(work.save_to, model, tokenizer_of(task.checkpoint), record, task.task)}"
-        )
+        tokenizer = tokenizer_of(task.checkpoint)
+        work.progress.say(f"saved: {export_student(work.save_to, model, tokenizer, record, task.task, arrays)}")
     except Exception as error:  # a full disk, a model that cannot be saved
         why = f"trained and recorded, but not saved in {work.save_to}: {error}"
         result.not_saved.append(FailedCell(task.name, record.row, record.cell.seed, why))
 
 
-def card(record: Record, model: Any) -> str:
-    """The model's page: what it is, what it scored, its record, and how to open it."""
+def _metric_on_the_hub(metric: str) -> str:
+    return {"matthews": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"}.get(metric, metric)
+
+
+def _benchmark_entries(record: Record) -> list[Any]:
+    """What the hub's leaderboard of GLUE reads of a model's repository: the first metric of each evaluation set."""
+    from huggingface_hub import EvalResultEntry
+
+    revision = next((commit for name, commit in record.env.get("hub", {}).items() if HUB_REPOSITORY in name), None)
+    return [
+        EvalResultEntry(
+            dataset_id=HUB_REPOSITORY, task_id=f"{record.cell.tasks[0]}/{name}", value=round(100 * next(iter(scores.values())), 2),
+            dataset_revision=revision, date=record.finished, notes=f"{_metric_on_the_hub(next(iter(scores)))}, development set",
+        )
+        for name, scores in record.scores.items()
+    ]  # fmt: skip
+
+
+def _metadata(record: Record, pipeline: str) -> str:
+    """The head of a model card, as the hub reads it."""
+    from huggingface_hub import EvalResult, ModelCardData
+
+    cell, task = record.cell, "+".join(record.cell.tasks)
+    results = [
+        EvalResult(
+            task_type=pipeline, dataset_type=HUB_REPOSITORY if cell.data.slug == HUB else cell.data.slug, dataset_name=cell.data.name,
+            dataset_config=task, dataset_split=name, metric_type=_metric_on_the_hub(metric), metric_value=round(value, 4),
+        )
+        for name, scores in record.scores.items()
+        for metric, value in scores.items()
+    ]  # fmt: skip
+    teacher = EMBEDDED_ON_HUB if cell.teacher.base == EMBEDDED_SHA256 else cell.teacher.name
+    is_on_hub = "/" in teacher or teacher in HUB_CONFIGURED
+    data = ModelCardData(
+        library_name="transformers",
+        pipeline_tag=pipeline,
+        base_model=teacher if is_on_hub else None,
+        datasets=HUB_REPOSITORY if cell.data.slug == HUB else None,
+        model_name=f"{record.row} on {task}",
+        eval_results=results or None,
+        tags=["bert-bench", cell.method],
+    )
+    return data.to_yaml()
+
+
+def _with_interval(value: float, name: str, metric: str, record: Record, arrays: Mapping[str, np.ndarray]) -> str:
+    """A score in percent, with its 95 % interval over examples where the answers are there."""
+    if f"logits.{name}" not in arrays:
+        return f"{metric} {100 * value:.1f} %"
+    predicted = metric_of(metric).form.predicted(arrays[f"logits.{name}"])
+    drawn = resampled_scores([predicted], arrays[f"labels.{name}"], metric, np.random.default_rng(0), CARD_RESAMPLES)
+    low, high = interval(drawn[:, 0])
+    return f"{metric} {100 * value:.1f} % (95 % interval over examples: {100 * low:.1f} to {100 * high:.1f})"
+
+
+def card(record: Record, model: Any, arrays: Mapping[str, np.ndarray]) -> str:
+    """The model's page: what it is, what it scored, its limits, its record, and how to open it."""
     cell, kind = record.cell, type(model)
     scores = "; ".join(
-        f"{name}: " + ", ".join(f"{metric} {100 * value:.1f} %" for metric, value in found.items())
-        for name, found in record.scores.items()
+        f"{name}: " + ", ".join(_with_interval(value, name, metric, record, arrays) for metric, value in scored.items())
+        for name, scored in record.scores.items()
     )
     sizes = record.sizes
     counted = "not measured"
@@ -95,12 +173,17 @@ def card(record: Record, model: Any) -> str:
         answers = (
             'answer = model(**tokenizer("a question", "its text", return_tensors="pt"))  # start_logits, end_logits'
         )
-    lines = ["---", "library_name: transformers", f"pipeline_tag: {pipeline}", "---", ""]
+    lines = ["---", _metadata(record, pipeline), "---", ""]
     lines += [f"# {record.row} on {'+'.join(cell.tasks)}", ""]
     if cell.data.slug.startswith(f"{SAMPLE}-"):
         lines += ["**Trained on generated sample data, not GLUE.**", ""]
     lines += ["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in rows), ""]
     lines += [f"- {note}" for note in record.notes]
+    lines += [
+        f"- One training, with seed {cell.seed}: another seed gives another score.",
+        f"- It reads at most {cell.recipe['max_length']} tokens of a text.",
+        "- The licence is that of the base model and of the data; no other is given here.",
+    ]
     own = not kind.__module__.startswith("transformers.")
     in_words = reads_texts(model)
     lines += [

@@ -87,7 +87,7 @@ def _score(step: Step, work: Work) -> StepResult:
         record, arrays = scored(planned.cell, model, data, started, **facts)
         result = StepResult([(record, arrays)])
         if "log" in facts:  # a teacher that was fine-tuned here
-            save_where_asked(work, result, record, model, task)
+            save_where_asked(work, result, record, model, task, arrays)
         if planned.in_8_bits:
             add_in_8_bits(result, record, model, data)
         return result

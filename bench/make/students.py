@@ -226,11 +226,11 @@ def _score(built: BuiltStudent, data: Sequence[TaskData], work: Work, started: s
                 notes=notes,
             )
             records.append((record, arrays))
-            to_save.append((model, record, of_task))
+            to_save.append((model, record, arrays, of_task))
     result.records += records
     # only now: a folder names its record, and any of the records may have failed
-    for model, record, of_task in to_save:
-        save_where_asked(work, result, record, model, of_task.plan)
+    for model, record, arrays, of_task in to_save:
+        save_where_asked(work, result, record, model, of_task.plan, arrays)
         if built.cells[0].in_8_bits and not record.point:
             add_in_8_bits(result, record, model, of_task)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 import methods
 from bench.data.checkpoints import OURS
-from bench.errors import InputError
+from bench.errors import InputError, one_line
 from bench.files import TEMPORARY, folder_in_place_of
 from bench.plan.build import build
 from bench.plan.from_record import request_from_record
@@ -64,6 +64,7 @@ def export(
     saved: Path | None = None,
     progress: Progress | None = None,
     typed: Collection[str] = (),
+    push: str = "",
 ) -> dict[str, Any]:
     """Write the student of a record as a folder, and compare its answers with the record's.
 
@@ -73,6 +74,7 @@ def export(
         form: one of :data:`FORMATS`.
         saved: a folder that ``--save-students`` wrote for this record; None to train it again.
         typed: names of the request's fields that somebody typed although a record has them.
+        push: OWNER/NAME on the hub, where the folder is sent too if its answers are the record's.
 
     Returns:
         The ``record``, the ``folder`` ("" where nothing was written) and the ``why``; of each evaluation set with stored answers
@@ -139,7 +141,24 @@ def export(
         if changed and (form != INT8 or record.point == CELL_INT8)
         else ""
     )
+    if push and not why:
+        _push(to, push)
     return answer | {"folder": str(to), "bytes": (to / file.name).stat().st_size, "why": why}
+
+
+def _push(folder: Path, name: str) -> None:
+    """Send a folder to a private repository of the hub, which is made if it is not there.
+
+    Raises:
+        InputError: the hub refused it; the folder stays.
+    """
+    from huggingface_hub import HfApi
+
+    try:
+        HfApi().create_repo(name, private=True, exist_ok=True)
+        HfApi().upload_folder(repo_id=name, folder_path=folder)
+    except Exception as error:  # the hub's own, and those of its network library, whichever it is
+        raise InputError(f"--push {name}: {one_line(str(error).strip())[:300]}; the folder is {folder}") from None
 
 
 def describe(answer: Mapping[str, Any]) -> str:
@@ -232,8 +251,9 @@ def _to_onnx(folder: Path, in_8_bits: bool) -> Answers:
     card = folder / "README.md"
     show = SHOW_NUMBER if model.config.problem_type == "regression" else SHOW_LABEL
     # its indented lines open the weights that are no longer there
-    lines = [line for line in card.read_text(encoding="utf-8").splitlines() if not line.startswith("    ")]
-    card.write_text("\n".join(lines) + "\n" + USE + show, encoding="utf-8")
+    _, head, body = card.read_text(encoding="utf-8").split("---\n", 2)
+    lines = [line for line in body.splitlines() if not line.startswith("    ")]
+    card.write_text(f"---\n{head}---\n" + "\n".join(lines) + "\n" + USE + show, encoding="utf-8")
     run = opened(folder / MODEL, ONNX, torch.get_num_threads(), INPUTS)
     return lambda inputs, texts: run(*(torch.from_numpy(inputs[name]) for name in INPUTS)).numpy()
 

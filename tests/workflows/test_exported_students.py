@@ -158,3 +158,58 @@ def test_a_strange_folder_is_bad_input(bench, trained, tmp_path, teacher_folder)
     assert done.returncode == 2
     assert "is not the folder of record" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_the_card_is_one_that_the_hub_reads(bench, trained, tmp_path):
+    """Its scores with intervals, and all that it says of them."""
+    from huggingface_hub import ModelCard
+
+    typed, record, saved = trained
+    card = ModelCard.load(saved / "README.md")
+    (result,) = card.data.eval_results
+    assert result.metric_value == pytest.approx(record.scores["validation"]["accuracy"], abs=1e-4)
+    assert (result.dataset_config, result.dataset_split, result.metric_type) == ("rte", "validation", "accuracy")
+    assert "bert-bench" in card.data.tags
+    assert "95 % interval over examples" in card.text
+    assert record.key in card.text
+    assert not (saved / ".eval_results").exists(), "no examples of the hub's GLUE"
+    pytest.importorskip("onnxruntime")
+    bench("export", record.key[:10], "--to", tmp_path / "onnx", "--format", "onnx", "--from", saved, *typed)
+    assert ModelCard.load(tmp_path / "onnx" / "README.md").data.eval_results == card.data.eval_results
+
+
+def test_results_on_the_hubs_glue_are_entries_of_its_leaderboard(trained):
+    from huggingface_hub import eval_result_entries_to_yaml, parse_eval_result_entries
+
+    from bench.make.export import _benchmark_entries
+
+    _, record, _ = trained
+    record = record.model_copy(update={"env": record.env | {"hub": {"nyu-mll/glue": "a" * 40}}})
+    (entry,) = parse_eval_result_entries(eval_result_entries_to_yaml(_benchmark_entries(record)))
+    assert (entry.dataset_id, entry.task_id, entry.dataset_revision) == ("nyu-mll/glue", "rte/validation", "a" * 40)
+    assert entry.value == pytest.approx(100 * record.scores["validation"]["accuracy"], abs=0.01)
+
+
+def test_a_folder_is_sent_to_the_hub_only_when_that_is_asked(bench, trained, tmp_path, monkeypatch):
+    sent = []
+    monkeypatch.setattr(
+        "huggingface_hub.HfApi.create_repo", lambda self, name, **how: sent.append((name, how["private"]))
+    )
+    monkeypatch.setattr(
+        "huggingface_hub.HfApi.upload_folder", lambda self, repo_id, folder_path: sent.append((repo_id, folder_path))
+    )
+    typed, record, saved = trained
+    words = ("export", record.key[:10], "--from", saved, *typed)
+    assert bench(*words, "--to", tmp_path / "a").returncode == 0
+    assert not sent
+    assert bench(*words, "--to", tmp_path / "b", "--push", "me/student").returncode == 0
+    assert sent == [("me/student", True), ("me/student", tmp_path / "b")]
+
+    def refuse(self, name, **how):
+        raise ValueError("no token")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.create_repo", refuse)
+    done = bench(*words, "--to", tmp_path / "c", "--push", "me/student")
+    assert done.returncode == 2
+    assert "no token" in done.stderr
+    assert (tmp_path / "c" / "config.json").is_file(), "what was exported stays"
