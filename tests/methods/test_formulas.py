@@ -452,7 +452,7 @@ FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]
     ("cofi", BERT): {
         "pred": (0.1, softened(2.0)),
         "layer": (0.9, nearest_hidden),
-        "sparsity": (1.0, lambda c: 0.0),  # its multipliers begin at 0; tests/methods/test_cofi.py
+        "sparsity": (1.0, lambda c: 0.0),  # its multipliers begin at 0; tests/methods/test_pruned.py
     },
     ("movement", BERT): {"hard": (0.1, labels_loss), "soft": (0.9, softened(2.0))},
     ("magnitude", BERT): {"hard": (0.1, labels_loss), "soft": (0.9, softened(2.0))},
