@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bench.data.own_tasks import expand
+from bench.data.sources import source_for
 from bench.plan.build import build
 from bench.plan.experiment_file import Experiment, TableRequest, TableSpec, read_experiment
 from bench.plan.plan import Plan, Planned
-from bench.plan.request import Request
+from bench.plan.request import AUTO, HUB, Request
 from bench.plan.show import as_json, describe
 from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
@@ -34,11 +36,19 @@ class ChosenTables:
     """of each table: what a row is called -> the printed row that it is"""
     tasks: str = ""
     """those that were typed; "" for all"""
+    absent: Sequence[str] = ()
+    """tasks that the data lack"""
 
     @property
     def settings_lines(self) -> list[str]:
         """The settings of these tables, a line each."""
         return self.experiment.settings_lines([table for table, _ in self.tables])
+
+    @property
+    def begins(self) -> list[str]:
+        """What is said first: its settings, and what is left out."""
+        lacking = [f"left out, because these data lack them: {', '.join(self.absent)}"] if self.absent else []
+        return [*lacking, *(f"settings: {line}" for line in self.settings_lines)]
 
     @property
     def requests(self) -> list[Request]:
@@ -63,8 +73,20 @@ def choose(path: Path, request: Request, typed: Set[str] = frozenset(), tables: 
         f"--{name.replace('_', '-')}" for name in sorted(typed & SAID) if getattr(request, name) != said.get(name)
     ]
     other = [f"ours with other {', '.join(unlike)}"] if unlike else []
+    there, absent = tasks, list[str]()
+    if not tasks and request.data not in (
+        AUTO,
+        HUB,
+    ):  # what a folder or the sample suite has not is left out, unless it was typed
+        names = dict.fromkeys(name for table in experiment.chosen(tables) for name in table.typed_tasks.values())
+        has = {
+            name: all(source_for(task, request.data, True).has(task, "train") for task, _ in expand(name))
+            for name in names
+        }
+        absent = [name for name in names if not has[name]] if any(has.values()) else []
+        there = ",".join(name for name in names if has[name]) if absent else tasks
     found, printed = [], []
-    for table in experiment.chosen(tables, tasks):
+    for table in experiment.chosen(tables, there):
         made = []
         for part in experiment.requests_of(table):
             own = {name: value for name, value in part.request_options().items() if name not in typed}
@@ -80,7 +102,7 @@ def choose(path: Path, request: Request, typed: Set[str] = frozenset(), tables: 
                 for label, (rows, why) in experiment.printed_of(table).items()
             }
         )
-    return ChosenTables(experiment, found, printed, tasks)
+    return ChosenTables(experiment, found, printed, tasks, absent)
 
 
 def run_experiment(
@@ -102,8 +124,8 @@ def run_experiment(
     progress = progress or Progress()
     chosen = choose(path, request, typed, tables)
     experiment = chosen.experiment
-    for line in chosen.settings_lines:
-        progress.say(f"settings: {line}")
+    for line in chosen.begins:
+        progress.say(line)
     if len(chosen.requests) > 1:  # bad input is found before anything starts; one question for all
         plans = [build(request) for request in chosen.requests]
         if any(plan.todo for plan in plans):
@@ -172,7 +194,7 @@ def describe_experiment(
         InputError: as :func:`run_experiment`.
     """
     chosen = choose(path, request, typed, tables)
-    lines = [chosen.experiment.title, *(f"settings: {line}" for line in chosen.settings_lines)]
+    lines = [chosen.experiment.title, *chosen.begins]
     listed: list[dict[str, Any]] = []
     every: list[Plan] = []
     for table, parts in chosen.tables:

@@ -20,3 +20,15 @@ def test_the_one_question_is_about_the_disk_of_all_tables(tmp_path, teacher_fold
     monkeypatch.setattr(experiment, "run", lambda *_: pytest.fail("it started without a question"))
     with pytest.raises(InputError, match="not started"):
         experiment.run_experiment(file, request, confirm=lambda question: False)
+
+
+def test_tasks_that_the_data_lack_are_left_out_unless_they_are_typed(bench, tmp_path):
+    file = tmp_path / "mine.toml"
+    table = '[[table]]\nname = "{}"\nmethods = ["kd"]\ntasks = ["{}"]\n'
+    file.write_text('title = "mine"\n' + table.format("a", "rte") + table.format("questions", "squad"))
+    words = ("plan", "--experiment", file, "--data", "sample", "--teacher", "embedded", "--results", tmp_path / "r")
+    planned = bench(*words)
+    assert planned.returncode == 0, planned.stderr
+    assert "squad" in planned.stdout.splitlines()[1]
+    assert "questions:" not in planned.stdout
+    assert bench(*words, "--tasks", "squad").returncode == 2
