@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from bench.make.failure import SUSPECT, failure_of
 from bench.make.record import answered, faults_in, now
 from bench.make.task_data import TaskData
 from bench.make.work import StepResult, Work
-from bench.measure.backends import INT8, LogitsOf, Runner, opened, write_onnx
+from bench.measure.backends import INT8, opened, write_onnx
 from bench.measure.parameters import weights_hash
 from bench.plan.plan import Planned
 from bench.record import cell as of_cell
@@ -47,7 +46,11 @@ def add_in_8_bits(result: StepResult, record: Record, model: Any, task_data: Tas
     try:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "model.onnx"
-            run, inputs = in_8_bits(model, file, record.cell.numeric.threads)
+            if reads_texts(model) or leaves_early(model):
+                raise CellError("in 8 bits: it reads words, or leaves early for some sequences: ONNX has no such graph")
+            inputs = inputs_of(model)
+            write_onnx(model, file, inputs, in_8_bits=True)
+            run = opened(file, INT8, record.cell.numeric.threads, inputs)
 
             def logits_of(encoded: Encoded, on_step: OnStep) -> np.ndarray:
                 rows = []
@@ -99,21 +102,6 @@ def score_kept(cells: Sequence[Planned], data: Sequence[TaskData], work: Work, r
     for (record, model), of_task in zip(kept, data, strict=True):
         add_in_8_bits(result, record, model, of_task)
     return True
-
-
-def in_8_bits(model: Any, file: Path, threads: int) -> tuple[Runner, list[str]]:
-    """The model as ONNX Runtime answers with its file in 8 bits, and the names of its inputs.
-
-    Raises:
-        CellError: it reads words, or leaves early for some sequences: ONNX has no such graph.
-    """
-    if reads_texts(model) or leaves_early(model):
-        raise CellError("in 8 bits: this model reads words, or leaves early for some sequences: ONNX has no such graph")
-    own = copy.deepcopy(model).cpu().float().eval()
-    own.set_attn_implementation("eager")
-    inputs = inputs_of(own)
-    write_onnx(LogitsOf(own, inputs).eval(), file, inputs, in_8_bits=True)
-    return opened(file, INT8, threads, inputs), inputs
 
 
 def _example(encoded: Encoded, number: int) -> dict[str, torch.Tensor]:

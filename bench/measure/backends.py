@@ -62,15 +62,14 @@ def runner(
             is ONNX Runtime, ``onnx-int8`` is ONNX Runtime with weights and activations of linear layers in 8 bits
             (dynamic quantization: the ranges of activations are found in every call), ``openvino`` runs the file of ``onnx``.
     """
-    own = copy.deepcopy(model).to(device=device, dtype=dtype).eval()
-    own.set_attn_implementation("sdpa" if backend in ("sdpa", "compile") else "eager")
-    # a new module is in training mode; torch.onnx.export would restore that mode at its end, for the dropout of `own` too
-    whole: Any = LogitsOf(own, names).eval()
     if backend not in TORCH:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "model.onnx"
-            write_onnx(whole, file, names, backend == INT8)
+            write_onnx(model, file, names, backend == INT8)
             return opened(file, backend, threads, names)
+    own = copy.deepcopy(model).to(device=device, dtype=dtype).eval()
+    own.set_attn_implementation("sdpa" if backend in ("sdpa", "compile") else "eager")
+    whole: Any = LogitsOf(own, names).eval()
     if backend == "compile":
         logging.getLogger("torch._dynamo").setLevel(logging.ERROR)  # it warns of every length that it compiles anew
         whole = torch.compile(whole)
@@ -124,19 +123,22 @@ def _silent() -> Iterator[None]:
         os.close(nowhere)
 
 
-def write_onnx(model: nn.Module, file: Path, inputs: Sequence[str], in_8_bits: bool = False) -> None:
-    """Write a model of these inputs, [B, L] int64 each, as an ONNX file with the output ``logits``.
+def write_onnx(model: Any, file: Path, inputs: Sequence[str], in_8_bits: bool = False) -> None:
+    """Write a classifier as an ONNX file of these inputs, [B, L] int64 each, in fp32 and with eager attention; its output is ``logits``.
 
     Args:
         in_8_bits: dynamic quantization of linear layers, each output with a scale of its own.
     """
-    example = torch.ones(2, 8, dtype=torch.long)
+    own = copy.deepcopy(model).cpu().float().eval()
+    own.set_attn_implementation("eager")
+    # a new module is in training mode; torch.onnx.export would restore that mode at its end, for the dropout of `own` too
+    graph, example = LogitsOf(own, inputs).eval(), torch.ones(2, 8, dtype=torch.long)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), _silent():
         # the tracer warns of every shape it reads, and prints what it cannot export; the logits are compared instead
         warnings.simplefilter("ignore")
         whole = str(Path(folder) / "whole.onnx") if in_8_bits else str(file)
         torch.onnx.export(
-            model,
+            graph,
             (example,) * len(inputs),
             whole,
             input_names=list(inputs),

@@ -154,7 +154,7 @@ def _opened(model: Any, names: list[str], backend: str, threads: int, folder: Pa
     import torch
     from transformers import AutoModelForSequenceClassification
 
-    from bench.measure.backends import INT8, TORCH, LogitsOf, opened, runner, write_onnx
+    from bench.measure.backends import INT8, TORCH, opened, runner, write_onnx
 
     folder.mkdir(parents=True, exist_ok=True)
     if backend in TORCH:
@@ -167,8 +167,7 @@ def _opened(model: Any, names: list[str], backend: str, threads: int, folder: Pa
         return runner(model, backend, torch.device("cpu"), torch.float32, threads, names), file.stat().st_size, seconds
     file = folder / ("int8.onnx" if backend == INT8 else "model.onnx")
     if not file.exists():
-        model.set_attn_implementation("eager")
-        write_onnx(LogitsOf(model, names).eval(), file, names, backend == INT8)
+        write_onnx(model, file, names, backend == INT8)
     begun = time.perf_counter()
     run = opened(file, backend, threads, names)
     return run, file.stat().st_size, time.perf_counter() - begun

@@ -233,7 +233,7 @@ def _to_onnx(folder: Path, in_8_bits: bool) -> Answers:
     import torch
     from transformers import AutoModelForSequenceClassification
 
-    from bench.measure.backends import LogitsOf, opened, write_onnx
+    from bench.measure.backends import opened, write_onnx
     from methods.models import leaves_early, reads_texts
 
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
@@ -241,9 +241,8 @@ def _to_onnx(folder: Path, in_8_bits: bool) -> Answers:
         raise InputError(
             "--format onnx: this student reads words, or leaves early for some sequences: ONNX has no such graph"
         )
-    model.set_attn_implementation("eager")
     try:
-        write_onnx(LogitsOf(model, INPUTS).eval(), folder / MODEL, INPUTS, in_8_bits)
+        write_onnx(model, folder / MODEL, INPUTS, in_8_bits)
     except Exception as error:  # the exporter has errors of its own kinds
         first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"--format onnx: this student cannot be exported: {first_line}") from None

@@ -75,7 +75,7 @@ def test_an_export_with_a_transposed_weight_is_wrong(bench, places, glue_folder,
     right = backends.write_onnx
 
     def transposed(model, file, *rest):
-        dense = model.model.bert.encoder.layer[1].attention.output.dense
+        dense = model.bert.encoder.layer[1].attention.output.dense
         with torch.no_grad():
             dense.weight.copy_(dense.weight.T.clone())
         right(model, file, *rest)

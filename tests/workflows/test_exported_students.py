@@ -134,7 +134,7 @@ def test_a_wrong_graph_is_noticed(bench, trained, tmp_path, monkeypatch):
     right = backends.write_onnx
 
     def wrong(model, *given):
-        classifier = model.model.classifier
+        classifier = model.classifier
         classifier.weight.data = -classifier.weight.data
         right(model, *given)
 
