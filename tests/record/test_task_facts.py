@@ -57,22 +57,16 @@ def test_a_record_says_its_task_in_the_file_and_nowhere_in_its_keys(tmp_path):
     assert load(file.read_text(), "") == record
 
 
-def of_own_task(status: str = "ok") -> tuple:
-    """A record of a task that no table knows, with answers that are all the last class."""
-    record = factories.record(
-        "kd", "mine", score=0.2 if status == "ok" else None, failed=None if status == "ok" else "no"
-    )
-    labels = np.arange(30) % 3
-    arrays = {"logits.validation": np.eye(3)[np.full(30, 2)], "labels.validation": labels}
-    arrays["examples.validation"] = np.arange(30)
-    scores = {"validation": {"macro_f1": 1 / 6}} if status == "ok" else {}
-    return record.model_copy(update={"task": facts_of(OWN), "scores": scores}), arrays
-
-
 def test_a_report_names_the_classes_of_ones_own_task(tmp_path):
+    """Of a task that no table knows, with answers that are all the last class."""
+    labels, record = np.arange(30) % 3, factories.record("kd", "mine", score=0.2)
+    arrays = {"logits.validation": np.eye(3)[np.full(30, 2)], "labels.validation": labels}
+    scores = {"validation": {"macro_f1": 1 / 6}}
     store = Store(tmp_path)
-    record, arrays = of_own_task()
-    store.write(record, arrays)
+    store.write(
+        record.model_copy(update={"task": facts_of(OWN), "scores": scores}),
+        arrays | {"examples.validation": np.arange(30)},
+    )
     (group,) = groups(store.records())
     ((_, faults),) = faults_of(group, store).items()
     assert list(faults) == ["predicts high for all 30 examples"]

@@ -16,7 +16,10 @@ import pages
 import pytest
 import tiny
 import torch
+import yaml
+from typer.main import get_command
 
+from bench.cli import app
 from bench.data.tasks import GLUE, from_toml
 from methods.api import Batch, Method, PackedModel, RoutedModule, Setup, Stage, Student, Term
 from methods.models import forward
@@ -215,23 +218,37 @@ def test_tables_are_those_of_committed_reports_and_of_the_command_above_them():
         assert [len(marker.findall(page.read_text())) for page in pages.PAGES] == [1] + [0] * (len(pages.PAGES) - 1)
 
 
+def known_options(words: list[str]) -> set[str]:
+    """The options of the verb that a command begins with."""
+    verb = get_command(app)
+    while getattr(verb, "commands", None):
+        verb, *words = verb.commands[words[0]], *words[1:]
+    return {name for option in verb.params for name in (*option.opts, *option.secondary_opts)}
+
+
 @EVERY_PAGE
 def test_commands_are_typed_as_they_are_installed(page):
     """`python -m bench VERB` everywhere; options and verbs exist."""
-    from typer.main import get_command
-
-    from bench.cli import app
-
     text = page.read_text()
-    assert not re.findall(
-        r"(?<!-m )(?<!import )\bbench (?:run|plan|compare|check|audit|tune|speed|list|verify)\b", text
-    )
+    verbs = "run|plan|compare|check|audit|tune|speed|list|verify"
+    assert not re.findall(rf"(?<!-m )(?<!import )\bbench (?:{verbs})\b", text)
     for words in pages.commands(text):
-        verb, options = get_command(app), words
-        while getattr(verb, "commands", None):
-            verb, options = verb.commands[options[0]], options[1:]
-        known = {name for option in verb.params for name in (*option.opts, *option.secondary_opts)}
-        assert {word for word in options if word.startswith("--")} <= known, words
+        assert {word for word in words if word.startswith("--")} <= known_options(words), words
+
+
+def test_workflows_type_commands_that_exist_and_the_gate_has_a_baseline_that_is_there():
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    files = [yaml.safe_load(file.read_text()) for file in (ROOT / ".github" / "workflows").glob("*.yml")]
+    steps = [step for file in files for job in file["jobs"].values() for step in job["steps"]]
+    runs = [step.get("run", "") for step in [*steps, *action["runs"]["steps"]]]
+    commands = [command for run in runs for command in re.findall(r"python -m bench ([^|\n]+)", run)]
+    assert {command.split()[0] for command in commands} == {"run", "check"}
+    for command in commands:
+        assert set(re.findall(r"--[a-z-]+", command)) <= known_options(command.split()), command
+    (given,) = [step["with"] for step in steps if step.get("uses") == "./"]
+    assert given.keys() <= action["inputs"].keys()
+    assert {name for name, each in action["inputs"].items() if each.get("required")} <= given.keys()
+    assert any((ROOT / given["baseline"]).glob("*/*/*/current"))
 
 
 def unique_commands() -> list[str]:
@@ -284,11 +301,7 @@ def test_a_command_that_trains_can_be_planned(bench, command, embedded, monkeypa
 
 def as_planned(words: list[str]) -> list[str]:
     """The options of a command that `plan` has too, with what is there offline."""
-    from typer.main import get_command
-
-    from bench.cli import app
-
-    known = {name for option in get_command(app).commands["plan"].params for name in option.opts}
+    known = known_options(["plan"])
     words = [word for word in words if word != "--yes"]
     pairs = dict(zip(words[::2], words[1::2], strict=True))
     kept = {name: value for name, value in pairs.items() if name in known and name not in ("--corpus", "--results")}

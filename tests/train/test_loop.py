@@ -67,9 +67,9 @@ def test_a_stage_without_terms_gives_its_share_to_the_others(teacher_folder):
         schedule_stages(stages, ("embd", "hidn", "attn", "pred"), RECIPE, len(data))
 
 
-def planted(fn, player: str = "main", **more) -> list[Stage]:
+def planted(fn, **more) -> list[Stage]:
     hard = Term(lambda b, s, t, aux: s.logits.square().mean(), student=LOGITS)
-    return [Stage("planted", {"hard": hard, "bug": Term(fn, student=LOGITS, player=player, **more)})]
+    return [Stage("planted", {"hard": hard, "bug": Term(fn, student=LOGITS, **more)})]
 
 
 def planted_trainer(stages, data) -> StudentTrainer:
