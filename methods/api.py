@@ -47,7 +47,7 @@ class Method(Settings, ABC):
     """Whether its students of every seed begin with the same weights, so that seeds differ by their training alone."""
 
     baseline: ClassVar[bool] = False
-    """Whether others are compared with its rows where no teacher is scored: a literal, as the next ones."""
+    """Whether others are compared with its row without settings, or with any where no teacher is scored: a literal, as the next ones."""
     spans: ClassVar[bool] = False  # whether it also learns to answer questions by spans of a text (``Setup.spans``)
     lacks: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     """Setting -> its default, and what a row with that has less than the paper that it is named after: tables say it behind the name.

@@ -26,6 +26,7 @@ class FineTune(OwnShape):
     terms: ClassVar = ("hard",)
     needs_teacher: ClassVar = False
     spans: ClassVar = True
+    baseline: ClassVar = True
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         # Turc et al. 2019 tune compact BERTs over 3e-5 ... 3e-4 for four epochs.

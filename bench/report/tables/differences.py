@@ -14,6 +14,7 @@ import numpy as np
 
 from bench.record.cell import TEACHER
 from bench.record.stated import stated
+from bench.record.task_facts import row_as_typed
 from bench.report.comparison import (
     BORDERLINE,
     NOT_SIGNIFICANT,
@@ -36,17 +37,15 @@ SYSTEMS, VARIANTS = "paired comparisons", "variants and ablations"
 """The names of the two tables' files."""
 MEAN_OF = "mean of"
 """Begins the heading of the last column."""
-BASELINE = "finetune"
-"""The row that full rows are compared with, where there is one."""
 
 
 def reference_of(group: ReportGroup) -> str:
-    """The row that full rows are compared with: plain fine-tuning with the shared start, else the teacher; where no teacher is scored,
-    a student whose method says that it is one to be compared with."""
-    if BASELINE in group.systems or TEACHER in group.systems:
-        return BASELINE if BASELINE in group.systems else TEACHER
-    alone = (label for label in group.students if stated(group.of(label)[0].cell.method, "baseline"))
-    return next(alone, TEACHER)
+    """The row that full rows are compared with: one whose method says that it is to be compared with, as it is without settings (plain
+    fine-tuning with the shared start); else the teacher; where no teacher is scored, such a row with settings."""
+    first = {label: group.of(label)[0] for label in group.students}
+    alone = [label for label, record in first.items() if stated(record.cell.method, "baseline") and not record.point]
+    plain = [label for label in alone if row_as_typed(first[label].cell) == first[label].cell.method]
+    return next(iter(plain), TEACHER if TEACHER in group.systems or not alone else alone[0])
 
 
 def own_row(group: ReportGroup, label: str) -> str:
