@@ -14,7 +14,7 @@ from bench.record.differences import LeftOut, newest
 from bench.record.keys import canonical
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
-from bench.record.task_facts import FOLDER, SAMPLE, DataFacts, data_facts
+from bench.record.task_facts import FOLDER, SAMPLE, DataFacts, data_facts, row_as_typed
 from bench.report.frame import frame
 from bench.report.table import Table
 from bench.stats.form import CLASSES, SPANS, TEXT
@@ -205,7 +205,15 @@ class ReportGroup:
 
     def called(self, label: str) -> str:
         """The name of a row as tables print it: ``distilbert (second step only)``. CSV files have the label alone."""
-        return self.names.get(label) or next((record.called for record in self.of(label)), label)
+        plain = next((record.called for record in self.of(label)), label).replace(self.shared_suffix, "", 1)
+        return self.names.get(label) or plain
+
+    @cached_property
+    def shared_suffix(self) -> str:
+        """What the choices of a run added to the label of every row that was trained, as `` (fast kernels)``: tables leave it out."""
+        trained = [r.cell for r in self.records if r.cell.method not in (TEACHER, CHECKPOINT)]
+        suffixes = {cell.label.removeprefix(row_as_typed(cell)) for cell in trained if cell.search is None}
+        return suffixes.pop() if len(suffixes) == 1 and all(cell.search is None for cell in trained) else ""
 
     @cached_property
     def _scores(self) -> dict[tuple[str, ScoreColumn], dict[int, float]]:

@@ -44,7 +44,7 @@ def facts(group: ReportGroup) -> str:
             f"bert-bench {', '.join(versions)}".strip(),
             f"results of {' to '.join(dict.fromkeys((days[0], days[-1])))}",
             f"teacher {group.cell.teacher.name}, {group.cell.teacher.origin}",
-            f"recipe {group.recipe}{epochs}, {group.cell.numeric.precision}, {group.cell.numeric.device}",
+            f"recipe {group.recipe}{epochs}, {group.cell.numeric.precision}, {group.cell.numeric.device}{group.shared_suffix}",
         ]
     )
 
@@ -58,7 +58,7 @@ def environment(group: ReportGroup) -> list[str]:
         "" if group.cell.numeric.device == "cpu" else f", {group.cell.numeric.device}"
     )
     where += ", deterministic kernels" if group.cell.numeric.deterministic else ""
-    texts = [f"Recipe {group.recipe}{length}{optimizer}; {group.cell.numeric.precision}, {where}."]
+    texts = [f"Recipe {group.recipe}{length}{optimizer}; {group.cell.numeric.precision}, {where}{group.shared_suffix}."]
     starts = {r.artefacts["general_start"]["key"][:12] for r in group.records if "general_start" in r.artefacts}
     texts += [f"General start: {', '.join(sorted(starts))}."] if starts else []
     others = {

@@ -316,3 +316,21 @@ def test_a_row_of_two_models_has_two_sizes(models, printed, lines):
 )
 def test_the_start_of_a_row_is_the_artefact_of_its_first_weights(label, artefacts, start):
     assert start_of(factories.record(label).model_copy(update={"artefacts": artefacts})) == start
+
+
+def test_what_a_run_added_to_every_label_is_said_once(tmp_path):
+    """Rows that share a suffix are called without it, and the page names it; where some lack it, it stays."""
+    from bench.report.groups import groups
+
+    fast = [factories.record(row, "rte", 0, 0.7) for row in ("kd", "finetune")]
+    fast = [
+        r.model_copy(
+            update={"cell": r.cell.model_copy(update={"kernels": "fast", "label": f"{r.cell.label} (fast kernels)"})}
+        )
+        for r in fast
+    ]
+    (group,) = groups([*fast, factories.record("teacher", "rte", 0, 0.8)])
+    assert [group.called(label) for label in group.systems] == ["teacher", "finetune", "kd"]
+    assert group.shared_suffix == " (fast kernels)"
+    (mixed,) = groups([*fast, factories.record("pkd", "rte", 0, 0.8)])
+    assert [mixed.called(label) for label in mixed.systems] == ["finetune (fast kernels)", "kd (fast kernels)", "pkd"]
