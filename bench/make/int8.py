@@ -22,7 +22,6 @@ from bench.measure.backends import INT8, opened, write_onnx
 from bench.measure.parameters import weights_hash
 from bench.plan.plan import Planned
 from bench.record import cell as of_cell
-from bench.record.code import STALE
 from bench.record.schema import Record
 from bench.train.loop import OnStep
 from methods.models import inputs_of, leaves_early, reads_texts
@@ -84,13 +83,7 @@ def score_kept(cells: Sequence[Planned], data: Sequence[TaskData], work: Work, r
     kept = []
     for planned in cells:
         record = planned.record
-        if (
-            record is None
-            or record.status != "ok"
-            or not planned.in_8_bits
-            or work.save_to is None
-            or planned.code_state == STALE
-        ):
+        if record is None or not (planned.has_full_record and planned.in_8_bits and work.save_to):
             return False
         folder = folder_for(work.save_to, record)
         if not (folder / "config.json").is_file():

@@ -255,4 +255,5 @@ def _look_up(planned: Planned, request: Request, store: Store) -> Planned:
     planned.code_state = state_of_record(record) if record is not None and record.status == "ok" else ""
     again = request.rerun or (request.rerun_stale and planned.code_state == STALE)
     planned.is_todo = again or not done
+    planned.has_full_record = not again and record is not None and record.status == "ok"
     return planned

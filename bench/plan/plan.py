@@ -281,6 +281,8 @@ class Planned:
     """those that its method asks for on this task, in the method's order"""
     in_8_bits: bool = False
     """whether its model is scored in 8 bits too"""
+    has_full_record: bool = False
+    """whether its record is there and stays: then of a cell to do only the score in 8 bits is missing"""
 
     @cached_property
     def key(self) -> str:
