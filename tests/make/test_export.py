@@ -75,7 +75,8 @@ def test_what_the_card_says_opens_the_model(bench, tmp_path, places):
     folders = saved(tmp_path / "s")
     assert len(folders) == 3
     for folder in folders:
-        lines = [line[4:] for line in (folder / "README.md").read_text().splitlines() if line.startswith("    ")]
+        text = (folder / "README.md").read_text().rpartition("\n---\n")[2]  # behind what the hub reads
+        lines = [line[4:] for line in text.splitlines() if line.startswith("    ")]
         code = "\n".join(lines).replace("THIS-FOLDER", str(folder))
         code += "\nprint(logits.shape)"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
