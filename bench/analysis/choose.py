@@ -96,12 +96,14 @@ class Choice:
 
     @property
     def as_good(self) -> list[Candidate]:
-        """The best, and what is not significantly different from it; fewest FLOPs first, then parameters, then the higher score.
+        """The best, and what is not significantly different from it; fewest FLOPs first, then parameters, megabytes, the higher score.
 
         Not by latency: models of one shape differ in it by chance.
         """
         kept = [c for c in self.candidates if c.verdict != WORSE]
-        return sorted(kept, key=lambda c: (round(c.flops or np.inf, 2), round(c.parameters or np.inf, 2), -c.score))
+        return sorted(
+            kept, key=lambda c: (*(round(n or np.inf, 2) for n in (c.flops, c.parameters, c.megabytes)), -c.score)
+        )
 
     def table(self) -> Table:
         """The candidates, best first, with their costs and their differences to the best."""
