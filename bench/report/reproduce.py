@@ -81,8 +81,9 @@ def _command(
 ) -> str:
     verb, *options = begins
     words = ["python", "-m", "bench", verb]
-    # a row is among those of its own ablations
-    words += ["--methods", ",".join(dict.fromkeys(r for r in rows if f"{r}:ablate" not in rows))] if rows else []
+    # a row is among those of its own ablations, and is made for its score in 8 bits
+    named = [row for row in dict.fromkeys(rows) if not {f"{row}:ablate", f"{row}+{INT8}"} & set(rows)]
+    words += ["--methods", ",".join(named)] if named else []
     cells = [record.cell for record in group.records]
     words += ["--tasks", ",".join(typed_task(group.cell.data.slug, task, cells) for task in tasks)]
     recipe = ["--recipe", group.recipe] if verb != "tune" else []  # a search knows the common recipe alone
