@@ -30,6 +30,7 @@ from bench.data.corpus import read_corpus
 from bench.data.own_tasks import expand
 from bench.data.table_files import read
 from bench.data.tasks import EvaluationSet, Task, from_toml
+from bench.errors import InputError
 from bench.plan.experiment_file import read_experiment
 from bench.plan.request import Request, parse_jobs, parse_numbers, parse_seeds
 from bench.plan.spelling import parse_rows, typed_order
@@ -178,6 +179,14 @@ def test_data_files(ending, count, tmp_path):
     hostile_input.assault(file, use, DATA[ending], count)
 
 
+@pytest.mark.parametrize("ending", [".json", ".jsonl"])
+def test_null_as_a_data_file_ends_no_process(ending, tmp_path):
+    """The parquet library's reader dies of it, and Python with it."""
+    (tmp_path / f"train{ending}").write_text("null")
+    with pytest.raises(InputError, match="a row should be an object"):
+        read([tmp_path / f"train{ending}"], TASK, True)
+
+
 def open_checkpoint(folder: Path) -> None:
     for cached in (checkpoints._sha256_of, checkpoints._hash_of_tokenizer):
         cached.cache_clear()
@@ -206,6 +215,8 @@ def test_files_of_checkpoints(count, name, checkpoint):
     if name == "config.json":
         body = json.loads(sound) | {"num_labels": 2, "id2label": {"0": "a"}, "auto_map": {}, "torch_dtype": "float32"}
         others += [json.dumps(hostile_input.mutated(body, rng)).encode() for _ in range(count)]
+        others += [json.dumps(body | {"num_labels": value}).encode() for value in hostile_input.VALUES]
+        others += [b"[]", b"null", b"3"]
     for data in others:
         file.write_bytes(data + sound[header:])
         hostile_input.refuses(lambda: open_checkpoint(checkpoint), data[:300], checkpoint.name)

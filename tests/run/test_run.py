@@ -198,8 +198,11 @@ def test_a_full_disk_is_found_before_anything_starts(request_, monkeypatch):
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that nobody can write to")
-@pytest.mark.parametrize("what", ["results", "reports", "save_students"])
-def test_a_folder_that_cannot_be_written_is_found_before_anything_starts(request_, monkeypatch, what):
+@pytest.mark.parametrize(
+    ("what", "where"),
+    [("results", "/proc"), ("reports", "/proc"), ("save_students", "/proc"), ("save_students", f"{__file__}/students")],
+)
+def test_a_folder_that_cannot_be_written_is_found_before_anything_starts(request_, monkeypatch, what, where):
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10**18})())
-    with pytest.raises(InputError, match="cannot be written to /proc"):
-        check_disk(SimpleNamespace(request=request_(**{what: Path("/proc")}), disk_bytes=0))
+    with pytest.raises(InputError, match=r"cannot be written to /proc|Not a directory; choose another folder"):
+        check_disk(SimpleNamespace(request=request_(**{what: Path(where)}), disk_bytes=0))
