@@ -76,6 +76,17 @@ class Forgetful(KD):
         return [replace(s, terms={name: with_own_tensor(term) for name, term in s.terms.items()}) for s in stages]
 
 
+@pytest.mark.slow
+def test_deterministic_kernels_are_asked_of_torch_and_said(records, monkeypatch):
+    asked = []
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
+    monkeypatch.setattr(torch, "use_deterministic_algorithms", asked.append)
+    _, student = records("kd", deterministic=True)
+    assert set(asked) == {True}
+    assert student.cell.numeric.deterministic
+    assert (student.env["deterministic"], student.env["cublas_workspace"]) == (True, ":16:8")
+
+
 def bench(device: torch.device, kind: type = KD, **settings) -> Bench:
     made = Bench(kind(**{**kind.tiny_settings, **settings}), 2)
     made.setup  # noqa: B018  # what the student is made from is made on the CPU, which is faster
