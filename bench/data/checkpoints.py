@@ -29,14 +29,11 @@ LARGE: dict[str, Any] = {
     "intermediate_size": 4096,
 }
 HUB_CONFIGURED: dict[str, dict[str, Any]] = {
-    f"{owner}{name}": differing
-    for owner in ("", "google-bert/")
-    for name, differing in (
-        ("bert-base-uncased", {}),
-        ("bert-large-uncased", LARGE),
-        ("bert-base-multilingual-cased", {"vocab_size": 119_547}),
-    )
+    "bert-base-uncased": {},
+    "bert-large-uncased": LARGE,
+    "bert-base-multilingual-cased": {"vocab_size": 119_547},
 }
+HUB_CONFIGURED |= {f"google-bert/{name}": differing for name, differing in HUB_CONFIGURED.items()}
 """Hub names whose configuration is known without asking the hub: what differs from the defaults of transformers."""
 OURS = "bert_bench"
 """Entry of config.json of a student that was trained here: its method, row and record."""

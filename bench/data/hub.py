@@ -115,10 +115,9 @@ def _limit(request: Any) -> None:
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
     """An error, and what it was raised from."""
-    found: BaseException | None = error
-    while found is not None:
-        yield found
-        found = found.__cause__
+    yield error
+    if error.__cause__ is not None:
+        yield from _causes(error.__cause__)
 
 
 def _answer_of(error: BaseException) -> int:

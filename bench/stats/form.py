@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,48 +27,6 @@ TEXT_COUNTS = (
     "rouge_l",
 )
 """What is kept of each text that was written: sums over sentences give BLEU, the mean of the last one is ROUGE-L."""
-
-
-class Form(Protocol):
-    """A kind of answer."""
-
-    name: ClassVar[str]
-    """as records keep it"""
-    task: ClassVar[str]
-    """what a task with such answers is called"""
-    answer: ClassVar[str]
-    """what one answer is called"""
-    dtype: ClassVar[str]
-    """of labels, as numpy and Arrow call it; of predictions too where they are single numbers"""
-    shape: ClassVar[tuple[int, ...]]
-    """of one prediction; () for a single number"""
-    loss: ClassVar[str]
-    """the loss on labels, by its name in torch.nn.functional. It only documents: ``methods.losses.hard`` does not read it, and a
-    test checks that both agree"""
-    baseline: ClassVar[str]
-    """what answers that know nothing are called"""
-
-    def outputs(self, names: Sequence[str]) -> int:
-        """How many numbers a model gives for each example, from the names of the labels."""
-
-    def arrays(self, examples: int, outputs: int) -> Mapping[str, Axes]:
-        """The arrays that a record keeps of each evaluation set, and their shapes. Without public labels it keeps none."""
-
-    def predicted(self, logits: np.ndarray) -> np.ndarray:
-        """[n, *shape] answers."""
-
-    def label(self, value: object, names: Sequence[str], task: str) -> float | Sequence[int]:
-        """One value of a label column.
-
-        Raises:
-            InputError: it is no label of this task; the message names the value and the task.
-        """
-
-    def constant(self, labels: np.ndarray, outputs: int, score: Scoring) -> tuple[np.ndarray, float]:
-        """The one answer that scores most if it is given to every example; and that score."""
-
-    def described(self, labels: np.ndarray, names: Sequence[str]) -> str:
-        """For a reader: which labels there are."""
 
 
 def misshapen(form: Form, arrays: Mapping[str, np.ndarray], examples: int, outputs: int) -> str:
@@ -244,6 +202,11 @@ def _number(value: object, expected: str, task: str) -> float:
     return value
 
 
+Form = Classes | Score | Spans | Text
+"""A kind of answer. ``name`` is as records keep it, ``task`` and ``answer`` what a reader calls a task and an answer, ``dtype`` that of
+labels in numpy and Arrow, ``shape`` that of one prediction, ``loss`` the name in torch.nn.functional (a test checks it), ``baseline``
+what answers that know nothing are called. ``arrays`` are those that a record keeps of each evaluation set, ``constant`` is the one
+answer that scores most if every example is given it, and ``label`` raises InputError for what is no label of the task."""
 CLASSES, SCORE, SPANS, TEXT = Classes(), Score(), Spans(), Text()
 FORMS: Mapping[str, Form] = {form.name: form for form in (CLASSES, SCORE, SPANS, TEXT)}
 """name -> form"""
