@@ -8,6 +8,7 @@ from bench.plan.estimate import rates_of_card, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, ArtefactPlan, Plan, Planned
 from bench.plan.request import AUTO, TF32
 from bench.progress import duration
+from bench.record.cell import INT8
 from bench.record.code import STALE
 from bench.record.recipe import ADAMW
 
@@ -53,7 +54,9 @@ def describe(plan: Plan) -> str:
             f"the examples of each task, shared by epochs, seeds and methods"
         )
     for task in tasks:
-        names = ", ".join(dict.fromkeys(p.cell.label for p in plan.cells_of(task.name) if p.is_todo))
+        names = ", ".join(
+            dict.fromkeys(p.cell.label + f"+{INT8}" * p.in_8_bits for p in plan.cells_of(task.name) if p.is_todo)
+        )
         groups = [step.cells for step in plan.todo_steps if step.kind == STUDENTS_STEP and step.tasks == (task,)]
         taught = max((sum(planned.needs_live_teacher for planned in group) for group in groups), default=0)
         sharing = f"; {taught} share each teacher pass" if taught > 1 else ""
@@ -182,6 +185,7 @@ def as_json(plan: Plan) -> dict[str, object]:
         {
             "key": planned.key,
             "row": planned.cell.label,
+            "in_8_bits": planned.in_8_bits,
             "tasks": planned.cell.tasks,
             "seed": planned.cell.seed,
             "state": state(planned),

@@ -1,1 +1,1 @@
-"""The commands that combine several layers, mostly one in a file; run_summary.py is a part of run.py, why_inputs.py of why.py."""
+"""The commands that combine several layers, mostly one in a file; run_summary.py is a part of run.py."""
