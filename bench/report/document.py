@@ -75,11 +75,8 @@ def _table_lines(table: Table, notes: Footnotes) -> list[str]:
     if table.folded or (len(table.printed_lines) > LONGEST and table.width is None):  # where it is
         (stem,) = table_names([table.file or table.title])
         file, length = f"{TABLES}/{stem}.csv", counted(len(table.printed_lines), "line")
-        notes_of_table = "".join(f" {escape.markdown(note)}" for note in table.notes)
-        return [
-            f"**{escape.markdown(table.title)}**: {length}, in [{file}]({file}) and [{HTML}]({HTML}).{notes_of_table}",
-            "",
-        ]
+        text = f"**{escape.markdown(table.title)}**: {length}, in [{file}]({file}) and [{HTML}]({HTML})."
+        return [" ".join([text, *map(escape.markdown, table.notes)]), ""]
     before = len(notes.texts)
     body = [to_markdown(table, notes), "", *_paragraphs([" ".join(table.notes)] if table.notes else [])]
     new = [f"[{i}] {escape.markdown(text)}  " for i, text in enumerate(notes.texts[before:], start=before + 1)]

@@ -51,15 +51,9 @@ def html_page(group: ReportGroup, sections: Sequence[Section], paper: Paper) -> 
         """Add the entry of a cell; returns its index, or None where the cell has only its text."""
         if cell.value is None and not cell.keys:
             return None
-        facts = {
-            "value": cell.value,
-            "low": cell.low,
-            "high": cell.high,
-            "sd": cell.deviation,
-            "n": cell.n,
-            "p": cell.p,
-        }
-        details.append({name: _rounded(value) for name, value in facts.items() if value is not None})
+        attributes = {"value": "value", "low": "low", "high": "high", "sd": "deviation", "n": "n", "p": "p"}
+        values = {name: getattr(cell, attribute) for name, attribute in attributes.items()}
+        details.append({name: _rounded(value) for name, value in values.items() if value is not None})
         if cell.keys:
             details[-1]["keys"] = list(cell.keys)
         return len(details) - 1
@@ -126,8 +120,8 @@ def _environment() -> Environment:
     return engine
 
 
-def _rounded(value: float | None) -> float | None:
-    return value if value is None or isinstance(value, int) else round(value, DIGITS)
+def _rounded(value: float) -> float:
+    return value if isinstance(value, int) else round(value, DIGITS)
 
 
 def numbers_of(
