@@ -180,7 +180,8 @@ class SlurmSteps(Executor):
             try:
                 resolve(future, job.result(), self._stopping)
             except (FailedJobError, UncompletedJobError) as error:
-                self._keeps_logs |= isinstance(error, FailedJobError) or not self.worker_had_started(future)
+                is_worth_reading = isinstance(error, FailedJobError) or not self.worker_had_started(future)
+                self._keeps_logs |= is_worth_reading and not self._stopping
                 future.set_exception(BrokenExecutor(f"job {job.job_id}: {str(error).strip().splitlines()[-1]}"))
 
     def stop(self, under_way: Sequence[Future[StepResult]]) -> None:
@@ -213,5 +214,9 @@ class SlurmSteps(Executor):
         while self._is_local and time.monotonic() < end and not all(job.done() for job in jobs):
             time.sleep(0.1)
         super().__exit__(kind, error, trace)
-        if not self._keeps_logs:
-            shutil.rmtree(self._run_folder, ignore_errors=True)
+        end = time.monotonic() + STOP_SECONDS
+        while not self._keeps_logs and self._run_folder.exists() and time.monotonic() < end:
+            shutil.rmtree(
+                self._run_folder, ignore_errors=True
+            )  # again, where a job that has answered still writes its log
+            time.sleep(0.1)
