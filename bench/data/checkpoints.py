@@ -288,10 +288,10 @@ def _described(folder: Path, asked: str, ours: bool) -> tuple[dict[str, Any], bo
         raise InputError(f"{asked}: config.json does not describe a model; save one there with save_pretrained")
     own = body.get(OURS)
     maker = own.get("method") if isinstance(own, dict) else None
-    brought = ours and isinstance(maker, str) and maker in methods.names()
-    if brought:
+    if ours and isinstance(maker, str) and maker in methods.names():
         methods.get(maker)
-    return body, brought
+        return body, True
+    return body, False
 
 
 def _weights_of(folder: Path, asked: str, source: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -218,7 +219,10 @@ def scatter(group: ReportGroup, costs: Mapping[str, float], form: str, axis: str
         )
         for point, name in zip(shown, names, strict=True):
             alike = [p.label for p in shown if abs(p.cost / point.cost - 1) < 0.01]
-            x = point.cost * span ** (APART * 2 * (alike.index(point.label) - (len(alike) - 1) / 2))
+            gaps = [abs(math.log(p.cost / point.cost)) for p in shown if p.label not in alike]
+            # a row never passes one of another cost
+            step = min(APART * 2, 0.8 * min(gaps, default=math.inf) / math.log(span) / len(alike))
+            x = point.cost * span ** (step * (alike.index(point.label) - (len(alike) - 1) / 2))
             colour, shape = look[point.label]
             if point.mean.low is not None:
                 axes.vlines(x, point.mean.low, point.mean.high, color=colour, alpha=0.4, linewidth=0.9)
