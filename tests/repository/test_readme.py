@@ -291,6 +291,8 @@ def test_a_command_that_trains_can_be_planned(bench, command, embedded, monkeypa
     for executor, package in (("ray", "ray"), ("slurm", "submitit")):
         if executor in words:
             pytest.importorskip(package, reason=f"needs the extra {executor!r}")
+    if any("+int8" in word for word in words):
+        pytest.importorskip("onnxruntime", reason="needs the extra 'onnx'")
     if "--address" in words:
         pytest.skip("needs a Ray cluster that is running")
     monkeypatch.chdir(ROOT)

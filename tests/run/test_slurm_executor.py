@@ -75,6 +75,7 @@ exit 1
 @pytest.mark.slow
 def test_the_script_of_a_job_has_gres_setup_lines_and_further_options(request_, tmp_path, monkeypatch):
     """By an sbatch that keeps what it is given, and refuses it."""
+    pytest.importorskip("submitit", reason="needs the extra 'slurm'")
     tools, setup = tmp_path / "tools", tmp_path / "setup.sh"
     tools.mkdir()
     for name in ("sbatch", "srun"):
