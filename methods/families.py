@@ -26,6 +26,8 @@ class Family:
     pool: Callable[[Any, Tensor], Tensor]
     """classifier and the [B, W] states of the first tokens -> what the classification layer reads"""
     attended: Callable[[Any], int]  # configuration -> width of all heads' queries together
+    embedding: Callable[[Any], Sequence[nn.Module]] = lambda body: [body.embeddings]
+    """the body's modules through which every token goes before the first layer"""
 
 
 def _embed_bert(body: Any, batch: Batch) -> Tensor:
@@ -54,9 +56,17 @@ def _embed_mobilebert(body: Any, batch: Batch) -> Tensor:
     return own.dropout(own.LayerNorm(summed_TW))
 
 
+def _embedding_of_electra(body: Any) -> list[nn.Module]:
+    """A narrow embedding is projected to the width of the layers."""
+    is_narrow = body.config.embedding_size != body.config.hidden_size
+    return [body.embeddings, body.embeddings_project] if is_narrow else [body.embeddings]
+
+
 def _embed_electra(body: Any, batch: Batch) -> Tensor:
     embedded_TE = _embed_bert(body, batch)
-    return body.embeddings_project(embedded_TE) if hasattr(body, "embeddings_project") else embedded_TE
+    for projection in _embedding_of_electra(body)[1:]:
+        embedded_TE = projection(embedded_TE)
+    return embedded_TE
 
 
 def _alone(model: Any, first_BW: Tensor) -> Tensor:
@@ -98,6 +108,7 @@ FAMILIES: dict[str, Family] = {
         _embed_electra,
         _alone,
         lambda config: config.hidden_size,
+        _embedding_of_electra,
     ),
 }
 

@@ -177,12 +177,13 @@ def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence
     model: Any = classifier
     if layers_of(taps, "exits"):
         raise UndeclaredNeed(f"{type(model).__name__} has no classifier before its last layer: nothing to exit by")
+    family = family_of(model)
     if model.config._attn_implementation != "packed":
         wrong = (
             f"this model's attention is {model.config._attn_implementation!r}: attention scores would come back empty"
         )
         raise EmptyAttention(f"{wrong}. Call model.set_attn_implementation('packed') after building it")
-    layout, family = batch.layout, family_of(model)
+    layout = batch.layout
     body = getattr(model, model.base_model_prefix)
     layers = family.layers(body) if layers is None else layers
     with_states = layers_of(taps, "hidden", "pooled")
@@ -262,8 +263,7 @@ def closed_form(model: Any) -> Cost:
         return Cost(by_token, 2 * config.num_hidden_layers * config.hidden_size, linear_macs(model) - by_token)
     family, body = family_of(model), getattr(model, model.base_model_prefix)
     layers = family.layers(body)
-    projected = [body.embeddings_project] if hasattr(body, "embeddings_project") else []
-    by_token = sum(linear_macs(part) for part in (body.embeddings, *projected, *layers))
+    by_token = sum(linear_macs(part) for part in (*family.embedding(body), *layers))
     return Cost(by_token, 2 * len(layers) * family.attended(model.config), linear_macs(model) - by_token)
 
 

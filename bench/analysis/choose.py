@@ -13,7 +13,7 @@ import numpy as np
 from bench.data.tasks import check_known
 from bench.errors import NothingMeasured
 from bench.plan.commands import is_own, source_options, typed_task
-from bench.record.cell import CHECKPOINT, INT8, TEACHER
+from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.report.comparison import (
@@ -73,6 +73,13 @@ class Candidate(NamedTuple):
     def verdict(self) -> str:
         return verdict_of(-1.0, self.p, self.p)
 
+    @property
+    def costs(self) -> dict[str, float | None]:
+        """What has a limit, as :data:`LIMITS` calls it."""
+        return dict(
+            zip(LIMITS, (self.parameters, self.megabytes, self.flops, self.latency, self.retained), strict=True)
+        )
+
 
 @dataclass
 class Choice:
@@ -109,7 +116,7 @@ class Choice:
         """The candidates, best first, with their costs and their differences to the best."""
         lines = []
         for c in self.candidates:
-            costs = [number(getattr(c, name), ".2f") for name in LIMITS] + [number(c.changed)]
+            costs = [*(number(cost, ".2f") for cost in c.costs.values()), number(c.changed)]
             share = number(100 * c.probability, ".0f", " %")
             rest, gap = [TableCell(""), TableCell(""), TableCell("best")], c.score - self.candidates[0].score
             if c is not self.candidates[0]:
@@ -226,7 +233,7 @@ def _choice(
             100 * score / teacher if teacher > 0 else None,
             _changed(group, columns, label, store),
         )
-        over = [name for name in LIMITS if not _is_within(budget.get(name), getattr(candidate, name), name)]
+        over = [name for name, cost in candidate.costs.items() if not _is_within(budget.get(name), cost, name)]
         mute = [c.name for c in columns if not all(map(store.has_predictions, group.finished(label, c)))]
         # one seed with constant or permuted answers is enough; a low score counts where the row's mean is no better than one
         # answer to every example: by chance a seed of a sound row may be below it
@@ -238,7 +245,7 @@ def _choice(
             <= 100 * next((s.baseline for s in of_seeds.values() if s.baseline is not None), np.inf)
         ]
         if over:
-            cost, unit = getattr(candidate, over[0]), LIMITS[over[0]][1]
+            cost, unit = candidate.costs[over[0]], LIMITS[over[0]][1]
             lacking = {
                 "latency": "not timed",
                 RETAINED: f"the teacher has no sound score on {', '.join(unsound) or 'average'}",
@@ -257,10 +264,11 @@ def _choice(
     if outside and fitting and outside.score <= fitting[0].score:
         outside = None
     rows = [*fitting, *([outside] if outside and fitting else [])]
-    judged, binding = _compared_with_best(group, columns, rows, len(fitting), store), None
+    judged = _compared_with_best(group, columns, rows, len(fitting), store)
+    binding: dict[str, Any] | None = None
     if outside:
         option, unit = LIMITS[limit]
-        binding = {"row": outside.label, "limit": option, "needs": getattr(outside, limit), "unit": unit}
+        binding = {"row": outside.label, "limit": option, "needs": outside.costs[limit], "unit": unit}
         binding |= {"gain": outside.score - fitting[0].score if fitting else None, "interval": None}
         if len(judged) > len(fitting):
             binding["interval"] = [judged[-1].low, judged[-1].high]
@@ -301,7 +309,7 @@ def _exports(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, sto
         if cell.method != CHECKPOINT:
             words = ["export", record.key[:16], "--to", f"{cell.method}-{column.task}", "--results", str(store.root)]
             words += ["--tasks", typed_task(cell.data.slug, column.task, [cell])] if is_own(cell.data.slug) else []
-            words += ["--format", f"onnx-{INT8}"] if record.point == INT8 else []
+            words += ["--format", f"onnx-{IN_8_BITS}"] if record.point == IN_8_BITS else []
             words += source_options(cell.data.slug, cell.teacher.name, cell.teacher.base)
             commands.insert(0, f"python -m bench {shlex.join(words)}")
     return commands

@@ -19,7 +19,7 @@ from bench.plan.plan import TaskPlan
 from bench.plan.request import SAMPLE
 from bench.record.recipe import optimizers_of
 from bench.record.schema import Record
-from bench.record.task_facts import HUB
+from bench.record.task_facts import HUB, data_facts
 from bench.stats.metrics import metric_of
 from bench.stats.paired import interval, resampled_scores
 from methods.models import reads_texts
@@ -60,7 +60,7 @@ def export_student(
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         (folder / "README.md").write_text(card(record, model, arrays or {}), encoding="utf-8")
-        if record.cell.data.slug == HUB and record.cell.tasks[0] in GLUE:
+        if _is_hubs_glue(record):
             from huggingface_hub import eval_result_entries_to_yaml
             from huggingface_hub.utils import yaml_dump
 
@@ -82,6 +82,10 @@ def save_where_asked(
     except Exception as error:  # a full disk, a model that cannot be saved
         why = f"trained and recorded, but not saved in {work.save_to}: {error}"
         result.not_saved.append(FailedCell(task.name, record.row, record.cell.seed, why))
+
+
+def _is_hubs_glue(record: Record) -> bool:
+    return data_facts(record.cell.data.slug).source == HUB and record.cell.tasks[0] in GLUE
 
 
 def _metric_on_the_hub(metric: str) -> str:
@@ -109,7 +113,7 @@ def _metadata(record: Record, pipeline: str) -> str:
     cell, task = record.cell, "+".join(record.cell.tasks)
     results = [
         EvalResult(
-            task_type=pipeline, dataset_type=HUB_REPOSITORY if cell.data.slug == HUB else cell.data.slug, dataset_name=cell.data.name,
+            task_type=pipeline, dataset_type=HUB_REPOSITORY if _is_hubs_glue(record) else cell.data.slug, dataset_name=cell.data.name,
             dataset_config=task, dataset_split=name, metric_type=_metric_on_the_hub(metric), metric_value=round(value, 4),
         )
         for name, scores in record.scores.items()
@@ -121,7 +125,7 @@ def _metadata(record: Record, pipeline: str) -> str:
         library_name="transformers",
         pipeline_tag=pipeline,
         base_model=teacher if is_on_hub else None,
-        datasets=HUB_REPOSITORY if cell.data.slug == HUB else None,
+        datasets=HUB_REPOSITORY if _is_hubs_glue(record) else None,
         model_name=f"{record.row} on {task}",
         eval_results=results or None,
         tags=["bert-bench", cell.method],

@@ -21,7 +21,7 @@ from bench.make.work import StepResult, Work
 from bench.measure.backends import INT8, opened, write_onnx
 from bench.measure.parameters import weights_hash
 from bench.plan.plan import Planned
-from bench.record import cell as of_cell
+from bench.record.cell import IN_8_BITS, record_key
 from bench.record.schema import Record
 from bench.train.loop import OnStep
 from methods.models import inputs_of, leaves_early, reads_texts
@@ -34,10 +34,9 @@ def add_in_8_bits(result: StepResult, record: Record, model: Any, task_data: Tas
     call by the range that they have in it: each example is a call of its own, so that no answer depends on its neighbours. On a
     processor without 8-bit dot products (VNNI) sums saturate, and answers can differ from those of another machine.
     """
-    point = of_cell.INT8
     changes: dict[str, Any] = {
-        "key": of_cell.record_key(record.cell, point),
-        "point": point,
+        "key": record_key(record.cell, IN_8_BITS),
+        "point": IN_8_BITS,
         "started": now(),
         "usage": {},
     }
@@ -88,7 +87,10 @@ def score_kept(cells: Sequence[Planned], data: Sequence[TaskData], work: Work, r
         folder = folder_for(work.save_to, record)
         if not (folder / "config.json").is_file():
             return False
-        model = AutoModelForSequenceClassification.from_pretrained(folder)
+        try:
+            model = AutoModelForSequenceClassification.from_pretrained(folder)
+        except Exception:  # of transformers or safetensors: the folder is damaged, and its finished record must not become a failed one
+            return False
         if weights_hash(model) != record.weights:
             return False
         kept.append((record, model))

@@ -23,7 +23,7 @@ from bench.plan.spelling import MethodRow, drop_unusable, parse_rows, split_int8
 from bench.plan.steps import steps_of
 from bench.plan.student_cells import check_row, student_cells
 from bench.plan.tasks import augment, mean_tokens, plan_tasks
-from bench.record.cell import CHECKPOINT, INT8, TEACHER, Cell, NumericIdentity
+from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER, Cell, NumericIdentity
 from bench.record.code import STALE, WHAT_TO_DO, stale_lines, state_of, state_of_record, unknown_lines
 from bench.record.keys import digest
 from bench.record.store import Store
@@ -109,10 +109,9 @@ def _check_int8(rows: Collection[str], tasks: Sequence[TaskPlan]) -> None:
     """
     if not rows:
         return
-    from bench.measure.backends import INT8 as BACKEND
-    from bench.measure.backends import check_installed
+    from bench.measure.backends import INT8, check_installed
 
-    check_installed([BACKEND])
+    check_installed([INT8])
     for task in tasks:
         if task.task.spans or task.task.writes:
             raise InputError(f"+int8 on {task.name}: only models that answer classes and scores are quantised")
@@ -250,7 +249,7 @@ def _look_up(planned: Planned, request: Request, store: Store) -> Planned:
     """The cell with its record, and whether it is to do."""
     record = planned.record = store.find(planned.cell)
     ended = ("ok",) if request.retry_failed else ("ok", "failed")
-    records = [record, store.find(planned.cell, INT8)] if planned.in_8_bits else [record]
+    records = [record, store.find(planned.cell, IN_8_BITS)] if planned.in_8_bits else [record]
     done = all(each is not None and each.status in ended for each in records)
     planned.code_state = state_of_record(record) if record is not None and record.status == "ok" else ""
     again = request.rerun or (request.rerun_stale and planned.code_state == STALE)

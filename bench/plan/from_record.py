@@ -12,7 +12,7 @@ import methods
 from bench.errors import InputError
 from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, EXACT, NUMBERS, Request
 from bench.plan.spelling import PACE, defaults, spell
-from bench.record.cell import CHECKPOINT, INT8, TEACHER, Cell
+from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER, Cell
 from bench.record.recipe import PAPER, Recipe
 from bench.record.schema import Record
 from bench.record.task_facts import data_facts
@@ -40,7 +40,7 @@ def request_from_record(record: Record, request: Request, typed: Collection[str]
         raise InputError(f"{cell.tasks[0]} is a task of one's own: add --tasks FOLDER/{cell.data.task_file}")
     own = {name: value for name, value in _asked(cell).items() if name not in typed}
     if "methods" not in typed:
-        own["methods"] = _row(cell) if record.point != INT8 else f"{_row(cell) or TEACHER}+{INT8}"
+        own["methods"] = _row(cell) if record.point != IN_8_BITS else f"{_row(cell) or TEACHER}+{IN_8_BITS}"
     asked = replace(request, **own)
     if asked.recipe == PAPER and "epochs" not in typed:
         asked = replace(asked, epochs=None)

@@ -8,7 +8,7 @@ from bench.plan.estimate import rates_of_card, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, ArtefactPlan, Plan, Planned
 from bench.plan.request import AUTO, TF32
 from bench.progress import duration
-from bench.record.cell import INT8
+from bench.record.cell import IN_8_BITS
 from bench.record.code import STALE
 from bench.record.recipe import ADAMW
 
@@ -55,7 +55,7 @@ def describe(plan: Plan) -> str:
         )
     for task in tasks:
         names = ", ".join(
-            dict.fromkeys(p.cell.label + f"+{INT8}" * p.in_8_bits for p in plan.cells_of(task.name) if p.is_todo)
+            dict.fromkeys(p.cell.label + f"+{IN_8_BITS}" * p.in_8_bits for p in plan.cells_of(task.name) if p.is_todo)
         )
         groups = [step.cells for step in plan.todo_steps if step.kind == STUDENTS_STEP and step.tasks == (task,)]
         taught = max((sum(planned.needs_live_teacher for planned in group) for group in groups), default=0)

@@ -12,7 +12,7 @@ import methods
 from bench.errors import InputError, nearest, unknown
 from bench.plan import stage_settings
 from bench.plan.plugins import method_class
-from bench.record.cell import CHECKPOINT, INT8, TEACHER, split_row
+from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER, split_row
 from bench.user_files import comma_separated
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ALL = "all"
 PACE = "pace"
-IN_8_BITS_TOO = f"{TEACHER}+{INT8}"
+TEACHER_TOO = f"{TEACHER}+{IN_8_BITS}"
 MOST = 2**31
 """Above every whole number that a setting can mean."""
 
@@ -76,8 +76,8 @@ def split_int8(text: str) -> tuple[str, frozenset[str]]:
     """
     plain, in_8_bits = list[str](), set[str]()
     for part in comma_separated(text):
-        row = part.removesuffix(f"+{INT8}")
-        plain += [] if part == IN_8_BITS_TOO else [row]
+        row = part.removesuffix(f"+{IN_8_BITS}")
+        plain += [] if part == TEACHER_TOO else [row]
         if row != part:
             in_8_bits |= {TEACHER} if row == TEACHER else set(typed_order(row))
     return ",".join(dict.fromkeys(plain)), frozenset(in_8_bits)
@@ -214,7 +214,7 @@ def method_name(text: str) -> str:
 def check_names(text: str) -> None:
     """Raises InputError where :func:`parse_rows` would for the name of a method. Imports classes of one's own, after all names
     are looked at, and no registered method."""
-    typed = [part.removesuffix(f"+{INT8}") for part in comma_separated(text) if part != IN_8_BITS_TOO]
+    typed = [part.removesuffix(f"+{IN_8_BITS}") for part in comma_separated(text) if part != TEACHER_TOO]
     rows = [part for part in typed if part != ALL and split_row(part)[0] != CHECKPOINT]
     for name in [method_name(row) for row in rows]:
         if ":" in name:

@@ -12,7 +12,7 @@ TEACHER = "teacher"
 """The reserved name of the row of the teacher itself, which is scored and not trained as a student."""
 CHECKPOINT = "checkpoint"
 """The reserved name of rows that are finished classifiers: ``checkpoint:FOLDER``."""
-INT8 = "int8"
+IN_8_BITS = "int8"
 """The operating point of any row, and of the teacher, whose linear layers compute in 8 bits: ``kd+int8``."""
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NoReturn
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bench.errors import InputError
-from bench.record.cell import INT8, Cell
+from bench.record.cell import IN_8_BITS, Cell
 from bench.record.keys import SCHEMA
 from bench.record.stated import stated
 from bench.record.task_facts import TaskFacts, facts_of_older_record
@@ -150,8 +150,8 @@ class Record(StrictModel):
     @property
     def row(self) -> str:
         """Its label, and the operating point where there are several: what groups, options and CSV files call it."""
-        if self.point == INT8:
-            return f"{self.cell.label}+{INT8}"
+        if self.point == IN_8_BITS:
+            return f"{self.cell.label}+{IN_8_BITS}"
         return self.cell.label + (f" at {self.point}" if self.point else "")
 
     @property

@@ -51,8 +51,14 @@ def html_page(group: ReportGroup, sections: Sequence[Section], paper: Paper) -> 
         """Add the entry of a cell; returns its index, or None where the cell has only its text."""
         if cell.value is None and not cell.keys:
             return None
-        attributes = {"value": "value", "low": "low", "high": "high", "sd": "deviation", "n": "n", "p": "p"}
-        values = {name: getattr(cell, attribute) for name, attribute in attributes.items()}
+        values = {
+            "value": cell.value,
+            "low": cell.low,
+            "high": cell.high,
+            "sd": cell.deviation,
+            "n": cell.n,
+            "p": cell.p,
+        }
         details.append({name: _rounded(value) for name, value in values.items() if value is not None})
         if cell.keys:
             details[-1]["keys"] = list(cell.keys)

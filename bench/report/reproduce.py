@@ -10,7 +10,7 @@ from typing import Any
 from bench.plan.commands import is_own, source_options, typed_task
 from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, NUMBERS, SAMPLE
 from bench.plan.spelling import as_typed
-from bench.record.cell import INT8, TEACHER
+from bench.record.cell import IN_8_BITS, TEACHER
 from bench.record.recipe import ADAMW, Recipe
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -82,7 +82,7 @@ def _command(
     verb, *options = begins
     words = ["python", "-m", "bench", verb]
     # a row is among those of its own ablations, and is made for its score in 8 bits
-    named = [row for row in dict.fromkeys(rows) if not {f"{row}:ablate", f"{row}+{INT8}"} & set(rows)]
+    named = [row for row in dict.fromkeys(rows) if not {f"{row}:ablate", f"{row}+{IN_8_BITS}"} & set(rows)]
     words += ["--methods", ",".join(named)] if named else []
     cells = [record.cell for record in group.records]
     words += ["--tasks", ",".join(typed_task(group.cell.data.slug, task, cells) for task in tasks)]
@@ -165,8 +165,8 @@ def _row(record: Record) -> str:
     cell = record.cell
     if cell.search is not None:
         return cell.search.of
-    if record.point == INT8:
-        return f"{row_as_typed(cell)}+{INT8}"
+    if record.point == IN_8_BITS:
+        return f"{row_as_typed(cell)}+{IN_8_BITS}"
     return row_as_typed(cell) if cell.ablation_of is None else f"{row_as_typed(cell, cell.ablation_of)}:ablate"
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from bench.errors import InputError, NothingMeasured, known_row
 from bench.files import slug, write_atomically
-from bench.record.cell import INT8, TEACHER, Cell, record_key, train_key
+from bench.record.cell import IN_8_BITS, TEACHER, Cell, record_key, train_key
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
 from bench.record.speed_sessions import SpeedRecord, Timing, speed_records
@@ -143,12 +143,12 @@ def add_speed(group: ReportGroup, sessions: Sequence[SpeedRecord], backend: str 
         return
     machine = session.env.get("accelerator") or session.env.get("processor")
     group.speed_conditions = f"{described(conditions)}, on {machine}"
-    in_8_bits = conditions.model_copy(update={"backend": f"onnx-{INT8}"})
+    in_8_bits = conditions.model_copy(update={"backend": f"onnx-{IN_8_BITS}"})
     timings: dict[str, Timing] = {}
     architectures: dict[object, list[str]] = {}
     for label in group.systems:
         first = group.of(label)[0]
-        is_rounded, name = first.point == INT8, row_as_typed(first.cell)
+        is_rounded, name = first.point == IN_8_BITS, row_as_typed(first.cell)
         name += f" at {first.point}" if first.point and not is_rounded else ""
         timing = session.of(name, in_8_bits if is_rounded else conditions)
         if timing and timing.seconds:

@@ -20,7 +20,7 @@ from bench.make.failure import failure_of
 from bench.make.record import empty, failed, now
 from bench.make.work import FailedCell, StepResult
 from bench.plan.plan import Plan, Step, StudentSpec
-from bench.record.cell import INT8, TEACHER, record_key, train_key
+from bench.record.cell import IN_8_BITS, TEACHER, record_key, train_key
 from bench.record.cell_locks import CellLocks
 from bench.record.schema import Failure, Record
 from bench.record.store import Store
@@ -182,7 +182,7 @@ class Schedule:
         todo = [planned for planned in student.cells if planned.is_todo]
         records = [self.store.find(planned.cell) for planned in todo]
         pairs = zip(records, todo, strict=True)
-        if any(planned.in_8_bits and self.store.find(planned.cell, INT8) is None for planned in todo):
+        if any(planned.in_8_bits and self.store.find(planned.cell, IN_8_BITS) is None for planned in todo):
             return False
         if request.rerun or not all(
             r is not None and r.status in ended and r != planned.record for r, planned in pairs

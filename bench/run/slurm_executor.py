@@ -216,7 +216,6 @@ class SlurmSteps(Executor):
         super().__exit__(kind, error, trace)
         end = time.monotonic() + STOP_SECONDS
         while not self._keeps_logs and self._run_folder.exists() and time.monotonic() < end:
-            shutil.rmtree(
-                self._run_folder, ignore_errors=True
-            )  # again, where a job that has answered still writes its log
+            # again, where a job that has answered still writes its log
+            shutil.rmtree(self._run_folder, ignore_errors=True)
             time.sleep(0.1)

@@ -38,18 +38,9 @@ def track(name: str, records: Iterable[Record], folder: Path) -> int:
         cell = record.cell
         title = f"{record.row} on {'+'.join(cell.tasks)}, seed {cell.seed}"
         facts = {
-            "row": record.row,
-            "tasks": list(cell.tasks),
-            "seed": cell.seed,
-            "teacher": cell.teacher.name,
-            "data": cell.data.name,
-        }
-        facts |= {
-            "settings": cell.settings,
-            "recipe": cell.recipe,
-            "key": record.key,
-            "parameters": record.sizes and record.sizes.parameters,
-        }
+            "row": record.row, "tasks": list(cell.tasks), "seed": cell.seed, "teacher": cell.teacher.name, "data": cell.data.name,
+            "settings": cell.settings, "recipe": cell.recipe, "key": record.key,
+        }  # fmt: skip
         log, finish = _run(name, title, facts, folder / record.key[:16])
         for stage, terms in record.terms.items():
             for part, values in enumerate(zip(*terms.values(), strict=False), start=1):

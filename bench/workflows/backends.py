@@ -83,8 +83,8 @@ def compare_backends(
             for number, place in enumerate(places):
                 model, tokenizer = classifier(place, task, offline)
                 names, batches = _inputs(model, tokenizer, split, BATCH)
-                each = _inputs(model, tokenizer, split, 1)[1]
-                singles = each[:LATENCY_EXAMPLES]
+                # in 8 bits an answer depends on what else is in its batch: each example is scored alone
+                singles = _inputs(model, tokenizer, split, 1, None if INT8 in backends else LATENCY_EXAMPLES)[1]
                 reference = None
                 for backend in dict.fromkeys(["eager", *backends]):
                     row: dict[str, Any] = {"model": place, "backend": backend}
@@ -92,8 +92,7 @@ def compare_backends(
                         run, row["bytes"], row["load_seconds"] = _opened(
                             model, names, backend, threads, Path(work) / str(number)
                         )
-                        # in 8 bits an answer depends on what else is in its batch
-                        scored = each if backend == INT8 else batches
+                        scored = singles if backend == INT8 else batches
                         logits = np.concatenate([run(*batch).numpy() for batch in scored])
                     except Exception as error:  # exporters and runtimes have errors of their own kinds
                         row["error"] = one_line(str(error).strip())[:200] or type(error).__name__
@@ -135,14 +134,16 @@ def compare_backends(
     }  # fmt: skip
 
 
-def _inputs(model: Any, tokenizer: Any, split: Any, size: int) -> tuple[list[str], list[tuple]]:
+def _inputs(
+    model: Any, tokenizer: Any, split: Any, size: int, most: int | None = None
+) -> tuple[list[str], list[tuple]]:
     """The names of the model's inputs, and the examples in batches of padded tensors [B, L] in that order."""
     from methods.models import inputs_of
 
     names = [name for name in inputs_of(model) if name in tokenizer.model_input_names]
     longest = min(128, getattr(model.config, "max_position_embeddings", 128))
     batches = []
-    for start in range(0, len(split), size):
+    for start in range(0, min(len(split), most or len(split)), size):
         texts = [list(column[start : start + size]) for column in (split.first, split.second) if column is not None]
         encoded = tokenizer(*texts, truncation="longest_first", max_length=longest, padding=True, return_tensors="pt")
         batches.append(tuple(encoded[name] for name in names))

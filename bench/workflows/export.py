@@ -23,8 +23,7 @@ from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.plan.request import Request
 from bench.progress import Progress, quiet
-from bench.record.cell import CHECKPOINT, TEACHER, record_key, train_key
-from bench.record.cell import INT8 as CELL_INT8
+from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER, record_key, train_key
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.stats.form import SPANS
@@ -98,7 +97,7 @@ def export(
         raise InputError(
             f"the record {key} reads the end of long texts, and tokenizers cut it off: --save-students keeps it"
         )
-    if record.point == CELL_INT8 and form != INT8:
+    if record.point == IN_8_BITS and form != INT8:
         raise InputError(
             f"the record {key} is of a model in 8 bits: add --format {INT8}, or export the row without +int8"
         )
@@ -138,7 +137,7 @@ def export(
     changed = sum(found["changed"] for found in answer["sets"].values())
     why = (
         f"{changed} predictions are others than the record's"
-        if changed and (form != INT8 or record.point == CELL_INT8)
+        if changed and (form != INT8 or record.point == IN_8_BITS)
         else ""
     )
     if push and not why:
@@ -180,7 +179,7 @@ def _weights(
 ) -> tuple[Path, str | None]:
     """A folder of the student below ``above``, and the hash of its weights."""
     kept_under = record_key(
-        record.cell, "" if record.point == CELL_INT8 else record.point
+        record.cell, "" if record.point == IN_8_BITS else record.point
     )  # the model is kept once, in fp32
     if saved is None:
         outcome = run(replace(asked, save_students=above / "students"), progress)

@@ -10,7 +10,7 @@ import pytest
 
 from bench.analysis.choose import LIMITS, choose
 from bench.errors import CHECK_FAILED, NOTHING_MEASURED, OK, NothingMeasured
-from bench.record.cell import INT8, record_key
+from bench.record.cell import IN_8_BITS, record_key
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
 from bench.record.store import Store
 
@@ -234,7 +234,7 @@ def test_without_a_sound_teacher_no_row_retains_anything(store):
 def test_latencies_are_those_of_the_backend_and_of_8_bits_where_the_row_is(store):
     """A row's latency is its own under the chosen backend; its twin in 8 bits has that of the backend in 8 bits."""
     for record in [r for r in store.records() if r.row == "wide"]:
-        rounded = record.model_copy(update={"point": INT8, "key": record_key(record.cell, INT8)})
+        rounded = record.model_copy(update={"point": IN_8_BITS, "key": record_key(record.cell, IN_8_BITS)})
         store.write(rounded, store.predictions(record))
     timings = [
         Timing(

@@ -136,7 +136,7 @@ def test_an_example_of_another_family_is_answered_as_transformers_does_alone(tea
             eager.set_attn_implementation("eager")
             assert macs(eager, 16) == closed_form(model).of_length(16)
         else:
-            with pytest.raises(EmptyAttention):
+            with pytest.raises(TypeError, match="known are"):
                 forward(model, batch, LOGITS | hidden(2))
         torch.testing.assert_close(forward(model, batch, LOGITS).logits, torch.cat(own), atol=1e-6, rtol=1e-5)
 

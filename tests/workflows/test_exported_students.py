@@ -178,16 +178,25 @@ def test_the_card_is_one_that_the_hub_reads(bench, trained, tmp_path):
     assert ModelCard.load(tmp_path / "onnx" / "README.md").data.eval_results == card.data.eval_results
 
 
-def test_results_on_the_hubs_glue_are_entries_of_its_leaderboard(trained):
-    from huggingface_hub import eval_result_entries_to_yaml, parse_eval_result_entries
+def test_results_on_the_hubs_glue_are_entries_of_its_leaderboard(trained, tmp_path):
+    """The folder of a student of the hub's data, as a run writes it."""
+    from huggingface_hub import ModelCard, parse_eval_result_entries
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from yaml import safe_load
 
-    from bench.make.export import _benchmark_entries
+    from bench.data.tasks import GLUE
+    from bench.make.export import export_student
 
-    _, record, _ = trained
-    record = record.model_copy(update={"env": record.env | {"hub": {"nyu-mll/glue": "a" * 40}}})
-    (entry,) = parse_eval_result_entries(eval_result_entries_to_yaml(_benchmark_entries(record)))
+    _, record, saved = trained
+    data = record.cell.data.model_copy(update={"slug": "glue-hub"})
+    hub = {"hub": {"nyu-mll/glue": "a" * 40}}
+    record = record.model_copy(update={"env": record.env | hub, "cell": record.cell.model_copy(update={"data": data})})
+    model, tokenizer = AutoModelForSequenceClassification.from_pretrained(saved), AutoTokenizer.from_pretrained(saved)
+    folder = export_student(tmp_path, model, tokenizer, record, GLUE["rte"])
+    (entry,) = parse_eval_result_entries(safe_load((folder / ".eval_results" / "glue.yaml").read_text()))
     assert (entry.dataset_id, entry.task_id, entry.dataset_revision) == ("nyu-mll/glue", "rte/validation", "a" * 40)
     assert entry.value == pytest.approx(100 * record.scores["validation"]["accuracy"], abs=0.01)
+    assert ModelCard.load(folder / "README.md").data.datasets == "nyu-mll/glue"
 
 
 def test_a_folder_is_sent_to_the_hub_only_when_that_is_asked(bench, trained, tmp_path, monkeypatch):
