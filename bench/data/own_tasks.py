@@ -7,7 +7,6 @@ decimals is a regression. A file without a ``validation`` is split: one fifth of
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -65,6 +64,8 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
     Raises:
         InputError: no such file or data set, a setting that is not there, columns that are missing or not plain, too many classes.
     """
+    from bench.data.table_files import table_of  # numpy, which --help does without
+
     on_hub = typed.startswith("hub:")
     place, *parts = typed.removeprefix("hub:").split(":")
     given: dict[str, str] = {}
@@ -78,7 +79,8 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
     files = (
         _of_hub(place, given.get("validation"), offline) if on_hub else _of_file(Path(place), given.get("validation"))
     )
-    table, names = _table(Path(files[0][1]))
+    rows = table_of(Path(files[0][1]))
+    table = rows.to_pandas()
     label = given.get("label", "label")
     columns = tuple(given["text"].split("+")) if "text" in given else _text_columns(table, label, typed)
     for column in (label, *columns):
@@ -89,7 +91,8 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
             )
     if not 1 <= len(set(columns)) == len(columns) <= 2:
         raise InputError(f"--tasks {typed}: name one column of text, or two with a plus: :text=COLUMN+COLUMN")
-    labels = names.get(label) or _classes(table[label], typed)
+    # the hub's parquet files say the names of classes
+    labels = getattr(rows.features[label], "names", None) or _classes(table[label], typed)
     metrics = given.get("metrics") or (
         "spearman+pearson" if not labels else "accuracy+f1" if len(labels) == 2 else "accuracy+macro_f1"
     )
@@ -141,29 +144,6 @@ def _of_hub(place: str, validation: str | None, offline: bool) -> list[tuple[str
             f"--tasks hub:{place}: it needs the splits train and {scored or 'validation'}; the hub has {has}"
         )
     return [*(("train", str(file)) for file in there["train"]), *(("validation", str(file)) for file in there[scored])]
-
-
-def _table(file: Path) -> tuple[DataFrame, dict[str, list[str]]]:
-    """The rows of a file, and the names of the classes of the columns for which the hub's parquet files say them."""
-    import pandas
-    import pyarrow.parquet as pq
-
-    names: dict[str, list[str]] = {}
-    try:
-        if file.suffix == ".parquet":
-            said = (pq.read_schema(file).metadata or {}).get(b"huggingface", b"{}")
-            features = json.loads(said).get("info", {}).get("features", {})
-            names = {
-                column: each["names"] for column, each in features.items() if isinstance(each, dict) and "names" in each
-            }
-            return pandas.read_parquet(file), names
-        if READERS[file.suffix] == "json":
-            return pandas.read_json(file, lines=file.suffix == ".jsonl"), names
-        return pandas.read_csv(
-            file, sep="\t" if file.suffix == ".tsv" else ",", keep_default_na=False, na_values=[""]
-        ), names
-    except Exception as error:  # the parsers have errors of their own kinds
-        raise InputError(f"{file} cannot be read: {one_line(str(error).strip())[:300]}") from None
 
 
 def _text_columns(table: DataFrame, label: str, typed: str) -> tuple[str, ...]:

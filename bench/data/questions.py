@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.data.table_files import Split
 from bench.errors import InputError
 
 COLUMNS = ("title", "context", "question", "answers")
@@ -39,8 +40,12 @@ def pairs_of(rows: Iterable[Mapping[str, Any]], split: str) -> list[tuple[str, s
     return list(dict.fromkeys((" ".join(sentence.split()), question) for sentence, question in marked))
 
 
-def read_squad(files: Sequence[Path], split: str) -> list[tuple[str, str]]:
-    """Raises InputError: a file that cannot be read, or that has not SQuAD's columns."""
+def read_squad(files: Sequence[Path], split: str) -> Split:
+    """Sentences and the questions about them.
+
+    Raises:
+        InputError: a file that cannot be read, or that has not SQuAD's columns.
+    """
     import pyarrow.parquet
 
     rows: list[Mapping[str, Any]] = []
@@ -53,4 +58,4 @@ def read_squad(files: Sequence[Path], split: str) -> list[tuple[str, str]]:
     pairs = pairs_of(rows, split)
     if not pairs:
         raise InputError(f"{files[0].parent} has too few articles for {split}")
-    return pairs
+    return Split([sentence for sentence, _ in pairs], [question for _, question in pairs], None, range(len(pairs)))

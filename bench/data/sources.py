@@ -1,8 +1,7 @@
-"""Where examples come from: the hub, a folder in the hub's layout, the sample suite, a user's files."""
+"""Where examples come from: the sample suite, a user's files, a folder in the hub's layout, the hub."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +17,7 @@ from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError, nearest
 
 HUB_REPOSITORY = "nyu-mll/glue"
+MADE_OF_SQUAD = "question-generation"
 
 
 @dataclass(frozen=True)
@@ -38,43 +38,58 @@ class DataSource:
 
 
 def _place(task: Task, wanted: str | EvaluationSet) -> tuple[str, str, bool]:
+    """Configuration, split, and whether it is labelled."""
     if isinstance(wanted, EvaluationSet):
         return wanted.config, wanted.split, wanted.labelled
     return task.name, wanted, True
 
 
+def _with_counts(split: Split, task: Task, wanted: str | EvaluationSet) -> Split:
+    """Of a task whose answers are texts, each evaluation set with what its sources would score if they were copied."""
+    if not task.writes or isinstance(wanted, str):
+        return split
+    from bench.stats.metrics.text import counts_of
+
+    assert split.second is not None, "a text is written from another one"
+    return replace(split, labels=counts_of(split.first, split.second))
+
+
 @dataclass(frozen=True)
 class Sample(DataSource):
-    """The generated suite; never called GLUE."""
+    """The generated suite, never called GLUE; of tasks whose answers are texts, generated pairs."""
 
     name: str = f"sample suite {sample_suite.VERSION}"
     slug: str = f"sample-{sample_suite.VERSION}"
     epochs: float = sample_suite.EPOCHS
 
     def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
-        return not task.files and _place(task, wanted)[:2] in sample_suite.SPLITS
+        return not task.repository if task.writes else _place(task, wanted)[:2] in sample_suite.SPLITS
 
     def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
         if not self.has(task, wanted):
             raise InputError(f"--data sample: the sample suite has no {task.name}; use hub, or a folder with its files")
         config, split, labelled = _place(task, wanted)
+        if task.writes:
+            first, second = zip(*sample_pairs.generate(split), strict=True)
+            return _with_counts(Split(list(first), list(second), None, range(len(first))), task, wanted)
         rows = sample_suite.generate(config, split)
         return Split(
             [row.first for row in rows],
             [row.second or "" for row in rows] if len(task.columns) == 2 else None,
             np.array([row.label for row in rows], dtype=task.form.dtype) if labelled else None,
-            list(range(len(rows))),
+            range(len(rows)),
         )
 
 
 @dataclass(frozen=True)
 class Folder(DataSource):
-    """``<config>/<split>-00000-of-00001.parquet`` below a folder, as the hub's glue repository keeps them."""
+    """Files below a folder in the hub's layout, or those that a user's task names itself."""
 
     root: Path = Path()
     hub: tuple[str, ...] = ()
     """configurations of the hub's repository, by which a machine that does not see the folder fetches it"""
     repository: str = HUB_REPOSITORY
+    layout: str = "{config}/{split}-*-of-*.parquet"
 
     @property
     def revision(self) -> str:
@@ -84,11 +99,16 @@ class Folder(DataSource):
     def files(self, config: str, split: str) -> list[Path]:
         if self.hub and not self.root.is_dir():
             return hub_folder(self.hub, False, self.revision, self.repository).files(config, split)
-        return sorted((self.root / config).glob(f"{split}-*-of-*.parquet"))
+        return sorted(self.root.glob(self.layout.format(config=config, split=split)))
 
     def _files_of(self, task: Task, wanted: str | EvaluationSet) -> list[Path]:
-        """Those of the task's folder; of questions also those of the hub's folder, or the official JSON file."""
+        """The task's own; of questions also those of the hub's folder, or the official JSON file."""
         config, split, _ = _place(task, wanted)
+        if task.files:
+            return [Path(file) for name, file in task.files if name == split]
+        if task.name == MADE_OF_SQUAD:
+            config = task.repository.rpartition("/")[2]
+            return [file for each in ("train", "validation") for file in self.files(config, each)]
         if not task.spans:
             return self.files(config, split)
         version = "2.0" if task.name == "squad_v2" else "1.1"
@@ -107,165 +127,50 @@ class Folder(DataSource):
                 f"{self.name} has no {config}/{split}-00000-of-00001.parquet{' and no official JSON' if task.spans else ''}; "
                 f"leave {task.name} out of --tasks, or name a folder that has it with --data"
             )
-        return read_questions(files, task.name == "squad_v2") if task.spans else read(files, task, labelled)
+        if task.spans:
+            return read_questions(files, task.name == "squad_v2")
+        rows = read_squad(files, split) if task.name == MADE_OF_SQUAD else read(files, task, labelled)
+        if task.files and files == [Path(file) for name, file in task.files if name != split]:
+            # the same files for both: a fifth of their rows, drawn once, is scored
+            order, fifth = np.random.default_rng(1).permutation(len(rows)).tolist(), len(rows) // 5
+            rows = rows.take(sorted(order[fifth:] if split == "train" else order[:fifth]))
+        return _with_counts(rows, task, wanted)
 
 
 @dataclass(frozen=True)
-class OwnFiles(DataSource):
-    """The files that a user's task names itself."""
-
-    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
-        return _place(task, wanted)[1] in dict(task.files)
-
-    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
-        _, split, labelled = _place(task, wanted)
-        files: dict[str, list[Path]] = {}
-        for name, file in task.files:
-            files.setdefault(name, []).append(Path(file))
-        rows = read(files[split], task, labelled)
-        if files["train"] != files["validation"]:
-            return rows
-        # one file for both: a fifth of its rows, drawn once, is scored
-        order, fifth = np.random.default_rng(1).permutation(len(rows)).tolist(), len(rows) // 5
-        return rows.take(sorted(order[fifth:] if split == "train" else order[:fifth]))
-
-
-@dataclass(frozen=True)
-class HubPairs(Folder):
-    """``<split>/*.parquet`` below a configuration, as the hub itself converts every public data set."""
-
-    def files(self, config: str, split: str) -> list[Path]:
-        return sorted((self.root / split).glob("*.parquet"))
-
-
-@dataclass(frozen=True)
-class Questions(DataSource):
-    """Sentences and questions about them, made of SQuAD's files."""
-
-    source: Folder = Folder("", "")
-
-    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
-        return bool(self._files(task))
-
-    def _files(self, task: Task) -> list[Path]:
-        config = task.repository.rpartition("/")[2]
-        return [file for split in ("train", "validation") for file in self.source.files(config, split)]
-
-    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
-        files = self._files(task)
-        if not files:
-            config = task.repository.rpartition("/")[2]
-            raise InputError(
-                f"{self.source.name}: there is no {config}/validation-00000-of-00001.parquet, a file of SQuAD"
-            )
-        return _pairs(read_squad(files, _place(task, wanted)[1]))
-
-
-@dataclass(frozen=True)
-class GeneratedPairs(DataSource):
-    """Generated sentences and their translations."""
-
-    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
-        return not task.repository
-
-    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
-        if task.repository:
-            raise InputError(f"{task.name}: it is not generated; name its files with --data FOLDER, or --data hub")
-        return _pairs(sample_pairs.generate(_place(task, wanted)[1]))
-
-
-def _pairs(pairs: Sequence[tuple[str, str]]) -> Split:
-    return Split([a for a, _ in pairs], [b for _, b in pairs], None, list(range(len(pairs))))
-
-
-@dataclass(frozen=True)
-class Written(DataSource):
-    """Pairs of another source; with each evaluation set, what its sources would score if they were copied."""
-
-    source: DataSource = GeneratedPairs("", "")
-
-    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
-        return self.source.has(task, wanted)
-
-    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
-        from bench.stats.metrics.text import counts_of
-
-        split = self.source.load(task, wanted)
-        assert split.second is not None, "a text is written from another one"
-        return split if isinstance(wanted, str) else replace(split, labels=counts_of(split.first, split.second))
-
-
-def _source_of_pairs(task: Task, data: str, offline: bool) -> DataSource:
-    """Where a task whose answers are texts has its pairs."""
-    if task.files:
-        return OwnFiles("own files", f"own-{task.name}")
-    if data == "sample":
-        suite = f"sample pairs {sample_pairs.VERSION}"
-        return GeneratedPairs(suite, suite.replace(" ", "-"), sample_pairs.EPOCHS)
-    if data == "hub":
-        if not task.repository:
-            raise InputError(f"{task.name} is generated: use --data sample")
-        name, _, config = task.repository.rpartition("/")
-        root = downloaded(
-            name,
-            [f"{config}/*/*.parquet"],
-            offline,
-            f"{task.name} ({name}) could not be read from the hub",
-            "name a folder with its files with --data FOLDER",
-            kind="dataset",
-            revision="refs/convert/parquet",
-        )
-        slug = f"hub-{task.repository.replace('/', '-')}"
-        source: Folder = HubPairs(f"{task.repository} from the hub", slug, root=root / config)
-    else:
-        source = _folder(data, "files")
-    if task.name == "question-generation":
-        return Questions(f"SQuAD's questions, {source.name}", source.slug, source.epochs, source)
-    return source
-
-
-@dataclass(frozen=True)
-class HeldBack(DataSource):
-    """A source of which a tenth of the training examples is kept for scoring: what settings may be chosen on."""
+class Part(DataSource):
+    """Another source without what settings or an epoch are chosen on."""
 
     source: DataSource = Sample()
+    tenth: bool = False
+    """whether only training examples are read, of which a tenth is scored; else one half of each labelled evaluation set is scored"""
 
     def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
-        return self.source.has(task, "train")
+        return self.source.has(task, "train" if self.tenth else wanted)
 
     def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
-        whole = self.source.load(task, "train")
+        whole = self.source.load(task, "train" if self.tenth else wanted)
+        is_scored = isinstance(wanted, EvaluationSet)
+        if not self.tenth:
+            return whole.halves()[1] if is_scored and wanted.labelled else whole  # type: ignore[union-attr]
         if len(whole) < 20:
             raise InputError(f"{task.name} has {len(whole)} training examples; holding out a tenth needs at least 20")
         order = np.random.default_rng(1).permutation(len(whole)).tolist()
         kept = len(whole) - len(whole) // 10
-        return whole.take(sorted(order[kept:] if isinstance(wanted, EvaluationSet) else order[:kept]))
+        return whole.take(sorted(order[kept:] if is_scored else order[:kept]))
 
 
 def held_back(task: Task, source: DataSource) -> tuple[Task, DataSource]:
     """The task scored on a tenth of its training examples, and the source that keeps them out of the training."""
     name, slug = f"{source.name}, a tenth of train held back", f"{source.slug}-held-back"
     scored = EvaluationSet("held-back", task.name, "train")
-    return replace(task, evaluation=(scored,)), HeldBack(name, slug, source.epochs, source)
+    return replace(task, evaluation=(scored,)), Part(name, slug, source.epochs, source, tenth=True)
 
 
-@dataclass(frozen=True)
-class ReportedHalf(DataSource):
+def reported_half(source: DataSource) -> DataSource:
     """A source that scores one half of each labelled evaluation set; the other half may choose the epoch."""
-
-    source: DataSource = Sample()
-
-    def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
-        return self.source.has(task, wanted)
-
-    def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
-        whole = self.source.load(task, wanted)
-        return whole.halves()[1] if isinstance(wanted, EvaluationSet) and wanted.labelled else whole
-
-
-def reported_half(source: DataSource) -> ReportedHalf:
     name, slug = f"{source.name}, half of each development set", f"{source.slug}-half-dev"
-    return ReportedHalf(name, slug, source.epochs, source)
+    return Part(name, slug, source.epochs, source)
 
 
 @lru_cache
@@ -293,6 +198,28 @@ def hub_folder(
     return Folder(name, "glue-hub" if is_glue else "hub-squad", root=root, hub=configs, repository=repository)
 
 
+def _converted(task: Task, offline: bool) -> Folder:
+    """``<split>/*.parquet`` below a configuration, as the hub itself converts every public data set.
+
+    Raises:
+        InputError: the task is generated, or the hub cannot be reached and the cache lacks the files.
+    """
+    if not task.repository:
+        raise InputError(f"{task.name} is generated: use --data sample")
+    name, _, config = task.repository.rpartition("/")
+    root = downloaded(
+        name,
+        [f"{config}/*/*.parquet"],
+        offline,
+        f"{task.name} ({name}) could not be read from the hub",
+        "name a folder with its files with --data FOLDER",
+        kind="dataset",
+        revision="refs/convert/parquet",
+    )
+    slug = f"hub-{task.repository.replace('/', '-')}"
+    return Folder(f"{task.repository} from the hub", slug, root=root / config, layout="{split}/*.parquet")
+
+
 def source_for(task: Task, data: str, offline: bool) -> DataSource:
     """The source that ``--data`` names, for this task.
 
@@ -302,27 +229,25 @@ def source_for(task: Task, data: str, offline: bool) -> DataSource:
     Raises:
         InputError: no such folder.
     """
-    if task.writes:
-        source = _source_of_pairs(task, data, offline)
-        return Written(source.name, source.slug, source.epochs, source)
     if task.files:
-        return OwnFiles("own files", f"own-{task.name}")
+        return Folder("own files", f"own-{task.name}")
     if data == "sample":
-        return Sample()
-    if data == "hub":
-        if task.spans:
-            return hub_folder((task.evaluation[0].config,), offline, None, task.repository)
-        return hub_folder(tuple(sorted({task.name, *(e.config for e in task.evaluation)})), offline)
-    return _folder(data, "questions" if task.spans else "GLUE files")
-
-
-def _folder(data: str, what: str) -> Folder:
+        suite = f"sample pairs {sample_pairs.VERSION}"
+        return Sample(suite, suite.replace(" ", "-"), sample_pairs.EPOCHS) if task.writes else Sample()
     root = Path(data).expanduser()
-    if not root.is_dir():
+    if data == "hub" and task.writes:
+        source = _converted(task, offline)
+    elif data == "hub" and task.spans:
+        source = hub_folder((task.evaluation[0].config,), offline, None, task.repository)
+    elif data == "hub":
+        source = hub_folder(tuple(sorted({task.name, *(e.config for e in task.evaluation)})), offline)
+    elif root.is_dir():
+        what, name = "files" if task.writes else "questions" if task.spans else "GLUE files", root.resolve().name
+        source = Folder(f"{what} from the folder {name}", f"folder-{name}", root=root)
+    else:
         near = nearest(data, ("hub", "sample", "auto"))
         hint = f"did you mean {near!r}? " if near else ""
         raise InputError(
             f"--data {data}: no such folder; {hint}choose hub, sample, auto or a folder with parquet files like GLUE's"
         )
-    name = root.resolve().name
-    return Folder(f"{what} from the folder {name}", f"folder-{name}", root=root)
+    return replace(source, name=f"SQuAD's questions, {source.name}") if task.name == MADE_OF_SQUAD else source

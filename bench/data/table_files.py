@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import csv
-import glob
 import hashlib
 import json
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bench.data.tasks import READERS, Task
 from bench.errors import InputError, one_line
-from bench.files import TEMPORARY
-from bench.folders import users_cache
 from bench.user_files import is_file, refused_as_json, text_of
+
+if TYPE_CHECKING:
+    import datasets
 
 
 class Answers(NamedTuple):
@@ -112,7 +111,7 @@ def _drawn(examples: int, count: int) -> list[int]:
 
 
 def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
-    """Rows of one split through ``datasets``, checked. Each file is read alone, so that a message can name it.
+    """Rows of one split, checked. Each file is read alone, so that a message can name it.
 
     Raises:
         InputError: unreadable file (with the parser's row), missing column, no rows, a text that is not
@@ -132,12 +131,11 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
 
 def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split:
     """The rows of one file, as :func:`read` promises them."""
-    table = _table(file, task)
+    table = table_of(file)
     if any("." in column for column in task.columns):
         table = table.flatten()
     where, has_labels = str(file), labelled and not task.writes
-    wanted = [*task.columns, *([task.label_column] if has_labels else [])]
-    for column in wanted:
+    for column in [*task.columns, *([task.label_column] if has_labels else [])]:
         if column not in table.column_names:
             key = 'label = "..."' if column == task.label_column else "text = [...]"
             hint = f"; {key} in {task.file} names it" if task.file else ""
@@ -145,74 +143,58 @@ def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split
             raise InputError(f"{where} has no column {column!r} for {task.name}; it has: {there}{hint}")
     if len(table) == 0:
         raise InputError(f"{where} has no rows; {task.name} needs at least one")
-    texts = [_values(table, column, where) for column in task.columns]
-    for column, values in zip(task.columns, texts, strict=True):
-        for row, value in enumerate(values):
+
+    def values(column: str) -> list[Any]:
+        try:
+            return table[column][:]  # in one piece: one row after the other takes twenty times as long
+        except UnicodeDecodeError as error:  # parquet may call bytes a text that are none
+            why = f"{error.reason} at byte {error.start}"
+            raise InputError(f"{where}: column {column!r} is not UTF-8 text ({why})") from None
+
+    texts = [values(column) for column in task.columns]
+    for column, found in zip(task.columns, texts, strict=True):
+        for row, value in enumerate(found):
             if not isinstance(value, str):
                 raise InputError(f"{where}, row {row}: {column} should be text, found {_shown(value)}")
             if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
                 raise InputError(f"{where}, row {row}: {column} has half a character (a lone surrogate)")
-    ids = _ids(table, where, rows_before)
-    labels = labels_of(_values(table, task.label_column, where), task, where) if has_labels else None
+    ids: Sequence[Any] = range(rows_before, rows_before + len(table))
+    if "idx" in table.column_names:
+        ids = values("idx")
+        for row, value in enumerate(ids):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise InputError(f"{where}, row {row}: idx should be a whole number, found {_shown(value)}")
+    labels = labels_of(values(task.label_column), task, where) if has_labels else None
     return Split(texts[0], texts[1] if len(texts) == 2 else None, labels, ids)
 
 
-def _values(table: Any, column: str, where: str) -> list[Any]:
-    """One column. Its bytes are looked at now: parquet may call bytes a text that are none.
-
-    Raises:
-        InputError: they cannot be read.
-    """
-    try:
-        return table[column][:]  # in one piece: one row after the other takes twenty times as long
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{where}: column {column!r} is not UTF-8 text ({error.reason} at byte {error.start})"
-        ) from None
-
-
-def _table(file: Path, task: Task) -> Any:
-    """The examples of one file as ``datasets`` reads them.
+def table_of(file: Path) -> datasets.Dataset:
+    """The rows of a file.
 
     Raises:
         InputError: the file cannot be read.
     """
     import datasets
+    import pandas
+    import pyarrow.parquet
 
-    datasets.disable_progress_bars()
-    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what it says of bad files is said below, once
-    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # else it tells the hub that somebody read a file of their own
     kind = READERS.get(file.suffix)
     if kind is None:
         raise InputError(f"{file} has no ending that can be read; known: {', '.join(READERS)}")
+    if not is_file(file) or not file.stat().st_size:
+        raise InputError(f"{file} cannot be read as {kind}: {'it is empty' if is_file(file) else 'no such file'}")
     rows = _json_rows(file) if kind == "json" else []
-    # pandas would read words like None and NA as missing
-    options: dict[str, Any] = {"keep_default_na": False, "na_values": [""]} if kind == "csv" else {}
-    if file.suffix == ".tsv":
-        options |= {"sep": "\t", "quoting": csv.QUOTE_NONE}  # GLUE's quotes are text
-    users_cache().mkdir(parents=True, exist_ok=True)
     try:
-        if not is_file(file) or not file.stat().st_size:
-            raise ValueError("it is empty" if is_file(file) else "no such file")
-        if rows:
+        if kind == "json":
             return datasets.Dataset.from_list(rows)
-        # `datasets` copies what it reads, by default into the hub's cache for ever: nobody asked for that
-        with tempfile.TemporaryDirectory(dir=users_cache(), prefix=f"{TEMPORARY}data-") as copies:
-            return datasets.load_dataset(
-                kind,
-                data_files=glob.escape(str(file)),
-                split="train",
-                keep_in_memory=True,
-                cache_dir=copies,
-                **options,
-            )
-    except Exception as error:  # datasets raises many kinds; the innermost one names the row
-        cause: BaseException = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
-        if "BatchSize must be greater than 0" in str(cause):  # how an empty parquet file shows itself
-            raise InputError(f"{file} has no rows; {task.name} needs at least one") from None
-        why = one_line(str(cause).strip())[:400] or type(cause).__name__
+        if kind == "parquet":
+            return datasets.Dataset(pyarrow.parquet.read_table(file))
+        tsv: Any = {"sep": "\t", "quoting": csv.QUOTE_NONE} if file.suffix == ".tsv" else {}  # GLUE's quotes are text
+        # pandas would read words like None and NA as missing
+        frame = pandas.read_csv(file, keep_default_na=False, na_values=[""], **tsv)
+        return datasets.Dataset.from_pandas(frame, preserve_index=False)
+    except Exception as error:  # the parsers raise many kinds; theirs name the row
+        why = one_line(str(error).strip())[:400] or type(error).__name__
         raise InputError(f"{file} cannot be read as {kind}: {why}") from None
 
 
@@ -223,15 +205,19 @@ def _json_rows(file: Path) -> list[Any]:
     Raises:
         InputError: naming the line.
     """
+
+    def no_number(word: str) -> float:
+        raise ValueError(f"{word} is not a finite number")
+
     text, rows = text_of(file, str(file)), []
     try:
         for number, line in enumerate(text.split("\n"), start=1):
             if line.strip():
                 with refused_as_json(f"{file}, line {number}"):
-                    rows.append(json.loads(line, parse_constant=_no_number))
+                    rows.append(json.loads(line, parse_constant=no_number))
     except InputError as wrong:
         try:
-            rows = [json.loads(text, parse_constant=_no_number)]
+            rows = [json.loads(text, parse_constant=no_number)]
         except (ValueError, RecursionError):
             raise wrong from None
     rows = rows[0] if len(rows) == 1 and isinstance(rows[0], list) else rows
@@ -243,29 +229,10 @@ def _json_rows(file: Path) -> list[Any]:
     return rows
 
 
-def _no_number(word: str) -> float:
-    raise ValueError(f"{word} is not a finite number")
-
-
 def _shown(value: object) -> str:
     """A value in a message: short, on one line."""
     text = one_line(repr(value))
     return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _ids(table: Any, where: str, rows_before: int) -> list[int]:
-    """The column ``idx``, or the numbers of the rows in the whole split.
-
-    Raises:
-        InputError: an id that is no whole number.
-    """
-    if "idx" not in table.column_names:
-        return list(range(rows_before, rows_before + len(table)))
-    ids = _values(table, "idx", where)
-    for row, value in enumerate(ids):
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise InputError(f"{where}, row {row}: idx should be a whole number, found {_shown(value)}")
-    return ids
 
 
 def labels_of(values: Sequence[object], task: Task, where: str) -> np.ndarray:

@@ -185,8 +185,8 @@ def test_no_article_is_in_both_splits():
     )
     assert len(rows[0]) > 8000
     assert len(rows[1]) > 500
-    assert not {a for a, _ in rows[0]} & {a for a, _ in rows[1]}
-    assert all("[ " in sentence and " ]" in sentence for sentence, _ in rows[1])
+    assert not set(rows[0].first) & set(rows[1].first)
+    assert all("[ " in sentence and " ]" in sentence for sentence in rows[1].first)
 
 
 TOML = """
