@@ -10,7 +10,7 @@ import torch
 
 from bench.plan import estimate, show
 from bench.plan.build import Plan, build
-from bench.plan.estimate import BASE_BYTES, epochs_of, seconds_saved_by_outputs
+from bench.plan.estimate import BASE_BYTES, epochs_of
 from bench.plan.plan import STUDENTS_STEP, TEACHER_STEP
 from bench.plan.request import Request
 from bench.plan.show import parts_of
@@ -34,7 +34,7 @@ def planned(teacher_folder, glue_folder, tmp_path):
 
 @pytest.fixture
 def slow_machine(monkeypatch):
-    monkeypatch.setattr(estimate, "flops_per_second", lambda threads, kernels="exact": 1e6)
+    monkeypatch.setattr(estimate, "flops_per_second", lambda threads: 1e6)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_costs_are_positive_and_add_up_to_what_is_stated(planned, rows, options)
 
 @pytest.fixture
 def card(monkeypatch):
-    """A plan is one for a GPU with these rates (FLOPs, bytes, seconds a kernel) and so many free bytes."""
+    """A plan is one for a GPU with these rates (FLOPs, seconds a kernel) and so many free bytes."""
     device = torch.device("cuda")
     monkeypatch.setattr("bench.measure.devices.device_of", lambda name, deterministic: device)
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
@@ -74,26 +74,24 @@ def card(monkeypatch):
 
 
 def test_on_a_card_steps_take_the_time_of_their_work_or_of_starting_it(planned, card):
-    """The longer of the two: small batches wait for kernels to be started, large ones for products, memory or both."""
+    """The longer of the two: small batches wait for kernels to be started, large ones for products."""
 
     def seconds(*rates: float, **options) -> float:
         card(*rates)
         return planned(f"{KD}:start=random", device="cuda", jobs=1, **options).seconds
 
-    fast, slow = 1e18, 1e9
-    started = seconds(fast, fast, 1e-5)
-    assert seconds(fast, fast, 2e-5) == pytest.approx(2 * started)
-    assert seconds(fast, fast, 1e-5, numbers=(("batch_size", 8),)) > 1.5 * started, "more steps"
-    worked = seconds(slow, fast, 1e-12)
-    assert seconds(2 * slow, fast, 1e-12) < 0.6 * worked
-    assert seconds(slow, slow, 1e-12) > worked
-    assert seconds(slow, slow, 1e-5) >= max(worked, started)
+    started = seconds(1e18, 1e-5)
+    assert seconds(1e18, 2e-5) == pytest.approx(2 * started)
+    assert seconds(1e18, 1e-5, numbers=(("batch_size", 8),)) > 1.5 * started, "more steps"
+    worked = seconds(1e9, 1e-12)
+    assert seconds(2e9, 1e-12) == pytest.approx(worked / 2)
+    assert seconds(1e9, 1e-5) >= max(worked, started)
 
 
 def test_a_row_that_does_not_fit_the_card_is_named(planned, card):
-    card(1e12, 1e12, 1e-6)
+    card(1e12, 1e-6)
     assert not [note for note in planned(KD, device="cuda", jobs=1).notes if "GPU" in note]
-    card(1e12, 1e12, 1e-6, free=0.5e9)
+    card(1e12, 1e-6, free=0.5e9)
     (line,) = (
         note for note in planned(f"{KD}:start=random", device="cuda", jobs=1).notes if note.startswith("rte: kd")
     )
@@ -102,17 +100,9 @@ def test_a_row_that_does_not_fit_the_card_is_named(planned, card):
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_rates_are_measured_by_work_on_the_device(precision):
-    products, bytes_a_second, start = estimate.rates_of_card("cpu", precision, 64)
+    products, start = estimate.rates_of_card("cpu", precision, 64)
     assert products > 1e6
-    assert bytes_a_second > 1e6
     assert 1e-7 < start < 1e-2
-
-
-def test_the_tip_on_kept_outputs_counts_the_passes_that_a_file_saves(planned):
-    row = f"tinybert:{tiny.SHAPE}"
-    assert seconds_saved_by_outputs(planned(row, epochs=8.0)) > seconds_saved_by_outputs(planned(row)) > 0
-    assert seconds_saved_by_outputs(planned(RANDOM, epochs=8.0)) == 0
-    assert seconds_saved_by_outputs(planned(row, epochs=8.0, teacher_outputs="fp32")) == 0
 
 
 @pytest.mark.parametrize(
@@ -144,9 +134,9 @@ def test_students_are_divided_where_a_job_would_idle_and_no_key_moves(planned, s
 def test_auto_is_as_many_jobs_as_cores_and_memory_allow_and_one_for_a_short_plan(planned, monkeypatch):
     monkeypatch.setattr(estimate, "usable_cores", lambda: 6)
     monkeypatch.setattr(estimate, "usable_memory_bytes", lambda: 10**12)
-    monkeypatch.setattr(estimate, "flops_per_second", lambda threads, kernels="exact": 1e15)
+    monkeypatch.setattr(estimate, "flops_per_second", lambda threads: 1e15)
     assert planned(jobs=0).request.jobs == 1
-    monkeypatch.setattr(estimate, "flops_per_second", lambda threads, kernels="exact": 1e6)
+    monkeypatch.setattr(estimate, "flops_per_second", lambda threads: 1e6)
     assert planned(jobs=0).request.jobs == 6
     assert planned(jobs=0, threads=2).request.jobs == 3
     monkeypatch.setattr(estimate, "usable_memory_bytes", lambda: 2 * 10**9)
@@ -172,7 +162,7 @@ def test_a_card_that_is_faster_in_bf16_is_said(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
     rates, chosen = {"fp32": 1e13, "tf32": 1.1e13, "bf16": 4e13}, []
-    monkeypatch.setattr(show, "rates_of_card", lambda device, precision: (rates[precision], 1.0, 1.0))
+    monkeypatch.setattr(show, "rates_of_card", lambda device, precision: (rates[precision], 1.0))
     monkeypatch.setattr("bench.measure.devices.choose_products", lambda device, precision: chosen.append(precision))
     (line,) = show.precisions(SimpleNamespace(request=Request(methods="kd", device="cuda")))
     assert "4.0 times" in line

@@ -35,7 +35,7 @@ def two_gpus(monkeypatch):
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (80e9, 80e9))
-    monkeypatch.setattr(estimate, "rates_of_card", lambda device, precision: (1e14, 1e12, 1e-5))
+    monkeypatch.setattr(estimate, "rates_of_card", lambda device, precision: (1e14, 1e-5))
 
 
 @pytest.mark.slow
