@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.record.cell import TEACHER
+from bench.record.cell import IN_8_BITS, TEACHER
 from bench.report.comparison import BETTER, WORSE, MeanOfColumns
 from bench.report.escape import flat
 from bench.report.groups import ReportGroup
@@ -139,7 +139,7 @@ def forest(group: ReportGroup, form: str = "svg") -> bytes | None:
             if low - distance <= high - low:
                 axes.axvline(distance, color=GREY, linewidth=0.7, linestyle=":")
         _name_rows(axes, group, list(cells))
-        axes.set_xlabel(text_of(f"difference to {group.called(reference)} (points)", 60))
+        axes.set_xlabel(text_of(f"difference to {group.called(reference)} (points)", 40))
     return out.getvalue()
 
 
@@ -173,8 +173,10 @@ def points(group: ReportGroup, costs: Mapping[str, float]) -> list[Point]:
 
 
 def flops_of(group: ReportGroup) -> dict[str, float]:
-    """Row -> FLOPs of one sequence of 128 tokens, in G."""
-    counts = {label: [r.sizes.flops for r in group.of(label) if r.sizes] for label in group.systems}
+    """Row -> FLOPs of one sequence of 128 tokens, in G; without rows in 8 bits, which need as many as in fp32 and cost less."""
+    counts = {
+        label: [r.sizes.flops for r in group.of(label) if r.sizes and r.point != IN_8_BITS] for label in group.systems
+    }
     return {label: min(own) / 1e9 for label, own in counts.items() if own}
 
 
@@ -246,8 +248,9 @@ def scatter(group: ReportGroup, costs: Mapping[str, float], form: str, axis: str
 def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
     """The share of the teacher's score that each system reaches, by column; the colours part at 100."""
     table = next((table for table in group.tables if table.file == KEPT_OF_THE_TEACHER), None)
-    lines = [line for line in table.lines if not own_row(group, line.label)] if table else []
-    if table is None or not lines:
+    rows = systems_in(group)
+    lines = [line for line in table.lines if line.label in rows] if table else []
+    if table is None or not lines or len(group.columns) < 2:  # of one column the forest plot says the same
         return None
     mean = len(table.columns) - 3 if len(table.columns) > 4 else 0  # behind the columns: mean of ratios, ratio of means
     places = [*([mean] if mean else []), *range(len(table.columns) - 3)]
@@ -336,7 +339,7 @@ def curve_picture(group: ReportGroup, form: str = "svg") -> bytes | None:
     scored = [row for row in rows if row["scores"]]
     count = len(rows) + bool(scored)
     across = min(4, count)
-    with drawing(WIDE if across > 2 else NARROW, 1.45 * -(-count // across) + 0.15, form) as (figure, out):
+    with drawing(WIDE if across > 2 else NARROW, 1.45 * -(-count // across) + 0.25, form) as (figure, out):
         panels = figure.subplots(-(-count // across), across, squeeze=False).flatten()
         for axes in panels[count:]:
             axes.set_axis_off()
@@ -377,6 +380,8 @@ def curve_picture(group: ReportGroup, form: str = "svg") -> bytes | None:
                 range(1, len(row["scores"]) + 1), row["scores"], shape, color=colour, linestyle="-", markersize=3.5
             )
             axes.set_title("development score by epoch (%)", **title)
+        figure.supxlabel("training, from its first step to its last", fontsize=7)
+        figure.supylabel("loss", fontsize=7)
     return out.getvalue()
 
 
@@ -391,7 +396,7 @@ PICTURES: Mapping[str, tuple[str, str, Callable[[ReportGroup, str], bytes | None
         "Mean score against FLOPs",
         "Of one sequence of 128 tokens, 2 x MACs, logarithmic scale. The line is the front: nothing that costs no more scores higher. "
         "Bars: 95 % intervals, not adjusted. Hollow: another row costs no more and scores higher (the interval of the "
-        "difference is above 0). Diamond: the teacher. Rows of one cost are drawn side by side.",
+        "difference is above 0). Diamond: the teacher. Rows of one cost are drawn side by side; rows in 8 bits are left out.",
         lambda group, form: scatter(group, flops_of(group), form, "FLOPs (G)"),
     ),
     "score-latency": (
@@ -401,12 +406,12 @@ PICTURES: Mapping[str, tuple[str, str, Callable[[ReportGroup, str], bytes | None
     ),
     "retention": (
         "Share of the teacher's score",
-        "In percent. Violet: above the teacher; orange: below. ✓: the 95 % interval is above the margin; ✗: below.",
+        "In percent, of rows with all columns. Violet: above the teacher; orange: below. ✓: the 95 % interval is above the margin; ✗: below.",
         retention_map,
     ),
     "curves": (
         "Learning curves",
-        "The losses of one training of each row, unweighted, logarithmic scale. A vertical line parts two stages.",
+        "The losses of one training of each row, unweighted, on logarithmic scales of their own. A vertical line parts two stages.",
         curve_picture,
     ),
 }

@@ -226,6 +226,12 @@
     by("theme").textContent = `Theme: ${themes[theme]}`;
   });
 
+  // ---- tables wider than the screen ----
+  const widths = new ResizeObserver((entries) => {
+    for (const { target } of entries) target.classList.toggle("cut", target.scrollWidth > target.clientWidth + 1);
+  });
+  for (const box of all(".scroll")) widths.observe(box);
+
   // ---- begin ----
   for (const table of all("table[id]")) { sortable(table); lookable(table); }
   by("find").addEventListener("input", filter);
