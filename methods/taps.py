@@ -134,6 +134,10 @@ class Out:
     def pooled(self, source: Source, pool: Pool) -> Tensor:
         return self[_pooled(source, pool)]  # type: ignore[no-any-return]
 
+    def tensors(self) -> list[Tensor]:
+        """All that it has, in the order of :meth:`each`."""
+        return [x for value in self.values.values() for x in (value if isinstance(value, tuple) else (value,))]
+
     def each(self, change: Callable[[Tensor], Tensor]) -> Out:
         """The same pass with every tensor changed."""
 

@@ -11,7 +11,7 @@ import functools
 import math
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -40,23 +40,12 @@ from bench.plan.scheduled_stages import kept_terms, schedule_stages
 from bench.plan.spelling import as_typed, convert, grid_of, parse_of, settings_of
 from bench.plan.untrained import untrained
 from bench.record.stated import stated_in
-from bench.train.loop import train_task
-from bench.train.student_trainer import StudentTrainer
+from bench.train.student_trainer import StudentTrainer, weight_at
 from bench.train.training_state import TrainingStates
 from methods.api import Method, MethodError, Out, Setup, Stage, missing_members
-from methods.artefacts import Artefact, sources
+from methods.artefacts import sources
 from methods.models import cost, forward
 from methods.settings import check_setting
-
-
-def choices_of(method: Any) -> list[tuple[str, Any]]:
-    """Every other value of the settings that are a choice: of type bool or Literal."""
-    found = []
-    for name, hint in settings_of(type(method)).items():
-        values = get_args(hint) if get_origin(hint) is Literal else (False, True) if hint is bool else ()
-        found += [(name, value) for value in values if value != vars(method)[name]]
-    return found
-
 
 READ_FROM_FILE = ("version", "lacks", "remark", "rate_factor")
 """Members that tables and records read with no torch."""
@@ -71,45 +60,73 @@ def _is_stated(kind: type[Method], member: str) -> bool:
         return False
 
 
-def _annotated(kind: type) -> set[str]:
-    """Names that a class annotates as settings: all but class variables."""
-    return {name for name, hint in vars(kind).get("__annotations__", {}).items() if "ClassVar" not in str(hint)}
+def _refuse(wrong: Iterable[str]) -> None:
+    if found := list(wrong):
+        raise Broken("; ".join(found))
 
 
-def _is_of_tuned_teacher(artefact: Artefact) -> bool:
-    """Whether the teacher that is tuned on the task, or several of them, are needed to make it."""
-    return any(source.kind == "fine_tuned" for source in sources(artefact, tiny_teacher_config()))
-
-
-class Suite:
-    """The checks of one method, sharing what they train."""
+class Trained:
+    """One method and what it trains, once for all checks that look at it."""
 
     def __init__(self, method: type[Method], settings: Mapping[str, Any]) -> None:
-        self.kind = method
+        self.kind, self._benches = method, dict[int, Bench]()
         self.tiny_settings: Mapping[str, Any] = method.tiny_settings
         self.method = method(**{**self.tiny_settings, **settings})
-        self._benches: dict[int, Bench] = {}
-        self._whole: StudentTrainer | None = None
 
     def bench(self, num_labels: int = 2) -> Bench:
         if num_labels not in self._benches:
             self._benches[num_labels] = Bench(self.method, num_labels)
         return self._benches[num_labels]
 
-    @property
+    @functools.cached_property
     def whole(self) -> StudentTrainer:
         """Trained with every term, two labels, seed 0."""
-        if self._whole is None:
-            self._whole = self.bench().trained()
-        return self._whole
+        return self.bench().trained()
 
-    def stages(self, num_labels: int = 2) -> Sequence[Stage]:
-        return self.method.stages(self.bench(num_labels).setup)  # type: ignore[no-any-return]
+    @functools.cached_property
+    def mixing(self) -> list[MixingFault]:
+        return [fault for scene in self.bench().scenes() for fault in findings(scene)]
+
+    def stages(self) -> Sequence[Stage]:
+        return self.method.stages(self.bench().setup)  # type: ignore[no-any-return]
+
+
+class Suite(Trained):
+    """The checks: every public method is one, and raises what is wrong."""
+
+    def needs(self) -> None:
+        """Each term finds what it reads when nothing but its own taps were computed."""
+        bench = self.bench()
+        depth = bench.teacher.config.num_hidden_layers
+        student, random = bench.build()
+        batch = bench.data.batch(range(4))
+        nothing = Out(batch.layout)
+        with random.current():
+            for stage in self.stages():
+                for name, term in stage.terms.items():
+                    if term.unsupported:
+                        continue
+                    if beyond := sorted(str(tap) for tap in term.teacher if max(tap.layers, default=0) > depth):
+                        raise Broken(
+                            f"{name} reads {', '.join(beyond)}, but the teacher has {depth} layers; "
+                            "take their number from setup.teacher.num_hidden_layers"
+                        )
+                    try:
+                        ours = forward(student.model, batch, term.student) if term.student else nothing
+                        theirs = forward(bench.teacher, batch, term.teacher) if term.teacher else nothing
+                        term.fn(batch, ours, theirs, student.aux)
+                    except KeyError as error:
+                        raise Broken(f"{name}: the student has no layer {error}; take it from the settings") from error
+                    except Exception as error:
+                        raise Broken(f"{name}: {error}") from error
 
     def contract(self) -> None:
         """A dataclass whose settings have defaults; every term declared; epoch fractions sum to 1; the teacher is announced."""
-        kind, made = self.kind, self.method
-        if not_fields := sorted(_annotated(kind) - {setting.name for setting in fields(kind)}):
+        kind, method = self.kind, self.method
+        annotated = {
+            name for name, hint in vars(kind).get("__annotations__", {}).items() if "ClassVar" not in str(hint)
+        }
+        if not_fields := sorted(annotated - {setting.name for setting in fields(kind)}):
             raise Broken(
                 f"{', '.join(not_fields)} would be no setting: put @dataclass(frozen=True, kw_only=True) before the class"
             )
@@ -118,25 +135,22 @@ class Suite:
                 f"tables read {', '.join(unreadable)} in the class's file, without importing it: write the value itself there, as a literal"
             )
         stages = self.stages()
-        unknown = {term for stage in stages for term in stage.terms} - set(made.terms)
-        if unknown:
+        if unknown := {term for stage in stages for term in stage.terms} - set(method.terms):
             raise Broken(f"terms that `terms` does not name: {', '.join(sorted(unknown))}")
         share = sum(stage.epoch_fraction for stage in stages if not stage.extra_steps)
         if stages and abs(share - 1) > 1e-6:
             raise Broken(f"the epoch fractions of its stages sum to {share:g}, not 1")
         reading = [name for stage in stages for name, term in kept_terms(stage, ()).items() if term.teacher]
-        if reading and not made.needs_teacher:
+        if reading and not method.needs_teacher:
             raise Broken(f"needs_teacher is False, but the term {reading[0]} reads the teacher")
-        if (
-            made.needs_teacher
-            and not reading
-            and not any(map(_is_of_tuned_teacher, made.requires(tiny_teacher_config())))
-        ):
+        teacher = tiny_teacher_config()
+        made_from = [source.kind for artefact in method.requires(teacher) for source in sources(artefact, teacher)]
+        if method.needs_teacher and not reading and "fine_tuned" not in made_from:
             raise Broken(
                 "needs_teacher is True, but no term reads the teacher and no artefact comes from the tuned one"
             )
 
-    def spellings(self) -> None:
+    def settings_can_be_typed(self) -> None:
         """Each of `ablations` spells a row of its own; `search_space` and `tiny_settings` name settings and values of their types."""
         rows = [("the full row", self._row(""))]
         for label, suffix in self.kind.ablations.items():  # type: ignore[attr-defined]
@@ -207,13 +221,12 @@ class Suite:
         are not looked at."""
         curves = self.whole.log.terms
         for scheduled in self.whole.schedule["counted"]:
-            total = np.zeros(len(next(iter(curves[scheduled.stage.name].values()))))
+            of_stage = {name: np.array(curve) for name, curve in curves[scheduled.stage.name].items()}
+            total = np.zeros(len(next(iter(of_stage.values()))))
             for name, term in scheduled.terms.items():
-                if (
-                    term.player == "main" and term.student
-                ):  # a penalty on parameters alone may rise: a constraint with multipliers does
-                    weight = term.weight(0.5) if callable(term.weight) else term.weight
-                    total += weight * np.array(curves[scheduled.stage.name][name])
+                # a penalty on parameters alone may rise: a constraint with multipliers does
+                if term.player == "main" and term.student:
+                    total += weight_at(term, 0.5) * of_stage[name]
             if len(total) < 2:
                 continue
             part = max(1, len(total) // 4)
@@ -237,58 +250,24 @@ class Suite:
 
     def terms_pull_to_the_teacher(self) -> None:
         """A term that reads both models is least where the student is like the teacher, unless it says that it is no distance."""
-        if wrong := [fault for scene in self.bench().scenes() for fault in distances_of_wrong_sign(scene)]:
-            raise Broken("; ".join(wrong))
+        _refuse(fault for scene in self.bench().scenes() for fault in distances_of_wrong_sign(scene))
 
     def terms_move_the_deployed(self) -> None:
         """Every term gives what is deployed a gradient, and not only ``aux``."""
         own, *artefacts = self.bench().scenes()
         deployed = {id(p) for model in self.method.deploy(own.student).values() for p in model.parameters()}
-        wrong = [*terms_that_move_nothing(own, deployed)]
-        if wrong := wrong + [fault for scene in artefacts for fault in terms_that_move_nothing(scene, None)]:
-            raise Broken("; ".join(wrong))
-
-    def needs(self) -> None:
-        """Each term finds what it reads when nothing but its own taps were computed."""
-        bench = self.bench()
-        depth = bench.teacher.config.num_hidden_layers
-        student, random = bench.build()
-        batch = bench.data.batch(range(4))
-        nothing = Out(batch.layout)
-        with random.current():
-            for stage in self.stages():
-                for name, term in stage.terms.items():
-                    if term.unsupported:
-                        continue
-                    if beyond := sorted(str(tap) for tap in term.teacher if max(tap.layers, default=0) > depth):
-                        raise Broken(
-                            f"{name} reads {', '.join(beyond)}, but the teacher has {depth} layers; "
-                            "take their number from setup.teacher.num_hidden_layers"
-                        )
-                    try:
-                        ours = forward(student.model, batch, term.student) if term.student else nothing
-                        theirs = forward(bench.teacher, batch, term.teacher) if term.teacher else nothing
-                        term.fn(batch, ours, theirs, student.aux)
-                    except KeyError as error:
-                        raise Broken(f"{name}: the student has no layer {error}; take it from the settings") from error
-                    except Exception as error:
-                        raise Broken(f"{name}: {error}") from error
-
-    @functools.cached_property
-    def _mixing(self) -> list[MixingFault]:
-        return [finding for scene in self.bench().scenes() for finding in findings(scene)]
-
-    def _found(self, padding: bool) -> None:
-        if found := [finding.text for finding in self._mixing if finding.padding == padding]:
-            raise Broken("; ".join(found))
+        _refuse(
+            [*terms_that_move_nothing(own, deployed)]
+            + [fault for scene in artefacts for fault in terms_that_move_nothing(scene, None)]
+        )
 
     def sequences_do_not_mix(self) -> None:
         """The gradient of a term at one sequence keeps its direction whatever the others are, unless it is across_batch."""
-        self._found(padding=False)
+        _refuse(fault.text for fault in self.mixing if not fault.padding)
 
     def padding_has_no_effect(self) -> None:
         """No term reads a place without a token, or divides by the number of such places."""
-        self._found(padding=True)
+        _refuse(fault.text for fault in self.mixing if fault.padding)
 
     def aux_is_not_deployed(self) -> None:
         """Nothing of ``aux`` is in what is deployed."""
@@ -318,25 +297,14 @@ class Suite:
         """Interrupted in the middle and resumed by new objects, it ends with the same weights, to the bit."""
         if not self.stages():
             return  # nothing is trained
-        bench = self.bench()
-        before: list[str] = []
-        after: list[str] = []
+        bench, before, after, done = self.bench(), list[str](), list[str](), [0]
         middle = sum(self.whole.steps(series) for series in ("preparation", "counted")) // 2
-        steps = 0
-
-        def count(done: int, total: int) -> None:
-            nonlocal steps
-            steps = done
-
         with tempfile.TemporaryDirectory() as folder:
-            first = TrainingStates(["tiny"], before.append, folder=Path(folder), is_stopping=lambda: steps >= middle)
+            first = TrainingStates(["tiny"], before.append, folder=Path(folder), is_stopping=lambda: done[0] >= middle)
             second = TrainingStates(["tiny"], after.append, folder=Path(folder))
             with contextlib.suppress(KeyboardInterrupt):
-                train_task(
-                    [bench.trainer()], bench.data, bench.teacher, replace(bench.options, on_step=count, states=first)
-                )
-            again = bench.trainer()
-            train_task([again], bench.data, bench.teacher, replace(bench.options, states=second))
+                bench.trained(states=first, on_step=lambda steps, total: done.__setitem__(0, steps))
+            again = bench.trained(states=second)
         if before or not after:
             raise Broken(f"its state could not be saved and resumed: {'; '.join(before) or 'nothing was written'}")
         if learned_weights(again) != learned_weights(self.whole) or again.log.terms != self.whole.log.terms:
@@ -351,8 +319,14 @@ class Suite:
         for point, model in bench.deployed(self.whole).items():
             self._reopens(point or "the model", model)
         known = {name: self._probe(model) for name, model in self._shipped(self.method).items()}
-        for setting, value in choices_of(self.method):
-            what = f"{setting}={str(value).lower() if isinstance(value, bool) else value}"
+        choices = [
+            (setting, value)
+            for setting, hint in settings_of(self.kind).items()
+            for value in (get_args(hint) if get_origin(hint) is Literal else (False, True) if hint is bool else ())
+            if value != vars(self.method)[setting]
+        ]
+        for setting, value in choices:
+            what = f"{setting}={as_typed(value)}"
             try:
                 shipped = self._shipped(replace(self.method, **{setting: value}))
             except MethodError:
@@ -413,9 +387,8 @@ class Suite:
     def alone_or_together(self) -> None:
         """Beside another student both end with the same weights as alone, to the bit."""
         other, alone = other_student(torch.get_num_threads())
-        bench = self.bench()
-        beside, together = other.trainer(), bench.trainer()
-        train_task([together, beside], bench.data, bench.teacher, bench.options)
+        beside = other.trainer()
+        together = self.bench().trained(beside=[beside])
         if learned_weights(together) != learned_weights(self.whole):
             raise Broken("trained beside another student it ends with other weights: the two share some state")
         if learned_weights(beside) != alone:
@@ -435,26 +408,8 @@ class Suite:
 
 
 CHECKS: Mapping[str, Callable[[Suite], None]] = {
-    "needs": Suite.needs,
-    "contract": Suite.contract,
-    "settings can be typed": Suite.spellings,
-    "forms": Suite.forms,
-    "loss falls": Suite.loss_falls,
-    "terms have an effect": Suite.terms_have_an_effect,
-    "terms pull to the teacher": Suite.terms_pull_to_the_teacher,
-    "terms move the deployed": Suite.terms_move_the_deployed,
-    "sequences do not mix": Suite.sequences_do_not_mix,
-    "padding has no effect": Suite.padding_has_no_effect,
-    "aux is not deployed": Suite.aux_is_not_deployed,
-    "seeded": Suite.seeded,
-    "resumes": Suite.resumes,
-    "saves": Suite.saves,
-    "deploys what it trained": Suite.deploys_what_it_trained,
-    "alone or together": Suite.alone_or_together,
-    "cost": Suite.cost,
+    name.replace("_", " "): check for name, check in vars(Suite).items() if not name.startswith("_")
 }
-
-
 OF_CLASSIFIERS = {"forms", "sequences do not mix", "padding has no effect", "saves", "alone or together"}
 """Checks that a model which writes is not put to."""
 

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from bench.conformance.mixing import Scene, batch_of
 from bench.plan.scheduled_stages import MAIN, kept_terms
 from bench.train.student_trainer import weight_at
-from methods.api import Batch, Out, Stage, Tap, Taps, Term
-from methods.models import forward
-from methods.packed import POOLS, Layout
+from methods.api import Batch, Out, Stage, Taps, Term
+from methods.models import forward, of_states
 from methods.taps import LOGITS, hidden, scores, vectors
 
 ROWS = range(6)
@@ -25,14 +24,12 @@ ROUNDING = 1e-5
 MOVED = 0.1
 """Of each weight's size, added to the student: one that begins as its teacher would have no gradient."""
 OF_LAST_LAYER: dict[str, Callable[[int], Taps]] = {
-    "hidden": hidden,
-    "pooled": hidden,
     "scores": scores,
     "vectors": vectors,
     "logits": lambda layer: LOGITS,
     "exits": lambda layer: LOGITS,
-    "gates": hidden,
 }
+"""What stands in the place of a tap's kind; of all others the states."""
 
 
 def distances_of_wrong_sign(scene: Scene) -> Iterator[str]:
@@ -121,34 +118,15 @@ def _value(term: Term, batch: Batch, student: Out, scene: Scene, aux: nn.ModuleD
 
 def _answer(teacher: Any, batch: Batch, taps: Taps, far: float = 0.0) -> Out:
     """What a model would answer whose every layer answers like the teacher's last one, but for noise of this size."""
-    last = teacher.config.num_hidden_layers
-    wanted: Taps = frozenset().union(*(OF_LAST_LAYER[tap.kind](last) for tap in taps))
+    last, chance = teacher.config.num_hidden_layers, torch.Generator().manual_seed(0)
+    of_last = {tap: next(iter(OF_LAST_LAYER.get(tap.kind, hidden)(last))) for tap in sorted(taps)}
     with torch.no_grad():
-        read = forward(teacher, batch, wanted)
-    chance = torch.Generator().manual_seed(0)
+        read = forward(teacher, batch, frozenset(of_last.values()))
 
-    def moved(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(moved(part) for part in value)
-        size = far * value.square().mean().sqrt()
-        return value + size * torch.randn(value.shape, generator=chance)
+    def noisy(value: Tensor) -> Tensor:
+        return value + far * value.square().mean().sqrt() * torch.randn(value.shape, generator=chance)
 
-    states = (
-        {layer: moved(read.hidden(last)) for layer in sorted({n for tap in taps for n in tap.layers})}
-        if hidden(last) <= wanted
-        else {}
-    )
-    return Out(batch.layout, {tap: _reading(batch.layout, tap, states, read, last, moved) for tap in sorted(taps)})
-
-
-def _reading(
-    layout: Layout, tap: Tap, states: dict[int, Tensor], read: Out, last: int, moved: Callable[[Any], Any]
-) -> Any:
-    if tap.kind == "hidden":
-        return states[tap.layer]
-    if tap.kind == "pooled":
-        weights = tap.weights or ((tap.layer, 1.0),)
-        summed: Any = sum(weight * states[layer] for layer, weight in weights)
-        return POOLS[tap.pool](layout, summed)
-    (of_last,) = OF_LAST_LAYER[tap.kind](last)
-    return moved(read[of_last])
+    pooled_of = sorted({layer for tap in taps if tap.kind in ("hidden", "pooled") for layer in tap.layers})
+    states = {layer: noisy(read.hidden(last)) for layer in pooled_of}
+    others = {tap: read[source] for tap, source in of_last.items() if tap.kind not in ("hidden", "pooled")}
+    return Out(batch.layout, Out(batch.layout, others).each(noisy).values | of_states(batch.layout, states, taps))

@@ -13,19 +13,19 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from bench.data.encoding import Encoded
 from bench.data.padding import pad_batch
-from methods.api import Batch, Out, Stage, Student, Tap, Taps, Term, UndeclaredNeed
+from bench.train.teacher_outputs import by_example, joined
+from methods.api import Batch, Out, Stage, Student, Taps, Term, UndeclaredNeed
 from methods.models import forward
-from methods.packed import Layout
 
 KEPT = (7, 9)
 """Tokens of the first and of the last sequence, which stay in every mixed batch."""
@@ -42,6 +42,13 @@ NEGLIGIBLE = 1e-6
 NOISE = 0.5
 """Of the size of what is read, added to every value: a student that begins as its teacher would have no gradient."""
 
+MESSAGES = {
+    "texts": "changes by {} with the texts of other sequences",
+    "alone": "has another direction, by {}, than without other sequences",
+    "lengths": "changes by {} with the lengths of other sequences, although tokens, pairs of tokens and sequences are as many: "
+    "a mean counts padding, or divides by it",
+}
+"""What differs between two batches -> how a gradient that goes with it is told."""
 ADVICE = (
     "; leave out what layout.padded shows at padding (the first token of the batch); "
     "a loss whose formula compares sequences says so: Term(across_batch=True)"
@@ -73,31 +80,6 @@ class MixingFault(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class ReadValue:
-    """One thing that a term reads: ``tokens`` [T, W], ``sequences`` [B, C] or ``scores``, [n, H, L, L] of each chunk."""
-
-    kind: str
-    values: tuple[Tensor, ...]
-
-    def of(self, place: int, layout: Layout) -> Tensor:
-        """A view of the part of the sequence at ``place``."""
-        if self.kind == "sequences":
-            return self.values[0][place]
-        length = layout.lengths[place]
-        if self.kind == "tokens":
-            start = sum(layout.lengths[:place])
-            return self.values[0][start : start + length]
-        number = next(n for n, chunk in enumerate(layout.chunks) if place in chunk.sequences)
-        return self.values[number][layout.chunks[number].sequences.index(place), :, :length, :length]
-
-    def outside(self, layout: Layout) -> list[Tensor]:
-        """For scores, True at [n, 1, L, L] places whose query or key is no token of the row."""
-        if self.kind != "scores":
-            return []
-        return [~(chunk.mask_nL[:, :, None] & chunk.mask_nL[:, None, :])[:, None] for chunk in layout.chunks]
-
-
 def batch_of(data: Encoded, stage: Stage, rows: Sequence[int], compared: Sequence[int], mask: int) -> Batch:
     """These examples as the stage sees them; where it hides tokens, more of them in the sequences ``compared``."""
     batch = data.batch(rows)
@@ -117,57 +99,46 @@ class Look:
     """One batch, what both models say of it, and the gradients that a stage's terms have there."""
 
     def __init__(self, scene: Scene, stage: Stage, rows: Sequence[int], compared: Sequence[int]) -> None:
-        self.scene, self.rows, self.compared = scene, rows, compared
+        self.scene, self.rows = scene, rows
         self.drew = False
         """whether the last term drew random numbers: what it drew for a sequence then depends on all shapes"""
         self.batch = batch_of(scene.data, stage, rows, compared, scene.mask)
-        terms = stage.terms.values()
-        read = {
-            "student": frozenset[Tap]().union(*(term.student for term in terms)),
-            "teacher": frozenset[Tap]().union(*(term.teacher for term in terms)),
-        }
-        self.said = {
-            side: _readings(model.eval(), self.batch, read[side]) if read[side] else {}
-            for side, model in (("student", scene.student.model), ("teacher", scene.teacher))
-        }
-        self.noisy = {
-            side: {name: self._with_noise(value, name, side) for name, value in said.items()}
-            for side, said in self.said.items()
-        }
+        taps: list[Taps] = [
+            frozenset().union(*of_terms)
+            for of_terms in zip(*((term.student, term.teacher) for term in stage.terms.values()), strict=True)
+        ]
+        with torch.no_grad():
+            self.student, teacher = (
+                forward(model.eval(), self.batch, read) if read else Out(self.batch.layout)
+                for model, read in zip((scene.student.model, scene.teacher), taps, strict=True)
+            )
+        self.noisy = self._with_noise(self.student, "student", 7.0), self._with_noise(teacher, "teacher", -5.0)
         """what terms are called with: what both models say, with noise, and nonsense where there is no token"""
 
-    def _with_noise(self, reading: ReadValue, name: str, side: str) -> ReadValue:
-        """The values with noise of each sequence's own, and with values that mean nothing where there is no token."""
-        layout = self.batch.layout
-        made = ReadValue(reading.kind, tuple(value.clone() for value in reading.values))
-        for number, outside in enumerate(made.outside(layout)):
-            made.values[number].masked_fill_(outside, 7.0 if side == "student" else -5.0)
-        for place, row in enumerate(self.rows):
-            part = made.of(place, layout)
-            chance = np.random.default_rng([row, *f"{side} {name}".encode()])
-            size = NOISE * float(part.square().mean().sqrt()) + 1e-3
-            part += torch.from_numpy(chance.normal(0, size, tuple(part.shape))).to(part.dtype)
-        return made
+    def _with_noise(self, said: Out, side: str, nonsense: float) -> Out:
+        """What a model says with noise of each sequence's own."""
+        values = {}
+        for tap, value in said.values.items():
+            examples = by_example(said.layout, tap, value)
+            for row, tensors in zip(self.rows, examples, strict=True):
+                for number, x in enumerate(tensors):
+                    chance = np.random.default_rng([row, *f"{side} {tap} {number}".encode()])
+                    size = NOISE * float(x.square().mean().sqrt()) + 1e-3
+                    tensors[number] = x + torch.from_numpy(chance.normal(0, size, tuple(x.shape))).to(x.dtype)
+            values[tap] = joined(said.layout, tap, examples, nonsense)
+        return Out(said.layout, values)
 
-    def gradients(self, term: Term, training: bool) -> dict[str, ReadValue]:
+    def gradients(self, term: Term, training: bool) -> Out:
         """What the term's gradient is at everything it reads of the student; of the teacher, if it reads no student.
 
         Raises:
             UndeclaredNeed: it reads what it does not declare.
         """
-        leaves = {
-            side: {
-                name: ReadValue(reading.kind, tuple(value.clone().requires_grad_() for value in reading.values))
-                for name, reading in self.noisy[side].items()
-                if name in {name for tap in taps for name in _names(tap)}
-            }
-            for side, taps in (("student", term.student), ("teacher", term.teacher))
-        }
-        batch, aux = self.batch, self.scene.student.aux
         ours, theirs = (
-            _out(batch.layout, term.student, leaves["student"]),
-            _out(batch.layout, term.teacher, leaves["teacher"]),
+            Out(noisy.layout, {tap: noisy[tap] for tap in taps}).each(lambda x: x.clone().requires_grad_())
+            for noisy, taps in zip(self.noisy, (term.student, term.teacher), strict=True)
         )
+        batch, aux = self.batch, self.scene.student.aux
         # tensors of its own, because a term may write into them; training may move running means of aux
         labels = None if batch.labels is None else batch.labels.clone()
         batch = replace(batch, token_ids=batch.token_ids.clone(), segment_ids=batch.segment_ids.clone(), labels=labels)
@@ -177,91 +148,47 @@ class Look:
             begun = torch.get_rng_state()
             value = term.fn(batch, ours, theirs, aux.train(training))
             self.drew = not torch.equal(begun, torch.get_rng_state())
-        looked = leaves["student"] if term.student else leaves["teacher"]
-        flat = [tensor for reading in looked.values() for tensor in reading.values]
-        slopes: Sequence[Tensor] = ()
-        if flat and value.requires_grad:
-            slopes = torch.autograd.grad(value, flat, allow_unused=True, materialize_grads=True)
+        looked = ours if term.student else theirs
+        slopes: Iterator[torch.Tensor] = iter(())
+        if looked.values and value.requires_grad:
+            slopes = iter(torch.autograd.grad(value, looked.tensors(), allow_unused=True, materialize_grads=True))
+        else:
+            looked = Out(batch.layout)
         aux.load_state_dict(before)
-        left = iter(slopes)
-        return {name: ReadValue(r.kind, tuple(next(left) for _ in r.values)) for name, r in looked.items() if slopes}
+        return looked.each(lambda x: next(slopes))
 
 
-OF_TAPS: Mapping[str, str] = {
-    "logits": "sequences",
-    "hidden": "tokens",
-    "scores": "scores",
-    "vectors": "tokens",
-    "exits": "sequences",
-    "gates": "tokens",
-    "pooled": "sequences",
-}
-"""Kind of a tap -> kind of its readings."""
-
-
-def _names(tap: Tap) -> tuple[str, ...]:
-    """What a tap gives, by name: three things for vectors, one for every other."""
-    if tap.kind == "vectors":
-        return tuple(f"{what} {tap.layer}" for what in ("queries", "keys", "values"))
-    return (str(tap),)
-
-
-def _readings(model: nn.Module, batch: Batch, taps: Taps) -> dict[str, ReadValue]:
-    with torch.no_grad():
-        out = forward(model, batch, taps)
-    readings: dict[str, ReadValue] = {}
-    for tap in sorted(taps):
-        values = out[tap] if tap.kind == "vectors" else (out[tap],)
-        for name, value in zip(_names(tap), values, strict=True):
-            readings[name] = ReadValue(OF_TAPS[tap.kind], value if isinstance(value, tuple) else (value,))
-    return readings
-
-
-def _out(layout: Layout, taps: Taps, readings: Mapping[str, ReadValue]) -> Out:
-    """What a term would be given, of the readings' own tensors."""
-    values: dict[Tap, Any] = {}
-    for tap in taps:
-        parts = [readings[name].values for name in _names(tap) if name in readings]
-        if tap.kind == "vectors" and parts:
-            values[tap] = tuple(value for (value,) in parts)
-        elif parts:
-            values[tap] = parts[0] if tap.kind == "scores" else parts[0][0]
-    return Out(layout, values)
-
-
-@dataclass(frozen=True)
-class BatchPair:
+class BatchPair(NamedTuple):
     """Two batches with some sequences in common: what a term's gradient at those must have in common."""
 
+    difference: str  # a key of MESSAGES
     one: Look
     other: Look
-    places: tuple[tuple[int, int], ...]
+    places: tuple[Sequence[int], Sequence[int]]
     """of the common sequences, in the one and in the other"""
-    message: str
-    """where the two differ; ``{}`` is by how much"""
-    padding: bool = False
-    """whether only the padding differs; else the other sequences do"""
-    scaled: bool = False
-    """whether a common factor of the gradients is free: means have other divisors"""
-    same_shapes: bool = False
-    """whether draws are the same in both: then aux may train, with its dropout"""
 
-    def gap(self, one: Mapping[str, ReadValue], other: Mapping[str, ReadValue], scaled: bool) -> tuple[float, str]:
-        """The largest difference of two sets of readings as a part of their size, and what it is of; where a factor is free, after
-        the best one above 0."""
-        pairs: dict[str, list[Tensor]] = {}
-        for name in one.keys() & other.keys():
-            ours = [one[name].of(place, self.one.batch.layout).flatten() for place, _ in self.places]
-            theirs = [other[name].of(place, self.other.batch.layout).flatten() for _, place in self.places]
-            pairs[name] = [torch.cat(ours).double(), torch.cat(theirs).double()]
+    def gap(self, one: Out, other: Out, scaled: bool = False) -> tuple[float, str]:
+        """The largest difference at the common sequences as a part of the size there, and what it is of; where a factor is free
+        (``scaled``: means have other divisors), after the best one above 0."""
+        pairs = {}
+        for tap in sorted(one.values.keys() & other.values.keys()):
+            names = (
+                [f"{what} {tap.layer}" for what in ("queries", "keys", "values")]
+                if tap.kind == "vectors"
+                else [str(tap)]
+            )
+            cut = [by_example(out.layout, tap, out[tap]) for out in (one, other)]
+            for number, name in enumerate(names):
+                pairs[name] = [
+                    torch.cat([examples[place][number].flatten() for place in places]).double()
+                    for examples, places in zip(cut, self.places, strict=True)
+                ]
         sizes = {name: max(float(side.abs().max()) for side in pair) for name, pair in pairs.items()}
         largest, where = 0.0, ""
-        for name, (first, second) in sorted(pairs.items()):
+        for name, (first, second) in pairs.items():
             if sizes[name] <= NEGLIGIBLE * max(sizes.values()):
                 continue
-            factor = 1.0
-            if scaled:
-                factor = float((first * second).sum() / first.square().sum().clamp(min=1e-300))
+            factor = float((first * second).sum() / first.square().sum().clamp(min=1e-300)) if scaled else 1.0
             size = max(float((first * factor).abs().max()), float(second.abs().max()))
             gap = float((first * factor - second).abs().max()) / size if factor > 0 else 1.0
             if gap >= largest:
@@ -270,6 +197,7 @@ class BatchPair:
 
 
 def _comparisons(scene: Scene, stage: Stage) -> list[BatchPair]:
+    """In the order in which a term is judged."""
     of_length: dict[int, list[int]] = {}
     for row, tokens in enumerate(scene.data.tokens):
         of_length.setdefault(len(tokens), []).append(row)
@@ -283,27 +211,11 @@ def _comparisons(scene: Scene, stage: Stage) -> list[BatchPair]:
     mixed, other_texts, other_lengths = between(OTHERS), between(OTHERS), between(OF_OTHER_LENGTHS)
     rows = [next(left[length]) for length in ALIKE]
     alike = Look(scene, stage, rows, range(len(rows)))
-    common = tuple((place, place) for place in ends)
+    alone = [Look(scene, stage, [row], (0,)) for row in rows]
     return [
-        BatchPair(mixed, other_texts, common, "changes by {} with the texts of other sequences", same_shapes=True),
-        *(
-            BatchPair(
-                alike,
-                Look(scene, stage, [row], (0,)),
-                ((place, 0),),
-                "has another direction, by {}, than without other sequences",
-                scaled=True,
-            )
-            for place, row in enumerate(rows)
-        ),
-        BatchPair(
-            mixed,
-            other_lengths,
-            common,
-            "changes by {} with the lengths of other sequences, although tokens, pairs of tokens and sequences are as many: "
-            "a mean counts padding, or divides by it",
-            padding=True,
-        ),
+        BatchPair("texts", mixed, other_texts, (ends, ends)),
+        *(BatchPair("alone", alike, look, ((place,), (0,))) for place, look in enumerate(alone)),
+        BatchPair("lengths", mixed, other_lengths, (ends, ends)),
     ]
 
 
@@ -313,12 +225,14 @@ def findings(scene: Scene) -> list[MixingFault]:
     for number, stage in enumerate(scene.stages()):
         comparisons = _comparisons(scene, stage)
         where = f"{scene.title}, " * bool(scene.title) + f"stage {stage.name}"
-        for comparison in comparisons:  # what the student says of one sequence must not depend on the others
-            gap, name = comparison.gap(comparison.one.said["student"], comparison.other.said["student"], scaled=False)
+        for pair in comparisons:  # what the student says of one sequence must not depend on the others
+            gap, name = pair.gap(pair.one.student, pair.other.student)
             if gap > TOLERANCE:
-                message = "changes by {} without other sequences" if comparison.scaled else comparison.message
+                message = (
+                    "changes by {} without other sequences" if pair.difference == "alone" else MESSAGES[pair.difference]
+                )
                 text = f"{where}: the student's {name} of one sequence: it {message.format(f'{gap:.1%}')}"
-                faults.append(MixingFault(comparison.padding, text))
+                faults.append(MixingFault(pair.difference == "lengths", text))
                 break
         for name, term in stage.terms.items():
             if term.unsupported:
@@ -340,30 +254,31 @@ def _fault_of(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> Mix
         anew: makes the term, without what it may keep between calls.
     """
     outside = _outside(comparisons[0].one, anew())
-    if anew().across_batch:
-        return outside
-    for comparison in sorted(comparisons, key=lambda comparison: comparison.padding):
-        if comparison.padding and outside:
-            return outside
-        sides = [look.gradients(anew(), comparison.same_shapes) for look in (comparison.one, comparison.other)]
-        if comparison.one.drew and not comparison.same_shapes:
+    for pair in () if anew().across_batch else comparisons:
+        if pair.difference == "lengths" and outside:
+            break
+        ours, theirs = (look.gradients(anew(), pair.difference == "texts") for look in (pair.one, pair.other))
+        if pair.one.drew and pair.difference != "texts":
             continue  # a term with noise of its own
-        gap, name = comparison.gap(sides[0], sides[1], comparison.scaled)
+        gap, name = pair.gap(ours, theirs, scaled=pair.difference == "alone")
         if gap > TOLERANCE:
-            text = comparison.message.format(f"{gap:.1%}") + ("" if comparison.padding else ADVICE)
-            return MixingFault(comparison.padding, f"its gradient at {name} of one sequence {text}")
+            of_padding = pair.difference == "lengths"
+            text = MESSAGES[pair.difference].format(f"{gap:.1%}") + ("" if of_padding else ADVICE)
+            return MixingFault(of_padding, f"its gradient at {name} of one sequence {text}")
     return outside
 
 
 def _outside(look: Look, term: Term) -> MixingFault | None:
     """Whether the term's gradient is above 0 where there is no token."""
-    for name, reading in look.gradients(term, training=False).items():
-        largest = max(float(value.abs().max()) for value in reading.values)
-        for value, outside in zip(reading.values, reading.outside(look.batch.layout), strict=False):
-            beyond = float(value.masked_fill(~outside, 0.0).abs().max())
+    gradients = look.gradients(term, training=False)
+    for tap in (tap for tap in gradients.values if tap.kind == "scores"):
+        largest = max(float(x_nHLL.abs().max()) for x_nHLL in gradients[tap])
+        for chunk, x_nHLL in zip(look.batch.layout.chunks, gradients[tap], strict=True):
+            real_n1LL = (chunk.mask_nL[:, :, None] & chunk.mask_nL[:, None, :])[:, None]
+            beyond = float(x_nHLL.masked_fill(real_n1LL, 0.0).abs().max())
             if not math.isfinite(beyond):
                 why = "is not a number: mask before the logarithm or the division, not after"
-                return MixingFault(True, f"its gradient at places of {name} that hold no token {why}")
+                return MixingFault(True, f"its gradient at places of {tap} that hold no token {why}")
             if beyond > NEGLIGIBLE * largest:
-                return MixingFault(True, f"it has a gradient at places of {name} that hold no token: mask them")
+                return MixingFault(True, f"it has a gradient at places of {tap} that hold no token: mask them")
     return None

@@ -120,17 +120,13 @@ class Bench:
         self.teacher = copy.deepcopy(
             tiny_teacher(num_labels, torch.get_num_threads(), spans)
         )  # a method may spoil its own
-        self._artefacts: Mapping[str, Mapping[str, Tensor]] | None = None
-        self._made: list[tuple[Artefact, Mapping[str, Tensor]]] = []
+        self._made: dict[Artefact, Mapping[str, Tensor]] = {}
 
-    @property
+    @functools.cached_property
     def setup(self) -> Setup:
-        if self._artefacts is None:
-            config, several = self.teacher.config, self.method.multitask
-            self._artefacts = {
-                artefact_name(one, config, TASK, several): self.artefact(one) for one in self.method.requires(config)
-            }
-        return Setup(self.teacher.config, self.num_labels, (TASK,), self._artefacts, spans=self.spans)
+        config, several = self.teacher.config, self.method.multitask
+        parts = {artefact_name(one, config, TASK, several): self.artefact(one) for one in self.method.requires(config)}
+        return Setup(config, self.num_labels, (TASK,), parts, spans=self.spans)
 
     def artefact(self, artefact: Artefact) -> Mapping[str, Tensor]:
         """An artefact, made once of the tiny teacher, the tiny task and its sentences.
@@ -138,11 +134,9 @@ class Bench:
         Raises:
             Broken: its training fails, or its tensors are not those that ``blank`` says.
         """
-        found = next((tensors for one, tensors in self._made if one == artefact), None)
-        if found is None:
-            found = self._make(artefact)
-            self._made.append((artefact, found))
-        return found
+        if artefact not in self._made:
+            self._made[artefact] = self._make(artefact)
+        return self._made[artefact]
 
     def _make(self, artefact: Artefact) -> Mapping[str, Tensor]:
         blank = self._blank(artefact)
@@ -203,18 +197,21 @@ class Bench:
         scheduled = schedule_stages(self.method.stages(self.setup), dropped, RECIPE, len(self.data))
         return StudentTrainer(type(self.method).name, student, random, *scheduled, self.numerics)
 
-    @property
-    def options(self) -> LoopOptions:
-        return LoopOptions(0, self.numerics, RECIPE.batch_size)
-
-    def trained(self, seed: int = 0, dropped: Sequence[str] = ()) -> StudentTrainer:
+    def trained(
+        self, seed: int = 0, dropped: Sequence[str] = (), beside: Sequence[StudentTrainer] = (), **options: Any
+    ) -> StudentTrainer:
         """A trained student.
+
+        Args:
+            beside: students that are trained with it.
+            options: of the loop.
 
         Raises:
             Broken: the training fails.
         """
         trainer = self.trainer(seed, dropped)
-        train_task([trainer], self.data, self.teacher, LoopOptions(seed, self.numerics, RECIPE.batch_size))
+        loop = LoopOptions(seed, self.numerics, RECIPE.batch_size, **options)
+        train_task([trainer, *beside], self.data, self.teacher, loop)
         if (error := trainer.error) is not None:
             raise Broken(str(error) if isinstance(error, CellError) else f"{type(error).__name__}: {error}") from error
         return trainer

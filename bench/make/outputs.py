@@ -10,7 +10,7 @@ from bench.cache import keep
 from bench.data.checkpoints import sha256_of
 from bench.make.task_data import TaskData
 from bench.plan.plan import OutputsPlan
-from bench.train.teacher_outputs import StoredTap, TeacherOutputs, write_outputs
+from bench.train.teacher_outputs import TeacherOutputs, write_outputs
 
 FILE = "outputs.bin"
 
@@ -27,7 +27,7 @@ def kept_outputs(task_data: TaskData, plan: OutputsPlan) -> dict[str, Any]:
         teacher, data, file = task_data.teacher[0], task_data.train, folder / FILE
         begun = time.perf_counter()
         with work.progress.task(f"{task_data.name}: outputs of the teacher, kept in {plan.number_format}") as on_step:
-            parts = write_outputs(file, teacher, data, plan.taps, plan.number_format, work.numerics, on_step)
+            taps = write_outputs(file, teacher, data, plan.taps, plan.number_format, work.numerics, on_step)
         lengths = [len(tokens) for tokens in data.tokens]
         return {
             "weights": sha256_of(file),
@@ -35,7 +35,7 @@ def kept_outputs(task_data: TaskData, plan: OutputsPlan) -> dict[str, Any]:
             "bytes": file.stat().st_size,
             "tokens": sum(lengths),
             "squared_lengths": sum(length**2 for length in lengths),
-            "taps": [part.as_dict() for part in parts],
+            "taps": taps,
         }
 
     if not slot.is_made:
@@ -45,5 +45,5 @@ def kept_outputs(task_data: TaskData, plan: OutputsPlan) -> dict[str, Any]:
 
 def opened(task_data: TaskData, plan: OutputsPlan) -> TeacherOutputs:
     """The outputs of a task's teacher, to be read."""
-    parts = [StoredTap.of(body) for body in kept_outputs(task_data, plan)["taps"]]
-    return TeacherOutputs(plan.slot.folder / FILE, parts, plan.number_format, task_data.train)
+    taps = kept_outputs(task_data, plan)["taps"]
+    return TeacherOutputs(plan.slot.folder / FILE, taps, plan.number_format, task_data.train)

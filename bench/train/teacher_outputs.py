@@ -7,10 +7,8 @@ computed in, and not on the batches that students are trained with.
 
 from __future__ import annotations
 
-import os
-import weakref
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -33,31 +31,46 @@ FORMATS: dict[str, np.dtype[Any]] = {name: np.dtype(number) for name, number in 
 """What the numbers of a file may be."""
 
 
-def _powers(tap: Tap) -> int:
-    """How the numbers of an example grow with its length n: 0 not at all, 1 with n, 2 with n * n."""
-    return {"hidden": 1, "vectors": 1, "scores": 2}.get(tap.kind, 0)
+OF_TOKENS = ("hidden", "vectors", "gates")
+"""Kinds of taps that have a row for each token; scores have one for each pair of tokens, and all others one for each sequence."""
 
 
-@dataclass(frozen=True)
-class StoredTap:
-    """One tap of a file."""
+def by_example(layout: Layout, tap: Tap, value: Any) -> list[list[Tensor]]:
+    """What a pass read of a tap, cut into the tensors of each example, without padding."""
+    if tap.kind == "scores":
+        chunks = zip(layout.chunks, value, strict=True)
+        cut = {i: x_HLL for chunk, x_nHLL in chunks for i, x_HLL in zip(chunk.sequences, x_nHLL, strict=True)}
+        return [[cut[i][:, :n, :n]] for i, n in enumerate(layout.lengths)]
+    tensors = value if isinstance(value, tuple) else (value,)
+    parts = [x.split(layout.lengths) if tap.kind in OF_TOKENS else x.unbind() for x in tensors]
+    return [list(own) for own in zip(*parts, strict=True)]
 
-    tap: Tap
-    widths: tuple[int, ...]
-    """numbers for each example, token, or pair of tokens; several where a tap is several tensors"""
 
-    def numbers(self, length: int) -> int:
-        """Of an example with so many tokens."""
-        return int(sum(self.widths) * length ** _powers(self.tap))
+def joined(layout: Layout, tap: Tap, examples: Sequence[Sequence[Tensor]], outside: float = 0.0) -> Any:
+    """The opposite of :func:`by_example`: what a pass over a batch of these examples would have read, with ``outside`` where scores
+    have no tokens."""
+    if tap.kind != "scores":
+        join = torch.cat if tap.kind in OF_TOKENS else torch.stack
+        tensors = tuple(join(own) for own in zip(*examples, strict=True))
+        return tensors if tap.kind == "vectors" else tensors[0]
+    chunks = []
+    for chunk in layout.chunks:
+        (x_Hnn,) = examples[chunk.sequences[0]]
+        x_nHLL = x_Hnn.new_full((len(chunk.sequences), x_Hnn.size(0), chunk.longest, chunk.longest), outside)
+        for row, i in enumerate(chunk.sequences):
+            x_nHLL[row, :, : layout.lengths[i], : layout.lengths[i]] = examples[i][0]
+        chunks.append(x_nHLL)
+    return tuple(chunks)
 
-    def as_dict(self) -> dict[str, Any]:
-        return {**self.tap._asdict(), "widths": self.widths}
 
-    @classmethod
-    def of(cls, body: Mapping[str, Any]) -> StoredTap:
-        """From :meth:`as_dict` after JSON."""
-        weights = tuple((int(layer), float(weight)) for layer, weight in body["weights"])
-        return cls(Tap(body["kind"], body["layer"], body["pool"], weights), tuple(body["widths"]))
+def _shapes(tap: Tap, widths: Sequence[int], n: int) -> list[tuple[int, ...]]:
+    """Of the tensors of a tap of an example of n tokens."""
+    return [(w, n, n) if tap.kind == "scores" else (n, w) if tap.kind in OF_TOKENS else (w,) for w in widths]
+
+
+def _numbers(tap: Tap, widths: Sequence[int], n: int) -> int:
+    """How many those are."""
+    return sum(map(math.prod, _shapes(tap, widths, n)))
 
 
 def write_outputs(
@@ -68,16 +81,20 @@ def write_outputs(
     number_format: str,
     numerics: ComputeSettings,
     on_step: OnStep = lambda done, total: None,
-) -> list[StoredTap]:
+) -> list[dict[str, Any]]:
     """Ask a teacher for the taps of all examples, and write them.
 
     Args:
         number_format: a key of :data:`FORMATS`.
 
+    Returns:
+        What :class:`TeacherOutputs` reads the file by, as JSON can hold it: the fields of each tap, and the ``widths`` of its tensors,
+        numbers for each example, token, or pair of tokens.
+
     Raises:
         CellError: a number does not fit into the format, or is none.
     """
-    parts: list[StoredTap] = []
+    widths: dict[Tap, list[int]] = {}
     teacher = teacher.to(numerics.device).eval()
     starts = range(0, len(data), ROWS_A_PASS)
     with file.open("wb") as stream, torch.no_grad():
@@ -85,14 +102,11 @@ def write_outputs(
             batch = data.batch(range(start, min(start + ROWS_A_PASS, len(data))), numerics.device)
             with numerics.autocast():
                 answer = forward(teacher, batch, taps)
-            values = {tap: _by_example(answer.layout, tap, answer[tap]) for tap in sorted(taps)}
-            if not parts:
-                length = batch.layout.lengths[0]
-                for tap, examples in values.items():
-                    widths = tuple(tensor.numel() // length ** _powers(tap) for tensor in examples[0])
-                    parts.append(StoredTap(tap, widths))
+            cut = {tap: by_example(answer.layout, tap, answer[tap]) for tap in sorted(taps)}
+            for tap, examples in cut.items():
+                widths[tap] = [x.size(0 if tap.kind == "scores" else -1) for x in examples[0]]
             for row in range(len(batch.layout.lengths)):
-                for tensor in (tensor for examples in values.values() for tensor in examples[row]):
+                for tensor in (tensor for examples in cut.values() for tensor in examples[row]):
                     with np.errstate(over="ignore"):
                         numbers: np.ndarray = tensor.float().cpu().numpy().astype(FORMATS[number_format])
                     if not np.isfinite(numbers).all():
@@ -103,54 +117,43 @@ def write_outputs(
                         )
                     stream.write(numbers.tobytes())
             on_step(number, len(starts))
-    return parts
-
-
-def _by_example(layout: Layout, tap: Tap, value: Any) -> list[list[Tensor]]:
-    """What a pass read of one tap, cut into what belongs to each example, without padding."""
-    if tap.kind == "scores":
-        found: list[list[Tensor]] = [[] for _ in layout.lengths]
-        for chunk, scores_nHLL in zip(layout.chunks, value, strict=True):
-            for row, i in enumerate(chunk.sequences):
-                n = layout.lengths[i]
-                found[i] = [scores_nHLL[row, :, :n, :n]]
-        return found
-    tensors = value if isinstance(value, tuple) else (value,)
-    if _powers(tap) == 0:
-        return [[tensor[i] for tensor in tensors] for i in range(len(layout.lengths))]
-    cut = [tensor.split(list(layout.lengths)) for tensor in tensors]
-    return [[pieces[i] for pieces in cut] for i in range(len(layout.lengths))]
+    return [{**tap._asdict(), "widths": own} for tap, own in widths.items()]
 
 
 class TeacherOutputs:
     """A file of outputs, opened to be read for the batches of a training."""
 
-    def __init__(self, file: Path, parts: Sequence[StoredTap], number_format: str, data: Encoded) -> None:
+    def __init__(self, file: Path, taps: Sequence[Mapping[str, Any]], number_format: str, data: Encoded) -> None:
         """
         Args:
+            taps: what :func:`write_outputs` returned.
             data: the examples that it is of, in their order.
 
         Raises:
             CellError: the file is not of these examples.
         """
-        self.parts, self.dtype = {part.tap: part for part in parts}, FORMATS[number_format]
+        self.widths: dict[Tap, list[int]] = {}
+        for body in taps:
+            weights = tuple((int(layer), float(weight)) for layer, weight in body["weights"])
+            self.widths[Tap(body["kind"], body["layer"], body["pool"], weights)] = body["widths"]
         self.lengths = [len(tokens) for tokens in data.tokens]
-        sizes = [sum(part.numbers(n) for part in parts) for n in self.lengths]
-        self._starts = [0, *accumulate(sizes)]
+        self._starts = [
+            0,
+            *accumulate(sum(_numbers(tap, own, n) for tap, own in self.widths.items()) for n in self.lengths),
+        ]
         self._rows = {number: row for row, number in enumerate(data.ids)}
         if len(self._rows) != len(self.lengths):
             raise CellError("two training examples have the same number, so kept outputs cannot be found by it")
-        if file.stat().st_size != self._starts[-1] * self.dtype.itemsize:
+        if file.stat().st_size != self._starts[-1] * FORMATS[number_format].itemsize:
             raise CellError(f"{file.name}: these are the outputs of other examples")
-        self._file = os.open(file, os.O_RDONLY)
-        weakref.finalize(self, os.close, self._file)
+        self._numbers = np.memmap(file, FORMATS[number_format], mode="r")
 
     def has(self, batch: Batch, taps: Taps) -> bool:
         """Whether the file has all these taps of this batch; False where its tokens are masked, or its sequences filled with
         [PAD] or cut at another length."""
         layout = batch.layout
         return (
-            taps <= self.parts.keys()
+            taps <= self.widths.keys()
             and batch.masked_positions is None
             and layout.real == layout.lengths
             and [self.lengths[self._rows[number]] for number in batch.example_ids] == list(layout.lengths)
@@ -158,58 +161,26 @@ class TeacherOutputs:
 
     def answer(self, batch: Batch, taps: Taps) -> Out:
         """The same as a pass over the batch, read from the file."""
-        rows = [self._rows[number] for number in batch.example_ids]
-        values: dict[Tap, tuple[Tensor, ...]] = {}
-        for tap in sorted(taps):
-            read = [self._read(row, tap) for row in rows]
-            values[tap] = tuple(self._assembled(batch.layout, self.parts[tap], read))
-        named = {f"{tap} {number}": tensor for tap, tensors in values.items() for number, tensor in enumerate(tensors)}
-        there = moved(named, batch.layout.device)
-        answer: dict[Tap, Any] = {}
-        for tap, tensors in values.items():
-            answer[tap] = tuple(there[f"{tap} {number}"] for number in range(len(tensors)))
-            if tap.kind not in ("scores", "vectors"):
-                (answer[tap],) = answer[tap]
-        return Out(batch.layout, answer)
+        read = [self._read(self._rows[number], taps) for number in batch.example_ids]
+        answer = Out(
+            batch.layout, {tap: joined(batch.layout, tap, [each[tap] for each in read]) for tap in sorted(taps)}
+        )
+        # all cross to the device in one copy
+        there = moved({str(number): x for number, x in enumerate(answer.tensors())}, batch.layout.device)
+        left = iter(there.values())
+        return answer.each(lambda here: next(left))
 
-    def _read(self, row: int, tap: Tap) -> np.ndarray:
-        """The numbers of one tap of one example, float32."""
-        length, before = self.lengths[row], 0
-        for other, part in self.parts.items():
-            if other == tap:
-                break
-            before += part.numbers(length)
-        size = self.dtype.itemsize
-        wanted = self.parts[tap].numbers(length) * size
-        found = os.pread(self._file, wanted, (self._starts[row] + before) * size)
-        if len(found) != wanted:
-            raise CellError("the file of the teacher's outputs was cut off while it was read")
-        return np.frombuffer(found, self.dtype).astype(np.float32)
-
-    @staticmethod
-    def _assembled(layout: Layout, part: StoredTap, read: Sequence[np.ndarray]) -> list[Tensor]:
-        """The tensors of a tap as a pass over the batch has them, on the CPU."""
-        if part.tap.kind == "scores":
-            (heads,) = part.widths
-            chunks = []
-            for chunk in layout.chunks:
-                scores_nHLL = torch.zeros(len(chunk.sequences), heads, chunk.longest, chunk.longest)
-                for row, i in enumerate(chunk.sequences):
-                    n = layout.lengths[i]
-                    scores_nHLL[row, :, :n, :n] = torch.from_numpy(read[i]).view(heads, n, n)
-                chunks.append(scores_nHLL)
-            return chunks
-        if _powers(part.tap) == 0:
-            return [torch.from_numpy(np.stack(read))]
-        tensors = []
-        before = 0
-        for width in part.widths:
-            cut = [
-                one[before * n : (before + width) * n].reshape(n, width)
-                for one, n in zip(read, layout.lengths, strict=True)
-            ]
-            tensors.append(torch.from_numpy(np.concatenate(cut)))
-            before += width
+    def _read(self, row: int, taps: Taps) -> dict[Tap, list[Tensor]]:
+        """The tensors of each tap of one example, float32."""
+        start, tensors = self._starts[row], dict[Tap, list[Tensor]]()
+        for tap, widths in self.widths.items():
+            stop = start + _numbers(tap, widths, self.lengths[row])
+            if tap in taps:
+                shapes = _shapes(tap, widths, self.lengths[row])
+                numbers = torch.from_numpy(self._numbers[start:stop].astype(np.float32))
+                parts = numbers.split([math.prod(shape) for shape in shapes])
+                tensors[tap] = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+            start = stop
         return tensors
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import pytest
 import torch
@@ -35,6 +35,35 @@ def found_by(kind, *checks, **settings):
     return {done.name: done.found for done in check_method(kind, checks, settings=settings) if not done.passed}
 
 
+def method(base=FineTune, build=None, stages=None, of_stage=None, **members):
+    """A method like ``base``, but that ``build(student, setup)`` alters its student in place, ``stages(setup)`` gives terms that
+    replace or join its own, ``of_stage`` what else its stages say, and ``members`` stand in the class."""
+
+    class Planted(base):
+        def build(self, setup):
+            student = super().build(setup)
+            if build is not None:
+                build(student, setup)
+            return student
+
+        def stages(self, setup):
+            terms = {} if stages is None else stages(setup)
+            return [
+                replace(stage, terms={**stage.terms, **terms}, **(of_stage or {})) for stage in super().stages(setup)
+            ]
+
+    for name, value in members.items():
+        setattr(Planted, name, value)
+    Planted.__annotations__ = {}
+    return dataclass(frozen=True, kw_only=True)(Planted)
+
+
+def with_term(fn, *read, base=FineTune, weight=1.0, name="planted", **members):
+    """A method with one more term, ``fn(batch, student, teacher, aux)``; or another one in the place of its own of this name."""
+    terms = tuple(dict.fromkeys((*base.terms, name)))
+    return method(base, stages=lambda setup: {name: Term(fn, weight, *read)}, **{"terms": terms, **members})
+
+
 @dataclass(frozen=True, kw_only=True)
 class SharesDoNotSumToOne(FineTune):
     def stages(self, setup):
@@ -47,74 +76,41 @@ class AlwaysTwoLabels(FineTune):
         return super().build(replace(setup, num_labels=2))
 
 
-def with_terms(stages, **terms):
-    return [replace(stage, terms={**stage.terms, **terms}) for stage in stages]
+def reversed_(batch, student, teacher, aux):
+    value = losses.hard(student.logits, batch.labels)
+    return 2 * value.detach() - value
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClimbsInsteadOfDescending(FineTune):
-    def stages(self, setup):
-        def reversed_(batch, student, teacher, aux):
-            value = losses.hard(student.logits, batch.labels)
-            return 2 * value.detach() - value
-
-        return with_terms(super().stages(setup), hard=Term(reversed_, student=LOGITS))
-
-
-@dataclass(frozen=True, kw_only=True)
-class TermLostInRounding(FineTune):
-    terms: ClassVar[tuple[str, ...]] = ("hard", "decor")
-
-    def stages(self, setup):
-        decor = Term(lambda b, student, t, aux: student.logits.square().mean(), 1e-13, LOGITS)
-        return with_terms(super().stages(setup), decor=decor)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LearnsToBeUnlike(KD):
+def alike(batch, student, teacher, aux):
     """A similarity, minimised: the loss falls, and the student becomes the opposite of its teacher."""
-
-    def stages(self, setup):
-        def alike(batch, student, teacher, aux):
-            return (student.logits.tanh() * teacher.logits.tanh()).mean()
-
-        return with_terms(super().stages(setup), soft=Term(alike, 0.5, LOGITS, LOGITS))
+    return (student.logits.tanh() * teacher.logits.tanh()).mean()
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainsItsProjectionAlone(FineTune):
-    """The student's side is detached: what the term moves is never deployed."""
-
-    terms: ClassVar[tuple[str, ...]] = ("hard", "states")
-    needs_teacher: ClassVar[bool] = True
-
-    def build(self, setup):
-        student = super().build(setup)
-        student.aux["up"] = torch.nn.Linear(self.hidden, setup.teacher.hidden_size)
-        return student
-
-    def stages(self, setup):
-        def states(batch, student, teacher, aux):
-            return F.mse_loss(aux["up"](student.hidden(1).detach()), teacher.hidden(1))
-
-        return with_terms(super().stages(setup), states=Term(states, 1.0, taps.hidden(1), taps.hidden(1)))
+def square(batch, student, teacher, aux):
+    return student.logits.square().mean()
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadsWhatOthersDeclared(FineTune):
-    terms: ClassVar[tuple[str, ...]] = ("hard", "more", "undeclared")
-
-    def stages(self, setup):
-        square = lambda b, student, t, aux: student.logits.square().mean()  # noqa: E731
-        return with_terms(super().stages(setup), more=Term(square, 0.1, LOGITS), undeclared=Term(square, 0.1))
+def careless(batch, student, teacher, aux):
+    """It changes what others see."""
+    loss = losses.hard(student.logits, batch.labels.clone())
+    batch.labels.zero_()
+    return loss
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShipsItsProjection(FineTune):
-    def build(self, setup):
-        student = super().build(setup)
-        student.aux["projection"] = student.model.bert.pooler.dense
-        return student
+def counting_its_steps(setup):
+    """A schedule that hangs on a counter of its own, not on the progress that it is told."""
+    steps = itertools.count(1)
+    slower = lambda batch, student, teacher, aux: losses.hard(student.logits, batch.labels) / next(steps)  # noqa: E731
+    return {"hard": Term(slower, student=LOGITS)}
+
+
+def with_projection(student, setup):
+    student.aux["up"] = torch.nn.Linear(student.model.config.hidden_size, setup.teacher.hidden_size)
+
+
+def of_a_detached_student(batch, student, teacher, aux):
+    """What the term moves is never deployed."""
+    return F.mse_loss(aux["up"](student.hidden(1).detach()), teacher.hidden(1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,37 +121,13 @@ class SameStartForAllSeeds(FineTune):
             return super().build(setup)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CountsItsSteps(FineTune):
-    """A schedule that hangs on a counter of its own, not on the progress that it is told."""
-
-    def stages(self, setup):
-        steps = itertools.count(1)
-
-        def slower(batch, student, teacher, aux):
-            return losses.hard(student.logits, batch.labels) / next(steps)
-
-        return with_terms(super().stages(setup), hard=Term(slower, student=LOGITS))
-
-
-@dataclass(frozen=True, kw_only=True)
-class LosesSomethingWhenSaved(FineTune):
-    def build(self, setup):
-        student = super().build(setup)
-        student.model.classifier.register_forward_hook(lambda module, inputs, output: output + 1)
-        return student
+def answering(change):
+    """A change of a student: its logits go through ``change``, which is in no weights."""
+    return lambda student, setup: student.model.classifier.register_forward_hook(lambda *given: change(given[-1]))
 
 
 class ConfigNobodyKnows(BertConfig):
     model_type = "nobody_knows"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShipsWhatTransformersCannotOpen(FineTune):
-    def build(self, setup):
-        student = super().build(setup)
-        student.model.config.__class__ = ConfigNobodyKnows
-        return student
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,27 +138,8 @@ class ShipsAnotherModel(FineTune):
         return {"": model}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChangesWhatOthersSee(FineTune):
-    def stages(self, setup):
-        def careless(batch, student, teacher, aux):
-            loss = losses.hard(student.logits, batch.labels.clone())
-            batch.labels.zero_()
-            return loss
-
-        return with_terms(super().stages(setup), hard=Term(careless, student=LOGITS))
-
-
 class ClaimsTenThousand(RoutedModule):
     macs_per_token = 10**4
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClaimsOtherCosts(FineTune):
-    def build(self, setup) -> Student:
-        student = super().build(setup)
-        student.model.bert.encoder.layer[0].claim = ClaimsTenThousand()
-        return student
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,14 +150,12 @@ class HalfAMethod(Method):
         return Student(torch.nn.Linear(1, 1))
 
 
-@dataclass(frozen=True, kw_only=True)
-class SettingsForTestsThatItHasNot(FineTune):
-    tiny_settings: ClassVar = {"nosuch": 1}
-
-
 @pytest.mark.parametrize(
     ("kind", "says"),
-    [(HalfAMethod, "it lacks version, terms, needs_teacher, stages"), (SettingsForTestsThatItHasNot, "cannot be made")],
+    [
+        (HalfAMethod, "it lacks version, terms, needs_teacher, stages"),
+        (method(tiny_settings={"nosuch": 1}), "cannot be made"),
+    ],
 )
 def test_what_keeps_every_check_from_running_is_told_like_a_check(kind, says):
     told = []
@@ -218,67 +169,24 @@ class NotDecorated(FineTune):
     warm: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadsATeacherThatItDoesNotNeed(KD):
-    needs_teacher: ClassVar[bool] = False
+def with_choice(effect):
+    """A method with a setting of two values; ``effect(student, setup)`` where it is not the default."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Choosing(FineTune):
+        choice: bool = False
+
+        def build(self, setup):
+            student = super().build(setup)
+            if self.choice:
+                effect(student, setup)
+            return student
+
+    return Choosing
 
 
-@dataclass(frozen=True, kw_only=True)
-class NeedsATeacherThatNothingReads(FineTune):
-    needs_teacher: ClassVar[bool] = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeadThatIsNotSaved(FineTune):
-    """Of its default everything is saved; the other head is a module that the configuration does not know of."""
-
-    head: Literal["usual", "relu"] = "usual"
-
-    def build(self, setup):
-        student = super().build(setup)
-        if self.head == "relu":
-            student.model.dropout = torch.nn.ReLU()
-        return student
-
-
-@dataclass(frozen=True, kw_only=True)
-class HookThatIsNotSaved(FineTune):
-    """The modules are the default's; the answer is not."""
-
-    doubled: bool = False
-
-    def build(self, setup):
-        student = super().build(setup)
-        if self.doubled:
-            student.model.classifier.register_forward_hook(lambda module, inputs, output: 2 * output)
-        return student
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChoiceThatIsRefused(FineTune):
-    never: bool = False
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.never:
-            raise MethodError("never")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadsALayerThatSmallTeachersLack(KD):
-    terms: ClassVar[tuple[str, ...]] = ("hard", "soft", "top")
-
-    def stages(self, setup):
-        top = Term(lambda b, student, teacher, aux: student.logits.square().mean(), 0.1, LOGITS, taps.hidden(12))
-        return with_terms(super().stages(setup), top=top)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadsAnUndeclaredLayer(FineTune):
-    def stages(self, setup):
-        return with_terms(
-            super().stages(setup), hard=Term(lambda b, student, t, aux: student.hidden(2).mean(), 1.0, LOGITS)
-        )
+def refuse(student, setup):
+    raise MethodError("never")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,19 +208,36 @@ class SmallOfAnotherType(FineTune):
     "kind, check, says",
     [
         (NotDecorated, "contract", "warm would be no setting: put @dataclass"),
-        (ReadsATeacherThatItDoesNotNeed, "contract", "needs_teacher is False, but the term soft reads the teacher"),
         (
-            NeedsATeacherThatNothingReads,
+            method(KD, needs_teacher=False),
             "contract",
-            "no term reads the teacher and no artefact comes from the tuned one",
+            "needs_teacher is False, but the term soft reads the teacher",
         ),
+        (method(needs_teacher=True), "contract", "no term reads the teacher and no artefact comes from the tuned one"),
         (Untypable, "settings can be typed", "width: nobody can type a value of int | None"),
         (SmallOfAnotherType, "settings can be typed", "tiny_settings: layers=2.0 should be of type int"),
-        (ReadsALayerThatSmallTeachersLack, "needs", "top reads hidden 12, but the teacher has 4 layers"),
-        (ReadsAnUndeclaredLayer, "needs", "read hidden 2, but declares logits"),
-        (ShipsWhatTransformersCannotOpen, "saves", "put @opened_by_transformers on"),
-        (HeadThatIsNotSaved, "saves", "head=relu answers"),
-        (HookThatIsNotSaved, "saves", "doubled=true answers"),
+        (
+            with_term(square, LOGITS, taps.hidden(12), base=KD),
+            "needs",
+            "planted reads hidden 12, but the teacher has 4 layers",
+        ),
+        (
+            with_term(lambda b, student, t, aux: student.hidden(2).mean(), LOGITS, name="hard"),
+            "needs",
+            "read hidden 2, but declares logits",
+        ),
+        (
+            method(build=lambda student, setup: setattr(student.model.config, "__class__", ConfigNobodyKnows)),
+            "saves",
+            "put @opened_by_transformers on",
+        ),
+        # a module that the configuration does not know of; the modules of the default, but not its answer
+        (
+            with_choice(lambda student, _: setattr(student.model, "dropout", torch.nn.ReLU())),
+            "saves",
+            "choice=true answers",
+        ),
+        (with_choice(answering(lambda logits: 2 * logits)), "saves", "choice=true answers"),
     ],
 )
 def test_a_fault_is_told_with_its_place(kind, check, says):
@@ -320,7 +245,7 @@ def test_a_fault_is_told_with_its_place(kind, check, says):
 
 
 def test_a_choice_that_a_method_refuses_is_not_its_fault():
-    assert not found_by(ChoiceThatIsRefused, "saves")
+    assert not found_by(with_choice(refuse), "saves")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,32 +291,18 @@ def test_dropping_a_term_of_weight_0_is_no_row_of_its_own(monkeypatch):
     assert "makes the same row as the full row" in found_by(lstm, "settings can be typed")["settings can be typed"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class MisspeltLabel(KD):
-    ablations: ClassVar[dict[str, str]] = {"w/o hard": ":-hrad"}
-
-
 def reads(loss, *, hidden=0, scores=0, across_batch=False, **stage):
     """A method whose second term is ``loss(batch, student, teacher, aux)`` of one layer's states or scores, or of logits."""
 
-    @dataclass(frozen=True, kw_only=True)
-    class Reads(FineTune):
-        terms: ClassVar[tuple[str, ...]] = ("hard", "planted")
-        needs_teacher: ClassVar[bool] = True
+    def build(student, setup):
+        with_projection(student, setup)
+        student.aux["norm"] = torch.nn.BatchNorm1d(setup.teacher.hidden_size)
+        student.aux["dropped"] = torch.nn.Dropout(0.3)
 
-        def build(self, setup):
-            student = super().build(setup)
-            student.aux["up"] = torch.nn.Linear(self.hidden, setup.teacher.hidden_size)
-            student.aux["norm"] = torch.nn.BatchNorm1d(setup.teacher.hidden_size)
-            student.aux["dropped"] = torch.nn.Dropout(0.3)
-            return student
-
-        def stages(self, setup):
-            read = taps.hidden(hidden) if hidden else taps.scores(scores) if scores else LOGITS
-            term = Term(loss, student=read, teacher=read, across_batch=across_batch)
-            return [replace(one, **stage) for one in with_terms(super().stages(setup), planted=term)]
-
-    return Reads
+    read = taps.hidden(hidden) if hidden else taps.scores(scores) if scores else LOGITS
+    term = Term(loss, student=read, teacher=read, across_batch=across_batch)
+    members = {"terms": ("hard", "planted"), "needs_teacher": True}
+    return method(build=build, stages=lambda setup: {"planted": term}, of_stage=stage, **members)
 
 
 def up(student, aux):
@@ -502,18 +413,9 @@ def test_a_loss_that_mixes_sequences_or_counts_padding_is_found_and_a_sound_one_
     assert all("term planted" in said for said in found.values())
 
 
-@dataclass(frozen=True, kw_only=True)
-class AnswersByTheBatch(FineTune):
-    """The model itself mixes: its losses cannot show it."""
-
-    def build(self, setup):
-        student = super().build(setup)
-        student.model.classifier.register_forward_hook(lambda module, inputs, output: output - output.mean(0))
-        return student
-
-
 def test_a_student_that_answers_by_its_batch_is_found():
-    found = found_by(AnswersByTheBatch, APART, UNPADDED)
+    """The model itself mixes: its losses cannot show it."""
+    found = found_by(method(build=answering(lambda logits: logits - logits.mean(0))), APART, UNPADDED)
     assert set(found) == {APART}
     assert "the student's logits of one sequence" in found[APART]
 
@@ -575,16 +477,9 @@ def wrapped(scene, change):
     return replace(scene, stages=stages)
 
 
-def centred(out):
-    """What was read, less its mean over the batch."""
-
-    def less_mean(value):
-        return value - value.mean(0)
-
-    return out.each(less_mean)
-
-
 def over_centred(fn):
+    """Of what was read, less its mean over the batch."""
+    centred = lambda out: out.each(lambda value: value - value.mean(0))  # noqa: E731
     return lambda batch, ours, theirs, aux: fn(batch, centred(ours), centred(theirs), aux)
 
 
@@ -637,22 +532,29 @@ def test_a_gradient_that_is_not_a_number_at_padding_is_found():
 
 PLANTED = {
     "contract": SharesDoNotSumToOne,
-    "settings can be typed": MisspeltLabel,
+    "settings can be typed": method(KD, ablations={"w/o hard": ":-hrad"}),
     "forms": AlwaysTwoLabels,
-    "loss falls": ClimbsInsteadOfDescending,
-    "terms have an effect": TermLostInRounding,
-    "needs": ReadsWhatOthersDeclared,
-    "terms pull to the teacher": LearnsToBeUnlike,
-    "terms move the deployed": TrainsItsProjectionAlone,
+    "loss falls": with_term(reversed_, LOGITS, name="hard"),
+    "terms have an effect": with_term(square, LOGITS, weight=1e-13),  # lost in rounding
+    "needs": method(
+        stages=lambda setup: {"more": Term(square, 0.1, LOGITS), "undeclared": Term(square, 0.1)},
+        terms=("hard", "more", "undeclared"),
+    ),
+    "terms pull to the teacher": with_term(alike, LOGITS, LOGITS, base=KD, weight=0.5, name="soft"),
+    "terms move the deployed": with_term(
+        of_a_detached_student, taps.hidden(1), taps.hidden(1), build=with_projection, needs_teacher=True
+    ),
     "sequences do not mix": MIXING["pairs of tokens"],
     "padding has no effect": PADDED["padding divides"],
-    "aux is not deployed": ShipsItsProjection,
+    "aux is not deployed": method(
+        build=lambda student, _: student.aux.update({"projection": student.model.bert.pooler.dense})
+    ),
     "seeded": SameStartForAllSeeds,
-    "resumes": CountsItsSteps,
-    "saves": LosesSomethingWhenSaved,
+    "resumes": method(stages=counting_its_steps),
+    "saves": method(build=answering(lambda logits: logits + 1)),
     "deploys what it trained": ShipsAnotherModel,
-    "alone or together": ChangesWhatOthersSee,
-    "cost": ClaimsOtherCosts,
+    "alone or together": with_term(careless, LOGITS, name="hard"),
+    "cost": method(build=lambda student, _: setattr(student.model.bert.encoder.layer[0], "claim", ClaimsTenThousand())),
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import tiny
 import torch
@@ -13,7 +15,7 @@ from bench.errors import CellError
 from bench.make.outputs import FILE
 from bench.record.store import Store
 from bench.train.numerics import ComputeSettings
-from bench.train.teacher_outputs import FORMATS, KeptTeacher, StoredTap, TeacherOutputs, write_outputs
+from bench.train.teacher_outputs import FORMATS, KeptTeacher, TeacherOutputs, write_outputs
 from methods.models import forward
 from methods.taps import LOGITS, hidden, pooled, scores, vectors
 
@@ -28,7 +30,7 @@ def teacher():
 def kept(folder, data, number_format="fp32", taps=TAPS, model=None):
     file = folder / FILE
     parts = write_outputs(file, model or teacher(), data, taps, number_format, ComputeSettings())
-    return TeacherOutputs(file, [StoredTap.of(part.as_dict()) for part in parts], number_format, data)
+    return TeacherOutputs(file, json.loads(json.dumps(parts)), number_format, data)
 
 
 def flat(value):
@@ -105,10 +107,10 @@ def test_a_number_that_fp16_cannot_hold_is_refused(data, tmp_path):
 
 
 def test_a_file_of_other_examples_is_refused(data, teacher_folder, tmp_path):
-    outputs = kept(tmp_path, data)
-    other = tiny.encoded(teacher_folder, rows=44)
+    file, other = tmp_path / FILE, tiny.encoded(teacher_folder, rows=44)
+    taps = write_outputs(file, teacher(), data, TAPS, "fp32", ComputeSettings())
     with pytest.raises(CellError, match="other examples"):
-        TeacherOutputs(tmp_path / FILE, list(outputs.parts.values()), "fp32", other)
+        TeacherOutputs(file, taps, "fp32", other)
 
 
 ROWS = f"finetune:{SMALL},kd:{SMALL},tinybert:{SMALL},microbert:{SMALL}"
