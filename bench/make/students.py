@@ -32,7 +32,7 @@ from bench.train.loop import LoopOptions, TaskWithTeacher, train_tasks
 from bench.train.numerics import RandomState
 from bench.train.student_trainer import StudentTrainer
 from bench.train.teacher_outputs import KeptTeacher
-from bench.train.training_state import TrainingStates, group_by_progress
+from bench.train.training_state import TrainingStates
 from methods.artefacts import artefact_name
 from methods.fast_kernels import FastLinear, FastTeacher
 
@@ -158,8 +158,8 @@ def _train(
         for one in built:
             one.trainer.fail(error)
         return gone_on
-    for numbers in group_by_progress([one.trainer for one in built], states):
-        some, own_states = [built[number] for number in numbers], states.of(numbers)
+    for numbers, own_states in states.groups([one.trainer for one in built]):
+        some = [built[number] for number in numbers]
         if own_states.has_begun:
             gone_on |= {one.key for one in some}
         title = f"{'+'.join(of_task.name for of_task in data)}: {', '.join(one.trainer.label for one in some)}"

@@ -109,14 +109,11 @@ class StudentTrainer:
             step -= scheduled.steps
         return None
 
-    def parameters(self, player: str) -> list[nn.Parameter]:
-        owned = {name for names in self.student.players.values() for name in names}
-        mine = (
-            [self.student.model] + [module for name, module in self.student.aux.items() if name not in owned]
-            if player == MAIN
-            else [self.student.aux[name] for name in self.student.players[player]]
-        )
-        return [p for module in mine for p in module.parameters() if p.requires_grad]
+    def _named(self, player: str) -> list[tuple[str, nn.Parameter]]:
+        """What a player moves, by its names in :meth:`_modules`: parts of aux; of the main player all that no other one has."""
+        owner = {f"aux.{name}": other for other, names in self.student.players.items() for name in names}
+        named = self._modules().named_parameters()
+        return [(n, p) for n, p in named if p.requires_grad and owner.get(".".join(n.split(".")[:2]), MAIN) == player]
 
     def _begin_stage(self, scheduled: ScheduledStage) -> None:
         self._end_stage()
@@ -128,8 +125,7 @@ class StudentTrainer:
         order = [player for player in self.student.players if player in players] + [MAIN] * (MAIN in players)
         scale_of = scheduled.stage.parameter_lr_scale or (lambda name: 1.0)
         self._optimizers = {player: optimizer_of(self._named(player), scheduled.recipe, scale_of) for player in order}
-        held = {id(p) for player in order for name, p in self._named(player) if scale_of(name) == 0}
-        self._moving = {player: [p for p in self.parameters(player) if id(p) not in held] for player in order}
+        self._moving = {player: [p for name, p in self._named(player) if scale_of(name)] for player in order}
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """All that its next step depends on: tensors by name, and the rest as JSON can hold it."""
@@ -179,10 +175,6 @@ class StudentTrainer:
 
     def _modules(self) -> nn.ModuleDict:
         return nn.ModuleDict({"model": self.student.model, "aux": self.student.aux})
-
-    def _named(self, player: str) -> list[tuple[str, nn.Parameter]]:
-        wanted = {id(p) for p in self.parameters(player)}
-        return [(name, p) for name, p in self._modules().named_parameters() if id(p) in wanted]
 
     def _end_stage(self) -> None:
         if self._current is None:
@@ -249,15 +241,25 @@ class StudentTrainer:
     def _move(
         self, player: str, scheduled: ScheduledStage, progress: float, parts: Sequence[MicroBatch], whole: Out | None
     ) -> dict[str, Tensor]:
-        """Move one player's parameters by the gradients of all parts together. Returns its terms' values, weighted means over the
-        parts."""
+        """Move one player's parameters by the gradients of all parts together. Returns its terms' values without their history, weighted
+        means over the parts."""
         total: dict[str, Tensor] = {}
         moves, moving, recipe = False, self._moving[player], scheduled.recipe
         for number, part in enumerate(parts):
             ours = self._forward(scheduled, part.batch, player == MAIN) if whole is None else whole
-            own, weighted = self._weighted_terms(player, scheduled, progress, ours, part)
+            seen = ours if player == MAIN else ours.detached()
+            own: dict[str, Tensor] = {}
+            weighted: dict[str, Tensor] = {}
+            with self.numerics.autocast():
+                for name, term in scheduled.terms.items():
+                    if term.player == player:
+                        value = term.fn(part.batch, seen, part.teacher, self.student.aux)
+                        own[name], weighted[name] = value.detach().float(), weight_at(term, progress) * value
             if number == 0:  # the guards look at one part: all have the same terms
-                self._check_gradients(scheduled, progress, weighted, moving, _has_history(ours))
+                # where a model draws what it trains, and draws nothing, what is read of it has no history
+                read = ours.tensors()
+                can_move = not read or any(x.requires_grad for x in [*read, *weighted.values()])
+                self._check_gradients(scheduled, progress, weighted, moving, can_move)
             total = {name: total.get(name, 0.0) + part.share * value for name, value in own.items()}
             # a term that goes through none of the player's parameters has no gradient
             if reached := [part.share * value for value in weighted.values() if value.requires_grad]:
@@ -276,33 +278,18 @@ class StudentTrainer:
         optimizer.zero_grad(set_to_none=True)
         return total
 
-    def _weighted_terms(
-        self, player: str, scheduled: ScheduledStage, progress: float, ours: Out, part: MicroBatch
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """The terms of one player: their values without their history, and the weighted ones with it."""
-        seen = ours if player == MAIN else ours.detached()
-        values, weighted = {}, {}
-        with self.numerics.autocast():
-            for name, term in scheduled.terms.items():
-                if term.player == player:
-                    value = term.fn(part.batch, seen, part.teacher, self.student.aux)
-                    values[name] = value.detach().float()
-                    weighted[name] = weight_at(term, progress) * value
-        return values, weighted
-
     def _check_gradients(
         self,
         scheduled: ScheduledStage,
         progress: float,
         weighted: Mapping[str, Tensor],
         parameters: Sequence[nn.Parameter],
-        student_moves: bool,
+        can_move: bool,
     ) -> None:
         """Note each term's share of the gradient at some steps, and stop a training of which a term moves nothing.
 
         Two kinds of steps say nothing against a term: those in which its weight is 0, and those in which the loss reaches no
-        parameter at all, as where a model draws what it trains and draws nothing: then what is read of the student has no history
-        either (``student_moves``).
+        parameter at all (not ``can_move``).
         """
         measured: dict[str, float] = {}
         name_of_stage = scheduled.stage.name
@@ -311,7 +298,6 @@ class StudentTrainer:
             shares = self.log.gradient_shares.setdefault(name_of_stage, {})
             for name, norm in measured.items():
                 shares.setdefault(name, []).append(float(f"{norm / (sum(measured.values()) or 1.0):.4g}"))
-        reached = student_moves or any(value.requires_grad for value in weighted.values())
         for name in sorted(self._without_gradient.keys() & weighted.keys()):
             if not weight_at(scheduled.terms[name], progress):
                 continue
@@ -319,7 +305,7 @@ class StudentTrainer:
             self.log.gradient_norms[name_of_stage][name] = float(f"{norm:.6g}")
             if norm > 0 or math.isnan(norm):  # a NaN is the other guard's business
                 del self._without_gradient[name]
-            elif reached:
+            elif can_move:
                 self._without_gradient[name] += 1
         if dead := [name for name, steps in self._without_gradient.items() if steps > GRADIENT_WITHIN]:
             raise self._no_gradient(dead)
@@ -347,12 +333,6 @@ class StudentTrainer:
             )
         for column, name in enumerate(names):
             self._curves[name] += table[:, column].tolist()
-
-
-def _has_history(student: Out) -> bool:
-    """Whether what was read of a student depends on its parameters; true where nothing was read."""
-    read = [part for value in student.values.values() for part in (value if isinstance(value, tuple) else (value,))]
-    return not read or any(part.requires_grad for part in read)
 
 
 def weight_at(term: Term, progress: float) -> float:
