@@ -15,11 +15,11 @@ from torch import nn
 from transformers import PretrainedConfig
 
 from methods.artefacts import Artefact
-from methods.batches import Batch, Masking  # noqa: F401  one place to import the contract from
 from methods.errors import MethodError, UndeclaredNeed  # noqa: F401
-from methods.models import PackedModel, RoutedModule, TaskHead, WritingModel  # noqa: F401
+from methods.models import PackedModel, RoutedModule, TaskHead, WritingModel  # noqa: F401  one place to import the contract from
+from methods.packed import Batch  # noqa: F401
 from methods.settings import Settings
-from methods.stages import PAPER_OVERRIDES, Setup, Shape, Stage, Student, Term, TermFunction  # noqa: F401
+from methods.stages import PAPER_OVERRIDES, Masking, Setup, Shape, Stage, Student, Term, TermFunction  # noqa: F401
 from methods.taps import NOTHING, Out, Tap, Taps  # noqa: F401
 
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, AutoModelForSequenceClassification, BertModel, PretrainedConfig
 
 from methods import losses
-from methods.batches import Batch
+from methods.packed import Batch
 from methods.parts import bert_config, classifier, encoder_of, nearest_layers, pretrained_tensors
 from methods.stages import Setup, Shape, Stage, Student, Term
 from methods.taps import Out, hidden
@@ -179,10 +179,9 @@ class Artefact:
 
 def sources(artefact: Artefact, teacher: PretrainedConfig) -> list[Source]:
     """All that an artefact is made from in the end, each once."""
-    found: list[Source] = []
-    for one in artefact.inputs(teacher):
-        found += [one] if isinstance(one, Source) else sources(one, teacher)
-    return list(dict.fromkeys(found))
+    inputs = artefact.inputs(teacher)
+    each = ([part] if isinstance(part, Source) else sources(part, teacher) for part in inputs)
+    return list(dict.fromkeys(source for part in each for source in part))
 
 
 def is_of_task(artefact: Artefact, teacher: PretrainedConfig) -> bool:
@@ -291,9 +290,27 @@ class PretrainingStage(Artefact):
 
 @dataclass(frozen=True)
 class TruncatedShape(Artefact):
-    """What the artefacts share that begin as the un-tuned teacher truncated to this shape; named first among the bases."""
+    """What the artefacts share that begin as the un-tuned teacher truncated to this shape, and then go through :meth:`stages`; named
+    first among the bases. Tensors: those of a ``BertModel`` without pooler by name, and ``projection.weight``, ``projection.bias`` to
+    the teacher's width. Where the teacher is no BERT or the shape does not fit into it, they begin at random."""
 
     shape: Shape
+
+    def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
+        return (BASE, CORPUS)
+
+    def build(self, setup: Setup) -> Student:
+        config = bert_config(self.shape, setup.teacher)
+        config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0  # a regression on plenty of text
+        model = classifier(config)
+        return Student(model, nn.ModuleDict({"projection": nn.Linear(self.shape.hidden, setup.teacher.hidden_size)}))
+
+    def make(self, given: Given) -> Mapping[str, Tensor]:
+        student = self.build(given.setup)
+        teacher = fill_from_teacher(given, student.model, cast(nn.Linear, student.aux["projection"]))
+        if stages := self.stages(given.setup):
+            given.train(student, stages, teacher)
+        return encoder_of(student.model.state_dict()) | student.aux.state_dict()
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
         return blank_encoder(self.shape, teacher)
@@ -309,22 +326,10 @@ class TruncatedShape(Artefact):
 
 @dataclass(frozen=True)
 class TruncatedTeacher(TruncatedShape):
-    """The un-tuned teacher truncated to its shape: where the general start begins before it is trained. Tensors as of
-    :class:`GeneralDistillation`; where the teacher is no BERT or the shape does not fit into it, random weights."""
+    """The un-tuned teacher truncated to its shape: where the general start begins before it is trained."""
 
     name: ClassVar[str] = "cut_teacher"
-
     words: ClassVar[str] = "truncated teacher"  # type: ignore[misc]
-
-    def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
-        return (BASE, CORPUS)
-
-    def make(self, given: Given) -> Mapping[str, Tensor]:
-        config = given.setup.teacher
-        model = classifier(bert_config(self.shape, config))
-        projection = nn.Linear(self.shape.hidden, config.hidden_size)
-        fill_from_teacher(given, model, projection)
-        return encoder_tensors(model, projection)
 
     def identity(self, known: Identity) -> Mapping[str, Any]:
         return {**super().identity(known), "what": self.name}
@@ -415,28 +420,15 @@ def fill_from_teacher(given: Given, model: Any, projection: nn.Linear) -> nn.Mod
     return teacher  # type: ignore[no-any-return]
 
 
-def encoder_tensors(model: Any, projection: nn.Linear) -> dict[str, Tensor]:
-    """A classifier's encoder without its pooler, by name as in a ``BertModel``, and the way up to the teacher's width."""
-    way_up = {"projection.weight": projection.weight, "projection.bias": projection.bias}
-    return {**encoder_of(model.state_dict()), **way_up}
-
-
 @dataclass(frozen=True)
 class GeneralDistillation(TruncatedShape, PretrainingStage):
-    """Encoder weights of this shape that imitate the un-tuned teacher's hidden states on unlabelled text: embedding and every layer,
+    """The truncated teacher after it has imitated the un-tuned one's hidden states on unlabelled text: embedding and every layer,
     through one learned projection, against the nearest teacher layers (TinyBERT's hidden loss, the part of its general stage that
-    needs no attention of equal head count). It begins as the truncated teacher where that is possible (``methods/truncation.py``).
-    Tensors: those of a ``BertModel`` without pooler by name, and ``projection.weight``, ``projection.bias`` to the teacher's width."""
+    needs no attention of equal head count)."""
 
     name: ClassVar[str] = "general_start"
     paper: ClassVar[Mapping[str, Any]] = {"learning_rate": 1e-4}
     """The rate of TinyBERT's general distillation, which takes that of BERT's pre-training (Devlin et al. 2019, A.2)."""
-
-    def build(self, setup: Setup) -> Student:
-        config = bert_config(self.shape, setup.teacher)
-        config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0  # a regression on plenty of text
-        model = classifier(config)
-        return Student(model, nn.ModuleDict({"projection": nn.Linear(self.shape.hidden, setup.teacher.hidden_size)}))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         layer_map = nearest_layers(self.shape.layers, setup.teacher.num_hidden_layers)
@@ -447,10 +439,3 @@ class GeneralDistillation(TruncatedShape, PretrainingStage):
 
         term = Term(imitate, student=hidden(*layer_map), teacher=hidden(*layer_map.values()))
         return (Stage("general start", {"hidn": term}, paper=self.paper),)
-
-    def make(self, given: Given) -> Mapping[str, Tensor]:
-        student = self.build(given.setup)
-        model, projection = student.model, cast(nn.Linear, student.aux["projection"])
-        teacher = fill_from_teacher(given, model, projection)
-        given.train(student, self.stages(given.setup), teacher)
-        return encoder_tensors(model, projection)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from methods.batches import Batch
+from methods.packed import Batch
 
 
 @dataclass(frozen=True)

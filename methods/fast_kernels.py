@@ -18,10 +18,9 @@ from torch.overrides import TorchFunctionMode
 from transformers import AttentionInterface
 from transformers.activations import GELUActivation
 
-from methods.batches import Batch
 from methods.families import family_of
 from methods.models import Cost, PackedModel, cost, forward
-from methods.packed import fused_attention
+from methods.packed import Batch, fused_attention
 from methods.taps import Out, Taps
 
 ATTENTION = "packed frozen"  # name of :func:`methods.packed.fused_attention` in a configuration of transformers

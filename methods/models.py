@@ -16,10 +16,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from methods import losses
-from methods.batches import Batch
 from methods.errors import EmptyAttention, UndeclaredNeed
 from methods.families import FAMILIES, family_of
-from methods.packed import POOLS, AttentionTrace, Layout, span_logits
+from methods.packed import POOLS, AttentionTrace, Batch, Layout, span_logits
 from methods.taps import LOGITS, Out, Tap, Taps, layers_of
 
 
@@ -125,18 +124,6 @@ class TaskHead(nn.Module):
 def routed_modules(model: nn.Module) -> list[RoutedModule]:
     """Those modules that send tokens different ways."""
     return [module for module in model.modules() if isinstance(module, RoutedModule)]
-
-
-def observed(model: nn.Module) -> dict[str, Any]:
-    return dict(model.observed()) if isinstance(model, PackedModel) else {}
-
-
-def leaves_early(model: nn.Module) -> bool:
-    return isinstance(model, PackedModel) and model.leaves_early
-
-
-def reads_texts(model: nn.Module) -> bool:
-    return isinstance(model, PackedModel) and model.reads_texts
 
 
 def forward(classifier: nn.Module, batch: Batch, taps: Taps) -> Out:

@@ -196,6 +196,34 @@ class Layout:
         return self.padded(x_TW).masked_fill(~self.mask_BL[..., None], float("-inf")).amax(1)
 
 
+@dataclass(frozen=True)
+class Batch:
+    """One packed mini-batch: tensors on the device, texts for methods with a vocabulary of their own."""
+
+    example_ids: Sequence[int]
+    token_ids: Tensor  # [T] int64
+    segment_ids: Tensor  # [T] int64: 0 in the first sentence, 1 in the second
+    layout: Layout
+    labels: Tensor | None
+    """[B] int64 classes, or float32 targets of a regression; [B, 2] places of first and last token, of spans; None for unlabelled text"""
+    task: int = 0  # position of this batch's task in Setup.tasks
+    texts: Sequence[tuple[str, str | None]] = ()
+    masked_positions: Tensor | None = None
+    """[K] int64: places in the packed row whose token a stage's masking has masked."""
+    masked_ids: Tensor | None = None  # [K] int64: the tokens that stood there
+    spans: bool = False  # whether a part of the sequence is the answer: logits are then of every token
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The batch, put together on the CPU, on a device: all that it holds crosses in one copy."""
+        if (there := torch.device(device)) == self.layout.device:
+            return self
+        own = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        layout = Layout(self.layout.lengths, self.layout.real, one_chunk=True)
+        tensors = moved({**own, **layout.tensors()}, there)
+        there_now: dict[str, Any] = {name: tensors[name] for name in own}
+        return replace(self, layout=layout.with_tensors(tensors), **there_now)
+
+
 def span_logits(layout: Layout, x_T2: Tensor) -> Tensor:
     """Each token's logits as first and as last of an answer -> [2 B, L]: a row of starts and a row of ends for each sequence. So a span
     is two choices among L places, and losses of logits are those of classes; a place without a token is never chosen."""

@@ -9,8 +9,8 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
-from methods.batches import Batch, Masking
 from methods.errors import MethodError
+from methods.packed import Batch
 from methods.taps import NOTHING, Out, Taps
 
 TermFunction = Callable[[Batch, Out, Out, nn.ModuleDict], Tensor]
@@ -38,6 +38,16 @@ class Term:
         for taps in (self.student, self.teacher):
             if not isinstance(taps, frozenset):
                 raise MethodError(f"a term declares taps, like methods.taps.hidden(3), not {taps!r}")
+
+
+@dataclass(frozen=True)
+class Masking:
+    """Hide some tokens of every batch: of the chosen ones 80 % become [MASK], 10 % another token, 10 % stay. Devlin et
+    al. 2019, section 3.1; drawn anew at every visit. Student and teacher read the same masked text."""
+
+    share: float = 0.15  # of the tokens that are not [CLS], [SEP] or [PAD]
+    smoothing: float = 0.0
+    """Tokens are chosen with weight count ** -smoothing: above 0, rare ones more often (DistilBERT's code: 0.7)."""
 
 
 PAPER_OVERRIDES = frozenset(

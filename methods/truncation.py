@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from transformers import BertForSequenceClassification
 
-from methods.batches import Batch
 from methods.models import forward
+from methods.packed import Batch
 from methods.parts import nearest_layers
 from methods.taps import hidden
 

@@ -22,7 +22,6 @@ from bench.record.schema import Record
 from bench.record.task_facts import HUB, data_facts
 from bench.stats.metrics import metric_of
 from bench.stats.paired import interval, resampled_scores
-from methods.models import reads_texts
 
 EMBEDDED_ON_HUB = "sentence-transformers/all-MiniLM-L6-v2"
 CARD_RESAMPLES = 2000
@@ -189,7 +188,7 @@ def card(record: Record, model: Any, arrays: Mapping[str, np.ndarray]) -> str:
         "- The licence is that of the base model and of the data; no other is given here.",
     ]
     own = not kind.__module__.startswith("transformers.")
-    in_words = reads_texts(model)
+    in_words = getattr(model, "reads_texts", False)
     lines += [
         "",
         f"    from transformers import {opener}{'' if in_words else ', AutoTokenizer'}",

@@ -29,7 +29,7 @@ from bench.stats.guards import suspicions
 from bench.train.loop import OnStep
 from bench.train.prediction import predict, score
 from bench.train.student_trainer import TrainLog
-from methods.models import Cost, PackedModel, WritingModel, cost, observed
+from methods.models import Cost, PackedModel, WritingModel, cost
 
 
 def now() -> str:
@@ -63,7 +63,7 @@ def scored(
     """
     plan, numerics = task_data.plan, task_data.work.numerics
     arrays, scores = answered(cell, task_data, lambda encoded, on_step: predict(model, encoded, numerics, on_step))
-    seen = observed(model)
+    seen = dict(model.observed()) if isinstance(model, PackedModel) else {}
     if isinstance(model, WritingModel):
         seen["writing"] = writing(model, next(iter(task_data.evaluation.values())), task_data.work.numerics.device)
     sized = sizes(model)  # after that: counting runs the model too, on tokens that are no example

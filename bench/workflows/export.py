@@ -209,13 +209,11 @@ def _answers_of_folder(folder: Path) -> Answers:
     import torch
     from transformers import AutoModelForSequenceClassification
 
-    from methods.models import reads_texts
-
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
 
     def answers(inputs: dict[str, np.ndarray], texts: list[tuple[str, str | None]]) -> np.ndarray:
         with torch.inference_mode():
-            if reads_texts(model):  # the tokenizer's numbers are not those of its own words
+            if getattr(model, "reads_texts", False):  # the tokenizer's numbers are not those of its own words
                 return model.of_texts(texts).numpy()  # type: ignore[no-any-return]
             logits = model(**{name: torch.from_numpy(value) for name, value in inputs.items()}).logits
         return logits.numpy()  # type: ignore[no-any-return]
@@ -233,10 +231,9 @@ def _to_onnx(folder: Path, in_8_bits: bool) -> Answers:
     from transformers import AutoModelForSequenceClassification
 
     from bench.measure.backends import opened, write_onnx
-    from methods.models import leaves_early, reads_texts
 
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    if reads_texts(model) or leaves_early(model):
+    if getattr(model, "reads_texts", False) or getattr(model, "leaves_early", False):
         raise InputError(
             "--format onnx: this student reads words, or leaves early for some sequences: ONNX has no such graph"
         )

@@ -20,9 +20,6 @@ from methods.models import (
     closed_form,
     cost,
     forward,
-    leaves_early,
-    observed,
-    reads_texts,
 )
 from methods.taps import LOGITS
 
@@ -126,8 +123,7 @@ def test_the_defaults_are_those_of_the_family(batch):
     own.set_attn_implementation("packed")
     assert torch.equal(forward(own, batch, LOGITS).logits, forward(plain, batch, LOGITS).logits)
     assert cost(own) == own.training_cost() == cost(plain) == closed_form(plain)
-    for model in (own, plain):
-        assert (observed(model), leaves_early(model), reads_texts(model)) == ({}, False, False)
+    assert (own.observed(), own.leaves_early, own.reads_texts) == ({}, False, False)
     with pytest.raises(TypeError, match="Plus reads token ids"):
         own.of_texts([("a", None)])
 
