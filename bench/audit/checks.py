@@ -6,20 +6,26 @@ from collections.abc import Sequence
 
 from bench.audit.averages import average_rows, averages
 from bench.audit.derived_cells import derived_columns, derived_rows
-from bench.audit.findings import ARITHMETIC, Finding
+from bench.audit.findings import ARITHMETIC, INFERENCE, Finding
 from bench.audit.rows_across_tables import changed_elsewhere, quotes_and_teachers
 from bench.audit.sums import sums
 from bench.audit.table import Sheet
+from bench.errors import InputError
 
 WITHIN = (averages, average_rows, sums, derived_rows, derived_columns)
 ACROSS = (quotes_and_teachers, changed_elsewhere)
 
 
-def audit(sheets: Sequence[Sheet]) -> list[Finding]:
-    """Every finding of every check: arithmetic first, then guesses, each in the order of the tables.
+def audit(sheets: Sequence[Sheet], basis: str = "") -> list[Finding]:
+    """Every finding of every check: arithmetic first, then guesses, each in the order of the tables; of one basis where it is named.
 
     A cell is named once for one recomputed value, and not as a guess where arithmetic names it already.
+
+    Raises:
+        InputError: a basis that there is not.
     """
+    if basis not in ("", ARITHMETIC, INFERENCE):
+        raise InputError(f"--only {basis}: expected {ARITHMETIC} or {INFERENCE}")
     findings = [finding for sheet in sheets for check in WITHIN for finding in check(sheet)]
     findings += [finding for check in ACROSS for finding in check(sheets)]
     order = {sheet.where: number for number, sheet in enumerate(sheets)}
@@ -32,4 +38,4 @@ def audit(sheets: Sequence[Sheet]) -> list[Finding]:
         if f.basis == ARITHMETIC or cell not in certain:
             # two rows may have one name; without a recomputed number what distinguishes findings is the reason
             first.setdefault((*cell, f.printed, f.recomputed or f.why), f)
-    return list(first.values())
+    return [f for f in first.values() if basis in ("", f.basis)]

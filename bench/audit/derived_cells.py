@@ -34,31 +34,15 @@ Cells = Mapping[Any, PrintedNumber]
 Source = tuple[str, Cells]
 
 
-def _slopes_of_percent(a: Any, b: Any) -> tuple[Any, Any]:
-    return 100 / abs(b), 100 * abs(a) / b**2
-
-
 FORMULAS = {
-    "ratio": (lambda a, b: 100 * a / b, _slopes_of_percent, "100 x {a} / {b}"),
-    "fraction": (lambda a, b: a / b, lambda a, b: (1 / abs(b), abs(a) / b**2), "{a} / {b}"),
+    "ratio": (lambda a, b: 100 * a / b, lambda a, b: (100 / abs(b), 100 * abs(a) / b**2), "100 x {a} / {b}"),
     "difference": (lambda a, b: a - b, lambda a, b: (1, 1), "{a} - {b}"),
-    "compression": (lambda a, b: b / a, lambda a, b: (abs(b) / a**2, 1 / abs(a)), "{b} / {a}"),
-    "increase": (lambda a, b: 100 * a / b - 100, _slopes_of_percent, "100 x ({a} - {b}) / {b}"),
-    "reduction": (lambda a, b: 100 - 100 * a / b, _slopes_of_percent, "100 x ({b} - {a}) / {b}"),
 }
 """How a cell is made of two scores: kind -> value, its slopes in both, and the rule in words. They take decimals and arrays."""
-KINDS_OF = {
-    "ratio": ("ratio", "fraction"),
-    "difference": ("difference", "increase", "reduction"),
-    "compression": ("compression", "reduction", "ratio", "fraction"),
-}
-"""What a column may be whose name says ratio, difference or compression."""
 LIKELY = 0.02
 """Expected number of unrelated pairs that would fit as well by chance. Above it, no pair is taken as the source."""
 CONVINCING = 1e-3
 """Cells count as computed from the printed scores if the probability that unrounded scores gave all their digits is below this."""
-FRACTION_AT_MOST = 2
-"""Ratios up to here are fractions and not percentages."""
 MOST_SOURCES = 64
 """Rows or columns that are tried as sources of one: those that its name has, then those nearest to it."""
 MOST_TRIED = 16
@@ -168,15 +152,10 @@ def _origin(
     """The pair of sources that most of the target's cells follow; None where no pair convinces."""
     if not target or not sources:
         return None
-    printed, half, values, halves = _numbers(target, [cells for _, cells in sources])
-    a, b = (values[:, None, :], values[None, :, :]), (halves[:, None, :], halves[None, :, :])
-    fits = _fits(kind, printed, half, *a, *b)
-    fits[range(len(sources)), range(len(sources))] = 0
     best: DerivedFrom | None = None
-    for place in _most(fits):
+    for place in _most(_fits(kind, target, [cells for _, cells in sources])):
         (first, x), (second, y) = sources[place // len(sources)], sources[place % len(sources)]
-        divisors = {"difference": (), "compression": (x,)}.get(kind, (y,))
-        shared = [c for c in target if c in x and c in y and all(cells[c].value for cells in divisors)]
+        shared = [c for c in target if c in x and c in y and (kind == "difference" or y[c].value)]
         origin = DerivedFrom(kind, first, second, {c: _derived(kind, target[c], x[c], y[c]) for c in shared}, (x, y))
         if origin.fitting >= least and origin.share >= share and (best is None or origin.share > best.share):
             best = origin
@@ -189,31 +168,28 @@ def _origin(
     return best if named == 2 or best.expected(tried) <= LIKELY else None
 
 
-def _numbers(target: Cells, sources: Sequence[Cells]) -> tuple[Any, Any, Any, Any]:
-    """Some of the target's cells and those of all sources at these places: values and half steps; nan where there is none."""
+def _fits(kind: str, target: Cells, sources: Sequence[Cells]) -> Any:
+    """For each pair of sources the share of some of the target's cells that they can give, of those that they share."""
     import numpy
 
     places = list(target)
     places = [places[round(at)] for at in numpy.linspace(0, len(places) - 1, min(len(places), MOST_TRIED))]
     cells = [[source.get(place) for place in places] for source in (target, *sources)]
-    values = numpy.array([[float(cell.value) if cell else numpy.nan for cell in row] for row in cells])
-    halves = numpy.array([[float(cell.step) / 2 if cell else numpy.nan for cell in row] for row in cells])
-    return values[0], halves[0], values[1:], halves[1:]
-
-
-def _fits(kind: str, printed: Any, half: Any, a: Any, b: Any, half_a: Any, half_b: Any) -> Any:
-    """For each pair of sources the share of the target's cells that they can give, of those that they share."""
-    import numpy
-
+    numbers = [[(float(c.value), float(c.step) / 2) if c else (numpy.nan, numpy.nan) for c in row] for row in cells]
+    (printed, *values), (half, *halves) = numpy.moveaxis(numpy.array(numbers), -1, 0)
+    a, b = numpy.array(values)[:, None, :], numpy.array(values)[None, :, :]
+    half_a, half_b = numpy.array(halves)[:, None, :], numpy.array(halves)[None, :, :]
     value, slopes, _ = FORMULAS[kind]
     with numpy.errstate(all="ignore"):
-        values = value(a, b)
+        computed = value(a, b)
         of_a, of_b = slopes(a, b)
         slack = half + of_a * half_a + of_b * half_b
         # a little more: what fits within floating point is compared again in decimals
-        fitting = (abs(values - printed) <= slack * (1 + 1e-9) + 1e-9).sum(axis=-1)
-        shared = numpy.isfinite(values).sum(axis=-1)
-        return numpy.where(shared > 0, fitting / numpy.maximum(shared, 1), 0.0)
+        fitting = (abs(computed - printed) <= slack * (1 + 1e-9) + 1e-9).sum(axis=-1)
+        shared = numpy.isfinite(computed).sum(axis=-1)
+        shares = numpy.where(shared > 0, fitting / numpy.maximum(shared, 1), 0.0)
+    numpy.fill_diagonal(shares, 0)
+    return shares
 
 
 def _most(shares: Any) -> list[int]:
@@ -246,8 +222,7 @@ def derived_rows(sheet: Sheet) -> Iterator[Finding]:
             continue
         scores = scores_of(row.cells)
         is_difference = bool(DIFFERENCE.search(row.system)) or "percentage_points" in {m for m, _ in row.kinds.values()}
-        is_fraction = all(abs(cell.value) <= FRACTION_AT_MOST for cell in scores.values())
-        kind = "difference" if is_difference else "fraction" if is_fraction else "ratio"
+        kind = "difference" if is_difference else "ratio"
         # a difference may also be one of two rows of ratios; a ratio is always of two rows of scores
         further = [source for source in percents if source[0] != place] if is_difference else []
         sources = _nearest(row.system, place, plain) + _nearest(row.system, place, further)
@@ -368,67 +343,25 @@ def _own_average(sheet: Sheet, row: PrintedRow, origin: DerivedFrom) -> Iterator
 
 
 def derived_columns(sheet: Sheet) -> Iterator[Finding]:
-    """Columns of percentages, differences or compression against two columns, or one column and one row of it."""
+    """Columns of percentages or differences against the two columns that they come from."""
     by_column: dict[str, dict[int, PrintedNumber]] = {column: {} for column in sheet.columns}
     for place, row in enumerate(sheet.rows):
         for column, cell in row.cells.items():
             by_column[column][place] = cell
-    for size in ("params", "flops", "speed-up"):
-        cells = {place: row.sizes[size] for place, row in enumerate(sheet.rows) if size in row.sizes}
-        if cells and len({cell.unit for cell in cells.values()}) == 1:
-            by_column.setdefault(size, cells)
     uncertain = re.compile(r"interval|\bci\b|\bsd\b|\bstd\b", re.IGNORECASE)
     sources = [(at, source) for at, source in enumerate(by_column.items()) if not uncertain.search(source[0])]
     for place, (column, target) in enumerate(by_column.items()):
-        kind = "compression" if column == "speed-up" else derived_kind(column)
-        if not kind or is_average(column) or len(target) < 3:
+        kind = derived_kind(column)
+        if kind not in FORMULAS or is_average(column) or len(target) < 3:
             continue
-        if all(cell.unit.lower() in ("x", "×") for cell in target.values()):
-            kind = "compression"
         nearest = _nearest(column, place, [source for source in sources if source[0] != place])
-        plain = [(name, cells) for name, cells in nearest if not derived_kind(name) and name != "speed-up"]
-        origins = []
-        for possible in KINDS_OF[kind]:
-            origins.append(_to_a_row(sheet, column, target, plain, possible))
-            if possible != "compression":
-                origins.append(_origin(target, nearest, possible, "", 3, 0.65))
-        origin = max((o for o in origins if o is not None), key=lambda origin: origin.share, default=None)
-        if origin is None:
+        if (origin := _origin(target, nearest, kind, "", 3, 0.65)) is None:
             continue
-        # a mean of ratios is near the ratio of means, and times of two measurements are never quite alike
+        # a mean of ratios is near the ratio of means
         of_means = re.search(r"\b(?:mean|average|avg)\b", f"{origin.first} {origin.second}", re.IGNORECASE)
-        is_speed = re.search(r"speed|faster", column, re.IGNORECASE)
-        near = Decimal("0.05" if is_speed else "0.002" if of_means else 0)
+        near = Decimal("0.002" if of_means else 0)
         for at, derived in origin.cells.items():
             off = abs(derived.cell.value - derived.value)
             if not derived.is_possible and off > near * abs(derived.value):
                 check, changes = ("sign", "the sign of a comparison") if derived.is_turned else (origin.kind, "a digit")
                 yield of_cell(sheet, sheet.rows[at], column, derived.value, check, origin.rule, changes)
-
-
-def _to_a_row(sheet: Sheet, name: str, target: Cells, sources: Sequence[Source], kind: str) -> DerivedFrom | None:
-    """The column, and the row of it, that most of the target's cells are relative to; None where none convinces."""
-    import numpy
-
-    if not sources:
-        return None
-    printed, half, values, halves = _numbers(target, [cells for _, cells in sources])
-    candidates = []
-    for number, (_, cells) in enumerate(sources):
-        bases = numpy.array([[float(base.value), float(base.step) / 2] for base in cells.values()])
-        own = (values[number][None, :], bases[:, :1], halves[number][None, :], bases[:, 1:])
-        shares = _fits(kind, printed, half, *own)
-        candidates += [(shares[at], number, list(cells)[at]) for at in _most(shares)]
-    best: DerivedFrom | None = None
-    pairs = tried = sum(len(cells) for _, cells in sources)
-    for _, number, reference in sorted(candidates, key=lambda candidate: -candidate[0])[:MOST_TRIED]:
-        column, cells = sources[number]
-        base = cells[reference]
-        places = [p for p in target if p in cells and p != reference and base.value and cells[p].value]
-        derived = {place: _derived(kind, target[place], cells[place], base) for place in places}
-        origin = DerivedFrom(kind, column, f"{column} of {sheet.rows[reference].system}", derived, (cells, {}))
-        if origin.fitting >= 3 and origin.share >= 0.65 and (best is None or origin.share > best.share):
-            best = origin
-            # a column that the name repeats is the first that one would try, and the first row of any other
-            tried = 1 if column in name else len(sources) if reference == min(cells) else pairs
-    return best if best is not None and best.expected(max(1, tried)) <= LIKELY else None

@@ -53,11 +53,9 @@ def of_cell(
 
     ``changes`` is worked out where it is not given: whether the right value moves the row in its column.
     """
-    cell = row.cells[column] if column in row.cells else row.sizes[column]
+    cell = row.cells[column]
     rounded = right.quantize(cell.step, ROUND_HALF_UP, ROOM)
-    if not changes and column not in row.cells:
-        changes = "a size"
-    elif not changes:
+    if not changes:
         changes = "a headline" if is_average(column) or is_average_row(row) else "a digit"
         if is_plain(row):
             if column not in sheet.in_order:

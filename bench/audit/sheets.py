@@ -19,6 +19,7 @@ from bench.audit.rst import rst_grids
 from bench.audit.table import PrintedRow, Sheet
 from bench.audit.webpage import html_grids
 from bench.errors import InputError
+from bench.user_files import text_of
 
 MOST_TEXT = 5_000_000
 """Bytes of a file."""
@@ -39,8 +40,6 @@ class Pages:
     """What several files hold together."""
 
     sheets: list[Sheet] = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)
-    """file name -> running text, of those that have some"""
     without: list[str] = field(default_factory=list)
     """names of files without a table of numbers: a page whose text speaks of others' tables, a list of keys"""
     unread: list[tuple[str, Unread]] = field(default_factory=list)
@@ -100,7 +99,6 @@ def pages_of(files: Sequence[Path]) -> Pages:
             else:
                 grids = grids_of(text, kind == ".txt", path.parent if kind == ".tex" else None)
                 sheets = sheets_of(name, grids)
-                pages.texts[name] = text
         except csv.Error as error:
             raise InputError(f"{path}: not comma-separated values ({error})") from None
         except InputError as error:
@@ -119,10 +117,7 @@ def _text_of(path: Path) -> str:
         raise InputError(f"{path}: tables are read from {', '.join(KINDS)}")
     if path.stat().st_size > MOST_TEXT:
         raise InputError(f"{path}: {path.stat().st_size:,} bytes; tables are read from files of at most {MOST_TEXT:,}")
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
+    return text_of(path, str(path)).replace("\r\n", "\n")
 
 
 def from_tidy(header: Sequence[str], lines: Iterable[Sequence[str]]) -> list[Sheet]:

@@ -4,24 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.audit.checks import audit
-from bench.audit.findings import ARITHMETIC, INFERENCE, Finding, causes
+from bench.audit.findings import ARITHMETIC, Finding, causes
 from bench.audit.sheets import Pages
-from bench.audit.text_claims import claims
-from bench.errors import InputError, one_line
-
-
-def findings_of(pages: Pages, basis: str = "") -> list[Finding]:
-    """Every finding of tables and of claims in running text, arithmetic first; of one basis where it is named.
-
-    Raises:
-        InputError: a basis that there is not.
-    """
-    if basis not in ("", ARITHMETIC, INFERENCE):
-        raise InputError(f"--only {basis}: expected {ARITHMETIC} or {INFERENCE}")
-    findings = audit(pages.sheets)
-    findings += [f for name, text in pages.texts.items() for f in claims(text, name, pages.sheets)]  # all are guesses
-    return [f for f in findings if basis in ("", f.basis)]
+from bench.errors import one_line
 
 
 def printable(text: str) -> str:

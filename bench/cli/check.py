@@ -9,7 +9,6 @@ from typing import Any
 
 from bench.cli.options import (
     DEVICE,
-    JSON,
     OFFLINE,
     RESULTS,
     argument,
@@ -17,8 +16,7 @@ from bench.cli.options import (
     request_from_options,
     with_request_options,
 )
-from bench.cli.program import store, verb
-from bench.cli.shared import write_json
+from bench.cli.program import Answer, store, verb
 from bench.errors import CHECK_FAILED, OK, InputError
 from bench.plan.request import SOURCES
 from bench.record.set_aside import notes_sent_to
@@ -47,8 +45,7 @@ def check(
     accept: Path | None = option(None, "A TOML file with known regressions, each with a reason. docs/ci.md shows one."),
     summary_file: Path | None = option(None, "Also write the summary to this file, as Markdown.", "--summary"),
     junit_file: Path | None = option(None, "Also write the results to this file, as JUnit XML.", "--junit"),
-    json_file: Path | None = JSON,
-) -> int:
+) -> Answer:
     """Compare new records with a baseline, as a gate for pull requests.
 
     Exit code: 0 passed, 1 regressed, 3 inconclusive, 4 nothing measured, 5 not comparable.
@@ -66,15 +63,14 @@ def check(
     findings = gate.check(baseline, results, comma_separated(tasks), comma_separated(methods), chosen, limits)
     findings = gate.accept(findings, acceptances)
     text, verdict = gate.summary(findings), gate.overall(findings)
-    print(text)
-    if os.environ.get("GITHUB_ACTIONS"):
-        print(*gate.workflow_commands(findings), sep="\n")
     if summary_file is not None:
         write_atomically(summary_file, text.encode())
     if junit_file is not None:
         write_atomically(junit_file, gate.junit(findings))
-    write_json(json_file, {"verdict": verdict, "findings": [finding._asdict() for finding in findings]})
-    return gate.EXIT_CODES[verdict]
+    if os.environ.get("GITHUB_ACTIONS"):
+        text = "\n".join([text, *gate.workflow_commands(findings)])
+    body = {"verdict": verdict, "findings": [finding._asdict() for finding in findings]}
+    return text, body, gate.EXIT_CODES[verdict]
 
 
 of_record = with_request_options(
@@ -104,8 +100,7 @@ def verify(
         "Read nothing from the cache: train the teacher and the general start again too. The cache does not change.",
         "--from-scratch",
     ),
-    json_file: Path | None = JSON,
-) -> int:
+) -> Answer:
     """Train the cell of a record again and compare the results.
 
     Type the data, the teacher, the device, the corpus and its tokens, and the word vectors of the run. Type `--tasks` only for a
@@ -118,9 +113,7 @@ def verify(
 
     results, request, typed = _request_of_record(given)
     answer = workflow.verify(key, results, request, from_scratch=from_scratch, typed=typed)
-    print(workflow.describe(answer))
-    write_json(json_file, answer)
-    return workflow.EXIT_CODES.get(answer["verdict"], OK)
+    return workflow.describe(answer), answer, workflow.EXIT_CODES.get(answer["verdict"], OK)
 
 
 @verb("export b8aa0426 --to student --format onnx --results results/reference --data sample --teacher embedded")
@@ -134,8 +127,7 @@ def export(
         None, "A folder of --save-students; without it the student is trained again.", "--from"
     ),
     push: str = option("", "Send the folder to this private repository of the hub too.", metavar="OWNER/NAME"),
-    json_file: Path | None = JSON,
-) -> int:
+) -> Answer:
     """Write the student of a record as a folder that works elsewhere.
 
     The student is trained again, unless --from names its folder. Type the data, the teacher, the device, the corpus and its tokens of the
@@ -146,9 +138,7 @@ def export(
 
     results, request, typed = _request_of_record(given)
     answer = workflow.export(key, results, request, to, form, saved, typed=typed, push=push)
-    print(workflow.describe(answer))
-    write_json(json_file, answer)
-    return CHECK_FAILED if answer["why"] else OK
+    return workflow.describe(answer), answer, CHECK_FAILED if answer["why"] else OK
 
 
 @verb("submit students --row tinybert --to submission --data hub")
@@ -166,8 +156,7 @@ def submit(
     ),
     device: str = DEVICE,
     offline: bool = OFFLINE,
-    json_file: Path | None = JSON,
-) -> int:
+) -> Answer:
     """Write GLUE's submission: the test sets predicted by saved models, as the server's files and their zip archive.
 
     Every file is checked: its lines, ids and answers. Exit code 1 if an archive that is only checked would be refused.
@@ -177,23 +166,20 @@ def submit(
 
     if len(saved) == 1 and saved[0].suffix == ".zip":
         wrong = workflow.faults(saved[0])
-        print("\n".join(wrong) or f"{saved[0]}: all {len(workflow.FILES)} files are as GLUE's server wants them")
-        write_json(json_file, wrong)
-        return CHECK_FAILED if wrong else OK
+        text = "\n".join(wrong) or f"{saved[0]}: all {len(workflow.FILES)} files are as GLUE's server wants them"
+        return text, wrong, CHECK_FAILED if wrong else OK
     if to is None:
         raise InputError("--to names no folder for the submission")
     quiet()
     answer = workflow.submit(saved, data, to, row, seed, constant_rest, device, offline)
-    for name, folder in answer["models"].items():
-        print(f"{name:12} {folder or 'one class for every example'}")
-    print(f"written and checked: {answer['archive']}")
+    lines = [f"{name:12} {folder or 'one class for every example'}" for name, folder in answer["models"].items()]
+    lines.append(f"written and checked: {answer['archive']}")
     if diagnostics is not None:
         answer["diagnostics"] = workflow.diagnostics(to / "AX.tsv", diagnostics)
         for group in answer["diagnostics"]:
             title = f"{group['category']}{': ' * bool(group['kind'])}{group['kind']}"
-            print(f"{title:55} {group['examples']:5} examples  Matthews {100 * group['matthews']:5.1f}")
-    write_json(json_file, answer)
-    return OK
+            lines.append(f"{title:55} {group['examples']:5} examples  Matthews {100 * group['matthews']:5.1f}")
+    return "\n".join(lines), answer, OK
 
 
 @verb("audit paper.tex --results results/reference --row Ours=microbert")
@@ -217,37 +203,33 @@ def audit(
         "", "Show only one kind of findings: arithmetic (they follow from the printed numbers) or inference (guesses)."
     ),
     unread: bool = option(False, "Also list the numbers in tables that were not read.", "--unread"),
-    json_file: Path | None = JSON,
-) -> int:
+) -> Answer:
     """Find numbers that do not add up in printed tables. With --results, also find scores that differ from the records.
 
     Exit code 1 if there are any.
     """
     from dataclasses import asdict
 
+    from bench.audit.checks import audit as findings_of
     from bench.audit.sheets import read_all
-    from bench.audit.summary import findings_of, shown, unread_lines
+    from bench.audit.summary import shown, unread_lines
 
     if not files:
         raise InputError("name a file with tables")
     if row and results is None:
         raise InputError("--row names a row of the records; add --results FOLDER")
     pages = read_all(files)
-    findings = findings_of(pages, only)
-    print(shown(pages, findings))
-    if unread:
-        print(unread_lines(pages))
-    answer: Any = [asdict(finding) for finding in findings]
-    differ = False
-    if results is not None:
-        compared, differ = _compared(files, results, row or [])
-        answer = {"findings": answer, "compared": compared}
-    write_json(json_file, answer)
-    return CHECK_FAILED if findings or differ else OK
+    findings = findings_of(pages.sheets, only)
+    texts = [shown(pages, findings), *([unread_lines(pages)] if unread else [])]
+    body: Any = [asdict(finding) for finding in findings]
+    if results is None:
+        return "\n".join(texts), body, CHECK_FAILED if findings else OK
+    text, compared, code = _compared(files, results, row or [])
+    return "\n".join([*texts, text]), {"findings": body, "compared": compared}, CHECK_FAILED if findings else code
 
 
-def _compared(files: Sequence[Path], results: Path, rows: Sequence[str]) -> tuple[list[dict[str, Any]], bool]:
-    """Print how the numbers of some files compare with the records; the same as JSON, and whether one differs.
+def _compared(files: Sequence[Path], results: Path, rows: Sequence[str]) -> Answer:
+    """How the numbers of some files compare with the records.
 
     Of several files, those without a table are left out: the audit has named them.
 
@@ -269,22 +251,23 @@ def _compared(files: Sequence[Path], results: Path, rows: Sequence[str]) -> tupl
     if all(number.verdict == ABSENT for number in compared):
         named = ", ".join(map(str, files))
         raise InputError(f"{named}: no row and column are in {results}; name rows with --row 'Name in the paper=row'")
-    for file, numbers in checked.items():
-        print(printable(f"\n{file} compared with the records in {results}:\n\n{describe(numbers)}"))
-    return [number._asdict() for number in compared], any(number.verdict == DIFFERS for number in compared)
+    texts = [f"\n{file} compared with the records in {results}:\n\n{describe(n)}" for file, n in checked.items()]
+    differ = any(number.verdict == DIFFERS for number in compared)
+    body = [number._asdict() for number in compared]
+    return printable("\n".join(texts)), body, CHECK_FAILED if differ else OK
 
 
 @verb("store verify --results results/reference", of=store)
-def store_verify(results: Path = RESULTS, json_file: Path | None = JSON) -> int:
+def store_verify(results: Path = RESULTS) -> Answer:
     """Find broken records, predictions and files of the cache. Exit code 1 if there are any."""
     from bench.workflows import upkeep
 
     survey = _quietly(upkeep.survey_store, results)
-    return _report_survey(survey, survey["found"], json_file)
+    return upkeep.described(survey), survey, CHECK_FAILED if survey["found"] else OK
 
 
 @verb("store repair --results results/runs", of=store)
-def store_repair(results: Path = RESULTS, json_file: Path | None = JSON) -> int:
+def store_repair(results: Path = RESULTS) -> Answer:
     """Write missing `current` files, which name the attempt that counts. Rename broken files to NAME.broken. It removes nothing.
 
     Exit code 1 if something is still broken. Missing predictions do not count here: only `run --rerun` makes them again.
@@ -293,7 +276,7 @@ def store_repair(results: Path = RESULTS, json_file: Path | None = JSON) -> int:
 
     survey = _quietly(upkeep.repair, results, print)
     broken = [problem for problem in survey["found"] if problem["kind"] != upkeep.NO_ANSWERS]
-    return _report_survey(survey, broken, json_file)
+    return upkeep.described(survey), survey, CHECK_FAILED if broken else OK
 
 
 def _quietly(look: Callable[..., Any], results: Path, *more: Any) -> Any:
@@ -304,17 +287,6 @@ def _quietly(look: Callable[..., Any], results: Path, *more: Any) -> Any:
         return look(results, users_cache(), *more)
 
 
-def _report_survey(survey: dict[str, Any], broken: Sequence[Any], json_file: Path | None) -> int:
-    from bench.workflows import upkeep
-
-    print(f"contents: {upkeep.contents(survey)}")
-    for problem in survey["found"]:
-        print(upkeep.sentence(problem))
-    print(upkeep.counts_by_kind(survey["found"]) or "nothing is broken")
-    write_json(json_file, survey)
-    return CHECK_FAILED if broken else OK
-
-
 @verb("store gc --results results/runs --yes", of=store)
 def store_gc(
     results: Path = RESULTS,
@@ -322,8 +294,7 @@ def store_gc(
         False, "Also look for artefacts in the cache that no record of these results names.", "--cache"
     ),
     yes: bool = option(False, "Remove the files. Without it, they are only listed.", "--yes", "-y"),
-    json_file: Path | None = JSON,
-) -> int:
+) -> Answer:
     """List files that nothing needs any more, with their size. With --yes, remove them.
 
     Exit code 1 if such files were found and not removed.
@@ -333,19 +304,17 @@ def store_gc(
 
     unneeded = _quietly(upkeep.unneeded, results)
     asked = [problem for problem in unneeded if cache or problem["kind"] != upkeep.UNNAMED]
-    for problem in asked:
-        print(f"{upkeep.sentence(problem)} ({upkeep.megabytes(problem['bytes'])})")
+    lines = [f"{upkeep.sentence(problem)} ({upkeep.megabytes(problem['bytes'])})" for problem in asked]
     if others := [problem for problem in unneeded if problem not in asked]:
         size = upkeep.total(others)
-        print(
-            f"the cache has {len(others)} more things that no record of these results names ({size}); --cache names them"
-        )
+        more = f"{len(others)} more things that no record of these results names ({size})"
+        lines.append(f"the cache has {more}; --cache names them")
     if asked and yes:
         upkeep.remove(asked, users_cache())
-        print(f"removed: {len(asked)}, {upkeep.total(asked)}")
+        lines.append(f"removed: {len(asked)}, {upkeep.total(asked)}")
     elif asked:
-        print(f"{len(asked)} can go, {upkeep.total(asked)}; --yes removes them")
+        lines.append(f"{len(asked)} can go, {upkeep.total(asked)}; --yes removes them")
     else:
-        print("nothing to remove")
-    write_json(json_file, {"found": asked, "removed": bool(asked and yes)})
-    return CHECK_FAILED if asked and not yes else OK
+        lines.append("nothing to remove")
+    body = {"found": asked, "removed": bool(asked and yes)}
+    return "\n".join(lines), body, CHECK_FAILED if asked and not yes else OK

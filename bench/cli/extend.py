@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bench.cli.options import JSON, OFFLINE, TASKS, argument, option
-from bench.cli.program import verb
-from bench.cli.shared import write_json
+from bench.cli.options import OFFLINE, TASKS, argument, option
+from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError, one_line
 from bench.plan.request import SOURCES
 
@@ -15,8 +14,7 @@ from bench.plan.request import SOURCES
 @verb("check-method tinybert")
 def check_method(
     name: str = argument(..., "A method that `list` shows, with or without settings, or module:Class."),
-    json_file: Path | None = JSON,
-) -> int:
+) -> Answer:
     """Check that a method keeps the contract, with a tiny teacher and task. Exit code 1 if it does not."""
     from bench.progress import quiet
 
@@ -34,11 +32,9 @@ def check_method(
         print(f"the other {left} checks were not run: they need what failed")
     wrong = [check for check in done if not check.passed]
     took = sum(check.seconds for check in done)
-    print(
-        f"{name}: {f'{len(wrong)} of ' if wrong else ''}{len(done)} checks {'failed' if wrong else 'passed'} in {took:.0f} s"
-    )
-    write_json(json_file, [{"check": c.name, "found": c.found, "seconds": c.seconds} for c in done])
-    return CHECK_FAILED if wrong else OK
+    how_many = f"{len(wrong)} of {len(done)} checks failed" if wrong else f"{len(done)} checks passed"
+    body = [{"check": c.name, "found": c.found, "seconds": c.seconds} for c in done]
+    return f"{name}: {how_many} in {took:.0f} s", body, CHECK_FAILED if wrong else OK
 
 
 def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
@@ -64,23 +60,23 @@ def data(
     data: str = option("sample", SOURCES),
     offline: bool = OFFLINE,
     out: Path | None = option(None, "Also write the examples to this folder, as parquet in GLUE's layout."),
-    json_file: Path | None = JSON,
-) -> None:
+) -> Answer:
     """Show and check the examples of a data source: how many there are, their labels, and a hash of their content."""
     from bench.data.inspect import export, inspect
 
     rows = inspect(tasks, data, offline)
     width = max(len(f"{row['task']}/{row['split']}") for row in rows)
+    lines = []
     for row in rows:
         shared = f"; {row['also_in_train']:,} also in train" if row["also_in_train"] else ""
         name, labels = f"{row['task']}/{row['split']}", one_line(row["labels"])
-        print(f"{name:{width}}  {row['rows']:>8,} examples  {row['fingerprint'][:12]}  {labels}{shared}")
+        lines.append(f"{name:{width}}  {row['rows']:>8,} examples  {row['fingerprint'][:12]}  {labels}{shared}")
     if out is not None:
-        print(f"written: {export(tasks, data, offline, out)} files below {out}")
-    write_json(json_file, rows)
+        lines.append(f"written: {export(tasks, data, offline, out)} files below {out}")
+    return "\n".join(lines), rows, OK
 
 
-@verb("convert huawei-noah/TinyBERT_General_4L_312D tinybert-general")
+@verb("convert huawei-noah/TinyBERT_General_4L_312D tinybert-general", has_json=False)
 def convert(
     source: str = argument(..., "A folder with a pytorch_model.bin, or a name on the hub."),
     target: Path = argument(..., "The new folder."),

@@ -49,7 +49,6 @@ EXPERIMENT = option(
     metavar="FILE",
 )
 TABLE = option("", "Use only these tables of the experiment, separated by commas.")
-JSON = option(None, "Also write the answer as JSON to this file.", "--json")
 
 AS_RECORDED: dict[str, Any] = dict.fromkeys(
     ("methods", "tasks", "recipe", "numbers", "optimizer", "precision", "max_train_rows", "epochs", "augment", "augment_times",

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import json
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+
+from bench.cli.options import option
 
 SECTIONS = {
     "bench.cli.run": "Run",
@@ -78,7 +85,40 @@ store = typer.Typer(
 app.add_typer(store, name="store")
 
 
-def verb(example: str, of: typer.Typer = app, **more: Any) -> Any:
-    """Add a verb to the program, or to a group of it: its name and its example are those of the command line."""
+Answer = tuple[str, Any, int]
+"""What a verb says: a text, the same for programs, and the exit code."""
+
+
+def verb(example: str, of: typer.Typer = app, has_json: bool = True, **more: Any) -> Any:
+    """Add a verb to the program, or to a group of it: its name and its example are those of the command line.
+
+    Args:
+        has_json: whether it returns an :data:`Answer`, which ``--json`` writes to a file too.
+    """
     name = example.split()[0 if of is app else 1]
-    return of.command(name, epilog=f"Example: python -m bench {example}", **more)
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def called(json_file: Path | None = None, **given: Any) -> Any:
+            answer = function(**given)
+            if not has_json:
+                return answer
+            text, body, code = answer
+            if text:
+                print(text)
+            if json_file is not None:
+                from bench.files import write_atomically
+
+                write_atomically(json_file, (json.dumps(body, indent=1) + "\n").encode())
+            return code
+
+        signature = inspect.signature(function, eval_str=True)
+        default = option(None, "Also write the answer as JSON to this file.", "--json")
+        keyword = inspect.Parameter(
+            "json_file", inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Path | None
+        )
+        options = [*signature.parameters.values(), *[keyword][:has_json]]
+        called.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
+        return of.command(name, epilog=f"Example: python -m bench {example}", **more)(called)
+
+    return add

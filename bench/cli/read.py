@@ -8,7 +8,6 @@ from typing import Any
 
 from bench.cli.options import (
     AS_RECORDED,
-    JSON,
     LATEX,
     METHODS,
     OF_RUN,
@@ -21,8 +20,7 @@ from bench.cli.options import (
     request_from_options,
     with_request_options,
 )
-from bench.cli.program import verb
-from bench.cli.shared import write_json
+from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError, one_line
 from bench.plan.request import TEACHERS
 
@@ -31,15 +29,12 @@ from bench.plan.request import TEACHERS
 def list_(
     check: bool = option(False, "Also import each method and show what fails.", "--check"),
     metrics: bool = option(False, "Show the metrics instead.", "--metrics"),
-    json_file: Path | None = JSON,
-) -> int:
+) -> Answer:
     """List the methods, the tasks and the groups of tasks. With --check it also imports each method and shows errors."""
     if metrics:
         from bench.stats.metrics import METRICS, table
 
-        print(table())
-        write_json(json_file, {"metrics": list(METRICS)})
-        return 0
+        return table(), {"metrics": list(METRICS)}, OK
     import methods as registry
     from bench.data.tasks import GROUPS, KNOWN
     from bench.plan.plugins import method_class
@@ -47,7 +42,7 @@ def list_(
     known = registry.names() | {name: summary for name, (_, summary) in registry.WRITERS.items()}
     refused = registry.refused()
     wrong = dict(refused) if check else {}
-    print("methods")
+    lines = ["methods"]
     for name, summary in known.items():
         state = ""
         if check:
@@ -57,25 +52,24 @@ def list_(
             except (Exception, SystemExit) as error:
                 wrong[name] = f"{type(error).__name__}: {error}"
                 state = f"  FAILS: {wrong[name]}"
-        print(f"  {name:12} {summary}{state}")
+        lines.append(f"  {name:12} {summary}{state}")
     for why in refused.values():
-        print(f"  cannot be used: {one_line(why)}")
-    print("tasks")
+        lines.append(f"  cannot be used: {one_line(why)}")
+    lines.append("tasks")
     for task in KNOWN.values():
         if task.writes:
-            print(f"  {task.name}: {' -> '.join(task.columns)}; {', '.join(task.metrics)}")
+            lines.append(f"  {task.name}: {' -> '.join(task.columns)}; {', '.join(task.metrics)}")
             continue
         kind = "regression" if task.regression else ", ".join(task.labels)
         kind = "a part of the context" if task.spans else kind
-        print(f"  {task.name:12} {' + '.join(task.columns)} -> {kind}; {', '.join(task.metrics)}")
+        lines.append(f"  {task.name:12} {' + '.join(task.columns)} -> {kind}; {', '.join(task.metrics)}")
     for group, members in GROUPS.items():
-        print(f"  {group:12} {', '.join(members)}")
+        lines.append(f"  {group:12} {', '.join(members)}")
     body = {"methods": known, "tasks": list(KNOWN), "groups": {name: list(members) for name, members in GROUPS.items()}}
-    write_json(json_file, body | {"failing": wrong, "refused": refused})
-    return CHECK_FAILED if wrong else OK
+    return "\n".join(lines), body | {"failing": wrong, "refused": refused}, CHECK_FAILED if wrong else OK
 
 
-@verb("show b8aa0426 --results results/reference")
+@verb("show b8aa0426 --results results/reference", has_json=False)
 def show(
     key: str = argument(..., "The beginning of a record's key."),
     results: Path = RESULTS,
@@ -95,8 +89,7 @@ def report(
     ),
     latex: bool = LATEX,
     names: Path | None = option(None, "What rows are called in a paper: a TOML file with lines like row = 'Name'."),
-    json_file: Path | None = JSON,
-) -> None:
+) -> Answer:
     """Write the reports of a folder of records: Markdown, HTML, CSV and pictures. The same records give the same bytes."""
     from bench.record.store import Store
     from bench.report.write import names_in, write_reports
@@ -104,8 +97,8 @@ def report(
     if not 0 < kept <= 200:
         raise InputError(f"--kept {kept:g}: should be a percentage of the teacher's score, like 97")
     written = write_reports(Store(results), reports, latex, kept / 100, {} if names is None else names_in(names))
-    print(*written, sep="\n")
-    write_json(json_file, [str(path) for path in written])
+    paths = [str(path) for path in written]
+    return "\n".join(paths), paths, OK
 
 
 @verb("compare tinybert finetune:start=random --results results/reference")
@@ -116,8 +109,7 @@ def compare(
     tasks: str = ONLY_TASKS,
     seeds: str = option("", "Use only these seeds, for example 0,1,2."),
     exact: bool = option(False, "Use the exact McNemar test instead of its mid-p form.", "--exact"),
-    json_file: Path | None = JSON,
-) -> None:
+) -> Answer:
     """Compare two rows on the same examples: difference, interval, paired test and verdict."""
     from dataclasses import asdict
 
@@ -129,20 +121,20 @@ def compare(
 
     chosen = parse_seeds(seeds) if seeds.strip() else ()
     comparisons = analysis.compare(results, first, second, comma_separated(tasks), chosen, exact)
-    for data, lines in comparisons.items():
-        print(f"{analysis.title_of(data)}\n\n{analysis.table(first, second, lines)}\n")
-    print(
+    texts = [
+        f"{analysis.title_of(data)}\n\n{analysis.table(first, second, lines)}\n" for data, lines in comparisons.items()
+    ]
+    texts.append(
         "Intervals: paired bootstrap over examples, with Student's t over seeds where there are several. min. detectable: the true "
         f"difference that such a comparison finds in {100 * POWER:.0f} of 100 cases. Verdict: by p after Holm's adjustment over the "
         "tests of these two rows, whose number stands beside it. The mean is one test."
     )
-    for note in comparison_notes([line for lines in comparisons.values() for line in lines]):
-        print(note)
+    texts += comparison_notes([line for lines in comparisons.values() for line in lines])
     body = {
         data: [{**asdict(line), "difference": line.difference, "verdict": line.verdict} for line in lines]
         for data, lines in comparisons.items()
     }
-    write_json(json_file, body)
+    return "\n".join(texts), body, OK
 
 
 @verb("choose --max-flops 1.5 --tasks cola,mrpc,rte,sst2 --results results/reference")
@@ -162,8 +154,7 @@ def choose(
     ),
     threads: int | None = option(None, "Latencies with so many threads.", show_default="the session's first"),
     min_retain: float | None = option(None, "At least this percentage of the teacher's mean over the same columns."),
-    json_file: Path | None = JSON,
-) -> int:
+) -> Answer:
     """Find the best row within limits of parameters, megabytes, FLOPs, latency and what is kept of the teacher's score.
 
     It says how probable it is that the row is the best of what fits, which limit binds and what relaxing it would gain, and how to
@@ -185,18 +176,21 @@ def choose(
         if value is not None and not value > 0:
             raise InputError(f"{analysis.LIMITS[name][0]} {value:g}: should be above 0")
     choices = analysis.choose(results, budget, comma_separated(tasks), backend, threads or 0)
+    lines: list[str] = []
     for choice in choices:
-        print(f"{choice.group.title}\n")
-        if choice.candidates:
-            print(f"{to_markdown(choice.table())}\n")
-        print("\n".join(choice.said()))
-        if not choice.group.speed_conditions and (backend or threads):
-            print(f"No `speed` session measured {choice.group.cell.teacher.name} under these conditions.")
-        if choice.group.speed_conditions:
-            print(f"Latency: {choice.group.speed_conditions}.")
+        group = choice.group
+        lines += [
+            f"{group.title}\n",
+            *([f"{to_markdown(choice.table())}\n"] if choice.candidates else []),
+            *choice.said(),
+        ]
+        if not group.speed_conditions and (backend or threads):
+            lines.append(f"No `speed` session measured {group.cell.teacher.name} under these conditions.")
+        if group.speed_conditions:
+            lines.append(f"Latency: {group.speed_conditions}.")
         if choice.left_out:
-            print("Left out: " + "; ".join(f"{row} ({why})" for row, why in choice.left_out.items()) + ".")
-        print()
+            lines.append("Left out: " + "; ".join(f"{row} ({why})" for row, why in choice.left_out.items()) + ".")
+        lines.append("")
     body = [
         {
             "table": choice.group.title,
@@ -210,8 +204,7 @@ def choose(
         }
         for choice in choices
     ]
-    write_json(json_file, body)
-    return OK if any(choice.candidates for choice in choices) else CHECK_FAILED
+    return "\n".join(lines), body, OK if any(choice.candidates for choice in choices) else CHECK_FAILED
 
 
 @verb("power --tasks rte,mrpc --gap 1.0")
@@ -231,16 +224,14 @@ def power(
     spread: float | None = option(
         None, "Standard deviation of one system's score over its seeds, in points (after ± in a report)."
     ),
-    json_file: Path | None = JSON,
-) -> None:
+) -> Answer:
     """Compute which difference a test set can detect, and with which probability it detects a given one."""
     from bench.analysis.power import describe, number_of_seeds, power_analysis
     from bench.user_files import comma_separated
 
     count, named = number_of_seeds(seeds), comma_separated(tasks) or [""]
     answers = [power_analysis(task, examples, gap, disagreement, count, spread) for task in named]
-    print("\n\n".join(map(describe, answers)))
-    write_json(json_file, answers[0] if len(answers) == 1 else answers)
+    return "\n\n".join(map(describe, answers)), answers[0] if len(answers) == 1 else answers, OK
 
 
 @verb(
@@ -250,15 +241,12 @@ def power(
 def trace(
     number: str = argument(..., "A number as it is printed: 86.6, a difference +4.5 or a speed-up 2.03x."),
     results: Path = RESULTS,
-    json_file: Path | None = JSON,
-) -> int:
+) -> Answer:
     """Find the records behind a printed number. Exit code 1 if no number of the records rounds to it."""
     from bench.analysis import trace as analysis
 
     origins = analysis.trace(number, results)
-    print(analysis.describe(number, origins, results))
-    write_json(json_file, origins)
-    return OK if origins else CHECK_FAILED
+    return analysis.describe(number, origins, results), origins, OK if origins else CHECK_FAILED
 
 
 @verb("profile --methods tinybert,microbert --teacher bert-base-uncased")
@@ -271,8 +259,7 @@ def profile(
         "--printed",
     ),
     offline: bool = OFFLINE,
-    json_file: Path | None = JSON,
-) -> None:
+) -> Answer:
     """Count parameters, MACs and FLOPs from the configurations alone, without weights. `bert-base-uncased` needs no network."""
     from bench.plan.untrained import counts_of, profile_rows
     from bench.progress import quiet
@@ -283,13 +270,11 @@ def profile(
     quiet()
     if printed:
         table = printed_and_ours([(size, counts_of(size["row"], size["teacher"])) for size in printed_sizes()])
-        print("\n\n".join([f"# {table.title}", *table.notes, to_markdown(table)]))
-        write_json(json_file, [dict(zip(table.header, row, strict=True)) for row in table.values])
-        return
+        text = "\n\n".join([f"# {table.title}", *table.notes, to_markdown(table)])
+        return text, [dict(zip(table.header, row, strict=True)) for row in table.values], OK
     rows = profile_rows(methods, teacher, lambda note: print(note, file=sys.stderr), offline)
-    print(to_markdown(sizes(rows)))
-    print("\nOne sequence of 128 tokens, batch 1, eager attention. FLOPs = 2 x MACs (fvcore); two labels.")
-    write_json(json_file, {name: size.model_dump() for name, size in rows})
+    how = "One sequence of 128 tokens, batch 1, eager attention. FLOPs = 2 x MACs (fvcore); two labels."
+    return f"{to_markdown(sizes(rows))}\n\n{how}", {name: size.model_dump() for name, size in rows}, OK
 
 
 @verb("why b8aa0426 --results results/reference --data sample --teacher embedded --threads 2")
@@ -304,8 +289,7 @@ def why(
     key: str = argument(..., "The beginning of a record's key."),
     rerun_stale: bool = option(False, "Ask about a run with --rerun-stale.", "--rerun-stale"),
     retry_failed: bool = option(False, "Ask about a run with --retry-failed.", "--retry-failed"),
-    json_file: Path | None = JSON,
-) -> int:
+) -> Answer:
     """Explain why a run would find a record, or train its cell again. It trains nothing.
 
     It compares the code and every field of the key. Type the data, the teacher, the device, the corpus and its tokens
@@ -322,6 +306,5 @@ def why(
     results = asked.pop("results")
     request = request_from_options(**asked, rerun_stale=rerun_stale, retry_failed=retry_failed)
     answer = workflow.why(key, results, request, typed)
-    print(workflow.describe(answer))
-    write_json(json_file, answer)
-    return CHECK_FAILED if answer["again"] or answer["code"] == STALE else OK
+    is_found = not answer["again"] and answer["code"] != STALE
+    return workflow.describe(answer), answer, OK if is_found else CHECK_FAILED

@@ -12,7 +12,6 @@ import typer
 from bench.cli.options import (
     DEVICE,
     EXPERIMENT,
-    JSON,
     METHODS,
     OF_RUN,
     OFFLINE,
@@ -25,15 +24,8 @@ from bench.cli.options import (
     request_from_options,
     with_request_options,
 )
-from bench.cli.program import verb
-from bench.cli.shared import (
-    asking,
-    checked_request,
-    report_outcome,
-    say_planning,
-    typed_options,
-    write_json,
-)
+from bench.cli.program import Answer, verb
+from bench.cli.shared import asking, checked_request, report_outcome, say_planning, typed_options
 from bench.errors import CHECK_FAILED, OK, InputError
 from bench.plan.executor_options import PROCESSES
 from bench.plan.request import SOURCES, TEACHERS
@@ -49,8 +41,7 @@ def plan(
     ctx: typer.Context,
     experiment: Path | None = EXPERIMENT,
     table: str = TABLE,
-    json_file: Path | None = JSON,
-) -> None:
+) -> Answer:
     """Show what `run` would do: its cells, what they share, time and disk; memory, where several jobs run at the same time. It starts nothing.
 
     For an experiment it also shows the settings of each task.
@@ -75,11 +66,10 @@ def plan(
         finally:
             gc.enable()
         text, body = describe(planned), as_json(planned)
-    print(text)
-    write_json(json_file, body)
+    return text, body, OK
 
 
-@verb("run --methods finetune,microbert:ablate --tasks rte,mrpc --seeds 0,1,2")
+@verb("run --methods finetune,microbert:ablate --tasks rte,mrpc --seeds 0,1,2", has_json=False)
 @with_request_options()
 def run(
     given: dict[str, Any],
@@ -137,15 +127,15 @@ def _check_part(part: str, given: dict[str, Any], typed: Collection[str], experi
 
 
 @verb("status")
-def status(json_file: Path | None = JSON) -> None:
+def status() -> Answer:
     """Show the runs that are under way on this machine: cells done, what each job does, and the time left."""
     import time
 
     from bench.run_status import described, under_way
 
     runs = under_way()
-    print("\n".join(described(run, time.time()) for run in runs) or "no run is under way on this machine")
-    write_json(json_file, runs)
+    text = "\n".join(described(run, time.time()) for run in runs) or "no run is under way on this machine"
+    return text, runs, OK
 
 
 @verb("tune --methods kd,tinybert --tasks mrpc --trials 6 --data sample --teacher embedded")
@@ -160,8 +150,7 @@ def tune(
         6,
         "How many combinations of settings are tried for each method: the row as it is typed is one of them. The same number for all.",
     ),
-    json_file: Path | None = JSON,
-) -> int:
+) -> Answer:
     """Search the settings of each method with the same number of trials, then train the best ones.
 
     The trials are scored on training examples that are held out, never on the development set.
@@ -174,8 +163,8 @@ def tune(
     chosen, outcome = workflow.tune(request, trials, confirm=asking())
     for choice in chosen:
         print(f"{choice.task}: {choice.search.of} -> {choice.row}; {choice.search.describe()}")
-    write_json(json_file, [{**asdict(choice), "search": choice.search.model_dump()} for choice in chosen])
-    return report_outcome(outcome)
+    body = [{**asdict(choice), "search": choice.search.model_dump()} for choice in chosen]
+    return "", body, report_outcome(outcome)
 
 
 @verb("speed --methods tinybert,distilbert --teacher embedded --backends sdpa,onnx")
@@ -200,8 +189,7 @@ def speed(
     ),
     results: Path = RESULTS,
     reports: Path = REPORTS,
-    json_file: Path | None = JSON,
-) -> None:
+) -> Answer:
     """Measure latency, throughput, memory and speed-up of the students compared with their teacher."""
     from bench.report.speed import write_speed_report
     from bench.user_files import comma_separated
@@ -217,9 +205,8 @@ def speed(
     )  # fmt: skip
     record, path = measure(request)
     report = write_speed_report(record, reports)
-    print(report.read_text(encoding="utf-8"))
-    print(f"record: {path}\nreport: {report}")
-    write_json(json_file, record.model_dump(mode="json"))
+    text = f"{report.read_text(encoding='utf-8')}\nrecord: {path}\nreport: {report}"
+    return text, record.model_dump(mode="json"), OK
 
 
 @verb("backends students/rte/* --tasks rte --data sample --backends onnx,onnx-int8")
@@ -236,8 +223,7 @@ def backends(
     threads: int = THREADS,
     rounds: int = option(30, "How many times each model is timed on each backend, in turns.", min=6),
     offline: bool = OFFLINE,
-    json_file: Path | None = JSON,
-) -> int:
+) -> Answer:
     """Compare the same trained weights on several backends: score, changed predictions, latency, megabytes and load time.
 
     A backend that computes in fp32 and gives other logits is named as wrong (exit code 1); of onnx-int8 the changed predictions are counted.
@@ -246,6 +232,5 @@ def backends(
     from bench.workflows import backends as workflow
 
     answer = workflow.compare_backends(places, tasks, data, comma_separated(backends), threads, rounds, offline)
-    print(workflow.describe(answer))
-    write_json(json_file, answer)
-    return CHECK_FAILED if any("error" in row for row in answer["models"]) else OK
+    is_wrong = any("error" in row for row in answer["models"])
+    return workflow.describe(answer), answer, CHECK_FAILED if is_wrong else OK

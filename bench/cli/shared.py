@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -74,10 +73,3 @@ def typed_options(ctx: typer.Context, given: dict[str, Any], experiment: Path | 
 def asking() -> Callable[[str], bool] | None:
     """How to ask a person yes or no; None where nobody sits at a terminal."""
     return typer.confirm if sys.stdin.isatty() else None
-
-
-def write_json(path: Path | None, body: Any) -> None:
-    if path is not None:
-        from bench.files import write_atomically
-
-        write_atomically(path, (json.dumps(body, indent=1) + "\n").encode())

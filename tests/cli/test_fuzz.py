@@ -23,8 +23,9 @@ import bench.data.checkpoints as checkpoints
 from bench.analysis.gate import budgets_of, read_acceptances
 from bench.analysis.power import number_of_seeds
 from bench.analysis.trace import trace
+from bench.audit.checks import audit
 from bench.audit.sheets import read_all
-from bench.audit.summary import findings_of, shown, unread_lines
+from bench.audit.summary import shown, unread_lines
 from bench.data import word_vectors
 from bench.data.corpus import read_corpus
 from bench.data.own_tasks import expand
@@ -188,7 +189,7 @@ def test_null_as_a_data_file_ends_no_process(ending, tmp_path):
 
 
 def open_checkpoint(folder: Path) -> None:
-    for cached in (checkpoints._sha256_of, checkpoints._hash_of_tokenizer):
+    for cached in (checkpoints._sha256_of, checkpoints._tokenizer):
         cached.cache_clear()
     found = checkpoints.find(str(folder), None)
     assert found.width >= 1
@@ -236,7 +237,7 @@ def test_audited_files(name, count, tmp_path):
 
     def audited():
         pages = read_all([file])
-        findings = findings_of(pages)
+        findings = audit(pages.sheets)
         said = shown(pages, findings) + unread_lines(pages)
         assert said.replace("\n", "").isprintable()
 
