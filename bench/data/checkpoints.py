@@ -248,8 +248,6 @@ def _open(
     task: Task | None = None,
 ) -> Checkpoint:
     """The checkpoint in a folder; ``source`` is what `convert` takes, the folder unless the hub gave it."""
-    from transformers import AutoConfig
-
     from methods.families import FAMILIES
 
     body, brought = _described(folder, asked, ours)
@@ -265,13 +263,10 @@ def _open(
     if spans and classifies and not finetuned:
         raise InputError(f"{asked}: it is tuned to classify whole texts; name an encoder, or a ...ForQuestionAnswering")
     try:
-        wrong = _too_large(body)  # before transformers makes a name for each of so many labels
-        config = None if wrong else AutoConfig.for_model(**body)
-        wrong = wrong or _wrong_in(config)
+        config = _config_of(body)
     except Exception as error:  # configurations check themselves, each in its own way
         wrong = one_line(str(error).strip())[:300] or type(error).__name__
-    if wrong:
-        raise InputError(f"{asked}: config.json does not describe a model: {wrong}")
+        raise InputError(f"{asked}: config.json does not describe a model: {wrong}") from None
     return Checkpoint(name, folder, sha256_of(weights), config, finetuned, note, asked, outline=outline)
 
 
@@ -320,24 +315,27 @@ LARGEST = {"hidden_size": 2**16, "num_hidden_layers": 2**10, "num_attention_head
 """The largest value that is accepted for each number of a configuration that plans count with."""
 
 
-def _too_large(body: Mapping[str, Any]) -> str:
-    """Which number of a configuration no model can have; "" for none."""
+def _config_of(body: Mapping[str, Any]) -> Any:
+    """The configuration that a config.json describes.
+
+    Raises:
+        Exception: no model can have its numbers, or transformers refuses it in its own way.
+    """
+    from transformers import AutoConfig
+
     most = max(LARGEST.values())
-    large = (name for name, value in body.items() if isinstance(value, int) and abs(value) > LARGEST.get(name, most))
-    return next((f"{one_line(name)[:40]} is too large" for name in large), "")
-
-
-def _wrong_in(config: Any) -> str:
-    """What no model can have; "" for a configuration that can be planned with."""
+    for name, value in body.items():  # before transformers makes a name for each of so many labels
+        if isinstance(value, int) and abs(value) > LARGEST.get(name, most):
+            raise ValueError(f"{name[:40]} is too large")
+    config = AutoConfig.for_model(**body)
     numbers = {**config.to_dict(), "num_labels": config.num_labels}
     for name, most in LARGEST.items():
         value = numbers.get(config.attribute_map.get(name, name), 1)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            return f"{name} is {one_line(repr(value))[:40]}; it should be a whole number from 1 to {most:,}"
-    labels = config.id2label
-    if not isinstance(labels, dict) or any(number not in labels for number in range(config.num_labels)):
-        return f"id2label does not name the {config.num_labels} labels"
-    return ""
+            raise ValueError(f"{name} is {repr(value)[:40]}; it should be a whole number from 1 to {most:,}")
+    if not isinstance(config.id2label, dict) or any(i not in config.id2label for i in range(config.num_labels)):
+        raise ValueError(f"id2label does not name the {config.num_labels} labels")
+    return config
 
 
 def config_from_name(teacher: str, offline: bool = False) -> Any:
@@ -376,40 +374,20 @@ def check_labels(config: Any, task: Task, asked: str) -> None:
     raise InputError(f"{asked}: {what}: {theirs} where {task.name} has {list(task.labels)}; {next_move}")
 
 
-def tokenizer_of(checkpoint: Checkpoint) -> Any:
-    """The checkpoint's fast tokenizer.
+def tokenizer_of(checkpoint: Checkpoint, to_save: bool = False) -> Any:
+    """The checkpoint's fast tokenizer, loaded once in a process.
+
+    Args:
+        to_save: another one: one that has read keeps the last ``max_length`` as a setting, which would be saved with it.
 
     Raises:
         InputError: the folder has none.
     """
-    return _tokenizer(checkpoint.folder, _asked(checkpoint))
+    load = _tokenizer.__wrapped__ if to_save else _tokenizer
+    return load(checkpoint.folder.resolve(), checkpoint.asked or f"--teacher {checkpoint.name}")
 
 
-def reading_tokenizer(checkpoint: Checkpoint) -> Any:
-    """The checkpoint's fast tokenizer, loaded once in a process. Only to tokenise: it keeps the last ``max_length`` as a setting,
-    which would be saved with it.
-
-    Raises:
-        InputError: the folder has none.
-    """
-    return _reading_tokenizer(checkpoint.folder.resolve(), _asked(checkpoint))
-
-
-def hash_of_tokenizer(checkpoint: Checkpoint) -> str:
-    """sha256 of what decides the checkpoint's token ids.
-
-    Raises:
-        InputError: the folder has no tokenizer.
-    """
-    if checkpoint.outline:
-        return ""
-    return _hash_of_tokenizer(checkpoint.folder.resolve(), _asked(checkpoint))
-
-
-def _asked(checkpoint: Checkpoint) -> str:
-    return checkpoint.asked or f"--teacher {checkpoint.name}"
-
-
+@lru_cache(maxsize=8)
 def _tokenizer(folder: Path, asked: str) -> Any:
     from transformers import AutoTokenizer
 
@@ -425,11 +403,12 @@ def _tokenizer(folder: Path, asked: str) -> Any:
     return found
 
 
-_reading_tokenizer = lru_cache(maxsize=8)(_tokenizer)
+def hash_of_tokenizer(checkpoint: Checkpoint) -> str:
+    """sha256 of what decides the checkpoint's token ids.
 
-
-@lru_cache  # a plan asks for it once a row and task
-def _hash_of_tokenizer(folder: Path, asked: str) -> str:
+    Raises:
+        InputError: the folder has no tokenizer.
+    """
     from bench.data.encoding import tokenizer_hash
 
-    return tokenizer_hash(_reading_tokenizer(folder, asked))
+    return "" if checkpoint.outline else tokenizer_hash(tokenizer_of(checkpoint))

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -92,6 +92,7 @@ class Encoded:
         return self.batch(range(max(1, int(np.searchsorted(ends, tokens)))), device)
 
 
+@lru_cache(maxsize=8)  # a plan asks for it once a row and task
 def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
     """sha256 of what decides token ids: the vocabulary and how text is normalised, not file names."""
     backend = json.loads(tokenizer.backend_tokenizer.to_str())

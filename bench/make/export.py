@@ -76,7 +76,7 @@ def save_where_asked(
     if work.save_to is None:
         return
     try:
-        tokenizer = tokenizer_of(task.checkpoint)
+        tokenizer = tokenizer_of(task.checkpoint, to_save=True)
         work.progress.say(f"saved: {export_student(work.save_to, model, tokenizer, record, task.task, arrays)}")
     except Exception as error:  # a full disk, a model that cannot be saved
         why = f"trained and recorded, but not saved in {work.save_to}: {error}"

@@ -121,7 +121,7 @@ def mean_tokens(checkpoint: Checkpoint, task: Task, split: Split, max_length: in
     Raises:
         InputError: no tokenizer, or one that does not know the words of the text; the message names the checkpoint.
     """
-    from bench.data.checkpoints import reading_tokenizer
+    from bench.data.checkpoints import tokenizer_of
     from bench.data.encoding import encode
 
     some = split.limited(256)
@@ -129,7 +129,7 @@ def mean_tokens(checkpoint: Checkpoint, task: Task, split: Split, max_length: in
         words = sum(len(text.split()) for texts in (some.first, some.second or ()) for text in texts)
         return min(TOKENS_A_WORD * words / len(some) + 2, max_length)
     try:
-        return encode(reading_tokenizer(checkpoint), some, max_length).total_tokens / len(some)
+        return encode(tokenizer_of(checkpoint), some, max_length).total_tokens / len(some)
     except InputError as error:
         asked = checkpoint.asked
         raise InputError(str(error) if str(error).startswith(asked) else f"{asked} on {task.name}: {error}") from None

@@ -29,57 +29,27 @@ CASES = [
     ("the Denver Broncos", ["Denver Broncos"], 1, (1, 1)),
     ("Denver Broncos.", ["Denver Broncos"], 1, (1, 1)),
     ("Denver", ["Denver Broncos"], 0, (2, 3)),
-    ("Broncos", ["Denver Broncos"], 0, (2, 3)),
     ("Broncos Denver", ["Denver Broncos"], 0, (1, 1)),
-    ("Carolina Panthers", ["Denver Broncos"], 0, (0, 1)),
-    ("Denver Panthers", ["Denver Broncos"], 0, (1, 2)),
-    ("the team Denver Broncos", ["Denver Broncos"], 0, (4, 5)),
     ("a cat", ["cat"], 1, (1, 1)),
-    ("an apple", ["apple"], 1, (1, 1)),
     ("The The", ["The"], 1, None),
-    ("theatre", ["the atre"], 0, (0, 1)),
-    ("other", ["o r"], 0, (0, 1)),
     ("the-cat", ["cat"], 0, (0, 1)),
-    ("the cat", ["the-cat"], 0, (0, 1)),
-    ("A.", ["a"], 1, None),
     ("1,000", ["1000"], 1, (1, 1)),
-    ("$ 5", ["5"], 1, (1, 1)),
     ("$5 million", ["5 million"], 1, (1, 1)),
-    ("5", ["5 million"], 0, (2, 3)),
     ("U.S.", ["US"], 1, (1, 1)),
-    ("U. S.", ["US"], 0, (0, 1)),
-    ("don't", ["dont"], 1, (1, 1)),
-    ("don t", ["dont"], 0, (0, 1)),
     ("rock-and-roll", ["rock and roll"], 0, (0, 1)),
-    ("rock and roll", ["rockandroll"], 0, (0, 1)),
     ("  two   blanks ", ["two blanks"], 1, (1, 1)),
-    ("two\tblanks", ["two blanks"], 1, (1, 1)),
-    ("two\nblanks", ["two blanks"], 1, (1, 1)),
     ("two\u00a0blanks", ["two blanks"], 1, (1, 1)),
-    ("Zürich", ["zürich"], 1, (1, 1)),
-    ("Zurich", ["Zürich"], 0, (0, 1)),
     ("ÉCOLE", ["école"], 1, (1, 1)),
     ("“Hello”", ["Hello"], 0, (0, 1)),
-    ('"Hello"', ["Hello"], 1, (1, 1)),
     ("1990–2000", ["1990-2000"], 0, (0, 1)),
-    ("1990-2000", ["19902000"], 1, (1, 1)),
-    ("to be or not to be", ["to be"], 0, (1, 2)),
     ("to be", ["to be or not to be"], 0, (1, 2)),
-    ("be be be", ["be"], 0, (1, 2)),
     ("be be", ["be to be"], 0, (4, 5)),
-    ("x y z", ["z y x w"], 0, (6, 7)),
     ("Saint Bernadette", ["Saint Bernadette Soubirous", "Bernadette"], 0, (4, 5)),
     ("Bernadette", ["Saint Bernadette Soubirous", "Bernadette"], 1, (1, 1)),
-    ("gold", ["gold", "golden", "the colour gold"], 1, (1, 1)),
-    ("colour", ["gold", "the colour gold"], 0, (2, 3)),
     ("blue gold", ["gold leaf", "blue paint on gold"], 0, (2, 3)),
-    ("in the year 1066", ["1066"], 0, (1, 2)),
     ("year 1066", ["the year 1066", "1066"], 1, (1, 1)),
-    ("the", ["cat"], 0, (0, 1)),
-    ("...", ["cat"], 0, (0, 1)),
     ("", ["cat"], 0, (0, 1)),
     ("cat", ["", "cat"], 1, (1, 1)),
-    ("a b c d", ["b"], 0, (1, 2)),
     ("Gold, gold", ["gold gold gold"], 0, (4, 5)),
 ]
 # where nothing is left of one of the two, the scripts differ: F1 of version 1.1, then EM and F1 of version 2.0
@@ -207,10 +177,10 @@ def test_questions_that_cannot_be_used_are_refused_in_one_line(tmp_path):
 @pytest.mark.skipif(not DEVELOPMENT.is_file(), reason="needs the development data of SQuAD v1.1")
 @pytest.mark.parametrize("max_length", [128, 384])
 def test_every_answer_of_the_development_data_comes_back(max_length):
-    from bench.data.checkpoints import find, reading_tokenizer
+    from bench.data.checkpoints import find, tokenizer_of
 
     split = spans.read_questions([DEVELOPMENT], False).limited(300)
-    encoded = encode(reading_tokenizer(find("embedded")), split, max_length)
+    encoded = encode(tokenizer_of(find("embedded")), split, max_length)
     labels = [(i, *places) for i, places in enumerate(encoded.labels.tolist()) if places[0]]
     starts, ends = ({(i, places[side]): 9.0 for i, *places in labels} for side in (0, 1))
     known = encoded.questions
