@@ -45,12 +45,10 @@ def usable_memory_bytes(root: Path = ROOT) -> int | None:
 def _quotas(root: Path) -> Iterator[float]:
     """Cores by every quota above this process."""
     for folder in _folders(root, "cpu"):
-        quota, period = (_number(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
-        if quota is None or period is None:
-            words = _text(folder / "cpu.max").split()
-            quota, period = (_whole(word) for word in words) if len(words) == 2 else (None, None)
-        if quota and period and quota > 0:  # v1 writes -1 and v2 "max" where there is no limit
-            yield quota / period
+        v1 = [*_numbers(folder / "cpu.cfs_quota_us"), *_numbers(folder / "cpu.cfs_period_us")]
+        for both in (v1, _numbers(folder / "cpu.max")):
+            if len(both) == 2 and min(both) > 0:  # v1 writes -1 and v2 "max" where there is no limit
+                yield both[0] / both[1]
 
 
 def _left(root: Path) -> Iterator[int]:
@@ -60,10 +58,9 @@ def _left(root: Path) -> Iterator[int]:
             ("memory.max", "memory.current", "inactive_file"),
             ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
         ):
-            most, now = _number(folder / limit), _number(folder / used)
             entries = dict(re.findall(r"^(\S+) (\d+)$", _text(folder / "memory.stat"), re.MULTILINE))
-            if most is not None and now is not None:
-                yield max(0, most - now + (_whole(entries.get(cached, "0")) or 0))
+            for most, now in zip(_numbers(folder / limit), _numbers(folder / used), strict=False):
+                yield max(0, most - now + int(entries.get(cached, 0)))
 
 
 def _folders(root: Path, controller: str) -> Iterator[Path]:
@@ -95,13 +92,6 @@ def _text(file: Path) -> str:
         return ""
 
 
-def _number(file: Path) -> int | None:
-    return _whole(_text(file).strip())
-
-
-def _whole(text: str) -> int | None:
-    """A whole number; None for ``max`` and for nothing."""
-    try:
-        return int(text)
-    except ValueError:
-        return None
+def _numbers(file: Path) -> list[int]:
+    """The whole numbers in a file: none where it says ``max`` or cannot be read."""
+    return [int(word) for word in _text(file).split() if re.fullmatch(r"-?\d+", word)]

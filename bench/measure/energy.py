@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 POWERCAP = Path("/sys/class/powercap")
 COUNTED = ("package", "dram")
@@ -21,81 +20,64 @@ class NotCounted(Exception):
     """This machine does not tell how much energy it uses; the message says why."""
 
 
-class Counter(Protocol):
-    """Energy of a processor or GPU since some moment."""
+@dataclass
+class Counter:
+    """Energy of a processor or GPU."""
 
     name: str
     """what is counted, as a report says it"""
+    read: Callable[[], list[int]]
+    """the microjoules that each zone has counted"""
+    largest: list[int]
+    """of each zone, after which it begins again at 0"""
+
+    def __post_init__(self) -> None:
+        self._last = self.read()
 
     def used(self) -> float:
         """Joules since the last call; the first time since it was made."""
+        before, self._last = self._last, self.read()
+        zones = zip(before, self._last, self.largest, strict=True)
+        return sum((now - then) % (largest + 1) for then, now, largest in zones) / 1e6
 
 
-@dataclass
-class Zone:
-    """One counter file of RAPL. It begins again at 0 after ``largest`` microjoules."""
-
-    file: Path
-    largest: int
-    last: int | None = None
-
-    def used(self) -> int:
-        """Microjoules since the last call."""
-        now = int(self.file.read_text())
-        before, self.last = self.last, now
-        return 0 if before is None else (now - before) % (self.largest + 1)
-
-
-class Rapl:
+def rapl(folder: Path = POWERCAP) -> Counter:
     """The counters of Intel and AMD processors, as Linux shows them (its documentation: "Power Capping Framework").
 
     Raises:
         NotCounted: there is none, or only the administrator may read it.
     """
-
-    def __init__(self, folder: Path = POWERCAP) -> None:
-        files = ("name", "energy_uj", "max_energy_range_uj")
-        zones = [z for z in sorted(folder.glob("intel-rapl:*")) if all((z / file).exists() for file in files)]
-        found = {z: name for z in zones if (name := (z / "name").read_text().strip()).startswith(COUNTED)}
-        if not any(name.startswith("package") for name in found.values()):
-            raise NotCounted("the system shows no energy counter of the processor (RAPL)")
-        try:
-            self._zones = [Zone(zone / "energy_uj", int((zone / "max_energy_range_uj").read_text())) for zone in found]
-            self.used()
-        except PermissionError:
-            raise NotCounted(f"only the administrator may read {folder}/*/energy_uj") from None
-        except (OSError, ValueError) as error:
-            raise NotCounted(f"the energy counter of the processor (RAPL) cannot be read: {error}") from None
-        self.name = f"RAPL: {', '.join(found.values())}"
-
-    def used(self) -> float:
-        return sum(zone.used() for zone in self._zones) / 1e6
+    files = ("name", "energy_uj", "max_energy_range_uj")
+    zones = [z for z in sorted(folder.glob("intel-rapl:*")) if all((z / file).exists() for file in files)]
+    found = {z: name for z in zones if (name := (z / "name").read_text().strip()).startswith(COUNTED)}
+    if not any(name.startswith("package") for name in found.values()):
+        raise NotCounted("the system shows no energy counter of the processor (RAPL)")
+    try:
+        largest = [int((zone / "max_energy_range_uj").read_text()) for zone in found]
+        name = f"RAPL: {', '.join(found.values())}"
+        return Counter(name, lambda: [int((zone / "energy_uj").read_text()) for zone in found], largest)
+    except PermissionError:
+        raise NotCounted(f"only the administrator may read {folder}/*/energy_uj") from None
+    except (OSError, ValueError) as error:
+        raise NotCounted(f"the energy counter of the processor (RAPL) cannot be read: {error}") from None
 
 
-class Nvml:
+def nvml(uuid: str) -> Counter:
     """The counter of one NVIDIA GPU (Volta or newer), as the driver's library tells it.
 
     Raises:
         NotCounted: the Python package of NVML is not installed, or the GPU has no counter.
     """
-
-    def __init__(self, uuid: str) -> None:
-        try:
-            import pynvml
-        except ModuleNotFoundError:
-            raise NotCounted("the package nvidia-ml-py is not installed") from None
-        try:
-            pynvml.nvmlInit()
-            gpu = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
-            self._millijoules: Callable[[], int] = lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu)
-            self._last = self._millijoules()
-        except pynvml.NVMLError as error:
-            raise NotCounted(f"the GPU does not tell its energy: {error}") from None
-        self.name = "NVML: the GPU"
-
-    def used(self) -> float:
-        before, self._last = self._last, self._millijoules()
-        return (self._last - before) / 1000
+    try:
+        import pynvml
+    except ModuleNotFoundError:
+        raise NotCounted("the package nvidia-ml-py is not installed") from None
+    try:
+        pynvml.nvmlInit()
+        gpu = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+        return Counter("NVML: the GPU", lambda: [1000 * pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu)], [2**64])
+    except pynvml.NVMLError as error:
+        raise NotCounted(f"the GPU does not tell its energy: {error}") from None
 
 
 def counter_of(device: str) -> Counter:
@@ -106,11 +88,11 @@ def counter_of(device: str) -> Counter:
     """
     kind = device.partition(":")[0]
     if kind == "cpu":
-        return Rapl()
+        return rapl()
     if kind == "cuda":
         import torch
 
-        return Nvml(str(torch.cuda.get_device_properties(device).uuid))
+        return nvml(str(torch.cuda.get_device_properties(device).uuid))
     raise NotCounted(f"no energy counter is known for the device {device}")
 
 

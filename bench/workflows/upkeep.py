@@ -116,6 +116,12 @@ def contents(survey: dict[str, Any]) -> str:
     return "; ".join(parts) or "nothing"
 
 
+def described(survey: dict[str, Any]) -> str:
+    """What a survey found, for a terminal."""
+    counts = counts_by_kind(survey["found"]) or "nothing is broken"
+    return "\n".join([f"contents: {contents(survey)}", *map(sentence, survey["found"]), counts])
+
+
 def repair(results: Path, cache: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """Write the pointers that are missing, and put what is broken aside; returns the survey of what is left.
 

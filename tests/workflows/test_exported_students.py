@@ -63,17 +63,22 @@ def test_without_its_folder_a_student_is_trained_again(bench, trained, tmp_path)
     assert "0 of 40 predictions changed" in done.stdout
 
 
-def test_an_exported_student_that_reads_words_is_asked_words(bench, tmp_path, glue_folder, teacher_folder, monkeypatch):
-    monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "cache"))
+def exported(bench, tmp_path, glue_folder, teacher_folder, row, task, *more):
+    """Train a row, and export it from the folder that the run saved."""
     named = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": tmp_path / "r"}
-    rows = {"methods": "bilstm", "tasks": "rte", "save_students": tmp_path / "s"}
-    assert api.run(api.Request(**rows, **named, reports=tmp_path / "p", threads=1)).exit_code == 0
-    (record,) = (r for r in Store(tmp_path / "r").records() if r.cell.method == "bilstm")
+    saved = {"methods": row, "tasks": task, "save_students": tmp_path / "s", "reports": tmp_path / "p"}
+    assert api.run(api.Request(**saved, **named, threads=1)).exit_code == 0
+    (record,) = (r for r in Store(tmp_path / "r").records() if r.cell.method == row.split(":")[0])
     (config,) = (tmp_path / "s").rglob("[!t]*-seed-*/config.json")
     typed = [text for name, value in named.items() for text in (f"--{name}", value)] + ["--from", config.parent]
-    done = bench("export", record.key[:10], "--to", tmp_path / "e", *typed, "--json", tmp_path / "answer.json")
+    done = bench("export", record.key[:10], "--to", tmp_path / "e", *typed, *more)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads((tmp_path / "answer.json").read_text())["sets"]["validation"]["largest_difference"] < 1e-5
+
+
+def test_an_exported_student_that_reads_words_is_asked_words(bench, tmp_path, glue_folder, teacher_folder):
+    file = tmp_path / "answer.json"
+    exported(bench, tmp_path, glue_folder, teacher_folder, "bilstm", "rte", "--json", file)
+    assert json.loads(file.read_text())["sets"]["validation"]["largest_difference"] < 1e-5
 
 
 @pytest.mark.slow
@@ -82,15 +87,7 @@ def test_the_page_of_an_onnx_folder_of_a_regression_shows_a_number(
 ):
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
-    monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "cache"))
-    named = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": tmp_path / "r"}
-    rows = {"methods": "finetune:start=random", "tasks": "stsb", "save_students": tmp_path / "s"}
-    assert api.run(api.Request(**rows, **named, reports=tmp_path / "p", threads=1)).exit_code == 0
-    (record,) = (r for r in Store(tmp_path / "r").records() if r.cell.method == "finetune")
-    (config,) = (tmp_path / "s").rglob("[!t]*-seed-*/config.json")
-    typed = [text for name, value in named.items() for text in (f"--{name}", value)] + ["--from", config.parent]
-    done = bench("export", record.key[:10], "--to", tmp_path / "e", "--format", "onnx", *typed)
-    assert done.returncode == 0, done.stdout + done.stderr
+    exported(bench, tmp_path, glue_folder, teacher_folder, "finetune:start=random", "stsb", "--format", "onnx")
     page = (tmp_path / "e" / "README.md").read_text()
     monkeypatch.chdir(tmp_path)
     code = page[page.index("    import json") :].replace("THIS-FOLDER", "e")
