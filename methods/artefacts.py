@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Protocol, cast
 import torch
 from safetensors import safe_open
 from torch import Tensor, nn
-from transformers import AutoModel, AutoModelForSequenceClassification, BertModel, PretrainedConfig
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, BertModel, PretrainedConfig
 
 from methods import losses
 from methods.packed import Batch
@@ -361,11 +361,33 @@ class GivenEncoder(Artefact):
         return blank_encoder(self.shape, teacher)
 
 
+DISTILBERT_NAMES = {
+    "transformer.layer.": "encoder.layer.",
+    "attention.q_lin": "attention.self.query",
+    "attention.k_lin": "attention.self.key",
+    "attention.v_lin": "attention.self.value",
+    "attention.out_lin": "attention.output.dense",
+    "sa_layer_norm": "attention.output.LayerNorm",
+    "ffn.lin1": "intermediate.dense",
+    "ffn.lin2": "output.dense",
+    "output_layer_norm": "output.LayerNorm",
+}
+"""Parts of names in transformers' DistilBertModel -> in BertModel."""
+
+
 def given_tensors(folder: Path) -> dict[str, Tensor]:
-    """The encoder of somebody's checkpoint without its pooler, and TinyBERT's ``fit_dense`` as the projection."""
-    # read through transformers, which knows the older names of LayerNorm's weights
-    model: Any = AutoModel.from_pretrained(folder, add_pooling_layer=False)
+    """The encoder of somebody's checkpoint without its pooler, and TinyBERT's ``fit_dense`` as the projection.
+
+    A DistilBERT is a BERT under other names, without segments: their embeddings are 0.
+    """
+    is_distilbert = AutoConfig.from_pretrained(folder).model_type == "distilbert"
+    # read through transformers, which knows the older names of LayerNorm's weights; a pooler that lacks weights would draw them
+    model: Any = AutoModel.from_pretrained(folder, **({} if is_distilbert else {"add_pooling_layer": False}))
     made = {name: value.detach().contiguous() for name, value in model.state_dict().items()}
+    if is_distilbert:
+        for theirs, ours in DISTILBERT_NAMES.items():
+            made = {name.replace(theirs, ours): value for name, value in made.items()}
+        made["embeddings.token_type_embeddings.weight"] = torch.zeros(2, model.config.dim)
     with safe_open(folder / "model.safetensors", framework="pt") as file:
         if {"fit_dense.weight", "fit_dense.bias"} <= set(file.keys()):
             made["projection.weight"] = file.get_tensor("fit_dense.weight")

@@ -173,16 +173,17 @@ def classifier(place: str, task: Task, offline: bool = False) -> tuple[Any, Any]
 
 
 def given_start(path: str, shape: Shape, teacher: Checkpoint, offline: bool) -> Checkpoint:
-    """A finished general start: a BERT of this shape that reads the teacher's vocabulary.
+    """A finished general start: a BERT or DistilBERT of this shape that reads the teacher's vocabulary.
 
     Raises:
         InputError: nothing there, no safetensors, another shape or another vocabulary.
     """
     found = find(path, None, offline, asked=f"start_from={path}")
     config = found.config
-    if config.model_type != "bert":
-        raise InputError(f"start_from={path}: a {config.model_type}; a start has to be a bert")
-    theirs = (config.num_hidden_layers, config.hidden_size, config.num_attention_heads, config.intermediate_size)
+    if config.model_type not in ("bert", "distilbert"):
+        raise InputError(f"start_from={path}: a {config.model_type}; a start has to be a bert or a distilbert")
+    ffn = config.hidden_dim if config.model_type == "distilbert" else config.intermediate_size
+    theirs = (config.num_hidden_layers, config.hidden_size, config.num_attention_heads, ffn)
     ours = (shape.layers, shape.hidden, shape.heads, shape.ffn)
     if theirs != ours:
         names = ("layers", "hidden", "heads", "ffn")

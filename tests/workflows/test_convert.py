@@ -101,6 +101,28 @@ def test_a_given_start_is_what_the_student_begins_with(bench, binary, glue_folde
     assert "given: start" in next((tmp_path / "p").glob("*/*/tables/cost-of-training.csv")).read_text()
 
 
+def test_a_distilbert_is_a_start_without_segments(bench, glue_folder, teacher_folder, tmp_path):
+    from transformers import DistilBertConfig, DistilBertModel
+
+    from methods.api import Shape
+    from methods.artefacts import given_tensors
+
+    start, teacher = tmp_path / "distil", tiny.config()
+    shutil.copytree(teacher_folder, start)
+    sizes = {"vocab_size": teacher.vocab_size, "max_position_embeddings": teacher.max_position_embeddings}
+    theirs = DistilBertModel(DistilBertConfig(**sizes, n_layers=2, dim=12, n_heads=4, hidden_dim=24)).eval()
+    theirs.save_pretrained(start)
+    ours = BertModel(bert_config(Shape(2, 12, 4, 24), teacher), add_pooling_layer=False).eval()
+    ours.load_state_dict(given_tensors(start))
+    ids, mask = torch.tensor([[2, 5, 6, 3], [2, 7, 3, 0]]), torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])
+    states = ours(input_ids=ids, attention_mask=mask).last_hidden_state
+    assert torch.allclose(states[mask == 1], theirs(ids, mask).last_hidden_state[mask == 1], atol=1e-6)
+    rows = f"finetune:{tiny.SHAPE}:start_from={start}"
+    options = ("--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--results", tmp_path / "r")
+    answer = bench("run", "--methods", rows, *options, "--epochs", 1, "--reports", tmp_path / "p")
+    assert answer.returncode == 0, answer.stderr
+
+
 def test_a_start_of_another_shape_or_vocabulary_is_refused(bench, binary, glue_folder, teacher_folder, tmp_path):
     start = tmp_path / "start"
     assert bench("convert", binary[0], start).returncode == 0
