@@ -182,19 +182,50 @@ def _train_step(
     stopwatch: Stopwatch,
 ) -> None:
     """One step of every student: those who see the batch alike share it, and one teacher pass."""
-    seed, numerics = options.seed, options.numerics
     for view in dict.fromkeys(_view(stage) for _, stage, _ in active):
+        sharing = [student for student in active if _view(student[1]) == view]
+        taught = [trainer for trainer, stage, _ in sharing if stage.teacher]
+        asked: Taps = frozenset().union(*(stage.teacher for _, stage, _ in sharing))
         noise = None
         if view.teacher_dropout:  # a seed of its own for the teacher's dropout at every step
-            drawn = np.random.default_rng([seed, step.number, step.series == PREPARATION]).integers(2**63)
-            noise = RandomState(int(drawn), numerics.device)
-        sharing = [one for one in active if _view(one[1]) == view]
+            drawn = np.random.default_rng([options.seed, step.number, step.series == PREPARATION]).integers(2**63)
+            noise = RandomState(int(drawn), options.numerics.device)
+
+        def note(seconds: float, taught: Sequence[StudentTrainer] = taught) -> None:
+            for trainer in taught:
+                trainer.log.teacher_seconds_shared += seconds / len(taught)
+                trainer.log.teacher_seconds_alone += seconds
+
         parts = []
         for batch in batches[view]:
-            answer = _teacher_pass(sharing, batch, teacher, numerics, noise, stopwatch)
+            answer = Out(batch.layout)
+            if taught:
+                if teacher is None:
+                    raise CellError("a term reads the teacher, but this training has none")
+                with stopwatch.timing(note), torch.no_grad(), options.numerics.autocast():
+                    if noise is None:
+                        answer = forward(teacher, batch, asked)
+                    else:
+                        with noise.current():
+                            answer = forward(teacher.train(), batch, asked)
+                        teacher.eval()
             parts.append(MicroBatch(batch, answer, len(batch.example_ids) / len(step.examples)))
+        tokens = sum(batch.layout.total for batch in batches[view])
+        squared = sum(n**2 for batch in batches[view] for n in batch.layout.lengths)  # attention costs so much
+        for trainer in taught:
+            trainer.log.teacher_tokens += tokens
+            trainer.log.teacher_squared_lengths += squared
         for trainer, stage, number in sharing:
-            _student_step(trainer, stage, number, parts, stopwatch)
+            log = trainer.log
+            with stopwatch.timing(log.add_seconds):
+                try:
+                    trainer.step(stage, number, parts)
+                except Exception as error:  # that student's alone
+                    trainer.fail(error)
+            log.steps += 1
+            log.examples += len(step.examples)
+            log.tokens += tokens
+            log.squared_lengths += squared
 
 
 def _cut(examples: Sequence[int], most: int) -> list[Sequence[int]]:
@@ -206,63 +237,3 @@ def _cut(examples: Sequence[int], most: int) -> list[Sequence[int]]:
 
 def _view(stage: ScheduledStage) -> View:
     return View(stage.stage.masking, stage.stage.padding, stage.stage.teacher_dropout and bool(stage.teacher))
-
-
-def _teacher_pass(
-    active: Sequence[StudentStep],
-    batch: Batch,
-    teacher: nn.Module | None,
-    numerics: ComputeSettings,
-    noise: RandomState | None,
-    stopwatch: Stopwatch,
-) -> Out:
-    """What the terms of these students read of the teacher; its time is noted in the logs of those that read any."""
-    taught = [trainer for trainer, stage, _ in active if stage.teacher]
-    if not taught:
-        return Out(batch.layout)
-    if teacher is None:
-        raise CellError("a term reads the teacher, but this training has none")
-    asked: Taps = frozenset().union(*(stage.teacher for _, stage, _ in active))
-
-    def note(seconds: float) -> None:
-        for trainer in taught:
-            trainer.log.teacher_seconds_shared += seconds / len(taught)
-            trainer.log.teacher_seconds_alone += seconds
-
-    with stopwatch.timing(note), torch.no_grad(), numerics.autocast():
-        if noise is None:
-            answer = forward(teacher, batch, asked)
-        else:
-            with noise.current():
-                answer = forward(teacher.train(), batch, asked)
-            teacher.eval()
-    for trainer in taught:
-        trainer.log.teacher_tokens += batch.layout.total
-        trainer.log.teacher_squared_lengths += _squared_lengths(batch)
-    return answer
-
-
-def _student_step(
-    trainer: StudentTrainer, stage: ScheduledStage, number: int, parts: Sequence[MicroBatch], stopwatch: Stopwatch
-) -> None:
-    """One step of one student; what it raises is that student's error alone."""
-    log = trainer.log
-
-    def note(seconds: float) -> None:
-        log.seconds_own += seconds
-
-    with stopwatch.timing(note):
-        try:
-            trainer.step(stage, number, parts)
-        except Exception as error:
-            trainer.fail(error)
-    log.steps += 1
-    for part in parts:
-        log.examples += len(part.batch.example_ids)
-        log.tokens += part.batch.layout.total
-        log.squared_lengths += _squared_lengths(part.batch)
-
-
-def _squared_lengths(batch: Batch) -> int:
-    """The cost of attention depends on this sum."""
-    return sum(n**2 for n in batch.layout.lengths)

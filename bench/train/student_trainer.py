@@ -61,6 +61,9 @@ class TrainLog:
     gradient_norms: dict[str, dict[str, float]] = field(default_factory=dict)
     gradient_shares: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
+    def add_seconds(self, seconds: float) -> None:
+        self.seconds_own += seconds
+
 
 def thinned(values: list[float]) -> list[float]:
     """A curve of at most CURVE_POINTS means over equal windows."""
