@@ -145,33 +145,13 @@ def patience(pairs: dict[int, int], normalise: bool) -> Callable[[Case], float]:
     return loss
 
 
-def tinybert_hidden_with_padding(layers: list[int]) -> Callable[[Case], float]:
-    """The code's: torch's MSELoss over [B, L, W], [PAD] and all."""
+def tinybert_hidden(layers: list[int], padding: bool = False) -> Callable[[Case], float]:
+    """Layer m learns from layer 3m; with ``padding`` as in the code: torch's MSELoss over [B, L, W], [PAD] and all."""
 
     def loss(c: Case) -> float:
-        return sum(
-            mse(c.linear("projection", c.student.hidden[m].astype(float)), c.teacher.hidden[3 * m]) for m in layers
-        )
-
-    return loss
-
-
-def attention_scores_with_padding(c: Case) -> float:
-    """TinyBERT's code: scores of masked keys are put to 0 on both sides, then MSELoss over [B, H, L, L]."""
-    total = 0.0
-    for m in (1, 2, 3, 4):
-        ours, theirs = c.student.scores[m].astype(float), c.teacher.scores[3 * m].astype(float)
-        for b, n in enumerate(c.lengths):
-            ours[b, :, :, n:] = theirs[b, :, :, n:] = 0
-        total += mse(ours, theirs)
-    return total
-
-
-def tinybert_hidden(layers: list[int]) -> Callable[[Case], float]:
-    def loss(c: Case) -> float:
-        return sum(
-            mse(c.linear("projection", c.real(c.student.hidden[m])), c.real(c.teacher.hidden[3 * m])) for m in layers
-        )
+        read = (lambda x: x.astype(float)) if padding else c.real
+        pairs = ((read(c.student.hidden[m]), read(c.teacher.hidden[3 * m])) for m in layers)
+        return sum(mse(c.linear("projection", ours), theirs) for ours, theirs in pairs)
 
     return loss
 
@@ -185,6 +165,17 @@ def attention_scores(c: Case) -> float:
             for b, n in enumerate(c.lengths)
         ]
         total += sum(p.sum() for p in parts) / sum(p.size for p in parts)
+    return total
+
+
+def attention_scores_with_padding(c: Case) -> float:
+    """TinyBERT's code: scores of masked keys are put to 0 on both sides, then MSELoss over [B, H, L, L]."""
+    total = 0.0
+    for m in (1, 2, 3, 4):
+        ours, theirs = c.student.scores[m].astype(float), c.teacher.scores[3 * m].astype(float)
+        for b, n in enumerate(c.lengths):
+            ours[b, :, :, n:] = theirs[b, :, :, n:] = 0
+        total += mse(ours, theirs)
     return total
 
 
@@ -379,6 +370,12 @@ TINYBERT = {
     "attn": (1.0, attention_scores),
     "pred": (1.0, lambda c: float(soft_cross_entropy(c).mean())),
 }
+DISTILBERT = {"soft": (0.5, softened(2.0)), "cos": (0.1, cosine(6, 12)), "hard": (0.5, labels_loss)}
+FIRST_STEP = {
+    "triple_loss vocabulary": (5.0, vocabulary_kl),
+    "triple_loss masked": (2.0, hidden_tokens(6)),
+    "masked_head masked": (1.0, hidden_tokens(12, of_teacher=True)),
+}
 PKD = {
     "soft": (0.5, lambda c: softened(10.0)(c) / CLASSES),
     "patience": (100.0, patience(SKIP, True)),
@@ -387,34 +384,21 @@ PKD = {
 TRANSFER = {"fmt": (100.0, feature_maps([1, 2])), "att": (1.0, attention_kl({1: 1, 2: 2}, False))}
 PREDICTION = {"soft": (0.5, softened(1.0)), "hard": (0.5, labels_loss)}
 FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]] = {
-    ("finetune", BERT): {"hard": (1.0, labels_loss)},
+    **{(name, BERT): {"hard": (1.0, labels_loss)} for name in ("finetune", "theseus", "droplayers", "layerdrop")},
     ("kd:temperature=4:alpha=0.3", BERT): {"soft": (0.3, softened(4.0)), "hard": (0.7, labels_loss)},
-    ("distilbert", BERT): {"soft": (0.5, softened(2.0)), "cos": (0.1, cosine(6, 12)), "hard": (0.5, labels_loss)},
-    ("distilbert:pretraining=masked", BERT): {
-        "triple_loss vocabulary": (5.0, vocabulary_kl),
-        "triple_loss masked": (2.0, hidden_tokens(6)),
-        "triple_loss cos": (1.0, cosine(6, 12)),
-        "masked_head masked": (1.0, hidden_tokens(12, of_teacher=True)),
-        "soft": (0.5, softened(2.0)),
-        "cos": (0.1, cosine(6, 12)),
-        "hard": (0.5, labels_loss),
-    },
-    ("distilbert:pretraining=masked:pretraining_without=cos:hard_weight=1", BERT): {
-        "triple_loss vocabulary": (5.0, vocabulary_kl),
-        "triple_loss masked": (2.0, hidden_tokens(6)),
-        "masked_head masked": (1.0, hidden_tokens(12, of_teacher=True)),
-        "soft": (0.5, softened(2.0)),
-        "cos": (0.1, cosine(6, 12)),
-        "hard": (1.0, labels_loss),
-    },
+    ("distilbert", BERT): DISTILBERT,
+    ("distilbert:pretraining=masked", BERT): FIRST_STEP | DISTILBERT | {"triple_loss cos": (1.0, cosine(6, 12))},
+    ("distilbert:pretraining=masked:pretraining_without=cos:hard_weight=1", BERT): FIRST_STEP
+    | DISTILBERT
+    | {"hard": (1.0, labels_loss)},
     ("pkd", BERT): PKD,
     ("pkd:map=last:normalise=false", BERT): PKD | {"patience": (100.0, patience(LAST, False))},
     (f"tinybert:{SMALL}", BERT): TINYBERT,
     (f"tinybert:{SMALL}:prediction=labels", BERT): TINYBERT | {"pred": (1.0, labels_loss)},
     (f"tinybert:{SMALL}:padding=100", BERT): TINYBERT
     | {
-        "embd": (1.0, tinybert_hidden_with_padding([0])),
-        "hidn": (1.0, tinybert_hidden_with_padding([1, 2, 3, 4])),
+        "embd": (1.0, tinybert_hidden([0], padding=True)),
+        "hidn": (1.0, tinybert_hidden([1, 2, 3, 4], padding=True)),
         "attn": (1.0, attention_scores_with_padding),
     },
     (f"microbert:{SMALL}", BERT): MICROBERT,
@@ -445,17 +429,13 @@ FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]
         "pred": (1.0, symmetric_kl),
         "hard": (1.0, labels_loss),
     },
-    ("theseus", BERT): {"hard": (1.0, labels_loss)},
-    ("droplayers", BERT): {"hard": (1.0, labels_loss)},
-    ("layerdrop", BERT): {"hard": (1.0, labels_loss)},
     ("fisher:retrain=true", BERT): {"hard": (1.0, labels_loss)},
     ("cofi", BERT): {
         "pred": (0.1, softened(2.0)),
         "layer": (0.9, nearest_hidden),
         "sparsity": (1.0, lambda c: 0.0),  # its multipliers begin at 0; tests/methods/test_pruned.py
     },
-    ("movement", BERT): {"hard": (0.1, labels_loss), "soft": (0.9, softened(2.0))},
-    ("magnitude", BERT): {"hard": (0.1, labels_loss), "soft": (0.9, softened(2.0))},
+    **{(name, BERT): {"hard": (0.1, labels_loss), "soft": (0.9, softened(2.0))} for name in ("movement", "magnitude")},
     ("fastbert", BERT): {"branches": (1.0, branches("teacher"))},
     ("fastbert:direction=student", BERT): {"branches": (1.0, branches("student"))},
     (f"pd:{SMALL}:start=masked:finetune=true", BERT): {

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 import tiny
 import torch
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import BertConfig, BertForSequenceClassification, MobileBertConfig
 
 import methods
+from bench.errors import InputError
 from bench.make.record import training_cost
 from bench.measure.parameters import count
+from bench.plan.spelling import parse_one
 from bench.plan.untrained import untrained
 from bench.train.student_trainer import TrainLog
-from methods.api import PAPER_OVERRIDES, Setup, Stage
+from methods.api import PAPER_OVERRIDES, MethodError, Setup, Stage
 from methods.models import (
     Cost,
     PackedModel,
@@ -31,9 +33,6 @@ def method(request):
 
 def test_published_shape(method):
     """The deployed students beside BERT-base, in millions of parameters (pooler and two-class head included)."""
-    from bench.measure.parameters import count
-    from bench.plan.untrained import untrained
-
     made = method()
     *_, model = untrained(made, BertConfig(), 2, "meta").values()
     counted = count(model)
@@ -77,11 +76,40 @@ def test_what_no_stage_can_change_is_refused_and_not_ignored():
         Stage("all", {}, paper={"epochs": 3.0, "batch_size": 8, "learningrate": 1.0})
 
 
-@pytest.mark.parametrize("row", ["minilm", "minilmv2", "pd:start=masked", "kd:start=random"])
-def test_a_given_encoder_is_refused_where_the_row_begins_otherwise(row):
-    name, _, start = row.partition(":start=")
-    with pytest.raises(ValueError, match="start_from=some/encoder replaces the general start"):
-        methods.get(name)(start_from="some/encoder", **({"start": start} if start else {}))
+REFUSED = {
+    "minilm:start_from=x": "replaces the general start",
+    "pd:start=masked:start_from=x": "replaces the general start",
+    "kd:start=random:start_from=x": "replaces the general start",
+    "tinybert:padding=-1": "0 for none",
+    "tinybert:padding=999": "512 positions; choose at most 512",
+    "tinybert:map=top:layers=13": "needs a teacher of at least 13 layers",
+    "moebert:balance=0.1": "routing=token",
+    "moebert:expert_size=3072": "4 experts of 3072 neurons, 512 of them shared, need 10752 neurons; the teacher has 3072",
+    "moebert:shared_size=0": "shared_size=0 should be at least 1 and below expert_size=768",
+    "moebert:experts=8": "shared_size=512 should be at least 1 and below expert_size=384",
+    "distilbert:positions=frozen": "add pretraining=masked",
+    "pkd:layers=1": "layers=2",
+    "pkd:layers=13": "at most the teacher's 12",
+    "theseus:layers=5": "does not divide",
+    "droplayers:dropped=even:layers=4": "drops 8 of 12 layers, and 6 are even",
+    "minilmv2:relation_heads=7": "divide both widths",
+    "minilmv2:teacher_layer=13": "the teacher has 12 layers",
+    "minilm:heads=6": "head by head",
+    "mobilebert:pretraining=joint:inverted=9": "inverted=9 should be",
+}
+
+
+@pytest.mark.parametrize("row", REFUSED)
+def test_what_a_method_cannot_do_is_refused_before_it_is_planned(row):
+    """For BERT-base as the teacher; the message says what can be typed."""
+    with pytest.raises((InputError, MethodError), match=REFUSED[row]):
+        parse_one(row).method.requires(BertConfig())
+
+
+@pytest.mark.parametrize("name", ["pkd", "distilbert", "moebert", "cofi", "fisher", "magnitude", "theseus"])
+def test_only_a_bert_can_be_cut(name):
+    with pytest.raises(MethodError, match="this teacher is a mobilebert"):
+        methods.get(name)().requires(MobileBertConfig())
 
 
 def test_the_papers_schedules_are_said_stage_by_stage(method):

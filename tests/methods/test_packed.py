@@ -28,22 +28,18 @@ from methods.taps import LOGITS, Out, Tap, hidden, pooled
 EVERYTHING = LOGITS | hidden(*range(4)) | taps.scores(1, 2, 3)
 
 
-def padded_run(model, batch):
-    """The same examples through transformers' own eager attention, padded."""
+def padded_run(model, batch, longest=0):
+    """The same examples through transformers' own eager attention, padded to the longest or to so many tokens."""
     other = BertForSequenceClassification(model.config)
     other.load_state_dict(model.state_dict())
     other.set_attn_implementation("eager")
     other.eval()
-    layout = batch.layout
-    ids, segments = (layout.padded(x[:, None])[..., 0] for x in (batch.token_ids, batch.segment_ids))
+    real = torch.arange(longest or max(batch.layout.lengths)) < batch.layout.lengths_B[:, None]
+    ids, segments = torch.zeros((2, *real.shape), dtype=torch.int64)
+    ids[real], segments[real] = batch.token_ids, batch.segment_ids
+    inputs = {"input_ids": ids, "token_type_ids": segments, "attention_mask": real.long()}
     with torch.no_grad():
-        return other(
-            input_ids=ids,
-            token_type_ids=segments,
-            attention_mask=layout.mask_BL.long(),
-            output_hidden_states=True,
-            output_attentions=True,
-        )
+        return other(**inputs, output_hidden_states=True, output_attentions=True)
 
 
 @pytest.mark.parametrize("tolerated, chunks", [(0, 3), (8192, 1)], ids=["a chunk a length", "one chunk"])
@@ -80,18 +76,7 @@ def test_a_filled_batch_is_transformers_padded_one_with_the_states_of_its_paddin
     plain = data.batch([3, 1, 4, 15, 9])
     ours = forward(model, pad_batch(plain, data, 20), EVERYTHING)
     n, longest = len(plain.layout.lengths), 20
-    real = torch.arange(longest)[None] < plain.layout.lengths_B[:, None]
-    other = BertForSequenceClassification(model.config)
-    other.load_state_dict(model.state_dict())
-    other.set_attn_implementation("eager")
-    ids = torch.full((n, longest), data.pad)
-    ids[real] = plain.token_ids
-    segments = torch.zeros_like(ids)
-    segments[real] = plain.segment_ids
-    with torch.no_grad():
-        theirs = other.eval()(
-            input_ids=ids, token_type_ids=segments, attention_mask=real.long(), output_hidden_states=True
-        )
+    theirs = padded_run(model, plain, longest)
     assert ours.layout.lengths == (longest,) * n
     torch.testing.assert_close(ours.logits, theirs.logits, atol=1e-6, rtol=1e-5)
     for layer in range(4):

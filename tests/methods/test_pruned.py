@@ -7,20 +7,18 @@ import itertools
 import pytest
 import tiny
 import torch
+from tiny_training import built
 
 from methods import fisher, losses
-from methods.api import Setup
-from methods.artefacts import blank_artefacts
 from methods.cofi import CoFi, Gates, nearest
 from methods.models import cost, forward
 from methods.movement import Magnitude, Movement, matrices
 from methods.taps import LOGITS
 
 
-def built(**settings):
-    method, config = CoFi(**settings), tiny.config(layers=3)
-    setup = Setup(config, 2, ("x",), blank_artefacts(method.requires(config), config, 2))
-    student = method.build(setup)
+def cofi(**settings):
+    method = CoFi(**settings)
+    setup, student = built(method, tiny.config(layers=3))
     return method, student, student.model.gates, method.stages(setup)
 
 
@@ -62,7 +60,7 @@ def test_masks_are_moved_to_the_target_and_the_multipliers_up():
 
 @pytest.mark.parametrize("sparsity", [0.1, 0.6, 0.95])
 def test_exactly_the_target_is_pruned_and_what_stays_has_the_higher_chance(sparsity):
-    _, _, gates, _ = built(sparsity=sparsity)
+    _, _, gates, _ = cofi(sparsity=sparsity)
     heads, neurons, _, _ = scattered(gates).settled()
     kept = float((heads > 0).sum() * gates.head_weights + (neurons > 0).sum() * gates.neuron_weights)
     whole = heads.numel() * gates.head_weights + neurons.numel() * gates.neuron_weights
@@ -74,7 +72,7 @@ def test_exactly_the_target_is_pruned_and_what_stays_has_the_higher_chance(spars
 
 @pytest.mark.parametrize("empty", ["", "attentions", "networks"])
 def test_the_pruned_model_answers_like_the_masked_one(teacher_folder, empty):
-    method, student, gates, stages = built(sparsity=0.5)
+    method, student, gates, stages = cofi(sparsity=0.5)
     scattered(gates, seed=1)
     if empty:
         with torch.no_grad():
@@ -93,10 +91,10 @@ def test_the_pruned_model_answers_like_the_masked_one(teacher_folder, empty):
 
 def test_a_trained_student_deploys_its_own_masks_also_where_it_is_restored():
     """The multipliers say nothing of it: without the term of the sparsity they stay 0."""
-    method, student, gates, (prune, _) = built(sparsity=0.5)
+    method, student, gates, (prune, _) = cofi(sparsity=0.5)
     prune.on_step_begin(student.model, 0.9)
     scattered(gates)
-    restored = built(sparsity=0.5)[1]
+    restored = cofi(sparsity=0.5)[1]
     restored.model.load_state_dict(student.model.state_dict())
     shapes = [method.deploy(each)[""].config.layer_neurons for each in (student, restored)]
     assert shapes == [(gates.settled()[1] > 0).sum(1).tolist()] * 2
@@ -111,7 +109,7 @@ def test_layers_are_matched_from_the_top_in_order_and_only_where_they_are():
 
 
 def test_it_distils_alone_then_prunes_towards_a_rising_target():
-    _, student, gates, (prune, _) = built(sparsity=0.8)
+    _, student, gates, (prune, _) = cofi(sparsity=0.8)
     seen = []
     for progress in (0.0, 0.04, 0.05, 0.15, 0.25, 0.9):
         prune.on_step_begin(student.model, progress)
@@ -122,7 +120,7 @@ def test_it_distils_alone_then_prunes_towards_a_rising_target():
 
 
 def test_masks_rest_while_it_distils_alone():
-    _, student, gates, (prune, _) = built(whole_until=0.5)
+    _, student, gates, (prune, _) = cofi(whole_until=0.5)
     optimizer = torch.optim.AdamW(gates.parameters(), lr=0.01, weight_decay=0.0)
     neurons = []
     for step in range(40):
@@ -136,9 +134,8 @@ def test_masks_rest_while_it_distils_alone():
 
 
 def masking(method):
-    config = tiny.config(layers=2)
-    setup = Setup(config, 2, ("x",), blank_artefacts(method.requires(config), config, 2))
-    return method.build(setup), method.stages(setup)[0]
+    setup, student = built(method, tiny.config(layers=2))
+    return student, method.stages(setup)[0]
 
 
 def test_everything_stays_at_first_and_the_share_at_the_end():
@@ -303,8 +300,8 @@ def first_attention(model, batch, mask):
 
 
 def test_the_smaller_model_answers_as_the_masked_one(teacher, batch):
-    method, config = fisher.Fisher(), teacher.config
-    setup = Setup(config, 2, ("x",), blank_artefacts(method.requires(config), config, 2))
+    method = fisher.Fisher()
+    setup, _ = built(method, teacher.config)
     setup.artefacts["tuned_teacher"] = teacher.state_dict()
     masks = setup.artefacts["fisher_masks"] = {
         name: mask * torch.linspace(0.5, 1.5, mask.size(1)) for name, mask in setup.artefacts["fisher_masks"].items()

@@ -10,13 +10,14 @@ import tiny
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_training import built
 from torch import nn
 from transformers import BertConfig, DistilBertConfig, MobileBertConfig, MobileBertForSequenceClassification
 
 import methods
 from methods import losses
-from methods.api import MethodError, Setup
-from methods.artefacts import blank_artefacts, fill_from_teacher
+from methods.api import Setup
+from methods.artefacts import fill_from_teacher
 from methods.layerdrop import DropLayers, LayerDrop
 from methods.models import forward
 from methods.moebert import MoEBERT, NeuronImportance
@@ -44,10 +45,6 @@ def test_pkd_maps_are_the_papers():
     assert PKD(layers=3).layer_map(twelve) == {1: 4, 2: 8}
     assert PKD(layers=3, map="last").layer_map(twelve) == {1: 10, 2: 11}
     assert PKD(layers=4).layer_map(twelve) == {1: 3, 2: 6, 3: 9}
-    with pytest.raises(MethodError, match="layers=2"):
-        PKD(layers=1).requires(twelve)
-    with pytest.raises(MethodError, match="at most the teacher's 12"):
-        PKD(layers=13).requires(twelve)
 
 
 def test_pkd_starts_as_the_first_layers(teacher_folder):
@@ -65,12 +62,6 @@ def test_distilbert_starts_as_spread_layers():
     ours = [layer.ffn.lin2.weight for layer in student.distilbert.transformer.layer]
     assert [next(n for n, t in enumerate(theirs, 1) if torch.equal(t, o)) for o in ours] == [1, 4, 6]
     assert not any("token_type" in name or "pooler" in name for name, _ in student.named_parameters())
-
-
-def test_only_a_bert_can_be_cut():
-    for name in ("pkd", "distilbert", "moebert"):
-        with pytest.raises(MethodError, match="this teacher is a mobilebert"):
-            methods.get(name)().requires(MobileBertConfig())
 
 
 def test_importance_is_that_of_each_example_alone(teacher_folder):
@@ -121,22 +112,6 @@ def test_a_copy_routes_by_its_own_tokens(teacher_folder):
     forward(student, data.batch([0]), LOGITS)
     twin = copy.deepcopy(student)
     assert torch.equal(forward(twin, data.batch([3, 4]), LOGITS).logits, expected)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"expert_size": 3072},
-            "4 experts of 3072 neurons, 512 of them shared, need 10752 neurons; the teacher has 3072",
-        ),
-        ({"shared_size": 0}, "shared_size=0 should be at least 1 and below expert_size=768"),
-        ({"experts": 8}, "shared_size=512 should be at least 1 and below expert_size=384"),
-    ],
-)
-def test_experts_that_do_not_come_out_are_refused_with_the_reason(settings, message):
-    with pytest.raises(MethodError, match=message):
-        MoEBERT(**settings).requires(BertConfig())
 
 
 def ib_bert():
@@ -295,15 +270,9 @@ def test_what_stays_of_twelve_layers(dropped, layers, kept):
     assert DropLayers(dropped=dropped, layers=layers).kept(BertConfig()) == kept
 
 
-def test_a_dropped_layer_of_twelve_has_to_be_there():
-    with pytest.raises(MethodError, match="drops 8 of 12 layers, and 6 are even"):
-        DropLayers(dropped="even", layers=4).kept(BertConfig())
-
-
 def test_layerdrop_keeps_every_other_layer_and_trains_with_all():
-    method, config = LayerDrop(), tiny.config(layers=4)
-    setup = Setup(config, 2, ("x",), blank_artefacts(method.requires(config), config, 2))
-    student = method.build(setup)
+    method = LayerDrop()
+    setup, student = built(method, tiny.config(layers=4))
     rows = {n: w for n, w in setup.artefacts["teacher_weights"].items() if n.startswith("bert.encoder.layer.")}
     shipped = method.deploy(student)[""].state_dict()
     for place, layer in enumerate([0, 2]):

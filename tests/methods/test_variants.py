@@ -7,18 +7,12 @@ from itertools import pairwise
 import pytest
 import tiny
 import torch
+from tiny_training import built, finished, trainer
 
 import methods
-from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.untrained import counts_of
-from bench.record.recipe import Recipe
 from bench.record.store import Store
-from bench.train.loop import LoopOptions, train_task
-from bench.train.numerics import ComputeSettings, RandomState
-from bench.train.student_trainer import StudentTrainer
 from methods import losses
-from methods.api import MethodError, Setup
-from methods.artefacts import blank_artefacts
 from methods.models import forward
 from methods.moebert import (
     Experts,
@@ -33,73 +27,32 @@ from methods.taps import LOGITS, gates, hidden
 from methods.tinybert import ReluBertForSequenceClassification
 
 
-def trainer(name, data, seed=0, **settings):
-    kind = methods.get(name)
-    known = {"start": "random", **getattr(kind, "tiny_settings", {}), **settings}
-    method = kind(**{setting: value for setting, value in known.items() if value is not None})
-    made = blank_artefacts(method.requires(tiny.config()), tiny.config(), 2)
-    setup, random = Setup(tiny.config(), 2, ("x",), made), RandomState(seed, torch.device("cpu"))
-    with random.current():
-        student = method.build(setup)
-    return StudentTrainer(
-        name,
-        student,
-        random,
-        *schedule_stages(method.stages(setup), (), Recipe(epochs=2), len(data)),
-        ComputeSettings(),
-    )
-
-
-def weights(*trainers):
-    for one in trainers:
-        assert one.error is None
-    return [torch.cat([p.detach().flatten() for p in one.student.model.parameters()]) for one in trainers]
-
-
-def trained(teacher_folder, *rows):
-    data = tiny.encoded(teacher_folder)
-    made = [trainer("tinybert", data, **row) for row in rows]
-    train_task(made, data, tiny.classifier(seed=5).eval(), LoopOptions(0, ComputeSettings(), 16))
-    return weights(*made)
-
-
-@pytest.mark.parametrize(
-    "settings", [{"teacher_dropout": True}, {"padding": 30}], ids=lambda settings: next(iter(settings))
-)
-def test_a_variant_gives_another_student_each_time_the_same_and_leaves_those_beside_it_alone(teacher_folder, settings):
-    plain, other = trained(teacher_folder, {}), trained(teacher_folder, settings)
-    assert not torch.equal(*plain, *other)
-    together = trained(teacher_folder, {}, settings)
-    assert all(torch.equal(a, b) for a, b in zip([*plain, *other], together, strict=True))
+@pytest.mark.parametrize("setting", ["teacher_dropout=true", "padding=30"])
+def test_a_variant_gives_another_student_each_time_the_same_and_leaves_those_beside_it_alone(teacher_folder, setting):
+    data, rows = tiny.encoded(teacher_folder), ("tinybert", f"tinybert:{setting}")
+    alone = [finished([trainer(row, data)], data)[0] for row in rows]
+    assert alone[0] != alone[1]
+    assert finished([trainer(row, data) for row in rows], data) == alone
 
 
 def test_padding_is_counted_in_what_a_training_costs(teacher_folder):
     data = tiny.encoded(teacher_folder)
-    made = [trainer("moebert", data, start=None, padding=length) for length in (0, 30)]
-    train_task(made, data, tiny.classifier(seed=5).eval(), LoopOptions(0, ComputeSettings(), 16))
-    assert [one.error for one in made] == [None, None]
+    made = [trainer(f"moebert:padding={length}", data, shape="") for length in (0, 30)]
+    finished(made, data)
     plain, filled = (one.log for one in made)
     assert filled.tokens == filled.teacher_tokens == 30 * filled.examples > plain.tokens
     assert filled.squared_lengths == 30**2 * filled.examples
 
 
-@pytest.mark.parametrize(
-    ("padding", "message"), [(-1, "0 for none"), (999, "the teacher's 128 positions; choose at most 128")]
-)
-def test_a_length_that_cannot_be_filled_up_to_is_refused(padding, message):
-    with pytest.raises(MethodError, match=message):
-        methods.get("tinybert")(padding=padding).requires(tiny.config())
-
-
 def test_the_relu_head_reads_no_negative_feature(teacher_folder, tmp_path):
     batch = tiny.encoded(teacher_folder, rows=8).batch(range(8))
-    model = trainer("tinybert", tiny.encoded(teacher_folder), head="relu").student.model.eval()
+    model = trainer("tinybert:head=relu", batch.example_ids).student.model.eval()
     assert isinstance(model, ReluBertForSequenceClassification)
     with torch.no_grad():
         out = forward(model, batch, LOGITS | hidden(2))
         pooled = model.bert.pooler(batch.layout.first(out.hidden(2))[:, None])
         torch.testing.assert_close(out.logits, model.classifier(pooled.clamp(min=0)))
-    usual = trainer("tinybert", tiny.encoded(teacher_folder)).student.model
+    usual = trainer("tinybert", batch.example_ids).student.model
     assert all(torch.equal(p, q) for p, q in zip(model.parameters(), usual.parameters(), strict=True))
 
 
@@ -217,11 +170,6 @@ def test_every_routing_is_counted_without_weights():
     assert token == sentence == by_hash + 12 * 4 * 768
 
 
-def test_a_balancing_loss_without_a_gate_is_refused():
-    with pytest.raises(MethodError, match="routing=token"):
-        MoEBERT(balance=0.1)
-
-
 @pytest.mark.slow
 def test_importance_of_the_development_set_is_another_artefact_and_is_said(bench, places, tmp_path):
     rows = "moebert,moebert:importance_rows=validation"
@@ -245,18 +193,13 @@ def test_the_layer_maps_of_tinyberts_table_4():
         "top": [9, 10, 11, 12],
         "bottom": [1, 2, 3, 4],
     }
-    with pytest.raises(MethodError, match="needs a teacher of at least 4 layers"):
-        methods.get("tinybert")(map="top").requires(tiny.config(layers=3))
 
 
 def test_frozen_positions_stay_the_teachers():
     wish = methods.get("distilbert")(pretraining="masked", positions="frozen").requires(tiny.config())[0]
     plain = methods.get("distilbert")(pretraining="masked").requires(tiny.config())[0]
     assert dict(wish.settings) == {**plain.settings, "positions": "frozen"}
-    setup = Setup(tiny.config(), 2, ("x",), blank_artefacts(wish.requires(tiny.config()), tiny.config(), 2, ""))
-    learned = {n for n, p in wish.build(setup).model.named_parameters() if p.requires_grad}
-    assert {n for n, p in plain.build(setup).model.named_parameters() if p.requires_grad} - learned == {
-        "distilbert.embeddings.position_embeddings.weight"
-    }
-    with pytest.raises(MethodError, match="add pretraining=masked"):
-        methods.get("distilbert")(positions="frozen")
+    learned, usual = (
+        {name for name, p in built(each)[1].model.named_parameters() if p.requires_grad} for each in (wish, plain)
+    )
+    assert usual - learned == {"distilbert.embeddings.position_embeddings.weight"}

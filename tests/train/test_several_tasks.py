@@ -13,9 +13,8 @@ import methods
 from bench.data.encoding import batches_of_epoch, mixed_batches
 from bench.record.cell import record_key, train_key
 from bench.record.store import Store
-from bench.train.numerics import RandomState
 from methods.api import Batch, Out, Setup
-from methods.artefacts import EnsembleTargets, artefact_name, blank_artefacts
+from methods.artefacts import EnsembleTargets, artefact_name
 from methods.microbert import TaskExperts
 from methods.models import forward
 from methods.taps import LOGITS, Tap
@@ -34,23 +33,12 @@ def test_mixed_batches_visit_every_row_once_and_mix_the_tasks():
     assert mixed == mixed_batches([40, 100, 7], 8, seed=3, epoch=1)
 
 
-def _student(method, labels):
-    config = tiny.config()
-    names = tuple(f"t{n}" for n in range(len(labels)))
-    artefacts = blank_artefacts(
-        [wish for wish in method.requires(config) if artefact_name(wish, config, "x", True) == wish.name], config, 2
-    )
-    setup = Setup(config, max(labels), names, artefacts, labels)
-    random = RandomState(0, torch.device("cpu"))
-    with random.current():
-        return setup, method.build(setup), random
-
-
 @pytest.mark.parametrize("labels", [(2, 3, 1)], ids=str)
 def test_each_task_answers_in_its_own_form_and_its_fused_model_agrees(teacher_folder, labels):
     kind = methods.get("microbert")
     method = kind(**{**kind.tiny_settings, "tasks": "together", "start": "random"})
-    setup, student, _ = _student(method, labels)
+    setup = Setup(tiny.config(), max(labels), ("t0", "t1", "t2"), labels_of_tasks=labels)
+    student = method.build(setup)
     data = tiny.encoded(teacher_folder, rows=12)
     shipped = method.deploy(student)
     assert list(shipped) == ["t0", "t1", "t2"]
