@@ -21,7 +21,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassificati
 
 from methods import losses
 from methods.packed import Batch
-from methods.parts import bert_config, classifier, encoder_of, nearest_layers, pretrained_tensors
+from methods.parts import DISTILBERT_NAMES, bert_config, classifier, encoder_of, nearest_layers, pretrained_tensors
 from methods.stages import Setup, Shape, Stage, Student, Term
 from methods.taps import Out, hidden
 from methods.truncation import collect_activations, init_from_teacher
@@ -361,18 +361,8 @@ class GivenEncoder(Artefact):
         return blank_encoder(self.shape, teacher)
 
 
-DISTILBERT_NAMES = {
-    "transformer.layer.": "encoder.layer.",
-    "attention.q_lin": "attention.self.query",
-    "attention.k_lin": "attention.self.key",
-    "attention.v_lin": "attention.self.value",
-    "attention.out_lin": "attention.output.dense",
-    "sa_layer_norm": "attention.output.LayerNorm",
-    "ffn.lin1": "intermediate.dense",
-    "ffn.lin2": "output.dense",
-    "output_layer_norm": "output.LayerNorm",
-}
-"""Parts of names in transformers' DistilBertModel -> in BertModel."""
+STARTS = ("bert", "distilbert")
+"""Model types that a :class:`GivenEncoder` may be of."""
 
 
 def given_tensors(folder: Path) -> dict[str, Tensor]:
@@ -385,8 +375,8 @@ def given_tensors(folder: Path) -> dict[str, Tensor]:
     model: Any = AutoModel.from_pretrained(folder, **({} if is_distilbert else {"add_pooling_layer": False}))
     made = {name: value.detach().contiguous() for name, value in model.state_dict().items()}
     if is_distilbert:
-        for theirs, ours in DISTILBERT_NAMES.items():
-            made = {name.replace(theirs, ours): value for name, value in made.items()}
+        for ours, theirs in {"encoder.layer": "transformer.layer", **DISTILBERT_NAMES}.items():
+            made = {name.replace(f"{theirs}.", f"{ours}."): value for name, value in made.items()}
         made["embeddings.token_type_embeddings.weight"] = torch.zeros(2, model.config.dim)
     with safe_open(folder / "model.safetensors", framework="pt") as file:
         if {"fit_dense.weight", "fit_dense.bias"} <= set(file.keys()):

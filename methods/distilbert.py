@@ -34,22 +34,18 @@ from methods import losses
 from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Stage, Student, Term
 from methods.artefacts import Artefact, PretrainingStage, TeacherWeights
 from methods.masked import MaskedLanguageHead, TeacherHead, masked_tokens
-from methods.parts import Depth, evenly_spread, load_checked, select_layers, teacher_depth, under
+from methods.parts import (
+    DISTILBERT_NAMES,
+    Depth,
+    evenly_spread,
+    load_checked,
+    select_layers,
+    teacher_depth,
+    under,
+)
 from methods.settings import Positive, added_setting
 from methods.taps import hidden
 from methods.terms import HIDDEN, hard, layerwise, plain, softened
-
-RENAMED = {
-    "attention.self.query": "attention.q_lin",
-    "attention.self.key": "attention.k_lin",
-    "attention.self.value": "attention.v_lin",
-    "attention.output.dense": "attention.out_lin",
-    "attention.output.LayerNorm": "sa_layer_norm",
-    "intermediate.dense": "ffn.lin1",
-    "output.dense": "ffn.lin2",
-    "output.LayerNorm": "output_layer_norm",
-}
-"""Modules of a BERT layer -> of a DistilBERT layer."""
 
 TAKEN = "what was taken of the teacher"
 
@@ -218,5 +214,5 @@ def renamed(bert: Mapping[str, Tensor]) -> dict[str, Tensor]:
         elif name.startswith("bert.encoder.layer."):
             number, _, rest = name.removeprefix("bert.encoder.layer.").partition(".")
             module, _, kind = rest.rpartition(".")
-            made[f"transformer.layer.{number}.{RENAMED[module]}.{kind}"] = value
+            made[f"transformer.layer.{number}.{DISTILBERT_NAMES[module]}.{kind}"] = value
     return made

@@ -159,6 +159,19 @@ def why_heads_differ(heads: int, teacher: PretrainedConfig) -> str:
     return f"attention distillation needs equal numbers of heads; the student has {heads}, the teacher {theirs}: choose heads={theirs}"
 
 
+DISTILBERT_NAMES = {
+    "attention.self.query": "attention.q_lin",
+    "attention.self.key": "attention.k_lin",
+    "attention.self.value": "attention.v_lin",
+    "attention.output.dense": "attention.out_lin",
+    "attention.output.LayerNorm": "sa_layer_norm",
+    "intermediate.dense": "ffn.lin1",
+    "output.dense": "ffn.lin2",
+    "output.LayerNorm": "output_layer_norm",
+}
+"""Modules of a BERT layer -> of a DistilBERT layer."""
+
+
 def select_layers(weights: Mapping[str, Tensor], chosen: Sequence[int]) -> dict[str, Tensor]:
     """Weights of a BERT classifier with only the ``chosen`` layers (1-based), in their new places."""
     kept: dict[str, Tensor] = {}
