@@ -20,8 +20,7 @@ from bench.report.comparison import (
     NOT_SIGNIFICANT,
     UNCLEAR,
     WORSE,
-    drawn_differences,
-    drawn_scores,
+    drawn_mean,
     p_in_words,
     verdict_of,
 )
@@ -76,9 +75,7 @@ class Candidate(NamedTuple):
     @property
     def costs(self) -> dict[str, float | None]:
         """What has a limit, as :data:`LIMITS` calls it."""
-        return dict(
-            zip(LIMITS, (self.parameters, self.megabytes, self.flops, self.latency, self.retained), strict=True)
-        )
+        return {name: getattr(self, name) for name in LIMITS}
 
 
 @dataclass
@@ -107,17 +104,16 @@ class Choice:
 
         Not by latency: models of one shape differ in it by chance.
         """
-        kept = [c for c in self.candidates if c.verdict != WORSE]
-        return sorted(
-            kept, key=lambda c: (*(round(n or np.inf, 2) for n in (c.flops, c.parameters, c.megabytes)), -c.score)
-        )
+
+        def order(c: Candidate) -> tuple[float, ...]:
+            return (*(round(n or np.inf, 2) for n in (c.flops, c.parameters, c.megabytes)), -c.score)
+
+        return sorted((c for c in self.candidates if c.verdict != WORSE), key=order)
 
     def table(self) -> Table:
         """The candidates, best first, with their costs and their differences to the best."""
         lines = []
         for c in self.candidates:
-            costs = [*(number(cost, ".2f") for cost in c.costs.values()), number(c.changed)]
-            share = number(100 * c.probability, ".0f", " %")
             rest, gap = [TableCell(""), TableCell(""), TableCell("best")], c.score - self.candidates[0].score
             if c is not self.candidates[0]:
                 rest = [
@@ -125,7 +121,8 @@ class Choice:
                     TableCell(p_in_words(c.p), c.p),
                     TableCell(NOT_SIGNIFICANT if c.verdict == UNCLEAR else c.verdict),
                 ]
-            lines.append(line_of(self.group, c.label, [*costs, number(c.score), share, *rest]))
+            cells = [*(number(cost, ".2f") for cost in c.costs.values()), number(c.changed), number(c.score)]
+            lines.append(line_of(self.group, c.label, [*cells, number(100 * c.probability, ".0f", " %"), *rest]))
         titles = [
             "System",
             "Params (M)",
@@ -134,45 +131,44 @@ class Choice:
             "latency (ms)",
             "% of teacher",
             "changed answers (%)",
-            self.columns[0].title if len(self.columns) == 1 else f"mean of {counted(len(self.columns), 'column')}",
-            "best with probability",
         ]
-        titles += ["difference to the best", "p", "verdict"]
+        titles.append(
+            self.columns[0].title if len(self.columns) == 1 else f"mean of {counted(len(self.columns), 'column')}"
+        )
+        titles += ["best with probability", "difference to the best", "p", "verdict"]
         return Table("Choice", list(map(Column, titles)), lines)
 
     def said(self) -> list[str]:
         """The answer in words."""
-        lines = [line.replace("*", "") for line in warnings(self.group)]
-        if not self.candidates:
-            return [*lines, "No row fits.", *self._binding_in_words()]
-        best, cheapest, called = self.candidates[0], self.as_good[0], self.group.called
-        lines += [f"Highest mean of what fits: {called(best.label)} ({best.score:.1f})."]
-        if len(self.candidates) > 1:
-            lines[-1] = f"{lines[-1][:-1]}, the best with a probability of {100 * best.probability:.0f} %."
-        too = ", too" if cheapest.label != best.label else ""
-        if too:
-            row = f"{called(cheapest.label)} ({cheapest.score:.1f})"
-            lines.append(f"The cheapest row that is not significantly different from it: {row}.")
-        others = [called(c.label) for c in self.as_good if c.label not in (best.label, cheapest.label)]
-        if others:
-            lines.append(f"Not significantly different from it{too}: {', '.join(others)}.")
-        if len(self.candidates) > 1:
-            lines += [
-                "The best row was chosen on the examples that it is scored on, so its score is a little too high."
-            ]
-        lines += self._binding_in_words()
+        lines, called = [line.replace("*", "") for line in warnings(self.group)], self.group.called
+        if self.candidates:
+            best, cheapest, several = self.candidates[0], self.as_good[0], len(self.candidates) > 1
+            chance = f", the best with a probability of {100 * best.probability:.0f} %" if several else ""
+            lines.append(f"Highest mean of what fits: {called(best.label)} ({best.score:.1f}){chance}.")
+            if cheapest.label != best.label:
+                row = f"{called(cheapest.label)} ({cheapest.score:.1f})"
+                lines.append(f"The cheapest row that is not significantly different from it: {row}.")
+            others = [called(c.label) for c in self.as_good if c.label not in (best.label, cheapest.label)]
+            if others:
+                too = ", too" if cheapest.label != best.label else ""
+                lines.append(f"Not significantly different from it{too}: {', '.join(others)}.")
+            if several:
+                lines.append(
+                    "The best row was chosen on the examples that it is scored on, so its score is a little too high."
+                )
+        else:
+            lines.append("No row fits.")
+        if self.binding is not None:
+            limit, needs, gain, ends = (self.binding[key] for key in ("limit", "needs", "gain", "interval"))
+            # rounded to what the row keeps within
+            needs = (np.floor if limit == LIMITS[RETAINED][0] else np.ceil)(100 * needs) / 100
+            row = called(self.binding["row"])
+            text = (
+                f"The limit that binds: {limit} alone leaves out {row}, which needs {needs:.2f} {self.binding['unit']}"
+            )
+            text += "" if gain is None else f" and gains {gain:+.1f} points"
+            lines.append(text + (f" ({ends[0]:+.1f} to {ends[1]:+.1f})." if ends else "."))
         return [*lines, *(f"To take it away: {command}" for command in self.exports)]
-
-    def _binding_in_words(self) -> list[str]:
-        if self.binding is None:
-            return []
-        limit, needs, gain, ends = (self.binding[key] for key in ("limit", "needs", "gain", "interval"))
-        # rounded to what the row keeps within
-        needs = (np.floor if limit == LIMITS[RETAINED][0] else np.ceil)(100 * needs) / 100
-        row = self.group.called(self.binding["row"])
-        text = f"The limit that binds: {limit} alone leaves out {row}, which needs {needs:.2f} {self.binding['unit']}"
-        text += "" if gain is None else f" and gains {gain:+.1f} points"
-        return [text + (f" ({ends[0]:+.1f} to {ends[1]:+.1f})." if ends else ".")]
 
 
 def choose(
@@ -189,20 +185,19 @@ def choose(
         NothingMeasured: no table has all of them.
     """
     store = Store(results)
-    sessions, made = list(speed_records(store.root, store.note)), []
-    for group in groups(store.records()):
+    sessions, records, choices = list(speed_records(store.root, store.note)), list(store.records()), []
+    for group in groups(records):
         columns = [c for c in group.columns if not tasks or c.task in tasks]
         if columns and set(tasks) <= {c.task for c in columns}:
             add_speed(group, sessions, backend, threads)
-            made.append(_choice(group, columns, budget, store))
-    if not made:
-        known = {task for record in store.records() for task in record.cell.tasks}
-        if not known:
+            choices.append(_choice(group, columns, budget, store))
+    if not choices:
+        if not records:
             raise NothingMeasured(nothing_in(store.root))
-        check_known(tasks, known, results)
+        check_known(tasks, {task for record in records for task in record.cell.tasks}, results)
         wanted = f" with {', '.join(tasks)}" if tasks else ""
         raise NothingMeasured(f"no table of records{wanted} in {results}; `report` shows what there is")
-    return made
+    return choices
 
 
 def _choice(
@@ -214,26 +209,32 @@ def _choice(
     faults = faults_of(group, store)
     unsound = [c.name for c in columns if (TEACHER, c) not in group.summaries or (TEACHER, c) in faults]
     teacher = 0.0 if unsound else float(np.mean([group.summaries[TEACHER, c].mean for c in columns]))
-    for label in group.systems:
-        if label == TEACHER or all(r.cell.ablation_of for r in group.of(label)):
+    for label in group.students:
+        if all(r.cell.ablation_of for r in group.of(label)):
             continue
-        if missing := [c.name for c in columns if (label, c) not in group.summaries]:
-            left_out[label] = f"no score on {', '.join(missing)}"
+        if absent := [c.name for c in columns if (label, c) not in group.summaries]:
+            left_out[label] = f"no score on {', '.join(absent)}"
             continue
-        sizes = [r.sizes for c in columns for r in group.of(label, c.task) if r.sizes]
+        models = [r.sizes for c in columns for r in group.of(label, c.task) if r.sizes]
+        dearest: dict[str, Any] = {
+            "parameters": max((s.parameters / 1e6 for s in models), default=None),
+            "megabytes": max((s.megabytes for s in models), default=None),
+            "flops": max((s.flops / 1e9 for s in models), default=None),
+        }
         score = float(np.mean([group.summaries[label, c].mean for c in columns]))
-        parameters = max((s.parameters / 1e6 for s in sizes), default=None)
         candidate = Candidate(
             label,
             score,
-            parameters,
-            max((s.megabytes for s in sizes), default=None),
-            max((s.flops / 1e9 for s in sizes), default=None),
-            group.latencies.get(label),
-            100 * score / teacher if teacher > 0 else None,
-            _changed(group, columns, label, store),
+            **dearest,
+            latency=group.latencies.get(label),
+            retained=100 * score / teacher if teacher > 0 else None,
+            changed=_changed(group, columns, label, store),
         )
-        over = [name for name, cost in candidate.costs.items() if not _is_within(budget.get(name), cost, name)]
+        over = []
+        for name, cost in candidate.costs.items():
+            most = budget.get(name)
+            if most is not None and (cost is None or (cost < most if name == RETAINED else cost > most)):
+                over.append(name)
         mute = [c.name for c in columns if not all(map(store.has_predictions, group.finished(label, c)))]
         # one seed with constant or permuted answers is enough; a low score counts where the row's mean is no better than one
         # answer to every example: by chance a seed of a sound row may be below it
@@ -245,12 +246,12 @@ def _choice(
             <= 100 * next((s.baseline for s in of_seeds.values() if s.baseline is not None), np.inf)
         ]
         if over:
-            cost, unit = candidate.costs[over[0]], LIMITS[over[0]][1]
-            lacking = {
-                "latency": "not timed",
-                RETAINED: f"the teacher has no sound score on {', '.join(unsound) or 'average'}",
-            }
-            left_out[label] = lacking.get(over[0], f"{over[0]} not measured") if cost is None else f"{cost:.2f} {unit}"
+            cost, lacking = candidate.costs[over[0]], f"{over[0]} not measured"
+            if over[0] == RETAINED:
+                lacking = f"the teacher has no sound score on {', '.join(unsound) or 'average'}"
+            elif over[0] == "latency":
+                lacking = "not timed"
+            left_out[label] = lacking if cost is None else f"{cost:.2f} {LIMITS[over[0]][1]}"
             if len(over) == 1 and cost is not None and not (mute or wrong):
                 nearly.append((candidate, over[0]))
         elif mute:
@@ -294,12 +295,6 @@ def _changed(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, sto
     return 100 * float(np.mean(shares)) if shares else None
 
 
-def _is_within(limit: float | None, cost: float | None, name: str) -> bool:
-    if limit is None or cost is None:
-        return limit is None
-    return cost >= limit if name == RETAINED else cost <= limit
-
-
 def _exports(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store) -> list[str]:
     """One command for each task; a finished checkpoint is a folder already and has none."""
     commands = list[str]()
@@ -327,27 +322,22 @@ def _compared_with_best(
     """
     if len(rows) < 2:
         return list(rows)
-    means: dict[str, list[np.ndarray]] = {row.label: [] for row in rows}  # of each column, [resamples]
-    gaps: dict[str, list[np.ndarray]] = {row.label: [] for row in rows[1:]}
-    for column in columns:
-        sides = {row.label: group.finished(row.label, column) for row in rows}
-        data = resampled(column, [record for side in sides.values() for record in side], store)
-        best = sides[rows[0].label]
-        for place, (label, side) in enumerate(sides.items()):
-            if data.has(side):
-                means[label].append(drawn_scores(data, side))
-                if place:
-                    gaps[label].append(drawn_differences(data, (side, best)))
-            elif place < fitting:
-                raise NothingMeasured(f"{label} on {column.name}: scored on other examples; run it again with --rerun")
-    mean_FR = np.stack([np.mean(means[row.label], axis=0) for row in rows[:fitting]])
+    records = {column: [r for row in rows for r in group.finished(row.label, column)] for column in columns}
+    answers = {column: resampled(column, own, store) for column, own in records.items()}
+    for column, data in answers.items():
+        for row in rows[:fitting]:
+            if not data.has(group.finished(row.label, column)):
+                raise NothingMeasured(
+                    f"{row.label} on {column.name}: scored on other examples; run it again with --rerun"
+                )
+    means = [drawn_mean(group, answers, columns, row.label) for row in rows[:fitting]]
+    mean_FR = np.stack([drawn for drawn in means if drawn is not None])
     first_FR = np.isclose(mean_FR, mean_FR.max(0), rtol=0, atol=1e-9)
-    shares = (first_FR / first_FR.sum(0)).mean(1)  # equal means share a draw
+    shares = [*(first_FR / first_FR.sum(0)).mean(1), 0.0]  # equal means share a draw
     judged = [rows[0]._replace(probability=float(shares[0]))]
-    for place, row in enumerate(rows[1:], 1):
-        if len(gaps[row.label]) == len(columns):
-            drawn = np.mean(gaps[row.label], axis=0)
+    for row, share in zip(rows[1:], shares[1:], strict=False):
+        drawn = drawn_mean(group, answers, columns, row.label, rows[0].label)
+        if drawn is not None:
             low, high = interval(drawn)
-            share = float(shares[place]) if place < fitting else 0.0
-            judged.append(row._replace(probability=share, low=low, high=high, p=bootstrap_p(drawn)))
+            judged.append(row._replace(probability=float(share), low=low, high=high, p=bootstrap_p(drawn)))
     return judged

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 from xml.etree import ElementTree
@@ -33,13 +33,13 @@ from bench.record.cell import TEACHER
 from bench.record.code import STALE, WHAT_TO_DO, state_of_record
 from bench.record.differences import comparability_key, differing_parts
 from bench.record.schema import Record
-from bench.record.speed_sessions import Conditions, SpeedRecord, speed_records
+from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import Store
 from bench.report.escape import flat
 from bench.report.render import github
 from bench.report.speed import conditions_of, described, speed_up
 from bench.stats.metrics import METRICS, metric_of
-from bench.stats.paired import RESAMPLES, Pairs, interval, mcnemar, seed_half_width
+from bench.stats.paired import RESAMPLES, discordant, drawn_scores, interval, mcnemar, seed_half_width
 from bench.user_files import TypedFile, checked, toml_of
 
 PASSED, REGRESSED, UNCLEAR, MISSING, OTHER = "passed", "regressed", "inconclusive", "nothing measured", "not comparable"
@@ -128,17 +128,17 @@ def accept(findings: Sequence[GateResult], acceptances: Sequence[Acceptance]) ->
     inconclusive: remove the acceptance.
     """
     known = {(a.row, a.what): a for a in acceptances}
-    made, used = [], set()
+    after, used = [], set()
     for finding in findings:
-        found = known.get((finding.subject, finding.what))
-        if found is not None and finding.verdict == REGRESSED:
-            used.add((found.row, found.what))
-            finding = finding._replace(verdict=ACCEPTED, why=f"{finding.why}; accepted: {found.reason}")
-        made.append(finding)
+        place = finding.subject, finding.what
+        if place in known and finding.verdict == REGRESSED:
+            used.add(place)
+            finding = finding._replace(verdict=ACCEPTED, why=f"{finding.why}; accepted: {known[place].reason}")
+        after.append(finding)
     # a row that was scored did not fail: an acceptance of its failure is stale too
     compared = {(f.subject, what) for f in findings if f.verdict not in (MISSING, OTHER) for what in (f.what, "row")}
-    stale = [a for key, a in known.items() if key in compared - used]
-    return made + [GateResult(a.row, a.what, UNCLEAR, "accepted, but it does not regress: remove it") for a in stale]
+    stale = [a for place, a in known.items() if place in compared - used]
+    return after + [GateResult(a.row, a.what, UNCLEAR, "accepted, but it does not regress: remove it") for a in stale]
 
 
 def overall(findings: Sequence[GateResult]) -> str:
@@ -185,27 +185,20 @@ def check(
             f"--baseline {baseline} has no finished record of what was asked for; is it a folder of records?"
         )
     news = list(new_store.records())
-    findings: list[GateResult] = []
-    compared = sum(len(group[0].scores) for group in _rows(olds))
+    by_row: dict[tuple[Any, ...], list[Record]] = {}  # of one row and task all seeds, in a fixed order
+    for record in sorted(olds, key=lambda r: r.cell.seed):
+        cell = record.cell
+        place = (cell.tasks, cell.method != TEACHER, cell.label, record.point, comparability_key(cell))
+        by_row.setdefault(place, []).append(record)
+    in_order = [by_row[place] for place in sorted(by_row, key=str)]
     # Bonferroni: the level is that of the whole run
-    limits = limits._replace(level=limits.level / max(1, compared))
-    for group in _rows(olds):
-        findings += _row(group, news, seeds, (old_store, new_store), limits)
+    limits = limits._replace(level=limits.level / max(1, sum(len(of_row[0].scores) for of_row in in_order)))
+    findings = [f for of_row in in_order for f in _row(of_row, news, seeds, (old_store, new_store), limits)]
     if sessions:
-        findings += _speeds(sessions, list(speed_records(results, new_store.note)), rows, limits)
+        findings += _speeds(sessions, list(speed_records(results, new_store.note)), rows, limits.speed)
     met = {name for old in olds for name in (old.cell.label, old.row)} | {finding.subject for finding in findings}
     why = "the baseline has no finished record of it" + (f" on {', '.join(tasks)}" if tasks else "")
     return findings + [GateResult(row, "row", MISSING, why) for row in dict.fromkeys(rows) if row not in met]
-
-
-def _rows(records: Iterable[Record]) -> list[list[Record]]:
-    """Records of one row and task, all seeds, in a fixed order."""
-    found: dict[tuple[Any, ...], list[Record]] = {}
-    for record in records:
-        cell = record.cell
-        place = (cell.tasks, cell.method != TEACHER, cell.label, record.point, comparability_key(cell))
-        found.setdefault(place, []).append(record)
-    return [sorted(found[place], key=lambda r: r.cell.seed) for place in sorted(found, key=str)]
 
 
 def _row(
@@ -220,11 +213,11 @@ def _row(
     if not pairs:
         place = (first.cell.tasks, first.cell.label, first.point)
         near = next((r for r in news if (r.cell.tasks, r.cell.label, r.point) == place), None)
-        if near is None:
-            return [GateResult(subject, "row", MISSING, "no record; run the baseline's command")]
-        if others := differing_parts(first.cell, near.cell):
+        others = differing_parts(first.cell, near.cell) if near else ""
+        if others:
             return [GateResult(subject, "row", OTHER, f"measured with other {others}")]
-        return [GateResult(subject, "row", MISSING, "no seed in common; run the baseline's command")]
+        why = f"no {'seed in common' if near else 'record'}; run the baseline's command"
+        return [GateResult(subject, "row", MISSING, why)]
     findings, usable = [], []
     for old, new in pairs:
         seed = f"seed {new.cell.seed}"
@@ -237,23 +230,21 @@ def _row(
         else:
             usable.append((old, new))
     if usable:
-        findings.append(_size(subject, *usable[0]))
+        before, after = (record.sizes for record in usable[0])
+        if before is None or after is None:
+            findings.append(GateResult(subject, "size", MISSING, "one of the two records has no sizes"))
+        elif (before.parameters, before.macs) == (after.parameters, after.macs):
+            why = f"{after.parameters:,} parameters, {after.macs:,} MACs, as before"
+            findings.append(GateResult(subject, "size", PASSED, why))
+        else:
+            name = "macs" if before.parameters == after.parameters else "parameters"
+            why = f"{name} {getattr(after, name):,}, were {getattr(before, name):,}"
+            findings.append(GateResult(subject, "size", REGRESSED, why))
         for evaluation, scores in first.scores.items():
-            verdict_and_why = _score(olds, usable, stores, evaluation, next(iter(scores)), limits)
-            findings.append(GateResult(subject, f"{evaluation} {next(iter(scores))}", *verdict_and_why))
+            metric = next(iter(scores))
+            ended = _score(olds, usable, stores, evaluation, metric, limits)
+            findings.append(GateResult(subject, f"{evaluation} {metric}", *ended))
     return findings
-
-
-def _size(subject: str, old: Record, new: Record) -> GateResult:
-    if old.sizes is None or new.sizes is None:
-        return GateResult(subject, "size", MISSING, "one of the two records has no sizes")
-    for name in ("parameters", "macs"):
-        before, after = getattr(old.sizes, name), getattr(new.sizes, name)
-        if before != after:
-            return GateResult(subject, "size", REGRESSED, f"{name} {after:,}, were {before:,}")
-    return GateResult(
-        subject, "size", PASSED, f"{new.sizes.parameters:,} parameters, {new.sizes.macs:,} MACs, as before"
-    )
 
 
 def _score(
@@ -272,20 +263,15 @@ def _score(
     """
     if all(old.weights == new.weights and old.scores == new.scores for old, new in pairs):
         return PASSED, f"identical weights ({len(pairs)} seeds)"
-    before = [old.scores[evaluation][metric] for old, _ in pairs]
-    after = [new.scores[evaluation][metric] for _, new in pairs]
+    before, after = ([r.scores[evaluation][metric] for r in side] for side in zip(*pairs, strict=True))
     difference = 100 * float(np.mean(after) - np.mean(before))
     arrays = [(stores[0].predictions(old), stores[1].predictions(new)) for old, new in pairs]
     if any((a[f"examples.{evaluation}"] != b[f"examples.{evaluation}"]).any() for a, b in arrays):
         return OTHER, "the two were scored on other examples"
     predicted = metric_of(metric).form.predicted
-    answered = Pairs(
-        [predicted(b[f"logits.{evaluation}"]) for _, b in arrays],
-        [predicted(a[f"logits.{evaluation}"]) for a, _ in arrays],
-        arrays[0][0][f"labels.{evaluation}"],
-        metric,
-    )
-    of_examples, p = _chance(answered, difference)
+    now = [predicted(b[f"logits.{evaluation}"]) for _, b in arrays]
+    then = [predicted(a[f"logits.{evaluation}"]) for a, _ in arrays]
+    of_examples, p = chance(now, then, arrays[0][0][f"labels.{evaluation}"], metric, difference)
     of_seeds = seed_half_width([100 * old.scores[evaluation][metric] for old in olds], len(pairs))
     half = math.hypot(of_examples, of_seeds or 0.0)
     text = f"{100 * np.mean(after):.1f}, was {100 * np.mean(before):.1f}: {difference:+.1f} ± {half:.1f} points"
@@ -293,17 +279,24 @@ def _score(
     return verdict(difference, half, limits.budgets.get(metric, limits.points), p <= limits.level), text
 
 
-def _chance(answered: Pairs, difference: float) -> tuple[float, float]:
+def chance(
+    now: Sequence[np.ndarray], then: Sequence[np.ndarray], labels: np.ndarray, metric: str, difference: float
+) -> tuple[float, float]:
     """Half the 95 % interval that the examples give the difference, in points; and the one-sided p-value of a loss.
 
     Of one seed and accuracies by McNemar's mid-p, else from the bootstrap's spread.
+
+    Args:
+        now, then: predicted answers of each seed.
     """
     # of many seeds each resample takes longer: they have more distinct patterns of answers
-    first_RS, second_RS = answered.drawn(np.random.default_rng(0), RESAMPLES if answered.seeds < 4 else RESAMPLES // 4)
-    drawn = 100 * (first_RS - second_RS).mean(1)
+    resamples = RESAMPLES if len(now) < 4 else RESAMPLES // 4
+    drawn_RS = drawn_scores([*now, *then], labels, metric, np.random.default_rng(0), resamples)
+    drawn = 100 * (drawn_RS[:, : len(now)] - drawn_RS[:, len(now) :]).mean(1)
     low, high = interval(drawn)
-    if answered.seeds == 1 and answered.is_share_of_right:
-        p = mcnemar(*answered.discordant()) / 2
+    right = metric_of(metric).right
+    if len(now) == 1 and right:
+        p = mcnemar(*discordant(right(now[0], labels), right(then[0], labels))) / 2
     else:
         from scipy.stats import norm
 
@@ -324,38 +317,29 @@ def verdict(difference: float, half: float, margin: float, certain: bool = True)
 
 
 def _speeds(
-    olds: Sequence[SpeedRecord], news: Sequence[SpeedRecord], rows: Sequence[str], limits: GateLimits
+    olds: Sequence[SpeedRecord], news: Sequence[SpeedRecord], rows: Sequence[str], allowed: float
 ) -> list[GateResult]:
     """The last session of each teacher, system by system (of the rows named, if any are), under the same conditions."""
     findings = []
-    for teacher in dict.fromkeys(session.teacher for session in olds):
-        old = [session for session in olds if session.teacher == teacher][-1]
+    for teacher, old in {session.teacher: session for session in olds}.items():
         fitting = [session for session in news if session.teacher == teacher]
-        for conditions in conditions_of(old):
-            for timing in old.timings:
-                wanted = timing.system != TEACHER and (not rows or timing.system in rows)
-                if wanted and timing.conditions == conditions and timing.seconds:
-                    findings.append(_speed(old, fitting, timing.system, conditions, limits.speed))
+        for timing in sorted(old.timings, key=lambda t: conditions_of(old).index(t.conditions)):
+            system, conditions = timing.system, timing.conditions
+            if system == TEACHER or (rows and system not in rows) or not timing.seconds:
+                continue
+            before = speed_up(old, system, conditions)
+            ratios = [ratio for session in fitting if (ratio := speed_up(session, system, conditions))]
+            timed = [t.conditions for session in fitting for t in session.timings if t.system == system]
+            if before is not None and ratios:
+                now, least = ratios[-1], before.median * (1 - allowed)
+                ended = REGRESSED if now.high < least else PASSED if now.low >= least else UNCLEAR
+                why = f"{now.text()}, was {before.text()}; at least {least:.2f}x is required"
+            elif conditions in timed:
+                ended, why = MISSING, "a timing of it or of the teacher failed"
+            else:
+                ended, why = (OTHER, "timed under other conditions") if timed else (MISSING, "not timed")
+            findings.append(GateResult(system, f"speed-up ({described(conditions)})", ended, why))
     return findings
-
-
-def _speed(
-    old: SpeedRecord, news: Sequence[SpeedRecord], system: str, conditions: Conditions, allowed: float
-) -> GateResult:
-    what = f"speed-up ({described(conditions)})"
-    before = speed_up(old, system, conditions)
-    found = [ratio for session in news if (ratio := speed_up(session, system, conditions))]
-    if before is None or not found:
-        timed = [timing.conditions for session in news for timing in session.timings if timing.system == system]
-        if conditions in timed:
-            return GateResult(system, what, MISSING, "a timing of it or of the teacher failed")
-        why = "timed under other conditions" if timed else "not timed"
-        return GateResult(system, what, OTHER if timed else MISSING, why)
-    now, least = found[-1], before.median * (1 - allowed)
-    text = f"{now.text()}, was {before.text()}; at least {least:.2f}x is required"
-    if now.high < least:
-        return GateResult(system, what, REGRESSED, text)
-    return GateResult(system, what, PASSED if now.low >= least else UNCLEAR, text)
 
 
 def summary(findings: Sequence[GateResult]) -> str:

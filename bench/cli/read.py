@@ -121,9 +121,7 @@ def compare(
 
     chosen = parse_seeds(seeds) if seeds.strip() else ()
     comparisons = analysis.compare(results, first, second, comma_separated(tasks), chosen, exact)
-    texts = [
-        f"{analysis.title_of(data)}\n\n{analysis.table(first, second, lines)}\n" for data, lines in comparisons.items()
-    ]
+    texts = [f"{data}\n\n{analysis.table(first, second, lines)}\n" for data, lines in comparisons.items()]
     texts.append(
         "Intervals: paired bootstrap over examples, with Student's t over seeds where there are several. min. detectable: the true "
         f"difference that such a comparison finds in {100 * POWER:.0f} of 100 cases. Verdict: by p after Holm's adjustment over the "

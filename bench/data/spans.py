@@ -171,7 +171,7 @@ class SpanQuestions:
         return np.array(rows, dtype=np.float32)
 
     def answers(self, spans: np.ndarray) -> np.ndarray:
-        """[n, 5] of the questions (see :class:`bench.stats.form.Spans`), from :meth:`best_spans` of all windows: the best span of all
+        """[n, 5] of the questions (see :data:`bench.stats.form.SPANS`), from :meth:`best_spans` of all windows: the best span of all
         windows, against the smallest score of no answer."""
         rows = np.zeros((len(self.contexts), 5), dtype=np.float32)
         none, best = np.full(len(rows), np.inf), np.full(len(rows), -np.inf)

@@ -14,16 +14,17 @@ from bench.record.schema import Record
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Answers, Resampled, rng_for
 from bench.stats.metrics import metric_of
-from bench.stats.multiple import holm
 from bench.stats.paired import (
-    Pairs,
     bootstrap_p,
+    discordant,
+    holm,
     interval,
     is_near,
     least_detectable,
     mcnemar,
     of_difference,
     over_seeds,
+    permutation,
 )
 from bench.stats.power import LEVEL, least_gap_at_any_disagreement
 
@@ -53,7 +54,7 @@ class Comparison:
     """One line of the answer; scores and differences in percent.
 
     Attributes:
-        task: the title of the column, which names its task; ``mean`` for the mean of several. ``compare --json`` has this name.
+        task: the column, by its task and, where that has several, its evaluation set; ``mean`` for the mean of several.
         seeds, second_seeds: of the two rows; of a mean whose columns have different ones: none.
         test: mid-p (or exact) McNemar, permutation of examples, or bootstrap of examples with Student's t over seeds.
         least: the smallest true difference that four in five such comparisons would find; None where the answers do not say.
@@ -111,27 +112,24 @@ Sides = tuple[Sequence[Record], Sequence[Record]]
 """The records of two systems for one question, a record for each seed."""
 
 
-def adjusted(lines: Sequence[Comparison]) -> list[Comparison]:
-    """The comparisons of two rows, column by column, with Holm's adjustment over them: they are a family of tests.
+def judged(lines: Sequence[Comparison], samples: Sequence[np.ndarray], has_mean: bool) -> list[Comparison]:
+    """The comparisons of two rows, column by column, with Holm's adjustment over them; behind them that of their means, if asked for.
 
-    No other pair is in it, so that a verdict on two rows is the same whatever else was compared, or lies in the folder.
-    """
-    values = holm([line.p for line in lines])
-    return [replace(line, adjusted=value, family=len(lines)) for line, value in zip(lines, values, strict=True)]
-
-
-def of_mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Comparison:
-    """The comparison of two systems' means over several columns.
+    The columns are a family of tests and the mean is one test. No other pair is in it, so that a verdict on two rows is the
+    same whatever else was compared, or lies in the folder.
 
     Args:
-        lines: of the single columns.
         samples: of each column, differences over the same resamples.
     """
+    values = holm([line.p for line in lines])
+    family = [replace(line, adjusted=value, family=len(lines)) for line, value in zip(lines, values, strict=True)]
+    if not has_mean:
+        return family
     drawn = np.mean(samples, axis=0)
     (low, high), p = interval(drawn), bootstrap_p(drawn)
     known = all(line.least is not None for line in lines) and all(np.ptp(sample) > 0 for sample in samples)
     alike = len({(line.seeds, line.second_seeds) for line in lines}) == 1
-    return Comparison(
+    mean = Comparison(
         task=MEAN,
         metric=f"{len(lines)} columns",
         examples=sum(line.examples for line in lines),
@@ -148,54 +146,51 @@ def of_mean(lines: Sequence[Comparison], samples: Sequence[np.ndarray]) -> Compa
         least=least_detectable(drawn) if known else None,
         names=lines[0].names,
     )
+    return [*family, mean]
 
 
-def is_single_model(sides: Sides) -> tuple[bool, bool]:
-    """Which side is one model for all seeds: a teacher or a finished checkpoint."""
-    first, second = (side[0].cell.method in (TEACHER, CHECKPOINT) for side in sides)
-    return first, second
-
-
-def compared(data: Resampled, sides: Sides, title: str, exact: bool = False) -> tuple[Comparison, np.ndarray]:
+def compared(data: Resampled, sides: Sides, exact: bool = False) -> tuple[Comparison, np.ndarray]:
     """Two rows' records of one column; and the resampled differences in percent.
 
     They follow from the two rows and the column alone, and are the turned ones where the rows change places.
     One seed has its own test; of several the bootstrap, with Student's t over the seeds, says how far 0 lies outside.
     """
     if _place(sides[1]) < _place(sides[0]):
-        line, drawn = compared(data, (sides[1], sides[0]), title, exact)
+        line, drawn = compared(data, (sides[1], sides[0]), exact)
         return line.turned(), -drawn
-    metric, single = metric_of(data.column.metric), is_single_model(sides)
+    column, metric, single = data.column, metric_of(data.column.metric), _is_single_model(sides)
     spread, rng = _spread(data, sides)
     drawn = 100 * metric.possible_differences(spread)
-    first, second = ([data.predicted[record.key] for record in side] for side in sides)
-    pairs = Pairs(first, second, data.labels, data.column.metric)
     low, high = interval(drawn)
-    if pairs.seeds > 1:
+    first, second = (data.predicted[side[0].key] for side in sides)
+    seeds = max(map(len, sides))
+    if seeds > 1:
         test, p = "bootstrap", bootstrap_p(drawn)
-    elif pairs.is_share_of_right:
-        test, p = f"McNemar, {'exact' if exact else 'mid-p'}", mcnemar(*pairs.discordant(), exact)
+    elif metric.right:
+        only = discordant(metric.right(first, data.labels), metric.right(second, data.labels))
+        test, p = f"McNemar, {'exact' if exact else 'mid-p'}", mcnemar(*only, exact)
     else:
-        test, p = "permutation", pairs.permutation(rng)
+        test, p = "permutation", permutation(first, second, data.labels, column.metric, rng)
 
     # The minimum detectable difference. Where two rows answer alike, drawing examples moves nothing: shares of right answers still
     # have the gap that McNemar's test could find at best, other metrics have no bound. One seed is tested by McNemar's too.
     constant = float(np.ptp(spread)) <= 1e-12
     least = None if constant else least_detectable(spread)
-    if pairs.is_share_of_right and (constant or pairs.seeds == 1):
-        bound = least_gap_at_any_disagreement(len(pairs.labels), exact)
+    if metric.right and (constant or seeds == 1):
+        bound = least_gap_at_any_disagreement(len(data.labels), exact)
         least = None if bound is None else max(bound, least or 0.0)
     if least is not None:
         least = 100 * least if least <= metric.largest_difference else None
 
-    scores = [100 * float(np.mean([_score(data.column, record) for record in side])) for side in sides]
+    scores = [100 * float(np.mean([r.scores[column.evaluation][column.metric] for r in side])) for side in sides]
+    has_sets = len(sides[0][0].scores) > 1
     line = Comparison(
-        task=title,
-        metric=data.column.metric,
+        task=f"{column.task} {column.evaluation}" if has_sets else column.task,
+        metric=column.metric,
         examples=len(data.labels),
         seeds=tuple(record.cell.seed for record in sides[0]),
         second_seeds=tuple(record.cell.seed for record in sides[1]),
-        borrowed=any(len(side) == 1 < pairs.seeds and not alone for side, alone in zip(sides, single, strict=True)),
+        borrowed=any(len(side) == 1 < seeds and not alone for side, alone in zip(sides, single, strict=True)),
         first=scores[0],
         second=scores[1],
         low=low,
@@ -228,16 +223,18 @@ def drawn_scores(data: Resampled, records: Sequence[Record]) -> np.ndarray:
 def _spread(data: Resampled, sides: Sides) -> tuple[np.ndarray, np.random.Generator]:
     """[resamples] differences as other examples and trainings would give them; and the generator, as it is after that."""
     rng = rng_for(data.column, "difference", *(side[0].row for side in sides))
-    return of_difference(data.stacked(sides[0]), data.stacked(sides[1]), rng, is_single_model(sides)), rng
+    return of_difference(data.stacked(sides[0]), data.stacked(sides[1]), rng, _is_single_model(sides)), rng
+
+
+def _is_single_model(sides: Sides) -> tuple[bool, bool]:
+    """Which side is one model for all seeds: a teacher or a finished checkpoint."""
+    first, second = (side[0].cell.method in (TEACHER, CHECKPOINT) for side in sides)
+    return first, second
 
 
 def _place(side: Sequence[Record]) -> tuple[str, list[str]]:
     """By what two rows are put in one order, whichever is named first."""
     return side[0].row, [record.key for record in side]
-
-
-def _score(column: ScoreColumn, record: Record) -> float:
-    return record.scores[column.evaluation][column.metric]
 
 
 class MeanOfColumns(NamedTuple):
@@ -254,18 +251,28 @@ class MeanOfColumns(NamedTuple):
     p: float | None = None
 
 
+def drawn_mean(group: ReportGroup, answers: Answers, columns: Sequence[ScoreColumn], *rows: str) -> np.ndarray | None:
+    """[resamples] means over these columns of a row's scores, or of the differences of two rows, in percent.
+
+    None where a column has not all of their answers, to the same examples.
+    """
+    samples = []
+    for column in columns:
+        data, sides = answers.get(column), [group.finished(row, column) for row in rows]
+        if data is None or not all(map(data.has, sides)):
+            return None
+        samples.append(
+            drawn_scores(data, sides[0]) if len(rows) == 1 else drawn_differences(data, (sides[0], sides[1]))
+        )
+    return np.mean(samples, axis=0)
+
+
 def mean_scores(group: ReportGroup, answers: Answers) -> dict[str, MeanOfColumns]:
     """The mean score of every row that has all columns, with its interval where all answers are stored."""
     means = {}
     for label, value in group.mean_scores.items():
-        samples = []
-        for column in group.columns:
-            records, data = group.finished(label, column), answers.get(column)
-            if data is None or not data.has(records):
-                break
-            samples.append(drawn_scores(data, records))
-        has_all = len(samples) == len(group.columns)
-        means[label] = MeanOfColumns(value, *(interval(np.mean(samples, axis=0)) if has_all else ()))
+        drawn_R = drawn_mean(group, answers, group.columns, label)
+        means[label] = MeanOfColumns(value, *(() if drawn_R is None else interval(drawn_R)))
     return means
 
 
@@ -274,21 +281,16 @@ def all_pairs(group: ReportGroup, answers: Answers, labels: Sequence[str]) -> di
 
     Each pair is there in both orders.
     """
+
+    def score(row: str, column: ScoreColumn) -> float:
+        return float(np.mean([r.scores[column.evaluation][column.metric] for r in group.finished(row, column)]))
+
     pairs: dict[tuple[str, str], MeanOfColumns] = {}
     for first, second in combinations(labels, 2):
-        samples, values = [], []
-        for column in group.columns:
-            sides = group.finished(first, column), group.finished(second, column)
-            data = answers.get(column)
-            if data is None or not (data.has(sides[0]) and data.has(sides[1])):
-                break
-            samples.append(drawn_differences(data, sides))
-            scores = [np.mean([_score(column, record) for record in side]) for side in sides]
-            values.append(100 * float(scores[0] - scores[1]))
-        else:
-            drawn_R, value = np.mean(samples, axis=0), float(np.mean(values))
-            low, high = interval(drawn_R)
-            p = bootstrap_p(drawn_R)
+        drawn_R = drawn_mean(group, answers, group.columns, first, second)
+        if drawn_R is not None:
+            value = float(np.mean([100 * (score(first, c) - score(second, c)) for c in group.columns]))
+            (low, high), p = interval(drawn_R), bootstrap_p(drawn_R)
             pairs[first, second] = MeanOfColumns(value, low, high, p)
             pairs[second, first] = MeanOfColumns(-value, -high, -low, p)
     return pairs

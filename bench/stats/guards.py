@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from bench.stats.form import CLASSES, SPANS
-from bench.stats.metrics import Metric, metric_of
+from bench.stats.metrics import metric_of
 from bench.stats.paired import mcnemar
 
 CERTAIN = 1e-4
@@ -20,8 +20,7 @@ MOST_CLASSES = 5
 """Classes of which every order is tried."""
 
 
-@dataclass(frozen=True)
-class Suspicion:
+class Suspicion(NamedTuple):
     """Something wrong with answers: ``what`` reads the same for every row that it is true of, ``figure`` is one row's own."""
 
     what: str
@@ -40,52 +39,38 @@ def suspicions(logits: np.ndarray, labels: np.ndarray, names: Sequence[str], met
         names: of the classes, in the order of their codes; their numbers are used for what has no name.
         metric: the name of the one by which the answers are compared with one answer to every example.
     """
-    measure = metric_of(metric)
-    if measure.form == CLASSES:
-        return _of_classes(logits, labels, names, measure)
-    return _of_others(measure.form.predicted(logits), labels, logits.shape[-1], measure)
-
-
-def _of_classes(logits: np.ndarray, labels: np.ndarray, names: Sequence[str], metric: Metric) -> list[Suspicion]:
-    predicted, classes = metric.form.predicted(logits), logits.shape[1]
+    measure, outputs = metric_of(metric), logits.shape[-1]
+    form = measure.form
+    predicted, of_classes = form.predicted(logits), form == CLASSES
     name = lambda code: names[code] if code < len(names) else str(code)  # noqa: E731
-    if len(np.unique(labels)) == 1:
+    labels_vary = form == SPANS or len(np.unique(labels, axis=0)) > 1  # all questions may have an answer
+    if of_classes and not labels_vary:
         only = name(int(labels[0]))
         return [Suspicion(f"every label is {only}: placeholders, as in a test split whose labels are not public?")]
-    n, found = len(labels), []
-    score = metric.score(predicted, labels)
-    single, baseline = metric.form.constant(labels, classes, metric.score)
-    if len(np.unique(predicted)) == 1:
-        found.append(Suspicion(f"predicts {name(int(predicted[0]))} for all {n:,} examples"))
-    elif score <= baseline + ROUNDING:
-        always = "a constant prediction" if metric.is_signed else f"always predicting {name(int(single))}"
-        found.append(
-            Suspicion(f"no better than {always} ({metric.name} {100 * baseline:.1f})", f"{100 * score:.1f}", baseline)
-        )
-    order = permuted(predicted, labels, classes)
-    if order is not None:
-        share = float((predicted == labels).mean())
-        chance = CLASSES.constant(labels, classes, metric_of("accuracy").score)[1]
-        mended = float((np.array(order)[predicted] == labels).mean())
-        pairs = ", ".join(f"{name(code)} as {name(other)}" for code, other in enumerate(order) if code != other)
-        if mended > chance:
-            order_named = f"labels in another order? Right far more often if one reads {pairs}"
-            found.append(Suspicion(order_named, f"{100 * mended:.1f} % instead of {100 * share:.1f} %"))
-    return found
 
-
-def _of_others(predicted: np.ndarray, labels: np.ndarray, outputs: int, metric: Metric) -> list[Suspicion]:
-    """What is wrong with values."""
-    answer, found = metric.form.answer, []
-    labels_vary = metric.form == SPANS or len(np.unique(labels, axis=0)) > 1  # all questions may have an answer
+    suspect = []
     if len(np.unique(predicted, axis=0)) == 1:
-        found.append(Suspicion(f"predicts the same {answer} for every example"))
+        constant = f"{name(int(predicted[0]))} for all {len(labels):,} examples" if of_classes else ""
+        suspect.append(Suspicion(f"predicts {constant or f'the same {form.answer} for every example'}"))
     elif labels_vary:
-        score, (_, baseline) = metric.score(predicted, labels), metric.form.constant(labels, outputs, metric.score)
+        score, (single, baseline) = measure.score(predicted, labels), form.constant(labels, outputs, measure.score)
         if score <= baseline + ROUNDING:
-            what = f"no better than {metric.form.baseline} ({metric.name} {100 * baseline:.1f})"
-            found.append(Suspicion(what, f"{100 * score:.1f}", baseline))
-    return found if labels_vary else [*found, Suspicion("every label is the same: a placeholder?")]
+            always = form.baseline
+            if of_classes:
+                always = "a constant prediction" if measure.is_signed else f"always predicting {name(int(single))}"
+            what = f"no better than {always} ({metric} {100 * baseline:.1f})"
+            suspect.append(Suspicion(what, f"{100 * score:.1f}", baseline))
+    if not labels_vary:
+        suspect.append(Suspicion("every label is the same: a placeholder?"))
+
+    order = permuted(predicted, labels, outputs) if of_classes else None
+    if order is not None:
+        share, mended = (100 * float((codes == labels).mean()) for codes in (predicted, np.array(order)[predicted]))
+        if mended > 100 * CLASSES.constant(labels, outputs, metric_of("accuracy").score)[1]:
+            pairs = ", ".join(f"{name(code)} as {name(other)}" for code, other in enumerate(order) if code != other)
+            what = f"labels in another order? Right far more often if one reads {pairs}"
+            suspect.append(Suspicion(what, f"{mended:.1f} % instead of {share:.1f} %"))
+    return suspect
 
 
 def permuted(predicted: np.ndarray, labels: np.ndarray, classes: int) -> tuple[int, ...] | None:
@@ -97,8 +82,6 @@ def permuted(predicted: np.ndarray, labels: np.ndarray, classes: int) -> tuple[i
         return None
     orders = list(itertools.permutations(range(classes)))
     best = max(orders, key=lambda order: (np.array(order)[predicted] == labels).sum())
-    if best == orders[0]:
-        return None
     now, then = predicted == labels, np.array(best)[predicted] == labels
     p = mcnemar(int((then & ~now).sum()), int((now & ~then).sum()), exact=True)
-    return best if p < CERTAIN / len(orders) else None
+    return best if best != orders[0] and p < CERTAIN / len(orders) else None

@@ -1,22 +1,20 @@
 """Two systems on the same examples: what their difference is, how far chance may have moved it, and tests of it.
 
 There are two ways to resample examples. :func:`resampled_scores` draws examples: for all intervals of reports, ``compare`` and
-``choose``. :class:`Pairs`, for metrics of classes, compresses answers to the distinct patterns (all first answers,
-all second answers, label) and draws how often each comes: for the gate and the permutation test.
+``choose``. For metrics of classes :func:`patterns` compresses answers to the distinct ones (all answers and the label), and what is
+drawn is how often each comes: for the gate and the permutation test.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from bench.stats.metrics import metric_of
 from bench.stats.power import LEVEL, POWER
-from bench.stats.resampling import ByClass, Resampling
+from bench.stats.resampling import ByClass
 
 RESAMPLES = 10_000
 """Of every interval and permutation test, so that one comparison has one interval everywhere."""
@@ -26,124 +24,73 @@ CHUNK = 200
 """Resamples of single examples that are scored at once."""
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Two systems' answers to the same examples of one task.
+def patterns(answers: Sequence[np.ndarray], labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The distinct patterns of [n] answers and labels of classes: [K] examples that have each of them; for all answers, then for the
+    labels, [K, C] 1 for the class that they name there; and the [C] classes."""
+    rows_KS, counts_K = np.unique(np.stack([*answers, labels], 1), axis=0, return_counts=True)
+    classes = np.unique(rows_KS)
+    return counts_K, (rows_KS.T[:, :, None] == classes).astype(float), classes
 
-    Attributes:
-        first, second: predicted answers, [n, ...] for each seed; in the same order of seeds where both have as many.
+
+def drawn_scores(
+    systems: Sequence[np.ndarray], labels: np.ndarray, metric: str, rng: np.random.Generator, resamples: int
+) -> np.ndarray:
+    """[resamples, M] scores of M systems on the same drawn examples, of classes by how often each pattern of answers is drawn."""
+    by = metric_of(metric).resampling
+    if not isinstance(by, ByClass):
+        return resampled_scores(systems, labels, metric, rng, resamples)
+    counts_K, (*answered, true_KC), classes = patterns(systems, labels)
+    weights_RK = rng.multinomial(counts_K.sum(), counts_K / counts_K.sum(), size=resamples)
+    true_RC = weights_RK @ true_KC
+    scores = [by.of(weights_RK @ (own_KC * true_KC), true_RC, weights_RK @ own_KC, classes) for own_KC in answered]
+    return np.stack(scores, 1)
+
+
+def permutation(
+    first: np.ndarray,
+    second: np.ndarray,
+    labels: np.ndarray,
+    metric: str,
+    rng: np.random.Generator,
+    resamples: int = RESAMPLES,
+) -> float:
+    """Two-sided p-value of two systems' answers: how often systems that are swapped example by example differ as much; ties count half.
+
+    Args:
+        first, second: predicted answers, [n, ...].
         labels: [n, ...].
         metric: the name of one that is registered.
     """
+    by = metric_of(metric).resampling
+    if isinstance(by, ByClass):
+        counts_K, (a_KC, b_KC, true_KC), classes = patterns([first, second], labels)
+        true_RC = np.broadcast_to(counts_K @ true_KC, (resamples, len(classes)))
+        swapped_RK = rng.binomial(counts_K, 0.5, size=(resamples, len(counts_K)))
+        kept_RK = counts_K - swapped_RK
 
-    first: Sequence[np.ndarray]
-    second: Sequence[np.ndarray]
-    labels: np.ndarray
-    metric: str
+        def score(kept_KC: np.ndarray, other_KC: np.ndarray) -> np.ndarray:
+            hits_RC = kept_RK @ (kept_KC * true_KC) + swapped_RK @ (other_KC * true_KC)
+            return by.of(hits_RC, true_RC, kept_RK @ kept_KC + swapped_RK @ other_KC, classes)
 
-    @property
-    def seeds(self) -> int:
-        """Of the side that has more."""
-        return max(len(self.first), len(self.second))
+        drawn = score(a_KC, b_KC) - score(b_KC, a_KC)
+    else:
+        parts = []
+        for begin in range(0, resamples, CHUNK):
+            swap = rng.random((min(CHUNK, resamples - begin), len(labels))) < 0.5
+            swap = swap.reshape(*swap.shape, *[1] * (first.ndim - 1))
+            parts.append(by.of_rows(np.where(swap, second, first), labels))
+            parts[-1] = parts[-1] - by.of_rows(np.where(swap, first, second), labels)
+        drawn = np.concatenate(parts)
+    drawn, measure = np.abs(drawn), metric_of(metric)
+    observed = abs(measure.score(first, labels) - measure.score(second, labels))
+    equal = np.isclose(drawn, observed, rtol=0, atol=1e-12)
+    # the observed labelling is one of the permutations (Phipson and Smyth 2010)
+    return float(((drawn > observed) & ~equal).sum() + 0.5 * (equal.sum() + 1)) / (resamples + 1)
 
-    @property
-    def _resampling(self) -> Resampling:
-        return metric_of(self.metric).resampling
 
-    @cached_property
-    def difference(self) -> float:
-        """first - second, each the mean over its seeds, between -2 and 2."""
-        score = metric_of(self.metric).score
-        first, second = (np.mean([score(one, self.labels) for one in side]) for side in (self.first, self.second))
-        return float(first - second)
-
-    @cached_property
-    def _patterns(self) -> tuple[np.ndarray, np.ndarray]:
-        """[K, S + S' + 1] distinct answers with their label, and [K] how many examples have them."""
-        rows = np.stack([*self.first, *self.second, self.labels], 1)
-        return np.unique(rows, axis=0, return_counts=True)
-
-    @cached_property
-    def _classes(self) -> np.ndarray:
-        return np.unique(self._patterns[0])
-
-    @cached_property
-    def _indicators(self) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
-        """Of each seed's first and second answers: [K, 2C] 1 for a pattern's answer if it is right, then for the answer; and [K, C] 1
-        for its label."""
-        *answered, true_KC = (self._patterns[0].T[:, :, None] == self._classes).astype(float)
-        made = [np.hstack([answered_KC * true_KC, answered_KC]) for answered_KC in answered]
-        return made[: len(self.first)], made[len(self.first) :], true_KC
-
-    def _scores(self, sums_RQ: np.ndarray, true_RC: np.ndarray, by: ByClass) -> np.ndarray:
-        """[R] the metric of sums of one seed's indicators and of the labels'."""
-        hits_RC, answered_RC = np.hsplit(sums_RQ, 2)
-        return by.of(hits_RC, true_RC, answered_RC, self._classes)
-
-    def drawn(self, rng: np.random.Generator, resamples: int) -> tuple[np.ndarray, np.ndarray]:
-        """[resamples, S] and [resamples, S'] scores of the systems on the same drawn examples."""
-        by = self._resampling
-        if not isinstance(by, ByClass):
-            scores = resampled_scores([*self.first, *self.second], self.labels, self.metric, rng, resamples)
-            return scores[:, : len(self.first)], scores[:, len(self.first) :]
-        _, counts = self._patterns
-        weights_RK = rng.multinomial(counts.sum(), counts / counts.sum(), size=resamples)
-        *sides, true_KC = self._indicators
-        true_RC = weights_RK @ true_KC
-        first, second = (np.stack([self._scores(weights_RK @ one, true_RC, by) for one in side], 1) for side in sides)
-        return first, second
-
-    def permutation(self, rng: np.random.Generator, resamples: int = RESAMPLES) -> float:
-        """Two-sided p-value: how often systems that are swapped example by example differ as much; ties count half.
-
-        All seeds of an example are swapped together, so that examples remain the unit.
-        """
-        by = self._resampling
-        if isinstance(by, ByClass):
-            _, counts = self._patterns
-            first, second, true_KC = self._indicators
-            true_RC = np.broadcast_to(counts @ true_KC, (resamples, len(self._classes)))
-            swapped_RK = rng.binomial(counts, 0.5, size=(resamples, len(counts)))
-            kept_RK = counts - swapped_RK
-            drawn = np.zeros(resamples)
-            for a, b in zip(first, second, strict=True):
-                drawn += self._scores(kept_RK @ a + swapped_RK @ b, true_RC, by)
-                drawn -= self._scores(kept_RK @ b + swapped_RK @ a, true_RC, by)
-            drawn = drawn / self.seeds
-        else:
-            parts = [self._swapped(rng, min(CHUNK, resamples - s), by) for s in range(0, resamples, CHUNK)]
-            drawn = np.concatenate(parts)
-        drawn = np.abs(drawn)
-        observed = abs(self.difference)
-        equal = np.isclose(drawn, observed, rtol=0, atol=1e-12)
-        # the observed labelling is one of the permutations (Phipson and Smyth 2010)
-        return float(((drawn > observed) & ~equal).sum() + 0.5 * (equal.sum() + 1)) / (resamples + 1)
-
-    def _swapped(self, rng: np.random.Generator, resamples: int, by: Any) -> np.ndarray:
-        swap = rng.random((resamples, len(self.labels))) < 0.5
-        swap = swap.reshape(*swap.shape, *[1] * (self.first[0].ndim - 1))
-        total = np.zeros(resamples)
-        for a, b in zip(self.first, self.second, strict=True):
-            total += by.of_rows(np.where(swap, b, a), self.labels)
-            total -= by.of_rows(np.where(swap, a, b), self.labels)
-        return total / self.seeds
-
-    @property
-    def is_share_of_right(self) -> bool:
-        """Whether the metric counts examples that are answered rightly: then :meth:`discordant` decides of one seed each."""
-        return metric_of(self.metric).right is not None
-
-    def discordant(self) -> tuple[int, int]:
-        """Examples that only the first system, and only the second, answers rightly; of one seed.
-
-        Raises:
-            ValueError: the metric does not say which answers are right.
-        """
-        right = metric_of(self.metric).right
-        if right is None:
-            raise ValueError(f"{self.metric} does not say which answers are right")
-        first, second = right(self.first[0], self.labels), right(self.second[0], self.labels)
-        return int((first & ~second).sum()), int((second & ~first).sum())
+def discordant(first: np.ndarray, second: np.ndarray) -> tuple[int, int]:
+    """How many examples only the first system answers rightly, and only the second: [n] whether each does."""
+    return int((first & ~second).sum()), int((second & ~first).sum())
 
 
 def resampled_scores(
@@ -273,6 +220,18 @@ def bootstrap_p(samples: np.ndarray) -> float:
 def is_near(share: float, limit: float, resamples: int = RESAMPLES) -> bool:
     """Whether a share of resamples is so near a limit that other draws of them may fall on its other side: two standard errors."""
     return abs(share - limit) < 2 * float(np.sqrt(limit * (1 - limit) / resamples))
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """p-values of a table's comparisons with Holm's step-down adjustment (1979): the share of tables with any false rejection stays below
+    the level."""
+    order = np.argsort(values, kind="stable")
+    adjusted = np.empty(len(values))
+    largest = 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(values) - rank) * values[index]))
+        adjusted[index] = largest
+    return [float(value) for value in adjusted]
 
 
 def mcnemar(first_only: int, second_only: int, exact: bool = False) -> float:

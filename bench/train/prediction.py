@@ -24,7 +24,7 @@ def predict(
     numerics: ComputeSettings,
     on_step: Callable[[int, int], object] = lambda done, total: None,
 ) -> np.ndarray:
-    """[n, C] float32 logits in the order of the examples; of questions the [n, 5] answers of :class:`bench.stats.form.Spans`, of a model
+    """[n, C] float32 logits in the order of the examples; of questions the [n, 5] answers of :data:`bench.stats.form.SPANS`, of a model
     that writes the counts of its texts. Batches hold examples of similar length.
 
     Args:

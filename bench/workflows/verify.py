@@ -23,6 +23,7 @@ from bench.record.code import STALE, UNKNOWN, WHAT_TO_DO, state_of_record
 from bench.record.differences import differences
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.report.groups import ScoreColumn
 from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of
 from bench.stats.power import LEVEL
@@ -152,7 +153,9 @@ def compare_runs(first: Record, second: Record, store: Store, again: Store) -> t
         as_other_seed = second.model_copy(update={"cell": cell, "key": record_key(cell, second.point)})
         both.write(as_other_seed, after)
         lines = [
-            compare_records(both, ([first], [as_other_seed]), name, next(iter(metrics)))[0]
+            compare_records(
+                both, ([first], [as_other_seed]), ScoreColumn(first.cell.tasks[0], name, next(iter(metrics)))
+            )[0]
             for name, metrics in first.scores.items()
         ]
     text = "; ".join(f"{x.metric} {x.first:.1f} and {x.second:.1f}, p {x.p:.3f}" for x in lines)

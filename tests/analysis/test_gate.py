@@ -20,9 +20,9 @@ from bench.analysis.gate import (
     Acceptance,
     GateLimits,
     GateResult,
-    _chance,
     accept,
     budgets_of,
+    chance,
     check,
     overall,
     verdict,
@@ -32,7 +32,7 @@ from bench.record.cell import record_key
 from bench.record.schema import Record
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records, write_speed
 from bench.record.store import Store
-from bench.stats.paired import Pairs, seed_half_width
+from bench.stats.paired import seed_half_width
 from bench.stats.ratios import ratio
 
 N = 1000
@@ -231,7 +231,7 @@ def test_sampling_interval_agrees_with_the_binomial():
     """Two models that disagree on 10 % of 1,000 examples: sd of the difference is sqrt(0.1 / 1000) = 1 point."""
     labels, old, new = np.zeros(N, int), np.zeros(N, int), np.zeros(N, int)
     old[:50], new[50:100] = 1, 1
-    half, p = _chance(Pairs([new], [old], labels, "accuracy"), 0.0)
+    half, p = chance([new], [old], labels, "accuracy", 0.0)
     assert half == pytest.approx(196 * np.sqrt(0.1 / N), rel=0.1)
     assert p == 1.0
 
@@ -243,7 +243,7 @@ def replay(rng, gap, examples=408, disagreement=0.1):
     new, old = np.zeros(examples, int), np.zeros(examples, int)
     old[:first], new[first : first + second] = 1, 1  # 1 is wrong
     difference = 100 * (first - second) / examples
-    half, p = _chance(Pairs([new], [old], labels, "accuracy"), difference)
+    half, p = chance([new], [old], labels, "accuracy", difference)
     limits = GateLimits()
     return verdict(difference, half, limits.points, p <= limits.level)
 

@@ -53,13 +53,13 @@ def answered(metric, rows, examples=60, resamples=300):
 def test_an_interval_follows_from_the_two_rows_and_the_column_alone(metric, firsts, seconds, others):
     rows = {"kd": firsts, "pkd": seconds}
     records, data = answered(metric, rows)
-    line, drawn = compared(data, (records["kd"], records["pkd"]), "rte")
-    turned, back = compared(data, (records["pkd"], records["kd"]), "rte")
+    line, drawn = compared(data, (records["kd"], records["pkd"]))
+    turned, back = compared(data, (records["pkd"], records["kd"]))
     assert turned == line.turned()
     assert (turned.low, turned.high, turned.p, turned.least) == (-line.high, -line.low, line.p, line.least)
     assert np.array_equal(drawn, -back)
     more, wider = answered(metric, {**{f"other{i}": 1 + i for i in range(others)}, **rows})
-    again, same = compared(wider, (more["kd"], more["pkd"]), "another title")
+    again, same = compared(wider, (more["kd"], more["pkd"]))
     assert np.allclose(drawn, same, rtol=0, atol=1e-9)
     assert (again.p, again.least) == (pytest.approx(line.p), pytest.approx(line.least))
 
@@ -102,7 +102,7 @@ def test_no_interval_leaves_what_the_metric_can_be(metric, shares, noise):
     for number, record in enumerate(records["kd"]):  # trainings that differ by much: one is right, one is not
         rng = np.random.default_rng([noise, number])
         data.scores_R[record.key][:] = shares[number] + 0.05 * rng.normal(size=300)
-    line, drawn = compared(data, (records["kd"], records["pkd"]), "rte")
+    line, drawn = compared(data, (records["kd"], records["pkd"]))
     signed = metric_of(metric).is_signed
     most = 200 if signed else 100
     assert -most <= line.low <= line.high <= most
@@ -122,9 +122,9 @@ def test_rows_that_agree_on_all_of_sixty_examples_would_not_show_every_gap(metri
         for record in records[row]:
             data.predicted[record.key] = data.predicted[records["kd"][0].key]
             data.scores_R[record.key] = data.scores_R[records["kd"][0].key]
-    line, _ = compared(data, (records["kd"], records["pkd"]), "rte")
+    line, _ = compared(data, (records["kd"], records["pkd"]))
     if metric == "accuracy":
-        exact, _ = compared(data, (records["kd"], records["pkd"]), "rte", exact=True)
+        exact, _ = compared(data, (records["kd"], records["pkd"]), exact=True)
         assert 5 / 60 < line.least / 100 < exact.least / 100 < 2 * 6 / 60
     else:
         assert line.least is None
@@ -148,7 +148,7 @@ def test_the_bound_of_the_least_gap_is_what_a_simulation_finds(examples, exact):
     assert least_gap_at_any_disagreement(4, exact) is None
 
 
-TITLE = "GLUE files from the folder glue, at most 20,000 training examples"
+TITLE = "GLUE files, at most 20,000 training examples"
 
 
 @functools.cache
@@ -177,7 +177,7 @@ def test_compare_and_the_report_print_the_same_interval_of_the_committed_records
             line = lines[column.task if column else MEAN]
             assert cell.text.startswith(printed(line)), (column, cell)
             assert (cell.alone, cell.p, cell.verdict) == (line.p, line.adjusted, line.verdict)
-    (alone,) = compare(REFERENCE, "finetune", row, ["rte"])["GLUE files from the folder glue"]
+    (alone,) = compare(REFERENCE, "finetune", row, ["rte"])["GLUE files"]
     assert printed(replace(alone.turned())) == printed(lines["rte"])
 
 

@@ -25,7 +25,7 @@ from bench.report.groups import ScoreColumn
 from bench.stats.form import CLASSES, FORMS, SCORE, SPANS, TEXT, misshapen
 from bench.stats.guards import suspicions
 from bench.stats.metrics import METRICS, Metric, fitting
-from bench.stats.paired import Pairs, resampled_scores
+from bench.stats.paired import permutation, resampled_scores
 from bench.stats.resampling import ByClass, Repeated
 from methods import losses
 
@@ -69,7 +69,7 @@ def test_many_classes_take_no_more_memory_than_their_number(name):
     labels, *systems = rng.integers(150, size=(3, 1000))
     tracemalloc.start()
     resampled_scores(systems, labels, name, rng, 200)
-    Pairs(systems[:1], systems[1:], labels, name).permutation(rng, 200)
+    permutation(*systems, labels, name, rng, 200)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 50e6  # a confusion matrix for each example would be 180 MB
@@ -90,7 +90,7 @@ def test_swapping_answers_is_the_enumeration_of_all_swaps(metric):
         drawn.append(abs(metric.score(a, labels) - metric.score(b, labels)))
     equal = np.isclose(drawn, observed)
     expected = ((np.array(drawn) > observed) & ~equal).mean() + 0.5 * equal.mean()
-    found = Pairs([first], [second], labels, metric.name).permutation(np.random.default_rng(0), 3000)
+    found = permutation(first, second, labels, metric.name, np.random.default_rng(0), 3000)
     assert found == pytest.approx(expected, abs=0.05)
 
 

@@ -17,14 +17,15 @@ from statsmodels.stats.multitest import multipletests
 
 from bench.stats.form import CLASSES
 from bench.stats.metrics import METRICS, fitting
-from bench.stats.multiple import holm
 from bench.stats.paired import (
-    Pairs,
     bootstrap_p,
     counts,
+    discordant,
+    holm,
     interval,
     least_detectable,
     mcnemar,
+    permutation,
     resampled_scores,
 )
 from bench.stats.power import examples_for, least_gap, least_gap_of_seeds, power, power_of_seeds, seeds_for
@@ -48,15 +49,14 @@ def simulate(tables, examples, resamples=1000):
     for _ in range(tables):
         first, second, labels = null(rng, examples)
         for metric in OF_CLASSES:
-            pairs = Pairs([first], [second], labels, metric)
-            drawn = bootstrap(pairs, rng, resamples)
+            drawn = bootstrap([first], [second], labels, metric, rng, resamples)
             low, high = interval(drawn)
             covered[metric] += low <= 0 <= high
             rejected["bootstrap", metric] += bootstrap_p(drawn) <= 0.05
-            rejected["permutation", metric] += pairs.permutation(rng, resamples) <= 0.05
-        discordant = Pairs([first], [second], labels, "accuracy").discordant()
-        rejected["mid-p"] += mcnemar(*discordant) <= 0.05
-        rejected["exact"] += mcnemar(*discordant, exact=True) <= 0.05
+            rejected["permutation", metric] += permutation(first, second, labels, metric, rng, resamples) <= 0.05
+        only = discordant(first == labels, second == labels)
+        rejected["mid-p"] += mcnemar(*only) <= 0.05
+        rejected["exact"] += mcnemar(*only, exact=True) <= 0.05
     return {k: 100 * v / tables for k, v in rejected.items()}, {k: 100 * v / tables for k, v in covered.items()}
 
 
@@ -125,7 +125,7 @@ def rejections(tables, examples, seeds, shift, system, run, metric="accuracy", f
     for _ in range(tables):
         (first, second), labels = scattered(rng, examples, seeds, shift, system, run)
         first = first[:fewer]
-        rejected += bootstrap_p(bootstrap(Pairs(first, second, labels, metric), rng, 1000)) <= 0.05
+        rejected += bootstrap_p(bootstrap(first, second, labels, metric, rng, 1000)) <= 0.05
     return 100 * rejected / tables
 
 
@@ -170,7 +170,7 @@ def test_scores_that_agree_by_luck_do_not_make_chance_disappear(seeds):
     rng = np.random.default_rng(5)
     labels = np.zeros(277, int)
     first, second = ([np.where(rng.permutation(277) < right, labels, 1) for _ in range(seeds)] for right in (155, 148))
-    low, high = interval(bootstrap(Pairs(first, second, labels, "accuracy"), np.random.default_rng(0), 4000))
+    low, high = interval(bootstrap(first, second, labels, "accuracy", np.random.default_rng(0), 4000))
     standard_error = np.sqrt(2 * 0.25 / 277 / seeds)
     assert high - low == pytest.approx(2 * 1.96 * standard_error, rel=0.15)
 
@@ -182,7 +182,7 @@ def test_several_seeds_still_find_a_difference_that_is_there():
     for _ in range(60):
         (first, second), labels = scattered(rng, 872, 3, 0.05, 0.5, 0.5)
         worse = [np.where(rng.random(872) < 0.1, 1 - one, one) for one in second]  # three of four were right
-        found += bootstrap_p(bootstrap(Pairs(first, worse, labels, "accuracy"), rng, 1000)) <= 0.05
+        found += bootstrap_p(bootstrap(first, worse, labels, "accuracy", rng, 1000)) <= 0.05
     assert found >= 45
 
 
@@ -257,7 +257,7 @@ def test_power_of_seeds_is_what_a_simulation_finds(seeds, shift):
     for _ in range(150):
         (first, second), labels = scattered(rng, 872, seeds, shift, 0.6, 0.2)
         worse = [np.where(rng.random(872) < 0.08, 1 - one, one) for one in second]
-        found.append(bootstrap_p(bootstrap(Pairs(first, worse, labels, "accuracy"), rng, 1000)) <= 0.05)
+        found.append(bootstrap_p(bootstrap(first, worse, labels, "accuracy", rng, 1000)) <= 0.05)
         right = np.stack([[one == labels for one in side] for side in (first, worse)])
         gaps.append(right[0].mean() - right[1].mean())
         apart.append((right[0] != right[1]).mean())

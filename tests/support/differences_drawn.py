@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bench.stats.paired import Pairs, of_difference
+from bench.stats.paired import drawn_scores, of_difference
 
 
-def bootstrap(
-    pairs: Pairs, rng: np.random.Generator, resamples: int, fixed: tuple[bool, bool] = (False, False)
-) -> np.ndarray:
-    """[resamples] differences over examples drawn with replacement, the same for both systems and all seeds."""
-    return of_difference(*pairs.drawn(rng, resamples), rng, fixed)
+def bootstrap(first, second, labels, metric: str, rng: np.random.Generator, resamples: int) -> np.ndarray:
+    """[resamples] differences over examples drawn with replacement, the same for both systems and all seeds of their answers."""
+    drawn_RS = drawn_scores([*first, *second], labels, metric, rng, resamples)
+    return of_difference(drawn_RS[:, : len(first)], drawn_RS[:, len(first) :], rng)

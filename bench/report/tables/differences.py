@@ -20,10 +20,9 @@ from bench.report.comparison import (
     NOT_SIGNIFICANT,
     UNCLEAR,
     Comparison,
-    adjusted,
     compared,
     comparison_notes,
-    of_mean,
+    judged,
     p_in_words,
 )
 from bench.report.groups import ReportGroup, ScoreColumn
@@ -35,8 +34,6 @@ from bench.stats.summary import summarise
 
 SYSTEMS, VARIANTS = "paired comparisons", "variants and ablations"
 """The names of the two tables' files."""
-MEAN_OF = "mean of"
-"""Begins the heading of the last column."""
 
 
 def reference_of(group: ReportGroup) -> str:
@@ -57,20 +54,16 @@ def own_row(group: ReportGroup, label: str) -> str:
     return cell.ablation_of or (cell.method if cell.label != cell.method and cell.method in group.systems else "")
 
 
-def systems_of(group: ReportGroup) -> list[str]:
-    """The rows that are compared with the reference: systems of their own, and no variants or ablations of another row."""
-    reference = reference_of(group)
-    others = [label for label in group.students if label != reference and not own_row(group, label)]
-    return others if reference in group.systems else []
-
-
 def paired_comparisons(group: ReportGroup, answers: Answers) -> list[Table]:
     """Systems and a common reference, variants and their own rows: two questions."""
     reference = reference_of(group)
-    systems = dict.fromkeys(systems_of(group), reference)
+    systems = [label for label in group.students if label != reference and not own_row(group, label)]
     variants = {label: own for label in group.systems if (own := own_row(group, label)) in group.systems}
+    title = f"Systems compared with {group.called(reference)}"
     tables = [
-        _compared(f"Systems compared with {group.called(reference)}", group, systems, answers, SYSTEMS),
+        _compared(
+            title, group, dict.fromkeys(systems if reference in group.systems else (), reference), answers, SYSTEMS
+        ),
         _compared("Variants and ablations compared with their own row", group, variants, answers, VARIANTS),
     ]
     return [table for table in tables if table is not None]
@@ -86,50 +79,40 @@ def _compared(
     title: str, group: ReportGroup, other_of: Mapping[str, str], answers: Answers, file: str = ""
 ) -> Table | None:
     """Each row's difference to another, 95 % interval and verdict, by column and on average; None where no answers are stored."""
-    lines: dict[tuple[str, ScoreColumn], Comparison] = {}
-    drawn: dict[tuple[str, ScoreColumn], np.ndarray] = {}
-    keys: dict[tuple[str, ScoreColumn], tuple[str, ...]] = {}
+    has_means = len(group.columns) > 1
+    places: list[ScoreColumn | None] = [*group.columns, *([None] if has_means else [])]  # None: the mean
+    lines, compared_in = [], {place: list[Comparison]() for place in places}
     for label, other in other_of.items():
+        keys, results = dict[ScoreColumn | None, tuple[str, ...]](), dict[ScoreColumn | None, Comparison]()
+        drawn = []
         for column, data in answers.items():
             sides = group.finished(label, column), group.finished(other, column)
             if data.has(sides[0]) and data.has(sides[1]):
-                place = label, column
-                lines[place], drawn[place] = compared(data, sides, column.title)
-                keys[place] = keys_of([*sides[0], *sides[1]])
+                results[column], sample = compared(data, sides)
+                drawn.append(sample)
+                keys[column] = keys_of([*sides[0], *sides[1]])
+        if not results:
+            continue
+        tests = len(results)
+        is_whole = has_means and tests == len(group.columns)
+        family = judged(list(results.values()), drawn, is_whole)
+        results = dict(zip([*results, *([None] if is_whole else [])], family, strict=True))
+        keys[None] = tuple(key for own in keys.values() for key in own)
+        for place, line in results.items():
+            compared_in[place].append(line)
+        cells = [TableCell(group.called(other), plain=other), number(tests, "d")]
+        cells += [_cell(results.get(place), keys.get(place, ())) for place in places]
+        lines.append(line_of(group, label, cells))
     if not lines:
         return None
-    means: dict[str, Comparison] = {}
-    has_means = len(group.columns) > 1
-    for label in other_of:
-        places = [(label, column) for column in group.columns if (label, column) in lines]
-        lines |= zip(places, adjusted([lines[place] for place in places]), strict=True)
-        if has_means and len(places) == len(group.columns):
-            means[label] = of_mean([lines[place] for place in places], [drawn[place] for place in places])
-
-    printed = []
-    for label, other in other_of.items():
-        places = [(label, column) for column in group.columns]
-        if any(place in lines for place in places):
-            tests = sum(place in lines for place in places)
-            cells = [TableCell(group.called(other), plain=other), number(tests, "d")]
-            cells += [_cell(lines.get(place), keys.get(place, ())) for place in places]
-            if has_means:
-                cells.append(_cell(means.get(label), tuple(key for place in places for key in keys.get(place, ()))))
-            printed.append(line_of(group, label, cells))
-    least = [_least([line for (_, where), line in lines.items() if where == column]) for column in group.columns]
-    if has_means:
-        least.append(_least(means.values()) if means else TableCell(""))
-    printed.append(Line("min. detectable", [TableCell(""), TableCell(""), *least], only="markdown", row=""))
-    columns = [
-        Column("System"),
-        Column("compared with", words=True),
-        Column("tests", digits=0),
-        *(Column(c.title, csv=TESTED) for c in group.columns),
+    least = [_least(compared_in[place]) if place or compared_in[place] else TableCell("") for place in places]
+    lines.append(Line("min. detectable", [TableCell(""), TableCell(""), *least], only="markdown", row=""))
+    columns = [Column("System"), Column("compared with", words=True), Column("tests", digits=0)]
+    columns += [
+        Column(place.title if place else f"mean of {len(group.columns)} differences", csv=TESTED) for place in places
     ]
-    if has_means:
-        columns.append(Column(f"{MEAN_OF} {len(group.columns)} differences", csv=TESTED))
-    notes = [NOTE, *comparison_notes(lines.values())]
-    return Table(title, columns, printed, notes, file)
+    single = [line for place, of_place in compared_in.items() if place for line in of_place]
+    return Table(title, columns, lines, [NOTE, *comparison_notes(single)], file)
 
 
 def _cell(line: Comparison | None, keys: tuple[str, ...]) -> TableCell:

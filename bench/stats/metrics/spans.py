@@ -1,6 +1,6 @@
 """EM and F1 of SQuAD, Rajpurkar et al. 2016 and 2018: means over questions of what each answer scored.
 
-An answer is a row of :class:`bench.stats.form.Spans`. The two ``best`` metrics choose the no-answer threshold on the scored set itself,
+An answer is a row of :data:`bench.stats.form.SPANS`. The two ``best`` metrics choose the no-answer threshold on the scored set itself,
 as the official script of version 2.0 does for its best_exact and best_f1.
 """
 
