@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from bench.files import write_atomically
 from bench.report import escape
-from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, table_names
+from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, named
 from bench.report.render import to_markdown
 from bench.report.table import Footnotes, Table
 from bench.report.tables.parts import counted
@@ -73,7 +73,7 @@ def _paragraphs(texts: Iterable[str]) -> list[str]:
 def _table_lines(table: Table, notes: Footnotes) -> list[str]:
     """A table, then its sentences, then the footnotes that it is the first to have."""
     if table.folded or (len(table.printed_lines) > LONGEST and table.width is None):  # where it is
-        (stem,) = table_names([table.file or table.title])
+        (stem,) = named([table])
         file, length = f"{TABLES}/{stem}.csv", counted(len(table.printed_lines), "line")
         text = f"**{escape.markdown(table.title)}**: {length}, in [{file}]({file}) and [{HTML}]({HTML})."
         return [" ".join([text, *map(escape.markdown, table.notes)]), ""]

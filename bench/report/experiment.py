@@ -16,7 +16,7 @@ from bench.report.document import Section, to_page, write_index
 from bench.report.file_names import ENDING, LONGEST, PAGE, TABLES, fitted, paper_place, table_names
 from bench.report.groups import ReportGroup, groups
 from bench.report.published import PrintedRow, beside_ours
-from bench.report.render import remove_stale_files, write_table
+from bench.report.render import Paper, write_tables
 from bench.report.reproduce import experiment_command
 from bench.report.resampled import resample
 from bench.report.sources import environment, warnings
@@ -81,14 +81,15 @@ def write_experiment(
     say which task has them.
     """
     records = list(store.records())
-    files: dict[tuple[object, ...], dict[int, ReportGroup]] = {}
+    reports: dict[tuple[object, ...], dict[int, ReportGroup]] = {}
     for place, section in enumerate(sections):
         parts = groups(section.records(records))
         for group in _merged(parts) if asked.settings else parts:
             if group.students:
+                group.order = section.rows
                 prepare(group, store, records)
-                files.setdefault(group.identity, {})[place] = group
-    written = [_write(title, sections, files[key], store, folder, latex, asked) for key in sorted(files, key=str)]
+                reports.setdefault(group.identity, {})[place] = group
+    written = [_write(title, sections, reports[key], store, folder, latex, asked) for key in sorted(reports, key=str)]
     write_index(folder)
     return written
 
@@ -100,25 +101,18 @@ def _merged(parts: Sequence[ReportGroup]) -> list[ReportGroup]:
         alike.setdefault((group.facts.plain, *group.identity[1:]), []).append(group)
     merged = []
     for identity, those in alike.items():
-        first = min(
-            those, key=lambda group: len(group.cell.data.slug)
-        )  # the data without augmentation, if they are there
+        # the data without augmentation, if they are there
+        first = min(those, key=lambda group: len(group.cell.data.slug))
         kept: dict[tuple[object, ...], Record] = {}
-        for group in those:
-            for r in group.records:  # a teacher is scored once for each set of training rows; it is one all the same
-                own = (r.cell.tasks, r.cell.teacher.key) if r.cell.method == TEACHER else r.key
-                kept.setdefault((r.cell.method, own), r)
+        for r in (record for group in those for record in group.records):
+            # a teacher is scored once for each set of training rows; it is one all the same
+            own = (r.cell.tasks, r.cell.teacher.key) if r.cell.method == TEACHER else r.key
+            kept.setdefault((r.cell.method, own), r)
         data = first.cell.data
         data = data.model_copy(update={"slug": first.facts.plain, "name": data.name.partition(", augmented ")[0]})
-        merged.append(
-            replace(
-                first,
-                cell=first.cell.model_copy(update={"data": data}),
-                identity=identity,
-                records=list(kept.values()),
-                left_out=[entry for group in those for entry in group.left_out],
-            )
-        )
+        left_out = [entry for group in those for entry in group.left_out]
+        cell = first.cell.model_copy(update={"data": data})
+        merged.append(ReportGroup(cell, identity, list(kept.values()), left_out=left_out))
     return merged
 
 
@@ -135,7 +129,9 @@ def _write(
     # all records of the report, each once, as one group
     all_records = {r.key: r for group in parts.values() for r in group.records}
     left_out = {entry[0].key: entry for group in parts.values() for entry in group.left_out}
-    whole = replace(next(iter(parts.values())), records=list(all_records.values()), left_out=list(left_out.values()))
+    whole = replace(
+        next(iter(parts.values())), records=list(all_records.values()), left_out=list(left_out.values()), order=[]
+    )
     place = paper_place(title, whole)
     own = folder / place
 
@@ -150,39 +146,35 @@ def _write(
         texts.append("Settings of some rows or tasks; the others are as the recipe has them:")
     page = [Section("", texts, asked.settings)]
     used: dict[str, Record] = {}
-    stems: list[str] = []
-    for number, (section, end) in enumerate(zip(sections, table_names([s.name for s in sections]), strict=True)):
-        heading = section.name[:1].upper() + section.name[1:]
-        part = replace(parts[number], order=section.rows) if number in parts else None
-        tables = _tables(section, part, store) if part is not None else {}
-        if part is None or not tables:
-            page.append(Section(heading, ["Nothing measured."]))
-            continue
-        used |= {record.key: record for record in part.records}  # a row of two tables is one record
-        paper = paper_of(part, part.records, place) if latex else None
-        if "" in tables:
-            tables[""] = replace(tables[""], title=heading)
-        page.append(Section(heading, tables=list(tables.values())))
-        for ending, table in tables.items():
-            stem = fitted(f"{end}{ending}", [end, ending], LONGEST - ENDING)
-            write_table(own / TABLES, stem, table, paper=paper)
-            stems.append(stem)
+    files: dict[str, tuple[Table, Paper]] = {}
+    for number, (section, stem) in enumerate(zip(sections, table_names([s.name for s in sections]), strict=True)):
+        heading, part = section.name[:1].upper() + section.name[1:], parts.get(number)
+        tables = _tables(section, part, store, heading) if part else {}
+        page.append(Section(heading, [] if tables else ["Nothing measured."], tables=list(tables.values())))
+        if part and tables:
+            used |= {record.key: record for record in part.records}  # a row of two tables is one record
+            for ending, table in tables.items():
+                name = fitted(f"{stem}{ending}", [stem, ending], LONGEST - ENDING)
+                files[name] = table, paper_of(part, part.records, place)
+    write_tables(own / TABLES, files, latex)
     shown = replace(whole, records=list(used.values()))
     command = experiment_command(shown, asked.file, asked.tables, asked.tasks, bool(asked.settings))
     page += [Section(ENVIRONMENT, environment(whole)), provenance_section(shown, [command])]
-    remove_stale_files(own / TABLES, stems, latex)
     write_atomically(own / PAGE, to_page(f"{title}; our own runs, not the paper's results", page))
     return own / PAGE
 
 
-def _tables(section: PaperTable, part: ReportGroup, store: Store) -> dict[str, Table]:
+def _tables(section: PaperTable, part: ReportGroup, store: Store, title: str) -> dict[str, Table]:
     """What a table shows, by the ends of the files' names; differences also with their intervals, where answers are stored."""
-    tables: dict[str, Table | None] = {}
+    full, intervals = section.rows[0], None
     if section.show == "differences":
-        full = section.rows[0]
-        tables[""] = differences("Differences", part, full, section.rows)
-        tables["-intervals"] = differences_to(part, full, resample(part, store))
+        main: Table | None = differences(title, part, full, section.rows)
+        intervals = differences_to(part, full, resample(part, store))
     else:
-        tables[""] = reappearance(part) if section.show == "reappearance" else accuracy(part)
-    tables["-printed"] = beside_ours(part, section.printed)
+        main = reappearance(part) if section.show == "reappearance" else accuracy(part)
+    tables = {
+        "": main and replace(main, title=title),
+        "-intervals": intervals,
+        "-printed": beside_ours(part, section.printed),
+    }
     return {ending: table for ending, table in tables.items() if table is not None}

@@ -14,6 +14,7 @@ from bench.record.keys import digest
 from bench.record.recipe import ADAMW
 from bench.record.task_facts import FOLDER, data_facts
 from bench.report.groups import GLUE_FOLDER, ReportGroup
+from bench.report.table import Table
 
 PAGE, HTML, TABLES, FIGURES = "README.md", "report.html", "tables", "figures"
 """What is in a report's folder: the page that GitHub shows, that for a browser, and folders for tables and pictures."""
@@ -93,6 +94,11 @@ def fitted(name: str, identity: object, longest: int = LONGEST) -> str:
     if len(name) <= longest:
         return name
     return f"{name[: longest - DIGITS - 1].rstrip('-.')}-{digest(identity)[:DIGITS]}"
+
+
+def named(tables: Sequence[Table]) -> dict[str, Table]:
+    """The tables by the names of their files, without ending."""
+    return dict(zip(table_names([table.file or table.title for table in tables]), tables, strict=True))
 
 
 def table_names(titles: Sequence[str]) -> list[str]:

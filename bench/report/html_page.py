@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, p_in_words
 from bench.report.document import Section
 from bench.report.escape import flat
-from bench.report.file_names import table_names
+from bench.report.file_names import named
 from bench.report.groups import ReportGroup
 from bench.report.render import Paper, to_csv, to_latex
 from bench.report.reproduce import commands
@@ -41,9 +41,7 @@ def html_page(group: ReportGroup, sections: Sequence[Section], paper: Paper) -> 
     Args:
         paper: what its tables need as LaTeX.
     """
-    stems = table_names([table.file or table.title for table in group.tables])
-    name_of = {table.title: stem for table, stem in zip(group.tables, stems, strict=True)}
-
+    tables = named(group.tables)
     # what a reader sees of a cell on a closer look: the template adds an entry for each cell that has more than its text
     details: list[dict[str, Any]] = []
 
@@ -65,11 +63,7 @@ def html_page(group: ReportGroup, sections: Sequence[Section], paper: Paper) -> 
         return len(details) - 1
 
     files = {
-        name_of[table.title]: (
-            to_csv(table),
-            "" if table.folded else to_latex(table, table.title, paper, f"tab:{paper.name}-{name_of[table.title]}"),
-        )
-        for table in group.tables
+        stem: (to_csv(table), "" if table.folded else to_latex(table, paper, stem)) for stem, table in tables.items()
     }
     style, script = (HERE / "page.css").read_text(encoding="utf-8"), (HERE / "page.js").read_text(encoding="utf-8")
     text = _environment().get_template("page.html")
@@ -81,7 +75,7 @@ def html_page(group: ReportGroup, sections: Sequence[Section], paper: Paper) -> 
         further=len(typed) - 1,
         sections=[section for section in sections if any(section[1:])],
         summary=SUMMARY,
-        name_of=name_of,
+        name_of={table.title: stem for stem, table in tables.items()},
         methods=sorted({record.cell.method for record in group.records}),
         columns=[column.title for column in group.printed_columns],
         notes=Footnotes(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -33,15 +33,16 @@ class Paper:
     name: str = ""
 
 
-def write_table(folder: Path, stem: str, table: Table, paper: Paper | None = None) -> None:
-    """Write ``STEM.csv``. With ``paper``, also write ``STEM.tex``."""
-    write_atomically(folder / f"{stem}.csv", to_csv(table).encode())
-    if paper is not None:
-        latex = to_latex(table, table.title, paper, f"tab:{paper.name}-{stem}")
-        write_atomically(folder / f"{stem}.tex", latex.encode())
+def write_tables(folder: Path, tables: Mapping[str, tuple[Table, Paper]], latex: bool) -> None:
+    """Write ``STEM.csv`` of each table, and ``STEM.tex`` where LaTeX is asked for; files of other tables are removed."""
+    for stem, (table, paper) in tables.items():
+        write_atomically(folder / f"{stem}.csv", to_csv(table).encode())
+        if latex:
+            write_atomically(folder / f"{stem}.tex", to_latex(table, paper, stem).encode())
+    remove_stale_files(folder, tables, latex)
 
 
-def remove_stale_files(folder: Path, stems: Sequence[str], latex: bool) -> None:
+def remove_stale_files(folder: Path, stems: Collection[str], latex: bool) -> None:
     """Remove every table and picture (.csv, .svg, .tex, .pdf) of the folder that this report does not have, whoever put it there."""
     for file in folder.glob("*"):
         for_paper = {".csv": False, ".svg": False, ".tex": True, ".pdf": True}.get(file.suffix)
@@ -216,8 +217,12 @@ TEX_NOTE = 90
 """Characters of a footnote; of a longer one its beginning is printed, and all of it is in the comments."""
 
 
-def _tex_cell(cell: TableCell, notes: Footnotes, interval: bool) -> tuple[str, str, str]:
-    """A cell in normal type, what follows it in small type, and its marks above the line, as LaTeX."""
+def _tex_cell(cell: TableCell, notes: Footnotes, interval: bool, small_share: float) -> tuple[str, float]:
+    """A cell as LaTeX: what is measured, in small type what follows it, and its marks above the line; and its width in characters.
+
+    Args:
+        small_share: the width of a character in small type.
+    """
     marks = [chr(96 + notes.number(note)) for note in cell.footnotes][:26]
     text, small = flat(cell.text), ""
     if cell.value is not None:
@@ -232,35 +237,37 @@ def _tex_cell(cell: TableCell, notes: Footnotes, interval: bool) -> tuple[str, s
         small += " (n = " + rest.partition("(n = ")[2] if "(n = " in rest else ""
         text = f"{text[:-1]}×" if text.endswith("x") else text
         marks = [f"${sign}$" if (sign := SIGNS.get(cell.verdict, "")) else "", *marks]
+    text, mark = _tex(f"**{text}**" if cell.bold else text), ",".join(filter(None, marks))
     small = (r"\," if small.startswith(" ") else "") + _tex(small.strip())
-    return _tex(f"**{text}**" if cell.bold else text), small, ",".join(filter(None, marks))
+    width = len(plain(text)) * (1.1 if r"\textbf" in text else 1.0) + small_share * len(plain(small) + plain(mark))
+    small = rf"{{\scriptsize {small}}}" if small else ""
+    return text + small + (rf"\textsuperscript{{{mark}}}" if mark else ""), width
 
 
 def _tex_notes(table: Table, interval: bool, said: Sequence[str]) -> str:
     """What the signs of a table mean, in a line."""
     cells = [cell for line in table.printed_lines for cell in line.cells]
     verdicts = {cell.verdict for cell in cells}
-    texts = [*said]
-    if any(cell.deviation is not None for cell in cells):
-        texts.append(r"$\pm$: standard deviation over seeds.")
-    if interval and any(cell.low is not None for cell in cells):
-        texts.append(r"[\,]: 95\,\% interval.")
-    if any(cell.bold for cell in cells):
-        texts.append("Bold: best, or not told apart from it.")
-    if {"better", "worse"} & verdicts:
-        texts.append(r"$^{*}$\,better, $^{\dagger}$\,worse ($p<0.05$, Holm over the columns of a row).")
-    if {"keeps", "loses"} & verdicts:
-        texts.append(r"$^{*}$\,keeps, $^{\dagger}$\,loses its teacher's score (non-inferiority).")
-    return " ".join(texts)
+    meanings = {
+        r"$\pm$: standard deviation over seeds.": any(cell.deviation is not None for cell in cells),
+        r"[\,]: 95\,\% interval.": interval and any(cell.low is not None for cell in cells),
+        "Bold: best, or not told apart from it.": any(cell.bold for cell in cells),
+        r"$^{*}$\,better, $^{\dagger}$\,worse ($p<0.05$, Holm over the columns of a row).": {"better", "worse"}
+        & verdicts,
+        r"$^{*}$\,keeps, $^{\dagger}$\,loses its teacher's score (non-inferiority).": {"keeps", "loses"} & verdicts,
+    }
+    return " ".join([*said, *(meaning for meaning, applies in meanings.items() if applies)])
 
 
-def to_latex(table: Table, title: str, paper: Paper, label: str) -> str:
+def to_latex(table: Table, paper: Paper, stem: str) -> str:
     """A float with ``booktabs`` rules that fits in a column or in the text of NeurIPS and ACL; nothing in it is scaled.
 
     Cells have numbers and signs, deviations and intervals in small type; one line below says what the signs mean. What a reader of
     the paper does not need stands above as comments. Only a table that is longer than a page has a second float.
+
+    Args:
+        stem: ends its label.
     """
-    notes = Footnotes()
     lines = table.printed_lines
     # a column of words or counts that says the same of all rows is said once, below
     shown, said = [0], []
@@ -278,41 +285,30 @@ def to_latex(table: Table, title: str, paper: Paper, label: str) -> str:
         heads.append((_tex(FIELD.get(name, name)), _tex(rest.removesuffix(")"))))
 
     # the largest type in which the columns fit, with intervals if that is possible
-    broken = [
-        table.sides[i] == "left" and max(len(line.all_cells[i].text) for line in lines) > TEX_WORDS for i in shown
-    ]
     for interval, fit in [*((True, fit) for fit in TEX_SIZES[:2]), *((False, fit) for fit in TEX_SIZES)]:
-        size, character, space = fit
-        notes = Footnotes()
-        cells = [[_tex_cell(line.all_cells[i], notes, interval) for i in shown] for line in lines]
-        lengths = [_tex_length(parts, SMALL / character) for row in cells for parts in row]
+        (size, character, space), notes = fit, Footnotes()
+        body = [[_tex_cell(line.all_cells[i], notes, interval, SMALL / character) for i in shown] for line in lines]
         widths = [
-            min(TEX_WORDS, max(*lengths[i :: len(shown)], len(plain(head)), 0.8 * len(plain(below))))
-            for i, (head, below) in enumerate(heads)
+            min(TEX_WORDS, max(*(width for _, width in column), len(plain(head)), 0.8 * len(plain(below))))
+            for (head, below), column in zip(heads, zip(*body, strict=True), strict=True)
         ]
         width = sum(character * w + 2 * space for w in widths)
         if width <= TEX_TEXT:
             break
     blocks = _blocks(table, [round(character * w) for w in widths], round(TEX_TEXT), round(2 * space))
+    sides = []
+    for i in shown:
+        is_broken = table.sides[i] == "left" and max(len(line.all_cells[i].text) for line in lines) > TEX_WORDS
+        sides.append(rf"p{{{TEX_WORDS * character:.0f}pt}}" if is_broken else table.sides[i][0])
 
-    body = [
-        [text + (rf"{{\scriptsize {small}}}" if small else "") + (rf"\textsuperscript{{{mark}}}" if mark else "")
-         for text, small, mark in row]
-        for row in cells
-    ]  # fmt: skip
-    sides = [
-        rf"p{{{TEX_WORDS * character:.0f}pt}}" if b else table.sides[i][0] for b, i in zip(broken, shown, strict=True)
-    ]
-    short = [spelled(_shortened(text)) for text in notes.texts]
-    below = [
-        _tex_notes(table, interval, said),
-        *(rf"\textsuperscript{{{chr(97 + i)}}}\,{tex(text)}" for i, text in enumerate(short[:26])),
-    ]
+    short = [tex(spelled(_shortened(text))) for text in notes.texts]
+    below = [rf"\textsuperscript{{{chr(97 + i)}}}\,{text}" for i, text in enumerate(short[:26])]
+    below.insert(0, _tex_notes(table, interval, said))
     environment = "table" if width <= TEX_COLUMN else "table*"
-    pages = _pages([len(blocks)] * len(body), TEX_LINES - 3 * len(blocks) - len(below))
-    floats = []
-    for number, page in enumerate(pages, start=1):
-        caption = tex(spelled(f"{title}. {paper.caption}." if number == 1 else f"{title}, continued"))
+    on_a_page = max(1, (TEX_LINES - 3 * len(blocks) - len(below)) // len(blocks))
+    floats, label = [], f"tab:{paper.name}-{stem}"
+    for number, begin in enumerate(range(0, len(body), on_a_page), start=1):
+        caption = tex(spelled(f"{table.title}. {paper.caption}." if number == 1 else f"{table.title}, continued"))
         text = [rf"\begin{{{environment}}}", r"\centering", size, rf"\setlength{{\tabcolsep}}{{{space}pt}}"]
         text += [rf"\caption{{{caption}}}", rf"\label{{{label if number == 1 else f'{label}-{number}'}}}"]
         for block in blocks:
@@ -321,14 +317,12 @@ def to_latex(table: Table, title: str, paper: Paper, label: str) -> str:
             text.append(_tex_row([heads[i][0] for i in block]))
             if any(heads[i][1] for i in block):
                 text.append(_tex_row([rf"{{\scriptsize {heads[i][1]}}}" if heads[i][1] else "" for i in block]))
-            text += [r"\midrule", *(_tex_row([body[row][i] for i in block]) for row in page)]
+            text += [r"\midrule", *(_tex_row([row[i][0] for i in block]) for row in body[begin : begin + on_a_page])]
             text += [r"\bottomrule", r"\end{tabular}"]
             text += [r"\par"] if block != blocks[-1] else []
-        if number == len(pages) and any(below):
-            narrow = min(max(width, TEX_COLUMN - 4), TEX_TEXT)
-            text += [
-                rf"\par\smallskip\parbox{{{narrow:.0f}pt}}{{\scriptsize\raggedright {' '.join(filter(None, below))}}}"
-            ]
+        if begin + on_a_page >= len(body) and any(below):
+            narrow, words = min(max(width, TEX_COLUMN - 4), TEX_TEXT), " ".join(filter(None, below))
+            text.append(rf"\par\smallskip\parbox{{{narrow:.0f}pt}}{{\scriptsize\raggedright {words}}}")
         floats.append("\n".join([*text, rf"\end{{{environment}}}"]))
     remarks = [*paper.warnings, *table.notes, *(f"({chr(97 + i)}) {text}" for i, text in enumerate(notes.texts))]
     comments = [r"% needs \usepackage{booktabs}", *(f"% {flat(text)}" for text in [*paper.sources, *remarks] if text)]
@@ -347,12 +341,6 @@ def plain(text: str) -> str:
     return re.sub(r"\\[a-zA-Z]+\s?|[\\{}$^]", "", text.replace(r"\pm", "±").replace(r"\times", "×").replace("--", "–"))
 
 
-def _tex_length(parts: tuple[str, str, str], small_share: float) -> float:
-    """The width of a cell in characters of its type; small type and marks have a share of it each."""
-    text, small, marks = map(plain, parts)
-    return len(text) * (1.1 if r"\textbf" in parts[0] else 1.0) + small_share * (len(small) + len(marks))
-
-
 def _shortened(text: str) -> str:
     """The beginning of a footnote that says what is the matter; the rows and seeds are in the comments."""
     text = re.sub(r"\[(\d+)\]", lambda match: chr(96 + int(match[1])), text).split("; ")[0].split(". ")[0]
@@ -361,13 +349,3 @@ def _shortened(text: str) -> str:
     if len(text) > TEX_NOTE:
         text = text[:TEX_NOTE].rpartition(",")[0] or text[:TEX_NOTE].rpartition(" ")[0]
     return text.rstrip(".") + "."
-
-
-def _pages(heights: Sequence[int], most: int) -> list[list[int]]:
-    """The numbers of the parts on each page: in their order, as many as fit."""
-    pages: list[list[int]] = [[]]
-    for i, height in enumerate(heights):
-        if pages[-1] and sum(heights[j] for j in pages[-1]) + height > most:
-            pages.append([])
-        pages[-1].append(i)
-    return pages

@@ -10,7 +10,7 @@ from typing import Any
 from bench.plan.commands import is_own, source_options, typed_task
 from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, NUMBERS, SAMPLE
 from bench.plan.spelling import as_typed
-from bench.record.cell import IN_8_BITS, TEACHER
+from bench.record.cell import IN_8_BITS, TEACHER, Cell
 from bench.record.recipe import ADAMW, Recipe
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -29,8 +29,8 @@ def commands(group: ReportGroup) -> list[str]:
     """
     if group.facts.held_back and group.facts.augmented is None:
         return []
-    known = texts_known(group)
-    plain = next((record.cell.recipe for record in group.records if record.cell.method == TEACHER), Recipe().as_dict())
+    known, slug, cells = texts_known(group), group.cell.data.slug, [record.cell for record in group.records]
+    plain = next((cell.recipe for cell in cells if cell.method == TEACHER), Recipe().as_dict())
     place = {label: number for number, label in enumerate(group.systems if group.order else ())}
 
     # row, and how it was asked for -> task -> seeds
@@ -39,7 +39,7 @@ def commands(group: ReportGroup) -> list[str]:
         if record.row != TEACHER:
             together = tuple(partner.task for partner in record.cell.together)
             limit = record.cell.row_limit if together else group.cell.data.max_train_rows
-            how = (_row(record), _begins(record, plain), together, limit, _text(record, known))
+            how = (_row(record), _begins(record.cell, plain), together, limit, _text(record, known))
             asked.setdefault(how, {}).setdefault(record.cell.tasks[0], set()).add(record.cell.seed)
 
     # a command: how it begins, its tasks, seeds, limit and text -> its rows; those that no text concerns join others of the same rest
@@ -51,14 +51,32 @@ def commands(group: ReportGroup) -> list[str]:
             home = next((other for other in rows if not text and other[:-1] == command[:-1]), command)
             rows.setdefault(home, []).append(row)
     if not rows:
-        teachers = ("run", "--only", "teachers")
-        rows[teachers, tuple(group.tasks), (), group.cell.data.max_train_rows, ()] = []
-    return [_command(group, of_command, *command) for command, of_command in rows.items()]
+        rows[("run", "--only", "teachers"), tuple(group.tasks), (), group.cell.data.max_train_rows, ()] = []
+
+    written = []
+    for ((verb, *options), tasks, seeds, limit, text), of_command in rows.items():
+        # a row is among those of its own ablations, and is made for its score in 8 bits
+        named = [r for r in dict.fromkeys(of_command) if not {f"{r}:ablate", f"{r}+{IN_8_BITS}"} & set(of_command)]
+        words = [verb, "--methods", ",".join(named)] if named else [verb]
+        words += ["--tasks", ",".join(typed_task(slug, task, cells) for task in tasks)]
+        recipe = ["--recipe", group.recipe] if verb != "tune" else []  # a search knows the common recipe alone
+        written.append(_typed(group, words, seeds, limit, text, [*options, *recipe, *_numbers(group)]))
+    return written
 
 
-def _begins(record: Record, plain: Mapping[str, Any]) -> tuple[str, ...]:
+def _row(record: Record) -> str:
+    """How a row was typed; an ablation by its full row."""
+    cell = record.cell
+    if cell.search is not None:
+        return cell.search.of
+    if record.point == IN_8_BITS:
+        return f"{row_as_typed(cell)}+{IN_8_BITS}"
+    return row_as_typed(cell) if cell.ablation_of is None else f"{row_as_typed(cell, cell.ablation_of)}:ablate"
+
+
+def _begins(cell: Cell, plain: Mapping[str, Any]) -> Words:
     """The command, how its rows were chosen and computed, and the numbers that its teacher's recipe has otherwise."""
-    cell, words = record.cell, ["run"]
+    words = ["run"]
     if cell.search is not None:
         words = ["tune", "--trials", str(len(cell.search.trials))]
     elif cell.selection is not None:
@@ -70,26 +88,6 @@ def _begins(record: Record, plain: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _command(
-    group: ReportGroup,
-    rows: Sequence[str],
-    begins: Words,
-    tasks: Words,
-    seeds: Sequence[int],
-    limit: int | None,
-    text: Words,
-) -> str:
-    verb, *options = begins
-    words = ["python", "-m", "bench", verb]
-    # a row is among those of its own ablations, and is made for its score in 8 bits
-    named = [row for row in dict.fromkeys(rows) if not {f"{row}:ablate", f"{row}+{IN_8_BITS}"} & set(rows)]
-    words += ["--methods", ",".join(named)] if named else []
-    cells = [record.cell for record in group.records]
-    words += ["--tasks", ",".join(typed_task(group.cell.data.slug, task, cells) for task in tasks)]
-    recipe = ["--recipe", group.recipe] if verb != "tune" else []  # a search knows the common recipe alone
-    return shlex.join([*words, *_options(group, seeds, limit, text, [*options, *recipe, *_numbers(group)])])
-
-
 def experiment_command(group: ReportGroup, file: Path, tables: str, tasks: str, of_the_file: bool = False) -> str:
     """The command that made the report of an experiment file.
 
@@ -98,14 +96,13 @@ def experiment_command(group: ReportGroup, file: Path, tables: str, tasks: str, 
         tables, tasks: the names that were typed; "" for all.
         of_the_file: whether the file sets numbers for some rows or tasks, which an option would override.
     """
-    seeds = {record.cell.seed for record in group.records if record.cell.method != TEACHER}
-    words = ["python", "-m", "bench", "run", "--experiment", as_typed_path(file)]
+    seeds = sorted({record.cell.seed for record in group.records if record.cell.method != TEACHER})
+    words = ["run", "--experiment", as_typed_path(file)]
     words += ["--table", tables] if tables else []
     words += ["--tasks", tasks] if tasks else []
     optimizer = ["--optimizer", group.optimizer] if group.optimizer != ADAMW else []
     numbers = optimizer if of_the_file else ["--recipe", group.recipe, *_numbers(group)]
-    limit = group.cell.data.max_train_rows
-    return shlex.join([*words, *_options(group, sorted(seeds), limit, _any_text(group), numbers)])
+    return _typed(group, words, seeds, group.cell.data.max_train_rows, _any_text(group), numbers)
 
 
 def _numbers(group: ReportGroup) -> list[str]:
@@ -120,23 +117,21 @@ def _numbers(group: ReportGroup) -> list[str]:
     return words
 
 
-def _options(
-    group: ReportGroup, seeds: Sequence[int], limit: int | None, text: Words, numbers: Sequence[str]
-) -> list[str]:
-    """Seeds, data, teacher, text, machine and results, with the numbers of a recipe between them."""
-    words = ["--seeds", ",".join(map(str, seeds))] if seeds else []
-    words += [*source_options(group.cell.data.slug, group.cell.teacher.name, group.cell.teacher.base), *numbers]
-    words += ["--max-train-rows", str(limit)] if limit else []
-    return [
-        *words,
-        *text,
-        "--threads",
-        str(group.cell.numeric.threads),
-        "--device",
-        group.cell.numeric.device,
-        "--results",
-        group.results,
-    ]
+def _typed(
+    group: ReportGroup,
+    words: Sequence[str],
+    seeds: Sequence[int],
+    limit: int | None,
+    text: Words,
+    numbers: Sequence[str],
+) -> str:
+    """A command: seeds, data, teacher, text, machine and results behind these words, with the numbers of a recipe between them."""
+    cell = group.cell
+    options = ["--seeds", ",".join(map(str, seeds))] if seeds else []
+    options += [*source_options(cell.data.slug, cell.teacher.name, cell.teacher.base), *numbers]
+    options += ["--max-train-rows", str(limit)] if limit else []
+    options += [*text, "--threads", str(cell.numeric.threads), "--device", cell.numeric.device]
+    return shlex.join(["python", "-m", "bench", *words, *options, "--results", group.results])
 
 
 def verifying(group: ReportGroup) -> str:
@@ -158,16 +153,6 @@ def as_typed_path(place: Path) -> str:
     """How to type a folder of records, or a file: from here if it is below, else by its name, as other folders."""
     here, there = Path.cwd().resolve(), place.resolve()
     return str(there.relative_to(here)) if there.is_relative_to(here) and there != here else there.name
-
-
-def _row(record: Record) -> str:
-    """How a row was typed; an ablation by its full row."""
-    cell = record.cell
-    if cell.search is not None:
-        return cell.search.of
-    if record.point == IN_8_BITS:
-        return f"{row_as_typed(cell)}+{IN_8_BITS}"
-    return row_as_typed(cell) if cell.ablation_of is None else f"{row_as_typed(cell, cell.ablation_of)}:ablate"
 
 
 def set_record_source(group: ReportGroup, store: Store, records: Iterable[Record] | None = None) -> None:

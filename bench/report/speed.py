@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+import numpy as np
+
 from bench.files import slug, write_atomically
 from bench.record.cell import TEACHER
 from bench.record.speed_sessions import BUSY_CORES, Conditions, SpeedRecord
 from bench.report.document import Section, to_page, write_index
-from bench.report.file_names import PAGE, TABLES, fitted, table_names
-from bench.report.render import Paper, write_table
+from bench.report.file_names import PAGE, TABLES, fitted, named
+from bench.report.render import Paper, write_tables
 from bench.report.sources import commit_of
 from bench.report.table import DASH, INTERVAL, Column, Line, Table, TableCell, number
-from bench.stats.ratios import Ratio, enough_rounds_for, percentile, ratio
+from bench.stats.ratios import Ratio, enough_rounds_for, ratio
 
 DRIFT = 0.1
 """The share by which times may change during a session without a note: more than rounds vary by on an idle machine."""
@@ -102,7 +104,7 @@ def _timings(record: SpeedRecord, c: Conditions) -> Table:
             lines.append(Line(name, [empty] * (len(columns) - 1)))
             notes.append(f"{name}: not measured: {timing.error}.")
             continue
-        latencies = [1000 * percentile(seconds, share) for share in shares.values()]
+        latencies = [1000 * float(np.quantile(seconds, share)) for share in shares.values()]
         cells = [number(latency, ".2f") for latency in latencies]
         cells.append(number(c.batch * len(seconds) / sum(seconds), ",.1f"))
         if faster := speed_up(record, name, c):
@@ -157,9 +159,8 @@ def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) 
         "the speed of a model without early exit does not depend on them."
     )
     title, tables = f"Speed compared with {session.teacher}", latency_tables(session)
-    paper = Paper(f"Compared with {session.teacher}", sources=[measured_on], name=own.name) if latex else None
-    for table, stem in zip(tables, table_names([table.file or table.title for table in tables]), strict=True):
-        write_table(own / TABLES, stem, table, paper=paper)
+    paper = Paper(f"Compared with {session.teacher}", sources=[measured_on], name=own.name)
+    write_tables(own / TABLES, {stem: (table, paper) for stem, table in named(tables).items()}, latex)
     sections = [Section("", [explained, energy, measured_on]), *(Section(t.title, tables=[t]) for t in tables)]
     write_atomically(own / PAGE, to_page(title, sections))
     write_index(folder)

@@ -20,12 +20,12 @@ from bench.record.speed_sessions import SpeedRecord, Timing, speed_records
 from bench.record.store import Store
 from bench.record.task_facts import row_as_typed
 from bench.report.document import Picture, Section, to_page, write_index
-from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, place_of, table_names
+from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, named, place_of
 from bench.report.frame import nothing_in
 from bench.report.groups import KEPT, ReportGroup, groups
 from bench.report.html_page import html_page
 from bench.report.pictures import PICTURES
-from bench.report.render import Paper, remove_stale_files, write_table
+from bench.report.render import Paper, remove_stale_files, write_tables
 from bench.report.reproduce import set_record_source
 from bench.report.resampled import baselines_of, resample, suspicions_of
 from bench.report.sources import facts, made_on, provenance, warnings
@@ -174,10 +174,7 @@ def write_group(group: ReportGroup, folder: Path, store: Store, latex: bool, kep
     own = folder / place
     make_tables(group, resample(group, store), kept)
     paper = paper_of(group, group.records, place)
-    stems = table_names([table.file or table.title for table in group.tables])
-    for table, stem in zip(group.tables, stems, strict=True):
-        write_table(own / TABLES, stem, table, paper=paper if latex else None)
-    remove_stale_files(own / TABLES, stems, latex)
+    write_tables(own / TABLES, {stem: (table, paper) for stem, table in named(group.tables).items()}, latex)
     sections = report_sections(group, write_pictures(group, own, latex))
     write_atomically(own / PAGE, to_page(group.heading, [Section("", [facts(group)]), *sections]))
     write_atomically(own / HTML, html_page(group, sections, paper))

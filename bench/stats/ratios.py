@@ -43,21 +43,6 @@ def ratio(reference: Sequence[float], own: Sequence[float]) -> Ratio:
     return Ratio(statistics.median(ratios), ratios[k - 1], ratios[n - k], n)
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """The quantile between ordered values, by linear interpolation as numpy's default; of 0.5 the median.
-
-    Raises:
-        ValueError: no values.
-    """
-    if not values:
-        raise ValueError("no values have no percentile")
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
-
-
 def enough_rounds_for(rounds: int, share: float) -> bool:
     """Whether at least one of so many values lies above this percentile: 10 rounds for a p90, 100 for a p99."""
     return round(rounds * (1 - share), 9) >= 1  # 10 * (1 - 0.9) is 0.9999999999999998

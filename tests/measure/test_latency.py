@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from transformers import BertForSequenceClassification
 
 from bench.errors import InputError
@@ -28,7 +26,6 @@ from bench.plan.spelling import parse_methods
 from bench.plan.untrained import untrained
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records
 from bench.report.speed import conditions_of, latency_tables, speed_up, write_speed_report
-from bench.stats.ratios import percentile
 from bench.workflows import speed
 
 REAL_BUSY_CORES = busy.busy_cores  # before the fixtures say that nothing else works here
@@ -302,11 +299,6 @@ def test_a_session_from_request_to_report(tmp_path, teacher_folder, monkeypatch)
         assert words in text
     assert len(latency_tables(record)) == 5
     assert len(list((tmp_path / "reports").glob("speed/*/tables/*.csv"))) == 5
-
-
-@given(st.lists(st.floats(0, 1e3), min_size=1, max_size=120), st.sampled_from([0.5, 0.9, 0.99, 1.0]))
-def test_percentiles_are_those_of_numpy(values, share):
-    assert percentile(values, share) == pytest.approx(np.quantile(values, share), rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize(

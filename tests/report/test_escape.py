@@ -81,8 +81,8 @@ def test_numbers_are_to_the_right_of_a_column():
 def test_a_comment_in_latex_cannot_be_ended():
     rows = ((NASTY, "[2pt] 1"), ("[3cm] x", "2"), ("=1", "-2"))
     lines = tuple(Line(name, (TableCell(text),)) for name, text in rows)
-    table = Table("T", (Column("System"), Column("a")), lines)
-    text = to_latex(table, NASTY, Paper("of things", [NASTY], [NASTY]), "tab:x")
+    table = Table(NASTY, (Column("System"), Column("a")), lines)
+    text = to_latex(table, Paper("of things", [NASTY], [NASTY]), "x")
     assert "\\input" not in text.replace("% x \\input", "")
     assert [line for line in text.splitlines() if line.startswith("% x \\input")]
     assert "\x1b" not in text

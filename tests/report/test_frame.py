@@ -47,9 +47,7 @@ def test_all_forms_print_the_same_cells(frame):
     """What Markdown prints of a cell is in the terminal's text and in LaTeX too."""
     markdown = to_markdown(frame)
     terminal = to_terminal(frame, 10_000)
-    latex = (
-        to_latex(frame, frame.title, Paper("made"), "tab:x").replace("--", "–").replace(r"$\pm$", "±").replace("\\", "")
-    )
+    latex = to_latex(frame, Paper("made"), "x").replace("--", "–").replace(r"$\pm$", "±").replace("\\", "")
     for line in frame.printed_lines:
         for cell in line.cells:
             assert flat(cell.text) in terminal

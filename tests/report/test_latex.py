@@ -29,7 +29,7 @@ def test_our_audit_reads_the_same_numbers_from_latex_as_from_markdown(build):
     (group,) = groups(factories.paper())
     table = build(group)
     assert table is not None
-    latex = to_latex(table, table.title, paper_of(group, group.records, place_of(group)), "tab:x")
+    latex = to_latex(table, paper_of(group, group.records, place_of(group)), "x")
 
     def numbers(sheets):
         rows = {row.system.split(" [")[0]: row for sheet in sheets for row in sheet.rows}
@@ -50,9 +50,8 @@ def test_cells_have_numbers_and_signs_and_no_words():
         Line("x[0]", [TableCell("finetune"), TableCell("2", 2.0), worse, TableCell("–")]),
     ]
     columns = [Column("System"), Column("compared with", words=True), Column("tests", digits=0)]
-    text = to_latex(
-        Table("T", [*columns, Column("cola (Matthews)"), Column("mrpc (F1)")], lines), "T", Paper("made"), "tab:t"
-    )
+    columns += [Column("cola (Matthews)"), Column("mrpc (F1)")]
+    text = to_latex(Table("T", columns, lines), Paper("made"), "t")
     assert (
         r"a & +6.8{\scriptsize \,[0.4, 13.3]}\textsuperscript{$*$} & \textbf{81.2}{\scriptsize $\pm$0.4}\textsuperscript{a} \\"
         in text
@@ -82,7 +81,7 @@ def test_committed_tables_fit_in_the_columns_of_papers():
     (group,) = [g for g in groups(Store(REFERENCE).records()) if g.cell.data.max_train_rows == 20_000]
     paper = paper_of(group, group.records, place_of(group))
     for table in (accuracy(group), sizes_of(group), reappearance(group)):
-        text = to_latex(table, table.title, paper, "tab:x")
+        text = to_latex(table, paper, "x")
         size = {"small": 9, "footnotesize": 8, "scriptsize": 7}[re.search(r"\\centering\n\\(\w+)", text)[1]]
         space = float(re.search(r"tabcolsep\}\{([\d.]+)pt", text)[1])
         for tabular in re.findall(r"\\begin\{tabular\}(.*?)\\end", text, re.DOTALL):
