@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from bench.audit.names import is_average, is_score, plain_name, plain_task
 from bench.audit.sheets import read_all
-from bench.audit.table import PrintedRow, Sheet
 from bench.errors import InputError, known_row
 from bench.record.code import STALE, WHAT_TO_DO, state_of_record
 from bench.record.schema import Record
@@ -69,11 +68,25 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
     by_name = {name: label for label in known if often[name := plain_name(label)] == 1}
     stale = {r.key[:12] for group in tables for r in group.records if state_of_record(r) == STALE}
     checked = []
-    for sheet in sheets:
-        for row in sheet.rows:
-            plain = plain_name(row.system)
-            label = named.get(plain, row.system if row.system in known else by_name.get(plain))
-            checked += [c._replace(stale=bool(stale & set(c.records))) for c in _row(sheet, row, label, tables)]
+    for sheet, row in ((of_row, row) for of_row in sheets for row in of_row.rows):
+        plain = plain_name(row.system)
+        label = named.get(plain, row.system if row.system in known else by_name.get(plain))
+        # a mean is over these, and not over columns like layers or seeds
+        tasks = {plain_task(column) for column in row.cells if is_score(column)}
+        for column, cell in row.cells.items():
+            candidates: list[Measured] = []
+            if label is not None:
+                is_mean = is_average(column)
+                candidates = list(_means(tables, label, tasks) if is_mean else _scores(tables, label, column))
+            if not candidates:
+                checked.append(Checked(sheet.where, row.system, column, cell.text, "", ABSENT))
+                continue
+            fitting = next((c for c in candidates if cell.is_rounded(Decimal(repr(round(c[0], 9))))), None)
+            nearest = fitting or min(candidates, key=lambda c: abs(Decimal(repr(c[0])) - cell.value))
+            text, keys = f"{nearest[0]:.{cell.places}f}", tuple(r.key[:12] for r in nearest[1])
+            verdict, is_stale = SAME if fitting else DIFFERS, bool(stale & set(keys))
+            found = (sheet.where, row.system, column, cell.text, text, verdict, keys, nearest[2], is_stale)
+            checked.append(Checked(*found))
     return checked
 
 
@@ -88,46 +101,29 @@ def _mapping(text: str, known: Collection[str], results: Path) -> tuple[str, str
     return plain_name(halves[0][0]), known_row(halves[0][1], known, results)
 
 
-def _row(sheet: Sheet, row: PrintedRow, label: str | None, tables: Sequence[ReportGroup]) -> Iterator[Checked]:
-    """Every score of a row: the measured one that it is rounded from, or the nearest, or none."""
-    # a mean is over these, and not over columns like layers or seeds
-    tasks = {plain_task(column) for column in row.cells if is_score(column)}
-    for column, cell in row.cells.items():
-        measured = _means(tables, label, tasks) if is_average(column) else _scores(tables, label, column)
-        candidates = list(measured) if label is not None else []
-        if not candidates:
-            yield Checked(sheet.where, row.system, column, cell.text, "", ABSENT)
-            continue
-        fitting = next((c for c in candidates if cell.is_rounded(Decimal(repr(round(c[0], 9))))), None)
-        value, records, data = fitting or min(candidates, key=lambda c: abs(Decimal(repr(c[0])) - cell.value))
-        text, keys = f"{value:.{cell.places}f}", tuple(r.key[:12] for r in records)
-        yield Checked(sheet.where, row.system, column, cell.text, text, SAME if fitting else DIFFERS, keys, data)
-
-
 Measured = tuple[float, Sequence[Record], str]
 """What some records give for one cell of a paper, the records, and the examples that they are of."""
 
 
-def _scores(tables: Sequence[ReportGroup], label: str | None, column: str) -> Iterator[Measured]:
+def _scores(tables: Sequence[ReportGroup], label: str, column: str) -> Iterator[Measured]:
     """What the records may have printed in a column of this name: any metric of the task that the name does not exclude."""
     wanted, metric_named = plain_task(column), named_in(column)
     for group in tables:
         for place in group.columns:
-            if label is None or wanted not in (plain_task(place.title), plain_task(place.task)):
-                continue
             done = group.finished(label, place)
-            for metric in dict.fromkeys(m for r in done for m in r.scores[place.evaluation]):
-                if metric_named in ("", metric):
-                    mean = summarise([100 * r.scores[place.evaluation][metric] for r in done]).mean
-                    yield mean, done, group.described_data
+            if wanted in (plain_task(place.title), plain_task(place.task)):
+                for metric in dict.fromkeys(m for r in done for m in r.scores[place.evaluation]):
+                    if metric_named in ("", metric):
+                        mean = summarise([100 * r.scores[place.evaluation][metric] for r in done]).mean
+                        yield mean, done, group.described_data
 
 
-def _means(tables: Sequence[ReportGroup], label: str | None, tasks: Collection[str]) -> Iterator[Measured]:
+def _means(tables: Sequence[ReportGroup], label: str, tasks: Collection[str]) -> Iterator[Measured]:
     """The means of the groups that have just these tasks: a mean of other tasks says nothing about the printed one."""
     for group in tables:
         is_of_these = all({plain_task(c.title), plain_task(c.task)} & set(tasks) for c in group.columns)
-        means = group.means(label) if label is not None else []
-        if label is not None and is_of_these and len(means) == len(group.columns) == len(tasks) > 1:
+        means = group.means(label)
+        if is_of_these and len(means) == len(group.columns) == len(tasks) > 1:
             yield summarise(means).mean, group.of(label), group.described_data
 
 

@@ -7,9 +7,16 @@ from typing import Any
 from bench.data.tasks import GLUE
 from bench.errors import InputError, unknown
 from bench.plan.request import parse_seeds
-from bench.stats.glue import development_examples
 from bench.stats.metrics import metric_of
-from bench.stats.power import POWER, examples_for, least_gap, least_gap_of_seeds, power_of_seeds, seeds_for
+from bench.stats.power import (
+    POWER,
+    development_examples,
+    examples_for,
+    least_gap,
+    least_gap_of_seeds,
+    power_of_seeds,
+    seeds_for,
+)
 from bench.stats.power import power as power_of
 
 
@@ -37,49 +44,12 @@ def power_analysis(
     Raises:
         InputError: no or two test sets, an unknown task, shares that cannot be.
     """
-    _check(task, examples, gap, disagreement, seeds, spread)
-    n = examples or development_examples(task)
-    found: dict[str, Any] = {
-        "task": task,
-        "examples": n,
-        "disagreement": disagreement,
-        "least_gap": _percent(least_gap(n, disagreement / 100)),
-    }
-    if gap is not None:
-        found |= {
-            "gap": gap,
-            "power": power_of(gap / 100, n, disagreement / 100),
-            "examples_needed": examples_for(gap / 100, disagreement / 100),
-        }
-    if spread is not None:
-        shares = spread / 100, disagreement / 100
-        found |= {
-            "seeds": seeds,
-            "spread": spread,
-            "least_gap_of_seeds": _percent(least_gap_of_seeds(n, seeds, *shares)),
-        }
-        if gap is not None:
-            found |= {
-                "power_of_seeds": power_of_seeds(gap / 100, n, seeds, *shares),
-                "seeds_needed": seeds_for(gap / 100, n, *shares),
-            }
-    return found
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else 100 * share
-
-
-def _check(
-    task: str, examples: int | None, gap: float | None, disagreement: float, seeds: int, spread: float | None
-) -> None:
-    """Raises InputError: no or two test sets, an unknown task, shares that cannot be, or seeds without their spread."""
     if task and task not in GLUE:
         raise unknown("task", task, list(GLUE))
-    regression = bool(task) and not any(metric_of(name).right for name in GLUE[task].metrics)
     refusals = {
         "give --tasks NAME, or --examples NUMBER for a test set of your own": bool(task) == (examples is not None),
-        f"{task} has no share of right answers; `bench compare` has its intervals": regression,
+        f"{task} has no share of right answers; `bench compare` has its intervals": bool(task)
+        and not any(metric_of(name).right for name in GLUE[task].metrics),
         f"--examples {examples}: should be at least 1": examples is not None and examples < 1,
         f"--disagreement {disagreement:g}: should lie between 0 and 100 percent": not 0 < disagreement <= 100,
         f"--gap {gap}: should be above 0 and at most the disagreement, {disagreement:g}: systems that differ on so many examples "
@@ -93,55 +63,61 @@ def _check(
         if is_wrong:
             raise InputError(why)
 
+    n, differing = examples or development_examples(task), disagreement / 100
+    least = least_gap(n, differing)
+    answer: dict[str, Any] = {"task": task, "examples": n, "disagreement": disagreement}
+    answer["least_gap"] = None if least is None else 100 * least
+    if gap is not None:
+        answer |= {"gap": gap, "power": power_of(gap / 100, n, differing)}
+        answer["examples_needed"] = examples_for(gap / 100, differing)
+    if spread is not None:
+        shares = spread / 100, differing
+        least = least_gap_of_seeds(n, seeds, *shares)
+        answer |= {"seeds": seeds, "spread": spread, "least_gap_of_seeds": None if least is None else 100 * least}
+        if gap is not None:
+            answer["power_of_seeds"] = power_of_seeds(gap / 100, n, seeds, *shares)
+            answer["seeds_needed"] = seeds_for(gap / 100, n, *shares)
+    return answer
+
 
 def describe(answer: dict[str, Any]) -> str:
     """A few sentences."""
-    found = f"{_cases(POWER)} cases"
+    usual = f"{100 * POWER:.0f} of 100 cases"
     name, n, most = answer["task"] or "The test set", answer["examples"], answer["disagreement"] / 100
+
+    def points(value: float) -> str:
+        return f"{value:g} point{'' if value == 1 else 's'}"
+
+    def least_of(systems: str, gap: float | None, largest: float) -> str:
+        """The minimum detectable difference in words; ``largest`` is the power for the largest possible difference."""
+        begins = f"Minimum detectable difference of {systems}:"
+        if gap is not None:
+            return f"{begins} {gap:.1f} points. A test finds a true difference of this size in {usual}."
+        return (
+            f"{begins} none. Even if one system alone is right on all these examples, a test finds the difference in "
+            f"{100 * largest:.0f} of 100 cases."
+        )
+
     lines = [
         f"{name} has {n:,} examples. Exactly one of the two systems is right on {answer['disagreement']:g} % of them.",
-        _least("two trainings", answer["least_gap"], power_of(most, n, most)),
+        least_of("two trainings", answer["least_gap"], power_of(most, n, most)),
     ]
     if "gap" in answer:
         lines.append(
-            f"It finds a true difference of {_points(answer['gap'])} in {_cases(answer['power'])} cases. For {found} it needs "
+            f"It finds a true difference of {points(answer['gap'])} in {100 * answer['power']:.0f} of 100 cases. For {usual} it needs "
             f"{answer['examples_needed']:,} examples. More seeds do not replace examples."
         )
     if "seeds" in answer:
         seeds, spread = answer["seeds"], answer["spread"]
-        of = f"two methods with {seeds} seeds each (standard deviation {_points(spread)})"
-        lines.append(_least(of, answer["least_gap_of_seeds"], power_of_seeds(most, n, seeds, spread / 100, most)))
-    if "seeds" in answer and "gap" in answer:
-        needed = answer["seeds_needed"]
+        systems = f"two methods with {seeds} seeds each (standard deviation {points(spread)})"
+        largest = power_of_seeds(most, n, seeds, spread / 100, most)
+        lines.append(least_of(systems, answer["least_gap_of_seeds"], largest))
+    if "power_of_seeds" in answer:
+        needed = f"For {usual} it needs {answer['seeds_needed']} seeds of each method."
+        if not answer["seeds_needed"]:
+            needed = "A hundred seeds of each method are too few: it needs more examples."
         lines.append(
-            f"A test of these seeds finds a true difference of {_points(answer['gap'])} in {_cases(answer['power_of_seeds'])} cases. "
-            + (
-                f"For {found} it needs {needed} seeds of each method."
-                if needed
-                else "A hundred seeds of each method are too few: it needs more examples."
-            )
+            f"A test of these seeds finds a true difference of {points(answer['gap'])} in "
+            f"{100 * answer['power_of_seeds']:.0f} of 100 cases. {needed}"
         )
     return "\n".join(lines)
-
-
-def _least(of: str, gap: float | None, largest: float) -> str:
-    """The minimum detectable difference in words; ``largest`` is the power for the largest possible difference."""
-    if gap is None:
-        return (
-            f"Minimum detectable difference of {of}: none. Even if one system alone is right on all these examples, a test finds "
-            f"the difference in {_cases(largest)} cases."
-        )
-    return (
-        f"Minimum detectable difference of {of}: {gap:.1f} points. A test finds a true difference of this size in "
-        f"{_cases(POWER)} cases."
-    )
-
-
-def _cases(share: float) -> str:
-    """``80 of 100``"""
-    return f"{100 * share:.0f} of 100"
-
-
-def _points(value: float) -> str:
-    """``1 point``, ``2.5 points``"""
-    return f"{value:g} point{'' if value == 1 else 's'}"

@@ -18,7 +18,7 @@ from bench.record.code import STALE, state_of_record
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.report.groups import ReportGroup, groups
-from bench.report.resampled import baselines_of, resample, suspicions_of
+from bench.report.resampled import judge_answers, resample
 from bench.report.speed import latency_tables
 from bench.report.table import Table
 from bench.report.tables.parts import counted
@@ -70,15 +70,16 @@ def trace(text: str, results: Path) -> list[Origin]:
 
 def origins_of(group: ReportGroup, store: Store) -> Iterator[Origin]:
     """Every number of a group's tables that need no intervals, and the scores of its single seeds."""
+    where = _where(group)
     left_out = [(record, "left out: a newer training has that name") for record, _ in group.left_out]
-    for record, why in [*left_out, *((record, _where(group)) for record in group.records)]:
+    for record, why in [*left_out, *((record, where) for record in group.records)]:
         for name, metrics in record.scores.items():
             for metric, value in metrics.items():
                 what = f"{record.row}, {'+'.join(record.cell.tasks)} {name} {metric}, seed {record.cell.seed} ({why})"
                 yield _origin(what, 100 * value, [record.key])
-    group.suspicions, group.baselines = suspicions_of(group, store), baselines_of(group, store)
+    judge_answers(group, store)
     for table in make_tables(group, {}).tables:  # no answers, so nothing is drawn
-        yield from _cells(table, _where(group), group)
+        yield from _cells(table, where, group)
 
 
 def _cells(table: Table, where: str, group: ReportGroup | None = None) -> Iterator[Origin]:

@@ -261,7 +261,7 @@ def profile(
     """Count parameters, MACs and FLOPs from the configurations alone, without weights. `bert-base-uncased` needs no network."""
     from bench.plan.untrained import counts_of, profile_rows
     from bench.progress import quiet
-    from bench.report.printed_sizes import printed_and_ours, printed_sizes
+    from bench.report.published import printed_and_ours, printed_sizes
     from bench.report.render import to_markdown
     from bench.report.tables.cost import sizes
 

@@ -29,8 +29,6 @@ BESIDE = {"spearman": "pearson", "bleu": "rouge_l", "rouge_l": "bleu"}
 """A task's metric -> another one that papers print beside it, as of stsb and of texts. It has a column, and is in no mean and no test."""
 KEPT = 0.97
 """Share of the teacher's score that counts as kept where no other is asked for."""
-GENERATED = ", generated, not GLUE"
-"""What follows the name of the sample suite, for people."""
 
 
 @dataclass(frozen=True)
@@ -109,9 +107,8 @@ class ReportGroup:
 
     @property
     def title(self) -> str:
-        examples, limit = self._examples_and_limit
-        teacher = self.cell.teacher
-        return f"{examples} ({', '.join(self.tasks)}){limit}; teacher {teacher.name}, {teacher.origin}"
+        tasks, teacher = f" ({', '.join(self.tasks)})", self.cell.teacher
+        return f"{self._examples}{tasks}{self._limit}; teacher {teacher.name}, {teacher.origin}"
 
     @property
     def heading(self) -> str:
@@ -121,17 +118,19 @@ class ReportGroup:
     @property
     def described_data(self) -> str:
         """What its examples are, and how many of them were trained on at most."""
-        return "".join(self._examples_and_limit)
+        return self._examples + self._limit
 
     @property
-    def _examples_and_limit(self) -> tuple[str, str]:
+    def _examples(self) -> str:
         """For people: a folder that is called glue needs no further words, generated examples do."""
-        examples, limit, facts = self.cell.data.name, self.cell.data.max_train_rows, self.facts
-        if facts.source == SAMPLE:
-            examples += GENERATED
-        elif facts.source == FOLDER and facts.folder == GLUE_FOLDER:
-            examples = FROM_GLUE.sub("", examples, count=1)
-        return examples, f", at most {limit:,} training examples" if limit else ""
+        if self.facts.source == FOLDER and self.facts.folder == GLUE_FOLDER:
+            return FROM_GLUE.sub("", self.cell.data.name, count=1)
+        return self.cell.data.name + (", generated, not GLUE" if self.facts.source == SAMPLE else "")
+
+    @property
+    def _limit(self) -> str:
+        limit = self.cell.data.max_train_rows
+        return f", at most {limit:,} training examples" if limit else ""
 
     @property
     def facts(self) -> DataFacts:
@@ -153,13 +152,9 @@ class ReportGroup:
         for task in self.tasks:
             records = [r for r in self.records if task in r.cell.tasks]
             sets = [(name, next(iter(scores))) for r in records for name, scores in r.scores.items() if scores]
-            if not sets:
-                sets = [
-                    (name, next(iter(r.task.metrics), "score"))
-                    for r in records
-                    for name in r.cell.data.evaluation
-                    if name not in r.task.unlabelled
-                ]
+            for r in records if not sets else ():
+                labelled = [name for name in r.cell.data.evaluation if name not in r.task.unlabelled]
+                sets += [(name, next(iter(r.task.metrics), "score")) for name in labelled]
             columns += [ScoreColumn(task, name, metric) for name, metric in dict.fromkeys(sets)]
         return columns
 
@@ -218,11 +213,10 @@ class ReportGroup:
     @cached_property
     def _scores(self) -> dict[tuple[str, ScoreColumn], dict[int, float]]:
         """(row, column) -> seed -> score in percent, of all metrics."""
-        table = frame(record for records in self._by_row.values() for record in records)
+        columns = ["row", "task", "set", "metric", "seed", "score"]
+        table = frame(record for records in self._by_row.values() for record in records)[columns]
         scores: dict[tuple[str, ScoreColumn], dict[int, float]] = {}
-        for row, *place, seed, score in table[["row", "task", "set", "metric", "seed", "score"]].itertuples(
-            False, None
-        ):
+        for row, *place, seed, score in table.itertuples(index=False, name=None):
             scores.setdefault((row, ScoreColumn(*place)), {})[seed] = score
         return scores
 
@@ -262,16 +256,12 @@ class ReportGroup:
         known = [self.baselines[column] for column in self.columns if column in self.baselines]
         return sum(known) / len(known) if known and len(known) == len(self.columns) else None
 
-    @cached_property
-    def _most_seeds(self) -> dict[ScoreColumn, int]:
-        columns = self.printed_columns
-        return {c: max((len(self.values(label, c)) for label in self.students), default=0) for c in columns}
-
     def lacks_seeds(self, label: str, column: ScoreColumn) -> bool:
         """Whether a student's mean is of fewer seeds than others of this column have: luckier or unluckier by that."""
         # a model that is given has no seeds
         is_given = any(record.cell.method in (TEACHER, CHECKPOINT) for record in self.of(label))
-        return not is_given and 0 < len(self.values(label, column)) < self._most_seeds[column]
+        most = max((len(self.values(student, column)) for student in self.students), default=0)
+        return not is_given and 0 < len(self.values(label, column)) < most
 
     @cached_property
     def complete(self) -> list[str]:
@@ -286,11 +276,6 @@ class ReportGroup:
         constant = [column for column, mean in means.items() if mean <= self.baselines.get(column, mean) + 1e-9]
         return 0 < len(self.columns) <= 2 * len(constant)
 
-    def row_limit(self, task: str) -> int | None:
-        """How many training rows were drawn for a task; None where all were used."""
-        limits = (r.cell.data.max_train_rows for r in self.records if task in r.cell.tasks)
-        return next(filter(None, limits), None)
-
 
 def groups(records: Iterable[Record]) -> list[ReportGroup]:
     """Records sorted into tables. Those of different data, teachers, recipes, optimisers or precisions never meet in one.
@@ -300,44 +285,42 @@ def groups(records: Iterable[Record]) -> list[ReportGroup]:
     """
     by_key: dict[tuple, ReportGroup] = {}
     records = list(records)
+
+    def home(cell: Cell) -> ReportGroup:
+        optimizer = cell.recipe.get("optimizer", ADAMW)
+        key = (
+            cell.data.slug,
+            cell.data.max_train_rows,
+            cell.teacher.base,
+            cell.teacher.origin,
+            cell.recipe["name"],
+            cell.recipe["epochs"],
+            canonical(cell.numeric.identity()),
+            *([optimizer] if optimizer != ADAMW else []),
+        )
+        return by_key.setdefault(key, ReportGroup(cell, key))
+
     for record in records:
         if record.cell.method != TEACHER:
-            _home(by_key, record).records.append(record)
+            home(record.cell).records.append(record)
     for key, group in by_key.items():
-        whole = by_key.get((key[0], None, *key[2:]))
-        limit = group.cell.data.max_train_rows
+        whole, limit = by_key.get((key[0], None, *key[2:])), group.cell.data.max_train_rows
         if limit and whole:
-            rows = {r.row for r in group.records}
-            tasks = {task for r in group.records for task in r.cell.tasks}
-            group.records += [
-                r
-                for r in whole.records
-                if r.row in rows and not tasks & set(r.cell.tasks) and r.cell.data.rows["train"] <= limit
-            ]
+            rows, tasks = {r.row for r in group.records}, {task for r in group.records for task in r.cell.tasks}
+            fitting = [r for r in whole.records if r.row in rows and r.cell.data.rows["train"] <= limit]
+            group.records += [r for r in fitting if not tasks & set(r.cell.tasks)]
     for record in records:  # a teacher belongs to every table of its students, whatever their recipe
-        cell = record.cell
-        if cell.method == TEACHER:
-            own = (cell.teacher, cell.data, cell.numeric)
+        if record.cell.method == TEACHER:
+            own = (record.cell.teacher, record.cell.data, record.cell.numeric)
             homes = [
                 group
                 for group in by_key.values()
                 if any((r.cell.teacher, r.cell.data, r.cell.numeric) == own for r in group.records)
             ]
-            for group in homes or [_home(by_key, record)]:
+            for group in homes or [home(record.cell)]:
                 group.records.append(record)
-    all_groups = [by_key[key] for key in sorted(by_key, key=str)]
-    keys = {id(group): {r.key for r in group.records} for group in all_groups}
-    all_groups = [group for group in all_groups if not any(keys[id(group)] < keys[id(other)] for other in all_groups)]
-    for group in all_groups:
+    keys = {key: {r.key for r in group.records} for key, group in by_key.items()}
+    kept = [by_key[key] for key in sorted(by_key, key=str) if not any(keys[key] < other for other in keys.values())]
+    for group in kept:
         group.records, group.left_out = newest(group.records)
-    return all_groups
-
-
-def _home(by_key: dict[tuple, ReportGroup], record: Record) -> ReportGroup:
-    """The group to which a record belongs."""
-    cell = record.cell
-    teacher, numeric, optimizer = cell.teacher, canonical(cell.numeric.identity()), cell.recipe.get("optimizer", ADAMW)
-    limit, recipe, epochs = cell.data.max_train_rows, cell.recipe["name"], cell.recipe["epochs"]
-    other = [optimizer] if optimizer != ADAMW else []
-    key = (cell.data.slug, limit, teacher.base, teacher.origin, recipe, epochs, numeric, *other)
-    return by_key.setdefault(key, ReportGroup(cell, key))
+    return kept

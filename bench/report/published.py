@@ -1,4 +1,5 @@
-"""Numbers that papers print, beside the rows of an experiment file that says which printed row each of its own is.
+"""Numbers that papers print: beside the rows of an experiment file that says which printed row each of its own is; and sizes, under
+every convention: which rule gives the printed digit.
 
 They are typed from the papers into bench/report/printed/<paper>.csv, which is installed with the package, and are never
 averaged with ours.
@@ -17,9 +18,9 @@ from typing import Any, NamedTuple
 from bench.errors import InputError, unknown
 from bench.record.task_facts import SAMPLE
 from bench.report.groups import ReportGroup, ScoreColumn
-from bench.report.table import TEXT, Column, Line, Table, TableCell
-from bench.stats.glue import DEVELOPMENT_EXAMPLES
+from bench.report.table import TEXT, Column, Line, Table, TableCell, number
 from bench.stats.metrics import label_of
+from bench.stats.power import DEVELOPMENT_EXAMPLES
 
 FOLDER = Path(__file__).resolve().parent / "printed"
 UNKNOWN = "unknown"
@@ -138,10 +139,63 @@ def _reasons(group: ReportGroup, column: ScoreColumn, printed: Published) -> lis
         whys.append("metric not stated")
     elif printed.metric != column.metric:
         whys.append(f"{label_of(printed.metric)}, ours is {label_of(column.metric)}")
-    rows = {r.cell.data.rows.get(column.evaluation) for r in group.records if column.task in r.cell.tasks}
+    data = [r.cell.data for r in group.records if column.task in r.cell.tasks]
+    rows = {own.rows.get(column.evaluation) for own in data}
     # a folder with another number of examples holds something else
     if rows != {DEVELOPMENT_EXAMPLES.get((column.task, column.evaluation))}:
         whys.append(f"not {'SQuAD' if column.task.startswith('squad') else 'GLUE'}'s development set")
-    if group.row_limit(column.task):
+    if any(own.max_train_rows for own in data):
         whys.append("fewer training examples")
     return whys
+
+
+def printed_sizes() -> list[dict[str, str]]:
+    """Every printed line, in the order of the file: ``parameters`` in millions, ``flops`` in billions, empty if not given."""
+    return rows_of(FOLDER / "sizes" / "printed.csv")
+
+
+def rule_of(printed: str, counted: Mapping[str, int], unit: float) -> tuple[str, int, bool]:
+    """The first convention that rounds to the printed digits, else the nearest one; its count; whether it fits."""
+    decimals = len(printed.partition(".")[2])
+    for rule, value in counted.items():
+        if f"{value / unit:.{decimals}f}" == printed:
+            return rule, value, True
+    rule, value = min(counted.items(), key=lambda item: abs(item[1] / unit - float(printed)))
+    return rule, value, False
+
+
+def printed_and_ours(named: Sequence[tuple[Mapping[str, str], Any]]) -> Table:
+    """Every printed figure with ours, the difference, and the convention that explains it, if one does.
+
+    Args:
+        named: with the ``parameters`` and ``flops`` of the model: convention -> count, the harness's own first.
+    """
+    lines, fitting = [], 0
+    for size, counted in named:
+        for quantity, printed, conventions, unit, sign in (
+            ("parameters", size["parameters"], counted.parameters, 1e6, "M"),
+            ("FLOPs", size["flops"], counted.flops, 1e9, "G"),
+        ):
+            if not printed:
+                continue
+            own, (rule, value, fits) = next(iter(conventions.values())), rule_of(printed, conventions, unit)
+            off, nearest_off = (100 * (count / unit / float(printed) - 1) for count in (own, value))
+            nearest = f"none found; nearest: {rule}, {value / unit:.2f} {sign}, {nearest_off:+.1f} %"
+            cells = (
+                TableCell(size["row"]),
+                TableCell(quantity),
+                TableCell(f"{printed} {sign}", value=float(printed), plain=printed),
+                number(own / unit, ".2f", f" {sign}"),
+                number(off, "+.1f", " %"),
+                TableCell(rule if fits else nearest),
+            )
+            lines.append(Line("{source}, {table}: {system}".format_map(size), cells))
+            fitting += fits
+    columns = [Column("Printed in"), Column("Row here", words=True), Column("Quantity", words=True)]
+    columns += [Column("printed", csv=TEXT), Column("ours"), Column("difference"), Column("rule", words=True)]
+    note = (
+        "Papers count sizes by different rules. The column `rule` names the rule that gives the printed number to its last digit. "
+        "`ours` counts the whole classifier (two labels) and 2 x MACs at length 128. "
+        f"{fitting} of {len(lines)} numbers fit a rule. No paper states its rule, so this is a guess."
+    )
+    return Table("Printed sizes and ours", columns, lines, (note,))

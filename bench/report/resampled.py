@@ -119,13 +119,12 @@ def rng_for(column: ScoreColumn, purpose: str, *rows: str) -> np.random.Generato
 
 def _answers_of(
     group: ReportGroup, column: ScoreColumn, store: Store
-) -> Iterator[tuple[str, Record, np.ndarray, np.ndarray]]:
-    """Row, record, logits and labels of each stored answer to a column."""
-    for label in group.systems:
-        for record in group.finished(label, column):
-            if store.has_predictions(record):
-                arrays = store.predictions(record)
-                yield label, record, arrays[f"logits.{column.evaluation}"], arrays[f"labels.{column.evaluation}"]
+) -> Iterator[tuple[Record, np.ndarray, np.ndarray]]:
+    """Record, logits and labels of each stored answer to a column."""
+    for record in (r for label in group.systems for r in group.finished(label, column)):
+        if store.has_predictions(record):
+            arrays = store.predictions(record)
+            yield record, arrays[f"logits.{column.evaluation}"], arrays[f"labels.{column.evaluation}"]
 
 
 Faults = dict[tuple[str, ScoreColumn], dict[str, dict[int, Suspicion]]]
@@ -136,26 +135,29 @@ def faults_of(group: ReportGroup, store: Store) -> Faults:
     """What is suspect about the stored answers of each row and column, by the column's own metric."""
     faults: Faults = {}
     for column in group.columns:
-        for label, record, logits, labels in _answers_of(group, column, store):
+        for record, logits, labels in _answers_of(group, column, store):
             for suspicion in suspicions(logits, labels, record.task.labels or (), column.metric):
-                of_place = faults.setdefault((label, column), {})
+                of_place = faults.setdefault((record.row, column), {})
                 of_place.setdefault(suspicion.what, {})[record.cell.seed] = suspicion
     return faults
 
 
-def suspicions_of(group: ReportGroup, store: Store) -> dict[tuple[str, ScoreColumn], list[str]]:
-    """What is suspect about the answers of each row and column: one line a column and fault, naming every row and seed."""
-    faults = faults_of(group, store)
-    rows_of: dict[tuple[ScoreColumn, str], dict[str, dict[int, Suspicion]]] = {}
+def judge_answers(group: ReportGroup, store: Store) -> None:
+    """Tell a group what is suspect about its stored answers, and what the best single answer to every example scores."""
+    faults, group.suspicions, group.baselines = faults_of(group, store), {}, {}
+    rows_of: dict[tuple[ScoreColumn, str], dict[str, str]] = {}
     for label, column in sorted(faults, key=lambda place: group.systems.index(place[0])):
         for what, of_seed in faults[label, column].items():
-            rows_of.setdefault((column, what), {})[label] = of_seed
-    texts: dict[tuple[str, ScoreColumn], list[str]] = {}
+            rows_of.setdefault((column, what), {})[label] = f"{label}, {seeds_in_words(of_seed)}"
     for (column, what), rows in rows_of.items():
-        listed = "; ".join(f"{label}, {seeds_in_words(of_seed)}" for label, of_seed in rows.items())
-        for label in rows:
-            texts.setdefault((label, column), []).append(f"{column.name}, {what}: {listed}")
-    return texts
+        for label in rows:  # one line a fault, naming every row and seed
+            texts = group.suspicions.setdefault((label, column), [])
+            texts.append(f"{column.name}, {what}: {'; '.join(rows.values())}")
+    for column in group.printed_columns:
+        metric = metric_of(column.metric)
+        for _, logits, labels in _answers_of(group, column, store):
+            group.baselines[column] = 100 * metric.form.constant(labels, logits.shape[1], metric.score)[1]
+            break  # the first record's labels are those of all
 
 
 def seeds_in_words(of_seed: Mapping[int, Suspicion]) -> str:
@@ -164,14 +166,3 @@ def seeds_in_words(of_seed: Mapping[int, Suspicion]) -> str:
     named = f"seeds {', '.join(most)} and {last}" if most else f"seed {last}"
     shown = ", ".join(of_seed[seed].figure for seed in sorted(of_seed) if of_seed[seed].figure)
     return named + (f" ({shown})" if shown else "")
-
-
-def baselines_of(group: ReportGroup, store: Store) -> dict[ScoreColumn, float]:
-    """Percent that the best single answer to every example scores; without columns that have no stored answers."""
-    baselines = {}
-    for column in group.printed_columns:
-        for _, _, logits, labels in _answers_of(group, column, store):
-            metric = metric_of(column.metric)
-            baselines[column] = 100 * metric.form.constant(labels, logits.shape[1], metric.score)[1]
-            break  # the first record's labels are those of all
-    return baselines

@@ -27,7 +27,7 @@ from bench.report.html_page import html_page
 from bench.report.pictures import PICTURES
 from bench.report.render import Paper, remove_stale_files, write_tables
 from bench.report.reproduce import set_record_source
-from bench.report.resampled import baselines_of, resample, suspicions_of
+from bench.report.resampled import judge_answers, resample
 from bench.report.sources import facts, made_on, provenance, warnings
 from bench.report.speed import described, latest, main_conditions, write_speed_report
 from bench.report.tables.registry import make_tables, report_sections
@@ -123,7 +123,7 @@ def write_groups(
 
 def prepare(group: ReportGroup, store: Store, records: Sequence[Record]) -> None:
     """Tell a group what its folder of records says of it; ``records`` are all of that folder."""
-    group.suspicions, group.baselines = suspicions_of(group, store), baselines_of(group, store)
+    judge_answers(group, store)
     set_record_source(group, store, records)
     group.aside = sentences(store.notes, store.root, {slug(r.cell.data.slug) for r in group.records})
 

@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 LEVEL, POWER, DISAGREEMENT = 0.05, 0.8, 0.1
 """Two-sided level, wanted power, and the share of examples on which two good systems usually disagree about being right."""
+
+
+DEVELOPMENT_EXAMPLES: Mapping[tuple[str, str], int] = {
+    ("cola", "validation"): 1043,
+    ("sst2", "validation"): 872,
+    ("mrpc", "validation"): 408,
+    ("stsb", "validation"): 1500,
+    ("qqp", "validation"): 40430,
+    ("mnli", "matched"): 9815,
+    ("mnli", "mismatched"): 9832,
+    ("qnli", "validation"): 5463,
+    ("rte", "validation"): 277,
+    ("wnli", "validation"): 71,
+    ("squad", "validation"): 10570,
+    ("squad_v2", "validation"): 11873,
+}
+"""(task, evaluation set) of GLUE and SQuAD -> number of examples."""
+
+
+def development_examples(task: str) -> int:
+    """Of a task's development set; of mnli the matched one."""
+    return DEVELOPMENT_EXAMPLES[task, "matched" if task == "mnli" else "validation"]
 
 
 def power(gap: float, examples: int, disagreement: float = DISAGREEMENT) -> float:

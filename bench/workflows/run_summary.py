@@ -14,7 +14,7 @@ from bench.report.escape import flat
 from bench.report.groups import ReportGroup
 from bench.report.render import TERMINAL, to_terminal
 from bench.report.sources import warnings
-from bench.report.summary import summary
+from bench.report.tables.leaderboard import summary
 from bench.stats.summary import summarise
 
 

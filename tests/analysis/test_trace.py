@@ -13,7 +13,7 @@ from bench.errors import InputError
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
 from bench.record.store import Store
 from bench.report.groups import groups
-from bench.report.resampled import resample, suspicions_of
+from bench.report.resampled import judge_answers, resample
 from bench.report.speed import latency_tables
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost, sizes_of
@@ -68,7 +68,7 @@ def test_ratios_are_found_where_a_teacher_is_suspect_or_has_another_training(tmp
         write("teacher", task, right and right - 0.1, "b")
         current.write_text("attempt-1.json\n")
     (group,) = groups(store.records())
-    group.suspicions = suspicions_of(group, store)
+    judge_answers(group, store)
     drawn = resample(group, store)
     monkeypatch.setattr("bench.analysis.trace.resample", lambda *_: drawn)
     tables = [table for table in (reappearance(group), retentions(group, drawn)) if table]

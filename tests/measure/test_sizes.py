@@ -15,7 +15,7 @@ from bench.errors import BenchError
 from bench.measure.flops import macs
 from bench.measure.parameters import count
 from bench.plan.untrained import counts_of
-from bench.report.printed_sizes import printed_and_ours, printed_sizes, rule_of
+from bench.report.published import printed_and_ours, printed_sizes, rule_of
 from bench.report.render import to_markdown
 from methods.models import Cost, cost
 

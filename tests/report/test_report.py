@@ -20,10 +20,10 @@ from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.pictures import PICTURES
 from bench.report.render import to_markdown
-from bench.report.summary import summary
 from bench.report.table import Footnotes
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost, gradient_shares, sizes_of, start_of
+from bench.report.tables.leaderboard import summary
 from bench.report.tables.registry import make_tables
 from bench.report.tables.retention import reappearance
 from bench.report.write import write_reports

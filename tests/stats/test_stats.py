@@ -325,7 +325,7 @@ def test_bad_questions_of_power_are_bad_input(bench, words):
 def test_sizes_of_development_sets_are_those_of_the_files(shared_glue):
     from bench.data.sources import source_for
     from bench.data.tasks import KNOWN
-    from bench.stats.glue import DEVELOPMENT_EXAMPLES
+    from bench.stats.power import DEVELOPMENT_EXAMPLES
 
     for (name, evaluation), size in DEVELOPMENT_EXAMPLES.items():
         source = source_for(KNOWN[name], str(shared_glue), True)

@@ -1,15 +1,18 @@
-"""What each row costs: its training, the gradient of each of its terms, and the size of its models."""
+"""What each row costs: its training, the gradient of each of its terms, the size of its models, and what rows that write texts take
+for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from statistics import mean
+from typing import Any
 
 from bench.record.cell import TEACHER
 from bench.record.schema import Record, Sizes, TrainCost
 from bench.report.groups import ReportGroup
 from bench.report.table import Column, Line, Table, TableCell, number
-from bench.report.tables.parts import counted, line_of
+from bench.report.tables.parts import counted, line_of, listed
 
 STUDENT_TIME, SHARED_TEACHER_TIME, CPU_TIME = "student time (s)", "teacher time, shared (s)", "CPU time (s)"
 COSTS: Mapping[str, tuple[Callable[[TrainCost], float], float]] = {
@@ -245,3 +248,41 @@ def models_differ(models: Sequence[Sizes]) -> bool:
 def need_own_lines(models: Sequence[Sizes]) -> bool:
     """Whether these models need one line each in a table of sizes: other models, or sequences leave them at other layers."""
     return models_differ(models) or len({s.expected_macs for s in models}) > 1
+
+
+BATCHES = {"batch_1": "batch 1", "batch_32": "batch 32"}
+
+
+def writing(group: ReportGroup) -> Table | None:
+    """A line for each row and task; means over seeds."""
+    lines = []
+    for label in group.systems:
+        for task in group.tasks:
+            told = [_told(record) for record in group.of(label, task) if _told(record)]
+            if told:
+                cells = [
+                    number(mean(one[batch][what] for one in told), ".1f")
+                    for batch in BATCHES
+                    for what in ("ms_a_text", "tokens")
+                ]
+                work = ("macs_of_read_token", "macs_of_written_token")
+                cells += [number(mean(one[what] for one in told) / 1e6, ".2f") for what in work]
+                line = line_of(group, label, cells)
+                lines.append(line if len(group.tasks) == 1 else replace(line, name=f"{line.name}, {task}", row=label))
+    if not lines:
+        return None
+    all_told = [_told(record) for record in group.records if _told(record)]
+    notes = [
+        "Times of the whole beam search, as the record's machine was when the row was scored: other programs may have run there, so they say "
+        f"how large a time is, no more; {listed(sorted({str(one['threads']) for one in all_told}))} thread. Tokens: mean length of what was "
+        "written, without its end. MACs (M): of reading one token, and of writing one with one beam, both without attention. BLEU: "
+        f"{listed(sorted({one['bleu'] for one in all_told}))} (sacrebleu); ROUGE-L: F of rouge-score, no stemmer.",
+    ]
+    heads = [Column("System")]
+    heads += [Column(f"{batch}, {what}") for batch in BATCHES.values() for what in ("ms a text", "tokens")]
+    heads += [Column("read token, MACs (M)"), Column("written token, MACs (M)")]
+    return Table("Writing", heads, lines, notes)
+
+
+def _told(record: Record) -> dict[str, Any]:
+    return dict(record.usage.get("writing", {}))

@@ -12,16 +12,14 @@ from bench.report.groups import KEPT, ReportGroup
 from bench.report.reproduce import commands
 from bench.report.resampled import Answers
 from bench.report.sources import environment, on_commands, provenance, warnings
-from bench.report.summary import summary
 from bench.report.table import Table
 from bench.report.tables.accuracy import accuracy, as_good_as_best, incomplete
-from bench.report.tables.cost import cost, gradient_shares, sizes_of
+from bench.report.tables.cost import cost, gradient_shares, sizes_of, writing
 from bench.report.tables.differences import ablation, paired_comparisons
 from bench.report.tables.fidelity import fidelity_table
-from bench.report.tables.leaderboard import leaderboard
+from bench.report.tables.leaderboard import leaderboard, summary
 from bench.report.tables.provenance import hyper_parameters, record_keys
 from bench.report.tables.retention import reappearance, retentions
-from bench.report.tables.writing import writing
 
 SUMMARY, RESULTS, PAIRED, RETENTION = "Summary", "Results", "Paired comparisons", "Reappearance (retention)"
 ABLATIONS, COST = "Ablations", "Cost and size"

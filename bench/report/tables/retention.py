@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,18 +14,7 @@ from bench.report.frame import same_teacher, teacher_weights
 from bench.report.groups import KEPT, ReportGroup, ScoreColumn
 from bench.report.resampled import Answers, Resampled, rng_for
 from bench.report.table import DASH, INTERVAL, JUDGED, Column, Line, Table, TableCell, number
-from bench.report.tables.parts import (
-    cheaper,
-    counted,
-    keys_of,
-    left_out_of_means,
-    line_of,
-    missing,
-    no_ratio,
-    sound_teacher,
-    students_of,
-    teacher_score,
-)
+from bench.report.tables.parts import counted, keys_of, line_of, listed, missing, students_of
 from bench.stats.metrics import metric_of
 from bench.stats.paired import interval, is_near, over_seeds
 from bench.stats.power import LEVEL
@@ -36,29 +25,59 @@ KEPT_OF_THE_TEACHER = "retention"
 """The name of the files of the table with intervals."""
 
 
+def _teacher(group: ReportGroup) -> dict[ScoreColumn, float]:
+    """The teacher's score in each column that it has, in percent."""
+    return {c: group.summaries[TEACHER, c].mean for c in group.columns if group.values(TEACHER, c)}
+
+
+def _why_no_ratio(group: ReportGroup, column: ScoreColumn, score: float) -> str:
+    """Why a share of the teacher's score says nothing; "" where it says something."""
+    what = "" if score > 0 else f"the teacher scores {score:.1f}"
+    if group.suspicions.get((TEACHER, column)):
+        what = "the answers of the teacher are suspect, see its notes in the results"
+    return what and f"{column.title}: {what}; a ratio to it means nothing"
+
+
+def _is_cheaper(group: ReportGroup, label: str) -> bool:
+    """Whether a student's FLOPs are below its teacher's: without that no retention is printed.
+
+    Of one whose sequences leave early, averaged over the exits that they took.
+    """
+    own, teacher = ([r.sizes.flops for r in group.of(row) if r.sizes] for row in (label, TEACHER))
+    return bool(own and teacher and min(own) < min(teacher))
+
+
+def _left_out_of_means(unsound: Mapping[ScoreColumn, str]) -> str:
+    """A sentence that names the columns without a ratio, with a space before it; "" where all have one."""
+    names = [column.name for column in unsound]
+    which = f"{listed(names)}, which {'has' if len(names) == 1 else 'have'} no ratio"
+    return f" All means of this table leave out {which}." if names else ""
+
+
 def reappearance(group: ReportGroup) -> Table | None:
     """Student / teacher in percent, per column and as the mean of the ratios. Needs the teacher's record."""
-    columns = [c for c in group.columns if group.values(TEACHER, c)]
-    students = students_of(group)
-    if not columns or not students:
+    teacher, students = _teacher(group), students_of(group)
+    if not teacher or not students:
         return None
-    sound = [c for c in columns if sound_teacher(group, c)]
-    teacher = {c: teacher_score(group, c) for c in columns}
+    unsound = {c: why for c, score in teacher.items() if (why := _why_no_ratio(group, c, score))}
+    sound = [c for c in teacher if c not in unsound]
     mean = summarise([teacher[c] for c in sound]).mean if sound else None
     lines = [Line(TEACHER, [*map(number, teacher.values()), number(mean)])]
     for label in students:
-        own = {c: group.summaries[label, c].mean for c in columns if (label, c) in group.summaries}
-        scores = [number(own[c]) if c in own else missing(group, label, c) for c in columns]
+        own = {c: group.summaries[label, c].mean for c in teacher if (label, c) in group.summaries}
+        scores = [number(own[c]) if c in own else missing(group, label, c) for c in teacher]
         lines.append(Line(label, [*scores, TableCell("")], group.called(label), only="markdown"))
         ratios = {c: 100 * own[c] / teacher[c] for c in sound if c in own}
         notes: tuple[str, ...] = ()
-        if ratios and not cheaper(group, label):
+        if ratios and not _is_cheaper(group, label):
             why = "needs at least as many FLOPs as its teacher, so it is not a compressed model and has no retention"
-            notes, cells = (f"{label} {why}",), [TableCell(DASH) for _ in range(len(columns) + 1)]
+            notes, cells = (f"{label} {why}",), [TableCell(DASH)] * (len(teacher) + 1)
         else:
             cells = [
-                no_ratio(group, c) if c in own and c not in ratios else number(ratios.get(c), unit=" %")
-                for c in columns
+                TableCell(DASH, footnotes=(unsound[c],))
+                if c in unsound and c in own
+                else number(ratios.get(c), unit=" %")
+                for c in teacher
             ]
             is_whole = len(ratios) == len(sound) > 0
             cells.append(number(summarise(list(ratios.values())).mean if is_whole else None, unit=" %"))
@@ -68,9 +87,10 @@ def reappearance(group: ReportGroup) -> Table | None:
         "The student's score divided by the teacher's score of the first line, on the same development set and by the same metric. "
         "The last column is the mean of the ratios (in the teacher's row: the mean of its scores). A "
         "student of another training of that teacher is divided by that training's score in the table with intervals."
-    ) + left_out_of_means(columns, sound)
-    heads = map(Column, ("System", *(c.title for c in columns), f"mean of {counted(len(sound), 'ratio')}"))
-    return Table("Share of the teacher's score", [*heads], lines, (note,), "reappearance")
+    )
+    heads = map(Column, ("System", *(c.title for c in teacher), f"mean of {counted(len(sound), 'ratio')}"))
+    notes = (note + _left_out_of_means(unsound),)
+    return Table("Share of the teacher's score", [*heads], lines, notes, "reappearance")
 
 
 def retention(student: Sequence[float], teacher: float, samples: np.ndarray, kept: float = KEPT) -> TableCell:
@@ -92,42 +112,38 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     the one in the table is refused, with the two hashes, unless the store has that teacher's answers to the same examples:
     then its ratio is to that teacher.
     """
-    columns = [c for c in group.columns if group.values(TEACHER, c)]
-    sound = [c for c in columns if sound_teacher(group, c)]
+    scored = _teacher(group)
+    unsound = {c: why for c, score in scored.items() if (why := _why_no_ratio(group, c, score))}
     lines = []
     for label in students_of(group):
-        cells, drawn, scores = [], [], []
-        for column in columns:
+        cells, drawn, scores, is_cheaper = [], [], [], _is_cheaper(group, label)
+        for column in scored:
             own, theirs, data = group.finished(label, column), group.finished(TEACHER, column), answers.get(column)
-            if refused := _refusal(label, column, own, theirs, data):
-                cells.append(TableCell(REFUSED, footnotes=(refused,)))
-                continue
-            if column not in sound:
-                cells.append(no_ratio(group, column) if own and cheaper(group, label) else TableCell(DASH))
-                continue
+            # the teacher that these students learned from may be a further training of the table's, which `unsound` is of
+            named = {teacher_weights(record) for record in own}
+            further = data.teachers.get(str(*named)) if data is not None and len(named) == 1 else None
             cells.append(TableCell(DASH))
-            if data is None or not (data.has(own) and data.has(theirs)) or not cheaper(group, label):
-                continue
-
-            # the teacher that these students learned from; `sound_teacher` checked that of the table, this may be another training
-            further = _further_teacher(own, data)
-            teacher = data.teachers[further][0] if further else theirs[0].scores[column.evaluation][column.metric]
-            if teacher <= 0:
-                continue
-            teacher_R = data.teachers[further][1] if further else data.scores_R[theirs[0].key]
-            teacher_R = np.where(teacher_R > 0, teacher_R, np.nan)
-            ratio_RS = data.stacked(own) / teacher_R[:, None]
-            spread = over_seeds(ratio_RS, (ratio_RS,), rng_for(column, "ratio", label, TEACHER))
-            drawn.append(metric_of(column.metric).possible_ratios(spread, teacher_R))
-            of_seeds = [record.scores[column.evaluation][column.metric] for record in own]
-            cell = retention(of_seeds, teacher, drawn[-1], kept)
-            cells[-1] = replace(cell, n=len(own), keys=keys_of([*own, *theirs]))
-            scores.append((float(np.mean(of_seeds)), teacher))
-        if all(cell.text == DASH and not cell.footnotes for cell in cells):
-            continue
-        lines.append(
-            line_of(group, label, [*cells, *(_means(scores, drawn) if len(drawn) == len(sound) > 1 else DASHES)])
-        )
+            if refused := _refusal(label, column, own, theirs, data, further is not None):
+                cells[-1] = TableCell(REFUSED, footnotes=(refused,))
+            elif column in unsound:
+                cells[-1] = TableCell(DASH, footnotes=(unsound[column],) if own and is_cheaper else ())
+            elif data is not None and data.has(own) and data.has(theirs) and is_cheaper:
+                score = theirs[0].scores[column.evaluation][column.metric]
+                teacher, teacher_R = further or (score, data.scores_R[theirs[0].key])
+                if teacher > 0:
+                    teacher_R = np.where(teacher_R > 0, teacher_R, np.nan)
+                    ratio_RS = data.stacked(own) / teacher_R[:, None]
+                    spread = over_seeds(ratio_RS, (ratio_RS,), rng_for(column, "ratio", label, TEACHER))
+                    drawn.append(metric_of(column.metric).possible_ratios(spread, teacher_R))
+                    of_seeds = [record.scores[column.evaluation][column.metric] for record in own]
+                    cell = retention(of_seeds, teacher, drawn[-1], kept)
+                    cells[-1] = replace(cell, n=len(own), keys=keys_of([*own, *theirs]))
+                    scores.append((float(np.mean(of_seeds)), teacher))
+        if any(cell.text != DASH or cell.footnotes for cell in cells):
+            is_whole = len(drawn) == len(scored) - len(unsound) > 1
+            lines.append(
+                line_of(group, label, [*cells, *(_means(scores, drawn) if is_whole else [TableCell(DASH)] * 2)])
+            )
     if not lines:
         return None
     note = (
@@ -138,16 +154,10 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
         "Mean of ratios: the mean of the columns' ratios. Ratio of means: the student's mean score divided by its "
         "teacher's. These two have no verdict."
     )
-    heads = [
-        *(Column(c.title, csv=JUDGED) for c in columns),
-        Column("mean of ratios", csv=INTERVAL),
-        Column("ratio of means"),
-    ]
-    notes = (note + left_out_of_means(columns, sound),)
-    return Table("Retention with intervals", [Column("System"), *heads], lines, notes, KEPT_OF_THE_TEACHER)
-
-
-DASHES = (TableCell(DASH), TableCell(DASH))
+    heads = [Column("System"), *(Column(c.title, csv=JUDGED) for c in scored)]
+    heads += [Column("mean of ratios", csv=INTERVAL), Column("ratio of means")]
+    notes = (note + _left_out_of_means(unsound),)
+    return Table("Retention with intervals", heads, lines, notes, KEPT_OF_THE_TEACHER)
 
 
 def _means(scores: Sequence[tuple[float, float]], drawn: Sequence[np.ndarray]) -> tuple[TableCell, TableCell]:
@@ -162,20 +172,18 @@ def _means(scores: Sequence[tuple[float, float]], drawn: Sequence[np.ndarray]) -
 
 
 def _refusal(
-    label: str, column: ScoreColumn, own: Sequence[Record], theirs: Sequence[Record], data: Resampled | None
+    label: str,
+    column: ScoreColumn,
+    own: Sequence[Record],
+    theirs: Sequence[Record],
+    data: Resampled | None,
+    is_known: bool,
 ) -> str:
-    """Why a ratio would mean nothing: another teacher, or other examples; "" where it means something."""
+    """Why a ratio would mean nothing: a teacher that is not known, or other examples; "" where it means something."""
     other = next(((record, teacher) for record in own for teacher in theirs if not same_teacher(record, teacher)), None)
-    if other is not None and not _further_teacher(own, data):
+    if other is not None and not is_known:
         hashes = " and ".join(str(teacher_weights(record))[:12] for record in other)
         return f"{label}, {column.title}: trained from another teacher ({hashes})"
     if data is not None and any(record.key in data.others for record in (*own, *theirs)):
         return f"{label}, {column.title}: scored on other examples than the rest of the column"
     return ""
-
-
-def _further_teacher(own: Sequence[Record], data: Resampled | None) -> str:
-    """The weights that all these students name, where they are of a further training of the teacher; else ""."""
-    named = {teacher_weights(record) for record in own}
-    weights = named.pop() if len(named) == 1 else None
-    return weights if weights and data is not None and weights in data.teachers else ""
