@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -122,11 +122,7 @@ def without_markup(text: str) -> str:
     return re.sub(r"\s+", " ", html.unescape(text)).strip()
 
 
-class LineNumbers:
+def line_numbers(text: str) -> Callable[[int], int]:
     """The line of a place in a text, without counting from its start each time."""
-
-    def __init__(self, text: str) -> None:
-        self.ends = [mark.start() for mark in re.finditer("\n", text)]
-
-    def __call__(self, place: int) -> int:
-        return bisect_left(self.ends, place) + 1
+    ends = [mark.start() for mark in re.finditer("\n", text)]
+    return lambda place: bisect_left(ends, place) + 1

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from bench.audit.grid import LONGEST_SOURCE, Grid, GridLine, LineNumbers, Spanned, laid_out, span_of
+from bench.audit.grid import LONGEST_SOURCE, Grid, GridLine, Spanned, laid_out, line_numbers, span_of
 from bench.audit.printed import printed
 
 MARKS = re.compile(
@@ -74,7 +74,7 @@ def latex_grids(text: str, folder: Path | None = None) -> tuple[list[Grid], str]
     else:
         macros, _ = definitions(COMMENT.sub("", text))
         searched = re.sub(r"^\s*%.*", lambda line: " " * len(line[0]), text, flags=re.MULTILINE)
-    line_number = LineNumbers(text)
+    line_number = line_numbers(text)
     grids, rest, end = [], [], 0
     for start, stop, body in environments(searched):
         if start < end:
@@ -86,23 +86,17 @@ def latex_grids(text: str, folder: Path | None = None) -> tuple[list[Grid], str]
     return grids, "".join([*rest, text[end:]])
 
 
-def inputs(text: str, folder: Path | None, depth: int = 3) -> str:
+def inputs(text: str, folder: Path, depth: int = 3) -> str:
     """The source without comments, with the files of its folder that it inputs; a file that is not there stays a command."""
 
-    def content(command: re.Match[str], depth: int) -> str:
+    def content(command: re.Match[str]) -> str:
         name = command[1].strip()
-        if folder is None or depth == 0 or "\0" in name:
+        path = (folder / (name if name.endswith(".tex") else f"{name}.tex")).resolve() if "\0" not in name else folder
+        if depth == 0 or not path.is_relative_to(folder.resolve()) or not path.is_file():
             return command[0]
-        path = (folder / (name if name.endswith(".tex") else f"{name}.tex")).resolve()
-        if not path.is_relative_to(folder.resolve()) or not path.is_file():
-            return command[0]
-        return replaced(path.read_text(encoding="utf-8", errors="replace"), depth - 1)
+        return inputs(path.read_text(encoding="utf-8", errors="replace"), folder, depth - 1)
 
-    def replaced(text: str, depth: int) -> str:
-        plain = COMMENT.sub("", text)
-        return re.sub(r"\\(?:input|include|subfile)\s*\{([^{}]+)\}", lambda command: content(command, depth), plain)
-
-    return replaced(text, depth)
+    return re.sub(r"\\(?:input|include|subfile)\s*\{([^{}]+)\}", content, COMMENT.sub("", text))
 
 
 def definitions(text: str) -> tuple[dict[str, tuple[int, str]], str]:
@@ -190,7 +184,7 @@ def _lines(body: str, first: int) -> list[GridLine]:
     rows: list[list[Spanned]] = []
     starts: list[tuple[int, bool]] = []
     ruled = False
-    line_number = LineNumbers(body)
+    line_number = line_numbers(body)
     start = 0
     for piece, stop in _split(body, r"\\"):
         piece = re.sub(r"^\s*\[-?[\d.]+\s*\w+\]", "", piece) if rows else piece

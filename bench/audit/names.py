@@ -57,13 +57,22 @@ def is_average(column: str) -> bool:
     return bool(AVERAGE.match(column.strip()) or AVERAGE_LAST.search(column.strip()))
 
 
+def _is_called(system: str, *patterns: re.Pattern[str]) -> bool:
+    """Whether a name of a row, or the last of its parts, begins so."""
+    return any(pattern.match(part.strip()) for pattern in patterns for part in (system, system.rpartition(", ")[2]))
+
+
 def is_average_row(row: PrintedRow) -> bool:
-    """Whether the name, or the last of its parts, is that of an average."""
-    return bool(AVERAGE.match(row.system) or AVERAGE.match(row.system.rpartition(", ")[2]))
+    return _is_called(row.system, AVERAGE)
 
 
 def is_total_row(row: PrintedRow) -> bool:
-    return bool(TOTAL.match(row.system) or TOTAL.match(row.system.rpartition(", ")[2]))
+    return _is_called(row.system, TOTAL)
+
+
+def is_quantity_row(row: PrintedRow) -> bool:
+    """Whether a row is named as a count or a time, in a table of systems in columns."""
+    return _is_called(row.system, QUANTITY)
 
 
 @lru_cache(NAMES)
@@ -95,9 +104,7 @@ def is_plain(row: PrintedRow) -> bool:
 
 @lru_cache(NAMES)
 def _is_plain_name(system: str) -> bool:
-    parts = (system, system.rpartition(", ")[2])
-    named = any(pattern.match(part) for pattern in (AVERAGE, TOTAL) for part in parts)
-    return not (named or RATIO.search(system) or DIFFERENCE.search(system))
+    return not (_is_called(system, AVERAGE, TOTAL) or RATIO.search(system) or DIFFERENCE.search(system))
 
 
 def scores_of(cells: Mapping[str, PrintedNumber]) -> dict[str, PrintedNumber]:
@@ -134,11 +141,6 @@ def whole_name(text: str) -> str:
 def task_of(column: str) -> str:
     """A column's name without its metric: the columns of one task have one."""
     return re.sub(r"[^\w]|_", "", METRIC.sub("", column.lower()))
-
-
-def is_quantity_row(row: PrintedRow) -> bool:
-    """Whether a row is named as a count or a time, in a table of systems in columns."""
-    return bool(QUANTITY.match(row.system.strip()) or QUANTITY.match(row.system.rpartition(", ")[2].strip()))
 
 
 def has_scores(sheet: Sheet, column: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bench.audit.grid import Grid, GridLine, LineNumbers, Spanned, laid_out, span_of, without_markup
+from bench.audit.grid import Grid, GridLine, Spanned, laid_out, line_numbers, span_of, without_markup
 
 HEADING = re.compile(r"<h[1-6][^<>]*>(.*?)</h[1-6]>|^#+ +([^\n]*)$", re.DOTALL | re.MULTILINE | re.IGNORECASE)
 
@@ -13,7 +13,7 @@ def html_grids(text: str) -> tuple[list[Grid], str]:
     """Every table of a text, the innermost of nested ones, and the text with them blanked out."""
     from lxml import html
 
-    line_number = LineNumbers(text)
+    line_number = line_numbers(text)
     grids: list[Grid] = []
     rest, end = [], 0
     for start, stop in outermost(text):

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench.errors import InputError
+from bench.errors import InputError, unknown
 
 Runner = Callable[..., Tensor]
 """The inputs by name, [B, L] int64 each -> logits [B, C]."""
@@ -31,9 +31,11 @@ NEEDS = {ONNX: ("onnx", "onnxruntime"), INT8: ("onnx", "onnxruntime"), OPENVINO:
 INPUTS = ("input_ids", "attention_mask")
 
 
-def check_installed(backends: Collection[str]) -> None:
-    """Raises InputError: one of these backends needs packages that are not installed."""
+def check_backends(backends: Collection[str]) -> None:
+    """Raises InputError: one of these is no backend, or needs packages that are not installed."""
     for backend in backends:
+        if backend not in BACKENDS:
+            raise unknown("backend", backend, BACKENDS)
         if any(importlib.util.find_spec(name) is None for name in NEEDS.get(backend, ())):
             extra = "openvino" if backend == OPENVINO else "onnx"
             raise InputError(

@@ -109,9 +109,9 @@ def _check_int8(rows: Collection[str], tasks: Sequence[TaskPlan]) -> None:
     """
     if not rows:
         return
-    from bench.measure.backends import INT8, check_installed
+    from bench.measure.backends import INT8, check_backends
 
-    check_installed([INT8])
+    check_backends([INT8])
     for task in tasks:
         if task.task.spans or task.task.writes:
             raise InputError(f"+int8 on {task.name}: only models that answer classes and scores are quantised")

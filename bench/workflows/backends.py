@@ -17,7 +17,7 @@ import numpy as np
 
 from bench.data.checkpoints import classifier
 from bench.data.own_tasks import expand
-from bench.errors import InputError, one_line, unknown
+from bench.errors import InputError, one_line
 from bench.progress import Progress, quiet
 from bench.stats.paired import changed_answers
 
@@ -55,16 +55,14 @@ def compare_backends(
     import torch
 
     from bench.data.sources import source_for
-    from bench.measure.backends import BACKENDS, INT8, check_installed
+    from bench.measure.backends import INT8, check_backends
     from bench.measure.latency import stopwatch, warm_up
     from bench.measure.machine import environment, revision
     from bench.train.prediction import score
 
     progress = progress or Progress()
     quiet()
-    if strange := [name for name in backends if name not in BACKENDS]:
-        raise unknown("backend", strange[0], BACKENDS)
-    check_installed(backends)
+    check_backends(backends)
     if len(tasks := expand(task_name)) != 1:
         raise InputError(f"--tasks {task_name}: name one task")
     ((task, _),) = tasks

@@ -20,7 +20,7 @@ from bench.record.store import Store
 from bench.report.experiment import AskedExperiment, PaperTable, TableEntry, write_experiment
 from bench.report.published import PrintedRow, printed_cells
 from bench.run import Outcome, agree
-from bench.workflows.run import run
+from bench.workflows.run import joined, run
 
 SAID = {"teacher", "recipe", "epochs", "optimizer", "corpus_tokens", "numbers", "augment", "augment_times"}
 """Options that an experiment's file says, or leaves as its paper has them."""
@@ -152,14 +152,9 @@ def run_experiment(
     )
     for report in written:
         progress.say(f"report: {report}")
-    last = outcomes[-1]
-    return Outcome(
-        last.plan,
-        sum(outcome.trained for outcome in outcomes),
-        [one for outcome in outcomes for one in outcome.failures],
-        [*dict.fromkeys(report for outcome in outcomes for report in outcome.reports), *written],
-        [text for outcome in outcomes for text in outcome.shown],
-    )
+    outcome = joined(outcomes)
+    outcome.reports += written
+    return outcome
 
 
 def _together(plans: list[Plan]) -> tuple[float, int]:

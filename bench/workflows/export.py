@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,9 +102,9 @@ def export(
             f"the record {key} is of a model in 8 bits: add --format {INT8}, or export the row without +int8"
         )
     if form != HF:
-        from bench.measure.backends import check_installed
+        from bench.measure.backends import check_backends
 
-        check_installed([form])
+        check_backends([form])
     quiet()
     if record.cell.method != TEACHER:
         methods.get(record.cell.method)  # its module makes its architecture known to transformers
@@ -121,16 +121,14 @@ def export(
             return answer | {
                 "why": "these are other weights than the record's; `verify` says how far the two are apart"
             }
-        answers = _answers_of_folder(folder)
         if form != HF:
-            answers = _to_onnx(folder, form == INT8)
+            _to_onnx(folder, form == INT8)
         file = folder / (MODEL if form != HF else "model.safetensors")
         task = next(task for task in plan.tasks if (task.name,) == record.cell.tasks)
         known = store.predictions(record) if store.has_predictions(record) else {}
         for name, split in task.evaluation.items():
             if f"logits.{name}" in known:
-                rows = 1 if form == INT8 else ROWS_A_PASS  # in 8 bits an answer depends on what else is in its batch
-                ours = _logits(answers, folder, split, task.recipe.max_length, rows)
+                ours = _logits(folder, form, split, task.recipe.max_length)
                 answer["sets"][name] = changed_answers(known[f"logits.{name}"], ours, task.task.regression, ROUNDED)
         with folder_in_place_of(to) as whole:
             shutil.copytree(folder, whole, dirs_exist_ok=True)
@@ -201,36 +199,15 @@ def _weights(
     return folder, weights_hash(AutoModelForSequenceClassification.from_pretrained(folder))
 
 
-Answers = Callable[[dict[str, np.ndarray], list[tuple[str, str | None]]], np.ndarray]
-"""Padded inputs [B, L] by name, and the texts that they are of -> logits [B, C]."""
-
-
-def _answers_of_folder(folder: Path) -> Answers:
-    import torch
-    from transformers import AutoModelForSequenceClassification
-
-    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-
-    def answers(inputs: dict[str, np.ndarray], texts: list[tuple[str, str | None]]) -> np.ndarray:
-        with torch.inference_mode():
-            if getattr(model, "reads_texts", False):  # the tokenizer's numbers are not those of its own words
-                return model.of_texts(texts).numpy()  # type: ignore[no-any-return]
-            logits = model(**{name: torch.from_numpy(value) for name, value in inputs.items()}).logits
-        return logits.numpy()  # type: ignore[no-any-return]
-
-    return answers
-
-
-def _to_onnx(folder: Path, in_8_bits: bool) -> Answers:
+def _to_onnx(folder: Path, in_8_bits: bool) -> None:
     """Put an ONNX file in the place of a folder's weights.
 
     Raises:
         InputError: the model reads words, or has no form in ONNX.
     """
-    import torch
     from transformers import AutoModelForSequenceClassification
 
-    from bench.measure.backends import opened, write_onnx
+    from bench.measure.backends import write_onnx
 
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     if getattr(model, "reads_texts", False) or getattr(model, "leaves_early", False):
@@ -249,23 +226,36 @@ def _to_onnx(folder: Path, in_8_bits: bool) -> Answers:
     _, head, body = card.read_text(encoding="utf-8").split("---\n", 2)
     lines = [line for line in body.splitlines() if not line.startswith("    ")]
     card.write_text(f"---\n{head}---\n" + "\n".join(lines) + "\n" + USE + show, encoding="utf-8")
-    run = opened(folder / MODEL, ONNX, torch.get_num_threads(), INPUTS)
-    return lambda inputs, texts: run(*(torch.from_numpy(inputs[name]) for name in INPUTS)).numpy()
 
 
-def _logits(answers: Answers, folder: Path, split: Any, max_length: int, rows_a_pass: int) -> np.ndarray:
-    """[n, C] of the examples, tokenised by the folder's own tokenizer and padded, as whoever takes the folder does."""
-    from transformers import AutoTokenizer
+def _logits(folder: Path, form: str, split: Any, max_length: int) -> np.ndarray:
+    """[n, C] of the examples by the folder's model, tokenised by its own tokenizer and padded, as whoever takes the folder does."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    tokenizer, logits = AutoTokenizer.from_pretrained(folder), []
+    from bench.measure.backends import opened, runner
+
+    tokenizer, threads, of_texts = AutoTokenizer.from_pretrained(folder), torch.get_num_threads(), None
+    if form != HF:
+        run = opened(folder / MODEL, ONNX, threads, INPUTS)
+    else:
+        model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+        if getattr(model, "reads_texts", False):  # the tokenizer's numbers are not those of its own words
+            of_texts = torch.inference_mode()(model.of_texts)
+        else:
+            run = runner(model, "sdpa", torch.device("cpu"), torch.float32, threads, INPUTS)
+    rows_a_pass = 1 if form == INT8 else ROWS_A_PASS  # in 8 bits an answer depends on what else is in its batch
+    logits = []
     for start in range(0, len(split), rows_a_pass):
         rows = slice(start, start + rows_a_pass)
         first = list(split.first[rows])
         second = None if split.second is None else list(split.second[rows])
+        if of_texts:
+            logits.append(of_texts(list(zip(first, second or [None] * len(first), strict=True))).numpy())
+            continue
         inputs = tokenizer(
             first, second, truncation="longest_first", max_length=max_length, padding=True,
-            return_token_type_ids=True, return_tensors="np",
+            return_token_type_ids=True, return_tensors="pt",
         )  # fmt: skip
-        texts = list(zip(first, second or [None] * len(first), strict=True))
-        logits.append(answers({name: np.asarray(inputs[name], dtype=np.int64) for name in INPUTS}, texts))
+        logits.append(run(*(inputs[name] for name in INPUTS)).numpy())
     return np.concatenate(logits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from bench.plan.build import build
@@ -37,3 +38,14 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
     for path in outcome.reports:
         progress.say(f"report: {path}")
     return outcome
+
+
+def joined(outcomes: Sequence[Outcome]) -> Outcome:
+    """What several runs did together, with the plan of the last."""
+    return Outcome(
+        outcomes[-1].plan,
+        sum(outcome.trained for outcome in outcomes),
+        [failure for outcome in outcomes for failure in outcome.failures],
+        list(dict.fromkeys(report for outcome in outcomes for report in outcome.reports)),
+        [text for outcome in outcomes for text in outcome.shown],
+    )

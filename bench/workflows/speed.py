@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.errors import InputError, unknown
+from bench.errors import InputError
 from bench.plan.request import AUTO
 from bench.progress import Progress
 from bench.record.cell import CHECKPOINT
@@ -45,7 +45,7 @@ class SpeedRequest:
     def checked(self) -> SpeedRequest:
         """Raises InputError: naming what should have been typed."""
         from bench.data.own_tasks import expand
-        from bench.measure.backends import BACKENDS, DTYPES, INT8, check_installed
+        from bench.measure.backends import BACKENDS, DTYPES, INT8, check_backends
 
         if self.rounds < FEWEST_ROUNDS:
             raise InputError(f"--rounds {self.rounds}: an interval needs at least {FEWEST_ROUNDS}")
@@ -59,12 +59,9 @@ class SpeedRequest:
             raise InputError("--batches: give whole numbers from 1, like 1,32")
         if not self.backends:
             raise InputError(f"--backends: choose from {', '.join(BACKENDS)}")
-        for backend in self.backends:
-            if backend not in BACKENDS:
-                raise unknown("backend", backend, BACKENDS)
         if INT8 in self.backends and self.dtype != "fp32":
             raise InputError(f"--backends {INT8}: goes with --dtype fp32")
-        check_installed(self.backends)
+        check_backends(self.backends)
         if not self.lengths:
             raise InputError("--lengths: give numbers of tokens, like 32,128, or task")
         for length in self.lengths:

@@ -22,7 +22,7 @@ from bench.record.schema import Record
 from bench.record.store import Store
 from bench.run import Outcome
 from bench.user_files import comma_separated
-from bench.workflows.run import run
+from bench.workflows.run import joined, run
 
 NOT_SEARCHED = "a student of several tasks is not searched for"
 PACES = (0.2, 0.3, 0.5, 1.0, 2.0, 3.0)
@@ -109,11 +109,8 @@ def tune(
             typed = part if is_own(part) else name
             final = replace(request, methods=",".join(searches), tasks=typed, searches=tuple(searches.items()))
             outcomes.append(run(final, progress, confirm))
-    failures = [one for outcome in (searching, *outcomes) for one in outcome.failures]
-    done = sum(outcome.trained for outcome in (searching, *outcomes))
-    reports = list(dict.fromkeys(path for outcome in (searching, *outcomes) for path in outcome.reports))
-    shown = [text for outcome in outcomes for text in outcome.shown]
-    return chosen, Outcome(outcomes[-1].plan if outcomes else searching.plan, done, failures, reports, shown)
+    searching.shown = []  # tables of trials are no result
+    return chosen, joined([searching, *outcomes])
 
 
 def _best(

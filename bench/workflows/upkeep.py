@@ -55,11 +55,6 @@ def total(problems: Iterable[Problem]) -> str:
     return megabytes(sum(listed["bytes"] for listed in problems))
 
 
-def counts_by_kind(problems: Iterable[Problem]) -> str:
-    """``3 broken, 1 leftover``"""
-    return ", ".join(f"{count} {kind}" for kind, count in Counter(listed["kind"] for listed in problems).items())
-
-
 def size_of(path: Path) -> int:
     """Bytes of a file, or of all files below a folder."""
     is_file = path.is_symlink() or not path.is_dir()
@@ -79,13 +74,16 @@ def survey_store(results: Path, cache: Path) -> dict[str, Any]:
     store = _store(results)
     holds, sizes, found = Counter[str](), Counter[str](), list[Problem]()
 
+    def hold(what: str, *paths: Path) -> None:
+        holds[what] += 1
+        sizes[what] += sum(map(size_of, paths))
+
     for folder in store.cells():
         current = store.current_attempt(folder)
         for file in store.attempts_in(folder):
             record, answers = store.opened(file), file.with_suffix(".npz")
             if record is not None:  # else the store noted what is wrong
-                holds[f"records, {record.status}"] += 1
-                sizes[f"records, {record.status}"] += size_of(file) + size_of(answers)
+                hold(f"records, {record.status}", file, answers)
                 if record.status == "ok" and record.answers is None and not answers.is_file() and file == current:
                     why = "its answers are not stored: tests leave it out; `run --rerun` makes them"
                     found.append(problem(RESULTS, NO_ANSWERS, file, why) | {"bytes": 0})
@@ -94,32 +92,26 @@ def survey_store(results: Path, cache: Path) -> dict[str, Any]:
     found += [problem(RESULTS, KINDS[note.kind], note.path, note.why) for note in store.notes]
 
     for folder in _entries(cache):
-        holds[f"cache, {folder.parent.name}"] += 1
-        sizes[f"cache, {folder.parent.name}"] += size_of(folder)
+        hold(f"cache, {folder.parent.name}", folder)
         wrong = damage_reason(folder)
         if wrong or not os.path.lexists(folder / MADE):
             why = f"{wrong or f'it has no {MADE}'}; `bench store repair` puts it aside, and the next run makes it again"
             found.append(problem(CACHE, BROKEN, folder, why))
     for file in _files(cache / STATES):
         if file.suffix == ".safetensors":
-            holds["cache, states of trainings under way"] += 1
-            sizes["cache, states of trainings under way"] += size_of(file)
+            hold("cache, states of trainings under way", file)
             if wrong := _wrong_in_safetensors(file):
                 why = f"{wrong}; `bench store repair` puts it aside, and the training begins anew"
                 found.append(problem(CACHE, BROKEN, file, why))
     return {"holds": dict(holds), "bytes": {what: sizes[what] for what in holds}, "found": found}
 
 
-def contents(survey: dict[str, Any]) -> str:
-    """``records, ok: 314 (12.3 MB); sessions of timing: 1 (0.1 MB)``"""
-    parts = (f"{what}: {count:,} ({megabytes(survey['bytes'][what])})" for what, count in survey["holds"].items())
-    return "; ".join(parts) or "nothing"
-
-
 def described(survey: dict[str, Any]) -> str:
     """What a survey found, for a terminal."""
-    counts = counts_by_kind(survey["found"]) or "nothing is broken"
-    return "\n".join([f"contents: {contents(survey)}", *map(sentence, survey["found"]), counts])
+    held = (f"{what}: {n:,} ({megabytes(survey['bytes'][what])})" for what, n in survey["holds"].items())
+    kinds = Counter(problem["kind"] for problem in survey["found"])
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "nothing is broken"
+    return "\n".join([f"contents: {'; '.join(held) or 'nothing'}", *map(sentence, survey["found"]), counts])
 
 
 def repair(results: Path, cache: Path, say: Callable[[str], None]) -> dict[str, Any]:

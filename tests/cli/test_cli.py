@@ -155,13 +155,6 @@ def test_a_finished_model_that_cannot_be_read_is_refused_by_its_own_name(bench, 
     assert "--teacher" not in line
 
 
-@pytest.mark.parametrize("name", ["someone/something", "./nowhere"])
-def test_a_given_start_that_is_not_there_is_named(bench, common, name):
-    line = refused(bench("plan", "--methods", f"tinybert:{tiny.SHAPE}:start_from={name}", *common))
-    assert line.startswith(f"bench: start_from={name}: ")
-    assert "--teacher" not in line
-
-
 def test_ctrl_c_at_a_question_starts_nothing(bench, common, monkeypatch):
     def at_the_question(*args, **kwargs):
         raise typer.Abort

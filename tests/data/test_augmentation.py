@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.data import augmentation
-from bench.data.augmentation import Augmentation, augmented, by_candidates, by_chance, classes_of, word_class, words_of
+from bench.data.augmentation import Augmentation, augmented, by_candidates, by_chance, classes_of, word_class
 from bench.data.table_files import Split
 from bench.record.store import Store
 
@@ -83,10 +83,6 @@ def test_classes_of_words(word, kind):
     assert word_class(word) == kind
 
 
-def test_words_and_signs_are_apart():
-    assert words_of("It's 3.5, no?") == ["It", "'", "s", "3", ".", "5", ",", "no", "?"]
-
-
 def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
     """Against transformers' own masked language model on the same question, asked one by one."""
     from transformers import BertForPreTraining
@@ -151,34 +147,14 @@ def test_a_vocabulary_that_is_longer_than_the_tokenizers_gives_words_of_the_toke
     assert sorted(found) == [0, 1]
 
 
-def test_nearest_words_are_by_cosine():
-    from bench.make.augmentation import _nearest
-
-    vectors = torch.tensor([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0], [-1.0, 0.0]])
-    whole = torch.tensor([True, True, True, False])
-    assert _nearest(vectors, whole, ["a", "b", "c", "##d"])([0]) == ["a", "b", "c"]
-    assert _nearest(vectors, whole, ["a", "b", "c", "##d"])([0, 2])[0] in ("a", "b", "c")
-
-
 @pytest.mark.parametrize("kind", [pytest.param("masked", marks=pytest.mark.slow), "rules"])
 @pytest.mark.slow
 def test_a_run_on_augmented_rows_says_so_and_keeps_its_teacher(bench, kind, glue_folder, teacher_folder, tmp_path):
     (tmp_path / "corpus.txt").write_text("\n".join(DOCUMENTS))
-    words = (
-        *(
-            "run",
-            "--methods",
-            f"kd:{tiny.SHAPE}:start=random",
-            "--tasks",
-            "rte",
-            "--data",
-            glue_folder,
-            "--teacher",
-            teacher_folder,
-        ),
-        *("--epochs", 1, "--corpus", tmp_path / "corpus.txt", "--corpus-tokens", 600),
-        *("--results", tmp_path / "r", "--reports", tmp_path / "p"),
-    )
+    words = ["run", "--methods", f"kd:{tiny.SHAPE}:start=random", "--tasks", "rte", "--epochs", 1]
+    typed = ["--data", glue_folder, "--teacher", teacher_folder, "--corpus", tmp_path / "corpus.txt"]
+    typed += ["--corpus-tokens", 600, "--results", tmp_path / "r"]
+    words += [*typed, "--reports", tmp_path / "p"]
     assert bench(*words).returncode == 0
     done = bench(*words, "--augment", kind, "--augment-times", 3)
     assert done.returncode == 0, done.stderr
@@ -198,7 +174,6 @@ def test_a_run_on_augmented_rows_says_so_and_keeps_its_teacher(bench, kind, glue
     assert len(titles) == 2
     again = bench(*words, "--augment", kind, "--augment-times", 3)
     assert "nothing to do" in again.stderr
-    typed = (*words[5:9], *words[11:17])
     verified = bench("verify", more.key[:12], *typed)
     assert verified.stdout.startswith("bitwise equal"), verified.stdout
 

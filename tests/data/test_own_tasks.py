@@ -129,28 +129,13 @@ def test_a_task_file_says_what_stays_and_its_key_does_too(bench, tmp_path, teach
     )
     keys = set()
     for truncation in ("head", "tail", "both"):
-        lines = [
-            'name = "long"',
-            'train = "t.csv"',
-            'validation = "t.csv"',
-            'text = ["body"]',
-            'labels = ["no", "yes"]',
-        ]
-        lines += ['label = "stars"', 'metrics = ["accuracy"]', "max_length = 40", f'truncation = "{truncation}"']
-        (tmp_path / "long.toml").write_text("\n".join(lines))
-        done = bench(
-            *("plan", "--methods", f"finetune:start=random:{tiny.SHAPE}", "--tasks", tmp_path / "long.toml"),
-            *(
-                "--teacher",
-                teacher_folder,
-                "--device",
-                "cpu",
-                "--results",
-                tmp_path / "r",
-                "--json",
-                tmp_path / "plan.json",
-            ),
+        (tmp_path / "long.toml").write_text(
+            'name = "long"\ntrain = "t.csv"\nvalidation = "t.csv"\ntext = ["body"]\nlabels = ["no", "yes"]\n'
+            f'label = "stars"\nmetrics = ["accuracy"]\nmax_length = 40\ntruncation = "{truncation}"\n'
         )
+        words = ["plan", "--methods", f"finetune:start=random:{tiny.SHAPE}", "--tasks", tmp_path / "long.toml"]
+        words += ["--teacher", teacher_folder, "--device", "cpu", "--results", tmp_path / "r"]
+        done = bench(*words, "--json", tmp_path / "plan.json")
         assert done.returncode == 0, done.stderr
         keys |= {cell["key"] for cell in json.loads((tmp_path / "plan.json").read_text())["cells"]}
     assert len(keys) == 6, "a teacher and a student of each"

@@ -30,25 +30,13 @@ def test_without_a_container_the_cores_are_those_of_the_affinity(tmp_path):
     assert usable_cores(plant(tmp_path, {"proc/self/cgroup": "0::/"})) == CORES
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="affinity is Linux's")
-def test_affinity_limits_the_cores(tmp_path):
-    mine = os.sched_getaffinity(0)
-    try:
-        os.sched_setaffinity(0, {min(mine)})
-        assert usable_cores(tmp_path) == 1
-    finally:
-        os.sched_setaffinity(0, mine)
-
-
 @pytest.mark.parametrize(
     "written, cores",
     [
         ("100000 100000", 1),
-        ("150000 100000", 1),
         ("50000 100000", 1),
         (f"{CORES * 100000 + 300000} 100000", CORES),
         ("max 100000", CORES),
-        ("nonsense", CORES),
         ("", CORES),
     ],
 )

@@ -15,10 +15,6 @@ def rounded(value: Decimal | float, places: int = 1, rule: str = ROUND_HALF_UP) 
     return Decimal(str(value)).quantize(Decimal(1).scaleb(-places), rule)
 
 
-def blank(value: Decimal | None) -> str:
-    return "" if value is None else str(value)
-
-
 class Table:
     """Scores of some systems, their averages, percentages of the teacher and differences to a baseline."""
 
@@ -98,41 +94,3 @@ class Table:
             if average is not None:
                 add(label, "Avg", metric, "dev", average)
         return "\n".join(lines) + "\n"
-
-    def markdown(self) -> str:
-        lines = ["## Table 1", "", f"| System | {' | '.join(self.tasks)} | Avg |", "|" + "---|" * (len(self.tasks) + 2)]
-        for system in self.systems:
-            lines.append(f"| {system} | {' | '.join(map(str, self.cells[system]))} | **{self.average[system]}** |")
-        lines.append(
-            f"| {self.student} % of teacher | {' | '.join(f'{v}%' for v in self.kept)} | {blank(self.kept_average)} |"
-        )
-        lines.append(
-            f"| Difference ({self.student} to {self.baseline}) | {' | '.join(map(str, self.gap))} | {blank(self.gap_average)} |"
-        )
-        return "\n".join(lines) + "\n"
-
-    def latex(self) -> str:
-        lines = [
-            r"\begin{table}\caption{Table 1: results}",
-            r"\begin{tabular}{l" + "c" * (len(self.tasks) + 1) + "}",
-            r"\toprule",
-        ]
-        lines.append(" & ".join(["System", *self.tasks, "Avg"]) + r" \\ \midrule")
-        for system in self.systems:
-            lines.append(
-                " & ".join([system, *map(str, self.cells[system]), rf"\textbf{{{self.average[system]}}}"]) + r" \\"
-            )
-        lines.append(
-            " & ".join([rf"{self.student} \% of teacher", *map(str, self.kept), blank(self.kept_average)]) + r" \\"
-        )
-        lines.append(
-            " & ".join(
-                [
-                    f"Difference ({self.student} to {self.baseline})",
-                    *(f"${v}$" for v in self.gap),
-                    blank(self.gap_average),
-                ]
-            )
-            + r" \\ \bottomrule"
-        )
-        return "\n".join([*lines, r"\end{tabular}", r"\end{table}"]) + "\n"

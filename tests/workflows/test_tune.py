@@ -48,11 +48,6 @@ def test_trials_begin_with_the_row_as_typed_and_are_all_different():
     assert [t.spelling for t in trials_of(parse_one("kd"), 3)] == [t.spelling for t in found[:3]]
 
 
-def test_a_grid_too_small_for_the_trials_is_bad_input():
-    with pytest.raises(InputError, match="at most 6"):
-        trials_of(parse_one("finetune"), 7)
-
-
 def test_all_leaves_out_students_of_several_tasks_and_says_so(monkeypatch):
     def is_asked(request, *_):
         raise InputError(request.methods)

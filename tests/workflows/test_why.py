@@ -145,14 +145,6 @@ def test_every_field_of_a_key_is_named_where_it_alone_differs(cell):
         assert one["what"] != field, "every field has words"
 
 
-def test_a_task_that_one_student_alone_learns_is_named_once():
-    cell = together()
-    fewer = cell.model_copy(update={"together": cell.together[:1]})
-    assert [part["field"] for part in differences(cell, fewer)] == ["together"]
-    turned = cell.model_copy(update={"together": cell.together[::-1]})
-    assert [part["field"] for part in differences(cell, turned)] == ["together"]
-
-
 # --- a record and today's plan
 
 
@@ -193,13 +185,6 @@ def test_what_differs_behind_a_key_is_named_where_its_identity_is_known(asked):
     answer = ask(record, replace(asked, corpus_tokens=200))
     assert fields(answer) == ["artefacts.general_start"]
     assert ["300, today 200" in line for line in inputs(answer, "artefacts.general_start")] == [True]
-
-
-def test_another_teacher_is_named(asked, tmp_path):
-    record = keep(asked.results, cell_of(build(replace(asked, methods="pkd:layers=2")), "pkd"))
-    larger = tiny.save_teacher(tmp_path / "larger", layers=4)
-    answer = ask(record, replace(asked, teacher=str(larger)))
-    assert {"teacher.base", "teacher.key", "artefacts.teacher_weights"} == set(fields(answer))
 
 
 def test_a_limit_of_rows_is_the_records_own_until_one_is_typed(asked):
