@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -66,8 +66,9 @@ def downloaded(
             folder = _asked(name, patterns, offline, kind, revision or pinned or None)
             break
         except Exception as error:  # of the hub's library, of its network library and of the system
-            if wait is None or offline or not _may_pass(error):
-                raise InputError(f"{said} ({_why(error, offline)}); {instead}") from None
+            why, may_pass = _fault(error, offline)
+            if wait is None or not may_pass:
+                raise InputError(f"{said} ({why}); {instead}") from None
             time.sleep(wait)
     if revision is None and not pinned:
         write_atomically(pin, folder.name.encode())
@@ -113,43 +114,33 @@ def _limit(request: Any) -> None:
     request.extensions["timeout"] = {part: limits.get(part) or ANSWER_SECONDS for part in parts}
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error, and what it was raised from."""
-    yield error
-    if error.__cause__ is not None:
-        yield from _causes(error.__cause__)
+def _fault(error: BaseException, offline: bool) -> tuple[str, bool]:
+    """What happened, in some words, and whether it may pass by itself."""
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+    )
 
-
-def _answer_of(error: BaseException) -> int:
-    """The number that the hub answered; 0 where it answered none."""
-    from huggingface_hub.errors import HfHubHTTPError
-
-    return next((int(one.response.status_code) for one in _causes(error) if isinstance(one, HfHubHTTPError)), 0)
-
-
-def _may_pass(error: BaseException) -> bool:
-    names = {type(one).__name__ for one in _causes(error)}
-    return _answer_of(error) in PASSING or bool(names & BROKEN_OFF) or any("Timeout" in name for name in names)
-
-
-def _why(error: BaseException, offline: bool) -> str:
-    """What happened, in some words."""
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
-
-    causes, answer = list(_causes(error)), _answer_of(error)
+    causes = [error]
+    while causes[-1].__cause__ is not None:
+        causes.append(causes[-1].__cause__)
     names = [type(one).__name__ for one in causes]
+    answer = next((int(one.response.status_code) for one in causes if isinstance(one, HfHubHTTPError)), 0)
     if any(isinstance(one, HFValidationError) for one in causes):
-        return "that is no name of a repository"
+        return "that is no name of a repository", False
     if offline or any(isinstance(one, OfflineModeIsEnabled) for one in causes):
-        return "it was not downloaded before, and offline nobody asks the hub"
+        return "it was not downloaded before, and offline nobody asks the hub", False
     if answer:
-        return REFUSED.get(answer, f"it answered {answer}" + ("; try again later" if answer in PASSING else ""))
-    if any("Timeout" in one for one in names):
-        return f"it did not answer within {ANSWER_SECONDS:.0f} seconds"
-    if any("Connect" in one for one in names):
-        return "it cannot be reached"
-    if set(names) & BROKEN_OFF:
-        return "the connection broke off again and again"
+        why = f"it answered {answer}" + ("; try again later" if answer in PASSING else "")
+        return REFUSED.get(answer, why), answer in PASSING
+    if any("Timeout" in name for name in names):
+        return f"it did not answer within {ANSWER_SECONDS:.0f} seconds", True
+    if any("Connect" in name for name in names):
+        return "it cannot be reached", False
+    if BROKEN_OFF.intersection(names):
+        return "the connection broke off again and again", True
     if isinstance(error, LocalEntryNotFoundError):
-        return "it cannot be reached, and it was not downloaded before"
-    return one_line(str(error).strip())[:200] or names[0]
+        return "it cannot be reached, and it was not downloaded before", False
+    return one_line(str(error).strip())[:200] or names[0], False

@@ -24,16 +24,8 @@ from functools import lru_cache
 VERSION = "v2"
 EPOCHS = 3.0
 TRAIN_ROWS = {
-    "cola": 600,
-    "sst2": 250,
-    "mrpc": 300,
-    "stsb": 400,
-    "qqp": 420,
-    "mnli": 480,
-    "qnli": 300,
-    "rte": 500,
-    "wnli": 40,
-}
+    "cola": 600, "sst2": 250, "mrpc": 300, "stsb": 400, "qqp": 420, "mnli": 480, "qnli": 300, "rte": 500, "wnli": 40,
+}  # fmt: skip
 """As many as the embedded teacher needs to be well above chance; wnli it does not learn from any number."""
 DEVELOPMENT_ROWS, AX_ROWS, CORPUS_TOKENS = 500, 200, 100_000
 
@@ -92,25 +84,15 @@ OBJECTS = _words(
     "bucket, painting, suitcase, violin, bicycle, umbrella, carpet, hammer, book, plate, ring, drum, camera, wheel,"
     "helmet, pillow, bell, vase, wallet, guitar, shovel, mask, statue, flag"
 )
-# a verb in the past tense, and another one of the same meaning
-ACTIONS = (
-    ("bought", "purchased"),
-    ("fixed", "repaired"),
-    ("found", "discovered"),
-    ("stole", "took away"),
-    ("showed", "presented"),
-    ("made", "built"),
-    ("lost", "misplaced"),
-    ("broke", "damaged"),
-    ("carried", "brought"),
-    ("cleaned", "washed"),
-    ("hid", "concealed"),
-    ("sold", "traded away"),
-    ("wanted", "desired"),
-    ("dropped", "let fall"),
-    ("painted", "colored"),
-    ("moved", "shifted"),
+ACTIONS = tuple(
+    tuple(pair.split("/"))
+    for pair in _words(
+        "bought/purchased, fixed/repaired, found/discovered, stole/took away, showed/presented, made/built, "
+        "lost/misplaced, broke/damaged, carried/brought, cleaned/washed, hid/concealed, sold/traded away, "
+        "wanted/desired, dropped/let fall, painted/colored, moved/shifted"
+    )
 )
+"""A verb in the past tense, and another one of the same meaning."""
 KINDS: dict[str, tuple[str, ...]] = {
     "animal": _words(
         "dog, horse, cow, rabbit, tiger, sheep, goat, wolf, bear, lion, pig, cat, fox, deer, elephant, monkey"
@@ -350,15 +332,7 @@ def _wnli(rng: random.Random, split: str) -> Group:
 
 
 MAKERS: dict[str, Callable[[random.Random, str], Group]] = {
-    "cola": _cola,
-    "sst2": _sst2,
-    "mrpc": _mrpc,
-    "stsb": _stsb,
-    "qqp": _qqp,
-    "mnli": _mnli,
-    "qnli": _qnli,
-    "rte": _rte,
-    "wnli": _wnli,
+    maker.__name__[1:]: maker for maker in (_cola, _sst2, _mrpc, _stsb, _qqp, _mnli, _qnli, _rte, _wnli)
 }
 SPLITS: frozenset[tuple[str, str]] = frozenset(
     {(task, split) for task in MAKERS if task != "mnli" for split in ("train", "validation")}

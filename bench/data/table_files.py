@@ -45,34 +45,31 @@ class Split:
     def __len__(self) -> int:
         return len(self.first)
 
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """Of each example, the second one "" where there is none."""
+        return list(zip(self.first, self.second or [""] * len(self), strict=True))
+
     def example_hashes(self) -> np.ndarray:
         """[n] uint64, from each example's id and texts: pairs predictions of different runs without text."""
-        second = self.second or [""] * len(self)
-        digests = (
-            hashlib.sha256(f"{i}\x1f{a}\x1f{b}".encode()).digest()[:8]
-            for i, a, b in zip(self.ids, self.first, second, strict=True)
-        )
+        rows = zip(self.ids, self.texts, strict=True)
+        digests = (hashlib.sha256(f"{i}\x1f{a}\x1f{b}".encode()).digest()[:8] for i, (a, b) in rows)
         return np.frombuffer(b"".join(digests), dtype=np.uint64)
 
     def fingerprint(self) -> str:
         """sha256 of the content: the same examples from the hub, a folder or a re-encoded file agree."""
         digest = hashlib.sha256()
-        second = self.second or [""] * len(self)
         labels = [""] * len(self) if self.labels is None else [repr(label) for label in self.labels.tolist()]
         if self.answers is not None:
             labels = [repr(answers) for answers in self.answers.of_questions]
-        for row in zip(self.first, second, labels, strict=True):
-            digest.update("\x1f".join(row).encode() + b"\x1e")
+        for texts, label in zip(self.texts, labels, strict=True):
+            digest.update("\x1f".join((*texts, label)).encode() + b"\x1e")
         return digest.hexdigest()
 
     def shared_with(self, other: Split) -> int:
         """How many of these examples are among the other's, letter by letter."""
-
-        def texts(split: Split) -> list[tuple[str, str]]:
-            return list(zip(split.first, split.second or [""] * len(split), strict=True))
-
-        known = set(texts(other))
-        return sum(text in known for text in texts(self))
+        known = set(other.texts)
+        return sum(texts in known for texts in self.texts)
 
     def take(self, rows: Sequence[int]) -> Split:
         return Split(
@@ -90,8 +87,7 @@ class Split:
         """
         if self.labels is None:
             raise ValueError("examples without labels choose nothing")
-        second = self.second or [""] * len(self)
-        texts = [f"{a}\x1f{b}".encode() for a, b in zip(self.first, second, strict=True)]
+        texts = [f"{a}\x1f{b}".encode() for a, b in self.texts]
         order = sorted(range(len(self)), key=lambda i: (hashlib.sha256(texts[i]).digest(), self.ids[i]))
         if self.labels.dtype.kind == "i":
             order.sort(key=lambda i: int(self.labels[i]))  # type: ignore[index]

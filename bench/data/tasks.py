@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
@@ -77,14 +77,10 @@ class Task:
         return CLASSES if self.labels else TEXT if self.writes else SCORE
 
 
-def _glue(name: str, columns: str, labels: str, metrics: str) -> Task:
-    return Task(
-        name,
-        tuple(columns.split()),
-        tuple(labels.split()),
-        tuple(metrics.split()),
-        (EvaluationSet("validation", name, "validation"),),
-    )
+def _task(name: str, columns: str, labels: str, metrics: str, *sets: EvaluationSet, **more: Any) -> Task:
+    """A task of words with blanks between them; it is scored on ``validation`` unless other sets are named."""
+    scored = sets or (EvaluationSet("validation", name, "validation"),)
+    return Task(name, tuple(columns.split()), tuple(labels.split()), tuple(metrics.split()), scored, **more)
 
 
 # Label codes as in the Hugging Face hub's nyu-mll/glue. Which metric comes first follows the test tables of
@@ -92,25 +88,23 @@ def _glue(name: str, columns: str, labels: str, metrics: str) -> Task:
 GLUE: dict[str, Task] = {
     task.name: task
     for task in (
-        _glue("cola", "sentence", "unacceptable acceptable", "matthews accuracy"),
-        _glue("sst2", "sentence", "negative positive", "accuracy"),
-        _glue("mrpc", "sentence1 sentence2", "not_equivalent equivalent", "f1 accuracy"),
-        _glue("stsb", "sentence1 sentence2", "", "spearman pearson"),
-        _glue("qqp", "question1 question2", "not_duplicate duplicate", "f1 accuracy"),
-        Task(
+        _task("cola", "sentence", "unacceptable acceptable", "matthews accuracy"),
+        _task("sst2", "sentence", "negative positive", "accuracy"),
+        _task("mrpc", "sentence1 sentence2", "not_equivalent equivalent", "f1 accuracy"),
+        _task("stsb", "sentence1 sentence2", "", "spearman pearson"),
+        _task("qqp", "question1 question2", "not_duplicate duplicate", "f1 accuracy"),
+        _task(
             "mnli",
-            ("premise", "hypothesis"),
-            ("entailment", "neutral", "contradiction"),
-            ("accuracy",),
-            (
-                EvaluationSet("matched", "mnli", "validation_matched"),
-                EvaluationSet("mismatched", "mnli", "validation_mismatched"),
-                EvaluationSet("ax", "ax", "test", labelled=False),
-            ),
+            "premise hypothesis",
+            "entailment neutral contradiction",
+            "accuracy",
+            EvaluationSet("matched", "mnli", "validation_matched"),
+            EvaluationSet("mismatched", "mnli", "validation_mismatched"),
+            EvaluationSet("ax", "ax", "test", labelled=False),
         ),
-        _glue("qnli", "question sentence", "entailment not_entailment", "accuracy"),
-        _glue("rte", "sentence1 sentence2", "entailment not_entailment", "accuracy"),
-        _glue("wnli", "sentence1 sentence2", "not_entailment entailment", "accuracy"),
+        _task("qnli", "question sentence", "entailment not_entailment", "accuracy"),
+        _task("rte", "sentence1 sentence2", "entailment not_entailment", "accuracy"),
+        _task("wnli", "sentence1 sentence2", "not_entailment entailment", "accuracy"),
     )
 }
 READERS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json"}
@@ -118,50 +112,30 @@ READERS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".jsonl": "json"
 GROUPS: dict[str, tuple[str, ...]] = {"glue": tuple(GLUE)}
 
 
-def _written(name: str, columns: str, repository: str, *sets: str) -> Task:
-    return Task(
-        name,
-        tuple(columns.split()),
-        (),
-        ("bleu", "rouge_l"),
-        tuple(EvaluationSet(each, name, each) for each in sets or ("validation",)),
-        writes=True,
-        repository=repository,
-    )
+def _written(name: str, columns: str, repository: str, *sets: str, metrics: str = "bleu rouge_l") -> Task:
+    scored = (EvaluationSet(each, name, each) for each in sets)
+    return _task(name, columns, "", metrics, *scored, writes=True, repository=repository)
 
 
 # Columns within a column are written with a dot. ROUGE comes first where the field reports it.
+BOTH = ("validation", "test")
 WRITTEN: dict[str, Task] = {
     task.name: task
     for task in (
         _written("generated-translation", "source target", ""),
         _written("question-generation", "source target", "rajpurkar/squad/plain_text"),
-        _written("iwslt14-de-en", "translation.de translation.en", "bbaaaa/iwslt14-de-en/de-en", "validation", "test"),
-        _written("wmt14-de-en", "translation.de translation.en", "wmt/wmt14/de-en", "validation", "test"),
-        replace(
-            _written("gigaword", "document summary", "Harvard/gigaword/default", "validation", "test"),
-            metrics=("rouge_l", "bleu"),
-        ),
+        _written("iwslt14-de-en", "translation.de translation.en", "bbaaaa/iwslt14-de-en/de-en", *BOTH),
+        _written("wmt14-de-en", "translation.de translation.en", "wmt/wmt14/de-en", *BOTH),
+        _written("gigaword", "document summary", "Harvard/gigaword/default", *BOTH, metrics="rouge_l bleu"),
     )
 }
 """Tasks whose answers are texts. Only the first is generated; the second is made of SQuAD."""
 
 
 def _questions(name: str, config: str, metrics: str) -> Task:
-    columns, labels = ("question", "context"), ("no_answer", "answer")
-    scored = (EvaluationSet("validation", config, "validation"),)
-    repository = f"rajpurkar/{name}"
-    return Task(
-        name,
-        columns,
-        labels,
-        tuple(metrics.split()),
-        scored,
-        "answers",
-        repository=repository,
-        spans=True,
-        max_length=384,
-    )
+    scored = EvaluationSet("validation", config, "validation")
+    more = {"label_column": "answers", "repository": f"rajpurkar/{name}", "spans": True, "max_length": 384}
+    return _task(name, "question context", "no_answer answer", metrics, scored, **more)
 
 
 SQUAD: dict[str, Task] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -74,36 +75,33 @@ def read(file: Path) -> WordVectors:
     Raises:
         InputError: naming the line that does not fit.
     """
-    head_of(file)
-    found = file.stat()
+    skipped, width = head_of(file)
+    status = file.stat()
+    return _read(file, skipped, width, (status.st_mtime_ns, status.st_size))
+
+
+@lru_cache(maxsize=1)
+def _read(file: Path, skipped: int, width: int, _version: tuple[int, int]) -> WordVectors:
+    words: list[str] = []
+    rows: list[np.ndarray] = []
     try:
-        with np.errstate(over="ignore"):  # a number that float32 has not is refused with its line
-            return _read(file, found.st_mtime_ns, found.st_size)
+        # a number that float32 has not is refused with its line
+        with file.open(encoding="utf-8") as stream, np.errstate(over="ignore"):
+            for number, line in islice(enumerate(stream, start=1), skipped, None):
+                # some words of GloVe's largest file have spaces in them: the numbers are the last fields
+                word, *numbers = line.rstrip().rsplit(" ", width)
+                try:
+                    row = np.array(numbers, dtype=np.float32)
+                except ValueError:
+                    row = np.empty(0, dtype=np.float32)
+                if len(row) != width or not np.isfinite(row).all():
+                    raise InputError(f"--word-vectors {file}, line {number}: expected a word and {width} numbers")
+                words.append(word)
+                rows.append(row)
     except UnicodeDecodeError as error:
         raise InputError(
             f"--word-vectors {file}: not UTF-8 text ({error.reason}) behind its first lines; save it as UTF-8"
         ) from None
-
-
-@lru_cache(maxsize=1)
-def _read(file: Path, _changed: int, _size: int) -> WordVectors:
-    skipped, width = head_of(file)
-    words: list[str] = []
-    rows: list[np.ndarray] = []
-    with file.open(encoding="utf-8") as stream:
-        for number, line in enumerate(stream, start=1):
-            if number <= skipped:
-                continue
-            # some words of GloVe's largest file have spaces in them: the numbers are the last fields
-            word, *numbers = line.rstrip().rsplit(" ", width)
-            try:
-                row = np.array(numbers, dtype=np.float32)
-            except ValueError:
-                row = np.empty(0, dtype=np.float32)
-            if len(row) != width or not np.isfinite(row).all():
-                raise InputError(f"--word-vectors {file}, line {number}: expected a word and {width} numbers")
-            words.append(word)
-            rows.append(row)
     vectors = np.stack(rows)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return WordVectors(words, vectors / np.where(lengths > 0, lengths, 1))
