@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.audit.averages import average_rows, averages
+from bench.audit.averages import average_rows, averages, sums
 from bench.audit.derived_cells import derived_columns, derived_rows
 from bench.audit.findings import ARITHMETIC, INFERENCE, Finding
 from bench.audit.rows_across_tables import changed_elsewhere, quotes_and_teachers
-from bench.audit.sums import sums
 from bench.audit.table import Sheet
 from bench.errors import InputError
 

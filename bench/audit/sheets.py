@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from bench.audit.grid import Grid, line_of
 from bench.audit.latex import latex_grids
 from bench.audit.layout import Unread, sheets_of, unread
 from bench.audit.markdown import markdown_grids
-from bench.audit.notebook import notebook_texts
 from bench.audit.printed import printed
 from bench.audit.rst import rst_grids
 from bench.audit.table import PrintedRow, Sheet
@@ -94,7 +95,7 @@ def pages_of(files: Sequence[Path]) -> Pages:
                     grids = [Grid("", list(cells), 1)]
                     sheets = sheets_of(name, grids)
             elif kind == ".ipynb":
-                grids = [grid for part in notebook_texts(text) for grid in grids_of(part, aligned=True)]
+                grids = [grid for part in _notebook_texts(text) for grid in grids_of(part, aligned=True)]
                 sheets = sheets_of(name, grids)
             else:
                 grids = grids_of(text, kind == ".txt", path.parent if kind == ".tex" else None)
@@ -118,6 +119,30 @@ def _text_of(path: Path) -> str:
     if path.stat().st_size > MOST_TEXT:
         raise InputError(f"{path}: {path.stat().st_size:,} bytes; tables are read from files of at most {MOST_TEXT:,}")
     return text_of(path, str(path)).replace("\r\n", "\n")
+
+
+def _notebook_texts(text: str) -> list[str]:
+    """The Markdown cells of a Jupyter notebook and what its code cells printed; an output in HTML goes before its plain text.
+
+    Raises:
+        InputError: no JSON of a notebook.
+    """
+
+    def joined(source: Any) -> str:
+        return "".join(source) if isinstance(source, list) else str(source)
+
+    texts = []
+    try:
+        for cell in json.loads(text)["cells"]:
+            if cell.get("cell_type") == "markdown":
+                texts.append(joined(cell.get("source", "")))
+            for output in cell.get("outputs", ()):
+                data = output.get("data", {})
+                kinds = (kind for kind in ("text/html", "text/markdown", "text/latex", "text/plain") if kind in data)
+                texts.append(joined(next((data[kind] for kind in kinds), output.get("text", ""))))
+    except (ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(f"not a Jupyter notebook ({error})") from None
+    return [text for text in texts if text.strip()]
 
 
 def from_tidy(header: Sequence[str], lines: Iterable[Sequence[str]]) -> list[Sheet]:

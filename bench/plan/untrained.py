@@ -13,8 +13,7 @@ from torch import nn
 
 from bench.data.checkpoints import Checkpoint, config_from_name
 from bench.errors import InputError
-from bench.measure.conventions import Counts, counts
-from bench.measure.sizes import LENGTH, sizes
+from bench.measure.sizes import LENGTH, Counts, counts, sizes
 from bench.plan.plan import ArtefactPlan
 from bench.plan.spelling import MethodRow, drop_incompatible, parse_methods
 from bench.record.cell import TEACHER

@@ -8,11 +8,23 @@ import tiny
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import BertForPreTraining, BertModel, DistilBertConfig, DistilBertModel
 
+from bench.cache import WEIGHTS
 from bench.data import augmentation
 from bench.data.augmentation import Augmentation, augmented, by_candidates, by_chance, classes_of, word_class
+from bench.data.checkpoints import find
 from bench.data.table_files import Split
+from bench.data.word_vectors import read
+from bench.errors import InputError
+from bench.make.augmentation import KeptAnswers, TeacherCandidates
+from bench.make.given import in_checkpoint
+from bench.plan.build import build
+from bench.plan.request import Request
 from bench.record.store import Store
+from bench.train.numerics import ComputeSettings
+from methods.artefacts import blank_artefacts
+from methods.masked import TeacherHead
 
 DOCUMENTS = [" ".join(tiny.WORDS[(i * 7 + j * j) % len(tiny.WORDS)] for j in range(40)) for i in range(60)]
 
@@ -85,23 +97,11 @@ def test_classes_of_words(word, kind):
 
 def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
     """Against transformers' own masked language model on the same question, asked one by one."""
-    from transformers import BertForPreTraining
-
-    from bench.cache import WEIGHTS
-    from bench.data.checkpoints import find, tokenizer_of
-    from bench.make.augmentation import TeacherCandidates
-    from bench.make.given import in_checkpoint
-    from bench.train.numerics import ComputeSettings
-    from methods.masked import TeacherHead
-
     folder = tiny.save_teacher(tmp_path / "pretrained", BertForPreTraining)
-    checkpoint = find(str(folder))
-    assert (folder / WEIGHTS).is_file()
-    head = in_checkpoint(checkpoint.folder / WEIGHTS, TeacherHead.in_checkpoint)
     sentences = [["the", "cat", "sings"], ["red", "fish", "swims", "?"], ["catdog", "runs"]]
-    found = TeacherCandidates(checkpoint, head, ComputeSettings(), lambda done, total: None)(sentences)
+    found = teacher_candidates(folder)(sentences)
     assert [sorted(places) for places in found[:2]] == [[1, 2], [0, 1, 2]]
-    tokenizer = tokenizer_of(checkpoint)
+    tokenizer = tiny.tokenizer(folder)
     model = BertForPreTraining.from_pretrained(folder).eval()
     words = ["the", "[MASK]", "sings"]
     asked = tokenizer(" ".join(words), "the cat sings", return_tensors="pt")
@@ -114,13 +114,6 @@ def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
 
 
 def teacher_candidates(folder, kept=None):
-    from bench.cache import WEIGHTS
-    from bench.data.checkpoints import find
-    from bench.make.augmentation import TeacherCandidates
-    from bench.make.given import in_checkpoint
-    from bench.train.numerics import ComputeSettings
-    from methods.masked import TeacherHead
-
     checkpoint = find(str(folder))
     head = in_checkpoint(checkpoint.folder / WEIGHTS, TeacherHead.in_checkpoint)
     return TeacherCandidates(checkpoint, head, ComputeSettings(), lambda done, total: None, kept=kept)
@@ -128,8 +121,6 @@ def teacher_candidates(folder, kept=None):
 
 def candidates_of(folder, sentences, **changes):
     """What a pre-trained teacher of such a configuration offers for each word."""
-    from transformers import BertForPreTraining
-
     config = tiny.config()
     config.update(changes)
     BertForPreTraining(config).save_pretrained(tiny.save_teacher(folder))
@@ -194,8 +185,6 @@ def test_rows_without_labels_stay_without():
 
 
 def test_a_teacher_without_a_masked_language_form_is_told_so(bench, glue_folder, tmp_path):
-    from transformers import DistilBertConfig, DistilBertModel
-
     folder = tiny.save_teacher(tmp_path / "teacher")
     small = {"vocab_size": tiny.config().vocab_size, "dim": 24, "hidden_dim": 48, "n_layers": 2, "n_heads": 4}
     DistilBertModel(DistilBertConfig(**small, max_position_embeddings=128)).save_pretrained(folder)
@@ -210,8 +199,6 @@ VECTORS = "cat 1 0 0\ndog 0.9 0.1 0\nfish 0 1 0\nswims -1 0 0.1\n. . 0 0 1\ncatd
 
 
 def test_nearest_words_of_a_file_are_by_cosine_and_never_the_word_itself(tmp_path):
-    from bench.data.word_vectors import read
-
     file = tmp_path / "vectors.txt"
     file.write_text(VECTORS)
     found = read(file).nearest(["cat", "Fish", "unheard"], 2)
@@ -227,9 +214,6 @@ def test_nearest_words_of_a_file_are_by_cosine_and_never_the_word_itself(tmp_pat
      ("cat 1 2\ndog 1 nan\n", "line 2: expected a word and 2 numbers")],
 )  # fmt: skip
 def test_what_is_no_file_of_word_vectors_is_said(tmp_path, text, said):
-    from bench.data.word_vectors import read
-    from bench.errors import InputError
-
     file = tmp_path / "vectors.txt"
     file.write_text(text)
     with pytest.raises(InputError, match=said):
@@ -238,13 +222,6 @@ def test_what_is_no_file_of_word_vectors_is_said(tmp_path, text, said):
 
 def test_given_vectors_take_the_place_of_the_teachers_embeddings(bench, glue_folder, teacher_folder, tmp_path):
     """Only for words of several pieces; the rows, their key and the report's title say with which file."""
-    from bench.data.checkpoints import find
-    from bench.data.word_vectors import read
-    from bench.make.augmentation import TeacherCandidates
-    from bench.train.numerics import ComputeSettings
-    from methods.artefacts import blank_artefacts
-    from methods.masked import TeacherHead
-
     file = tmp_path / "glove.txt"
     file.write_text(VECTORS)
     config = tiny.config()
@@ -287,11 +264,6 @@ def test_bad_word_vectors_are_bad_input(bench, words, said):
 @pytest.mark.parametrize("has_head", [True, False])
 def test_a_text_that_no_head_is_trained_on_is_in_no_key(glue_folder, tmp_path, has_head):
     """BERT's own file has its head: another --corpus must not repeat hours of augmentation."""
-    from transformers import BertForPreTraining, BertModel
-
-    from bench.plan.build import build
-    from bench.plan.request import Request
-
     teacher = tiny.save_teacher(tmp_path / "pretrained", BertForPreTraining if has_head else BertModel)
     keys = set()
     for text in ("the cat runs in the house .\n", "a bird sings on the old tree .\n"):
@@ -306,10 +278,7 @@ def test_a_text_that_no_head_is_trained_on_is_in_no_key(glue_folder, tmp_path, h
 
 
 def test_augmentation_that_is_interrupted_goes_on_with_the_same_candidates(tmp_path, monkeypatch):
-    from bench.make import augmentation
-    from bench.make.augmentation import KeptAnswers, TeacherCandidates
-
-    monkeypatch.setattr(augmentation, "TOKENS_A_PASS", 30)  # several passes
+    monkeypatch.setattr("bench.make.augmentation.TOKENS_A_PASS", 30)  # several passes
     asked, likeliest = [], TeacherCandidates._likeliest
     monkeypatch.setattr(
         TeacherCandidates, "_likeliest", lambda self, some: asked.append(len(some)) or likeliest(self, some)

@@ -17,6 +17,7 @@ import tiny
 import torch
 from transformers import BertForSequenceClassification
 
+from bench.data import checkpoints
 from bench.errors import InputError
 from bench.measure import busy
 from bench.measure.backends import runner
@@ -322,3 +323,35 @@ def test_a_table_names_no_percentile_that_its_rounds_do_not_resolve(rounds, name
     shares = {"p50 (ms)": 0.5, "p90 (ms)": 0.9, "p99 (ms)": 0.99, "max (ms)": 1}
     expected = [f"{1000 * np.quantile(seconds, shares[name]):.2f}" for name in named]
     assert table.rows[1][1 : 1 + len(named)] == expected
+
+
+SHORT = {"lengths": ("8", "task"), "batches": (1,), "rounds": 6, "memory": False}
+
+
+def test_an_offline_session_never_asks_the_hub_for_its_teacher(monkeypatch, teacher_folder, tmp_path):
+    were_offline = []
+
+    def downloaded(name, patterns, offline, *further, revision):
+        were_offline.append(offline)
+        return teacher_folder
+
+    monkeypatch.setattr(checkpoints, "downloaded", downloaded)
+    checkpoints._from_hub.cache_clear()
+    tiny.save_teacher(tmp_path / "finished", BertForSequenceClassification)
+    methods = f"kd:{tiny.SHAPE},checkpoint:{tmp_path / 'finished'}"
+    request = asked(tmp_path, teacher_folder, methods=methods, **SHORT, offline=True)
+    record, _ = speed.measure(replace(request, teacher="some/one"))
+    assert record.teacher == "some/one"
+    assert set(were_offline) == {True}
+
+
+def test_what_cannot_be_timed_is_said_before_any_timing(monkeypatch, teacher_folder, tmp_path):
+    timed = []
+    monkeypatch.setattr("bench.measure.latency.time_in_turns", lambda *given: timed.append(given) or [])
+    request = asked(tmp_path, teacher_folder, methods=f"kd:{tiny.SHAPE}", **SHORT)
+    with pytest.raises(InputError, match="5000"):
+        speed.measure(replace(request, batches=(1, 5000)))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InputError, match="other packages"):
+        speed.measure(replace(request, backends=("sdpa", "onnx")))
+    assert timed == []
