@@ -31,17 +31,14 @@ class Method(Settings, ABC):
     name: ClassVar[str]
     version: ClassVar[int]  # goes up whenever the same settings would train other weights
     terms: ClassVar[tuple[str, ...]]  # every term that a row may drop
-    needs_teacher: ClassVar[
-        bool
-    ]  # whether a term of its full row reads the tuned teacher, or an artefact comes from it
-    ablations: ClassVar[
-        Mapping[str, str]
-    ] = {}  # label of a paper's row -> the spelling that makes it: {"w/o soft": ":-soft"}
+    needs_teacher: ClassVar[bool]
+    """Whether a term of its full row reads the tuned teacher, or an artefact comes from it."""
+    ablations: ClassVar[Mapping[str, str]] = {}
+    """Label of a paper's row -> the spelling that makes it: {"w/o soft": ":-soft"}."""
     search_space: ClassVar[Mapping[str, Sequence[Any]]] = {}
     """Setting -> the values that a search may choose from: the paper's, where it names some."""
-    tiny_settings: ClassVar[
-        Mapping[str, Any]
-    ] = {}  # settings with which it trains in a test's time: its shape, shrunken
+    tiny_settings: ClassVar[Mapping[str, Any]] = {}
+    """Settings with which it trains in a test's time: its shape, shrunken."""
     writes: ClassVar[bool] = False  # whether its students write texts: they are for tasks whose answers are such
     same_init_across_seeds: ClassVar[bool] = False
     """Whether its students of every seed begin with the same weights, so that seeds differ by their training alone."""

@@ -42,9 +42,8 @@ class LayerOutput(Generic[Value]):
 
     read: Callable[[Out, int], Value]
     declare: Callable[..., Taps]  # layers -> their taps
-    pools: tuple[
-        str, ...
-    ] = ()  # of hidden states: the teacher's come pooled so, a tuple of [B, W], in the place of [T, W]
+    pools: tuple[str, ...] = ()
+    """of hidden states: the teacher's come pooled so, a tuple of [B, W], in the place of [T, W]"""
 
     def of_source(self, teacher: Out, source: Source) -> Value:
         """What the teacher gives for one layer, or for the weighted sum of its [T, W] states after several."""

@@ -1,4 +1,4 @@
-"""The optimisers that a recipe can name: one entry each. Torch is imported only where one is built.
+"""The optimisers and the schedules of the learning rate that a recipe can name. Torch is imported only where one is built.
 
 What all of them share is the loop's: it clips the gradient's norm, and sets the learning rate of each group before each step
 (the recipe's rate x its schedule x the stage's ``lr_scale`` x the group's ``factor``). Weight decay is AdamW's, apart from the
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from bench.record.recipe import Recipe
 
@@ -24,6 +24,9 @@ Groups = list[dict[str, Any]]
 are ``plain``: biases and parts of LayerNorms, which have no decay."""
 DECAY = "decay"
 """Key of a group: its weight decay, where the optimiser's own is not AdamW's."""
+
+
+Schedule = Literal["linear", "constant"]
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,25 @@ def _decay(optimizer: Optimizer, *_: Any) -> None:
             for parameter in group["params"]:
                 if group[DECAY] and parameter.grad is not None:
                     parameter.mul_(1 - group["lr"] * group[DECAY])
+
+
+def multiplier(schedule: str, warmup: float, step: int, steps: int) -> float:
+    """What the learning rate is multiplied with. ``linear``: it rises to 1 during the warm-up, then falls to 0; ``constant``: no
+    warm-up, no decay.
+
+    Args:
+        warmup: share of the steps during which the rate rises.
+        step: from 0.
+
+    Raises:
+        ValueError: there is no such schedule.
+    """
+    if schedule not in get_args(Schedule):
+        raise ValueError(f"no schedule is called {schedule!r}; known: {', '.join(get_args(Schedule))}")
+    if schedule == "constant":
+        return 1.0
+    warm = max(1, round(warmup * steps))
+    return (step + 1) / warm if step < warm else max(0.0, (steps - step) / max(1, steps - warm))
 
 
 OPTIMIZERS: Mapping[str, OptimizerKind] = {

@@ -11,8 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, create_model
 
 from bench.errors import InputError, unknown
-from bench.optimizers import OPTIMIZERS
-from bench.optimizers.learning_rate import Schedule
+from bench.optimizers import OPTIMIZERS, Schedule
 from bench.user_files import TypedFile
 
 StageOverrides = tuple[tuple[str, Any], ...]

@@ -36,7 +36,7 @@ class Recipe:
     """Of students; those with a wide pre-trained encoder take the teacher's (bench.plan.student_cells). The teacher's and the
     general start's are in their own recipes."""
     schedule: str = "linear"
-    """A name of bench.optimizers.learning_rate."""
+    """A name of bench.optimizers.Schedule."""
     warmup: float = 0.1
     weight_decay: float = 0.01
     clip: float = 1.0

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.errors import CellError
-from bench.optimizers import built
-from bench.optimizers.learning_rate import multiplier
+from bench.optimizers import built, multiplier
 from bench.plan.scheduled_stages import COUNTED, MAIN, PREPARATION, ScheduledStage
 from bench.record.recipe import Recipe
 from bench.train.numerics import ComputeSettings, RandomState

@@ -10,12 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from transformers import (
-    DistilBertConfig,
-    DistilBertForSequenceClassification,
-    MobileBertConfig,
-    MobileBertForSequenceClassification,
-)
+from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from bench.data.padding import pad_batch
 from methods import fast_kernels
@@ -36,25 +31,26 @@ TAPS = LOGITS | hidden(0, 1, 2) | scores(1, 2) | vectors(2) | pooled(2, "mean")
 NEAR = {"atol": 2e-6, "rtol": 2e-5}
 
 
-def _distilbert():
-    sizes = {"dim": 24, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "vocab_size": 60, "max_position_embeddings": 64}
-    return DistilBertForSequenceClassification(DistilBertConfig(**sizes))
-
-
-def _mobilebert():
-    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
-    own = {"embedding_size": 16, "intra_bottleneck_size": 24, "vocab_size": 60, "max_position_embeddings": 64}
-    return MobileBertForSequenceClassification(MobileBertConfig(**sizes, **own))
-
-
-FAMILIES = {"bert": lambda: tiny.classifier(seed=5), "distilbert": _distilbert, "mobilebert": _mobilebert}
+SIZES = {
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "vocab_size": 60,
+    "max_position_embeddings": 64,
+}
+FAMILIES = {
+    "bert": {"intermediate_size": 48},
+    "distilbert": {"hidden_dim": 48},
+    "mobilebert": {"intermediate_size": 48, "embedding_size": 16, "intra_bottleneck_size": 24},
+}
 
 
 @pytest.fixture(scope="module", params=list(FAMILIES))
 def model(request):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        made = FAMILIES[request.param]()
+        config = AutoConfig.for_model(request.param, **SIZES, **FAMILIES[request.param])
+        made = AutoModelForSequenceClassification.from_config(config)
     made.set_attn_implementation("packed")
     return made.eval()
 

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_training import built
 from torch import nn
-from transformers import BertConfig, DistilBertConfig, MobileBertConfig, MobileBertForSequenceClassification
+from transformers import BertConfig, DistilBertConfig
 
 import methods
 from methods import losses
 from methods.api import Setup
 from methods.artefacts import fill_from_teacher
 from methods.layerdrop import DropLayers, LayerDrop
+from methods.mobilebert import InvertedBottleneck
 from methods.models import forward
 from methods.moebert import MoEBERT, NeuronImportance
 from methods.parts import averaged_layers, evenly_spread, nearest_layers
@@ -116,25 +117,8 @@ def test_a_copy_routes_by_its_own_tokens(teacher_folder):
 
 def ib_bert():
     """A small inverted-bottleneck teacher: as deep and as wide outside as the shrunken student."""
-    small = methods.get("mobilebert").tiny_settings
-    config = MobileBertConfig(
-        vocab_size=tiny.config().vocab_size,
-        max_position_embeddings=128,
-        hidden_size=small["hidden"],
-        num_hidden_layers=small["layers"],
-        num_attention_heads=small["heads"],
-        intermediate_size=32,
-        intra_bottleneck_size=24,
-        embedding_size=8,
-        num_feedforward_networks=1,
-        use_bottleneck_attention=True,
-        key_query_shared_bottleneck=False,
-        normalization_type="layer_norm",
-        hidden_act="gelu",
-    )
     torch.manual_seed(1)
-    model = MobileBertForSequenceClassification(config)
-    model.set_attn_implementation("packed")
+    model = InvertedBottleneck(layers=2, hidden=16, heads=2, embedding=8, inner=24).model(Setup(tiny.config(), 2, ()))
     with torch.no_grad():
         for layer in model.mobilebert.encoder.layer:
             layer.attention.self.query.weight *= 20  # random weights attend to everything alike: nothing to learn

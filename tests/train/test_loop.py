@@ -12,7 +12,7 @@ from torch import nn
 
 from bench.errors import CellError
 from bench.measure.parameters import weights_hash
-from bench.optimizers.learning_rate import multiplier
+from bench.optimizers import multiplier
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.record.recipe import Recipe
