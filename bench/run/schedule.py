@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from bench.errors import CELLS_FAILED, OK, InputError
 from bench.interrupts import end_if_interrupted, interrupts_deferred
@@ -55,15 +55,6 @@ class Outcome:
         return CELLS_FAILED if self.failures else OK
 
 
-class Piece(NamedTuple):
-    """A step to do or under way: a whole one of the plan, or the part of one that some of its students are."""
-
-    step: Step
-    whole: str
-    """key of the whole step"""
-    started: str = ""
-
-
 class Schedule:
     """Passes the steps of a plan to an executor, and takes their results."""
 
@@ -74,22 +65,21 @@ class Schedule:
         """
         self.plan, self.executor, self.store, self.locks, self.outcome = plan, executor, store, locks, outcome
         self._tasks = {task.name: task.task for task in plan.tasks}
-        self._waiting = [Piece(step, step.key) for step in plan.todo_steps]
+        self._waiting = list(plan.todo_steps)
         """in the order in which they are begun"""
-        self._left = dict.fromkeys((step.key for step in plan.todo_steps), 1)
-        """key of a step that is not done -> how many of its pieces are not"""
-        self._running: dict[Future[StepResult], Piece] = {}
+        self._unmade = {step.key for step in plan.todo_steps if step.slot is not None}
+        """keys of folders that others may wait for"""
+        self._running: dict[Future[StepResult], tuple[Step, str]] = {}
+        """each with the time at which it was begun"""
         self._lost: dict[str, Failure] = {}
         """what could not be made: key -> why"""
         self._deaths: dict[str, int] = {}
         self._failed_starts = 0
         self._held: set[str] = set()
-        """keys of pieces of one student each that another run works on"""
+        """keys of steps of one student each that another run works on"""
         self._named: set[str] = set()
-        """tasks that were named, and pieces that were waited for"""
+        """tasks that were named, and steps that were waited for"""
         self._trained: set[str] = set()
-        if locks.warning:
-            executor.say(f"note: {locks.warning}")
 
     def carry_out(self) -> None:
         """Have all of them made.
@@ -103,9 +93,9 @@ class Schedule:
                 end_if_interrupted()
                 # an answer that is there is written before another step begins
                 if self.executor.has_free_worker and not any(future.done() for future in self._running):
-                    if (piece := self._next()) is not None:
-                        self._waiting = [other for other in self._waiting if other is not piece]
-                        self._begin(piece)
+                    if (step := self._next()) is not None:
+                        self._waiting = [other for other in self._waiting if other is not step]
+                        self._begin(step)
                         continue
                     if not self._running:  # another run works on all that is left
                         time.sleep(POLL_SECONDS)
@@ -116,31 +106,27 @@ class Schedule:
             self._stop()
             raise
 
-    def _next(self) -> Piece | None:
+    def _next(self) -> Step | None:
         """The first of which all is made that it needs; one that another run works on only when it has left it."""
-        ready = [piece for piece in self._waiting if not any(need in self._left for need in piece.step.needs)]
-        for piece in ready:
-            if piece.step.key not in self._held:
-                return piece
-        for step, *_ in ready:
-            holder = self.locks.holder(_lock_key(step.students[0]))
-            if not holder:
-                self._held.remove(step.key)
-                return self._next()
+        ready = [step for step in self._waiting if not self._unmade.intersection(step.needs)]
+        for step in ready:
+            if step.key not in self._held or self.locks.take(_lock_key(step.students[0])):
+                self._held.discard(step.key)
+                return step
+        for step in ready:
             if not self._running and step.key not in self._named:
                 self._named.add(step.key)
                 label = step.cells[0].cell.label
-                self.executor.say(f"  waits for {label} ({step.title.split(':')[0]}): {holder} works on it")
+                self.executor.say(f"  waits for {label} ({step.title.split(':')[0]}): another run works on it")
         return None
 
-    def _begin(self, piece: Piece) -> None:
-        """Hand a piece to the executor: the students that are this run's, and of whom all could be made that they need."""
-        step, kept = piece.step, list[StudentSpec]()
+    def _begin(self, step: Step) -> None:
+        """Hand a step to the executor: the students that are this run's, and of whom all could be made that they need."""
+        kept = list[StudentSpec]()
         for student in step.students:
             if not self.locks.take(_lock_key(student)):
                 part = step.of([student])
-                self._waiting.append(Piece(part, piece.whole))
-                self._left[piece.whole] += 1
+                self._waiting.append(part)
                 self._held.add(part.key)
             elif self._was_made_meanwhile(student):
                 self.locks.release(_lock_key(student))
@@ -151,8 +137,9 @@ class Schedule:
                 kept.append(student)
         if not step.students and (why := self._why_lost(step.needs)) is not None:
             self._lost[step.key] = why
-        if step.key in self._lost or (step.students and not kept):
-            self._end(piece)
+            self._unmade.discard(step.key)
+            return
+        if step.students and not kept:
             return
         if len(kept) < len(step.students):
             part = step.of(kept)
@@ -165,11 +152,11 @@ class Schedule:
             self.executor.say(f"{name} ({place} of {len(self.plan.tasks)} tasks), {len(todo)} cells")
         from_scratch = self.plan.request.rerun and not self._deaths.get(step.key)
         step = replace(step, from_scratch=from_scratch, code=step.code_here)
-        piece, placeholder = Piece(step, piece.whole, now()), Future[StepResult]()
-        self._running[placeholder] = piece  # before it is handed over: in this process it is made at once
+        begun, placeholder = (step, now()), Future[StepResult]()
+        self._running[placeholder] = begun  # before it is handed over: in this process it is made at once
         future = self.executor.submit(step)
         del self._running[placeholder]
-        self._running[future] = piece
+        self._running[future] = begun
 
     def _why_lost(self, needs: Sequence[str]) -> Failure | None:
         """Why something that is needed could not be made."""
@@ -197,23 +184,23 @@ class Schedule:
         """Take the answers that are there; an error that ends the run is raised once all answers are written."""
         wrong = None
         for future in [future for future in self._running if future in done]:
-            piece, error = self._running[future], future.exception()
+            (step, started), error = self._running[future], future.exception()
             if error is None:
-                self._take(piece, future.result())
+                self._take(step, future.result())
                 del self._running[future]
             elif isinstance(error, BrokenExecutor):
                 del self._running[future]
-                self._worker_died(piece, self.executor.worker_had_started(future))
+                self._worker_died(step, started, self.executor.worker_had_started(future))
             else:
                 wrong = error
             self.executor.release(future)
         if wrong is not None:
             raise wrong
 
-    def _take(self, piece: Piece, result: StepResult) -> None:
+    def _take(self, step: Step, result: StepResult) -> None:
         """Write what a step gave. What is written is taken out of the answer: if this is broken off it can be called again."""
         if result.error is not None:
-            self._lost[piece.step.key] = result.error
+            self._lost[step.key] = result.error
         while result.records:
             with interrupts_deferred():  # between the two, Ctrl-C would write the record a second time
                 record, arrays = result.records[0]
@@ -230,42 +217,41 @@ class Schedule:
         for file in result.states:
             with contextlib.suppress(OSError):  # a cache that cannot be written must not end a run
                 file.unlink(missing_ok=True)
-        for student in piece.step.students:
+        for student in step.students:
             self.locks.release(_lock_key(student))
-        self._end(piece)
+        self._unmade.discard(step.key)
 
-    def _worker_died(self, piece: Piece, had_started: bool) -> None:
+    def _worker_died(self, step: Step, started: str, had_started: bool) -> None:
         """Try a step again whose worker is gone; its students one by one where that happens again.
 
         Raises:
             InputError: workers end before they begin.
         """
-        step, students = piece.step, piece.step.students
+        students = step.students
         if not had_started:
             self._failed_starts += 1
             if self._failed_starts >= MAX_FAILED_STARTS:
                 raise InputError(self.executor.cannot_start)
-            self._waiting.insert(0, piece)
+            self._waiting.insert(0, step)
             return
         self._deaths[step.key] = deaths = self._deaths.get(step.key, 0) + 1
         again = "" if deaths < MAX_WORKER_DEATHS else " again"
         self.executor.say(f"  {step.title}: the process that did this is gone{again}")
         if deaths < MAX_WORKER_DEATHS:
-            self._waiting.insert(0, piece)
+            self._waiting.insert(0, step)
         elif len(students) > 1:
             parts = [step.of([student]) for student in students]
             self._deaths |= {part.key: MAX_WORKER_DEATHS - 1 for part in parts}
-            self._left[piece.whole] += len(parts) - 1
-            self._waiting = [*(Piece(part, piece.whole) for part in parts), *self._waiting]
+            self._waiting = [*parts, *self._waiting]
         else:
             why = "the process that did this was ended several times; where memory is short, fewer --jobs need less"
             failure = Failure(type="ProcessEnded", message=why, traceback="")
-            if students:
-                self._fail(students, failure, piece.started)
-                self.locks.release(_lock_key(students[0]))
-            else:
+            for student in students:
+                self._fail([student], failure, started)
+                self.locks.release(_lock_key(student))
+            if not students:
                 self._lost[step.key] = failure
-            self._end(piece)
+                self._unmade.discard(step.key)
 
     def _fail(self, students: Sequence[StudentSpec], why: Failure, started: str) -> None:
         for cell in (planned.cell for student in students for planned in student.cells):
@@ -295,22 +281,17 @@ class Schedule:
         cell = record.cell
         self.outcome.failures.append(FailedCell(cell.tasks[0], record.row, cell.seed, message, record.key))
 
-    def _end(self, piece: Piece) -> None:
-        self._left[piece.whole] -= 1
-        if not self._left[piece.whole]:
-            del self._left[piece.whole]
-
     def _stop(self) -> None:
         """Ask the workers to keep their states; write what they have finished, and which cells were under way."""
         self.executor.stop(list(self._running))
-        for future, piece in list(self._running.items()):
+        for future, (step, started) in list(self._running.items()):
             if future.done() and future.exception() is None:
-                self._take(piece, future.result())
+                self._take(step, future.result())
                 continue
-            for planned in piece.step.cells:
+            for planned in step.cells:
                 if planned.record is None or planned.record.status != "ok":  # a broken-off rerun leaves what was there
                     task = self._tasks[planned.cell.tasks[0]]
-                    self.store.write(empty(planned.cell, "interrupted", piece.started, task))
+                    self.store.write(empty(planned.cell, "interrupted", started, task))
 
 
 def _lock_key(student: StudentSpec) -> str:
