@@ -11,33 +11,6 @@ from bench.record.schema import Record
 
 ABSENT = "(not there)"
 """The value of a field that only the other cell has."""
-WORDS: Mapping[str, str] = {
-    "method": "the method",
-    "version": "the method's version",
-    "dropped": "the dropped terms",
-    "tasks": "the task",
-    "data": "the training examples",
-    "max_train_rows": "the limit of training examples",
-    "teacher.base": "the teacher's checkpoint",
-    "teacher.key": "the fine-tuned teacher",
-    "together": "the tasks of the student",
-    "tokenizer": "the tokenizer",
-    "seed": "the seed",
-    "point": "the operating point",
-    "search": "the search of its settings",
-    "teacher_outputs": "how the teacher's outputs are kept",
-    "kernels": "the kernels of the training",
-    "selection.rule": "the rule that chooses the epoch",
-    "evaluation.": "the evaluation set {}",
-    "settings.": "the setting {}",
-    "artefacts.": "the artefact {}",
-    "recipe.": "the recipe's {}",
-    "numeric.deterministic": "whether kernels are deterministic",
-    "numeric.": "the {}",
-    "selection.rows.": "the examples of {} that choose the epoch",
-    "together.": "of the tasks of the student: {}",
-}
-"""Field of an identity, or how those begin that have names of their own -> what it is, for a reader."""
 PARTS: Mapping[str, Callable[[Cell], Any]] = {
     "data": lambda c: (c.data.train, sorted(c.data.evaluation.items()), c.data.max_train_rows),
     "teacher": lambda c: (c.teacher.base, c.teacher.origin),
@@ -66,7 +39,7 @@ def differences(first: Cell, second: Cell, point: str = "") -> list[dict[str, An
 
 
 def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The same of two identities: ``field`` (its place, like ``recipe.epochs``), ``what`` in words, and both values."""
+    """The same of two identities: ``field`` (its place, like ``recipe.epochs``) and both values."""
     differing = []
     for name in dict.fromkeys([*first, *second]):
         if name in first and name in second:
@@ -74,10 +47,7 @@ def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> li
         else:  # of a task that only one student learns, `together` itself says enough
             differs = not (name.startswith("together.") and "together" in first and "together" in second)
         if differs:
-            group = next((part for part in WORDS if part.endswith(".") and name.startswith(part)), "")
-            what = WORDS.get(name) or (WORDS[group].format(name.removeprefix(group)) if group else name)
-            values = {"first": first.get(name, ABSENT), "second": second.get(name, ABSENT)}
-            differing.append({"field": name, "what": what, **values})
+            differing.append({"field": name, "first": first.get(name, ABSENT), "second": second.get(name, ABSENT)})
     return differing
 
 

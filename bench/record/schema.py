@@ -108,7 +108,7 @@ class Record(StrictModel):
     """what was asked: the row, the task, the seed and the conditions"""
     task: TaskFacts = TaskFacts()
     """what is known of the task; for an older record it is read from the table of tasks"""
-    scores: dict[str, dict[str, float]] = Field(default_factory=dict)
+    scores: dict[str, dict[str, Score]] = Field(default_factory=dict)
     """evaluation set -> metric -> value between -1 and 1"""
     predicted: tuple[str, ...] = ()
     """evaluation sets with predictions only, because their labels are not public"""
@@ -219,16 +219,6 @@ def read_json(text: str | bytes, where: str) -> Any:
         return json.loads(text, parse_constant=no_number, parse_float=finite)
 
 
-class _Recipe(BaseModel):
-    """What readers of a record need of its recipe."""
-
-    name: str
-    epochs: float
-    learning_rate: float
-    batch_size: int
-    max_length: int
-
-
 class NamedCode(BaseModel):
     """What readers need of a code that a record names. :func:`bench.record.code.named_code` writes it."""
 
@@ -260,13 +250,9 @@ class _Artefact(BaseModel):
     train: _Trained | None = None
 
 
-class _Body(BaseModel):
-    """The parts of a record that its schema leaves open, as far as readers look into them."""
+class _Open(BaseModel):
+    """The parts of a record that its schema leaves open and its key does not hold, as far as readers look into them."""
 
-    tasks: tuple[str, ...] = Field(min_length=1)
-    recipe: _Recipe
-    rows: dict[str, int]
-    scores: dict[str, dict[str, Score]]
     artefacts: dict[str, _Artefact]
     computed_by: NamedCode | None
     jobs: int
@@ -278,21 +264,14 @@ def fault(record: Record) -> str:
     Raises:
         ValidationError: a part that the schema leaves open is not as readers need it.
     """
-    cell = record.cell
     if record.status == "ok" and not (record.scores or record.predicted):
         return "it is finished and has neither scores nor predictions"
-    if "train" not in cell.data.rows:
+    if "train" not in record.cell.data.rows:
         return "cell.data.rows does not say how many training rows there were"
     if not all(record.scores.values()):
         return "scores: a set of examples without a score"
-    open_parts: dict[str, Any] = {
-        "tasks": cell.tasks,
-        "recipe": cell.recipe,
-        "rows": cell.data.rows,
-        "scores": record.scores,
-    }
-    open_parts |= {"artefacts": record.artefacts, "computed_by": record.code.get("computed_by")}
-    _Body.model_validate(open_parts | {"jobs": record.env.get("jobs", 1)})
+    code, jobs = record.code.get("computed_by"), record.env.get("jobs", 1)
+    _Open.model_validate({"artefacts": record.artefacts, "computed_by": code, "jobs": jobs})
     return ""
 
 

@@ -80,7 +80,7 @@ def verify(
         planned = next(p.cell for p in plan.cells if (p.cell.method, p.cell.tasks) == row)
         cell = planned.model_copy(update={"search": record.cell.search})
         if record_key(cell, record.point) != record.key:
-            differing = ", ".join(part["what"] for part in differences(record.cell, cell, record.point))
+            differing = ", ".join(part["field"] for part in differences(record.cell, cell, record.point))
             return answer | {"verdict": OTHER, "why": f"what was typed gives another cell: {differing}"}
 
         # what the cache has and today's code made is taken; the rest is made, in the cache if all that lies there may stay

@@ -74,7 +74,7 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
     made = [slot for task in plan.tasks for slot in (task.teacher_slot(0), task.augmentation_slot)]
     slots = {slot.key: slot for slot in [*made, *(entry.slot for entry in plan.artefacts if entry.is_kept)]}
     differing = [
-        {"field": part["field"], "what": part["what"], "record": part["first"], "plan": part["second"]}
+        {"field": part["field"], "record": part["first"], "plan": part["second"]}
         | ({"inputs": inputs} if (inputs := _inputs(part["first"], slots.get(str(part["second"])), store)) else {})
         for part in differences(record.cell, cell, record.point)
     ]
@@ -104,9 +104,7 @@ def describe(answer: Mapping[str, Any]) -> str:
         )
     lines.append(f"plan: {answer['verdict']}")
     for one in answer["differences"]:
-        lines.append(
-            f"  {one['what']} ({one['field']}): {shown(one['record'])} in the record, {shown(one['plan'])} in the plan"
-        )
+        lines.append(f"  {one['field']}: {shown(one['record'])} in the record, {shown(one['plan'])} in the plan")
         lines += [f"    {line}" for line in one.get("inputs", ())]
     lines += [f"  not compared: {line}" for line in answer["not_compared"]]
     return "\n".join(lines)
@@ -159,7 +157,7 @@ def _inputs(recorded: Any, today: Slot | None, store: Store) -> list[str]:
     if not before:
         return ["its own identity is not known: it is not in this cache"]
     parts = field_differences(dict(flat(before)), dict(flat(today.identity)))
-    return [f"{p['what']} ({p['field']}): {shown(p['first'])}, today {shown(p['second'])}" for p in parts]
+    return [f"{p['field']}: {shown(p['first'])}, today {shown(p['second'])}" for p in parts]
 
 
 def _no_row_today(record: Record, typed: Collection[str]) -> str:

@@ -12,7 +12,7 @@ import tiny
 from bench.analysis.trace import trace
 from bench.plan.build import build
 from bench.plan.request import Request
-from bench.record.cell import Partner, Search, Trial, record_key
+from bench.record.cell import Partner, record_key
 from bench.record.differences import comparability_key, left_out_lines
 from bench.record.store import Store
 from bench.report.groups import groups
@@ -42,30 +42,6 @@ def test_seeds_of_two_trainings_are_not_averaged():
     (line,) = left_out_lines(group.left_out)
     assert line.startswith(f"left out: kd on rte, seed 0 ({records[0].key[:12]});")
     assert line.endswith("differ in: general start or other artefacts")
-
-
-def test_numbers_that_are_equal_are_one_training_however_they_are_written():
-    """Python may ask for 3 epochs, and the command line for 3.0."""
-    recipe = factories.record("kd").cell.recipe
-    records = [trained("kd", seed=s, recipe=recipe | {"epochs": number}) for s, number in enumerate((3, 3.0))]
-    (group,) = groups(records)
-    assert group.values("kd", group.columns[0]) == {0: 60.0, 1: 60.0}
-    assert left_out_lines(group.left_out) == []
-
-
-def test_two_searches_are_two_trainings():
-    """Both may have chosen the same settings, after other trials."""
-    searches = [
-        Search(of="kd", metric="accuracy", held_back="1" * 64, trials=(Trial(row="kd", score=score),))
-        for score in (1, 2)
-    ]
-    first, second = (
-        trained("kd (best of 1)", search=search, score=0.5 + search.trials[0].score / 10) for search in searches
-    )
-    (group,) = groups([second, first])
-    assert group.values("kd (best of 1)", group.columns[0]) == {0: 70.0}
-    (line,) = left_out_lines(group.left_out)
-    assert line.endswith("differ in: search of the settings")
 
 
 def test_an_older_score_goes_before_a_newer_failure():
@@ -120,12 +96,6 @@ def test_a_table_with_a_limit_has_the_tasks_that_the_limit_leaves_whole():
     assert {limit: group.tasks for limit, group in found.items()} == {None: ["rte"], 50: ["sst2", "rte"], 30: ["sst2"]}
     assert found[50].systems == ["teacher", "kd"]  # pkd has nothing under that limit
     assert (found[50].row_limit("rte"), found[50].row_limit("sst2")) == (None, 50)
-
-
-def test_a_table_that_another_one_holds_is_not_made():
-    records = [factories.record("kd", "rte"), factories.limited(factories.record("kd", "sst2"), 50, 50)]
-    (group,) = groups(records)
-    assert group.tasks == ["sst2", "rte"]
 
 
 def test_a_limit_that_leaves_nothing_out_changes_no_key(glue_folder, teacher_folder, tmp_path):
