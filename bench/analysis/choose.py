@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.data.tasks import check_known
 from bench.errors import NothingMeasured
-from bench.plan.commands import is_own, source_options, typed_task
+from bench.plan.from_record import is_own, source_options, typed_task
 from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store

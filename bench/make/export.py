@@ -14,7 +14,7 @@ from bench.data.tasks import GLUE, Task
 from bench.files import folder_in_place_of, slug
 from bench.make.span_heads import as_question_answering
 from bench.make.work import FailedCell, StepResult, Work
-from bench.plan.commands import scoring_again
+from bench.plan.from_record import scoring_again
 from bench.plan.plan import TaskPlan
 from bench.plan.request import SAMPLE
 from bench.record.recipe import optimizers_of

@@ -5,7 +5,6 @@ The keys of its inputs are found here; ``bench/make/artefact.py`` finds the inpu
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -24,9 +23,10 @@ from bench.record.keys import SCHEMA, digest
 from bench.record.recipe import PAPER, PAPER_START, START, Recipe, optimizers_of_stages, without_epochs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bench.data.checkpoints import Checkpoint
     from bench.data.corpus import Corpus
-    from methods.api import Stage
     from methods.artefacts import Artefact, Source
 
 CORPUS_VERSION = 1
@@ -80,16 +80,20 @@ class ArtefactPlanner:
         return entry
 
     def _planned(self, artefact: Artefact, context: ArtefactContext) -> ArtefactPlan:
-        from methods.artefacts import BASE
+        from methods.artefacts import BASE, Source
 
-        wanted = artefact.inputs(context.checkpoint.config)
-        if _is_in_file(artefact, context.checkpoint):  # nothing is trained, so no text is in its key
-            wanted = (BASE,)
-        inputs = tuple(self._input(what, artefact, context) for what in wanted)
-        entry = ArtefactPlan(artefact, "", context.checkpoint, context.task, inputs)
+        checkpoint, inputs = context.checkpoint, list[Input]()
+        in_file = artefact.in_checkpoint if checkpoint.outline else names_in_file(artefact, checkpoint.folder / WEIGHTS)
+        # where the teacher's file has it nothing is trained, so no text is in its key
+        for what in (BASE,) if in_file else artefact.inputs(checkpoint.config):
+            if isinstance(what, Source):
+                inputs.append(Input(what, what.label, self._key_of(what, artefact, context)))
+            else:
+                part = self.add(what, context)
+                inputs.append(Input(what, what.name, part.key, part))
+        entry = ArtefactPlan(artefact, "", checkpoint, context.task, tuple(inputs))
         if "corpus" in {source.kind for source in entry.sources}:
-            stages = tuple(artefact.stages(entry.setup({})))
-            entry.text = self._text(artefact, stages, context.checkpoint)
+            entry.text = Text(self.corpus, self.budget, self._text_recipe(artefact, entry))
         if not artefact.is_kept:
             entry.key = inputs[0].key
             return entry
@@ -109,19 +113,23 @@ class ArtefactPlanner:
         """Tokens of that text that are read."""
         return self.request.corpus_tokens or (DEFAULT_CORPUS_BUDGET if self.request.texts else DEFAULT_SAMPLE_BUDGET)
 
-    def _text(self, artefact: Artefact, stages: Collection[Stage], checkpoint: Checkpoint) -> Text:
-        """Where no stage says anything of its paper's recipe, there is one artefact for both recipes."""
-        recipe = replace(START, max_length=min(START.max_length, checkpoint.config.max_position_embeddings))
-        by_paper = self.request.recipe == PAPER and any(without_epochs(stage.paper) for stage in stages)
-        return Text(self.corpus, self.budget, _paper_recipe(recipe, artefact, stages) if by_paper else recipe)
+    def _text_recipe(self, artefact: Artefact, entry: ArtefactPlan) -> Recipe:
+        """With `paper` each stage on text trains by the numbers of its own paper; where no stage says any, there is one artefact for
+        both recipes.
 
-    def _input(self, what: Artefact | Source, of: Artefact, context: ArtefactContext) -> Input:
-        from methods.artefacts import Source
-
-        if not isinstance(what, Source):
-            entry = self.add(what, context)
-            return Input(what, what.name, entry.key, entry)
-        return Input(what, what.label, self._key_of(what, of, context))
+        Raises:
+            InputError: a stage names an optimiser that is not there, or that cannot do what the stage asks.
+        """
+        stages = tuple(artefact.stages(entry.setup({})))
+        recipe = replace(START, max_length=min(START.max_length, entry.checkpoint.config.max_position_embeddings))
+        if self.request.recipe != PAPER or not any(without_epochs(stage.paper) for stage in stages):
+            return recipe
+        named = optimizers_of_stages((stage.name, stage.paper) for stage in stages)
+        recipe = replace(recipe, name=PAPER_START, stage_optimizers=named)
+        for stage in stages:
+            if refused := refusal(recipe.for_stage(stage.paper)):
+                raise InputError(f"{artefact.words}, stage {stage.name}: {refused}")
+        return recipe
 
     def _key_of(self, source: Source, of: Artefact, context: ArtefactContext) -> Any:
         """What identifies something that is there before any artefact."""
@@ -149,15 +157,16 @@ class ArtefactPlanner:
         return task.teacher_slot(source.seed).key if source.seed else task.teacher.key
 
 
-def _is_in_file(artefact: Artefact, checkpoint: Checkpoint) -> bool:
-    """Whether the checkpoint's file has all tensors of an artefact, as BERT's has its masked-language head."""
+def names_in_file(artefact: Artefact, weights: Path) -> dict[str, str]:
+    """What a checkpoint's file calls the tensors of an artefact, as BERT's has its masked-language head; nothing where one is missing."""
     if not artefact.in_checkpoint:
-        return False
-    if checkpoint.outline:
-        return True
-    with safe_open(checkpoint.folder / WEIGHTS, framework="numpy") as weights:
-        there = set(weights.keys())
-    return all(there & set(names) for names in artefact.in_checkpoint.values())
+        return {}
+    with safe_open(weights, framework="numpy") as file:
+        there = set(file.keys())
+    names = {
+        ours: next((name for name in theirs if name in there), "") for ours, theirs in artefact.in_checkpoint.items()
+    }
+    return names if all(names.values()) else {}
 
 
 def _identity(entry: ArtefactPlan, context: ArtefactContext) -> Any:
@@ -197,17 +206,3 @@ def _identity(entry: ArtefactPlan, context: ArtefactContext) -> Any:
     reads_as_teacher = task is None or task.recipe.max_length == task.teacher_recipe.max_length
     tuned = [part for part in entry.inputs if part.plan is None and part.what.kind == "fine_tuned"]  # type: ignore[union-attr]
     return Identity(generic, tuple(str(part.key) for part in tuned), reads_as_teacher)
-
-
-def _paper_recipe(common: Recipe, artefact: Artefact, stages: Collection[Stage]) -> Recipe:
-    """The recipe `general start, paper`: each stage on text trains by the numbers of its own paper.
-
-    Raises:
-        InputError: a stage names an optimiser that is not there, or that cannot do what the stage asks.
-    """
-    named = optimizers_of_stages((stage.name, stage.paper) for stage in stages)
-    recipe = replace(common, name=PAPER_START, stage_optimizers=named)
-    for stage in stages:
-        if refused := refusal(recipe.for_stage(stage.paper)):
-            raise InputError(f"{artefact.words}, stage {stage.name}: {refused}")
-    return recipe

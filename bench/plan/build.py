@@ -5,6 +5,7 @@ Heavy libraries are imported where they are needed, so that reading a plan's typ
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from bench.data.checkpoints import hash_of_tokenizer
 from bench.data.hub import CHANGED
-from bench.data.own_tasks import expand
+from bench.data.own_tasks import expand, is_own
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.estimate import choose_jobs, too_large_for_card
 from bench.plan.outputs import plan_outputs
 from bench.plan.plan import TEACHER_VERSION, ArtefactPlan, Plan, Planned, TaskPlan
-from bench.plan.request import AUTO, FAST, HUB, HUB_TEACHER, SAMPLE, TF32, Request, resolve_auto
-from bench.plan.spelling import MethodRow, drop_unusable, parse_rows, split_int8
+from bench.plan.request import AUTO, EMBEDDED, FAST, HUB, HUB_TEACHER, SAMPLE, TF32, Request
+from bench.plan.spelling import MethodRow, drop_unusable, parse_rows
 from bench.plan.steps import steps_of
 from bench.plan.student_cells import check_row, student_cells
 from bench.plan.tasks import augment, mean_tokens, plan_tasks
@@ -27,6 +28,7 @@ from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER, Cell, NumericIdent
 from bench.record.code import STALE, WHAT_TO_DO, stale_lines, state_of, state_of_record, unknown_lines
 from bench.record.keys import digest
 from bench.record.store import Store
+from bench.user_files import comma_separated
 
 if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
@@ -39,8 +41,7 @@ def build(request: Request) -> Plan:
         InputError: anything wrong with what was asked for, before anything starts.
     """
     request = request.checked()
-    typed, in_8_bits = split_int8(request.methods)
-    rows, given = parse_rows(typed) if typed else ([], [])  # none: teachers only
+    rows, given, in_8_bits, _ = parse_rows(request.methods)
     wanted = expand(request.tasks, request.offline)
     request = without_auto(request)
     request = replace(request, corpus=request.texts or (SAMPLE,))
@@ -52,14 +53,21 @@ def build(request: Request) -> Plan:
     notes += _data_notes(tasks)
     rows, left_out = drop_unusable(rows, lambda row: check_row(row, tasks))
     notes += left_out
-    _check_int8(in_8_bits, tasks)
+    _check_backends(request, tasks, in_8_bits)
     store, planner = Store(request.results), ArtefactPlanner(request)
     cells: list[Planned] = []
 
     def enter(cell: Cell, row: MethodRow | Checkpoint | None, artefacts: tuple[ArtefactPlan, ...] = ()) -> None:
-        planned = Planned(cell, row, None, True, artefacts=artefacts)
+        record = store.find(cell)
+        planned = Planned(cell, row, record, True, artefacts=artefacts)
         planned.in_8_bits = (planned.spelling or TEACHER) in in_8_bits
-        cells.append(_look_up(planned, request, store))
+        ended = ("ok",) if request.retry_failed else ("ok", "failed")
+        records = [record, store.find(cell, IN_8_BITS)] if planned.in_8_bits else [record]
+        planned.code_state = state_of_record(record) if record is not None and record.status == "ok" else ""
+        again = request.rerun or (request.rerun_stale and planned.code_state == STALE)
+        planned.is_todo = again or not all(each is not None and each.status in ended for each in records)
+        planned.has_full_record = not again and record is not None and record.status == "ok"
+        cells.append(planned)
 
     for task in tasks:
         augment(task, planner)
@@ -86,9 +94,13 @@ def build(request: Request) -> Plan:
     plan = Plan(request, tasks, planner.entries, cells, notes)
     if request.teacher_outputs:
         plan_outputs(plan)
-    if request.kernels == FAST:
-        _check_kernels(numeric)
-    plan.notes += [*_made_anew(plan, store), *CHANGED.values()]
+    plan.notes += [
+        f"{planned.cell.label} on {'+'.join(planned.cell.tasks)}, seed {planned.cell.seed}, is trained again, because its record "
+        f"was set aside: {why}"
+        for planned in plan.todo
+        if planned.record is None and (why := store.set_aside_reason(planned.cell))
+    ]
+    plan.notes += CHANGED.values()
     CHANGED.clear()  # of a later run in this process it is said anew
     plan.steps = steps_of(plan)
     slots = [step.slot for step in plan.steps.values() if step.slot is not None]
@@ -101,18 +113,23 @@ def build(request: Request) -> Plan:
     return plan
 
 
-def _check_int8(rows: Collection[str], tasks: Sequence[TaskPlan]) -> None:
-    """Whether models can be quantised here, and their answers on these tasks be scored.
+def _check_backends(request: Request, tasks: Sequence[TaskPlan], in_8_bits: Collection[str]) -> None:
+    """Whether the fast kernels work here, models can be quantised, and their answers on these tasks be scored.
 
     Raises:
-        InputError: ONNX Runtime is not installed, or a task asks for spans or texts.
+        InputError: this machine or this torch has no such kernels, ONNX Runtime is not installed, or a task asks for spans or texts.
     """
-    if not rows:
-        return
-    from bench.measure.backends import INT8, check_backends
+    if request.kernels == FAST:
+        from methods.fast_kernels import problem_here
 
-    check_backends([INT8])
-    for task in tasks:
+        on_cpu = tasks[0].numeric.device == "cpu"
+        if problem := problem_here() if on_cpu else "they are for the CPU; add --device cpu":
+            raise InputError(f"--kernels fast: {problem}")
+    if in_8_bits:
+        from bench.measure.backends import INT8, check_backends
+
+        check_backends([INT8])
+    for task in tasks if in_8_bits else ():
         if task.task.spans or task.task.writes:
             raise InputError(f"+int8 on {task.name}: only models that answer classes and scores are quantised")
 
@@ -128,19 +145,6 @@ def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
     # the embedded teacher saw texts of these two tasks
     real = [t for t in tasks if t.task.name in ("mnli", "qqp") and not t.source.slug.startswith(SAMPLE)]
     return [*shared, *sorted({t.checkpoint.note for t in real if t.checkpoint.note})]
-
-
-def _check_kernels(numeric: NumericIdentity) -> None:
-    """Whether the fast kernels work here.
-
-    Raises:
-        InputError: this machine or this torch has none.
-    """
-    from methods.fast_kernels import problem_here
-
-    problem = "they are for the CPU; add --device cpu" if numeric.device != "cpu" else problem_here()
-    if problem:
-        raise InputError(f"--kernels fast: {problem}")
 
 
 def numeric_of(request: Request) -> NumericIdentity:
@@ -164,14 +168,39 @@ def numeric_of(request: Request) -> NumericIdentity:
 
 
 def without_auto(request: Request) -> Request:
-    """The request with what ``auto`` chooses here in its place, and a note that says why."""
+    """The request with the real data and teacher in the place of ``auto`` where there is an accelerator, and they were downloaded before
+    or the hub answers; else with the offline pair, and a note that says why.
+
+    Raises:
+        InputError: under CI (the variable CI is set), where one types what one means.
+    """
     if AUTO not in (request.data, request.teacher):
         return request
     import torch
 
     accelerator = request.device != "cpu" and torch.accelerator.is_available()
-    real = accelerator and (_is_cached(request) or (not request.offline and _hub_answers()))
-    return resolve_auto(request, accelerator, real)
+    is_real = accelerator and (_is_cached(request) or (not request.offline and _hub_answers()))
+    # where every task is a file, which names its examples, the data decide the default corpus alone
+    if request.data == AUTO and all(map(is_own, comma_separated(request.tasks))):
+        request = replace(request, data=HUB if is_real else SAMPLE)
+    real, chosen = {"data": HUB, "teacher": HUB_TEACHER}, {"data": SAMPLE, "teacher": EMBEDDED}
+    asked = [name for name in real if getattr(request, name) == AUTO]
+    if not asked:
+        return request
+    if os.environ.get("CI"):
+        raise InputError("under CI --data and --teacher are typed, not chosen: add --data sample --teacher embedded")
+    if is_real:
+        return replace(request, **{name: real[name] for name in asked})  # type: ignore[arg-type]
+    why = "the hub does not answer, and the real thing was not downloaded before"
+    if request.device == "cpu":
+        why = "--device cpu was typed"
+    elif not accelerator:
+        why = "there is no accelerator"
+    elif request.offline:
+        why = "--offline was typed"
+    note = f"{why}, so auto chose {' and '.join(f'{name} {chosen[name]}' for name in asked)}. For the real thing type "
+    note += " ".join(f"--{name} {real[name]}" for name in asked)
+    return replace(request, **{name: chosen[name] for name in asked}, notes=(*request.notes, note))  # type: ignore[arg-type]
 
 
 def _is_cached(request: Request) -> bool:
@@ -233,26 +262,3 @@ def _checkpoint_cell(path: str, given: Sequence[str], task: TaskPlan, request: R
         recipe=task.recipe.as_dict(),
     )
     return cell, checkpoint
-
-
-def _made_anew(plan: Plan, store: Store) -> list[str]:
-    """Why cells are trained again although something lies in their folders."""
-    return [
-        f"{planned.cell.label} on {'+'.join(planned.cell.tasks)}, seed {planned.cell.seed}, is trained again, because its record "
-        f"was set aside: {why}"
-        for planned in plan.todo
-        if planned.record is None and (why := store.set_aside_reason(planned.cell))
-    ]
-
-
-def _look_up(planned: Planned, request: Request, store: Store) -> Planned:
-    """The cell with its record, and whether it is to do."""
-    record = planned.record = store.find(planned.cell)
-    ended = ("ok",) if request.retry_failed else ("ok", "failed")
-    records = [record, store.find(planned.cell, IN_8_BITS)] if planned.in_8_bits else [record]
-    done = all(each is not None and each.status in ended for each in records)
-    planned.code_state = state_of_record(record) if record is not None and record.status == "ok" else ""
-    again = request.rerun or (request.rerun_stale and planned.code_state == STALE)
-    planned.is_todo = again or not done
-    planned.has_full_record = not again and record is not None and record.status == "ok"
-    return planned

@@ -6,7 +6,6 @@ that and of starting its kernels one by one. Memory is a constant times weights,
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
 from bench.plan.executor_options import SLURM, SLURM_JOBS
+from bench.plan.outputs import SQUARED_LENGTHS
 from bench.plan.plan import (
     AUGMENTATION_STEP,
     OUTPUTS_STEP,
@@ -43,8 +43,6 @@ FAST_GAIN = 1.6
 """Of the fast kernels: steps of three methods gained 1.4 to 2.0 times."""
 RECORD_BYTES = 60_000
 """Of a record with its answers: the largest reference record has 55 kB."""
-SQUARED_LENGTHS = 1.3
-"""Mean squared length over the squared mean length, chosen by hand."""
 MEAN_PIECE_TOKENS, MEAN_SAMPLE_PIECE_TOKENS = 64, 16
 """Mean tokens of a piece of text from --corpus, and of one from the generated corpus; chosen by hand."""
 BASE_BYTES = 456_000_000
@@ -64,25 +62,18 @@ KERNELS_A_PASS, KERNELS_A_MODULE = 20, 1.5
 BERT's 12 layers, and 85 of 4. A training step starts three times as many."""
 CARD_BYTES = 600_000_000
 """Of a GPU's memory before anything lies on it: the context and the libraries of CUDA."""
-WINDOWS, SECONDS_A_WINDOW = 8, 0.02
+WINDOWS = 8
 
 
 @lru_cache
 def flops_per_second(threads: int) -> float:
     """Rate of fp32 matrix products of BERT's shapes on this CPU: the best of some short windows, as others may be at work."""
     import torch
+    from torch.utils.benchmark import Timer
 
-    a, b = torch.randn(512, 384), torch.randn(1536, 384)
-    best, before = 0.0, torch.get_num_threads()
-    torch.set_num_threads(threads)
-    for _ in range(WINDOWS):
-        count, begun = 0, time.perf_counter()
-        while time.perf_counter() - begun < SECONDS_A_WINDOW:
-            a @ b.t()
-            count += 1
-        best = max(best, count * 2 * 512 * 384 * 1536 / (time.perf_counter() - begun))
-    torch.set_num_threads(before)
-    return best
+    given = {"a": torch.randn(512, 384), "b": torch.randn(1536, 384)}
+    timer = Timer("a @ b.t()", globals=given, num_threads=threads)
+    return float(2 * 512 * 384 * 1536 / min(timer.timeit(4).mean for _ in range(WINDOWS)))
 
 
 @lru_cache
@@ -90,6 +81,7 @@ def rates_of_card(device: str, precision: str, side: int = 4096) -> tuple[float,
     """FLOPs a second of large products in this precision, and seconds in which one kernel of a training is started: by Python, autograd
     and the driver. Measured on the device in about a second."""
     import torch
+    from torch.utils.benchmark import Timer
 
     from bench.measure.devices import choose_products
 
@@ -109,15 +101,7 @@ def rates_of_card(device: str, precision: str, side: int = 4096) -> tuple[float,
         value.sum().backward()
 
     def seconds(work: Callable[[], None], count: int) -> float:
-        best = float("inf")
-        for _ in range(4):  # the first one also loads kernels
-            begun = time.perf_counter()
-            for _ in range(count):
-                work()
-            if place.type != "cpu":
-                torch.accelerator.synchronize(place)
-            best = min(best, (time.perf_counter() - begun) / count)
-        return best
+        return float(min(Timer("work()", globals={"work": work}).timeit(count).mean for _ in range(4)))
 
     return 2 * side**3 / seconds(multiply, 5), seconds(start, 10) / 200
 
@@ -217,8 +201,8 @@ def passes_of(plan: Plan, step: Step) -> list[Passes]:
     live = [planned.row for planned in step.cells if planned.needs_live_teacher]
     for task in step.tasks if live else ():
         epochs = max(epochs_of(row, task) for row in live if isinstance(row, MethodRow))
-        examples, counted = task.training_rows * epochs, teacher_counts(task.checkpoint)
-        passes.append(Passes(counted, examples, task.mean_tokens, _batch(task.recipe)))
+        answered, counted = task.training_rows * epochs, teacher_counts(task.checkpoint)
+        passes.append(Passes(counted, answered, task.mean_tokens, _batch(task.recipe)))
     return passes
 
 

@@ -1,21 +1,25 @@
-"""The request whose plan has the cell of a record: most options are read from the record. Trains nothing."""
+"""What was typed for a record: the request whose plan has its cell, and the options of its data, task and teacher. No torch."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+import shlex
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
 import methods
+from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
+from bench.data.tasks import KNOWN
 from bench.errors import InputError
+from bench.plan import request as requests
 from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, EXACT, NUMBERS, Request
 from bench.plan.spelling import PACE, defaults, spell
 from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER, Cell
 from bench.record.recipe import PAPER, Recipe
 from bench.record.schema import Record
-from bench.record.task_facts import data_facts
+from bench.record.task_facts import HUB, OWN, SAMPLE, data_facts
 
 
 def spelling_of(cell: Cell) -> str:
@@ -91,9 +95,14 @@ def _with_numbers(cell: Cell, asked: Request, typed: Collection[str]) -> Request
     from bench.plan.build import build
 
     planned = next(p for p in build(asked).cells if p.cell.method == cell.method)
+    recorded, today = cell.recipe, planned.cell.recipe
     if "numbers" not in typed:
-        asked = replace(asked, numbers=_numbers(cell.recipe, planned.cell.recipe))
-    pace = cell.recipe["learning_rate"] / planned.cell.recipe["learning_rate"]
+        own = {name: recorded.get(name, 0) for name in NUMBERS if recorded.get(name) != today.get(name)}
+        # a length that this teacher cannot read is left out
+        if today["max_length"] < Recipe.max_length and own.get("max_length", 0) > today["max_length"]:
+            del own["max_length"]
+        asked = replace(asked, numbers=tuple(sorted(own.items())))
+    pace = recorded["learning_rate"] / today["learning_rate"]
     if cell.search is None or abs(pace - 1) < 1e-9:
         return asked
     # a ratio of two floats: 15 digits give back what was typed
@@ -101,9 +110,28 @@ def _with_numbers(cell: Cell, asked: Request, typed: Collection[str]) -> Request
     return replace(asked, methods=f"{row}:{PACE}={pace:.15g}{plus}{point}")
 
 
-def _numbers(recorded: Mapping[str, Any], planned: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
-    """The numbers of a recipe that were set for the record; a length that this teacher cannot read is left out."""
-    own = {name: recorded.get(name, 0) for name in NUMBERS if recorded.get(name) != planned.get(name)}
-    if planned["max_length"] < Recipe.max_length and own.get("max_length", 0) > planned["max_length"]:
-        del own["max_length"]
-    return tuple(sorted(own.items()))
+def is_own(slug: str) -> bool:
+    """Whether the examples are of a task of one's own."""
+    return data_facts(slug).source == OWN
+
+
+def typed_task(slug: str, task: str, cells: Iterable[Cell]) -> str:
+    """How a task was typed: one's own by its file, as its records name it, else called like the task."""
+    if not is_own(slug) or task in KNOWN:
+        return task
+    return next((file for cell in cells if task in cell.tasks and (file := cell.data.task_file)), f"{task}.toml")
+
+
+def scoring_again(cell: Cell) -> str:
+    """The command that scores what a cell has trained, kept as a folder; its place is left open."""
+    words = ["python", "-m", "bench", "run", "--methods", "checkpoint:THIS-FOLDER"]
+    words += ["--tasks", typed_task(cell.data.slug, cell.tasks[0], [cell])]
+    return shlex.join([*words, *source_options(cell.data.slug, cell.teacher.name, cell.teacher.base)])
+
+
+def source_options(slug: str, teacher: str, base: str) -> list[str]:
+    """The embedded teacher is known by its weights, since a folder may have any name; the data of a task of one's own by its file."""
+    facts = data_facts(slug)
+    data = {OWN: "", SAMPLE: requests.SAMPLE, HUB: requests.HUB}.get(facts.source, facts.folder)
+    named = requests.EMBEDDED if (teacher, base) == (EMBEDDED_NAME, EMBEDDED_SHA256) else teacher
+    return [*(["--data", data] if data else []), "--teacher", named]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 OUTPUTS_VERSION = 1
 """Goes up whenever the same teacher and examples would give other outputs."""
+SQUARED_LENGTHS = 1.3
+"""Mean squared length over the squared mean length, chosen by hand."""
 ROWS_A_PASS = 32
 """Examples of a batch in which kept outputs are computed."""
 
@@ -49,12 +51,14 @@ def row_taps(row: MethodRow, tasks: Sequence[TaskPlan]) -> Taps:
 
 
 def plan_outputs(plan: Plan) -> None:
-    """Note for each task which outputs of its teacher are kept: all that some row of the plan reads.
+    """Note for each task which outputs of its teacher are kept: all that some row of the plan reads, in another place where that is
+    more or less of the teacher.
 
     Raises:
         InputError: they need more room than the limit.
     """
-    limit = plan.request.teacher_outputs_limit * 1e9
+    request = plan.request
+    number_format, limit = request.teacher_outputs, request.teacher_outputs_limit * 1e9
     for task in plan.tasks:
         taps: Taps = frozenset()
         for planned in plan.cells_of(task.name):
@@ -62,50 +66,33 @@ def plan_outputs(plan: Plan) -> None:
                 taps = taps | row_taps(planned.row, plan.tasks if planned.cell.together else [task])
         if not taps:
             continue
-        task.outputs = outputs_plan(task, plan.request.teacher_outputs, taps)
-        if task.outputs.disk_bytes > limit:
+        identity = {
+            "schema": SCHEMA,
+            "what": ["teacher outputs", OUTPUTS_VERSION, ROWS_A_PASS, number_format],
+            "taps": [list(tap) for tap in sorted(taps)],
+            "teacher": task.teacher.key,
+            "data": task.data.train,
+            "tokenizer": task.tokenizer,
+            "max_length": task.recipe.max_length,
+            "numeric": task.numeric.identity(),
+        }
+        slot = Slot("teacher-outputs", digest(identity), (), f"outputs of the teacher of {task.name}", identity)
+        config, mean = task.checkpoint.config, task.mean_tokens
+        numbers = {
+            "hidden": mean * config.hidden_size,
+            "vectors": 3 * mean * config.hidden_size,
+            "scores": SQUARED_LENGTHS * mean**2 * config.num_attention_heads,
+            "pooled": config.hidden_size,
+        }
+        each = sum(numbers.get(tap.kind, task.task.num_labels) for tap in taps)
+        size = round(np.dtype(OUTPUT_FORMATS[number_format]).itemsize * each * task.training_rows)
+        if size > limit:
             raise InputError(
-                f"--teacher-outputs {task.outputs.number_format}: {task.name} needs about "
-                f"{task.outputs.disk_bytes / 1e9:.1f} GB, above --teacher-outputs-limit {limit / 1e9:g}; raise the limit, take fewer "
-                f"examples (--max-train-rows) or methods, or leave the option out"
+                f"--teacher-outputs {number_format}: {task.name} needs about {size / 1e9:.1f} GB, above --teacher-outputs-limit "
+                f"{limit / 1e9:g}; raise the limit, take fewer examples (--max-train-rows) or methods, or leave the option out"
             )
+        task.outputs = OutputsPlan(slot, number_format, taps, size)
     if not any(task.outputs for task in plan.tasks):
         plan.notes.append(
             "--teacher-outputs changes nothing here: no row reads a teacher that sees the examples as they are"
         )
-
-
-def outputs_plan(task: TaskPlan, number_format: str, taps: Taps) -> OutputsPlan:
-    """Where these outputs are kept: another place where more or less of the teacher is read."""
-    identity = {
-        "schema": SCHEMA,
-        "what": ["teacher outputs", OUTPUTS_VERSION, ROWS_A_PASS, number_format],
-        "taps": [list(tap) for tap in sorted(taps)],
-        "teacher": task.teacher.key,
-        "data": task.data.train,
-        "tokenizer": task.tokenizer,
-        "max_length": task.recipe.max_length,
-        "numeric": task.numeric.identity(),
-    }
-    slot = Slot("teacher-outputs", digest(identity), (), f"outputs of the teacher of {task.name}", identity)
-    config, lengths = task.checkpoint.config, _lengths(task)
-    mean, squared = np.mean(lengths), np.mean(np.square(lengths))
-    numbers = {
-        "hidden": mean * config.hidden_size,
-        "vectors": 3 * mean * config.hidden_size,
-        "scores": squared * config.num_attention_heads,
-        "pooled": config.hidden_size,
-    }
-    each = sum(numbers.get(tap.kind, task.task.num_labels) for tap in taps)
-    size = np.dtype(OUTPUT_FORMATS[number_format]).itemsize
-    return OutputsPlan(slot, number_format, taps, round(size * each * task.training_rows))
-
-
-def _lengths(task: TaskPlan) -> list[float]:
-    """Tokens of some training examples: their words, in the plan's proportion of tokens to words."""
-    some = task.train.limited(256)
-    words = [len(text.split()) for text in some.first]
-    if some.second is not None:
-        words = [count + len(text.split()) for count, text in zip(words, some.second, strict=True)]
-    per_word = task.mean_tokens * len(words) / max(1, sum(words))
-    return [max(1.0, count * per_word) for count in words]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bench.cache import Slot
 from bench.errors import InputError
 from bench.plan.request import Request
-from bench.plan.spelling import MethodRow, split_int8, typed_order
+from bench.plan.spelling import MethodRow, parse_rows
 from bench.record.cell import Cell, DataIdentity, NumericIdentity, TeacherIdentity, record_key, train_key
 from bench.record.code import ARTEFACT, AUGMENTATION, TEACHER, digest_of, student_modules
 from bench.record.keys import SCHEMA, digest
@@ -449,7 +449,7 @@ class Plan:
     def labels(self) -> list[str]:
         """Of the rows, in the order in which they were typed; without the teacher's."""
         labels = {planned.spelling: planned.cell.label for planned in self.cells}
-        return [labels[spelling] for spelling in typed_order(split_int8(self.request.methods)[0]) if spelling in labels]
+        return [labels[spelling] for spelling in parse_rows(self.request.methods).spellings if spelling in labels]
 
     def cells_of(self, task: str) -> list[Planned]:
         return [planned for planned in self.cells if planned.cell.tasks == (task,)]

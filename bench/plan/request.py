@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.data.own_tasks import is_own
 from bench.errors import InputError, unknown
 from bench.optimizers import OPTIMIZERS
 from bench.plan.executor_options import (
@@ -25,7 +24,6 @@ from bench.plan.executor_options import (
 )
 from bench.record.cell import Search
 from bench.record.recipe import ADAMW, Recipe
-from bench.user_files import comma_separated
 
 if TYPE_CHECKING:
     from bench.data.augmentation import Augmentation
@@ -273,38 +271,6 @@ class Request:
             if folder.exists() and not folder.is_dir():
                 raise InputError(f"--{name} {folder}: that is a file; name a folder")
         return self
-
-
-def resolve_auto(request: Request, accelerator: bool, is_real: bool) -> Request:
-    """Replace ``auto`` for data and teacher: the real thing where it is there, else the offline pair; say which and why.
-
-    Args:
-        is_real: whether there is an accelerator, and the real thing was downloaded before or the hub answers.
-
-    Raises:
-        InputError: under CI (the variable CI is set), where one types what one means.
-    """
-    # where every task is a file, which names its examples, the data decide the default corpus alone
-    if request.data == AUTO and all(map(is_own, comma_separated(request.tasks))):
-        request = replace(request, data=HUB if is_real else SAMPLE)
-    real, chosen = {"data": HUB, "teacher": HUB_TEACHER}, {"data": SAMPLE, "teacher": EMBEDDED}
-    asked = [name for name in real if getattr(request, name) == AUTO]
-    if not asked:
-        return request
-    if os.environ.get("CI"):
-        raise InputError("under CI --data and --teacher are typed, not chosen: add --data sample --teacher embedded")
-    if is_real:
-        return replace(request, **{name: real[name] for name in asked})  # type: ignore[arg-type]
-    why = "the hub does not answer, and the real thing was not downloaded before"
-    if request.device == "cpu":
-        why = "--device cpu was typed"
-    elif not accelerator:
-        why = "there is no accelerator"
-    elif request.offline:
-        why = "--offline was typed"
-    note = f"{why}, so auto chose {' and '.join(f'{name} {chosen[name]}' for name in asked)}. For the real thing type "
-    note += " ".join(f"--{name} {real[name]}" for name in asked)
-    return replace(request, **{name: chosen[name] for name in asked}, notes=(*request.notes, note))  # type: ignore[arg-type]
 
 
 def recipe_of(request: Request, default_epochs: float, longest: int, max_length: int = 128) -> Recipe:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import methods
 from bench.errors import InputError, nearest, unknown
@@ -68,49 +68,42 @@ class MethodRow:
         return [replace(stage, paper={**stage.paper, **own.get(stage.name, {})}) for stage in stages] if own else stages
 
 
-def split_int8(text: str) -> tuple[str, frozenset[str]]:
-    """Rows as they are typed, without ``+int8`` and without the teacher, which is always scored; and the spellings of those that had it.
+class TypedRows(NamedTuple):
+    """What somebody types as rows, without repeats and in order."""
 
-    Raises:
-        InputError: as :func:`parse_rows`.
+    rows: list[MethodRow]
+    """to train"""
+    given: list[str]
+    """paths of finished checkpoints, ``checkpoint:PATH``: a folder with a classifier, or with one a task"""
+    in_8_bits: frozenset[str]
+    """spellings of those that had ``+int8``; the teacher, which is always scored, may be among them"""
+    spellings: list[str]
+    """of all"""
+
+
+def parse_rows(text: str) -> TypedRows:
     """
-    plain, in_8_bits = list[str](), set[str]()
-    for part in comma_separated(text):
-        row = part.removesuffix(f"+{IN_8_BITS}")
-        plain += [] if part == TEACHER_TOO else [row]
-        if row != part:
-            in_8_bits |= {TEACHER} if row == TEACHER else set(typed_order(row))
-    return ",".join(dict.fromkeys(plain)), frozenset(in_8_bits)
-
-
-def parse_rows(text: str) -> tuple[list[MethodRow], list[str]]:
-    """Rows to train, and the paths of finished checkpoints, ``checkpoint:PATH`` (a folder with a classifier, or with one a task), each
-    in order and without repeats.
-
     Raises:
         InputError: as :func:`parse_methods`; a checkpoint without a path.
     """
-    parts = comma_separated(text)
-    given = [part for part in parts if part.split(":")[0] == CHECKPOINT]
-    for part in given:
-        if not part.partition(":")[2]:
-            raise InputError(f"{part}: add the folder of a finished classifier: {CHECKPOINT}:PATH")
-    trained = ",".join(part for part in parts if part not in given)
-    rows = [] if given and not trained else parse_methods(trained)
-    return rows, [part.partition(":")[2] for part in dict.fromkeys(given)]
-
-
-def typed_order(text: str) -> list[str]:
-    """Spellings of all rows, trained and finished ones, in the order in which they were typed.
-
-    Raises:
-        InputError: as :func:`parse_rows`.
-    """
-    spellings: list[str] = []
+    trained, given, in_8_bits, spellings = list[str](), list[str](), set[str](), list[str]()
     for part in comma_separated(text):
-        rows, given = parse_rows(part)
-        spellings += [*(row.spelling for row in rows), *(f"{CHECKPOINT}:{path}" for path in given)]
-    return list(dict.fromkeys(spellings))
+        row = part.removesuffix(f"+{IN_8_BITS}")
+        name, _, path = row.partition(":")
+        if part == TEACHER_TOO:
+            spelled = [TEACHER]
+        elif name == CHECKPOINT:
+            if not path:
+                raise InputError(f"{part}: add the folder of a finished classifier: {CHECKPOINT}:PATH")
+            given.append(path)
+            spelled = [row]
+        else:
+            trained.append(row)
+            spelled = [each.spelling for each in parse_methods(row)]
+        spellings += spelled
+        in_8_bits |= set(spelled) if row != part else set()
+    rows = parse_methods(",".join(trained)) if trained else []  # none: teachers and finished models alone
+    return TypedRows(rows, list(dict.fromkeys(given)), frozenset(in_8_bits), list(dict.fromkeys(spellings)))
 
 
 def parse_methods(text: str) -> list[MethodRow]:
@@ -256,7 +249,10 @@ def parse_of(method: type, text: str) -> MethodRow:
         elif equals and "." in key:
             numbers[key] = stage_settings.read(name, key, value)
         elif part.startswith("-") and not equals:
-            dropped.add(_term(method, name, part[1:]))
+            known = sorted({*method.terms, *(term.split(".")[0] for term in method.terms)})  # type: ignore[attr-defined]
+            if part[1:] not in known:
+                raise unknown(f"term of {name}", part[1:], known)
+            dropped.add(part[1:])
         elif equals and key in offered:
             settings[key] = convert(f"{name}:{key}", value, offered[key])
         elif equals:
@@ -274,14 +270,6 @@ def parse_of(method: type, text: str) -> MethodRow:
     paced = {PACE: pace} if pace != 1.0 else {}
     spelling = spell(name, {**row.settings, **paced}, defaults(method), row.dropped)
     return replace(row, spelling=spelling, label=spelling)
-
-
-def _term(method: Any, name: str, drop: str) -> str:
-    terms: tuple[str, ...] = method.terms
-    known = sorted({*terms, *(term.split(".")[0] for term in terms)})
-    if drop not in known:
-        raise unknown(f"term of {name}", drop, known)
-    return drop
 
 
 def settings_of(method: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from bench.plan.spelling import MethodRow
 from bench.plan.tasks import setup_of
 from bench.record.cell import Cell, Partner, Selection, split_row
 from bench.record.keys import digest
-from bench.record.recipe import PAPER, WIDE, Recipe, optimizers_of_stages
+from bench.record.recipe import PAPER, WIDE, optimizers_of_stages
 from bench.record.task_facts import label_suffixes
 
 if TYPE_CHECKING:
@@ -41,16 +41,18 @@ def student_cells(
     if request.recipe == PAPER:  # the stages to which the row's paper gives another optimiser than AdamW
         by_stages = optimizers_of_stages((stage.name, stage.paper) for stage in row.stages(setup_of(tasks, {})))
     for task in tasks:
-        wanted = _artefacts(row, task)
-        # what several tasks share is the first one's, also where each has a checkpoint of its own
-        named = {artefact_name(each, task.checkpoint.config, task.name, several): each for each in wanted}
+        config = task.checkpoint.config
         try:
+            wanted = tuple(row.method.requires(config))
+            # what several tasks share is the first one's, also where each has a checkpoint of its own
+            named = {artefact_name(each, config, task.name, several): each for each in wanted}
             own = {name: planner.add(each, context_of(task)) for name, each in named.items() if name not in artefacts}
         except ValueError as error:
             raise InputError(f"{row.spelling}: {error}") from None
         artefacts |= {name: entry.key for name, entry in own.items()}
         asked.append(tuple(own.values()))
-        recipes.append(replace(_recipe(task, wanted, row.pace), stage_optimizers=by_stages))
+        rate = (task.teacher_recipe if tuned_like_the_teacher(wanted, config) else task.recipe).learning_rate
+        recipes.append(replace(task.recipe, learning_rate=rate * row.pace, stage_optimizers=by_stages))
     if len({digest(recipe.as_dict()) for recipe in recipes}) > 1:
         raise InputError(f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data")
     outputs = request.teacher_outputs if row_taps(row, tasks) else ""
@@ -66,6 +68,7 @@ def student_cells(
         )
         for task in tasks
     ]
+    chosen = {task.name: task.selection_split.fingerprint() for task in tasks if task.selection_split is not None}
     cells = [
         task.cell(
             label="".join([search.of if search else row.label, *suffixes]),
@@ -78,34 +81,16 @@ def student_cells(
             recipe=recipe,
             seed=seed,
             together=tuple(partners) if several else (),
-            selection=_selection(request, tasks if several else [task]),
+            selection=Selection(rule=EPOCH_RULES[request.checkpoint], rows=rows) if rows else None,
             search=search,
             teacher_outputs=outputs,
             kernels=kernels,
         )
         for seed in request.seeds
         for task in tasks
+        for rows in [chosen if several else {name: rows for name, rows in chosen.items() if name == task.name}]
     ]
     return list(zip(cells, asked * len(request.seeds), strict=True))
-
-
-def _selection(request: Request, tasks: Sequence[TaskPlan]) -> Selection | None:
-    rows = {task.name: task.selection_split.fingerprint() for task in tasks if task.selection_split is not None}
-    return Selection(rule=EPOCH_RULES[request.checkpoint], rows=rows) if rows else None
-
-
-def _artefacts(row: MethodRow, task: TaskPlan) -> Sequence[Artefact]:
-    try:
-        return tuple(row.method.requires(task.checkpoint.config))
-    except ValueError as error:
-        raise InputError(f"{row.spelling}: {error}") from None
-
-
-def _recipe(task: TaskPlan, wanted: Sequence[Artefact], pace: float) -> Recipe:
-    """The students' recipe at a row's own pace, at the teacher's learning rate where its start asks for it."""
-    as_teacher = tuned_like_the_teacher(wanted, task.checkpoint.config)
-    rate = task.teacher_recipe.learning_rate if as_teacher else task.recipe.learning_rate
-    return replace(task.recipe, learning_rate=rate * pace)
 
 
 def tuned_like_the_teacher(artefacts: Sequence[Artefact], teacher: Any) -> bool:

@@ -44,23 +44,6 @@ def shapes_only() -> Iterator[None]:
         nn.Linear.reset_parameters = drawn  # type: ignore[method-assign]
 
 
-def untrained_student(method: Any, teacher: Any, num_labels: int = 2, several: bool = False) -> Student:
-    """A method's student as it is trained, with weights that mean nothing, on torch's default device.
-
-    Args:
-        several: whether it learns several tasks: its artefacts then have the names of theirs.
-    """
-    blank = blank_artefacts(method.requires(teacher), teacher, num_labels, TASK if several else "")
-    student: Student = method.build(Setup(teacher, num_labels, (TASK,), blank))
-    return student
-
-
-def deployed_points(method: Any, student: Student) -> dict[str, Any]:
-    """Operating point -> deployed model of an untrained student."""
-    deployed = dict(method.deploy(student))
-    return {"": deployed[TASK]} if method.multitask else deployed
-
-
 def untrained(method: Any, teacher: Any, num_labels: int = 2, device: str = "cpu") -> dict[str, Any]:
     """Operating point -> deployed model of a method, with weights that mean nothing.
 
@@ -71,7 +54,11 @@ def untrained(method: Any, teacher: Any, num_labels: int = 2, device: str = "cpu
         MethodError: the method cannot use such a teacher.
     """
     with torch.random.fork_rng(devices=[]), torch.device(device):
-        return deployed_points(method, untrained_student(method, teacher, num_labels, method.multitask))
+        # artefacts of a student of several tasks have the names of theirs
+        task = TASK if method.multitask else ""
+        blank = blank_artefacts(method.requires(teacher), teacher, num_labels, task)
+        deployed = dict(method.deploy(method.build(Setup(teacher, num_labels, (TASK,), blank))))
+    return {"": deployed[TASK]} if method.multitask else deployed
 
 
 def untrained_rows(
@@ -114,10 +101,9 @@ def student_counts(row: MethodRow, checkpoint: Checkpoint) -> Counted:
     key = type(row.method), row.spelling, checkpoint.sha256
     if key not in _COUNTED:
         with shapes_only():
-            student = untrained_student(row.method, checkpoint.config, LABELS, row.method.multitask)
-            points = list(deployed_points(row.method, student).values())
+            points = list(untrained(row.method, checkpoint.config, LABELS, "meta").values())
         weights = sum(tensor.numel() for model in points for tensor in model.state_dict().values())
-        _COUNTED[key] = Counted(cost(points[0]), weights, _modules(points[0]))
+        _COUNTED[key] = _counted(points[0], cost(points[0]))._replace(weights=weights)
     return _COUNTED[key]
 
 
@@ -126,29 +112,26 @@ def teacher_counts(checkpoint: Checkpoint) -> Counted:
     if checkpoint.sha256 not in _COUNTED:
         with shapes_only():
             model = teacher_model(checkpoint.config, LABELS, "meta")
-        _COUNTED[checkpoint.sha256] = Counted(cost(model), _weights(model), _modules(model))
+        _COUNTED[checkpoint.sha256] = _counted(model, cost(model))
     return _COUNTED[checkpoint.sha256]
 
 
 def text_student_counts(entry: ArtefactPlan) -> Counted:
     """Of the student that an artefact trains on text."""
     if entry.key not in _COUNTED:
-        config, labels = entry.checkpoint.config, entry.setup({}).num_labels
         with shapes_only():
-            blank = blank_artefacts([part.artefact for part in entry.parts], config, labels)
+            parts = [part.artefact for part in entry.parts]
+            blank = blank_artefacts(parts, entry.checkpoint.config, entry.setup({}).num_labels)
             student: Student = entry.artefact.build(entry.setup(blank))  # type: ignore[attr-defined]
         own = cost(student.model)
         price = replace(own, per_token=own.per_token + linear_macs(student.aux))
-        _COUNTED[entry.key] = Counted(price, _weights(student.model), _modules(student.model))
+        _COUNTED[entry.key] = _counted(student.model, price)
     return _COUNTED[entry.key]
 
 
-def _weights(model: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
-def _modules(model: nn.Module) -> int:
-    return sum(next(part.children(), None) is None for part in model.modules())
+def _counted(model: nn.Module, price: Cost) -> Counted:
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    return Counted(price, weights, sum(next(part.children(), None) is None for part in model.modules()))
 
 
 def teacher_model(config: Any, num_labels: int = 2, device: str = "cpu") -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.plan.commands import is_own, source_options, typed_task
+from bench.plan.from_record import is_own, source_options, typed_task
 from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, NUMBERS, SAMPLE
 from bench.plan.spelling import as_typed
 from bench.record.cell import IN_8_BITS, TEACHER, Cell

@@ -34,7 +34,7 @@ from bench.data.tasks import EvaluationSet, Task, from_toml
 from bench.errors import InputError
 from bench.plan.experiment_file import read_experiment
 from bench.plan.request import Request, parse_jobs, parse_numbers, parse_seeds
-from bench.plan.spelling import parse_rows, typed_order
+from bench.plan.spelling import parse_rows
 from bench.report.write import names_in
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,8 +51,7 @@ WORDS = st.lists(
 
 
 def check_spelling(text: str) -> None:
-    rows, _ = parse_rows(text)
-    typed_order(text)
+    rows = parse_rows(text).rows
     for row in rows:
         assert parse_rows(row.spelling)[0][0].spelling == row.spelling
 

@@ -11,7 +11,6 @@ import tiny
 from shipped_methods import has_every_method
 from transformers import BertConfig
 
-from bench.data.own_tasks import expand
 from bench.data.tasks import GLUE
 from bench.errors import InputError
 from bench.plan.experiment_file import read_experiment
@@ -23,17 +22,6 @@ from methods import WRITERS
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((ROOT / "methods" / "experiments").glob("*.toml"))
-
-
-@pytest.mark.parametrize("file", SHIPPED, ids=lambda f: f.stem)
-@pytest.mark.slow
-def test_shipped_experiments_name_rows_and_tasks_that_exist(file):
-    experiment = read_experiment(file)
-    for table in experiment.table:
-        assert parse_methods(",".join(table.methods))
-        assert expand(",".join(table.tasks))
-    rows = {row.method.name for table in experiment.table for row in parse_methods(",".join(table.methods))}
-    assert file.stem.split("-")[0] in rows  # pkd-large: another teacher
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +97,6 @@ TABLE = "[[table]]\nname = 'a'\nmethods = ['kd']\ntasks = ['rte']"
         ("title = 'x'\n" + TABLE.replace("'kd'", ""), "table.0.methods"),
         (f"title = 'x'\nteachers = 'y'\n{TABLE}", "no key is called 'teachers'; did you mean 'teacher'"),
         (f"title = 'x'\nepochs = '3'\n{TABLE}", "epochs: .*valid number"),
-        (f"title = 'x'\nmax_train_rows = true\n{TABLE}", "max_train_rows: "),
-        (f"title = 'x'\nseeds = [0, '1']\n{TABLE}", "seeds.1: "),
         ("title = ", "is not TOML"),
     ],
 )
@@ -148,18 +134,11 @@ stages.distil.epochs = 2
     [
         ("batch_size", "batchsize", "no key of settings.0 is called 'batchsize'; did you mean 'batch_size'"),
         ("batch_size = 8", "batch_size = 0", "settings.0.batch_size: .*greater"),
-        ("batch_size = 8", "batch_size = true", "settings.0.batch_size: .*integer"),
         ("epochs = 1,", "epochs = 0,", "settings.0.stages.distil.epochs: .*greater"),
-        ("epochs = 1,", "epoch = 1,", "is called 'epoch'; did you mean 'epochs'"),
-        ('"constant"', '"falling"', "settings.0.stages.distil.schedule"),
-        ('source = "table 7"', "", "the key settings.0.source is missing"),
         ('tasks = ["rte"]', 'tasks = ["rtee"]', "settings.0 is called 'rtee'; did you mean 'rte'"),
         ('methods = ["moebert"]', 'methods = ["tinybert"]', "row in the tables for settings.0 is called 'tinybert'"),
         ('recipe = "paper"', 'recipe = "common"', 'stages: numbers of a stage go with recipe = "paper"'),
         ("distil_weight = 3.0", "distil_wait = 3.0", "setting of moebert is called 'distil_wait'; did you mean"),
-        ("distil_weight = 3.0", 'distil_weight = "much"', "expected a number"),
-        ("max_length = 32", "augment_times = 3", "augment_times goes with augment"),
-        ("finetune =", "finetun =", "method is called 'finetun'"),
         ("finetune =", "kd =", "row of table a that a label is of is called 'kd'"),
         ('moebert = "Ours"', 'moebert = "Plain (4 x 312)"', "two rows are called"),
         ('"finetune"]', '"all"]', "`all` names no row"),
@@ -202,15 +181,6 @@ def test_one_request_for_each_setting_and_every_row_on_every_task_once(tmp_path)
         ("distil.schedule", "constant"),
         ("distil.weight_decay", 0.0),
     )
-
-
-def test_numbers_of_a_stage_are_in_the_name_and_change_the_stage():
-    (row,) = parse_methods("pkd:distil.learning_rate=2e-5:layers=3:distil.epochs=4")
-    assert row.spelling == "pkd:distil.epochs=4:distil.learning_rate=2e-05:layers=3"
-    assert parse_methods(row.spelling) == [row]
-    (plain,) = parse_methods("pkd:layers=3")
-    assert plain.stage_overrides == ()
-    assert set(row.settings) - set(plain.settings) == {"distil.epochs", "distil.learning_rate"}
 
 
 @pytest.mark.slow

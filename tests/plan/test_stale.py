@@ -59,10 +59,6 @@ def by_other_code(body: dict) -> None:
     body["code"]["computed_by"]["digest"] = "0" * 64
 
 
-def without_code(body: dict) -> None:
-    del body["code"]["computed_by"]
-
-
 def by_a_stale_start(body: dict) -> None:
     body["artefacts"]["general_start"]["code"]["digest"] = "0" * 64
 
@@ -159,38 +155,3 @@ def test_a_code_is_as_old_as_its_oldest_part(code, state):
     records = [factories.record("kd").model_copy(update={"code": {"computed_by": code}, "artefacts": {}})]
     assert len(unknown_lines(records)) == (state == UNKNOWN)
     assert len(stale_lines(records)) == (state == STALE)
-
-
-def test_a_record_that_names_no_code_is_unknown_counted_and_used(bench, small_run, tmp_path):
-    root, words = small_run
-    for row in ("tinybert", "kd", "teacher"):
-        alter(root, row, without_code)
-    files = {file: file.read_bytes() for file in root.rglob("*.json")}
-    again = bench("run", *words, "--rerun-stale")
-    assert "nothing to do" in again.stderr
-    assert again.stderr.count("3 of 3 records were made by code that is not known here") == 1
-    (report,) = (tmp_path / "reports").glob("*/*/README.md")
-    assert report.read_text().count("3 of 3 records were made by code that is not known here") == 1
-    assert {code for _, code in states(bench, words, tmp_path).values()} == {UNKNOWN}
-    assert {file: file.read_bytes() for file in root.rglob("*.json")} == files, "no hash is written into an old record"
-
-
-@pytest.mark.parametrize(
-    ("weights", "verdict", "exit_code"), [(None, "bitwise equal", 0), ("1" * 64, "not comparable", 5)]
-)
-@pytest.mark.slow
-def test_a_record_of_other_code_is_verified_by_equal_bits_alone(
-    bench, small_run, tmp_path, weights, verdict, exit_code
-):
-    root, words = small_run
-
-    def other(body: dict) -> None:
-        by_other_code(body)
-        body["weights"] = weights or body["weights"]
-
-    key = alter(root, "tinybert", other)
-    text = ("--corpus", tmp_path / "corpus.txt", "--corpus-tokens", 300)
-    answer = bench("verify", key[:10], *words[4:8], "--results", root, *text)
-    assert answer.returncode == exit_code, answer.stderr
-    assert answer.stdout.startswith(verdict)
-    assert SAID in answer.stdout

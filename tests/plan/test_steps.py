@@ -1,11 +1,9 @@
-"""A plan as a list of steps: each after what it needs, each cell once, nothing that is there, and plain data that travels."""
+"""A plan as a list of steps: each after what it needs, each cell once, and nothing that is there."""
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 from collections import Counter
-from multiprocessing.reduction import ForkingPickler
 
 import factories
 import pytest
@@ -14,14 +12,11 @@ from transformers import BertForSequenceClassification
 
 from bench import api
 from bench.make import step as steps
-from bench.plan.build import build
 from bench.plan.plan import ARTEFACT_STEP, STUDENTS_STEP, TEACHER_STEP, Plan
-from bench.plan.request import Request
 from bench.plan.show import describe
 from bench.record.cell import TEACHER, record_key, train_key
 from bench.record.store import Store
 
-MAX_STEP_BYTES = 200_000
 RANDOM = f"finetune:{tiny.SHAPE}:start=random"
 
 
@@ -94,26 +89,6 @@ def test_finished_models_in_folders_of_one_name_are_rows_of_their_own(tmp_path, 
         tiny.save_teacher(folder, BertForSequenceClassification, layers=layers)
     plan = api.plan(request_(methods=",".join(f"checkpoint:{folder}" for folder in folders), tasks="rte", jobs=1))
     assert plan.labels == ["checkpoint:a/best", "checkpoint:b/best", "checkpoint:last"]
-
-
-def test_a_group_skips_what_a_folder_lacks_and_says_so(request_):
-    plan = api.plan(request_(tasks="glue", methods=RANDOM))
-    assert [t.task.name for t in plan.tasks] == ["sst2", "stsb", "mnli", "rte"]
-    assert "cola" in describe(plan)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("embedded")
-def test_every_step_of_all_methods_on_all_tasks_travels(tmp_path):
-    """Without texts: they are read where they are needed."""
-    plan = build(Request("all", "glue", data="sample", teacher="embedded", results=tmp_path, jobs=1))
-    here, there = multiprocessing.Pipe()
-    for step in plan.todo_steps:
-        assert len(ForkingPickler.dumps(step)) < MAX_STEP_BYTES, step.title
-        there.send(step)  # as to a process that this one has started
-        received = here.recv()
-        assert (received.key, received.needs) == (step.key, step.needs)
-        assert [planned.key for planned in received.cells] == [planned.key for planned in step.cells]
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import pytest
 import tiny
 from conftest import SHARED
 
-from bench.plan.commands import scoring_again
+from bench.plan.from_record import scoring_again
 from bench.record.cell import TEACHER, record_key
 from bench.record.code import other_version
 from bench.record.schema import Record
