@@ -246,10 +246,12 @@ def other_student(threads: int) -> tuple[Bench, str]:
 class _GivenTinyInputs(Given):
     """The inputs of an artefact on a bench: one teacher, tuned, in the place of all."""
 
+    mask_id = MASK
+
     def __init__(self, bench: Bench, artefact: Artefact) -> None:
         setup_of, budget = functools.partial(bench._setup_of, artefact), bench.text.total_tokens
         super().__init__(artefact, setup_of, bench.numerics, 32, RECIPE, budget, RECIPE)
-        self._bench, self.mask_id = bench, MASK
+        self._bench = bench
 
     def tensors(self, artefact: Artefact) -> Mapping[str, Tensor]:
         return self._bench.artefact(artefact)

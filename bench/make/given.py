@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
 from bench.data.encoding import Encoded
+from bench.plan.artefacts import names_in_file
 from bench.plan.scheduled_stages import schedule_stages
 from bench.record.recipe import Recipe
 from bench.train.loop import LoopOptions, OnStep, train_task
@@ -27,62 +29,52 @@ Parts = Mapping[str, Mapping[str, Tensor]]
 """Artefacts by name."""
 
 
-class UndeclaredInput(RuntimeError):
-    """An artefact's ``make`` asked for something that its ``inputs`` do not name: its key would not depend on that."""
-
-
+@dataclass(eq=False)
 class Given:
     """What the ``make`` of one artefact is given (:class:`methods.artefacts.Given`). Subclasses say where inputs come from."""
 
-    def __init__(
-        self,
-        artefact: Artefact,
-        setup_of: Callable[[Parts], Setup],
-        numerics: ComputeSettings,
-        batch_size: int,
-        text_recipe: Recipe | None = None,
-        text_budget: int = 0,
-        row_recipe: Recipe | None = None,
-        on_step: OnStep = lambda done, total: None,
-    ) -> None:
-        """
-        Args:
-            setup_of: input artefacts -> what it receives.
-            text_recipe: by which a student is trained on text.
-            text_budget: tokens of the text that such a student reads, over all passes.
-            row_recipe: by which a student is trained on a task's training rows.
-        """
-        self.artefact, self.numerics, self.batch_size, self.on_step = artefact, numerics, batch_size, on_step
-        self._setup_of, self._text_recipe, self._text_budget = setup_of, text_recipe, text_budget
-        self._row_recipe = row_recipe
-        self._declared = list(artefact.inputs(setup_of({}).teacher))
-        self._setup: Setup | None = None
-        self.beginning = ""
-        self.log: TrainLog | None = None
+    artefact: Artefact
+    setup_of: Callable[[Parts], Setup]
+    """input artefacts -> what it receives"""
+    numerics: ComputeSettings
+    batch_size: int
+    text_recipe: Recipe | None = None
+    """by which a student is trained on text"""
+    text_budget: int = 0
+    """tokens of the text that such a student reads, over all passes"""
+    row_recipe: Recipe | None = None
+    """by which a student is trained on a task's training rows"""
+    on_step: OnStep = lambda done, total: None
+    beginning: str = field(default="", init=False)
+    log: TrainLog | None = field(default=None, init=False)
 
     # where inputs come from: subclasses say it
 
-    tensors: Callable[[Artefact], Mapping[str, Tensor]]
+    tensors: ClassVar[Callable[[Any, Artefact], Mapping[str, Tensor]]]
     """of another artefact"""
-    teacher_of: Callable[[Source], nn.Module]
+    teacher_of: ClassVar[Callable[[Any, Source], nn.Module]]
     """of ``BASE`` or ``fine_tuned(seed)``"""
-    examples: Callable[[Source], Encoded]
+    examples: ClassVar[Callable[[Any, Source], Encoded]]
     """of ``TRAIN``, ``EVALUATION`` or ``CORPUS``"""
-    folder_of: Callable[[Source], Path]
+    folder_of: ClassVar[Callable[[Any, Source], Path]]
     """of a ``checkpoint``"""
-    mask_id: int
+    mask_id: ClassVar[Any]
     """of the teacher's tokenizer"""
-    training_states: Callable[[], TrainingStates | None] = staticmethod(lambda: None)
-    """where the state of its training on text is kept, if it is"""
+
+    def training_states(self) -> TrainingStates | None:
+        """Where the state of its training on text is kept, if it is."""
+        return None
 
     # what make calls
 
-    @property
+    @cached_property
+    def _declared(self) -> list[Artefact | Source]:
+        return list(self.artefact.inputs(self.setup_of({}).teacher))
+
+    @cached_property
     def setup(self) -> Setup:
-        if self._setup is None:
-            parts = [one for one in self._declared if not isinstance(one, Source)]
-            self._setup = self._setup_of({part.name: self[part] for part in parts})
-        return self._setup
+        parts = [part for part in self._declared if not isinstance(part, Source)]
+        return self.setup_of({part.name: self[part] for part in parts})
 
     @property
     def device(self) -> torch.device:
@@ -90,7 +82,8 @@ class Given:
 
     def _check(self, what: Artefact | Source) -> None:
         if what not in self._declared:
-            raise UndeclaredInput(f"{self.artefact.name}: its make reads {what}, which its inputs do not name")
+            # its key would not depend on that
+            raise RuntimeError(f"{self.artefact.name}: its make reads {what}, which its inputs do not name")
 
     def __getitem__(self, artefact: Artefact) -> Mapping[str, Tensor]:
         self._check(artefact)
@@ -131,17 +124,17 @@ class Given:
     def train(
         self, student: Student, stages: Sequence[Stage], teacher: nn.Module | None, rows: Source = CORPUS
     ) -> None:
-        if not self.artefact.stages(self._setup_of({})):
+        if not self.artefact.stages(self.setup_of({})):
             raise RuntimeError(f"{self.artefact.name}: its make trains, but its stages(setup) names none to plan by")
         if self.log is not None:
             raise RuntimeError(f"{self.artefact.name}: its make trains twice")
         text, numerics = self._rows(rows), self.numerics
-        recipe = self._text_recipe if rows == CORPUS else self._row_recipe
+        recipe = self.text_recipe if rows == CORPUS else self.row_recipe
         assert recipe is not None, "the corpus or the rows are among the inputs"
         # the training draws from where the generator stands, and hands it on: make goes on behind it
         random = RandomState(0, numerics.device)
         random.begin_here()
-        passes = max(1.0, self._text_budget / text.total_tokens) if rows == CORPUS else self.artefact.row_epochs
+        passes = max(1.0, self.text_budget / text.total_tokens) if rows == CORPUS else self.artefact.row_epochs
         scheduled = schedule_stages(stages, (), replace(recipe, epochs=passes), len(text))[1]
         trainer = StudentTrainer(self.artefact.words, student, random, [], scheduled, numerics)
         options = LoopOptions(0, numerics, recipe.batch_size, on_step=self.on_step, states=self.training_states())
@@ -158,8 +151,7 @@ def tensors_of(given: Given, file: Path | None = None) -> tuple[dict[str, Tensor
     Args:
         file: the weights of the teacher's checkpoint, which may have them.
     """
-    there = {} if file is None else in_checkpoint(file, given.artefact.in_checkpoint)
-    if there:
+    if file is not None and (there := in_checkpoint(file, given.artefact)):
         return there, {"beginning": "the teacher's checkpoint has it"}
     begun = time.perf_counter()
     with RandomState(0, given.device).current():
@@ -172,16 +164,9 @@ def tensors_of(given: Given, file: Path | None = None) -> tuple[dict[str, Tensor
     return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, body
 
 
-def in_checkpoint(file: Path, wanted: Mapping[str, Sequence[str]]) -> dict[str, Tensor]:
+def in_checkpoint(file: Path, artefact: Artefact) -> dict[str, Tensor]:
     """Tensors that a checkpoint's file has beside its encoder, under our names; nothing if one of them is missing."""
-    if not wanted:
+    if not (names := names_in_file(artefact, file)):
         return {}
-    tensors = {}
     with safe_open(file, framework="pt") as weights:
-        there = set(weights.keys())
-        for ours, theirs in wanted.items():
-            name = next((name for name in theirs if name in there), None)
-            if name is None:
-                return {}
-            tensors[ours] = weights.get_tensor(name)
-    return tensors
+        return {ours: weights.get_tensor(theirs) for ours, theirs in names.items()}

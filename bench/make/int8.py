@@ -52,8 +52,9 @@ def add_in_8_bits(result: StepResult, record: Record, model: Any, task_data: Tas
 
             def logits_of(encoded: Encoded, on_step: OnStep) -> np.ndarray:
                 rows = []
-                for number in range(len(encoded)):
-                    example = _example(encoded, number)
+                for number, (tokens, segments) in enumerate(zip(encoded.tokens, encoded.segments, strict=True)):
+                    ids, kinds = (torch.from_numpy(np.asarray(row, np.int64))[None] for row in (tokens, segments))
+                    example = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": kinds}
                     rows.append(run(*(example[name] for name in inputs)).numpy())
                     on_step(number + 1, len(encoded))
                 return np.concatenate(rows).astype(np.float32)
@@ -97,11 +98,3 @@ def score_kept(cells: Sequence[Planned], data: Sequence[TaskData], work: Work, r
     for (record, model), of_task in zip(kept, data, strict=True):
         add_in_8_bits(result, record, model, of_task)
     return True
-
-
-def _example(encoded: Encoded, number: int) -> dict[str, torch.Tensor]:
-    """One example as a batch [1, L] without padding, by the names of a model's inputs."""
-    ids, segments = (
-        torch.from_numpy(np.asarray(rows[number], np.int64))[None] for rows in (encoded.tokens, encoded.segments)
-    )
-    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": segments}

@@ -11,8 +11,7 @@ import shutil
 from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, wait
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from bench.cache import cache_root
 from bench.errors import InputError
@@ -45,6 +44,8 @@ class Executor:
         self.say = self.display.say
         self.files: dict[Future[StepResult], Path] = {}
         """of the steps under way"""
+        self.handles: dict[Future[StepResult], Any] = {}
+        """of the same steps: as whoever makes them knows them"""
         self._submitted = 0
 
     @property
@@ -70,6 +71,7 @@ class Executor:
 
     def release(self, future: Future[StepResult]) -> None:
         """Free the worker of a step: its answer is taken, or it has none."""
+        del self.handles[future]
         self.display.end_job(self.files.pop(future))
 
     def show(self) -> None:
@@ -83,9 +85,7 @@ class Executor:
         self.display.begin()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self.display.end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -137,11 +137,10 @@ class Processes(Executor):
         # without a lock: a worker that is killed while it holds one would stop all others
         self._stop = self._context.RawValue("b", 0)
         self._pools: dict[int, ProcessPoolExecutor] = {}
-        self._at: dict[Future[StepResult], int] = {}
         self._last_task = [""] * jobs
 
     def submit(self, step: Step) -> Future[StepResult]:
-        free = sorted(set(range(self.jobs)) - set(self._at.values()))
+        free = sorted(set(range(self.jobs)) - set(self.handles.values()))
         # where there is a choice, one that has this task's examples and teacher in memory
         number = next((n for n in free if step.task and self._last_task[n] == step.task), free[0])
         file = self.new_file(step)
@@ -150,7 +149,7 @@ class Processes(Executor):
         except BrokenExecutor:  # it was killed while it had nothing to do
             del self._pools[number]
             future = self._submit_to(number, step, file)
-        self._at[future], self.files[future], self._last_task[number] = number, file, step.task
+        self.handles[future], self.files[future], self._last_task[number] = number, file, step.task
         return future
 
     def _submit_to(self, number: int, step: Step, file: Path) -> Future[StepResult]:
@@ -161,20 +160,17 @@ class Processes(Executor):
             return self._pools[number].submit(worker.make, step, self._requests[number], file)
 
     def release(self, future: Future[StepResult]) -> None:
-        number = self._at.pop(future)
         if isinstance(future.exception(), BrokenExecutor):
-            del self._pools[number]
+            del self._pools[self.handles[future]]
         super().release(future)
 
     def stop(self, under_way: Sequence[Future[StepResult]]) -> None:
         self._stop.value = 1
         wait(under_way, STOP_TIMEOUT_SECONDS)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if error is not None:
-            for number in self._at.values():
+            for number in self.handles.values():
                 for process in (self._pools[number]._processes or {}).values():
                     process.kill()
         for pool in self._pools.values():

@@ -13,7 +13,7 @@ from concurrent.futures import BrokenExecutor, Future, wait
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace, TracebackType
+from types import SimpleNamespace
 from typing import Any
 
 from bench.cache import Slot
@@ -136,8 +136,6 @@ class RaySteps(Executor):
         board = ray.remote(num_cpus=0, max_concurrency=TALKS, scheduling_strategy=here)(Board)
         self._board = board.remote(self._start.cache)
         self._make = ray.remote(num_cpus=self._cores, num_gpus=self._gpus, max_retries=0)(make)
-        self._tasks: dict[Future[StepResult], Any] = {}
-        """as Ray knows them"""
         self._warned = self._stopping = False
 
     def submit(self, step: Step) -> Future[StepResult]:
@@ -152,7 +150,7 @@ class RaySteps(Executor):
         slots = [slot for key in step.needs if (slot := self.plan.steps[key].slot) is not None and slot.is_made]
         future, file = Future[StepResult](), self.new_file(step)
         task = self._make.options(memory=memory).remote(self._start, self._board, step, slots, file)
-        self.files[future], self._tasks[future] = file, task
+        self.files[future], self.handles[future] = file, task
         task.future().add_done_callback(partial(self._answer, future))
         return future
 
@@ -173,19 +171,13 @@ class RaySteps(Executor):
         except BaseException as error:  # a future without an answer would be waited for without end
             future.set_exception(error)
 
-    def release(self, future: Future[StepResult]) -> None:
-        del self._tasks[future]
-        super().release(future)
-
     def stop(self, under_way: Sequence[Future[StepResult]]) -> None:
         self._stopping = True
         self._board.stop.remote()
         wait([future for future in under_way if future in self.files and self.worker_had_started(future)], STOP_SECONDS)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         with self._stack:
-            for task in self._tasks.values():
+            for task in self.handles.values():
                 self._ray.cancel(task, force=True)
             super().__exit__(kind, error, trace)

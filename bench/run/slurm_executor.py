@@ -16,7 +16,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor, Future
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from bench.errors import InputError
@@ -115,8 +114,6 @@ class SlurmSteps(Executor):
         super().__init__(plan, jobs, progress)
         self.cannot_start = self.cannot_start.format(folder=self._run_folder)
         self._start = Start.of(plan, self._run_folder)
-        self._jobs: dict[Future[StepResult], Any] = {}
-        """as submitit knows them"""
         self._pulsed, self._stopping, self._keeps_logs = -math.inf, False, False
 
     def submit(self, step: Step) -> Future[StepResult]:
@@ -126,7 +123,7 @@ class SlurmSteps(Executor):
         future, file = Future[StepResult](), self.new_file(step)
         try:
             with interrupts_ignored():  # processes that stand for Slurm's jobs are on this terminal
-                self._jobs[future] = self._submitit.submit(make, self._start, step, file)
+                self.handles[future] = self._submitit.submit(make, self._start, step, file)
         except Exception as error:  # submitit has errors of its own for each command that fails
             last = (str(error).strip() or type(error).__name__).splitlines()[-1]
             raise InputError(f"--executor slurm: the job was refused: {last}") from None
@@ -154,10 +151,6 @@ class SlurmSteps(Executor):
             del asked["gpus_per_node"]
         return asked | ({"slurm_additional_parameters": further} if further else {})
 
-    def release(self, future: Future[StepResult]) -> None:
-        del self._jobs[future]
-        super().release(future)
-
     def show(self) -> None:
         self._beat()
         self._look()
@@ -174,7 +167,7 @@ class SlurmSteps(Executor):
         """Take the answers that are there."""
         from submitit.core.utils import FailedJobError, UncompletedJobError
 
-        for future, job in self._jobs.items():
+        for future, job in self.handles.items():
             if future.done() or not job.done():  # submitit asks Slurm once a minute, for all jobs
                 continue
             try:
@@ -188,8 +181,8 @@ class SlurmSteps(Executor):
         self._stopping = True
         with contextlib.suppress(OSError):
             (self._run_folder / STOP).write_text("", encoding="utf-8")
-        begun = [future for future in self._jobs if self.worker_had_started(future)]
-        for future, job in self._jobs.items():
+        begun = [future for future in self.handles if self.worker_had_started(future)]
+        for future, job in self.handles.items():
             if future not in begun:
                 self._cancel(job)
         end = time.monotonic() + STOP_SECONDS
@@ -204,10 +197,8 @@ class SlurmSteps(Executor):
             else:
                 job.cancel(check=False)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        jobs = [job for future, job in self._jobs.items() if not future.done()]
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        jobs = [job for future, job in self.handles.items() if not future.done()]
         for job in jobs:
             self._cancel(job)
         end = time.monotonic() + STOP_SECONDS

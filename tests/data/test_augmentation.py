@@ -115,7 +115,7 @@ def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
 
 def teacher_candidates(folder, kept=None):
     checkpoint = find(str(folder))
-    head = in_checkpoint(checkpoint.folder / WEIGHTS, TeacherHead.in_checkpoint)
+    head = in_checkpoint(checkpoint.folder / WEIGHTS, TeacherHead())
     return TeacherCandidates(checkpoint, head, ComputeSettings(), lambda done, total: None, kept=kept)
 
 

@@ -100,27 +100,6 @@ def test_a_student_that_cannot_be_kept_does_not_lose_its_record(bench, tmp_path,
     assert [path for path in (tmp_path / "s").rglob("*") if path.is_file()] == [], "nothing half-written"
 
 
-@pytest.mark.slow
-def test_students_of_earlier_runs_are_named_and_rerun_keeps_them(bench, tmp_path, places):
-    typed = ["run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *places]
-    bench(*typed)
-    done = bench(*typed, "--save-students", tmp_path / "s")
-    assert "not saved, because trained before: kd" in done.stderr
-    assert "--rerun" in done.stderr
-    assert saved(tmp_path / "s") == []
-    for _ in range(2):  # the second replaces the first
-        assert bench(*typed, "--save-students", tmp_path / "s", "--rerun").returncode == OK
-        assert len(saved(tmp_path / "s")) == 1
-
-
-def test_an_architecture_of_ours_is_no_teacher(bench, tmp_path, places):
-    bench("run", "--methods", "moebert", "--tasks", "rte", *places, "--save-students", tmp_path / "s")
-    (folder,) = saved(tmp_path / "s")
-    done = bench("plan", "--methods", "kd", "--tasks", "rte", *places[:2], "--teacher", folder)
-    assert done.returncode == BAD_INPUT
-    assert "model_type is 'moebert'" in done.stderr
-
-
 def test_any_classifier_of_transformers_is_a_row_and_no_teacher(bench, tmp_path, places, teacher_folder):
     shape = {
         "embedding_size": 8,

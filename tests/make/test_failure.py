@@ -36,13 +36,9 @@ def _known_folders(monkeypatch, tmp_path):
     [
         ("/tmp/x/y.bin", "<temporary>/x/y.bin"),
         ("/home/somebody/cache/teachers/1", "<cache>/teachers/1"),
-        ("/home/somebody/notes/a.txt", "~/notes/a.txt"),
         ("/scratch/alice/model.safetensors", "<elsewhere>/model.safetensors"),
-        ("/scratch/tmp/alice/model.safetensors", "<elsewhere>/model.safetensors"),
         ("/tmpfiles/alice/model.safetensors", "<elsewhere>/model.safetensors"),
-        ("file:/scratch/alice/model.safetensors", "file:<elsewhere>/model.safetensors"),
         ("file:///home/somebody/notes/a.txt", "file://~/notes/a.txt"),
-        ("error:/scratch/alice/x.py", "error:<elsewhere>/x.py"),
         ("PATHS=/scratch/alice/lib:/scratch/bob/lib:/home/somebody/lib", "PATHS=<elsewhere>/lib:<elsewhere>/lib:~/lib"),
         (f"{ROOT}/bench/make/students.py", "bench/make/students.py"),
     ],

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import tiny
 
-from bench.data.encoding import Encoded
 from bench.errors import BAD_INPUT, CELLS_FAILED, OK
-from bench.make.int8 import _example
 from bench.plan.spelling import parse_one
 from bench.record.store import Store
 
@@ -64,25 +62,6 @@ def test_a_kept_student_is_scored_in_8_bits_without_training_it_again(bench, tmp
     rows = by_row(Store(tmp_path / "r"))
     assert rows[KD] == before
     assert rows[f"{KD}+int8"].train == before.train
-
-
-@pytest.mark.slow
-def test_a_damaged_folder_does_not_cost_the_record(bench, tmp_path, places):
-    typed = ("run", "--tasks", "rte", *places, "--save-students", tmp_path / "s", "--methods")
-    assert bench(*typed, KD).returncode == OK
-    next((tmp_path / "s").rglob("kd*/model.safetensors")).write_bytes(b"cut")
-    assert bench(*typed, f"{KD}+int8").returncode == OK
-    rows = by_row(Store(tmp_path / "r"))
-    assert rows[KD].status == rows[f"{KD}+int8"].status == "ok"
-    assert rows[KD].weights == rows[f"{KD}+int8"].weights
-
-
-def test_an_example_is_a_batch_of_its_own_without_padding():
-    data = Encoded([np.array([2, 7, 3]), np.array([2, 3])], [np.array([0, 0, 1]), np.array([0, 0])], None, [0, 1], [])
-    first = _example(data, 0)
-    assert {name: value.tolist() for name, value in first.items()} == {
-        "input_ids": [[2, 7, 3]], "attention_mask": [[1, 1, 1]], "token_type_ids": [[0, 0, 1]],
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize("methods", ["nothing+int8", "kd+int4"])

@@ -59,19 +59,6 @@ def test_a_run_that_was_killed_is_not_under_way(tmp_path):
     assert not left.exists(), "the next run removes what it left"
 
 
-def test_runs_of_another_machine_that_shares_the_cache_are_left_alone(tmp_path, monkeypatch):
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setattr("platform.node", lambda: "elsewhere")
-        theirs = new_folder()
-        announce(theirs, tmp_path / "r", {"k" * 64})
-    body = json.loads((theirs / FILE).read_text())
-    (theirs / FILE).write_text(json.dumps(body | {"process": 2**30}))
-    theirs = theirs.rename(theirs.with_name(f"{2**30}-abcd"))
-    new_folder()
-    assert (theirs / FILE).is_file(), "no process of this number runs here, but it may run there"
-    assert under_way() == []
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.long
