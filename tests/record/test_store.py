@@ -231,13 +231,9 @@ def damaged(store):
     "words",
     [
         "report",
-        "show 6e30bd9f",
         "compare kd tinybert",
         "choose",
-        "trace 56.3",
         "check --baseline {reference} --methods kd,tinybert --tasks rte",
-        "check --baseline {results}",
-        "why 6e30bd9f --data {reference}",
     ],
 )
 @pytest.mark.slow

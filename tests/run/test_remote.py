@@ -8,16 +8,14 @@ import multiprocessing
 import shutil
 from concurrent.futures import BrokenExecutor, Future
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import tiny
 
 from bench import api
-from bench.cache import Slot, cache_root
+from bench.cache import Slot
 from bench.errors import InputError
 from bench.make.work import StepResult
-from bench.plan.plan import TEACHER_STEP
 from bench.run import remote
 from bench.run.display import FileProgress
 from bench.run.remote import (
@@ -47,21 +45,12 @@ def sent(value):
     return here.recv()
 
 
-def made(plan, step, tmp_path, stop=None):
+def made(plan, step, tmp_path):
     """The answer of a worker on another node."""
     start = sent(Start.of(plan, tmp_path / "no folder"))
     assert not enter_run_folder(start)
-    worker = Worker(start.request, FileProgress(stop))
+    worker = Worker(start.request, FileProgress())
     return sent(answered(lambda: worker.make(sent(step))))
-
-
-@pytest.mark.slow
-def test_what_a_step_makes_is_in_the_cache_of_the_node(plan, tmp_path):
-    step = plan.todo_steps[0]
-    assert step.kind == TEACHER_STEP
-    assert weights_of(step.slot) is None
-    assert made(plan, step, tmp_path).error is None
-    assert weights_of(step.slot)
 
 
 def test_a_node_that_reads_other_data_refuses(request_, tmp_path):
@@ -78,12 +67,6 @@ def test_a_node_with_other_code_refuses(plan, tmp_path):
     answer = made(plan, replace(plan.todo_steps[0], code="of another version"), tmp_path)
     assert isinstance(answer, InputError)
     assert "other code than the run began with" in str(answer)
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_told_to_stop_keeps_its_state(plan, tmp_path):
-    assert isinstance(made(plan, plan.todo_steps[0], tmp_path, SimpleNamespace(value=1)), KeyboardInterrupt)
-    assert list(cache_root().glob("halfway/*.safetensors"))
 
 
 def test_a_node_that_sees_the_mark_shares_the_cache(plan, monkeypatch, tmp_path):
@@ -125,12 +108,6 @@ def test_an_answer_becomes_what_a_process_of_this_machine_says(raised, is_stoppi
     future: Future[StepResult] = Future()
     resolve(future, sent(answered(make)), is_stopping)
     assert future.result() == StepResult() if error is None else isinstance(future.exception(), error)
-
-
-def test_students_are_not_saved_where_nobody_finds_them(request_, tmp_path):
-    plan = api.plan(request_(methods=f"kd:{tiny.SHAPE}", tasks="rte", save_students=tmp_path / "students"))
-    with pytest.raises(InputError, match=r"node .* has no such folder"):
-        enter_run_folder(Start.of(plan, tmp_path / "no folder"))
 
 
 @pytest.fixture
