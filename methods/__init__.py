@@ -56,6 +56,7 @@ TABLE: dict[str, tuple[str, str]] = {
     ),
     "movement": ("methods.movement:Movement", "weights that move to zero become zero; not faster (Sanh et al. 2020)"),
     "cofi": ("methods.cofi:CoFi", "heads, neurons and blocks pruned while it is distilled (Xia et al. 2022)"),
+    "dynabert": ("methods.dynabert:DynaBERT", "parts of every width and depth out of one training (Hou et al. 2020)"),
     "microbert": ("methods.microbert:MicroBERT", "feature alignment, task experts, discriminator (Zheng et al. 2024)"),
 }
 WRITERS: dict[str, tuple[str, str]] = {

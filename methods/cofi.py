@@ -29,7 +29,7 @@ from methods import losses
 from methods.api import Batch, Method, Out, Setup, Stage, Student, Taps, Term
 from methods.artefacts import Artefact, TeacherWeights
 from methods.models import Cost, PackedModel, cost, run_layers
-from methods.parts import cut_classifier, nearest_layers, require_bert
+from methods.parts import Reach, cut_classifier, nearest_layers, require_bert
 from methods.pruned import pruned_classifier
 from methods.settings import Fraction, Limit, Positive
 from methods.taps import hidden
@@ -152,14 +152,6 @@ class Gated(PackedModel):
         return run_layers(self.whole, batch, taps, layers)  # type: ignore[arg-type]
 
 
-class Reach(nn.Module):
-    """Lets a term read the gates of the student's model, which owns them."""
-
-    def __init__(self, gates: Gates) -> None:
-        super().__init__()
-        self.__dict__["gates"] = gates
-
-
 def masked_layer(
     layer: Any, heads_H: Tensor, neurons_F: Tensor, attention_1: Tensor, network_1: Tensor, attends: bool, feeds: bool
 ) -> Callable[..., Tensor]:
@@ -232,11 +224,11 @@ class CoFi(Method):
             ours = [aux["projection"](student.hidden(m)) for m in every]
             pairs = [[losses.hidden_mse_tokenmean(state, teacher.hidden(n)) for state in ours] for n in taught]
             distances = torch.stack([torch.stack(row) for row in pairs]).detach().tolist()
-            places = nearest(distances, cast(Any, aux["reach"]).gates.there)
+            places = nearest(distances, cast(Any, aux["reach"]).target.there)
             return torch.stack([row[place] for row, place in zip(pairs, places, strict=True)]).sum()
 
         def sparsity(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            return cast(Tensor, cast(Any, aux["reach"]).gates.lagrangian())
+            return cast(Tensor, cast(Any, aux["reach"]).target.lagrangian())
 
         distilled = {
             "pred": softened(self.temperature, 1 - self.layer_weight),

@@ -185,6 +185,14 @@ def select_layers(weights: Mapping[str, Tensor], chosen: Sequence[int]) -> dict[
     return kept
 
 
+class Reach(nn.Module):
+    """Lets a term read, as ``aux``, a module that the student's model owns, or the model itself."""
+
+    def __init__(self, target: nn.Module) -> None:
+        super().__init__()
+        self.__dict__["target"] = target
+
+
 def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> BertForSequenceClassification:
     """A classifier of the teacher's form with its first so many layers out of ``weights``; a head that they lack is new."""
     config = copy.deepcopy(setup.teacher)

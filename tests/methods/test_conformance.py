@@ -446,6 +446,7 @@ SETTINGS = {
     "fisher": ({"retrain": True},),
     "magnitude": ({},),
     "cofi": ({},),
+    "dynabert": ({},),
     "movement": ({},),
     "pd": ({"start": "masked", "finetune": True},),
     "fastbert": ({}, {"direction": "student", "dropout": True, "schedule": "authors"}),

@@ -436,6 +436,10 @@ FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]
         "sparsity": (1.0, lambda c: 0.0),  # its multipliers begin at 0; tests/methods/test_pruned.py
     },
     **{(name, BERT): {"hard": (0.1, labels_loss), "soft": (0.9, softened(2.0))} for name in ("movement", "magnitude")},
+    ("dynabert", BERT): {
+        "pred": (1.0, lambda c: float(soft_cross_entropy(c).sum(-1).mean())),
+        "hidn": ({"width": 0.1, "depth": 1.0}, layers_mse),
+    },
     ("fastbert", BERT): {"branches": (1.0, branches("teacher"))},
     ("fastbert:direction=student", BERT): {"branches": (1.0, branches("student"))},
     (f"pd:{SMALL}:start=masked:finetune=true", BERT): {
@@ -540,6 +544,7 @@ def terms_of(spelling: str, kind: str, lengths: tuple[int, ...]):
             for name, term in stage.terms.items():
                 ours, theirs = case.student.out(layout, term.student), case.teacher.out(layout, term.teacher)
                 yield (
+                    stage.name,
                     prefix + name,
                     term.weight,
                     float(term.fn(replace(batch, layout=layout), ours, theirs, student.aux).detach()),
@@ -551,11 +556,13 @@ def agree(row: tuple[str, str], lengths: tuple[int, ...]) -> None:
     """Every term of a row and its weight, to 1e-6; a loss that multiplies single precision's last digit by T^2 to as much."""
     tolerance = 1e-4 if row[0].startswith("pkd") else 1e-6
     met = set()
-    for name, weight, value, case in terms_of(*row, lengths):
+    for stage, name, weight, value, case in terms_of(*row, lengths):
         assert name in FORMULAS[row], (
             f"{row[0]}: FORMULAS has no formula of the term {name!r}; add its weight and formula"
         )
         expected_weight, formula = FORMULAS[row][name]
+        if isinstance(expected_weight, dict):  # by stage
+            expected_weight = expected_weight[stage]
         assert weight == pytest.approx(expected_weight), name
         close = tolerance if name == "soft" else 1e-6
         assert value == pytest.approx(formula(case), rel=1e-6, abs=close), name

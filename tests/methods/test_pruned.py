@@ -11,6 +11,7 @@ from tiny_training import built
 
 from methods import fisher, losses
 from methods.cofi import CoFi, Gates, nearest
+from methods.dynabert import WHOLE, DynaBERT, Importance, kept_layers
 from methods.models import cost, forward
 from methods.movement import Magnitude, Movement, matrices
 from methods.taps import LOGITS
@@ -315,3 +316,78 @@ def test_the_smaller_model_answers_as_the_masked_one(teacher, batch):
     torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
     assert cost(model).of_length(128) < 0.55 * cost(teacher).of_length(128)
     assert sum(p.numel() for p in model.parameters()) < sum(p.numel() for p in teacher.parameters())
+
+
+def adaptive(widths="0.25/0.5/0.75", depths="0.5/0.75"):
+    """A model of four layers, its teacher's weights and a batch; the teacher's units have random importance, and no dropout."""
+    method, config = DynaBERT(widths=widths, depths=depths), tiny.config(layers=4)
+    config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
+    artefacts = blank_artefacts(method.requires(config), config, 2)
+    torch.manual_seed(3)
+    for units in artefacts["importance_of_units"].values():
+        units.copy_(torch.rand(units.shape))
+    setup = Setup(config, 2, ("x",), artefacts)
+    return method, setup, method.build(setup)
+
+
+def test_units_in_the_order_of_importance_are_the_same_model(batch):
+    _, setup, student = adaptive()
+    importance = setup.artefacts["importance_of_units"]
+    whole = tiny.classifier(layers=4).eval()
+    whole.load_state_dict(setup.artefacts["tuned_teacher"])
+    logits = [forward(model, batch, LOGITS).logits for model in (whole, student.model.eval())]
+    assert torch.allclose(*logits, atol=1e-6)
+    one = student.model.whole.bert.encoder.layer[1].intermediate.dense.weight[0]
+    best = int(importance["neurons"][1].argmax())
+    assert torch.equal(one, setup.artefacts["tuned_teacher"]["bert.encoder.layer.1.intermediate.dense.weight"][best])
+
+
+def test_the_part_that_trains_is_the_model_that_is_deployed(batch):
+    method, _, student = adaptive()
+    deployed = method.deploy(student)
+    assert len(deployed) == 12
+    model = student.model
+    for (width, depth), shipped in zip(method.parts(), deployed.values(), strict=True):
+        model.parts = [(width, depth)]
+        logits = forward(model.train(), batch, LOGITS).logits
+        assert model.part == (width, depth)
+        assert torch.allclose(logits, forward(shipped.eval(), batch, LOGITS).logits, atol=1e-6)
+        assert shipped.config.num_hidden_layers == len(kept_layers(depth, 4))
+    assert forward(model.eval(), batch, LOGITS) is not None
+    assert model.part == WHOLE
+
+
+def test_each_stage_draws_its_widths_and_depths(batch):
+    method, setup, student = adaptive("0.5", "0.5")
+    for stage, expected in zip(method.stages(setup), ({(1, 1), (0.5, 1)}, set(method.parts())), strict=True):
+        stage.on_step_begin(student.model, 0.0)
+        drawn = set()
+        for _ in range(40):
+            forward(student.model.train(), batch, LOGITS)
+            drawn.add(student.model.part)
+        assert drawn == expected
+
+
+def test_layers_are_left_out_evenly_and_states_match_where_they_enter():
+    assert sorted(set(range(12)) - set(kept_layers(0.75, 12))) == [3, 7, 11]
+    assert kept_layers(0.5, 12) == [0, 2, 4, 6, 8, 10]
+    assert kept_layers(1.0, 5) == [0, 1, 2, 3, 4]
+    assert kept_layers(0.1, 3) == [0]
+
+
+def test_a_shallow_part_learns_where_its_layers_begin_and_at_the_end(batch):
+    method, setup, student = adaptive()
+    hidn = method.stages(setup)[1].terms["hidn"]
+    teacher = forward(tiny.classifier(layers=4, seed=9), batch, hidn.teacher)
+    student.model.parts = [(0.5, 0.5)]
+    ours = forward(student.model.train(), batch, hidn.student)
+    expected = sum((ours.hidden(n) - teacher.hidden(n)).square().mean() for n in (0, 2, 4))
+    torch.testing.assert_close(hidn.fn(batch, ours, teacher, student.aux), expected)
+
+
+def test_importance_is_the_mean_size_of_each_examples_gradient(teacher, batch):
+    importance = Importance(6).compute(teacher, [batch])
+    layers = teacher.config.num_hidden_layers
+    by_mask = [gradient.abs().mean(0) for gradient in fisher.mask_gradients(teacher, batch)]
+    torch.testing.assert_close(importance["heads"], torch.stack(by_mask[:layers]))
+    torch.testing.assert_close(importance["neurons"], torch.stack(by_mask[layers:]))

@@ -26,7 +26,7 @@ WIDE_TEACHER = BertConfig()  # BERT-base: 12 x 768
 NARROW_TEACHER = BertConfig(num_hidden_layers=6, hidden_size=384, num_attention_heads=12, intermediate_size=1536)
 SIX = "layers=6:hidden=768:ffn=3072"
 
-WIDE = ["distilbert", "moebert:importance=random", "mtdnn", "fisher"]
+WIDE = ["distilbert", "moebert:importance=random", "mtdnn", "fisher", "dynabert"]
 """Out of the teacher, whatever its width, or as wide by themselves."""
 WIDE += [f"tinybert:{SIX}", f"pd:{SIX}:start=masked", f"minilm:{SIX}:start=random", f"kd:{SIX}:start_from=some/encoder"]
 WIDE += ["mobilebert:pretraining=progressive", "tinybert:hidden=516", "pd:layers=4:hidden=512:heads=8:ffn=2048"]

@@ -1,0 +1,229 @@
+"""DynaBERT, Hou et al. 2020 (NeurIPS, "DynaBERT: dynamic BERT with adaptive width and depth"): one training, and a model of
+every width and depth.
+
+The paper's: the heads and neurons of the tuned teacher are put in the order of their importance, the first-order estimate of what
+the loss changes without them, so that a narrow model has the most important ones of each layer (section 2.1). First the model
+learns to be narrow: at each width its logits and hidden states, the embedding output included, learn from the teacher; then to be
+shallow too, where of every few layers one is left out (sections 2.1 and 2.2). A deployed model is the cut-out piece, a usual BERT.
+As in the authors' code: soft cross-entropy of the logits, plus 0.1 x the sum over layers of the mean squared distances of hidden
+states in the first stage, 1 x in the second; at depth d of N layers layer floor(i / d) is kept for i = 0, 1, ..., and the states
+that enter a kept layer, and the last ones, learn from the teacher's in the same place; numbers of heads and neurons are rounded.
+Ours: a step trains one width and depth, drawn at random, where theirs adds up the gradients of all, at 4 and 12 passes a step; the tuned
+teacher teaches in both stages, where the paper's second one learns from the model of the first; importance is that of the first
+``examples`` training examples, one by one (theirs of batches of development examples, with their labels), a neuron's by what it gives,
+theirs by its weights before and behind; means over real tokens, theirs over padded ones. The augmented data of the paper are
+``--augment masked``; without them the code's first stage learns from labels alone, ours from the teacher. No last fine-tuning on labels.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from transformers import BertForSequenceClassification, PretrainedConfig
+
+from methods import losses
+from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Taps, Term
+from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights
+from methods.fisher import mask_gradients
+from methods.models import Cost, PackedModel, cost, run_layers
+from methods.parts import Reach, cut_classifier, require_bert, select_layers
+from methods.pruned import pruned_classifier
+from methods.settings import Count
+from methods.taps import hidden
+from methods.terms import soft
+
+WHOLE = 1.0, 1.0
+"""Width and depth, shares of the whole model's."""
+
+
+@dataclass(frozen=True)
+class Importance(ComputedArtefact):
+    """Of the tuned teacher's ``heads`` [L, H] and ``neurons`` [L, F]: mean over examples of |dL/dm|, m a factor 1 of what each gives."""
+
+    name: ClassVar = "importance_of_units"
+    examples: int
+
+    def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
+        layers, units = teacher.num_hidden_layers, (teacher.num_attention_heads, teacher.intermediate_size)
+        return dict(zip(("heads", "neurons"), (torch.ones(layers, n, device="cpu") for n in units), strict=True))
+
+    def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
+        layers, seen, sums = cast(Any, teacher.config).num_hidden_layers, 0, None
+        for batch in batches:
+            own = [gradient_BU.abs().sum(0).double().cpu() for gradient_BU in mask_gradients(teacher, batch)]
+            sums = own if sums is None else [a + b for a, b in zip(sums, own, strict=True)]
+            seen += len(batch.example_ids)
+            if seen >= self.examples:
+                break
+        assert sums is not None, "a task has examples"
+        by_layer = [(total / seen).float() for total in sums]  # all layers' heads, then all layers' neurons
+        return {"heads": torch.stack(by_layer[:layers]), "neurons": torch.stack(by_layer[layers:])}
+
+
+def rewired(weights: Mapping[str, Tensor], heads_LH: Tensor, neurons_LF: Tensor) -> dict[str, Tensor]:
+    """The weights of a BERT classifier with the heads and neurons of each layer from the most important one down: the same function."""
+    weights = dict(weights)
+    for number, (heads_H, neurons_F) in enumerate(zip(heads_LH, neurons_LF, strict=True)):
+        prefix = f"bert.encoder.layer.{number}."
+        columns = weights[f"{prefix}attention.output.dense.weight"].size(1)
+        by_head = torch.arange(columns, device="cpu").view(len(heads_H), -1)
+        rows = by_head[heads_H.cpu().argsort(descending=True, stable=True)].flatten()
+        order = neurons_F.cpu().argsort(descending=True, stable=True)
+        for part, place in [(f"attention.self.{name}", rows) for name in ("query", "key", "value")] + [
+            ("intermediate.dense", order)
+        ]:
+            for kind in ("weight", "bias"):
+                weights[f"{prefix}{part}.{kind}"] = weights[f"{prefix}{part}.{kind}"][place]
+        for part, place in (("attention.output.dense", rows), ("output.dense", order)):
+            weights[f"{prefix}{part}.weight"] = weights[f"{prefix}{part}.weight"][:, place]
+    return weights
+
+
+def kept_layers(depth: float, layers: int) -> list[int]:
+    """The layers, from 0, that a model of this share of the depth has: 0.75 of 12 leaves out 3, 7 and 11."""
+    return [math.floor(i / depth) for i in range(max(1, round(depth * layers)))]
+
+
+def units(width: float, config: Any) -> tuple[int, int]:
+    """Heads and neurons of a layer at this share of the width."""
+    return max(1, round(width * config.num_attention_heads)), max(1, round(width * config.intermediate_size))
+
+
+def narrowed(layer: Any, heads: int, neurons: int) -> Callable[..., Tensor]:
+    """A BERT layer with its first so many heads and neurons alone, as a function of states [1, T, W]; gradients reach the layer."""
+    rows = heads * layer.attention.self.attention_head_size
+
+    def cut(name: str, weight: Tensor) -> Tensor:
+        if name.startswith("attention.self."):
+            return weight[:rows]
+        if name.startswith("intermediate."):
+            return weight[:neurons]
+        sizes = {"attention.output.dense.weight": rows, "output.dense.weight": neurons}
+        return weight[:, : sizes[name]] if name in sizes else weight
+
+    weights = {name: cut(name, weight) for name, weight in layer.named_parameters()}
+    return lambda x_1TW, trace: functional_call(layer, weights, (x_1TW,), {"trace": trace})
+
+
+class Adaptive(PackedModel):
+    """A BERT classifier that trains as one of its parts at a time: ``parts`` are their widths and depths, ``part`` that of the last pass."""
+
+    def __init__(self, whole: BertForSequenceClassification) -> None:
+        super().__init__()
+        self.whole, self.parts, self.part = whole, [WHOLE], WHOLE
+
+    @property
+    def config(self) -> Any:
+        return self.whole.config
+
+    def cost(self) -> Cost:
+        return cost(self.whole)
+
+    def packed_forward(self, batch: Batch, taps: Taps) -> Out:
+        """A layer that is left out passes its states on, so that layers have the same numbers at every depth."""
+        self.part = self.parts[int(torch.randint(len(self.parts), (), device="cpu"))] if self.training else WHOLE
+        width, depth = self.part
+        every: Any = self.whole.bert.encoder.layer
+        kept = kept_layers(depth, len(every))
+        layers = [
+            narrowed(layer, *units(width, self.config)) if number in kept else (lambda x_1TW, trace: x_1TW)
+            for number, layer in enumerate(every)
+        ]
+        return run_layers(self.whole, batch, taps, layers)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynaBERT(Method):
+    name: ClassVar = "dynabert"
+    version: ClassVar = 1
+    terms: ClassVar = ("pred", "hidn")
+    ablations: ClassVar = {"w/o L_hidn": ":-hidn"}
+    needs_teacher: ClassVar = True
+    same_init_across_seeds: ClassVar = True
+    remark: ClassVar = (
+        "dynabert: width= is the share of each layer's heads and neurons, depth= that of the layers. All are cut out of one training; the "
+        "row without them is whole."
+    )
+
+    widths: str = "0.25/0.5/0.75"  # beside 1, separated by slashes
+    depths: str = "0.5/0.75"
+    examples: Count = 2048  # of which importance is computed
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.parts()
+
+    def parts(self) -> list[tuple[float, float]]:
+        """Widths and depths, the whole first."""
+        shares = []
+        for name in ("widths", "depths"):
+            text = getattr(self, name)
+            try:
+                values = [float(part) for part in text.split("/")]
+            except ValueError:
+                values = [0.0]
+            if not all(0 < value < 1 for value in values):
+                raise MethodError(f"{name}={text} should be numbers between 0 and 1, between slashes, like 0.25/0.5")
+            shares.append([1.0, *sorted(set(values), reverse=True)])
+        return [(width, depth) for depth in shares[1] for width in shares[0]]
+
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
+        require_bert(teacher, self.name)
+        return (TeacherWeights(tuned=True), Importance(self.examples))
+
+    def build(self, setup: Setup) -> Student:
+        importance = setup.artefacts[Importance.name]
+        weights = rewired(setup.artefacts["tuned_teacher"], importance["heads"], importance["neurons"])
+        model = Adaptive(cut_classifier(setup, setup.teacher.num_hidden_layers, weights))
+        return Student(model, nn.ModuleDict({"reach": Reach(model)}))
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        layers = setup.teacher.num_hidden_layers
+
+        def hidn(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+            _, depth = cast(Any, aux["reach"]).target.part
+            places = [*kept_layers(depth, layers), layers]
+            return torch.stack(
+                [losses.hidden_mse_tokenmean(student.hidden(n), teacher.hidden(n)) for n in places]
+            ).sum()
+
+        def stage(name: str, parts: list[tuple[float, float]], weight: float) -> Stage:
+            def begin(model: Any, progress: float) -> None:
+                model.parts = parts
+
+            taps = hidden(*range(layers + 1))
+            terms = {"pred": soft(losses.soft_cross_entropy_batchmean), "hidn": Term(hidn, weight, taps, taps)}
+            paper = {"epochs": 3.0, "learning_rate": 2e-5, "warmup": 0.0, "weight_decay": 0.0}
+            return Stage(name, terms, 0.5, on_step_begin=begin, paper=paper)
+
+        parts = self.parts()
+        return (stage("width", [part for part in parts if part[1] == 1], 0.1), stage("depth", parts, 1.0))
+
+    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
+        """A usual BERT for each width and depth, the whole one first."""
+        model: Any = student.model
+        weights = {name: value.detach() for name, value in model.whole.state_dict().items()}
+        deployed = {}
+        for width, depth in self.parts():
+            kept = kept_layers(depth, model.config.num_hidden_layers)
+            config = copy.deepcopy(model.config)
+            config.num_hidden_layers = len(kept)
+            masks = [
+                (torch.arange(of, device="cpu") < count).float().repeat(len(kept), 1)
+                for count, of in zip(
+                    units(width, config), (config.num_attention_heads, config.intermediate_size), strict=True
+                )
+            ]
+            cut = select_layers(weights, [number + 1 for number in kept])
+            with torch.random.fork_rng(devices=[]):
+                shipped = pruned_classifier(config, config.num_labels, cut, *masks)
+            point = "" if (width, depth) == WHOLE else f"width={width:g} depth={depth:g}"
+            deployed[point] = shipped.to(model.whole.device).train(model.training)
+        return deployed
