@@ -6,7 +6,7 @@ that and of starting its kernels one by one. Memory is a constant times weights,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
 from bench.plan.executor_options import SLURM, SLURM_JOBS
-from bench.plan.outputs import SQUARED_LENGTHS
+from bench.plan.outputs import SQUARED_LENGTHS, row_taps
 from bench.plan.plan import (
     AUGMENTATION_STEP,
     OUTPUTS_STEP,
@@ -197,13 +197,32 @@ def passes_of(plan: Plan, step: Step) -> list[Passes]:
             passes.append(Passes(model, examples * epochs_of(planned.row, task), filled, _batch(task.recipe), True))
         scored = sum(count for name, count in task.data.rows.items() if name != "train")
         passes.append(Passes(model, scored, task.mean_tokens, task.recipe.batch_size))
-    # the teachers answer up to the end of the longest of their students
-    live = [planned.row for planned in step.cells if planned.needs_live_teacher]
-    for task in step.tasks if live else ():
-        epochs = max(epochs_of(row, task) for row in live if isinstance(row, MethodRow))
-        answered, counted = task.training_rows * epochs, teacher_counts(task.checkpoint)
-        passes.append(Passes(counted, answered, task.mean_tokens, _batch(task.recipe)))
+    return passes + _teaching_passes([planned.row for planned in step.cells if planned.needs_live_teacher], step.tasks)
+
+
+def _teaching_passes(taught: Sequence[object], tasks: Sequence[TaskPlan]) -> list[Passes]:
+    """Of the teachers, which answer up to the end of the longest of these students; once where none of them has epochs."""
+    from bench.plan.untrained import teacher_counts
+
+    passes = []
+    for task in tasks if taught else ():
+        epochs = max((epochs_of(row, task) for row in taught if isinstance(row, MethodRow)), default=1.0)
+        examples, counted = task.training_rows * epochs, teacher_counts(task.checkpoint)
+        passes.append(Passes(counted, examples, task.mean_tokens, _batch(task.recipe)))
     return passes
+
+
+def seconds_saved_by_outputs(plan: Plan) -> float:
+    """What ``--teacher-outputs`` would save: the passes of each teacher in every epoch, seed and group, less one that writes the file.
+    0 where it was asked for."""
+    saved, read = 0.0, dict[str, TaskPlan]()
+    for step in plan.todo_steps if not plan.request.teacher_outputs else ():
+        reading = [p.row for p in step.cells if isinstance(p.row, MethodRow) and row_taps(p.row, list(step.tasks))]
+        live = [p.row for p in step.cells if p.needs_live_teacher and p.row not in reading]
+        for sign, rows in ((1, [*reading, *live]), (-1, live)):
+            saved += sign * seconds_of(plan.request, _teaching_passes(rows, step.tasks))
+        read |= {task.name: task for task in step.tasks if reading}
+    return saved - seconds_of(plan.request, _teaching_passes(["once"], list(read.values())))
 
 
 def _artefact_passes(request: Request, entry: ArtefactPlan) -> list[Passes]:

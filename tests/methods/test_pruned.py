@@ -10,6 +10,8 @@ import torch
 from tiny_training import built
 
 from methods import fisher, losses
+from methods.api import Setup
+from methods.artefacts import blank_artefacts
 from methods.cofi import CoFi, Gates, nearest
 from methods.dynabert import WHOLE, DynaBERT, Importance, kept_layers
 from methods.models import cost, forward

@@ -10,7 +10,7 @@ import torch
 
 from bench.plan import estimate, show
 from bench.plan.build import Plan, build
-from bench.plan.estimate import BASE_BYTES, epochs_of
+from bench.plan.estimate import BASE_BYTES, epochs_of, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, TEACHER_STEP
 from bench.plan.request import Request
 from bench.plan.show import parts_of
@@ -103,6 +103,13 @@ def test_rates_are_measured_by_work_on_the_device(precision):
     products, start = estimate.rates_of_card("cpu", precision, 64)
     assert products > 1e6
     assert 1e-7 < start < 1e-2
+
+
+def test_the_tip_on_kept_outputs_counts_the_passes_that_a_file_saves(planned):
+    row = f"tinybert:{tiny.SHAPE}"
+    assert seconds_saved_by_outputs(planned(row, epochs=8.0)) > seconds_saved_by_outputs(planned(row)) > 0
+    assert seconds_saved_by_outputs(planned(RANDOM, epochs=8.0)) == 0
+    assert seconds_saved_by_outputs(planned(row, epochs=8.0, teacher_outputs="fp32")) == 0
 
 
 @pytest.mark.parametrize(
