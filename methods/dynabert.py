@@ -31,10 +31,9 @@ from transformers import BertForSequenceClassification, PretrainedConfig
 from methods import losses
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Taps, Term
 from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights
-from methods.fisher import mask_gradients
 from methods.models import Cost, PackedModel, cost, run_layers
 from methods.parts import Reach, cut_classifier, require_bert, select_layers
-from methods.pruned import pruned_classifier
+from methods.pruned import mask_gradients, pruned_classifier
 from methods.settings import Count
 from methods.taps import hidden
 from methods.terms import soft

@@ -30,10 +30,9 @@ from transformers import PretrainedConfig
 from methods.api import Batch, Method, Setup, Stage, Student
 from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights
 from methods.families import FAMILIES
-from methods.models import label_gradients
 from methods.packed import AttentionTrace
 from methods.parts import require_bert
-from methods.pruned import pruned_classifier
+from methods.pruned import mask_gradients, pruned_classifier
 from methods.settings import Count, Limit
 from methods.terms import hard
 
@@ -81,18 +80,6 @@ class Masks(ComputedArtefact):
 def unit_macs(width: int, head_width: int, length: float) -> tuple[float, float]:
     """Multiply-accumulates of one head and of one neuron for each token of a sequence of this length."""
     return 4 * width * head_width + 2 * length * head_width, 2 * width
-
-
-def mask_gradients(model: Any, batch: Batch) -> list[Tensor]:
-    """dL/dm of each example at m = 1, [B, units] of each layer: heads first, then neurons. A mask multiplies what the next linear
-    layer reads, so its gradient is the sum of input x gradient over tokens and places: no pass per example is needed."""
-    layers, heads = model.bert.encoder.layer, model.config.num_attention_heads
-    masked = [*(layer.attention.self for layer in layers), *(layer.intermediate for layer in layers)]
-    by_unit = []
-    for number, (x_TX, gradient_TX) in enumerate(label_gradients(model, batch, masked)):
-        x_TX = x_TX * gradient_TX
-        by_unit.append(batch.layout.sum(x_TX if number >= len(layers) else x_TX.unflatten(1, (heads, -1)).sum(-1)))
-    return by_unit
 
 
 def search(heads_LH: Tensor, neurons_LF: Tensor, flops: float, head: float, neuron: float) -> tuple[Tensor, Tensor]:

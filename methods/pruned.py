@@ -9,7 +9,8 @@ from typing import Any, cast
 from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
 
-from methods.models import Cost, PackedModel, closed_form
+from methods.models import Cost, PackedModel, closed_form, label_gradients
+from methods.packed import Batch
 from methods.parts import load_checked, opened_by_transformers, own_config
 
 
@@ -60,6 +61,18 @@ class PrunedBertForSequenceClassification(PackedModel, BertForSequenceClassifica
     def cost(self) -> Cost:
         head_width = self.config.hidden_size // self.config.num_attention_heads
         return replace(closed_form(self), per_squared_length=2 * head_width * sum(self.config.layer_heads))
+
+
+def mask_gradients(model: Any, batch: Batch) -> list[Tensor]:
+    """dL/dm of each example at m = 1, [B, units] of each layer: heads first, then neurons. A mask multiplies what the next linear
+    layer reads, so its gradient is the sum of input x gradient over tokens and places: no pass per example is needed."""
+    layers, heads = model.bert.encoder.layer, model.config.num_attention_heads
+    masked = [*(layer.attention.self for layer in layers), *(layer.intermediate for layer in layers)]
+    by_unit = []
+    for number, (x_TX, gradient_TX) in enumerate(label_gradients(model, batch, masked)):
+        x_TX = x_TX * gradient_TX
+        by_unit.append(batch.layout.sum(x_TX if number >= len(layers) else x_TX.unflatten(1, (heads, -1)).sum(-1)))
+    return by_unit
 
 
 def pruned_classifier(

@@ -19,6 +19,7 @@ from bench.make.record import answered, faults_in, now
 from bench.make.task_data import TaskData
 from bench.make.work import StepResult, Work
 from bench.measure.backends import INT8, opened, write_onnx
+from bench.measure.machine import sums_8_bits_exactly
 from bench.measure.parameters import weights_hash
 from bench.plan.plan import Planned
 from bench.record.cell import IN_8_BITS, record_key
@@ -32,13 +33,13 @@ def add_in_8_bits(result: StepResult, record: Record, model: Any, task_data: Tas
 
     The training, its cost and the hash of the weights are those of the given record. Weights are rounded once, activations in every
     call by the range that they have in it: each example is a call of its own, so that no answer depends on its neighbours. On a
-    processor without 8-bit dot products (VNNI) sums saturate, and answers can differ from those of another machine.
+    processor without 8-bit dot products (VNNI) weights have 7 bits, and ``usage`` says it.
     """
     changes: dict[str, Any] = {
         "key": record_key(record.cell, IN_8_BITS),
         "point": IN_8_BITS,
         "started": now(),
-        "usage": {},
+        "usage": {} if sums_8_bits_exactly() else {"bits of weights": 7},
     }
     own, arrays = record.model_copy(update={**changes, "answers": None}), dict[str, np.ndarray]()
     try:

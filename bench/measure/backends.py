@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.errors import InputError, unknown
+from bench.measure.machine import sums_8_bits_exactly
 
 Runner = Callable[..., Tensor]
 """The inputs by name, [B, L] int64 each -> logits [B, C]."""
@@ -129,7 +130,8 @@ def write_onnx(model: Any, file: Path, inputs: Sequence[str], in_8_bits: bool = 
     """Write a classifier as an ONNX file of these inputs, [B, L] int64 each, in fp32 and with eager attention; its output is ``logits``.
 
     Args:
-        in_8_bits: dynamic quantization of linear layers, each output with a scale of its own.
+        in_8_bits: dynamic quantization of linear layers, each output with a scale of its own; weights have 7 bits on a processor
+            whose sums of 8 would overflow.
     """
     own = copy.deepcopy(model).cpu().float().eval()
     own.set_attn_implementation("eager")
@@ -154,4 +156,6 @@ def write_onnx(model: Any, file: Path, inputs: Sequence[str], in_8_bits: bool = 
 
             quant_pre_process(whole, f"{whole}.prepared", skip_symbolic_shape=True)
             layers = {"op_types_to_quantize": ["MatMul", "Gemm"], "per_channel": True}
+            # without VNNI two products are summed in 16 bits, which weights of 8 bits overflow and those of 7 do not
+            layers["reduce_range"] = not sums_8_bits_exactly()
             quantize_dynamic(f"{whole}.prepared", str(file), weight_type=QuantType.QInt8, **layers)

@@ -52,6 +52,16 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
+def sums_8_bits_exactly() -> bool:
+    """Whether this processor sums products of two 8-bit numbers without overflow: of x86 those with VNNI; where it cannot be read, no."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return True
+    try:
+        return "vnni" in Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+
+
 @lru_cache
 def revision() -> dict[str, Any]:
     """Commit of the checkout this package runs from, and whether files of it were changed; None outside git."""

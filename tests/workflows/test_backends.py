@@ -62,7 +62,7 @@ def test_an_exported_graph_answers_the_same(bench, places, glue_folder, tmp_path
     done = bench("backends", places / "bert", places / "distilbert", *typed(glue_folder, backend), "--json", file)
     assert done.returncode == 0, done.stdout + done.stderr
     for row in json.loads(file.read_text())["models"]:
-        assert row["largest_difference"] < (0.5 if backend == "onnx-int8" else 1e-4)
+        assert row["largest_difference"] < (1.0 if backend == "onnx-int8" else 1e-4)
         assert backend == "onnx-int8" or row["changed"] == 0
 
 
