@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 
 LEVEL, POWER, DISAGREEMENT = 0.05, 0.8, 0.1
@@ -73,11 +74,7 @@ def examples_for(gap: float, disagreement: float = DISAGREEMENT) -> int:
     most = 1
     while power(gap, most, disagreement) < POWER:
         most *= 2
-    least = most // 2
-    while most - least > 1:
-        middle = (least + most) // 2
-        least, most = (least, middle) if power(gap, middle, disagreement) >= POWER else (middle, most)
-    return most
+    return bisect_left(range(most), POWER, lo=1, key=lambda examples: power(gap, examples, disagreement))
 
 
 def power_of_seeds(gap: float, examples: int, seeds: int, spread: float, disagreement: float = DISAGREEMENT) -> float:

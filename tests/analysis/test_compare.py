@@ -20,28 +20,18 @@ LABELS = np.random.default_rng(0).integers(2, size=300)
 
 
 def wrong(share, seed):
-    """Logits that are wrong on this share of the examples, drawn with this seed."""
-    flip = np.random.default_rng(seed).random(300) < share
-    predicted = np.where(flip, 1 - LABELS, LABELS)
-    return np.eye(2, dtype=np.float32)[predicted]
+    """Answers that are wrong on this share of the examples, drawn with this seed."""
+    return np.where(np.random.default_rng(seed).random(300) < share, 1 - LABELS, LABELS)
 
 
 @pytest.fixture
 def store(tmp_path):
-    found = Store(tmp_path / "r")
+    store = Store(tmp_path / "r")
     for seed in (0, 1, 2):
-        for row, share in (("kd", 0.30), ("microbert", 0.10), ("tinybert", 0.11)):
+        for noise, (row, share) in enumerate({"kd": 0.30, "microbert": 0.10, "tinybert": 0.11}.items(), start=1):
             for task in ("rte", "sst2"):
-                noise = 17 * seed + {"kd": 1, "microbert": 2, "tinybert": 3}[row]
-                logits = wrong(share, noise)
-                score = float((logits.argmax(1) == LABELS).mean())
-                arrays = {
-                    "logits.validation": logits,
-                    "labels.validation": LABELS,
-                    "examples.validation": np.arange(300, dtype=np.uint64),
-                }
-                found.write(factories.record(row, task, seed, score), arrays)
-    return found
+                factories.write(store, factories.record(row, task, seed), wrong(share, 17 * seed + noise), LABELS)
+    return store
 
 
 @pytest.mark.slow
@@ -71,10 +61,7 @@ def test_rows_that_are_not_there_or_not_alike_are_refused(store):
     with pytest.raises(InputError, match="there are: kd, microbert, tinybert"):
         compare(store.root, "microbert", "pkd")
     other = factories.record("pkd", "rte", 0, 0.5, data="another")
-    other = other.model_copy(
-        update={"cell": other.cell.model_copy(update={"data": other.cell.data.model_copy(update={"train": "1" * 64})})}
-    )
-    store.write(*factories.consistent(other, {"logits.validation": wrong(0.1, 0), "labels.validation": LABELS}))
+    factories.write(store, factories.changed(other, data={"train": "1" * 64}), wrong(0.1, 0), LABELS)
     with pytest.raises(InputError, match="in common"):
         compare(store.root, "pkd", "kd")
 
@@ -82,9 +69,7 @@ def test_rows_that_are_not_there_or_not_alike_are_refused(store):
 @pytest.mark.slow
 def test_a_row_is_found_by_the_name_that_tables_print(store):
     """``distilbert (second step only)`` is what a reader copies from a report."""
-    store.write(
-        *factories.consistent(factories.record("distilbert", "rte", 0), store.predictions(next(store.records())))
-    )
+    factories.write(store, factories.record("distilbert", "rte", 0), wrong(0.2, 4), LABELS)
     (record,) = (r for r in store.records() if r.row == "distilbert")
     assert record.called != record.row
     (lines,) = compare(store.root, record.called, "kd", tasks=["rte"]).values()
@@ -99,8 +84,7 @@ def test_a_row_is_not_compared_with_itself(store):
 
 
 def test_a_row_without_a_record_of_what_was_asked_says_what_it_has(store):
-    answers = {"logits.validation": wrong(0.1, 0), "labels.validation": LABELS}
-    store.write(*factories.consistent(factories.record("pkd", "sst2", 3), answers))
+    factories.write(store, factories.record("pkd", "sst2", 3), wrong(0.1, 0), LABELS)
     with pytest.raises(InputError, match=r"'pkd' in .* on these tasks and seeds; it has: sst2, seed 3"):
         compare(store.root, "pkd", "kd", tasks=["rte"])
     with pytest.raises(InputError, match="it has: rte, seed 0 1 2; sst2, seed 0 1 2"):
@@ -117,7 +101,7 @@ def test_other_examples_are_refused(store):
 
 def test_the_interval_of_accuracies_is_that_of_paired_outcomes():
     """For one seed the difference is a mean of -1, 0 and 1: its standard error is known."""
-    first, second = wrong(0.2, 1).argmax(1), wrong(0.25, 2).argmax(1)
+    first, second = wrong(0.2, 1), wrong(0.25, 2)
     drawn = bootstrap([first], [second], LABELS, "accuracy", np.random.default_rng(0), 4000)
     outcome = (first == LABELS).astype(float) - (second == LABELS)
     low, high = interval(drawn)
@@ -129,7 +113,7 @@ def test_the_interval_of_accuracies_is_that_of_paired_outcomes():
 def test_seeds_that_disagree_widen_the_interval():
     widths = []
     for shares in ((0.2, 0.2, 0.2), (0.02, 0.2, 0.38)):
-        second = [wrong(share, 1).argmax(1) for share in shares]
+        second = [wrong(share, 1) for share in shares]
         low, high = interval(bootstrap([LABELS] * 3, second, LABELS, "accuracy", np.random.default_rng(0), 1000))
         widths.append(high - low)
     assert widths[1] > 1.5 * widths[0]
@@ -147,12 +131,8 @@ def test_the_verb_prints_a_table_and_writes_json(bench, store, tmp_path):
 @pytest.mark.slow
 def test_tasks_trained_on_fewer_rows_have_an_answer_of_their_own(store):
     for row in ("microbert", "kd"):
-        one = factories.record(row, "rte", 0, 0.5)
-        fewer = one.cell.data.model_copy(
-            update={"train": "4" * 64, "max_train_rows": 10, "rows": {"train": 10, "validation": 300}}
-        )
-        other = one.model_copy(update={"cell": one.cell.model_copy(update={"data": fewer})})
-        store.write(*factories.consistent(other, {"logits.validation": wrong(0.4, 5), "labels.validation": LABELS}))
+        other = factories.limited(factories.record(row, "rte", 0), 10, 10)
+        factories.write(store, other, wrong(0.4, 5), LABELS)
     whole, fewer = compare(store.root, "microbert", "kd").values()
     assert [line.task for line in whole] == ["rte", "sst2", "mean"]
     assert whole[-1].first == pytest.approx(np.mean([line.first for line in whole[:2]]))
@@ -182,13 +162,7 @@ def test_all_seeds_of_both_count_where_one_row_has_fewer(store):
 
 
 def test_a_teacher_of_all_seeds_is_not_taken_to_scatter(store):
-    logits = wrong(0.05, 99)
-    arrays = {
-        "logits.validation": logits,
-        "labels.validation": LABELS,
-        "examples.validation": np.arange(300, dtype=np.uint64),
-    }
-    store.write(factories.record("teacher", "rte", 0, float((logits.argmax(1) == LABELS).mean())), arrays)
+    factories.write(store, factories.record("teacher", "rte", 0), wrong(0.05, 99), LABELS)
     (lines,) = compare(store.root, "kd", "teacher").values()
     assert (lines[0].seeds, lines[0].second_seeds, lines[0].borrowed) == ((0, 1, 2), (0,), False)
 
@@ -206,17 +180,6 @@ def test_a_mean_over_columns_of_other_seeds_names_none(store):
     ]
 
 
-def changed(record, **parts):
-    """The record with changes to these parts of its cell."""
-    updates = {
-        name: {**part, **update}
-        if isinstance(part := getattr(record.cell, name), dict)
-        else part.model_copy(update=update)
-        for name, update in parts.items()
-    }
-    return record.model_copy(update={"cell": record.cell.model_copy(update=updates)})
-
-
 @pytest.mark.slow
 def test_rows_with_two_teachers_or_two_recipes_have_a_comparison_for_each(store):
     (alone,) = compare(store.root, "microbert", "kd").values()
@@ -225,7 +188,7 @@ def test_rows_with_two_teachers_or_two_recipes_have_a_comparison_for_each(store)
     for record, arrays in records:
         store.write(
             *factories.consistent(
-                changed(record, teacher={"name": "another", "key": "2" * 64, "base": "2" * 64}), arrays
+                factories.changed(record, teacher={"name": "another", "key": "2" * 64, "base": "2" * 64}), arrays
             )
         )
     found = compare(store.root, "microbert", "kd")
@@ -233,7 +196,7 @@ def test_rows_with_two_teachers_or_two_recipes_have_a_comparison_for_each(store)
     assert sorted(found) == sorted([f"{data}, teacher {name}", f"{data}, teacher another"])
     assert found[f"{data}, teacher {name}"] == alone
     for record, arrays in records:
-        store.write(*factories.consistent(changed(record, recipe={"epochs": 7.0}), arrays))
+        store.write(*factories.consistent(factories.changed(record, recipe={"epochs": 7.0}), arrays))
     found = compare(store.root, "microbert", "kd")
     assert len(found) == 3
     assert found[f"{data}, teacher {name}, common recipe, 7 epochs"] == alone

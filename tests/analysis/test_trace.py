@@ -58,8 +58,7 @@ def test_ratios_are_found_where_a_teacher_is_suspect_or_has_another_training(tmp
         predicted = np.where(chance.random(400) < right, labels, 1 - labels) if right else 0 * labels
         record = factories.record(label, task, macs=10**9 if label == "teacher" else 10**8)
         record = record.model_copy(update={"artefacts": {"teacher": {"key": "k", "weights": weights * 64}}})
-        arrays = {"logits.validation": np.eye(2)[predicted], "labels.validation": labels}
-        return store.write(*factories.consistent(record, arrays)).with_name("current")
+        return factories.write(store, record, predicted, labels).with_name("current")
 
     for task, right in (("rte", 0.9), ("sst2", 0.8), ("wnli", 0)):
         current = write("teacher", task, right)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import factories
 
-from bench.record.cell import TEACHER, Partner, record_key, train_key
+from bench.record.cell import TEACHER, Partner, record_key
 from bench.record.schema import Record
 from bench.report.experiment import PaperTable, TableEntry
 
 
 def of_two_tasks(task: str) -> Record:
     """A student of rte and sst2 together, as it was scored on one of them."""
-    record = factories.record("mtdnn", task)
     together = tuple(Partner(task=name, train=name, teacher=name) for name in ("rte", "sst2"))
-    cell = record.cell.model_copy(update={"together": together})
-    return record.model_copy(update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)})
+    return factories.changed(factories.record("mtdnn", task), together=together)
 
 
 def test_a_student_of_several_tasks_is_shown_on_all_of_them():

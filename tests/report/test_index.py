@@ -49,13 +49,7 @@ def test_rows_have_the_names_of_a_paper(bench, tmp_path):
     (page,) = (tmp_path / "p").glob("*/*/README.md")
     assert "| Vanilla KD" in page.read_text()
     assert "\nkd," in (page.parent / "tables" / "accuracy.csv").read_text(), "tables for programs keep the row"
-    names.write_text('kdd = "Vanilla KD"\n')
-    refused = bench(*words)
-    assert refused.returncode == 2
-    assert "did you mean 'kd'?" in refused.stderr
-    names.write_text('kd = "finetune"\n')
-    assert "another row has 'finetune' as its name or label" in bench(*words).stderr
-    for wrong in ("kd = 3", 'kd = ""', "kd = [", "[kd]"):
+    for wrong in ('kdd = "Vanilla KD"', 'kd = "finetune"', "kd = 3", 'kd = ""', "kd = [", "[kd]"):
         names.write_text(wrong)
         answer = bench(*words)
         assert answer.returncode == 2

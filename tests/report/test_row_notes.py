@@ -17,7 +17,6 @@ from bench.audit.checks import audit
 from bench.audit.sheets import read_all
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
-from bench.record.cell import record_key, train_key
 from bench.record.recipe import Recipe
 from bench.record.stated import stated
 from bench.record.store import Store
@@ -32,13 +31,11 @@ SECOND_STEP = "distilbert (second step only)"
 def row(spelling, seed=0, score=0.6, *, rate=3e-4, recipe="common", task="rte"):
     """The record of a row as a run writes it: all its settings, its rate."""
     record = factories.record(spelling, task, seed, score)
-    cell = record.cell.model_copy(
-        update={
-            "settings": parse_one(spelling).settings,
-            "recipe": {**record.cell.recipe, "learning_rate": rate, "name": recipe},
-        }
+    # not what the record of the factory has: all settings of the row
+    plain = record.model_copy(
+        update={"cell": record.cell.model_copy(update={"settings": parse_one(spelling).settings})}
     )
-    return record.model_copy(update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)})
+    return factories.changed(plain, recipe={"learning_rate": rate, "name": recipe})
 
 
 def scheduled(spelling):
@@ -89,12 +86,7 @@ def test_tables_say_what_a_row_lacks_and_csv_files_keep_the_label(tmp_path):
     labels = rng.integers(2, size=200)
     rows = [factories.record("teacher", score=0.7, macs=10**9), factories.record("finetune", score=0.6)]
     for record in [*rows, row("distilbert"), row("mobilebert"), row("distilbert:start=random")]:
-        answers = np.where(rng.random(200) < 0.8, labels, 1 - labels)
-        logits = np.eye(2, dtype=np.float32)[answers]
-        score = float((answers == labels).mean())
-        kept = record.model_copy(update={"scores": {"validation": {"accuracy": score}}})
-        found = {"logits": logits, "labels": labels, "examples": np.arange(200, dtype=np.uint64)}
-        store.write(kept, {f"{name}.validation": value for name, value in found.items()})
+        factories.write(store, record, np.where(rng.random(200) < 0.8, labels, 1 - labels), labels)
     (path,) = write_reports(store, tmp_path / "p")
     named = [line.split("|")[1].strip() for line in path.read_text().splitlines() if line.startswith("| distilbert")]
     assert len(named) >= 5  # leaderboard, accuracy, differences, variants, kept

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bench.record.cell import record_key, train_key
 from bench.record.schema import Failure, Record, load
+from bench.record.store import Store
 from bench.record.task_facts import facts_of_older_record
 from bench.stats.metrics import metric_of
 
@@ -72,11 +74,21 @@ def record(
 
 def limited(record: Record, limit: int, rows: int) -> Record:
     """The same training on so many rows, drawn from more."""
-    data = record.cell.data.model_copy(
-        update={"train": "4" * 64, "max_train_rows": limit, "rows": {**record.cell.data.rows, "train": rows}}
-    )
-    cell = record.cell.model_copy(update={"data": data})
-    return record.model_copy(update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)})
+    drawn = {"train": "4" * 64, "max_train_rows": limit, "rows": {**record.cell.data.rows, "train": rows}}
+    return changed(record, data=drawn)
+
+
+def changed(record: Record, **parts: Any) -> Record:
+    """The record with other values in its cell, of parts with fields those that are named; and with the keys that follow."""
+    updates = {}
+    for name, value in parts.items():
+        before = getattr(record.cell, name)
+        if isinstance(value, dict) and before is not None:
+            value = {**before, **value} if isinstance(before, dict) else before.model_copy(update=value)
+        updates[name] = value
+    cell = record.cell.model_copy(update=updates)
+    keys = {"key": record_key(cell, record.point), "train_key": train_key(cell)}
+    return record.model_copy(update={"cell": cell, **keys})
 
 
 def consistent(record: Record, arrays: dict[str, np.ndarray]) -> tuple[Record, dict[str, np.ndarray]]:
@@ -92,6 +104,12 @@ def consistent(record: Record, arrays: dict[str, np.ndarray]) -> tuple[Record, d
         arrays = {f"examples.{name}": np.arange(len(labels), dtype=np.uint64), **arrays}
     keys = {"key": record_key(record.cell, record.point), "train_key": train_key(record.cell)}
     return record.model_copy(update={**keys, "scores": scores}), arrays
+
+
+def write(store: Store, record: Record, answers: np.ndarray, labels: np.ndarray) -> Path:
+    """Write a record of two classes with these answers, which give its scores."""
+    arrays = {"logits.validation": np.eye(2, dtype=np.float32)[answers], "labels.validation": labels}
+    return store.write(*consistent(record, arrays))
 
 
 def paper() -> list[Record]:

@@ -36,16 +36,12 @@ def trainings(group: ReportGroup, label: str) -> list[Record]:
     return list({r.train_key: r for r in group.of(label) if r.train}.values())
 
 
-def learned(record: Record) -> tuple[str, ...]:
-    """The tasks of a training: one, or all that a student learned together."""
-    return tuple(partner.task for partner in record.cell.together) or record.cell.tasks
-
-
 def _summed(done: Sequence[Record], values: Iterable[float]) -> float:
     """A value of each training: the mean over the seeds of each task, summed over tasks, which may have different numbers of seeds."""
     by_tasks: dict[tuple[str, ...], list[float]] = {}
     for record, value in zip(done, values, strict=True):
-        by_tasks.setdefault(learned(record), []).append(value)
+        together = tuple(partner.task for partner in record.cell.together)
+        by_tasks.setdefault(together or record.cell.tasks, []).append(value)
     return sum(sum(seeds) / len(seeds) for seeds in by_tasks.values())
 
 
@@ -117,29 +113,25 @@ def _cost_notes(group: ReportGroup, has_cpu: bool) -> list[str]:
     # what was made once for some rows, and is in no column: computed before they trained, or pre-trained on text
     seconds: dict[str, dict[str, float]] = {}
     users: dict[str, set[str]] = {}
+    starts: dict[str, tuple[str, dict[str, Any]]] = {}
     for record in group.records:
         for name, artefact in record.artefacts.items():
             if artefact.get("seconds", 0) >= LEAST_SECONDS:
                 kind = name.split(".")[0].replace("_", " ")
                 seconds.setdefault(kind, {})[artefact["key"]] = artefact["seconds"]
                 users.setdefault(kind, set()).add(record.cell.label)
+            if "train" in artefact:
+                starts[artefact["key"]] = (name, artefact)
     notes += [
         f"{kind.capitalize()}, for {', '.join(sorted(users[kind]))}: {sum(of_kind.values()):,.0f} s, once for all seeds. No column of "
         f"this table counts it."
         for kind, of_kind in sorted(seconds.items())
     ]
-    starts = {
-        artefact["key"]: (name, artefact)
-        for r in group.records
-        for name, artefact in r.artefacts.items()
-        if "train" in artefact
-    }
     for key, (name, artefact) in sorted(starts.items()):
         trained, is_general = artefact["train"], name == "general_start"
         # older records, and methods, call it otherwise
-        beginning = artefact.get("beginning", TRUNCATED if is_general else "").replace(
-            "the cut-down teacher", TRUNCATED
-        )
+        beginning = artefact.get("beginning", TRUNCATED if is_general else "")
+        beginning = beginning.replace("the cut-down teacher", TRUNCATED)
         kind = "General start" if is_general else f"Pre-training on text, {name.replace('_', ' ')}"
         notes.append(
             f"{kind} {key[:12]}: {trained['tokens']:,} tokens, {trained['seconds_own']:,.0f} s (student passes only), made once for "
