@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import factories
+import hostile_input
 import numpy as np
 import pytest
 import tiny
@@ -21,6 +23,12 @@ from bench.record.schema import load
 from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, notes_sent_to
 from bench.record.speed_sessions import FOLDER, speed_records
 from bench.record.store import Store
+from bench.report.groups import groups
+from bench.report.reproduce import commands, set_record_source
+from bench.report.sources import provenance, warnings
+from bench.report.tables.accuracy import accuracy
+from bench.report.tables.cost import cost, gradient_shares, sizes_of
+from bench.report.tables.provenance import record_keys
 from bench.train.prediction import score
 
 FROZEN = Path(__file__).parents[1] / "records" / "v1"
@@ -274,6 +282,36 @@ def test_a_run_trains_again_what_it_must_and_says_why(tmp_path, teacher_folder, 
     again = bench(*words)
     assert "nothing to do" in again.stderr
     assert "set aside" not in again.stderr
+
+
+def readers(root: Path) -> None:
+    """What reports and `trace` read of records, without resampling."""
+    from bench.analysis.trace import origins_of
+
+    store = Store(root)
+    records = list(store.records())
+    for group in groups(records):
+        set_record_source(group, store, records)
+        for table in (accuracy, record_keys, cost, gradient_shares, sizes_of):
+            table(group)
+        warnings(group), commands(group)
+        provenance(group.records)
+    for group in groups(records):
+        list(origins_of(group, store))
+
+
+@hostile_input.counts(40)
+@pytest.mark.slow
+def test_whatever_a_record_holds_it_is_read_or_set_aside(store, count):
+    rng, file = random.Random(hostile_input.SEED), victim(store) / "attempt-1.json"
+    body = json.loads(file.read_text())
+    shutil.rmtree(store.root / "folder-glue" / "rte" / "tinybert")
+    for number in range(count):
+        file.write_text(json.dumps(hostile_input.mutated(body, rng)))
+        try:
+            readers(store.root)
+        except Exception as error:
+            raise AssertionError(f"seed {hostile_input.SEED}, input {number}: {file.read_text()}") from error
 
 
 def test_notes_are_told_once_a_command(store):
