@@ -15,7 +15,6 @@ from bench.record.cell import record_key, train_key
 from bench.record.store import Store
 from methods.api import Batch, Out, Setup
 from methods.artefacts import EnsembleTargets, artefact_name
-from methods.microbert import TaskExperts
 from methods.models import forward
 from methods.taps import LOGITS, Tap
 
@@ -52,14 +51,6 @@ def test_each_task_answers_in_its_own_form_and_its_fused_model_agrees(teacher_fo
         torch.testing.assert_close(fused, trained, rtol=0, atol=1e-5)
         answers.append(trained[:, 0])
     assert not torch.allclose(answers[0], answers[1])  # the router weighs the experts by task
-
-
-def test_experts_give_a_task_its_first_outputs():
-    experts = TaskExperts(6, {"a": 3, "b": 1}, 2, dropout=0.0).eval()
-    x = torch.randn(4, 6)
-    assert experts(x, 0).shape == (4, 3)
-    assert experts(x, 1).shape == (4, 1)
-    torch.testing.assert_close(experts.fused(1)(x), experts(x, 1))
 
 
 def test_soft_targets_are_looked_up_by_example(teacher_folder):
