@@ -85,8 +85,8 @@ def write_experiment(
     for place, section in enumerate(sections):
         parts = groups(section.records(records))
         for group in _merged(parts) if asked.settings else parts:
+            group.order = section.rows  # before anybody looks
             if group.students:
-                group.order = section.rows
                 prepare(group, store, records)
                 reports.setdefault(group.identity, {})[place] = group
     written = [_write(title, sections, reports[key], store, folder, latex, asked) for key in sorted(reports, key=str)]

@@ -6,7 +6,7 @@ import factories
 
 from bench.record.cell import TEACHER, Partner, record_key
 from bench.record.schema import Record
-from bench.report.experiment import PaperTable, TableEntry
+from bench.report.experiment import AskedExperiment, PaperTable, TableEntry, write_experiment
 
 
 def of_two_tasks(task: str) -> Record:
@@ -30,3 +30,14 @@ def test_every_operating_point_of_a_cell_is_shown_and_a_teacher_is_no_row():
     section = PaperTable("one", "accuracy", [TableEntry(r.cell, r.cell.label, None) for r in (teacher, plain)])
     assert [r.row for r in section.records([teacher, plain, early])] == ["teacher", "fastbert", "fastbert at speed=0.1"]
     assert section.rows == ["fastbert"]
+
+
+def test_rows_stand_in_the_order_of_the_table_with_and_without_intervals(answered_store, tmp_path):
+    records, order = list(answered_store.records()), ["microbert", "finetune", "kd"]
+    entries = [TableEntry(r.cell, r.row, None) for r in records]
+    asked = AskedExperiment(tmp_path / "e.toml")
+    section = PaperTable("one", "differences", entries, order)
+    (report,) = write_experiment("A paper", [section], answered_store, tmp_path / "p", False, asked)
+    for file, rows in (("one", order), ("one-intervals", order[1:])):
+        lines = (report.parent / "tables" / f"{file}.csv").read_text().splitlines()[1:]
+        assert [line.split(",")[0] for line in lines] == rows

@@ -103,16 +103,6 @@ def test_what_latex_would_take_for_commands_is_escaped(ours, latex):
     assert tex(ours) == latex
 
 
-@pytest.mark.slow
-def test_sample_data_says_so_in_each_table_too(tmp_path):
-    store = Store(tmp_path / "r")
-    store.write(factories.record(data="sample-v2"))
-    write_reports(store, tmp_path / "p", latex=True)
-    tables = list((tmp_path / "p").glob("*/*/tables/*.tex"))
-    assert tables
-    assert all("Generated sample data, not GLUE." in path.read_text() for path in tables)
-
-
 def files_below(folder):
     """Name from the folder -> bytes."""
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
