@@ -33,7 +33,7 @@ def test_every_operating_point_of_a_cell_is_shown_and_a_teacher_is_no_row():
 
 
 def test_rows_stand_in_the_order_of_the_table_with_and_without_intervals(answered_store, tmp_path):
-    records, order = list(answered_store.records()), ["microbert", "finetune", "kd"]
+    records, order = list(answered_store.records()), ["microbert", "kd", "finetune"]
     entries = [TableEntry(r.cell, r.row, None) for r in records]
     asked = AskedExperiment(tmp_path / "e.toml")
     section = PaperTable("one", "differences", entries, order)
