@@ -95,7 +95,6 @@ def test_a_table_with_a_limit_has_the_tasks_that_the_limit_leaves_whole():
     found = {group.cell.data.max_train_rows: group for group in groups([*small, *large, *tight])}
     assert {limit: group.tasks for limit, group in found.items()} == {None: ["rte"], 50: ["sst2", "rte"], 30: ["sst2"]}
     assert found[50].systems == ["teacher", "kd"]  # pkd has nothing under that limit
-    assert (found[50].row_limit("rte"), found[50].row_limit("sst2")) == (None, 50)
 
 
 def test_a_limit_that_leaves_nothing_out_changes_no_key(glue_folder, teacher_folder, tmp_path):
