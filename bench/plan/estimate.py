@@ -219,8 +219,8 @@ def seconds_saved_by_outputs(plan: Plan) -> float:
     for step in plan.todo_steps if not plan.request.teacher_outputs else ():
         reading = [p.row for p in step.cells if isinstance(p.row, MethodRow) and row_taps(p.row, list(step.tasks))]
         live = [p.row for p in step.cells if p.needs_live_teacher and p.row not in reading]
-        for sign, rows in ((1, [*reading, *live]), (-1, live)):
-            saved += sign * seconds_of(plan.request, _teaching_passes(rows, step.tasks))
+        saved += seconds_of(plan.request, _teaching_passes([*reading, *live], step.tasks))
+        saved -= seconds_of(plan.request, _teaching_passes(live, step.tasks))
         read |= {task.name: task for task in step.tasks if reading}
     return saved - seconds_of(plan.request, _teaching_passes(["once"], list(read.values())))
 
