@@ -209,13 +209,14 @@ class DynaBERT(Method):
         """A usual BERT for each width and depth, the whole one first."""
         model: Any = student.model
         weights = {name: value.detach() for name, value in model.whole.state_dict().items()}
-        deployed = {}
+        deployed, device = {}, model.whole.device
+        place = "cpu" if device.type == "meta" else device  # shapes alone still have masks of numbers
         for width, depth in self.parts():
             kept = kept_layers(depth, model.config.num_hidden_layers)
             config = copy.deepcopy(model.config)
             config.num_hidden_layers = len(kept)
             masks = [
-                (torch.arange(of, device="cpu") < count).float().repeat(len(kept), 1)
+                (torch.arange(of, device=place) < count).float().repeat(len(kept), 1)
                 for count, of in zip(
                     units(width, config), (config.num_attention_heads, config.intermediate_size), strict=True
                 )
@@ -224,5 +225,5 @@ class DynaBERT(Method):
             with torch.random.fork_rng(devices=[]):
                 shipped = pruned_classifier(config, config.num_labels, cut, *masks)
             point = "" if (width, depth) == WHOLE else f"width={width:g} depth={depth:g}"
-            deployed[point] = shipped.to(model.whole.device).train(model.training)
+            deployed[point] = shipped.to(device).train(model.training)
         return deployed
