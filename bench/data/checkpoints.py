@@ -336,7 +336,7 @@ def _config_of(body: Mapping[str, Any]) -> Any:
         value = numbers.get(config.attribute_map.get(name, name), 1)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
             raise ValueError(f"{name} is {repr(value)[:40]}; it should be a whole number from 1 to {most:,}")
-    if not isinstance(config.id2label, dict) or any(i not in config.id2label for i in range(config.num_labels)):
+    if not isinstance(config.id2label, dict) or any(i not in config.id2label for i in range(numbers["num_labels"])):
         raise ValueError(f"id2label does not name the {config.num_labels} labels")
     return config
 
