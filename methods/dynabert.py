@@ -75,9 +75,8 @@ def rewired(weights: Mapping[str, Tensor], heads_LH: Tensor, neurons_LF: Tensor)
         by_head = torch.arange(columns, device="cpu").view(len(heads_H), -1)
         rows = by_head[heads_H.cpu().argsort(descending=True, stable=True)].flatten()
         order = neurons_F.cpu().argsort(descending=True, stable=True)
-        for part, place in [(f"attention.self.{name}", rows) for name in ("query", "key", "value")] + [
-            ("intermediate.dense", order)
-        ]:
+        readers = {f"attention.self.{name}": rows for name in ("query", "key", "value")} | {"intermediate.dense": order}
+        for part, place in readers.items():
             for kind in ("weight", "bias"):
                 weights[f"{prefix}{part}.{kind}"] = weights[f"{prefix}{part}.{kind}"][place]
         for part, place in (("attention.output.dense", rows), ("output.dense", order)):
@@ -162,8 +161,7 @@ class DynaBERT(Method):
     def parts(self) -> list[tuple[float, float]]:
         """Widths and depths, the whole first."""
         shares = []
-        for name in ("widths", "depths"):
-            text = getattr(self, name)
+        for name, text in (("widths", self.widths), ("depths", self.depths)):
             try:
                 values = [float(part) for part in text.split("/")]
             except ValueError:

@@ -136,6 +136,16 @@ def forward(classifier: nn.Module, batch: Batch, taps: Taps) -> Out:
     return run_layers(classifier, batch, taps) if is_packed(classifier) or taps != LOGITS else padded(classifier, batch)
 
 
+def reads_texts(model: nn.Module) -> bool:
+    """:attr:`PackedModel.reads_texts`; of a plain class of transformers False."""
+    return isinstance(model, PackedModel) and model.reads_texts
+
+
+def leaves_early(model: nn.Module) -> bool:
+    """:attr:`PackedModel.leaves_early`; of a plain class of transformers False."""
+    return isinstance(model, PackedModel) and model.leaves_early
+
+
 def is_packed(classifier: Any) -> bool:
     """Whether somebody described how its architecture runs packed."""
     return isinstance(classifier, PackedModel) or classifier.base_model_prefix in FAMILIES

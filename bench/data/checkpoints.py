@@ -178,13 +178,15 @@ def given_start(path: str, shape: Shape, teacher: Checkpoint, offline: bool) -> 
     Raises:
         InputError: nothing there, no safetensors, another shape or another vocabulary.
     """
+    from transformers import DistilBertConfig
+
     from methods.artefacts import STARTS
 
     found = find(path, None, offline, asked=f"start_from={path}")
     config = found.config
     if config.model_type not in STARTS:
         raise InputError(f"start_from={path}: a {config.model_type}; a start has to be a {' or a '.join(STARTS)}")
-    ffn = getattr(config, "hidden_dim", None) or config.intermediate_size
+    ffn = config.hidden_dim if isinstance(config, DistilBertConfig) else config.intermediate_size
     theirs = (config.num_hidden_layers, config.hidden_size, config.num_attention_heads, ffn)
     ours = (shape.layers, shape.hidden, shape.heads, shape.ffn)
     if theirs != ours:

@@ -64,6 +64,8 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
     Raises:
         InputError: no such file or data set, a setting that is not there, columns that are missing or not plain, too many classes.
     """
+    from datasets import ClassLabel
+
     from bench.data.table_files import table_of  # numpy, which --help does without
 
     on_hub = typed.startswith("hub:")
@@ -92,7 +94,8 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
     if not 1 <= len(set(columns)) == len(columns) <= 2:
         raise InputError(f"--tasks {typed}: name one column of text, or two with a plus: :text=COLUMN+COLUMN")
     # the hub's parquet files say the names of classes
-    labels = getattr(rows.features[label], "names", None) or _classes(table[label], typed)
+    feature = rows.features[label]
+    labels = feature.names if isinstance(feature, ClassLabel) else _classes(table[label], typed)
     metrics = given.get("metrics") or (
         "spearman+pearson" if not labels else "accuracy+f1" if len(labels) == 2 else "accuracy+macro_f1"
     )

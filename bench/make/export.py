@@ -144,6 +144,8 @@ def _with_interval(value: float, name: str, metric: str, record: Record, arrays:
 
 def card(record: Record, model: Any, arrays: Mapping[str, np.ndarray]) -> str:
     """The model's page: what it is, what it scored, its limits, its record, and how to open it."""
+    from methods.models import reads_texts
+
     cell, kind = record.cell, type(model)
     scores = "; ".join(
         f"{name}: " + ", ".join(_with_interval(value, name, metric, record, arrays) for metric, value in scored.items())
@@ -188,7 +190,7 @@ def card(record: Record, model: Any, arrays: Mapping[str, np.ndarray]) -> str:
         "- The licence is that of the base model and of the data; no other is given here.",
     ]
     own = not kind.__module__.startswith("transformers.")
-    in_words = getattr(model, "reads_texts", False)
+    in_words = reads_texts(model)
     lines += [
         "",
         f"    from transformers import {opener}{'' if in_words else ', AutoTokenizer'}",

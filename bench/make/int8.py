@@ -25,7 +25,7 @@ from bench.plan.plan import Planned
 from bench.record.cell import IN_8_BITS, record_key
 from bench.record.schema import Record
 from bench.train.loop import OnStep
-from methods.models import inputs_of
+from methods.models import inputs_of, leaves_early, reads_texts
 
 
 def add_in_8_bits(result: StepResult, record: Record, model: Any, task_data: TaskData) -> None:
@@ -45,7 +45,7 @@ def add_in_8_bits(result: StepResult, record: Record, model: Any, task_data: Tas
     try:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "model.onnx"
-            if getattr(model, "reads_texts", False) or getattr(model, "leaves_early", False):
+            if reads_texts(model) or leaves_early(model):
                 raise CellError("in 8 bits: it reads words, or leaves early for some sequences: ONNX has no such graph")
             inputs = inputs_of(model)
             write_onnx(model, file, inputs, in_8_bits=True)

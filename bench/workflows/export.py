@@ -208,9 +208,10 @@ def _to_onnx(folder: Path, in_8_bits: bool) -> None:
     from transformers import AutoModelForSequenceClassification
 
     from bench.measure.backends import write_onnx
+    from methods.models import leaves_early, reads_texts
 
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    if getattr(model, "reads_texts", False) or getattr(model, "leaves_early", False):
+    if reads_texts(model) or leaves_early(model):
         raise InputError(
             "--format onnx: this student reads words, or leaves early for some sequences: ONNX has no such graph"
         )
@@ -234,13 +235,14 @@ def _logits(folder: Path, form: str, split: Any, max_length: int) -> np.ndarray:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     from bench.measure.backends import opened, runner
+    from methods.models import reads_texts
 
     tokenizer, threads, of_texts = AutoTokenizer.from_pretrained(folder), torch.get_num_threads(), None
     if form != HF:
         run = opened(folder / MODEL, ONNX, threads, INPUTS)
     else:
         model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-        if getattr(model, "reads_texts", False):  # the tokenizer's numbers are not those of its own words
+        if reads_texts(model):  # the tokenizer's numbers are not those of its own words
             of_texts = torch.inference_mode()(model.of_texts)
         else:
             run = runner(model, "sdpa", torch.device("cpu"), torch.float32, threads, INPUTS)

@@ -157,6 +157,7 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
     from bench.make.teacher import base_model
     from bench.plan.spelling import parse_rows
     from bench.plan.untrained import teacher_model, untrained_rows
+    from methods.models import leaves_early, reads_texts
 
     config = config_from_name(request.teacher, request.offline)
     systems: dict[str, Any] = {"teacher": teacher_model(config)}
@@ -164,7 +165,7 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
     if in_8_bits:
         raise InputError("--methods: rows are timed without +int8; --backends onnx-int8 times them in 8 bits")
     for row, models in untrained_rows(trained, config, progress.say):
-        if row.method.writes or any(getattr(model, "leaves_early", False) for model in models.values()):
+        if row.method.writes or any(leaves_early(model) for model in models.values()):
             why = "sequences leave it early, which trained weights and real text decide"
             why = "records of its runs have the times of writing" if row.method.writes else why
             progress.say(f"{row.spelling} is not timed: {why}")
@@ -175,7 +176,7 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
         name = f"{CHECKPOINT}:{path}"
         checkpoint = find(path, task, request.offline, ours=True, asked=name)
         model = base_model(checkpoint.folder, checkpoint.config.num_labels)
-        if getattr(model, "leaves_early", False) or getattr(model, "reads_texts", False):
+        if leaves_early(model) or reads_texts(model):
             raise InputError(f"{name}: only models that read token ids and use all their layers can be timed")
         if "task" in request.lengths:
             teacher = find(request.teacher, offline=request.offline)
