@@ -354,7 +354,10 @@ def curve_picture(group: ReportGroup, form: str = "svg") -> bytes | None:
                 start += max((len(values) for values in stage["terms"].values()), default=0)
                 if stage is not row["stages"][-1]:
                     axes.axvline(start - 0.5, color=PALE, linewidth=0.7)
-            axes.set_title(text_of(group.called(row["row"]), 30), color=colour, **title)
+            name = group.called(row["row"])
+            axes.set_title(
+                text_of(name, 30 if len(name) <= 30 else 22), color=colour, **title
+            )  # next to its neighbours
             axes.set_xticks([])
             positive = [v for stage in row["stages"] for values in stage["terms"].values() for v in values if v > 0]
             if not positive:  # a logarithmic axis shows none
