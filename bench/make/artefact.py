@@ -36,10 +36,10 @@ def artefact(entry: ArtefactPlan, data: TaskData | None, work: Work) -> MadeArte
     Raises:
         CellError: a guard stopped a training.
     """
-    if entry.is_kept and entry.key in work.artefacts:
+    if entry.artefact.is_kept and entry.key in work.artefacts:
         return work.artefacts[entry.key]
     given, weights = _GivenByCache(entry, data, work), entry.checkpoint.folder / WEIGHTS
-    if not entry.is_kept:
+    if not entry.artefact.is_kept:
         # the key, the weights and the code of a view are those of its one input
         tensors, _ = tensors_of(given, weights)
         view: dict[str, Any] = {"key": entry.key, "weights": entry.key, **dict(*given.made_from.values())}
@@ -88,15 +88,14 @@ class _GivenByCache(Given):
 
     def open(self) -> None:
         """Have everything made that it is made from: each says by itself how far it is."""
-        for part in self._entry.parts:
+        for part in self._entry.parts.values():
             self.tensors(part.artefact)
         for source in self._entry.sources:
             if source.kind == "fine_tuned":
                 self.teacher_of(source)
 
     def tensors(self, wanted: Artefact) -> Mapping[str, Tensor]:
-        (entry,) = (part for part in self._entry.parts if part.artefact == wanted)
-        part = artefact(entry, self._data, self._work)
+        part = artefact(self._entry.parts[wanted.name], self._data, self._work)
         self.made_from[wanted.name] = part.body
         return part.tensors
 
@@ -109,7 +108,7 @@ class _GivenByCache(Given):
         if source not in self._teachers:
             assert self._data is not None, "only what is a task's own reads its teacher"
             self._teachers[source] = self._data.tuned(source.seed)
-        label = next(one.label for one in self._entry.inputs if one.what == source)
+        label = next(planned.label for planned in self._entry.sources if planned == source)
         model, self.made_from[label] = self._teachers[source]
         return model
 
@@ -138,9 +137,7 @@ class _GivenByCache(Given):
     def folder_of(self, source: Source) -> Path:
         assert source.shape is not None, "a checkpoint has a shape"
         start = given_start(source.path, source.shape, self._entry.checkpoint, self._work.offline)
-        if start.sha256 not in [
-            part.key for part in self._entry.inputs
-        ]:  # what the hub gives here, or the folder, is another one
+        if start.sha256 != self._entry.sources[source]:  # what the hub gives here, or the folder, is another one
             raise InputError(f"start_from={source.path}: its weights are not those that were planned")
         self.made_from[source.label] = {"beginning": f"given: {start.name}"}
         return start.folder

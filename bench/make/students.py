@@ -66,13 +66,13 @@ def students(step: Step, data: Sequence[TaskData], work: Work) -> StepResult:
 
     # build, but for those that are only to be scored in 8 bits and whose model is kept as a folder
     built = []
-    for spec in step.students:
+    for cells in step.students:
         try:
-            if not step.from_scratch and score_kept(spec.cells, data, work, result):
+            if not step.from_scratch and score_kept(cells, data, work, result):
                 continue
-            built.append(build(spec.cells, data, work))
+            built.append(build(cells, data, work))
         except Exception as error:
-            fail(spec.cells, error)
+            fail(cells, error)
     # train: together those that are at the same step; each state is kept by itself
     gone_on: set[str] = set()
     if built:

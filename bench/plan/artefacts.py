@@ -5,18 +5,18 @@ The keys of its inputs are found here; ``bench/make/artefact.py`` finds the inpu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from safetensors import safe_open
 
 from bench.cache import WEIGHTS
-from bench.data.checkpoints import given_start
+from bench.data.checkpoints import given_start, hash_of_tokenizer
 from bench.data.corpus import read_corpus
 from bench.errors import InputError
 from bench.optimizers import refusal
-from bench.plan.plan import ArtefactPlan, Input, TaskPlan, Text
+from bench.plan.plan import ArtefactPlan, TaskPlan, Text
 from bench.plan.request import FAST, Request
 from bench.record.cell import NumericIdentity
 from bench.record.keys import SCHEMA, digest
@@ -34,73 +34,55 @@ DEFAULT_SAMPLE_BUDGET, DEFAULT_CORPUS_BUDGET = 100_000, 4_000_000
 """Text that is read of the sample suite's sentences and of a corpus, unless --corpus-tokens says else."""
 
 
-@dataclass(frozen=True)
-class ArtefactContext:
-    """The teacher's checkpoint, and the task that something is asked for; None where no task is known."""
-
-    checkpoint: Checkpoint
-    tokenizer: str
-    """sha256 of what decides its token ids"""
-    numeric: NumericIdentity
-    task: TaskPlan | None = None
-
-
-def context_of(task: TaskPlan) -> ArtefactContext:
-    """What artefacts of a task are planned for."""
-    return ArtefactContext(task.checkpoint, task.tokenizer, task.numeric, task)
-
-
 class ArtefactPlanner:
     """Every artefact that the rows of a request ask for; what one is made from is entered before it."""
 
-    def __init__(self, request: Request) -> None:
-        self.request = request
+    def __init__(self, request: Request, numeric: NumericIdentity) -> None:
+        self.request, self.numeric = request, numeric
         self.entries: list[ArtefactPlan] = []
         self._by_artefact: dict[Artefact, list[ArtefactPlan]] = {}
 
-    def add(self, artefact: Artefact, context: ArtefactContext) -> ArtefactPlan:
+    def add(self, artefact: Artefact, checkpoint: Checkpoint, task: TaskPlan | None = None) -> ArtefactPlan:
         """The plan of an artefact; it and what it is made from are entered where they are not there.
+
+        Args:
+            checkpoint: the teacher's.
+            task: that it is asked for; None where no task is known.
 
         Raises:
             InputError: the corpus or a checkpoint cannot be read, or there are no such teachers.
             MethodError: a teacher of this form cannot be used.
         """
-        from methods.artefacts import is_of_task
+        from methods.artefacts import BASE, Source, is_of_task
 
-        if not is_of_task(artefact, context.checkpoint.config):
-            context = replace(context, task=None)
-        elif context.task is None:
+        if not is_of_task(artefact, checkpoint.config):
+            task = None
+        elif task is None:
             raise InputError(f"{artefact.words}: it is made for a task, and none is given here")
         for entry in self._by_artefact.get(artefact, ()):
-            if entry.task is context.task and entry.checkpoint == context.checkpoint:
+            if entry.task is task and entry.checkpoint == checkpoint:
                 return entry
-        entry = self._planned(artefact, context)
-        self.entries.append(entry)
-        self._by_artefact.setdefault(artefact, []).append(entry)
-        return entry
-
-    def _planned(self, artefact: Artefact, context: ArtefactContext) -> ArtefactPlan:
-        from methods.artefacts import BASE, Source
-
-        checkpoint, inputs = context.checkpoint, list[Input]()
+        entry = ArtefactPlan(artefact, "", checkpoint, task)
         in_file = artefact.in_checkpoint if checkpoint.outline else names_in_file(artefact, checkpoint.folder / WEIGHTS)
         # where the teacher's file has it nothing is trained, so no text is in its key
         for what in (BASE,) if in_file else artefact.inputs(checkpoint.config):
             if isinstance(what, Source):
-                inputs.append(Input(what, what.label, self._key_of(what, artefact, context)))
+                entry.sources[what] = self._key_of(what, entry)
+            elif what.name in entry.parts:
+                raise InputError(f"{artefact.words}: two of the artefacts that it is made from have one name")
             else:
-                part = self.add(what, context)
-                inputs.append(Input(what, what.name, part.key, part))
-        entry = ArtefactPlan(artefact, "", checkpoint, context.task, tuple(inputs))
+                entry.parts[what.name] = self.add(what, checkpoint, task)
         if "corpus" in {source.kind for source in entry.sources}:
-            entry.text = Text(self.corpus, self.budget, self._text_recipe(artefact, entry))
-        if not artefact.is_kept:
-            entry.key = inputs[0].key
-            return entry
-        entry.kernels = FAST if entry.stages and self.request.kernels == FAST else ""
-        entry.identity = dict(artefact.identity(_identity(entry, context)))
-        entry.identity |= {"kernels": entry.kernels} if entry.kernels else {}
-        entry.key = digest(entry.identity)
+            entry.text = Text(self.corpus, self.budget, self._text_recipe(entry))
+        if artefact.is_kept:
+            entry.kernels = FAST if entry.stages and self.request.kernels == FAST else ""
+            entry.identity = dict(artefact.identity(_identity(entry, self.numeric)))
+            entry.identity |= {"kernels": entry.kernels} if entry.kernels else {}
+            entry.key = digest(entry.identity)
+        else:  # a view of its one input
+            entry.key = next(iter([*entry.sources.values(), *(part.key for part in entry.parts.values())]))
+        self.entries.append(entry)
+        self._by_artefact.setdefault(artefact, []).append(entry)
         return entry
 
     @cached_property
@@ -113,14 +95,14 @@ class ArtefactPlanner:
         """Tokens of that text that are read."""
         return self.request.corpus_tokens or (DEFAULT_CORPUS_BUDGET if self.request.texts else DEFAULT_SAMPLE_BUDGET)
 
-    def _text_recipe(self, artefact: Artefact, entry: ArtefactPlan) -> Recipe:
+    def _text_recipe(self, entry: ArtefactPlan) -> Recipe:
         """With `paper` each stage on text trains by the numbers of its own paper; where no stage says any, there is one artefact for
         both recipes.
 
         Raises:
             InputError: a stage names an optimiser that is not there, or that cannot do what the stage asks.
         """
-        stages = tuple(artefact.stages(entry.setup({})))
+        stages = tuple(entry.artefact.stages(entry.setup({})))
         recipe = replace(START, max_length=min(START.max_length, entry.checkpoint.config.max_position_embeddings))
         if self.request.recipe != PAPER or not any(without_epochs(stage.paper) for stage in stages):
             return recipe
@@ -128,30 +110,28 @@ class ArtefactPlanner:
         recipe = replace(recipe, name=PAPER_START, stage_optimizers=named)
         for stage in stages:
             if refused := refusal(recipe.for_stage(stage.paper)):
-                raise InputError(f"{artefact.words}, stage {stage.name}: {refused}")
+                raise InputError(f"{entry.artefact.words}, stage {stage.name}: {refused}")
         return recipe
 
-    def _key_of(self, source: Source, of: Artefact, context: ArtefactContext) -> Any:
+    def _key_of(self, source: Source, entry: ArtefactPlan) -> Any:
         """What identifies something that is there before any artefact."""
         from methods.artefacts import sources
 
-        task = context.task
+        task, checkpoint = entry.task, entry.checkpoint
         if source.kind == "base":
-            return context.checkpoint.sha256
+            return checkpoint.sha256
         if source.kind == "checkpoint":
             assert source.shape is not None
-            return given_start(source.path, source.shape, context.checkpoint, self.request.offline).sha256
+            return given_start(source.path, source.shape, checkpoint, self.request.offline).sha256
         if source.kind == "corpus":
             return self.corpus.fingerprint()
         assert task is not None, "the other sources are of a task"
-        if source.kind == "train":
-            return task.data.train
-        if source.kind == "evaluation":
-            return task.data.evaluation
+        if source.kind in ("train", "evaluation"):
+            return getattr(task.data, source.kind)
         if source.seed and task.teacher.origin == "given":
-            members = sum(other.kind == "fine_tuned" for other in sources(of, context.checkpoint.config))
+            members = sum(other.kind == "fine_tuned" for other in sources(entry.artefact, checkpoint.config))
             raise InputError(
-                f"{of.words}: teachers that come tuned are one a task, no ensemble of {members}; "
+                f"{entry.artefact.words}: teachers that come tuned are one a task, no ensemble of {members}; "
                 f"name a checkpoint without a head as --teacher"
             )
         return task.teacher_slot(source.seed).key if source.seed else task.teacher.key
@@ -169,7 +149,7 @@ def names_in_file(artefact: Artefact, weights: Path) -> dict[str, str]:
     return names if all(names.values()) else {}
 
 
-def _identity(entry: ArtefactPlan, context: ArtefactContext) -> Any:
+def _identity(entry: ArtefactPlan, numeric: NumericIdentity) -> Any:
     """What the key of an artefact is the hash of, unless it has a form of its own."""
     from methods.artefacts import Identity
 
@@ -177,22 +157,19 @@ def _identity(entry: ArtefactPlan, context: ArtefactContext) -> Any:
     generic: dict[str, Any] = {
         "schema": SCHEMA,
         "what": [artefact.name, artefact.version, dict(artefact.settings)],
-        "numeric": context.numeric.identity(),
-        **{part.label: part.key for part in entry.inputs if part.plan is None},
+        "numeric": numeric.identity(),
+        **{source.label: key for source, key in entry.sources.items()},
     }
-    parts = {part.label: part.key for part in entry.inputs if part.plan is not None}
-    if len(parts) < len(entry.parts):
-        raise InputError(f"{artefact.words}: two of the artefacts that it is made from have one name")
-    if parts:
-        generic["parts"] = parts
+    if entry.parts:
+        generic["parts"] = {name: part.key for name, part in entry.parts.items()}
     if entry.text is not None:
         recipe = entry.text.recipe.as_dict()
         if entry.text.recipe.name == PAPER_START:
             recipe |= {"stages": [without_epochs(stage.paper) for stage in entry.stages]}
         generic |= {
             "version": CORPUS_VERSION,
-            "base": context.checkpoint.sha256,
-            "tokenizer": context.tokenizer,
+            "base": entry.checkpoint.sha256,
+            "tokenizer": hash_of_tokenizer(entry.checkpoint),
             "tokens": entry.text.budget,
             "recipe": recipe,
             "seed": 0,
@@ -204,5 +181,5 @@ def _identity(entry: ArtefactPlan, context: ArtefactContext) -> Any:
     if task is not None and artefact.row_epochs:
         generic |= {"recipe": replace(task.teacher_recipe, epochs=artefact.row_epochs).as_dict(), "seed": 0}
     reads_as_teacher = task is None or task.recipe.max_length == task.teacher_recipe.max_length
-    tuned = [part for part in entry.inputs if part.plan is None and part.what.kind == "fine_tuned"]  # type: ignore[union-attr]
-    return Identity(generic, tuple(str(part.key) for part in tuned), reads_as_teacher)
+    tuned = tuple(str(key) for source, key in entry.sources.items() if source.kind == "fine_tuned")
+    return Identity(generic, tuned, reads_as_teacher)

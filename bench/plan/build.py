@@ -54,7 +54,7 @@ def build(request: Request) -> Plan:
     rows, left_out = drop_unusable(rows, lambda row: check_row(row, tasks))
     notes += left_out
     _check_backends(request, tasks, in_8_bits)
-    store, planner = Store(request.results), ArtefactPlanner(request)
+    store, planner = Store(request.results), ArtefactPlanner(request, numeric)
     cells: list[Planned] = []
 
     def enter(cell: Cell, row: MethodRow | Checkpoint | None, artefacts: tuple[ArtefactPlan, ...] = ()) -> None:

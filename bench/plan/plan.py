@@ -174,17 +174,6 @@ class Text(NamedTuple):
         return {"files": list(self.corpus.files), "tokens": self.budget}
 
 
-class Input(NamedTuple):
-    """One thing that an artefact is made from."""
-
-    what: Artefact | Source
-    label: str
-    key: Any
-    """plain values that identify it: a hash, or several by name"""
-    plan: ArtefactPlan | None = None
-    """of another artefact"""
-
-
 @dataclass
 class ArtefactPlan:
     """One artefact of a plan, with the plans of all that it is made from."""
@@ -194,7 +183,10 @@ class ArtefactPlan:
     checkpoint: Checkpoint
     task: TaskPlan | None
     """None for what all tasks share"""
-    inputs: tuple[Input, ...]
+    sources: dict[Source, Any] = field(default_factory=dict)
+    """what it is made from directly, but for other artefacts -> plain values that identify it: a hash, or several by name"""
+    parts: dict[str, ArtefactPlan] = field(default_factory=dict)
+    """the artefacts that it is made from directly, by name"""
     text: Text | None = None
     """where the corpus is among the inputs"""
     kernels: str = ""
@@ -211,11 +203,6 @@ class ArtefactPlan:
         return {name: value for name, value in vars(self).items() if name != "stages"}
 
     @property
-    def is_kept(self) -> bool:
-        """Whether it has a place in the cache; else it is a view of its one input."""
-        return self.artefact.is_kept
-
-    @property
     def slot(self) -> Slot:
         """Its place in the cache."""
         made_by = (*ARTEFACT, type(self.artefact).__module__)
@@ -226,16 +213,6 @@ class ArtefactPlan:
         if self.task is None:
             return self.artefact.title(self.key)
         return f"{self.artefact.words} of {self.task.name}"
-
-    @property
-    def parts(self) -> list[ArtefactPlan]:
-        """The artefacts that it is made from directly."""
-        return [part.plan for part in self.inputs if part.plan is not None]
-
-    @property
-    def sources(self) -> list[Source]:
-        """What it is made from directly, but for other artefacts."""
-        return [part.what for part in self.inputs if part.plan is None]  # type: ignore[misc]
 
     @property
     def teacher_seeds(self) -> list[int]:
@@ -261,7 +238,7 @@ def with_parts(entries: Iterable[ArtefactPlan]) -> list[ArtefactPlan]:
     """These artefacts and all that they are made from, each once; what one is made from stands before it."""
     listed: dict[int, ArtefactPlan] = {}
     for entry in entries:
-        for part in (*with_parts(entry.parts), entry):
+        for part in (*with_parts(entry.parts.values()), entry):
             listed.setdefault(id(part), part)
     return list(listed.values())
 
@@ -283,6 +260,8 @@ class Planned:
     """whether its model is scored in 8 bits too"""
     has_full_record: bool = False
     """whether its record is there and stays: then of a cell to do only the score in 8 bits is missing"""
+    needs: tuple[str, ...] = ()
+    """keys of the steps that make what it reads"""
 
     @cached_property
     def key(self) -> str:
@@ -316,12 +295,7 @@ class Planned:
         return self.row.asked if self.row is not None else ""
 
 
-@dataclass(frozen=True)
-class StudentSpec:
-    """One student of a step, or a model that is scored: its cells, one for each task, and the steps that make what it reads."""
-
-    cells: tuple[Planned, ...]
-    needs: tuple[str, ...]
+Student = tuple[Planned, ...]
 
 
 @dataclass(frozen=True)
@@ -343,7 +317,10 @@ class Step:
     """of a teacher"""
     method: str = ""
     """of the first row that wants a folder, for messages"""
-    students: tuple[StudentSpec, ...] = ()
+    students: tuple[Student, ...] = ()
+    """students, or a model that is scored, as their cells: one for each task"""
+    deaths: int = 0
+    """how often a process that made it was ended"""
     from_scratch: bool = False
     """whether what an earlier run left of these trainings is thrown away"""
     code: str = ""
@@ -364,17 +341,13 @@ class Step:
 
     @property
     def cells(self) -> list[Planned]:
-        return [planned for student in self.students for planned in student.cells]
+        return [planned for student in self.students for planned in student]
 
-    def of(self, students: Sequence[StudentSpec]) -> Step:
-        """The same step for some of its students."""
-        needs = tuple(dict.fromkeys(key for student in students for key in student.needs))
-        return replace(self, key=records_step_key(students), students=tuple(students), needs=needs)
-
-
-def records_step_key(students: Sequence[StudentSpec]) -> str:
-    """The key of a step that makes these students' records."""
-    return digest([[planned.key for planned in student.cells] for student in students])
+    def of(self, students: Sequence[Student]) -> Step:
+        """The same step for these students, or some of its own."""
+        needs = dict.fromkeys(key for student in students for planned in student for key in planned.needs)
+        key = digest([[planned.key for planned in student] for student in students])
+        return replace(self, key=key, students=tuple(students), needs=tuple(needs))
 
 
 @dataclass(frozen=True)

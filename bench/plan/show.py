@@ -90,7 +90,7 @@ def _artefacts(plan: Plan) -> list[str]:
     """What the rows ask for: a line for each thing that all tasks share, and one for those of one name that are a task's own."""
     tasks: dict[tuple[str, str, str], list[str]] = {}
     for entry in plan.artefacts:
-        if entry.is_kept:
+        if entry.artefact.is_kept:
             named = entry.title if entry.task is None else entry.artefact.words
             shared = "shared by tasks, seeds and methods" if entry.task is None else "shared by seeds and methods"
             of_task = tasks.setdefault((named, _state_of(plan, entry), shared), [])

@@ -16,9 +16,7 @@ from bench.plan.plan import (
     Plan,
     Planned,
     Step,
-    StudentSpec,
     TaskPlan,
-    records_step_key,
 )
 
 MAX_GROUP_SIZE = 8
@@ -59,27 +57,24 @@ def steps_of(plan: Plan) -> dict[str, Step]:
     def artefact(entry: ArtefactPlan, task: TaskPlan, method: str) -> list[str]:
         needs = [key for seed in entry.teacher_seeds for key in teacher(task, seed, method)]
         needs += augmentation(task, method) if any(source.kind == "train" for source in entry.sources) else []
-        needs += [key for part in entry.parts for key in artefact(part, task, method)]
-        if not entry.is_kept:  # a view of its one input
+        needs += [key for part in entry.parts.values() for key in artefact(part, task, method)]
+        if not entry.artefact.is_kept:  # a view of its one input
             return needs
         return enter(ARTEFACT_STEP, entry.slot, entry.task, needs, method, artefact=entry)
 
-    def student(cells: Sequence[Planned], tasks: Sequence[TaskPlan]) -> StudentSpec:
-        needs: list[str] = []
-        for task, planned in zip(tasks, cells, strict=True):
+    def records(kind: str, students: Sequence[Sequence[Planned]], tasks: Sequence[TaskPlan]) -> None:
+        for task, planned in ((*pair,) for cells in students for pair in zip(tasks, cells, strict=True)):
             method = planned.cell.method
-            needs += teacher(task, 0, method) if planned.reads_teacher else []
+            needs = teacher(task, 0, method) if planned.reads_teacher else []
             if planned.is_trained:
                 needs += augmentation(task, method)
                 needs += outputs(task, method) if planned.cell.teacher_outputs else []
                 needs += [key for entry in planned.artefacts for key in artefact(entry, task, method)]
-        return StudentSpec(tuple(cells), tuple(dict.fromkeys(needs)))
-
-    def records(kind: str, students: Sequence[StudentSpec], tasks: Sequence[TaskPlan]) -> None:
-        cells = [spec.cells[0].cell for spec in students]
+            planned.needs = tuple(needs)
+        cells = [student[0].cell for student in students]
         title = f"{'+'.join(task.name for task in tasks)}: {', '.join(cell.label for cell in cells)}"
         title += f", seed {cells[0].seed}" if kind == STUDENTS_STEP else ""
-        step = Step(kind, records_step_key(students), title, tuple(tasks)).of(students)
+        step = Step(kind, "", title, tuple(tasks)).of([tuple(student) for student in students])
         steps[step.key] = step
 
     trainings: dict[str, list[Planned]] = {}  # cells of one training: of a student of several tasks one for each
@@ -93,15 +88,15 @@ def steps_of(plan: Plan) -> dict[str, Step]:
     for task in plan.tasks:
         for planned in plan.cells_of(task.name):
             if planned.is_todo and not planned.is_trained:
-                records(SCORE_STEP, [student([planned], [task])], [task])
+                records(SCORE_STEP, [[planned]], [task])
         by_seed: dict[int, list[list[Planned]]] = {}
         for cells in alone:
             if cells[0].cell.tasks == (task.name,):
                 by_seed.setdefault(cells[0].cell.seed, []).append(cells)
         for students in by_seed.values():
             for first in range(0, len(students), size):
-                records(STUDENTS_STEP, [student(cells, [task]) for cells in students[first : first + size]], [task])
+                records(STUDENTS_STEP, students[first : first + size], [task])
     for cells in todo:
         if cells[0].cell.together:
-            records(STUDENTS_STEP, [student(cells, plan.tasks)], plan.tasks)
+            records(STUDENTS_STEP, [cells], plan.tasks)
     return steps

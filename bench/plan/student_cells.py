@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bench.errors import InputError
-from bench.plan.artefacts import ArtefactPlanner, context_of
+from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.outputs import row_taps
 from bench.plan.plan import ArtefactPlan, TaskPlan
 from bench.plan.request import EPOCH_RULES, FAST, Request
@@ -46,7 +46,9 @@ def student_cells(
             wanted = tuple(row.method.requires(config))
             # what several tasks share is the first one's, also where each has a checkpoint of its own
             named = {artefact_name(each, config, task.name, several): each for each in wanted}
-            own = {name: planner.add(each, context_of(task)) for name, each in named.items() if name not in artefacts}
+            own = {
+                name: planner.add(each, task.checkpoint, task) for name, each in named.items() if name not in artefacts
+            }
         except ValueError as error:
             raise InputError(f"{row.spelling}: {error}") from None
         artefacts |= {name: entry.key for name, entry in own.items()}

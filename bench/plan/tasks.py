@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bench.data.checkpoints import hash_of_tokenizer, sha256_of
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError
-from bench.plan.artefacts import ArtefactPlanner, context_of
+from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.plan import TaskPlan
 from bench.plan.request import EPOCH_RULES, Request, recipe_of
 from bench.record.cell import DataIdentity, NumericIdentity, TeacherIdentity
@@ -148,7 +148,7 @@ def augment(task: TaskPlan, planner: ArtefactPlanner) -> None:
         return
     if augmentation.kind == "masked":
         try:
-            task.masked_head = planner.add(TeacherHead(), context_of(task))
+            task.masked_head = planner.add(TeacherHead(), task.checkpoint, task)
         except ValueError as error:
             raise InputError(f"--augment masked: {error}; --augment rules needs none") from None
     identity = {

@@ -120,7 +120,7 @@ def text_student_counts(entry: ArtefactPlan) -> Counted:
     """Of the student that an artefact trains on text."""
     if entry.key not in _COUNTED:
         with shapes_only():
-            parts = [part.artefact for part in entry.parts]
+            parts = [part.artefact for part in entry.parts.values()]
             blank = blank_artefacts(parts, entry.checkpoint.config, entry.setup({}).num_labels)
             student: Student = entry.artefact.build(entry.setup(blank))  # type: ignore[attr-defined]
         own = cost(student.model)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,8 +19,8 @@ from bench.interrupts import end_if_interrupted, interrupts_deferred
 from bench.make.failure import failure_of
 from bench.make.record import empty, failed, now
 from bench.make.work import FailedCell, StepResult
-from bench.plan.plan import Plan, Step, StudentSpec
-from bench.record.cell import IN_8_BITS, TEACHER, record_key, train_key
+from bench.plan.plan import Plan, Step, Student
+from bench.record.cell import IN_8_BITS, TEACHER, record_key
 from bench.record.cell_locks import CellLocks
 from bench.record.schema import Failure, Record
 from bench.record.store import Store
@@ -73,7 +73,6 @@ class Schedule:
         """each with the time at which it was begun"""
         self._lost: dict[str, Failure] = {}
         """what could not be made: key -> why"""
-        self._deaths: dict[str, int] = {}
         self._failed_starts = 0
         self._held: set[str] = set()
         """keys of steps of one student each that another run works on"""
@@ -110,7 +109,7 @@ class Schedule:
         """The first of which all is made that it needs; one that another run works on only when it has left it."""
         ready = [step for step in self._waiting if not self._unmade.intersection(step.needs)]
         for step in ready:
-            if step.key not in self._held or self.locks.take(_lock_key(step.students[0])):
+            if step.key not in self._held or self.locks.take(step.students[0][0].train_key):
                 self._held.discard(step.key)
                 return step
         for step in ready:
@@ -122,59 +121,61 @@ class Schedule:
 
     def _begin(self, step: Step) -> None:
         """Hand a step to the executor: the students that are this run's, and of whom all could be made that they need."""
-        kept = list[StudentSpec]()
+        if not step.students and (why := self._why_lost(step)) is not None:
+            self._lose(step, why)
+            return
+        kept = list[Student]()
         for student in step.students:
-            if not self.locks.take(_lock_key(student)):
-                part = step.of([student])
+            part = step.of([student])
+            if not self.locks.take(student[0].train_key):
                 self._waiting.append(part)
                 self._held.add(part.key)
             elif self._was_made_meanwhile(student):
-                self.locks.release(_lock_key(student))
-            elif (why := self._why_lost(student.needs)) is not None:
-                self._fail([student], why, now())
-                self.locks.release(_lock_key(student))
+                self.locks.release(student[0].train_key)
+            elif (why := self._why_lost(part)) is not None:
+                self._fail(student, why, now())
             else:
                 kept.append(student)
-        if not step.students and (why := self._why_lost(step.needs)) is not None:
-            self._lost[step.key] = why
-            self._unmade.discard(step.key)
-            return
         if step.students and not kept:
             return
         if len(kept) < len(step.students):
-            part = step.of(kept)
-            self._deaths[part.key] = self._deaths.get(step.key, 0)
-            step = part
+            step = step.of(kept)
         if step.students and len(step.tasks) == 1 and (name := step.task) not in self._named:
             self._named.add(name)
             todo = [p for p in self.plan.cells_of(name) if p.is_todo and not p.cell.together]
             place = [task.name for task in self.plan.tasks].index(name) + 1
             self.executor.say(f"{name} ({place} of {len(self.plan.tasks)} tasks), {len(todo)} cells")
-        from_scratch = self.plan.request.rerun and not self._deaths.get(step.key)
-        step = replace(step, from_scratch=from_scratch, code=step.code_here)
+        step = replace(step, from_scratch=self.plan.request.rerun and not step.deaths, code=step.code_here)
         begun, placeholder = (step, now()), Future[StepResult]()
         self._running[placeholder] = begun  # before it is handed over: in this process it is made at once
         future = self.executor.submit(step)
         del self._running[placeholder]
         self._running[future] = begun
 
-    def _why_lost(self, needs: Sequence[str]) -> Failure | None:
-        """Why something that is needed could not be made."""
-        return next((self._lost[key] for key in needs if key in self._lost), None)
+    def _why_lost(self, step: Step) -> Failure | None:
+        """Why something that a step needs could not be made."""
+        return next((self._lost[key] for key in step.needs if key in self._lost), None)
 
-    def _was_made_meanwhile(self, student: StudentSpec) -> bool:
+    def _lose(self, step: Step, why: Failure) -> None:
+        """A folder cannot be made."""
+        self._lost[step.key] = why
+        self._unmade.discard(step.key)
+
+    def _fail(self, student: Student, why: Failure, started: str) -> None:
+        for planned in student:
+            self._write(failed(planned.cell, started, why, self._tasks[planned.cell.tasks[0]]), {})
+        self.locks.release(student[0].train_key)
+
+    def _was_made_meanwhile(self, student: Student) -> bool:
         """Whether another run has written its records since this one was planned."""
-        request = self.plan.request
-        ended = {"ok"} if request.retry_failed else {"ok", "failed"}
-        todo = [planned for planned in student.cells if planned.is_todo]
+        request, todo = self.plan.request, [planned for planned in student if planned.is_todo]
         records = [self.store.find(planned.cell) for planned in todo]
-        pairs = zip(records, todo, strict=True)
-        if any(planned.in_8_bits and self.store.find(planned.cell, IN_8_BITS) is None for planned in todo):
-            return False
-        if request.rerun or not all(
-            r is not None and r.status in ended and r != planned.record for r, planned in pairs
-        ):
-            return False
+        ended = {"ok"} if request.retry_failed else {"ok", "failed"}
+        for planned, record in zip(todo, records, strict=True):
+            if request.rerun or record is None or record.status not in ended or record == planned.record:
+                return False
+            if planned.in_8_bits and self.store.find(planned.cell, IN_8_BITS) is None:
+                return False
         for record in records:
             if record is not None and record.status == "failed":
                 self._note_failure(record)
@@ -199,8 +200,6 @@ class Schedule:
 
     def _take(self, step: Step, result: StepResult) -> None:
         """Write what a step gave. What is written is taken out of the answer: if this is broken off it can be called again."""
-        if result.error is not None:
-            self._lost[step.key] = result.error
         while result.records:
             with interrupts_deferred():  # between the two, Ctrl-C would write the record a second time
                 record, arrays = result.records[0]
@@ -218,8 +217,10 @@ class Schedule:
             with contextlib.suppress(OSError):  # a cache that cannot be written must not end a run
                 file.unlink(missing_ok=True)
         for student in step.students:
-            self.locks.release(_lock_key(student))
+            self.locks.release(student[0].train_key)
         self._unmade.discard(step.key)
+        if result.error is not None:
+            self._lose(step, result.error)
 
     def _worker_died(self, step: Step, started: str, had_started: bool) -> None:
         """Try a step again whose worker is gone; its students one by one where that happens again.
@@ -227,35 +228,27 @@ class Schedule:
         Raises:
             InputError: workers end before they begin.
         """
-        students = step.students
         if not had_started:
             self._failed_starts += 1
             if self._failed_starts >= MAX_FAILED_STARTS:
                 raise InputError(self.executor.cannot_start)
             self._waiting.insert(0, step)
             return
-        self._deaths[step.key] = deaths = self._deaths.get(step.key, 0) + 1
-        again = "" if deaths < MAX_WORKER_DEATHS else " again"
+        step = replace(step, deaths=step.deaths + 1)
+        again = "" if step.deaths < MAX_WORKER_DEATHS else " again"
         self.executor.say(f"  {step.title}: the process that did this is gone{again}")
-        if deaths < MAX_WORKER_DEATHS:
+        if step.deaths < MAX_WORKER_DEATHS:
             self._waiting.insert(0, step)
-        elif len(students) > 1:
-            parts = [step.of([student]) for student in students]
-            self._deaths |= {part.key: MAX_WORKER_DEATHS - 1 for part in parts}
-            self._waiting = [*parts, *self._waiting]
+        elif len(step.students) > 1:
+            alone = replace(step, deaths=MAX_WORKER_DEATHS - 1)
+            self._waiting = [*(alone.of([student]) for student in step.students), *self._waiting]
         else:
-            why = "the process that did this was ended several times; where memory is short, fewer --jobs need less"
-            failure = Failure(type="ProcessEnded", message=why, traceback="")
-            for student in students:
-                self._fail([student], failure, started)
-                self.locks.release(_lock_key(student))
-            if not students:
-                self._lost[step.key] = failure
-                self._unmade.discard(step.key)
-
-    def _fail(self, students: Sequence[StudentSpec], why: Failure, started: str) -> None:
-        for cell in (planned.cell for student in students for planned in student.cells):
-            self._write(failed(cell, started, why, self._tasks[cell.tasks[0]]), {})
+            message = "the process that did this was ended several times; where memory is short, fewer --jobs need less"
+            why = Failure(type="ProcessEnded", message=message, traceback="")
+            for student in step.students:
+                self._fail(student, why, started)
+            if not step.students:
+                self._lose(step, why)
 
     def _write(self, record: Record, arrays: dict[str, np.ndarray]) -> None:
         try:
@@ -292,8 +285,3 @@ class Schedule:
                 if planned.record is None or planned.record.status != "ok":  # a broken-off rerun leaves what was there
                     task = self._tasks[planned.cell.tasks[0]]
                     self.store.write(empty(planned.cell, "interrupted", started, task))
-
-
-def _lock_key(student: StudentSpec) -> str:
-    """One for a training, also where it makes the records of several tasks."""
-    return train_key(student.cells[0].cell)

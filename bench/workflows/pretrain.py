@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench.data.checkpoints import find, hash_of_tokenizer
+from bench.data.checkpoints import find
 from bench.errors import InputError
 from bench.make.artefact import artefact
 from bench.make.work import Work
-from bench.plan.artefacts import ArtefactContext, ArtefactPlanner
+from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.build import numeric_of, without_auto
 from bench.plan.plan import ArtefactPlan, with_parts
 from bench.plan.request import AUTO, Request
@@ -56,16 +56,15 @@ def plan_pretraining(request: Request) -> tuple[Request, list[ArtefactPlan], dic
     if request.teacher == AUTO or not request.corpus:  # the data decide which text is read
         request = without_auto(request)
     checkpoint = find(request.teacher, None, request.offline)
-    context = ArtefactContext(checkpoint, hash_of_tokenizer(checkpoint), numeric_of(request))
-    planner = ArtefactPlanner(request)
+    planner = ArtefactPlanner(request, numeric_of(request))
     rows: dict[str, list[str]] = {}
     for row in drop_incompatible(wanted, checkpoint.config)[0]:
         asked = [
-            planner.add(one, context) for one in _shared(row.method.requires(checkpoint.config), checkpoint.config)
+            planner.add(one, checkpoint) for one in _shared(row.method.requires(checkpoint.config), checkpoint.config)
         ]
         for entry in with_parts(asked):
             rows.setdefault(entry.key, []).append(row.spelling)
-    kept = [entry for entry in planner.entries if entry.is_kept]
+    kept = [entry for entry in planner.entries if entry.artefact.is_kept]
     if not kept:
         raise InputError(f"--methods {request.methods}: none of these rows has a pre-training on text")
     return request, kept, {key: tuple(dict.fromkeys(spellings)) for key, spellings in rows.items()}

@@ -72,7 +72,7 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
     planned, cell, not_compared = _in_its_place(record, plan, typed)
     # everything that the cells of the plan are made from, whether it is to do or not
     made = [slot for task in plan.tasks for slot in (task.teacher_slot(0), task.augmentation_slot)]
-    slots = {slot.key: slot for slot in [*made, *(entry.slot for entry in plan.artefacts if entry.is_kept)]}
+    slots = {slot.key: slot for slot in [*made, *(entry.slot for entry in plan.artefacts if entry.artefact.is_kept)]}
     differing = [
         {"field": part["field"], "record": part["first"], "plan": part["second"]}
         | ({"inputs": inputs} if (inputs := _inputs(part["first"], slots.get(str(part["second"])), store)) else {})

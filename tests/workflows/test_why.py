@@ -171,7 +171,7 @@ def test_what_differs_behind_a_key_is_named_where_its_identity_is_known(asked):
     unknown = ["its own identity is not known: it is not in this cache"]
     assert inputs(answer, "teacher.key") == inputs(answer, "artefacts.general_start") == unknown
     keep(asked.results, cell_of(plan, "teacher"))
-    (start,) = (entry.slot for entry in plan.artefacts if entry.is_kept)
+    (start,) = (entry.slot for entry in plan.artefacts if entry.artefact.is_kept)
     start.folder.mkdir(parents=True)
     (start.folder / "made.json").write_text(json.dumps({"key": start.key, "identity": start.identity}))
     answer = ask(record, asked, threads=1)
