@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +15,7 @@ from bench.plan.from_record import is_own, source_options, typed_task
 from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
-from bench.report.comparison import (
-    NOT_SIGNIFICANT,
-    UNCLEAR,
-    WORSE,
-    drawn_mean,
-    p_in_words,
-    verdict_of,
-)
+from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, WORSE, drawn_mean, p_in_words, verdict_of
 from bench.report.frame import nothing_in
 from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.resampled import faults_of, resampled, seeds_in_words
@@ -47,128 +39,64 @@ LIMITS = {
 conditions. All are the most that a row may have, but of the teacher's mean the least."""
 
 
-class Candidate(NamedTuple):
-    """A row with all the columns; costs as in :data:`LIMITS`, of its dearest task; scores in percent."""
+Choice = dict[str, Any]
+"""What one table's rows say, as --json writes it behind its ``group``: the ``columns``; the ``candidates`` that fit, best first; those
+``as_good`` as the best, the cheapest first; ``left_out``: row -> why it is no candidate; ``export``: the commands that export the best
+row, one for each task: of its seeds the one with the highest score there; and ``binding``: of the best row that one limit alone leaves
+out, if it scores more than what fits, its name as ``row``, the ``limit`` as it is typed, what it ``needs`` and in which ``unit``, and
+what it would ``gain`` in points with its 95 % ``interval``; None for both where nothing fits.
 
-    label: str
-    score: float
-    parameters: float | None = None
-    megabytes: float | None = None
-    flops: float | None = None
-    latency: float | None = None
-    retained: float | None = None
-    """None without a sound score of the teacher in every column"""
-    changed: float | None = None
-    """percent of the answers that are others than the teacher's, mean over seeds and over the columns of classes"""
-    probability: float = 1.0
-    """of being the best that fits: the share of the draws of examples and trainings in which its mean is the highest"""
-    low: float = 0.0
-    high: float = 0.0
-    """95 % interval of its difference to the best"""
-    p: float = 1.0
-    """of no difference to the best: one test, as in a report and in ``compare``"""
-
-    @property
-    def verdict(self) -> str:
-        return verdict_of(-1.0, self.p, self.p)
-
-    @property
-    def costs(self) -> dict[str, float | None]:
-        """What has a limit, as :data:`LIMITS` calls it."""
-        return {name: getattr(self, name) for name in LIMITS}
+A candidate has its ``label``, its ``score`` in percent, the costs that :data:`LIMITS` names, of its dearest task (what is ``retained``:
+None without a sound score of the teacher in every column), the percentage of its answers that are ``changed``, the ``probability`` of
+being the best that fits: the share of the draws of examples and trainings in which its mean is the highest; and of its difference to
+the best one ``low`` and ``high`` of the 95 % interval, ``p`` and ``verdict`` of one test, as in a report and in ``compare``."""
 
 
-@dataclass
-class Choice:
-    """What one table's rows say.
+def table(choice: Choice) -> Table:
+    """The candidates, best first, with their costs and their differences to the best."""
+    group, columns, lines = choice["group"], choice["columns"], []
+    for c in choice["candidates"]:
+        rest = [TableCell(""), TableCell(""), TableCell("best")]
+        if lines:
+            verdict = NOT_SIGNIFICANT if c["verdict"] == UNCLEAR else c["verdict"]
+            gap = number(c["score"] - choice["candidates"][0]["score"], "+.1f", low=c["low"], high=c["high"])
+            rest = [gap, TableCell(p_in_words(c["p"]), c["p"]), TableCell(verdict)]
+        cells = [*(number(c[name], ".2f") for name in LIMITS), number(c["changed"]), number(c["score"])]
+        lines.append(line_of(group, c["label"], [*cells, number(100 * c["probability"], ".0f", " %"), *rest]))
+    titles = ["System", "Params (M)", "file (MB)", "FLOPs (G)", "latency (ms)", "% of teacher", "changed answers (%)"]
+    titles.append(columns[0].title if len(columns) == 1 else f"mean of {counted(len(columns), 'column')}")
+    titles += ["best with probability", "difference to the best", "p", "verdict"]
+    return Table("Choice", list(map(Column, titles)), lines)
 
-    Attributes:
-        candidates: those that fit, best first.
-        left_out: row -> why it is no candidate.
-        binding: of the best row that one limit alone leaves out, if it scores more than what fits: its name as ``row``, the
-            ``limit`` as it is typed, what it ``needs``, and what it would ``gain`` in points with its 95 % ``interval``; None for
-            both where nothing fits.
-        exports: the commands that export the best row, one for each task: of its seeds the one with the highest score there.
-    """
 
-    group: ReportGroup
-    columns: Sequence[ScoreColumn]
-    candidates: list[Candidate]
-    left_out: dict[str, str] = field(default_factory=dict)
-    binding: dict[str, Any] | None = None
-    exports: Sequence[str] = ()
-
-    @property
-    def as_good(self) -> list[Candidate]:
-        """The best, and what is not significantly different from it; fewest FLOPs first, then parameters, megabytes, the higher score.
-
-        Not by latency: models of one shape differ in it by chance.
-        """
-
-        def order(c: Candidate) -> tuple[float, ...]:
-            return (*(round(n or np.inf, 2) for n in (c.flops, c.parameters, c.megabytes)), -c.score)
-
-        return sorted((c for c in self.candidates if c.verdict != WORSE), key=order)
-
-    def table(self) -> Table:
-        """The candidates, best first, with their costs and their differences to the best."""
-        lines = []
-        for c in self.candidates:
-            rest, gap = [TableCell(""), TableCell(""), TableCell("best")], c.score - self.candidates[0].score
-            if c is not self.candidates[0]:
-                rest = [
-                    TableCell(f"{gap:+.1f} ({c.low:+.1f} to {c.high:+.1f})", gap, c.low, c.high),
-                    TableCell(p_in_words(c.p), c.p),
-                    TableCell(NOT_SIGNIFICANT if c.verdict == UNCLEAR else c.verdict),
-                ]
-            cells = [*(number(cost, ".2f") for cost in c.costs.values()), number(c.changed), number(c.score)]
-            lines.append(line_of(self.group, c.label, [*cells, number(100 * c.probability, ".0f", " %"), *rest]))
-        titles = [
-            "System",
-            "Params (M)",
-            "file (MB)",
-            "FLOPs (G)",
-            "latency (ms)",
-            "% of teacher",
-            "changed answers (%)",
-        ]
-        titles.append(
-            self.columns[0].title if len(self.columns) == 1 else f"mean of {counted(len(self.columns), 'column')}"
-        )
-        titles += ["best with probability", "difference to the best", "p", "verdict"]
-        return Table("Choice", list(map(Column, titles)), lines)
-
-    def said(self) -> list[str]:
-        """The answer in words."""
-        lines, called = [line.replace("*", "") for line in warnings(self.group)], self.group.called
-        if self.candidates:
-            best, cheapest, several = self.candidates[0], self.as_good[0], len(self.candidates) > 1
-            chance = f", the best with a probability of {100 * best.probability:.0f} %" if several else ""
-            lines.append(f"Highest mean of what fits: {called(best.label)} ({best.score:.1f}){chance}.")
-            if cheapest.label != best.label:
-                row = f"{called(cheapest.label)} ({cheapest.score:.1f})"
-                lines.append(f"The cheapest row that is not significantly different from it: {row}.")
-            others = [called(c.label) for c in self.as_good if c.label not in (best.label, cheapest.label)]
-            if others:
-                too = ", too" if cheapest.label != best.label else ""
-                lines.append(f"Not significantly different from it{too}: {', '.join(others)}.")
-            if several:
-                lines.append(
-                    "The best row was chosen on the examples that it is scored on, so its score is a little too high."
-                )
-        else:
-            lines.append("No row fits.")
-        if self.binding is not None:
-            limit, needs, gain, ends = (self.binding[key] for key in ("limit", "needs", "gain", "interval"))
-            # rounded to what the row keeps within
-            needs = (np.floor if limit == LIMITS[RETAINED][0] else np.ceil)(100 * needs) / 100
-            row = called(self.binding["row"])
-            text = (
-                f"The limit that binds: {limit} alone leaves out {row}, which needs {needs:.2f} {self.binding['unit']}"
+def in_words(choice: Choice) -> list[str]:
+    """The answer in sentences."""
+    lines, called = [line.replace("*", "") for line in warnings(choice["group"])], choice["group"].called
+    if candidates := choice["candidates"]:
+        best, cheapest, several = candidates[0], choice["as_good"][0], len(candidates) > 1
+        chance = f", the best with a probability of {100 * best['probability']:.0f} %" if several else ""
+        lines.append(f"Highest mean of what fits: {called(best['label'])} ({best['score']:.1f}){chance}.")
+        if cheapest is not best:
+            row = f"{called(cheapest['label'])} ({cheapest['score']:.1f})"
+            lines.append(f"The cheapest row that is not significantly different from it: {row}.")
+        if others := [called(c["label"]) for c in choice["as_good"] if c is not best and c is not cheapest]:
+            too = ", too" if cheapest is not best else ""
+            lines.append(f"Not significantly different from it{too}: {', '.join(others)}.")
+        if several:
+            lines.append(
+                "The best row was chosen on the examples that it is scored on, so its score is a little too high."
             )
-            text += "" if gain is None else f" and gains {gain:+.1f} points"
-            lines.append(text + (f" ({ends[0]:+.1f} to {ends[1]:+.1f})." if ends else "."))
-        return [*lines, *(f"To take it away: {command}" for command in self.exports)]
+    else:
+        lines.append("No row fits.")
+    if binding := choice["binding"]:
+        limit, needs, gain, ends = (binding[key] for key in ("limit", "needs", "gain", "interval"))
+        # rounded to what the row keeps within
+        needs = (np.floor if limit == LIMITS[RETAINED][0] else np.ceil)(100 * needs) / 100
+        row = called(binding["row"])
+        text = f"The limit that binds: {limit} alone leaves out {row}, which needs {needs:.2f} {binding['unit']}"
+        text += "" if gain is None else f" and gains {gain:+.1f} points"
+        lines.append(text + (f" ({ends[0]:+.1f} to {ends[1]:+.1f})." if ends else "."))
+    return [*lines, *(f"To take it away: {command}" for command in choice["export"])]
 
 
 def choose(
@@ -203,8 +131,8 @@ def choose(
 def _choice(
     group: ReportGroup, columns: Sequence[ScoreColumn], budget: Mapping[str, float | None], store: Store
 ) -> Choice:
-    fitting: list[Candidate] = []
-    nearly: list[tuple[Candidate, str]] = []  # sound rows over one limit alone, and that limit
+    fitting: list[dict[str, Any]] = []
+    nearly: list[tuple[dict[str, Any], str]] = []  # sound rows over one limit alone, and that limit
     left_out: dict[str, str] = {}
     faults = faults_of(group, store)
     unsound = [c.name for c in columns if (TEACHER, c) not in group.summaries or (TEACHER, c) in faults]
@@ -216,23 +144,21 @@ def _choice(
             left_out[label] = f"no score on {', '.join(absent)}"
             continue
         models = [r.sizes for c in columns for r in group.of(label, c.task) if r.sizes]
-        dearest: dict[str, Any] = {
+        score = float(np.mean([group.summaries[label, c].mean for c in columns]))
+        candidate = {
+            "label": label,
+            "score": score,
             "parameters": max((s.parameters / 1e6 for s in models), default=None),
             "megabytes": max((s.megabytes for s in models), default=None),
             "flops": max((s.flops / 1e9 for s in models), default=None),
+            "latency": group.latencies.get(label),
+            RETAINED: 100 * score / teacher if teacher > 0 else None,
+            "changed": _changed(group, columns, label, store),
         }
-        score = float(np.mean([group.summaries[label, c].mean for c in columns]))
-        candidate = Candidate(
-            label,
-            score,
-            **dearest,
-            latency=group.latencies.get(label),
-            retained=100 * score / teacher if teacher > 0 else None,
-            changed=_changed(group, columns, label, store),
-        )
+        candidate |= {"probability": 1.0, "low": 0.0, "high": 0.0, "p": 1.0, "verdict": UNCLEAR}
         over = []
-        for name, cost in candidate.costs.items():
-            most = budget.get(name)
+        for name in LIMITS:
+            cost, most = candidate[name], budget.get(name)
             if most is not None and (cost is None or (cost < most if name == RETAINED else cost > most)):
                 over.append(name)
         mute = [c.name for c in columns if not all(map(store.has_predictions, group.finished(label, c)))]
@@ -246,7 +172,7 @@ def _choice(
             <= 100 * next((s.baseline for s in of_seeds.values() if s.baseline is not None), np.inf)
         ]
         if over:
-            cost, lacking = candidate.costs[over[0]], f"{over[0]} not measured"
+            cost, lacking = candidate[over[0]], f"{over[0]} not measured"
             if over[0] == RETAINED:
                 lacking = f"the teacher has no sound score on {', '.join(unsound) or 'average'}"
             elif over[0] == "latency":
@@ -260,21 +186,31 @@ def _choice(
             left_out[label] = "; ".join(wrong)
         else:
             fitting.append(candidate)
-    fitting.sort(key=lambda c: (-c.score, c.label))
-    outside, limit = min(nearly, key=lambda pair: (-pair[0].score, pair[0].label), default=(None, ""))
-    if outside and fitting and outside.score <= fitting[0].score:
+    fitting.sort(key=lambda c: (-c["score"], c["label"]))
+    outside, limit = min(nearly, key=lambda pair: (-pair[0]["score"], pair[0]["label"]), default=(None, ""))
+    if outside and fitting and outside["score"] <= fitting[0]["score"]:
         outside = None
-    rows = [*fitting, *([outside] if outside and fitting else [])]
-    judged = _compared_with_best(group, columns, rows, len(fitting), store)
+    if outside:
+        outside["low"] = None
+    _compare_with_best(group, columns, fitting, outside, store)
     binding: dict[str, Any] | None = None
     if outside:
         option, unit = LIMITS[limit]
-        binding = {"row": outside.label, "limit": option, "needs": outside.costs[limit], "unit": unit}
-        binding |= {"gain": outside.score - fitting[0].score if fitting else None, "interval": None}
-        if len(judged) > len(fitting):
-            binding["interval"] = [judged[-1].low, judged[-1].high]
-    exports = _exports(group, columns, fitting[0].label, store) if fitting else []
-    return Choice(group, columns, judged[: len(fitting)], left_out, binding, exports)
+        binding = {"row": outside["label"], "limit": option, "needs": outside[limit], "unit": unit}
+        binding |= {"gain": outside["score"] - fitting[0]["score"] if fitting else None}
+        binding |= {"interval": [outside["low"], outside["high"]] if outside["low"] is not None else None}
+    # not by latency: models of one shape differ in it by chance
+    sizes = ("flops", "parameters", "megabytes")
+    order = {c["label"]: (*(round(c[size] or np.inf, 2) for size in sizes), -c["score"]) for c in fitting}
+    return {
+        "group": group,
+        "columns": columns,
+        "candidates": fitting,
+        "as_good": sorted((c for c in fitting if c["verdict"] != WORSE), key=lambda c: order[c["label"]]),
+        "binding": binding,
+        "export": _exports(group, columns, fitting[0]["label"], store) if fitting else [],
+        "left_out": left_out,
+    }
 
 
 def _changed(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store) -> float | None:
@@ -310,34 +246,38 @@ def _exports(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, sto
     return commands
 
 
-def _compared_with_best(
-    group: ReportGroup, columns: Sequence[ScoreColumn], rows: Sequence[Candidate], fitting: int, store: Store
-) -> list[Candidate]:
-    """The rows with their intervals and tests against the first of them; so many fit, and those have a probability of being the best.
+def _compare_with_best(
+    group: ReportGroup,
+    columns: Sequence[ScoreColumn],
+    fitting: Sequence[dict[str, Any]],
+    outside: dict[str, Any] | None,
+    store: Store,
+) -> None:
+    """Give the rows their intervals and tests against the first of those that fit, and those their probabilities of being the best.
 
-    A row behind these that was scored on other examples is left out.
+    The row that does not fit has none if it was scored on other examples.
 
     Raises:
         NothingMeasured: two fitting rows of a column were scored on other examples.
     """
-    if len(rows) < 2:
-        return list(rows)
-    records = {column: [r for row in rows for r in group.finished(row.label, column)] for column in columns}
+    rows = [*fitting, *([outside] if outside else [])]
+    if not fitting or len(rows) < 2:
+        return
+    records = {column: [r for row in rows for r in group.finished(row["label"], column)] for column in columns}
     answers = {column: resampled(column, own, store) for column, own in records.items()}
     for column, data in answers.items():
-        for row in rows[:fitting]:
-            if not data.has(group.finished(row.label, column)):
-                raise NothingMeasured(
-                    f"{row.label} on {column.name}: scored on other examples; run it again with --rerun"
-                )
-    means = [drawn_mean(group, answers, columns, row.label) for row in rows[:fitting]]
+        for row in fitting:
+            if not data.has(group.finished(row["label"], column)):
+                where = f"{row['label']} on {column.name}"
+                raise NothingMeasured(f"{where}: scored on other examples; run it again with --rerun")
+    means = [drawn_mean(group, answers, columns, row["label"]) for row in fitting]
     mean_FR = np.stack([drawn for drawn in means if drawn is not None])
     first_FR = np.isclose(mean_FR, mean_FR.max(0), rtol=0, atol=1e-9)
-    shares = [*(first_FR / first_FR.sum(0)).mean(1), 0.0]  # equal means share a draw
-    judged = [rows[0]._replace(probability=float(shares[0]))]
-    for row, share in zip(rows[1:], shares[1:], strict=False):
-        drawn = drawn_mean(group, answers, columns, row.label, rows[0].label)
+    for row, share in zip(fitting, (first_FR / first_FR.sum(0)).mean(1), strict=True):  # equal means share a draw
+        row["probability"] = float(share)
+    for row in rows[1:]:
+        drawn = drawn_mean(group, answers, columns, row["label"], rows[0]["label"])
         if drawn is not None:
-            low, high = interval(drawn)
-            judged.append(row._replace(probability=float(share), low=low, high=high, p=bootstrap_p(drawn)))
-    return judged
+            row["low"], row["high"] = interval(drawn)
+            row["p"] = bootstrap_p(drawn)
+            row["verdict"] = verdict_of(-1.0, row["p"], row["p"])

@@ -176,33 +176,28 @@ def choose(
     choices = analysis.choose(results, budget, comma_separated(tasks), backend, threads or 0)
     lines: list[str] = []
     for choice in choices:
-        group = choice.group
-        lines += [
-            f"{group.title}\n",
-            *([f"{to_markdown(choice.table())}\n"] if choice.candidates else []),
-            *choice.said(),
-        ]
+        group = choice["group"]
+        lines += [f"{group.title}\n", *([f"{to_markdown(analysis.table(choice))}\n"] if choice["candidates"] else [])]
+        lines += analysis.in_words(choice)
         if not group.speed_conditions and (backend or threads):
             lines.append(f"No `speed` session measured {group.cell.teacher.name} under these conditions.")
         if group.speed_conditions:
             lines.append(f"Latency: {group.speed_conditions}.")
-        if choice.left_out:
-            lines.append("Left out: " + "; ".join(f"{row} ({why})" for row, why in choice.left_out.items()) + ".")
+        if choice["left_out"]:
+            lines.append("Left out: " + "; ".join(f"{row} ({why})" for row, why in choice["left_out"].items()) + ".")
         lines.append("")
     body = [
         {
-            "table": choice.group.title,
-            "columns": [column.title for column in choice.columns],
-            "candidates": [{**c._asdict(), "verdict": c.verdict} for c in choice.candidates],
-            "chosen": choice.candidates[0].label if choice.candidates else None,
-            "cheapest_as_good": choice.as_good[0].label if choice.as_good else None,
-            "binding": choice.binding,
-            "export": choice.exports,
-            "left_out": choice.left_out,
+            "table": choice["group"].title,
+            "columns": [column.title for column in choice["columns"]],
+            "candidates": choice["candidates"],
+            "chosen": next((c["label"] for c in choice["candidates"]), None),
+            "cheapest_as_good": next((c["label"] for c in choice["as_good"]), None),
+            **{name: choice[name] for name in ("binding", "export", "left_out")},
         }
         for choice in choices
     ]
-    return "\n".join(lines), body, OK if any(choice.candidates for choice in choices) else CHECK_FAILED
+    return "\n".join(lines), body, OK if any(choice["candidates"] for choice in choices) else CHECK_FAILED
 
 
 @verb("power --tasks rte,mrpc --gap 1.0")

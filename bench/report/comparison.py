@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from bench.record.cell import CHECKPOINT, TEACHER
 from bench.record.schema import Record
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Answers, Resampled, rng_for
+from bench.report.table import TableCell, number
 from bench.stats.metrics import metric_of
 from bench.stats.paired import (
     bootstrap_p,
@@ -85,19 +85,6 @@ class Comparison:
     def difference(self) -> float:
         return self.first - self.second
 
-    def turned(self) -> Comparison:
-        """The same comparison, seen from the second row."""
-        return replace(
-            self,
-            seeds=self.second_seeds,
-            second_seeds=self.seeds,
-            first=self.second,
-            second=self.first,
-            low=-self.high,
-            high=-self.low,
-            names=self.names[::-1],
-        )
-
     @property
     def verdict(self) -> str:
         return verdict_of(self.difference, self.p, self.adjusted, is_drawn="McNemar" not in self.test)
@@ -152,18 +139,15 @@ def judged(lines: Sequence[Comparison], samples: Sequence[np.ndarray], has_mean:
 def compared(data: Resampled, sides: Sides, exact: bool = False) -> tuple[Comparison, np.ndarray]:
     """Two rows' records of one column; and the resampled differences in percent.
 
-    They follow from the two rows and the column alone, and are the turned ones where the rows change places.
     One seed has its own test; of several the bootstrap, with Student's t over the seeds, says how far 0 lies outside.
     """
-    if _place(sides[1]) < _place(sides[0]):
-        line, drawn = compared(data, (sides[1], sides[0]), exact)
-        return line.turned(), -drawn
-    column, metric, single = data.column, metric_of(data.column.metric), _is_single_model(sides)
-    spread, rng = _spread(data, sides)
+    column, metric, seeds = data.column, metric_of(data.column.metric), max(map(len, sides))
+    spread, rng, is_turned = _spread(data, sides)
     drawn = 100 * metric.possible_differences(spread)
     low, high = interval(drawn)
-    first, second = (data.predicted[side[0].key] for side in sides)
-    seeds = max(map(len, sides))
+    if is_turned:
+        low, high, drawn = -high, -low, -drawn
+    first, second = (data.predicted[side[0].key] for side in (sides[::-1] if is_turned else sides))
     if seeds > 1:
         test, p = "bootstrap", bootstrap_p(drawn)
     elif metric.right:
@@ -183,14 +167,13 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> tuple[Compar
         least = 100 * least if least <= metric.largest_difference else None
 
     scores = [100 * float(np.mean([r.scores[column.evaluation][column.metric] for r in side])) for side in sides]
-    has_sets = len(sides[0][0].scores) > 1
     line = Comparison(
-        task=f"{column.task} {column.evaluation}" if has_sets else column.task,
+        task=f"{column.task} {column.evaluation}" if len(sides[0][0].scores) > 1 else column.task,
         metric=column.metric,
         examples=len(data.labels),
         seeds=tuple(record.cell.seed for record in sides[0]),
         second_seeds=tuple(record.cell.seed for record in sides[1]),
-        borrowed=any(len(side) == 1 < seeds and not alone for side, alone in zip(sides, single, strict=True)),
+        borrowed=any(len(side) == 1 < seeds and not _is_single_model(side) for side in sides),
         first=scores[0],
         second=scores[1],
         low=low,
@@ -203,52 +186,19 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> tuple[Compar
     return line, drawn
 
 
-def drawn_differences(data: Resampled, sides: Sides) -> np.ndarray:
-    """[resamples] differences of two rows' records in one column, in percent: those of :func:`compared`, without its test."""
-    if _place(sides[1]) < _place(sides[0]):
-        return -drawn_differences(data, (sides[1], sides[0]))
-    return 100 * metric_of(data.column.metric).possible_differences(_spread(data, sides)[0])
+def _spread(data: Resampled, sides: Sides) -> tuple[np.ndarray, np.random.Generator, bool]:
+    """[resamples] differences as other examples and trainings would give them; the generator, as it is after that; and whether they are
+    the second row's, less the first's: they follow from the two rows and the column alone, whichever row is named first."""
+    rows = sorted(sides, key=lambda side: (side[0].row, [record.key for record in side]))
+    rng = rng_for(data.column, "difference", *(row[0].row for row in rows))
+    first, second = rows
+    single = _is_single_model(first), _is_single_model(second)
+    return of_difference(data.stacked(first), data.stacked(second), rng, single), rng, first is not sides[0]
 
 
-def drawn_scores(data: Resampled, records: Sequence[Record]) -> np.ndarray:
-    """[resamples] means over seeds of a row's records in one column, in percent, as other examples and trainings would give them."""
-    score_RS, row, metric = data.stacked(records), records[0].row, metric_of(data.column.metric)
-    # the teacher is one model: only the examples are drawn
-    drawn_R = (
-        score_RS.mean(1) if row == TEACHER else over_seeds(score_RS, (score_RS,), rng_for(data.column, "score", row))
-    )
-    return 100 * np.clip(drawn_R, metric.low, metric.high)
-
-
-def _spread(data: Resampled, sides: Sides) -> tuple[np.ndarray, np.random.Generator]:
-    """[resamples] differences as other examples and trainings would give them; and the generator, as it is after that."""
-    rng = rng_for(data.column, "difference", *(side[0].row for side in sides))
-    return of_difference(data.stacked(sides[0]), data.stacked(sides[1]), rng, _is_single_model(sides)), rng
-
-
-def _is_single_model(sides: Sides) -> tuple[bool, bool]:
-    """Which side is one model for all seeds: a teacher or a finished checkpoint."""
-    first, second = (side[0].cell.method in (TEACHER, CHECKPOINT) for side in sides)
-    return first, second
-
-
-def _place(side: Sequence[Record]) -> tuple[str, list[str]]:
-    """By what two rows are put in one order, whichever is named first."""
-    return side[0].row, [record.key for record in side]
-
-
-class MeanOfColumns(NamedTuple):
-    """The mean of a row's scores over the columns, or of its differences to another row, in percent.
-
-    Attributes:
-        low, high: the 95 % interval; None where answers are not stored.
-        p: of a difference, which is one test.
-    """
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
+def _is_single_model(side: Sequence[Record]) -> bool:
+    """Whether a row is one model for all seeds: a teacher or a finished checkpoint."""
+    return side[0].cell.method in (TEACHER, CHECKPOINT)
 
 
 def drawn_mean(group: ReportGroup, answers: Answers, columns: Sequence[ScoreColumn], *rows: str) -> np.ndarray | None:
@@ -258,25 +208,36 @@ def drawn_mean(group: ReportGroup, answers: Answers, columns: Sequence[ScoreColu
     """
     samples = []
     for column in columns:
-        data, sides = answers.get(column), [group.finished(row, column) for row in rows]
+        data, sides, metric = (
+            answers.get(column),
+            [group.finished(row, column) for row in rows],
+            metric_of(column.metric),
+        )
         if data is None or not all(map(data.has, sides)):
             return None
-        samples.append(
-            drawn_scores(data, sides[0]) if len(rows) == 1 else drawn_differences(data, (sides[0], sides[1]))
-        )
+        if len(sides) == 2:
+            spread, _, is_turned = _spread(data, (sides[0], sides[1]))
+            samples.append((-100 if is_turned else 100) * metric.possible_differences(spread))
+        else:
+            # the teacher is one model: only the examples are drawn
+            score_RS = data.stacked(sides[0])
+            rng = rng_for(column, "score", rows[0])
+            drawn_R = score_RS.mean(1) if rows[0] == TEACHER else over_seeds(score_RS, (score_RS,), rng)
+            samples.append(100 * np.clip(drawn_R, metric.low, metric.high))
     return np.mean(samples, axis=0)
 
 
-def mean_scores(group: ReportGroup, answers: Answers) -> dict[str, MeanOfColumns]:
+def mean_scores(group: ReportGroup, answers: Answers) -> dict[str, TableCell]:
     """The mean score of every row that has all columns, with its interval where all answers are stored."""
     means = {}
     for label, value in group.mean_scores.items():
         drawn_R = drawn_mean(group, answers, group.columns, label)
-        means[label] = MeanOfColumns(value, *(() if drawn_R is None else interval(drawn_R)))
+        low, high = (None, None) if drawn_R is None else interval(drawn_R)
+        means[label] = number(value, low=low, high=high)
     return means
 
 
-def all_pairs(group: ReportGroup, answers: Answers, labels: Sequence[str]) -> dict[tuple[str, str], MeanOfColumns]:
+def all_pairs(group: ReportGroup, answers: Answers, labels: Sequence[str]) -> dict[tuple[str, str], TableCell]:
     """(first, second) -> mean difference first - second, for every two of these complete rows with stored answers.
 
     Each pair is there in both orders.
@@ -285,14 +246,14 @@ def all_pairs(group: ReportGroup, answers: Answers, labels: Sequence[str]) -> di
     def score(row: str, column: ScoreColumn) -> float:
         return float(np.mean([r.scores[column.evaluation][column.metric] for r in group.finished(row, column)]))
 
-    pairs: dict[tuple[str, str], MeanOfColumns] = {}
+    pairs: dict[tuple[str, str], TableCell] = {}
     for first, second in combinations(labels, 2):
         drawn_R = drawn_mean(group, answers, group.columns, first, second)
         if drawn_R is not None:
             value = float(np.mean([100 * (score(first, c) - score(second, c)) for c in group.columns]))
-            (low, high), p = interval(drawn_R), bootstrap_p(drawn_R)
-            pairs[first, second] = MeanOfColumns(value, low, high, p)
-            pairs[second, first] = MeanOfColumns(-value, -high, -low, p)
+            low, high = interval(drawn_R)
+            pairs[first, second] = number(value, "+.1f", low=low, high=high)
+            pairs[second, first] = number(-value, "+.1f", low=-high, high=-low)
     return pairs
 
 

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.record.cell import IN_8_BITS, TEACHER
-from bench.report.comparison import BETTER, WORSE, MeanOfColumns
+from bench.record.schema import Record
+from bench.report.comparison import BETTER, WORSE
 from bench.report.escape import flat
 from bench.report.groups import ReportGroup
-from bench.report.table import TableCell
+from bench.report.table import DASH, TableCell, number
 from bench.report.tables.differences import own_row, reference_of
 from bench.report.tables.leaderboard import verdicts_of_means
 from bench.report.tables.parts import counted
@@ -110,7 +111,7 @@ def plotted_differences(group: ReportGroup) -> dict[str, TableCell]:
     differences = {label: cell for label, cell in verdicts_of_means(group).items() if label in group.mean_intervals}
     teacher = group.pairs.get((TEACHER, reference_of(group)))
     if differences and teacher is not None:
-        differences[TEACHER] = TableCell("", teacher.value, teacher.low, teacher.high)
+        differences[TEACHER] = teacher
     return dict(sorted(differences.items(), key=lambda item: (-(item[1].value or 0.0), item[0])))
 
 
@@ -129,7 +130,7 @@ def forest(group: ReportGroup, form: str = "svg") -> bytes | None:
             face = colour if label == TEACHER or cell.verdict in (BETTER, WORSE) else "white"
             axes.hlines(height, cell.low, cell.high, color=colour)
             axes.plot(cell.value, height, shape, color=colour, markersize=5, markerfacecolor=face)
-            text = f"{cell.value:+.1f} ({cell.low:+.1f} to {cell.high:+.1f})"
+            text = number(cell.value, "+.1f", low=cell.low, high=cell.high).text
             axes.annotate(text, (1.03, height), xycoords=axes.get_yaxis_transform(), va="center", annotation_clip=False)
         axes.axvline(0, color=GREY, linewidth=0.7)
         # the majority class, unless it is so far away that the rows would be too small
@@ -154,7 +155,7 @@ class Point(NamedTuple):
 
     label: str
     cost: float
-    mean: MeanOfColumns
+    mean: TableCell
     is_beaten: bool
     fewer_seeds: bool
 
@@ -269,11 +270,8 @@ def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
         for row, line in enumerate(lines):
             for place, i in enumerate(places):
                 cell = line.cells[i]
-                text = (
-                    "–"
-                    if cell.value is None
-                    else f"{cell.value:.0f}" + {KEEPS: " ✓", LOSES: " ✗"}.get(cell.verdict, "")
-                )
+                sign = {KEEPS: " ✓", LOSES: " ✗"}.get(cell.verdict, "")
+                text = DASH if cell.value is None else f"{cell.value:.0f}{sign}"
                 is_dark = cell.value is not None and abs(cell.value - 100) > 0.6 * most
                 axes.text(place, row, text, ha="center", va="center", color="white" if is_dark else "black")
         titles = ["mean" if i == mean and mean else table.columns[1 + i].title.partition(" (")[0] for i in places]
@@ -294,72 +292,57 @@ CURVE_POINTS = 60
 """Values of a loss that a curve shows at most: each the mean of its part of the training."""
 
 
-def learning_curves(group: ReportGroup) -> dict[str, Any]:
-    """The learning curves on the task that most full rows have: of the first record of each training, methods as they are before
-    rows with changed settings. Each curve has a bounded number of values: the means of equal parts. ``scores``: of a
-    development set by epoch, where a record has them.
+def thinned(values: Sequence[float]) -> list[float]:
+    """A bounded number of values: the means of equal parts."""
+    count = min(len(values), CURVE_POINTS)
+    bounds = [round(i * len(values) / count) for i in range(count + 1)] if count else []
+    return [float(f"{sum(values[a:b]) / (b - a):.4g}") for a, b in pairwise(bounds)]
+
+
+def learning_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
+    """A panel for each system: its losses over the training, named where they end; and one of the scores by epoch.
+
+    On the task that most full rows have: the first record of each training, methods as they are before rows with changed settings.
     """
     trained = [r for r in group.records if r.terms and r.cell.ablation_of is None and r.cell.method != TEACHER]
     rows_of = {task: {r.row for r in trained if task in r.cell.tasks} for task in group.tasks if trained}
     task = max(rows_of, key=lambda name: len(rows_of[name]), default="")
-    labels = sorted((s for s in group.systems if s in rows_of.get(task, ())), key=lambda label: ":" in label)
-    first = {label: next(r for r in group.of(label, task) if r.terms) for label in labels}
-    once = {record.train_key: label for label, record in reversed(first.items())}  # operating points share a training
-
-    def thinned(values: Sequence[float]) -> list[float]:
-        count = min(len(values), CURVE_POINTS)
-        bounds = [round(i * len(values) / count) for i in range(count + 1)] if count else []
-        return [float(f"{sum(values[a:b]) / (b - a):.4g}") for a, b in pairwise(bounds)]
-
-    rows = [
-        {
-            "row": label,
-            "seed": record.cell.seed,
-            "stages": [
-                {"name": stage, "terms": {name: thinned(values) for name, values in terms.items()}}
-                for stage, terms in record.terms.items()
-            ],
-            "scores": record.usage.get("epochs", {}).get("scores", []),
-        }
-        for label, record in first.items()
-        if label in once.values()
-    ]
-    return {"task": task, "rows": rows}
-
-
-def curve_picture(group: ReportGroup, form: str = "svg") -> bytes | None:
-    """A panel for each system: its losses over the training, named where they end; and one of the scores by epoch."""
-    look, curves = looks(group), learning_curves(group)
-    title: Any = {"fontsize": 7, "loc": "left", "pad": 3}
-    rows = [row for row in curves["rows"] if row["row"] in systems_in(group)] or curves["rows"][:MOST_PANELS]
+    curves: dict[str, tuple[str, Record]] = {}  # by the training: operating points share one
+    for label in sorted((s for s in group.systems if s in rows_of.get(task, ())), key=lambda label: ":" in label):
+        record = next(r for r in group.of(label, task) if r.terms)
+        curves.setdefault(record.train_key, (label, record))
+    systems = systems_in(group)
+    rows = {label: record for label, record in curves.values() if label in systems}
+    rows = rows or dict([*curves.values()][:MOST_PANELS])
     if not rows:
         return None
     from matplotlib.ticker import NullLocator
 
-    scored = [row for row in rows if row["scores"]]
-    count = len(rows) + bool(scored)
+    look, title = looks(group), {"fontsize": 7, "loc": "left", "pad": 3}
+    by_epoch = {label: own for label, r in rows.items() if (own := r.usage.get("epochs", {}).get("scores", []))}
+    count = len(rows) + bool(by_epoch)
     across = min(4, count)
     with drawing(WIDE if across > 2 else NARROW, 1.45 * -(-count // across) + 0.25, form) as (figure, out):
         panels = figure.subplots(-(-count // across), across, squeeze=False).flatten()
         for axes in panels[count:]:
             axes.set_axis_off()
-        for axes, row in zip(panels, rows, strict=False):
-            colour, start = look[row["row"]][0], 0
-            names = list(dict.fromkeys(name for stage in row["stages"] for name in stage["terms"]))
-            for stage in row["stages"]:
-                for name, values in stage["terms"].items():
+        for axes, (label, record) in zip(panels, rows.items(), strict=False):
+            colour, start = look[label][0], 0
+            stages = [{name: thinned(own) for name, own in terms.items()} for terms in record.terms.values()]
+            names = list(dict.fromkeys(name for terms in stages for name in terms))
+            for stage in stages:
+                for name, values in stage.items():
                     shown = [value if value > 0 else np.nan for value in values]
                     dash = DASHES[names.index(name) % len(DASHES)]
                     axes.plot(range(start, start + len(values)), shown, color=colour, linestyle=dash, linewidth=0.9)
-                start += max((len(values) for values in stage["terms"].values()), default=0)
-                if stage is not row["stages"][-1]:
+                start += max((len(values) for values in stage.values()), default=0)
+                if stage is not stages[-1]:
                     axes.axvline(start - 0.5, color=PALE, linewidth=0.7)
-            name = group.called(row["row"])
-            axes.set_title(
-                text_of(name, 30 if len(name) <= 30 else 22), color=colour, **title
-            )  # next to its neighbours
+            name = group.called(label)
+            width = 30 if len(name) <= 30 else 22  # next to its neighbours
+            axes.set_title(text_of(name, width), color=colour, **title)
             axes.set_xticks([])
-            positive = [v for stage in row["stages"] for values in stage["terms"].values() for v in values if v > 0]
+            positive = [v for stage in stages for values in stage.values() for v in values if v > 0]
             if not positive:  # a logarithmic axis shows none
                 axes.set_yticks([])
                 continue
@@ -372,16 +355,12 @@ def curve_picture(group: ReportGroup, form: str = "svg") -> bytes | None:
             axes.yaxis.set_major_formatter("{x:g}")
             # room for the names
             axes.set_ylim(low, high * (high / low) ** (1 / (1 - min(0.55, 0.09 * len(names))) - 1))
-            keys = [
-                axes.plot([], [], color=colour, linestyle=DASHES[i % len(DASHES)], linewidth=0.9)[0]
-                for i in range(len(names))
-            ]
+            dashes = [DASHES[i % len(DASHES)] for i in range(len(names))]
+            keys = [axes.plot([], [], color=colour, linestyle=dash, linewidth=0.9)[0] for dash in dashes]
             axes.legend(keys, names, fontsize=6, loc="upper right", handlelength=3, labelspacing=0.15, borderpad=0)
-        for row in scored:
-            axes, (colour, shape) = panels[len(rows)], look[row["row"]]
-            axes.plot(
-                range(1, len(row["scores"]) + 1), row["scores"], shape, color=colour, linestyle="-", markersize=3.5
-            )
+        for label, scores in by_epoch.items():
+            axes, (colour, shape) = panels[len(rows)], look[label]
+            axes.plot(range(1, len(scores) + 1), scores, shape, color=colour, linestyle="-", markersize=3.5)
             axes.set_title("development score by epoch (%)", **title)
         figure.supxlabel("training, from its first step to its last", fontsize=7)
         figure.supylabel("loss", fontsize=7)
@@ -415,7 +394,7 @@ PICTURES: Mapping[str, tuple[str, str, Callable[[ReportGroup, str], bytes | None
     "curves": (
         "Learning curves",
         "The losses of one training of each row, unweighted, on logarithmic scales of their own. A vertical line parts two stages.",
-        curve_picture,
+        learning_curves,
     ),
 }
 """Name of the file -> title, caption, and the function that draws it as ``svg`` or ``pdf``: None where the records have nothing."""

@@ -108,7 +108,7 @@ def _timings(record: SpeedRecord, c: Conditions) -> Table:
         cells = [number(latency, ".2f") for latency in latencies]
         cells.append(number(c.batch * len(seconds) / sum(seconds), ",.1f"))
         if faster := speed_up(record, name, c):
-            cells.append(number(faster.median, ".2f", "x", low=faster.low, high=faster.high))
+            cells.append(TableCell(f"{faster.median:.2f}x", faster.median, faster.low, faster.high))
             cells.append(TableCell(f"{faster.low:.2f} to {faster.high:.2f}"))
         else:
             cells += [empty, empty]
@@ -116,7 +116,7 @@ def _timings(record: SpeedRecord, c: Conditions) -> Table:
         if with_energy and timing.joules:  # joules of one sequence, and the turns' smallest and largest
             own = [joules / c.batch for joules in timing.joules]
             low, high = min(own), max(own)
-            cells.append(number(median(own), ".3g", low=low, high=high))
+            cells.append(TableCell(f"{median(own):.3g}", median(own), low, high))
             cells.append(TableCell(f"{low:.3g} to {high:.3g}"))
         elif with_energy:
             cells += [empty, empty]

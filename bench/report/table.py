@@ -55,8 +55,12 @@ class TableCell:
 
 
 def number(value: float | None, form: str = ".1f", unit: str = "", **facts: Any) -> TableCell:
-    """The cell of a number; a dash where there is none."""
-    return TableCell(DASH) if value is None else TableCell(f"{value:{form}}{unit}", value=value, **facts)
+    """The cell of a number, with its interval in brackets where ``facts`` have one; a dash where there is no number."""
+    if value is None:
+        return TableCell(DASH)
+    low, high = facts.get("low"), facts.get("high")
+    ends = "" if low is None or high is None else f" ({low:{form}} to {high:{form}})"
+    return TableCell(f"{value:{form}}{unit}{ends}", value=value, **facts)
 
 
 Fields = Mapping[str, str]

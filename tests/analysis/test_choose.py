@@ -8,7 +8,7 @@ import factories
 import numpy as np
 import pytest
 
-from bench.analysis.choose import LIMITS, choose
+from bench.analysis.choose import LIMITS, choose, in_words, table
 from bench.errors import CHECK_FAILED, NOTHING_MEASURED, OK, NothingMeasured
 from bench.record.cell import IN_8_BITS, record_key
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
@@ -39,20 +39,20 @@ def store(tmp_path):
 @pytest.mark.slow
 def test_the_cheapest_of_those_that_cannot_be_told_from_the_best(store):
     (choice,) = choose(store.root, {"flops": 2.0})
-    assert [c.label for c in choice.candidates] == ["wide", "small", "twin", "poor"]
-    assert [c.verdict for c in choice.candidates] == ["inconclusive"] * 3 + ["worse"]
-    assert [row[-1] for row in choice.table().rows] == ["best", *["not significant"] * 2, "worse"]
-    assert [c.label for c in choice.as_good] == ["small", "twin", "wide"], "of one size the better one first"
-    assert choice.left_out == {"dear": "10.00 G FLOPs", "half": "no score on sst2"}
-    said = " ".join(choice.said())
+    assert [c["label"] for c in choice["candidates"]] == ["wide", "small", "twin", "poor"]
+    assert [c["verdict"] for c in choice["candidates"]] == ["inconclusive"] * 3 + ["worse"]
+    assert [row[-1] for row in table(choice).rows] == ["best", *["not significant"] * 2, "worse"]
+    assert [c["label"] for c in choice["as_good"]] == ["small", "twin", "wide"], "of one size the better one first"
+    assert choice["left_out"] == {"dear": "10.00 G FLOPs", "half": "no score on sst2"}
+    said = " ".join(in_words(choice))
     assert "Highest mean of what fits: wide" in said
     assert "The cheapest row that is not significantly different from it: small" in said
     assert "Not significantly different from it, too: twin." in said
-    assert [row[-2] for row in choice.table().rows[3:]] == ["< 0.001"], "no p is 0"
-    gap = choice.candidates[3]
-    assert gap.low < gap.score - choice.candidates[0].score < gap.high < 0
+    assert [row[-2] for row in table(choice).rows[3:]] == ["< 0.001"], "no p is 0"
+    gap = choice["candidates"][3]
+    assert gap["low"] < gap["score"] - choice["candidates"][0]["score"] < gap["high"] < 0
     (choice,) = choose(store.root, {"flops": 0.7})
-    assert choice.said()[1] == "Not significantly different from it: twin.", "the best is the cheapest"
+    assert in_words(choice)[1] == "Not significantly different from it: twin.", "the best is the cheapest"
 
 
 @pytest.mark.parametrize("seeds", [(0, 1, 2), (1,)])
@@ -64,11 +64,11 @@ def test_a_constant_classifier_is_never_recommended(store, seeds):
             answers = np.ones(400, int) if task == "rte" and seed in seeds else flipped(0.02, 1, seed)
             factories.write(store, factories.record("mute", task, seed, macs=10**8), answers, LABELS)
     (choice,) = choose(store.root, {"flops": 2.0})
-    assert "mute" not in [c.label for c in choice.candidates]
+    assert "mute" not in [c["label"] for c in choice["candidates"]]
     listed = "seeds 0, 1 and 2" if len(seeds) == 3 else "seed 1"
-    assert choice.left_out["mute"] == f"rte: predicts not_entailment for all 400 examples, {listed}"
+    assert choice["left_out"]["mute"] == f"rte: predicts not_entailment for all 400 examples, {listed}"
     (other,) = choose(store.root, {"flops": 2.0}, ["sst2"])
-    assert "mute" in [c.label for c in other.candidates], "that column's answers are sound"
+    assert "mute" in [c["label"] for c in other["candidates"]], "that column's answers are sound"
 
 
 def test_a_seed_that_is_low_by_chance_leaves_its_row_a_candidate(store):
@@ -79,8 +79,8 @@ def test_a_seed_that_is_low_by_chance_leaves_its_row_a_candidate(store):
             factories.write(store, record, flipped(1 - right, 9, seed), LABELS)
     assert 51 < 100 * max((code == LABELS).mean() for code in (0, 1)) < 56
     (choice,) = choose(store.root, {"flops": 2.0}, ["rte"])
-    assert "lucky" in [c.label for c in choice.candidates]
-    assert choice.left_out["low"].startswith("rte: no better than always predicting")
+    assert "lucky" in [c["label"] for c in choice["candidates"]]
+    assert choice["left_out"]["low"].startswith("rte: no better than always predicting")
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_a_seed_that_is_low_by_chance_leaves_its_row_a_candidate(store):
 )
 def test_what_was_not_measured_does_not_fit(store, budget, why):
     (choice,) = choose(store.root, budget, ["rte"])
-    assert (choice.candidates, choice.binding) == ([], None)
-    assert set(choice.left_out.values()) == {why}
+    assert (choice["candidates"], choice["binding"]) == ([], None)
+    assert set(choice["left_out"].values()) == {why}
 
 
 @pytest.mark.slow
@@ -116,8 +116,8 @@ def test_a_row_without_stored_answers_is_left_out_by_name(store):
     for path in store.root.rglob("small/*/attempt-1.npz"):
         path.unlink()
     (choice,) = choose(store.root, {"flops": 2.0})
-    assert "small" not in [c.label for c in choice.candidates]
-    assert choice.left_out["small"] == "its answers on sst2, rte are not stored; run it again with --rerun"
+    assert "small" not in [c["label"] for c in choice["candidates"]]
+    assert choice["left_out"]["small"] == "its answers on sst2, rte are not stored; run it again with --rerun"
 
 
 @pytest.mark.slow
@@ -158,32 +158,31 @@ def check_simulated(folder, rng):
     (everything,), (choice,) = choose(store.root, {}), choose(store.root, budget)
 
     def is_within(row, limits):
-        return all(
-            getattr(row, name) >= limit if name == "retained" else getattr(row, name) <= limit
-            for name, limit in limits.items()
-        )
+        return all(row[name] >= limit if name == "retained" else row[name] <= limit for name, limit in limits.items())
 
-    fitting = [row.label for row in everything.candidates if is_within(row, budget)]
-    assert [row.label for row in choice.candidates] == fitting
+    fitting = [row["label"] for row in everything["candidates"] if is_within(row, budget)]
+    assert [row["label"] for row in choice["candidates"]] == fitting
     if fitting:
-        assert sum(row.probability for row in choice.candidates) == pytest.approx(1)
-        assert len(choice.exports) == 1
-    if choice.binding:  # what it needs makes the row the choice
-        (name,) = [name for name, (option, _) in LIMITS.items() if option == choice.binding["limit"]]
-        (relaxed,) = choose(store.root, budget | {name: choice.binding["needs"]})
-        assert relaxed.candidates[0].label == choice.binding["row"]
+        assert sum(row["probability"] for row in choice["candidates"]) == pytest.approx(1)
+        assert len(choice["export"]) == 1
+    if choice["binding"]:  # what it needs makes the row the choice
+        (name,) = [name for name, (option, _) in LIMITS.items() if option == choice["binding"]["limit"]]
+        (relaxed,) = choose(store.root, budget | {name: choice["binding"]["needs"]})
+        assert relaxed["candidates"][0]["label"] == choice["binding"]["row"]
         if fitting:
-            low, high = choice.binding["interval"]
-            assert low <= choice.binding["gain"] <= high
-            assert choice.binding["gain"] == pytest.approx(relaxed.candidates[0].score - choice.candidates[0].score)
+            low, high = choice["binding"]["interval"]
+            assert low <= choice["binding"]["gain"] <= high
+            assert choice["binding"]["gain"] == pytest.approx(
+                relaxed["candidates"][0]["score"] - choice["candidates"][0]["score"]
+            )
     else:  # no row that scores more is over one limit alone
         over = [
             row
-            for row in everything.candidates
+            for row in everything["candidates"]
             if sum(not is_within(row, {name: budget[name]}) for name in budget) == 1
         ]
-        assert not any(not fitting or row.score > choice.candidates[0].score for row in over)
-    return max(fitting, key=truth.get) in [row.label for row in choice.as_good] if fitting else None
+        assert not any(not fitting or row["score"] > choice["candidates"][0]["score"] for row in over)
+    return max(fitting, key=truth.get) in [row["label"] for row in choice["as_good"]] if fitting else None
 
 
 @pytest.mark.slow
@@ -211,11 +210,11 @@ def test_latencies_are_those_of_the_backend_and_of_8_bits_where_the_row_is(store
     write_speed(store.root, SpeedRecord(teacher=teacher, timings=timings, started="2026", finished="2026"))
     for backend, expected in (("", 400), ("onnx", 300)):
         (choice,) = choose(store.root, {}, backend=backend)
-        latencies = {c.label: c.latency for c in choice.candidates}
+        latencies = {c["label"]: c["latency"] for c in choice["candidates"]}
         assert latencies["wide"] == pytest.approx(expected)
         assert latencies["wide+int8"] == pytest.approx(200)
     (choice,) = choose(store.root, {}, threads=3)
-    assert not choice.group.latencies
+    assert not choice["group"].latencies
 
 
 def test_rows_of_one_score_are_told_apart_by_the_answers_that_they_change(store):
@@ -223,7 +222,7 @@ def test_rows_of_one_score_are_told_apart_by_the_answers_that_they_change(store)
     for task in ("rte", "sst2"):
         factories.write(store, factories.record("teacher", task, 0), np.ones(400, int), LABELS)
     (choice,) = choose(store.root, {})
-    changed = {c.label: c.changed for c in choice.candidates}
+    changed = {c["label"]: c["changed"] for c in choice["candidates"]}
     for row in ("wide", "poor"):
         answers = [
             store.predictions(record)["logits.validation"].argmax(1) for record in store.records() if record.row == row

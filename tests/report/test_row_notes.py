@@ -11,7 +11,6 @@ import pytest
 from transformers import BertConfig
 
 import methods
-from bench.analysis.choose import Candidate, Choice
 from bench.analysis.compare import compare, table
 from bench.audit.checks import audit
 from bench.audit.sheets import read_all
@@ -99,14 +98,10 @@ def test_tables_say_what_a_row_lacks_and_csv_files_keep_the_label(tmp_path):
         assert names
         assert not any("step only" in name or "no pre-training" in name for name in names), file.name
     (lines,) = compare(tmp_path / "r", "distilbert", "mobilebert").values()
-    assert lines[0].turned().names == ("mobilebert (no pre-training)", SECOND_STEP)
+    assert lines[0].names == (SECOND_STEP, "mobilebert (no pre-training)")
     header = table("distilbert", "mobilebert", lines).splitlines()[0]
     assert f" {SECOND_STEP} |" in header
     assert " mobilebert (no pre-training) |" in header
-    choice = Choice(groups(store.records())[0], [], [Candidate("distilbert", 60.0)])
-    assert choice.table().rows[0][0] == SECOND_STEP
-    assert choice.table().values[0][0] == "distilbert"
-    assert SECOND_STEP in " ".join(choice.said())
 
 
 def test_every_report_has_the_rates_of_its_rows():

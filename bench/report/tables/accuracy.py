@@ -141,7 +141,7 @@ def _faster(group: ReportGroup, label: str) -> TableCell:
     if label == TEACHER:
         return TableCell("1.00x", value=1.0)
     ratio = group.speed_ups.get(label)
-    return TableCell(ratio.text(), value=ratio.median, low=ratio.low, high=ratio.high) if ratio else TableCell(DASH)
+    return number(ratio.median, ".2f", "x", low=ratio.low, high=ratio.high) if ratio else number(None)
 
 
 def _notes(group: ReportGroup, has_alike: bool) -> list[str]:

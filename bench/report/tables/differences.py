@@ -126,17 +126,9 @@ def _cell(line: Comparison | None, keys: tuple[str, ...]) -> TableCell:
         verdict = f"{BORDERLINE} {p}"
     else:
         verdict = line.verdict if without_zero else f"{line.verdict} {p}"
-    return TableCell(
-        f"{line.difference:+.1f} ({line.low:+.1f} to {line.high:+.1f}) {verdict}",
-        value=line.difference,
-        low=line.low,
-        high=line.high,
-        n=len(line.seeds) or None,
-        keys=keys,
-        p=line.adjusted,
-        alone=line.p,
-        verdict=line.verdict,
-    )
+    tested = {"p": line.adjusted, "alone": line.p, "verdict": line.verdict, "n": len(line.seeds) or None, "keys": keys}
+    cell = number(line.difference, "+.1f", low=line.low, high=line.high, **tested)
+    return replace(cell, text=f"{cell.text} {verdict}")
 
 
 def _least(lines: Collection[Comparison]) -> TableCell:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bench.record.cell import TEACHER
-from bench.report.comparison import BETTER, BORDERLINE, NOT_SIGNIFICANT, UNCLEAR, WORSE, MeanOfColumns, p_in_words
+from bench.report.comparison import BETTER, BORDERLINE, NOT_SIGNIFICANT, UNCLEAR, WORSE, p_in_words
 from bench.report.groups import ReportGroup
-from bench.report.table import DASH, INTERVAL, TESTED, Column, Line, Table, TableCell, number
+from bench.report.table import INTERVAL, TESTED, Column, Line, Table, TableCell, number
 from bench.report.tables.accuracy import further_columns
 from bench.report.tables.differences import SYSTEMS, reference_of
 from bench.report.tables.parts import counted, line_of, listed
@@ -50,12 +50,11 @@ def leaderboard(group: ReportGroup) -> Table | None:
     reference, tested, rank_of = reference_of(group), verdicts_of_means(group), ranks(group)
     best, further, lines = min(rank_of.values(), default=0), further_columns(group), []
     for label in sorted(means, key=lambda label: -means[label].value):
-        mean, rank = means[label], rank_of.get(label)
-        interval = "" if mean.low is None else f" ({mean.low:.1f} to {mean.high:.1f})"
+        rank = rank_of.get(label)
         cells = [
-            TableCell(DASH) if rank is None else number(rank, "d", bold=rank == best),
-            TableCell(f"{mean.value:.1f}{interval}", mean.value, mean.low, mean.high, bold=rank == best),
-            _difference(tested.get(label), group.pairs.get((label, reference))),
+            number(rank, "d", bold=rank == best),
+            replace(means[label], bold=rank == best),
+            _difference(tested[label]) if label in tested else group.pairs.get((label, reference), number(None)),
             *(cell(group, label) for cell in further.values()),
         ]
         suspect = (
@@ -83,15 +82,10 @@ def leaderboard(group: ReportGroup) -> Table | None:
     return Table("Leaderboard", columns, lines, (note,), file="leaderboard")
 
 
-def _difference(tested: TableCell | None, pair: MeanOfColumns | None) -> TableCell:
-    """A tested difference with its verdict, or one that is not tested."""
-    cell = tested or pair
-    if cell is None or cell.value is None or cell.low is None or cell.high is None:
-        return TableCell(DASH)
-    text = f"{cell.value:+.1f} ({cell.low:+.1f} to {cell.high:+.1f})"
-    if tested is None:
-        return TableCell(text, cell.value, cell.low, cell.high)
-    return replace(tested, text=f"{text} {SYMBOLS[tested.verdict]}")
+def _difference(tested: TableCell) -> TableCell:
+    """A tested difference, with a sign for its verdict."""
+    plain = number(tested.value, "+.1f", low=tested.low, high=tested.high)
+    return replace(tested, text=f"{plain.text} {SYMBOLS[tested.verdict]}")
 
 
 def summary(group: ReportGroup) -> list[str]:

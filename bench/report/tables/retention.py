@@ -101,8 +101,8 @@ def retention(student: Sequence[float], teacher: float, samples: np.ndarray, kep
     below = float(np.mean(samples < kept))
     if is_near(below, LEVEL / 2, len(samples)) or is_near(below, 1 - LEVEL / 2, len(samples)):
         verdict = BORDERLINE
-    ratio, low, high = 100 * float(np.mean(student)) / teacher, 100 * low, 100 * high
-    return TableCell(f"{ratio:.1f} % ({low:.1f} to {high:.1f}) {verdict}", ratio, low, high, verdict=verdict)
+    cell = number(100 * float(np.mean(student)) / teacher, unit=" %", low=100 * low, high=100 * high, verdict=verdict)
+    return replace(cell, text=f"{cell.text} {verdict}")
 
 
 def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Table | None:
@@ -168,7 +168,7 @@ def _means(scores: Sequence[tuple[float, float]], drawn: Sequence[np.ndarray]) -
     drawn_CR = np.compress(~np.isnan(drawn_CR).all(0), drawn_CR, axis=1)
     low, high = (100 * bound for bound in interval(np.nanmean(drawn_CR, axis=0)))
     of_means = 100 * sum(student for student, _ in scores) / sum(teacher for _, teacher in scores)
-    return TableCell(f"{ratio:.1f} % ({low:.1f} to {high:.1f})", ratio, low, high), number(of_means, unit=" %")
+    return number(ratio, unit=" %", low=low, high=high), number(of_means, unit=" %")
 
 
 def _refusal(
