@@ -1,7 +1,8 @@
 """The encoder families of transformers that can run packed: how each embeds and answers.
 
-A family is known by its models' ``base_model_prefix``. Another architecture joins by an entry in FAMILIES, or
-as a :class:`methods.models.PackedModel`, with a forward pass of its own.
+A family is known by the ``model_type`` of its configuration, or by the ``base_model_prefix`` of its models, which classes of our
+own keep. Another architecture joins by an entry in FAMILIES, or as a :class:`methods.models.PackedModel`, with a forward pass of
+its own; any other runs padded, and gives logits and hidden states alone.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
-from methods.packed import Batch
+from methods.packed import Batch, Layout
 
 
 @dataclass(frozen=True)
@@ -23,11 +25,19 @@ class Family:
     layers: Callable[[Any], Sequence[nn.Module]]
     """the body's encoder layers, in order; each passes keyword arguments on to its attention"""
     embed: Callable[[Any, Batch], Tensor]  # body and batch -> [T, W]
-    pool: Callable[[Any, Tensor], Tensor]
-    """classifier and the [B, W] states of the first tokens -> what the classification layer reads"""
+    pool: Callable[[Any, Layout, Tensor], Tensor]
+    """classifier, layout and the [T, W] states of the last layer -> what the classification layer reads of each sequence"""
     attended: Callable[[Any], int]  # configuration -> width of all heads' queries together
     embedding: Callable[[Any], Sequence[nn.Module]] = lambda body: [body.embeddings]
     """the body's modules through which every token goes before the first layer"""
+    layer_options: Callable[[Any, Tensor, Layout], Callable[[Any], dict[str, Any]]] = lambda body, x_TW, layout: (
+        lambda layer: {}
+    )
+    """body, embedded tokens and layout -> what a layer is told besides: computed once a pass"""
+    finish: Callable[[Any, Tensor], Tensor] = lambda body, x_TW: x_TW
+    """body and the states of the last layer -> those that heads read"""
+    before_span_head: Callable[[Any, Tensor], Tensor] = lambda model, x_TW: x_TW
+    """classifier and [T, W] states -> what the layer that chooses the ends of an answer reads of each token"""
 
 
 def _embed_bert(body: Any, batch: Batch) -> Tensor:
@@ -69,28 +79,40 @@ def _embed_electra(body: Any, batch: Batch) -> Tensor:
     return embedded_TE
 
 
-def _alone(model: Any, first_BW: Tensor) -> Tensor:
+def _alone(model: Any, layout: Layout, x_TW: Tensor) -> Tensor:
     """[B, 1, W]: for heads that take the first token of every sequence themselves."""
-    return first_BW[:, None]
+    return layout.first(x_TW)[:, None]
+
+
+def _rotations(body: Any, x_TW: Tensor, layout: Layout) -> Callable[[Any], dict[str, Any]]:
+    """Rotary positions of ModernBERT: layers with a window turn by other angles than those that see all tokens."""
+    positions_1T = layout.positions_T[None]
+    of_kind = {kind: body.rotary_emb(x_TW[None], positions_1T, kind) for kind in set(body.config.layer_types)}
+    return lambda layer: {"position_embeddings": of_kind[layer.attention_type]}
+
+
+def _pool_modernbert(model: Any, layout: Layout, x_TW: Tensor) -> Tensor:
+    pool = layout.mean if model.config.classifier_pooling == "mean" else layout.first
+    return model.drop(model.head(pool(x_TW)))  # type: ignore[no-any-return]
 
 
 FAMILIES: dict[str, Family] = {
     "bert": Family(
         lambda body: body.encoder.layer,
         _embed_bert,
-        lambda model, first_BW: model.dropout(model.bert.pooler(first_BW[:, None])),
+        lambda model, layout, x_TW: model.dropout(model.bert.pooler(layout.first(x_TW)[:, None])),
         lambda config: config.hidden_size,
     ),
     "distilbert": Family(
         lambda body: body.transformer.layer,
         lambda body, batch: body.embeddings(batch.token_ids[None], position_ids=batch.layout.positions_T[None])[0],
-        lambda model, first_BW: model.dropout(torch.relu(model.pre_classifier(first_BW))),
+        lambda model, layout, x_TW: model.dropout(torch.relu(model.pre_classifier(layout.first(x_TW)))),
         lambda config: config.dim,
     ),
     "mobilebert": Family(
         lambda body: body.encoder.layer,
         _embed_mobilebert,
-        lambda model, first_BW: model.dropout(model.mobilebert.pooler(first_BW[:, None])),
+        lambda model, layout, x_TW: model.dropout(model.mobilebert.pooler(layout.first(x_TW)[:, None])),
         lambda config: config.true_hidden_size,
     ),
     "roberta": Family(
@@ -110,13 +132,29 @@ FAMILIES: dict[str, Family] = {
         lambda config: config.hidden_size,
         _embedding_of_electra,
     ),
+    "modernbert": Family(
+        lambda body: body.layers,
+        lambda body, batch: body.embeddings(batch.token_ids[None])[0],  # it knows no kinds of segments
+        _pool_modernbert,
+        lambda config: config.hidden_size,
+        layer_options=_rotations,
+        finish=lambda body, x_TW: body.final_norm(x_TW),
+        before_span_head=lambda model, x_TW: model.drop(model.head(x_TW)),
+    ),
 }
+
+
+def family_name(model: Any) -> str:
+    """The key of a model's family; "" for an architecture that nobody described."""
+    if not isinstance(model, PreTrainedModel):
+        return ""
+    names = (model.config.model_type, model.base_model_prefix)
+    return next((name for name in names if name in FAMILIES), "")
 
 
 def family_of(model: Any) -> Family:
     """Raises TypeError for an architecture that nobody described."""
-    prefix = getattr(model, "base_model_prefix", type(model).__name__)
-    if prefix not in FAMILIES:
-        wrong = f"no packed forward pass for {type(model).__name__}: known are {', '.join(FAMILIES)}"
-        raise TypeError(f"{wrong}; make it a methods.models.PackedModel with a packed_forward of its own")
-    return FAMILIES[prefix]
+    if name := family_name(model):
+        return FAMILIES[name]
+    wrong = f"no packed forward pass for {type(model).__name__}: known are {', '.join(FAMILIES)}"
+    raise TypeError(f"{wrong}; make it a methods.models.PackedModel with a packed_forward of its own")

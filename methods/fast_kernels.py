@@ -19,7 +19,7 @@ from transformers import AttentionInterface
 from transformers.activations import GELUActivation
 
 from methods.families import family_of
-from methods.models import Cost, PackedModel, cost, forward
+from methods.models import Cost, PackedModel, cost, forward, is_packed
 from methods.packed import Batch, fused_attention
 from methods.taps import Out, Taps
 
@@ -99,7 +99,8 @@ class FastTeacher(PackedModel):
 
     def __init__(self, teacher: nn.Module) -> None:
         super().__init__()
-        self.teacher, self._fast = teacher, [with_fast_kernels(teacher.eval())]  # in a list: no module of this one
+        fast = with_fast_kernels(teacher.eval()) if is_packed(teacher) else teacher
+        self.teacher, self._fast = teacher, [fast]  # in a list: no module of this one
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
         usual = self.training or torch.is_grad_enabled()

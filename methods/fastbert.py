@@ -145,7 +145,7 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
             out = layer(x_TW[None], trace=AttentionTrace(layout))
             x_TW = (out[0] if isinstance(out, tuple) else out)[0]
             if number == depth:
-                answer_BC = self.classifier(family.pool(self, layout.first(x_TW)))
+                answer_BC = self.classifier(family.pool(self, layout, x_TW))
                 leaves = torch.ones(len(inside), dtype=torch.bool, device=x_TW.device)
             else:
                 answer_BC = self.branches[number - 1](x_TW, layout)

@@ -17,9 +17,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from methods import losses
 from methods.errors import EmptyAttention, UndeclaredNeed
-from methods.families import FAMILIES, family_of
+from methods.families import FAMILIES, family_name, family_of
 from methods.packed import POOLS, AttentionTrace, Batch, Layout, span_logits
 from methods.taps import LOGITS, Out, Tap, Taps, layers_of
+
+PADDED_KINDS = frozenset({"logits", "hidden", "pooled"})
+"""Kinds of taps that an encoder gives which transformers runs, padded; attention alone is not among them."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,7 @@ def forward(classifier: nn.Module, batch: Batch, taps: Taps) -> Out:
     not have; UndeclaredNeed: nothing to exit by."""
     if isinstance(classifier, PackedModel):
         return classifier.packed_forward(batch, taps)
-    return run_layers(classifier, batch, taps) if is_packed(classifier) or taps != LOGITS else padded(classifier, batch)
+    return run_layers(classifier, batch, taps) if is_packed(classifier) else padded(classifier, batch, taps)
 
 
 def reads_texts(model: nn.Module) -> bool:
@@ -148,7 +151,7 @@ def leaves_early(model: nn.Module) -> bool:
 
 def is_packed(classifier: Any) -> bool:
     """Whether somebody described how its architecture runs packed."""
-    return isinstance(classifier, PackedModel) or classifier.base_model_prefix in FAMILIES
+    return isinstance(classifier, PackedModel) or bool(family_name(classifier))
 
 
 def inputs_of(classifier: Any) -> list[str]:
@@ -158,15 +161,25 @@ def inputs_of(classifier: Any) -> list[str]:
     return [name for name in ("input_ids", "attention_mask", *["token_type_ids"] * several) if name in there]
 
 
-def padded(classifier: Any, batch: Batch) -> Out:
-    """The logits of a classifier of another architecture, as transformers runs it: with [PAD] behind the shorter sequences."""
+def padded(classifier: Any, batch: Batch, taps: Taps = LOGITS) -> Out:
+    """Logits and hidden states of a classifier of another architecture, as transformers runs it: with [PAD] behind the shorter
+    sequences. Raises TypeError: its attention cannot be read, and an answer that is a part of a text not be given."""
     layout = batch.layout
+    refused = ["spans"] * batch.spans + sorted(str(tap) for tap in taps if tap.kind not in PADDED_KINDS)
+    if refused:
+        raise TypeError(
+            f"{type(classifier).__name__} runs padded and gives no {refused[0]}; {', '.join(FAMILIES)} run packed and do"
+        )
     ids_BL = pad_sequence(batch.token_ids.split(layout.lengths), True, classifier.config.pad_token_id or 0)
     read_BL = torch.arange(ids_BL.size(1), device=ids_BL.device) < layout.lengths_B[:, None]
     given = {"input_ids": ids_BL, "attention_mask": read_BL.long()}
     if "token_type_ids" in inputs_of(classifier):
         given["token_type_ids"] = pad_sequence(batch.segment_ids.split(layout.lengths), True)
-    return Out(layout, {Tap("logits"): classifier(**given).logits})
+    chosen = layers_of(taps, "hidden", "pooled")
+    answer = classifier(**given, output_hidden_states=bool(chosen))
+    place_T = layout.owner_T * ids_BL.size(1) + layout.positions_T
+    states = {layer: answer.hidden_states[layer].flatten(0, 1).index_select(0, place_T) for layer in chosen}
+    return Out(layout, {Tap("logits"): answer.logits} | of_states(layout, states, taps))
 
 
 def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence[nn.Module] | None = None) -> Out:
@@ -187,6 +200,7 @@ def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence
     states: dict[int, Tensor] = {}
     read: dict[Tap, Any] = {}
     x_TW = family.embed(body, batch)
+    options = family.layer_options(body, x_TW, layout)
     if 0 in with_states:
         states[0] = x_TW
     # without logits the pass ends at the last layer that something is read of
@@ -194,8 +208,10 @@ def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence
     for number, layer in enumerate(layers[:last], start=1):
         scores, vectors = Tap("scores", number), Tap("vectors", number)
         trace = AttentionTrace(layout, keeps_scores=scores in taps, keeps_vectors=vectors in taps)
-        x_1TW = layer(x_TW[None], trace=trace)
+        x_1TW = layer(x_TW[None], trace=trace, **options(layer))
         x_TW = (x_1TW[0] if isinstance(x_1TW, tuple) else x_1TW).squeeze(0)
+        if number == len(layers):
+            x_TW = family.finish(body, x_TW)
         if number in with_states:
             states[number] = x_TW
         if (scores in taps and not trace.scores) or (vectors in taps and not trace.vectors):
@@ -205,9 +221,9 @@ def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence
         if vectors in taps:
             read[vectors] = trace.vectors
     if taps >= LOGITS and batch.spans:
-        read[Tap("logits")] = span_logits(layout, model.classifier(x_TW))
+        read[Tap("logits")] = span_logits(layout, model.classifier(family.before_span_head(model, x_TW)))
     elif taps >= LOGITS:
-        pooled_BW = family.pool(model, layout.first(x_TW))
+        pooled_BW = family.pool(model, layout, x_TW)
         head = model.classifier
         read[Tap("logits")] = head(pooled_BW, batch.task) if isinstance(head, TaskHead) else head(pooled_BW)
     return Out(layout, read | of_states(layout, states, taps))

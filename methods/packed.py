@@ -171,6 +171,12 @@ class Layout:
         """Index of the packed token at each place of the padded view, 0 at padding."""
         return self._tokens(range(len(self.lengths)), max(self.lengths))
 
+    @property
+    def owner_T(self) -> Tensor:
+        """Which of the sequences each token is of."""
+        sequences = torch.arange(len(self.lengths), device=self.lengths_B.device)
+        return sequences.repeat_interleave(self.lengths_B, output_size=self.total)
+
     def padded(self, x_TX: Tensor) -> Tensor:
         """[T, ...] -> [B, L, ...]; padding places repeat the first token: mask before use."""
         return x_TX.index_select(0, self.tokens_BL.flatten()).unflatten(0, self.tokens_BL.shape)
@@ -186,10 +192,7 @@ class Layout:
 
     def sum(self, x_TX: Tensor) -> Tensor:
         """[B, X] sum over the tokens of each sequence."""
-        owner_T = torch.arange(len(self.lengths), device=x_TX.device).repeat_interleave(
-            self.lengths_B, output_size=self.total
-        )
-        return x_TX.new_zeros(len(self.lengths), x_TX.size(1)).index_add_(0, owner_T, x_TX)
+        return x_TX.new_zeros(len(self.lengths), x_TX.size(1)).index_add_(0, self.owner_T, x_TX)
 
     def max(self, x_TW: Tensor) -> Tensor:
         """[B, W] largest value of each feature over the tokens of each sequence; the [PAD] of a filled sequence counts."""
@@ -251,6 +254,18 @@ ChunkKernel = Callable[[Tensor, Tensor, Tensor, Chunk], tuple[Tensor, Tensor | N
 are kept."""
 
 
+def keys_to_read(chunk: Chunk, window: int | None) -> Tensor | None:
+    """[n, 1, 1 or L, L] True where a query may read a key; None where all may read all. ``window``: a key so many places away, or
+    further, is not read (transformers' ``sliding_window``)."""
+    keys = None if chunk.full else chunk.keys_nL[:, None, None, :]
+    if window is None or chunk.longest <= window:
+        return keys
+    place = torch.arange(chunk.longest, device=chunk.keys_nL.device)
+    near = ((place[:, None] - place[None, :]).abs() < window)[None, None]
+    # a place without a token reads all keys: with none its softmax would be NaN, and so would be every gradient
+    return near if keys is None else keys & (near | ~chunk.keys_nL[:, None, :, None])
+
+
 def attention_by_chunk(
     query: Tensor, key: Tensor, value: Tensor, trace: AttentionTrace, kernel: ChunkKernel
 ) -> tuple[Tensor, None]:
@@ -280,8 +295,8 @@ def packed_attention(
 ) -> tuple[Tensor, None]:
     """What transformers calls for each layer's attention: :func:`attention_by_chunk` with torch's own operations; on an
     accelerator :func:`fused_attention`. The arithmetic is the same whether or not scores are kept, so asking for them can never change a result.
-    There is no mask: the layout says where sequences end. Options: ``scaling`` of the scores, else 1 / sqrt(D), and the probability
-    of ``dropout``."""
+    There is no mask: the layout says where sequences end. Options: ``scaling`` of the scores, else 1 / sqrt(D), the probability of
+    ``dropout``, and the ``sliding_window`` of a layer that sees near tokens alone (its kept scores are of all)."""
     if query.device.type != "cpu":
         return fused_attention(module, query, key, value, mask, trace=trace, **options)
     scale = options.get("scaling") or query.size(-1) ** -0.5
@@ -291,9 +306,9 @@ def packed_attention(
         # in place where nothing else reads the numbers: a tensor of n * H * L * L less to write and to read
         scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)).mul_(scale)
         masked_nHLL = scores_nHLL
-        if not chunk.full:
+        if (keys := keys_to_read(chunk, options.get("sliding_window"))) is not None:
             fill = scores_nHLL.masked_fill if trace.keeps_scores else scores_nHLL.masked_fill_
-            masked_nHLL = fill(~chunk.keys_nL[:, None, None, :], float("-inf"))
+            masked_nHLL = fill(~keys, float("-inf"))
         weights_nHLL = nn.functional.dropout(masked_nHLL.softmax(-1), p=dropout, training=module.training)
         return torch.matmul(weights_nHLL, v_nHLD), scores_nHLL if trace.keeps_scores else None
 
@@ -310,7 +325,7 @@ def fused_attention(
 
     def kernel(q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor | None]:
         scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale if trace.keeps_scores else None
-        keys = None if chunk.full else chunk.keys_nL[:, None, None, :]
+        keys = keys_to_read(chunk, options.get("sliding_window"))
         mixed_nHLD = nn.functional.scaled_dot_product_attention(q_nHLD, k_nHLD, v_nHLD, keys, dropout, scale=scale)
         return mixed_nHLD, scores_nHLL
 

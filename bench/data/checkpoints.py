@@ -45,7 +45,7 @@ EMBEDDED_NOTE = (
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint on disk, of one of :data:`methods.families.FAMILIES` or of an architecture that a method brought.
+    """A checkpoint on disk, of an architecture that transformers can classify by, or that a method brought.
 
     Attributes:
         sha256: of ``model.safetensors``: its identity.
@@ -100,8 +100,7 @@ def find(
     A folder with one sub-folder a task holds teachers that are already fine-tuned.
 
     Args:
-        ours: for a model that is only scored: architectures that our methods brought are welcome too, and any classifier of
-            transformers.
+        ours: for a model that is only scored: architectures that our methods brought are welcome too.
         asked: what was typed to name it, which every message names; by default ``--teacher`` and the name.
         outline: a configuration is enough: in the folder, or known here where the hub does not give the model.
 
@@ -253,14 +252,17 @@ def _open(
     task: Task | None = None,
 ) -> Checkpoint:
     """The checkpoint in a folder; ``source`` is what `convert` takes, the folder unless the hub gave it."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS
+
     from methods.families import FAMILIES
 
     body, brought = _described(folder, asked, ours)
     classifies = is_tuned_for(body.get("architectures"), spans=False)
-    if not brought and str(body.get("model_type")) not in FAMILIES and not (ours and classifies):
-        raise InputError(
-            f"{asked}: model_type is {body.get('model_type')!r}; it has to be one of: {', '.join(FAMILIES)}"
-        )
+    kind = str(body.get("model_type"))
+    if not brought and kind not in CLASSIFIERS:
+        raise InputError(f"{asked}: transformers classifies by no model of model_type {kind[:40]!r}")
+    if task is not None and task.spans and not brought and kind not in FAMILIES:
+        raise InputError(f"{asked}: for {task.name} its model_type has to be one of: {', '.join(FAMILIES)}")
     outline = outline and not (folder / "model.safetensors").is_file()
     weights = folder / "config.json" if outline else _weights_of(folder, asked, source or str(folder))
     spans = task is not None and task.spans

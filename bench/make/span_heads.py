@@ -17,7 +17,8 @@ def take_span_head(model: Any, tuned: Any) -> None:
     for name, parameter in model.named_parameters():
         if name not in dict(tuned.named_parameters()):
             parameter.zero_()
-    model.classifier.load_state_dict(tuned.qa_outputs.state_dict())
+    if "qa_outputs" in dict(tuned.named_children()):  # others have one name for both heads
+        model.classifier.load_state_dict(tuned.qa_outputs.state_dict())
 
 
 def as_question_answering(model: Any) -> Any:
@@ -33,6 +34,7 @@ def as_question_answering(model: Any) -> Any:
             shipped = AutoModelForQuestionAnswering.from_config(config)
     except ValueError:
         raise InputError(f"transformers has no question answering by a {config.model_type}") from None
-    weights = {name.replace("classifier.", "qa_outputs.", 1): value for name, value in model.state_dict().items()}
-    shipped.load_state_dict({name: weights[name] for name in shipped.state_dict()})
+    weights = model.state_dict()
+    names = {name: name.replace("qa_outputs.", "classifier.", 1) for name in shipped.state_dict()}
+    shipped.load_state_dict({name: weights[names[name]] for name in names})
     return shipped

@@ -42,6 +42,7 @@ FAMILIES = {
     "bert": {"intermediate_size": 48},
     "distilbert": {"hidden_dim": 48},
     "mobilebert": {"intermediate_size": 48, "embedding_size": 16, "intra_bottleneck_size": 24},
+    "modernbert": {"intermediate_size": 48, "local_attention": 8, "pad_token_id": 0},
 }
 
 

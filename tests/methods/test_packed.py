@@ -88,42 +88,52 @@ def test_a_filled_batch_is_transformers_padded_one_with_the_states_of_its_paddin
 SHAPE = {
     "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 40, "num_labels": 3, "initializer_range": 0.2,
 }  # fmt: skip
+WINDOW = {"local_attention": 2, "cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
 OTHERS = {
     "roberta": {"type_vocab_size": 1},
     "electra": {"embedding_size": 16},
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0},
-    "modernbert": {"local_attention": 8, "cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3},
+    "modernbert": {**WINDOW, "classifier_pooling": "mean"},
     "albert": {"embedding_size": 16},
 }
 
 
 @pytest.mark.parametrize("family", OTHERS)
 def test_an_example_of_another_family_is_answered_as_transformers_does_alone(teacher_folder, family):
-    """Packed where its family is described, padded elsewhere: no example's answer depends on those beside it."""
+    """Packed where its family is described, padded elsewhere: no example's answer or state depends on those beside it."""
     torch.manual_seed(0)
     config = AutoConfig.for_model(
         family, vocab_size=tiny.config().vocab_size, pad_token_id=0, **SHAPE, **OTHERS[family]
     )
     model = AutoModelForSequenceClassification.from_config(config).eval()
-    batch = tiny.encoded(teacher_folder).batch([3, 1, 4])
+    batch = tiny.encoded(teacher_folder).batch([3, 1, 4, 15, 9])
     rows = zip(batch.token_ids.split(batch.layout.lengths), batch.segment_ids.split(batch.layout.lengths), strict=True)
     with torch.no_grad():
-        own = [
+        alone = [
             model(
-                input_ids=ids[None], **({"token_type_ids": kinds[None]} if "token_type_ids" in inputs_of(model) else {})
-            ).logits
+                input_ids=ids[None],
+                output_hidden_states=True,
+                **({"token_type_ids": kinds[None]} if "token_type_ids" in inputs_of(model) else {}),
+            )
             for ids, kinds in rows
         ]
-        if is_packed(model):
-            model.set_attn_implementation("packed")
-            assert forward(model, batch, LOGITS | hidden(2)).hidden(2).shape == (batch.layout.total, 24)
-            eager = copy.deepcopy(model)
-            eager.set_attn_implementation("eager")
-            assert macs(eager, 16) == closed_form(model).of_length(16)
-        else:
-            with pytest.raises(TypeError, match="known are"):
-                forward(model, batch, LOGITS | hidden(2))
-        torch.testing.assert_close(forward(model, batch, LOGITS).logits, torch.cat(own), atol=1e-6, rtol=1e-5)
+    if is_packed(model):
+        model.set_attn_implementation("packed")
+        eager = copy.deepcopy(model)
+        eager.set_attn_implementation("eager")
+        assert macs(eager, 16) == closed_form(model).of_length(16)
+    else:
+        with pytest.raises(TypeError, match="run packed"):
+            forward(model, batch, taps.scores(1))
+    ours = forward(model, batch, LOGITS | hidden(*range(4)))
+    torch.testing.assert_close(ours.logits, torch.cat([each.logits for each in alone]), atol=1e-6, rtol=1e-5)
+    for layer in range(4):
+        expected = torch.cat([each.hidden_states[layer][0] for each in alone])
+        torch.testing.assert_close(ours.hidden(layer), expected, atol=2e-6, rtol=1e-5)
+    model.train()
+    forward(model, batch, LOGITS).logits.sum().backward()
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    assert all(gradient.isfinite().all() for gradient in gradients), "places without a token poison nothing"
 
 
 @given(lengths=st.lists(st.integers(1, 200), min_size=1, max_size=40))

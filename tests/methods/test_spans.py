@@ -7,7 +7,14 @@ import pytest
 import squad_articles
 import tiny
 import torch
-from transformers import BertConfig, BertForQuestionAnswering, DistilBertConfig, DistilBertForQuestionAnswering
+from transformers import (
+    BertConfig,
+    BertForQuestionAnswering,
+    DistilBertConfig,
+    DistilBertForQuestionAnswering,
+    ModernBertConfig,
+    ModernBertForQuestionAnswering,
+)
 
 import methods
 from bench.conformance.tiny_bench import Bench, tiny_task
@@ -21,12 +28,18 @@ from methods.models import forward
 from methods.taps import LOGITS
 
 LONG = {"max_position_embeddings": 384, "vocab_size": 60, "attn_implementation": "eager"}
+SPECIAL = {f"{name}_token_id": 0 for name in ("pad", "cls", "sep", "bos", "eos")}
 KINDS = {
     "bert": lambda: BertForQuestionAnswering(
         BertConfig(hidden_size=24, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48, **LONG)
     ),
     "distilbert": lambda: DistilBertForQuestionAnswering(
         DistilBertConfig(dim=24, n_layers=3, n_heads=4, hidden_dim=48, qa_dropout=0.0, **LONG)
+    ),
+    "modernbert": lambda: ModernBertForQuestionAnswering(
+        ModernBertConfig(
+            **LONG, hidden_size=24, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48, **SPECIAL
+        )
     ),
 }
 

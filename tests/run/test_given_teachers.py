@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 import pandas
 import pytest
 import tiny
-from transformers import BertForSequenceClassification
+from transformers import AutoConfig, AutoModel, BertForSequenceClassification
 
 import methods
 from bench import api
-from bench.errors import OK
+from bench.errors import OK, InputError
 from bench.plan.spelling import settings_of
 from bench.progress import Progress
 from bench.run import carry_out
@@ -68,4 +69,43 @@ def test_every_method_from_every_start_learns_from_a_tuned_classifier(labels, tm
     plan = api.plan(request)
     assert {cell.method for cell in (planned.cell for planned in plan.todo)} == {*methods.TABLE, "teacher"}
     assert carry_out(plan, Progress()).exit_code == OK  # a run without its report, which takes longer than the training
+    assert not api.plan(request).todo
+
+
+SPECIAL = {f"{name}_token_id": 0 for name in ("pad", "cls", "sep", "bos", "eos")}
+OTHERS = {
+    "modernbert": {"local_attention": 4, **SPECIAL},
+    "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0},
+}
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_a_teacher_of_a_family_without_bert_teaches_what_it_gives(family, tmp_path):
+    """Packed it teaches attention too; padded it does not, and a row that asks for it is refused before anything starts."""
+    tokenizer = tiny.tokenizer(tiny.save_teacher(tmp_path / "bert"))
+    sizes = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+    config = AutoConfig.for_model(family, **{name: vars(tiny.config())[name] for name in sizes}, **OTHERS[family])
+    AutoModel.from_config(config).save_pretrained(tmp_path / "teacher")
+    tokenizer.save_pretrained(tmp_path / "teacher")
+    tiny.write_glue(tmp_path, ("rte",))
+    (tmp_path / "corpus.txt").write_text("the cat runs in the house .\n" * 30)
+    heads = config.num_attention_heads
+    tinybert, shape = "tinybert:start=random", f"layers=2:hidden={8 * heads}:heads={heads}:ffn=32"
+    request = api.Request(
+        methods=f"kd:{shape},microbert:start=random:{shape},{tinybert}:{shape}:-attn,minilmv2:{shape}",
+        tasks="rte",
+        data=str(tmp_path),
+        teacher=str(tmp_path / "teacher"),
+        results=tmp_path / "results",
+        reports=tmp_path / "reports",
+        corpus=(str(tmp_path / "corpus.txt"),),
+        corpus_tokens=300,
+        epochs=1.0,
+    )
+    if family != "modernbert":
+        for row in ("minilmv2", f"{tinybert}:{shape}"):
+            with pytest.raises(InputError, match=f"{family} as a teacher does not give"):
+                api.plan(replace(request, methods=row))
+        request = replace(request, methods=request.methods.rpartition(",")[0])
+    assert carry_out(api.plan(request), Progress()).exit_code == OK
     assert not api.plan(request).todo
