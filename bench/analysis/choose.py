@@ -20,7 +20,7 @@ from bench.report.frame import nothing_in
 from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.resampled import faults_of, resampled, seeds_in_words
 from bench.report.sources import warnings
-from bench.report.table import Column, Table, TableCell, number
+from bench.report.table import Column, Line, Table, TableCell, number
 from bench.report.tables.parts import counted, line_of
 from bench.report.write import add_speed
 from bench.stats.form import CLASSES
@@ -54,7 +54,7 @@ the best one ``low`` and ``high`` of the 95 % interval, ``p`` and ``verdict`` of
 
 def table(choice: Choice) -> Table:
     """The candidates, best first, with their costs and their differences to the best."""
-    group, columns, lines = choice["group"], choice["columns"], []
+    group, columns, lines = choice["group"], choice["columns"], list[Line]()
     for c in choice["candidates"]:
         rest = [TableCell(""), TableCell(""), TableCell("best")]
         if lines:
@@ -145,7 +145,7 @@ def _choice(
             continue
         models = [r.sizes for c in columns for r in group.of(label, c.task) if r.sizes]
         score = float(np.mean([group.summaries[label, c].mean for c in columns]))
-        candidate = {
+        candidate: dict[str, Any] = {
             "label": label,
             "score": score,
             "parameters": max((s.parameters / 1e6 for s in models), default=None),

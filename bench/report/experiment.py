@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple
 
 from bench.files import write_atomically
-from bench.record.cell import TEACHER, Cell, record_key
+from bench.record.cell import TEACHER, record_key
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -28,68 +29,58 @@ from bench.report.tables.retention import reappearance
 from bench.report.write import paper_of, prepare
 
 
-class TableEntry(NamedTuple):
-    """A cell, and what its table calls its row."""
+class PaperTable(NamedTuple):
+    """One table of a paper.
 
-    cell: Cell
-    label: str
-    ablation_of: str | None
-
-
-@dataclass(frozen=True)
-class PaperTable:
-    """One table of a paper: its name, what it shows, and its cells."""
+    Attributes:
+        show: ``accuracy``, ``reappearance`` or ``differences``.
+        names: key of each of its cells -> what it calls the row: ``label`` and ``ablation_of`` of a cell.
+        rows: what the rows of its students are called, in its order.
+        printed: what a row is called -> the printed row that it is.
+    """
 
     name: str
-    show: Literal["accuracy", "reappearance", "differences"]
-    entries: Sequence[TableEntry]
-    order: Sequence[str] = field(default=())
-    """what its rows are called, in its order; empty: in the order of the cells"""
-    printed: Mapping[str, PrintedRow] = field(default_factory=dict)
-    """what a row is called -> the printed row that it is"""
-
-    @property
-    def rows(self) -> list[str]:
-        """What its students' rows are called, in its order."""
-        return list(self.order) or list(dict.fromkeys(s.label for s in self.entries if s.cell.method != TEACHER))
+    show: str
+    names: Mapping[str, Mapping[str, str | None]]
+    rows: Sequence[str]
+    printed: Mapping[str, PrintedRow] = MappingProxyType({})
 
     def records(self, records: Iterable[Record]) -> list[Record]:
         """Those of its cells, called as this table calls them."""
         # not by the train key: a student of several tasks has one cell for each, and all have the same one
-        names = {record_key(e.cell): {"label": e.label, "ablation_of": e.ablation_of} for e in self.entries}
-        own = [(r, names[key]) for r in records if (key := record_key(r.cell)) in names]
-        return [r.model_copy(update={"cell": r.cell.model_copy(update=name)}) for r, name in own]
-
-
-class AskedExperiment(NamedTuple):
-    """The file of an experiment, the tables and tasks that were chosen ("" for all), and what the file sets for some rows on some
-    tasks, a line each.
-    """
-
-    file: Path
-    tables: str = ""
-    tasks: str = ""
-    settings: Sequence[str] = ()
+        own = [(r, self.names[key]) for r in records if (key := record_key(r.cell)) in self.names]
+        return [r.model_copy(update={"cell": r.cell.model_copy(update=dict(name))}) for r, name in own]
 
 
 def write_experiment(
-    title: str, sections: Sequence[PaperTable], store: Store, folder: Path, latex: bool, asked: AskedExperiment
+    title: str,
+    sections: Sequence[PaperTable],
+    store: Store,
+    folder: Path,
+    latex: bool,
+    typed: tuple[Path, str, str],
+    settings: Sequence[str] = (),
 ) -> list[Path]:
     """Markdown and CSV, LaTeX where asked for, one file for each combination of data, teacher and recipe; returns the Markdown files.
 
     Where the experiment sets something for some tasks, data with and without augmented rows are one report: its settings
     say which task has them.
+
+    Args:
+        typed: the experiment's file, and the tables and tasks that were chosen, "" for all.
+        settings: what the file sets for some rows on some tasks, a line each.
     """
     records = list(store.records())
     reports: dict[tuple[object, ...], dict[int, ReportGroup]] = {}
     for place, section in enumerate(sections):
         parts = groups(section.records(records))
-        for group in _merged(parts) if asked.settings else parts:
-            group.order = section.rows  # before anybody looks
+        for group in _merged(parts) if settings else parts:
+            group.order = list(section.rows)  # before anybody looks
             if group.students:
                 prepare(group, store, records)
                 reports.setdefault(group.identity, {})[place] = group
-    written = [_write(title, sections, reports[key], store, folder, latex, asked) for key in sorted(reports, key=str)]
+    of_groups = (reports[key] for key in sorted(reports, key=str))
+    written = [_write(title, sections, parts, store, folder, latex, typed, settings) for parts in of_groups]
     write_index(folder)
     return written
 
@@ -123,7 +114,8 @@ def _write(
     store: Store,
     folder: Path,
     latex: bool,
-    asked: AskedExperiment,
+    typed: tuple[Path, str, str],
+    settings: Sequence[str],
 ) -> Path:
     """One report: a head, each table under the name that the paper's file has for it, and where its numbers come from."""
     # all records of the report, each once, as one group
@@ -142,9 +134,9 @@ def _write(
     measured = f"{whole.title}; recipe {whole.recipe}{length}; {whole.cell.numeric.precision}; "
     measured += f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}."
     texts = [measured, *warnings(whole)]
-    if asked.settings:
+    if settings:
         texts.append("Settings of some rows or tasks; the others are as the recipe has them:")
-    page = [Section("", texts, asked.settings)]
+    page = [Section("", texts, settings)]
     used: dict[str, Record] = {}
     files: dict[str, tuple[Table, Paper]] = {}
     for number, (section, stem) in enumerate(zip(sections, table_names([s.name for s in sections]), strict=True)):
@@ -158,7 +150,7 @@ def _write(
                 files[name] = table, paper_of(part, part.records, place)
     write_tables(own / TABLES, files, latex)
     shown = replace(whole, records=list(used.values()))
-    command = experiment_command(shown, asked.file, asked.tables, asked.tasks, bool(asked.settings))
+    command = experiment_command(shown, *typed, of_the_file=bool(settings))
     page += [Section(ENVIRONMENT, environment(whole)), provenance_section(shown, [command])]
     write_atomically(own / PAGE, to_page(f"{title}; our own runs, not the paper's results", page))
     return own / PAGE

@@ -145,7 +145,7 @@ def forest(group: ReportGroup, form: str = "svg") -> bytes | None:
 
 
 class Point(NamedTuple):
-    """One row: what it costs, its mean score in percent, and whether a row that costs no more is better.
+    """One row: what it costs, its mean score in percent with its interval, and whether a row that costs no more is better.
 
     Attributes:
         cost: in the unit of the axis.
@@ -155,7 +155,9 @@ class Point(NamedTuple):
 
     label: str
     cost: float
-    mean: TableCell
+    value: float
+    low: float | None
+    high: float | None
     is_beaten: bool
     fewer_seeds: bool
 
@@ -169,8 +171,13 @@ def points(group: ReportGroup, costs: Mapping[str, float]) -> list[Point]:
         pairs = {row: group.pairs.get((row, label)) for row in rows if row not in few and costs[row] <= costs[label]}
         return any(pair is not None and (pair.low or 0.0) > 0 for pair in pairs.values())
 
-    judged = [Point(label, costs[label], group.mean_intervals[label], is_beaten(label), label in few) for label in rows]
-    return sorted(judged, key=lambda point: (-point.mean.value, point.label))
+    judged = []
+    for label in rows:
+        mean = group.mean_intervals[label]
+        judged.append(
+            Point(label, costs[label], mean.value or 0.0, mean.low, mean.high, is_beaten(label), label in few)
+        )
+    return sorted(judged, key=lambda point: (-point.value, point.label))
 
 
 def flops_of(group: ReportGroup) -> dict[str, float]:
@@ -184,8 +191,8 @@ def flops_of(group: ReportGroup) -> dict[str, float]:
 def front(shown: Sequence[Point]) -> list[Point]:
     """The points of which none that costs no more scores higher, the cheapest first."""
     best: list[Point] = []
-    for point in sorted(shown, key=lambda point: (point.cost, -point.mean.value)):
-        if not best or point.mean.value > best[-1].mean.value:
+    for point in sorted(shown, key=lambda point: (point.cost, -point.value)):
+        if not best or point.value > best[-1].value:
             best.append(point)
     return best
 
@@ -202,9 +209,7 @@ def scatter(group: ReportGroup, costs: Mapping[str, float], form: str, axis: str
         return None
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-    names = [
-        f"{text_of(group.called(p.label), 22)} {p.mean.value:.1f}{' (fewer seeds)' * p.fewer_seeds}" for p in shown
-    ]
+    names = [f"{text_of(group.called(p.label), 22)} {p.value:.1f}{' (fewer seeds)' * p.fewer_seeds}" for p in shown]
     half, lines = (len(shown) + 1) // 2, [name.count("\n") + 1 for name in names]  # the legend has two columns
     with drawing(NARROW, 2.3 + 0.13 * max(sum(lines[:half]), sum(lines[half:])), form) as (figure, out):
         axes = figure.subplots()
@@ -214,7 +219,7 @@ def scatter(group: ReportGroup, costs: Mapping[str, float], form: str, axis: str
         edges = [*(p.cost for p in best), most * span**0.08]
         axes.step(
             edges,
-            [*(p.mean.value for p in best), best[-1].mean.value],
+            [*(p.value for p in best), best[-1].value],
             where="post",
             color=PALE,
             linewidth=1.0,
@@ -227,18 +232,18 @@ def scatter(group: ReportGroup, costs: Mapping[str, float], form: str, axis: str
             step = min(APART * 2, 0.8 * min(gaps, default=math.inf) / math.log(span) / len(alike))
             x = point.cost * span ** (step * (alike.index(point.label) - (len(alike) - 1) / 2))
             colour, shape = look[point.label]
-            if point.mean.low is not None:
-                axes.vlines(x, point.mean.low, point.mean.high, color=colour, alpha=0.4, linewidth=0.9)
+            if point.low is not None:
+                axes.vlines(x, point.low, point.high, color=colour, alpha=0.4, linewidth=0.9)
             face = "white" if point.is_beaten else colour
             axes.plot(
-                x, point.mean.value, shape, color=colour, markersize=5.5, markerfacecolor=face, linestyle="", label=name
+                x, point.value, shape, color=colour, markersize=5.5, markerfacecolor=face, linestyle="", label=name
             )
         axes.set_xscale("log")
         axes.set_xlim(least / span**0.1, most * span**0.1)
         axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]) if span < 8 else LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter("{x:g}")
-        if group.majority is not None and group.majority > min(p.mean.low or p.mean.value for p in shown) - 2:
+        if group.majority is not None and group.majority > min(p.low or p.value for p in shown) - 2:
             axes.axhline(group.majority, color=GREY, linewidth=0.7, linestyle=":")
         axes.set_xlabel(axis)
         axes.set_ylabel(f"mean score, {counted(len(group.columns), 'column')} (%)")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.data.own_tasks import expand
 from bench.data.sources import source_for
@@ -16,8 +16,9 @@ from bench.plan.request import AUTO, HUB, Request
 from bench.plan.show import as_json, describe
 from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
+from bench.record.cell import TEACHER, record_key
 from bench.record.store import Store
-from bench.report.experiment import AskedExperiment, PaperTable, TableEntry, write_experiment
+from bench.report.experiment import PaperTable, write_experiment
 from bench.report.published import PrintedRow, printed_cells
 from bench.run import Outcome, agree
 from bench.workflows.run import joined, run
@@ -26,37 +27,18 @@ SAID = {"teacher", "recipe", "epochs", "optimizer", "corpus_tokens", "numbers", 
 """Options that an experiment's file says, or leaves as its paper has them."""
 
 
-@dataclass(frozen=True)
-class ChosenTables:
-    """An experiment, the tables of it that were asked for, and the requests that make each."""
+class ChosenTable(NamedTuple):
+    """A table that was asked for, the requests that make it, and what a row is called -> the printed row that it is."""
 
-    experiment: Experiment
-    tables: list[tuple[TableSpec, list[tuple[TableRequest, Request]]]]
-    printed: list[dict[str, PrintedRow]]
-    """of each table: what a row is called -> the printed row that it is"""
-    tasks: str = ""
-    """those that were typed; "" for all"""
-    absent: Sequence[str] = ()
-    """tasks that the data lack"""
-
-    @property
-    def settings_lines(self) -> list[str]:
-        """The settings of these tables, a line each."""
-        return self.experiment.settings_lines([table for table, _ in self.tables])
-
-    @property
-    def begins(self) -> list[str]:
-        """What is said first: its settings, and what is left out."""
-        lacking = [f"left out, because these data lack them: {', '.join(self.absent)}"] if self.absent else []
-        return [*lacking, *(f"settings: {line}" for line in self.settings_lines)]
-
-    @property
-    def requests(self) -> list[Request]:
-        return [request for _, parts in self.tables for _, request in parts]
+    spec: TableSpec
+    parts: list[tuple[TableRequest, Request]]
+    printed: dict[str, PrintedRow]
 
 
-def choose(path: Path, request: Request, typed: Set[str] = frozenset(), tables: str = "") -> ChosenTables:
-    """Read an experiment and choose of it.
+def choose(
+    path: Path, request: Request, typed: Set[str] = frozenset(), tables: str = ""
+) -> tuple[Experiment, list[ChosenTable], list[str]]:
+    """Read an experiment and choose of it. Returns what was read, the chosen tables, and the tasks that these data lack.
 
     Args:
         request: the options. Those in ``typed`` override the file. If tasks were typed, only these are chosen.
@@ -65,7 +47,7 @@ def choose(path: Path, request: Request, typed: Set[str] = frozenset(), tables: 
     Raises:
         InputError: the file is wrong, has no such table or task, or names a printed row that is not there.
     """
-    experiment, tasks = read_experiment(path), request.tasks if "tasks" in typed else ""
+    experiment, there, absent = read_experiment(path), request.tasks if "tasks" in typed else "", list[str]()
     said: dict[str, Any] = dict(experiment.options())
     request = replace(request, **{name: value for name, value in said.items() if name not in typed})
     # an option that is typed makes another system of every row
@@ -73,36 +55,35 @@ def choose(path: Path, request: Request, typed: Set[str] = frozenset(), tables: 
         f"--{name.replace('_', '-')}" for name in sorted(typed & SAID) if getattr(request, name) != said.get(name)
     ]
     other = [f"ours with other {', '.join(unlike)}"] if unlike else []
-    there, absent = tasks, list[str]()
-    if not tasks and request.data not in (
-        AUTO,
-        HUB,
-    ):  # what a folder or the sample suite has not is left out, unless it was typed
+    # what a folder or the sample suite has not is left out, unless it was typed
+    if not there and request.data not in (AUTO, HUB):
         names = dict.fromkeys(name for table in experiment.chosen(tables) for name in table.typed_tasks.values())
         has = {
             name: all(source_for(task, request.data, True).has(task, "train") for task, _ in expand(name))
             for name in names
         }
         absent = [name for name in names if not has[name]] if any(has.values()) else []
-        there = ",".join(name for name in names if has[name]) if absent else tasks
-    found, printed = [], []
+        there = ",".join(name for name in names if has[name]) if absent else ""
+    chosen = []
     for table in experiment.chosen(tables, there):
-        made = []
+        parts = []
         for part in experiment.requests_of(table):
             own = {name: value for name, value in part.request_options().items() if name not in typed}
-            made.append((part, replace(request, methods=part.methods, tasks=part.tasks, **own)))
-        found.append((table, made))
+            parts.append((part, replace(request, methods=part.methods, tasks=part.tasks, **own)))
         for row in table.absent:
             printed_cells(table.paper, row)
-        printed.append(
-            {
-                label: PrintedRow(
-                    [c for row in rows for c in printed_cells(table.paper, row)], [*other, *why], table.summed
-                )
-                for label, (rows, why) in experiment.printed_of(table).items()
-            }
-        )
-    return ChosenTables(experiment, found, printed, tasks, absent)
+        printed = {}
+        for label, (rows, why) in experiment.printed_of(table).items():
+            cells = [cell for row in rows for cell in printed_cells(table.paper, row)]
+            printed[label] = PrintedRow(cells, [*other, *why], table.summed)
+        chosen.append(ChosenTable(table, parts, printed))
+    return experiment, chosen, absent
+
+
+def _settings_lines(experiment: Experiment, chosen: Sequence[ChosenTable], absent: Sequence[str]) -> list[str]:
+    """What is said first: what is left out, and the settings of these tables."""
+    lacking = [f"left out, because these data lack them: {', '.join(absent)}"] if absent else []
+    return [*lacking, *(f"settings: {line}" for line in experiment.settings_lines([table.spec for table in chosen]))]
 
 
 def run_experiment(
@@ -122,33 +103,36 @@ def run_experiment(
         InputError: bad input, before anything starts.
     """
     progress = progress or Progress()
-    chosen = choose(path, request, typed, tables)
-    experiment = chosen.experiment
-    for line in chosen.begins:
+    experiment, chosen, absent = choose(path, request, typed, tables)
+    for line in _settings_lines(experiment, chosen, absent):
         progress.say(line)
-    if len(chosen.requests) > 1:  # bad input is found before anything starts; one question for all
-        plans = [build(request) for request in chosen.requests]
+    requests = [request for table in chosen for _, request in table.parts]
+    if len(requests) > 1:  # bad input is found before anything starts; one question for all
+        plans = [build(request) for request in requests]
         if any(plan.todo for plan in plans):
             agree(plans[0].request, *_together(plans), confirm)
     sections, outcomes = [], []
-    for number, (table, parts) in enumerate(chosen.tables, start=1):
-        progress.say(f"{experiment.title}: {table.name} ({number} of {len(chosen.tables)} tables)")
-        cells: list[TableEntry] = []
+    for number, (table, parts, printed) in enumerate(chosen, start=1):
+        progress.say(f"{experiment.title}: {table.name} ({number} of {len(chosen)} tables)")
+        names: dict[str, dict[str, str | None]] = {}
+        students: list[str] = []
         for part, own in parts:
-            asked = replace(own, yes=True) if len(chosen.requests) > 1 else own
-            outcome = run(asked, progress, confirm)
+            outcome = run(replace(own, yes=True) if len(requests) > 1 else own, progress, confirm)
             outcomes.append(outcome)
-            cells += [_shown(planned, part) for planned in outcome.plan.cells]
-        # what the table calls its rows, in its order; none where they are called as they are typed
-        order = list(dict.fromkeys(label for part, _ in parts for label, _ in part.labels.values()))
-        sections.append(PaperTable(table.name, table.show, cells, order, chosen.printed[number - 1]))
+            for planned in outcome.plan.cells:
+                name = names[record_key(planned.cell)] = _called(planned, part)
+                students += [str(name["label"])] if planned.cell.method != TEACHER else []
+        # what the table calls its rows, in its order; else as they are typed
+        order = [label for part, _ in parts for label, _ in part.labels.values()]
+        sections.append(PaperTable(table.name, table.show, names, list(dict.fromkeys(order or students)), printed))
     written = write_experiment(
         experiment.title,
         sections,
         Store(request.results),
         request.reports,
         request.latex,
-        AskedExperiment(path, tables, chosen.tasks, chosen.settings_lines),
+        (path, tables, request.tasks if "tasks" in typed else ""),
+        experiment.settings_lines([table.spec for table in chosen]),
     )
     for report in written:
         progress.say(f"report: {report}")
@@ -169,15 +153,15 @@ def _together(plans: list[Plan]) -> tuple[float, int]:
     return seconds, round(disk)
 
 
-def _shown(planned: Planned, part: TableRequest) -> TableEntry:
-    """A cell and what its table calls it."""
+def _called(planned: Planned, part: TableRequest) -> dict[str, str | None]:
+    """What a table calls the row of a cell, and its full row."""
     cell, row = planned.cell, planned.row
     if not isinstance(row, MethodRow) or row.spelling not in part.labels:
-        return TableEntry(cell, cell.label, cell.ablation_of)
+        return {"label": cell.label, "ablation_of": cell.ablation_of}
     label, full = part.labels[row.spelling]
     # what the options add to its label: best epoch, teacher outputs, kernels, micro-batches
     suffix = cell.label.removeprefix(row.label)
-    return TableEntry(cell, label + suffix, None if full is None else full + suffix)
+    return {"label": label + suffix, "ablation_of": None if full is None else full + suffix}
 
 
 def describe_experiment(
@@ -188,36 +172,24 @@ def describe_experiment(
     Raises:
         InputError: as :func:`run_experiment`.
     """
-    chosen = choose(path, request, typed, tables)
-    lines = [chosen.experiment.title, *chosen.begins]
-    listed: list[dict[str, Any]] = []
+    experiment, chosen, absent = choose(path, request, typed, tables)
+    lines = [experiment.title, *_settings_lines(experiment, chosen, absent)]
+    body: dict[str, Any] = {"title": experiment.title, "tables": []}
+    body["settings"] = experiment.settings_lines([table.spec for table in chosen])
     every: list[Plan] = []
-    for table, parts in chosen.tables:
-        plans: list[Plan] = [build(own) for _, own in parts]
-        for number, ((part, _), plan) in enumerate(zip(parts, plans, strict=True), start=1):
+    for table, parts, _ in chosen:
+        listed = []
+        for number, (part, request_of_part) in enumerate(parts, start=1):
+            plan = build(request_of_part)
             which = f", {number} of {len(parts)} requests" if len(parts) > 1 else ""
             options = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in part.options.items())
             typed_so = f"{part.methods} on {part.tasks}" + (f" ({options})" if options else "")
             lines += ["", f"{table.name}{which}: {typed_so}", describe(plan)]
-        every += plans
-        listed.append(
-            {
-                "name": table.name,
-                "requests": [
-                    {"methods": part.methods, "tasks": part.tasks, "options": dict(part.options), "plan": as_json(plan)}
-                    for (part, _), plan in zip(parts, plans, strict=True)
-                ],
-            }
-        )
-    if len(chosen.requests) > 1:
-        lines += [
-            "",
-            f"all {len(every)} requests: {duration(_together(every)[0])}; what several of them train is counted once",
-        ]
-    body = {
-        "title": chosen.experiment.title,
-        "settings": chosen.settings_lines,
-        "tables": listed,
-        "seconds": round(_together(every)[0]),
-    }
-    return "\n".join(lines), body
+            listed.append({"methods": part.methods, "tasks": part.tasks, "options": dict(part.options)})
+            listed[-1]["plan"] = as_json(plan)
+            every.append(plan)
+        body["tables"].append({"name": table.name, "requests": listed})
+    seconds = _together(every)[0]
+    if len(every) > 1:
+        lines += ["", f"all {len(every)} requests: {duration(seconds)}; what several of them train is counted once"]
+    return "\n".join(lines), body | {"seconds": round(seconds)}

@@ -6,7 +6,7 @@ import factories
 
 from bench.record.cell import TEACHER, Partner, record_key
 from bench.record.schema import Record
-from bench.report.experiment import AskedExperiment, PaperTable, TableEntry, write_experiment
+from bench.report.experiment import PaperTable, write_experiment
 
 
 def of_two_tasks(task: str) -> Record:
@@ -18,26 +18,24 @@ def of_two_tasks(task: str) -> Record:
 def test_a_student_of_several_tasks_is_shown_on_all_of_them():
     records = [of_two_tasks(task) for task in ("rte", "sst2")]
     assert len({record.train_key for record in records}) == 1
-    section = PaperTable("one", "accuracy", [TableEntry(r.cell, "together", None) for r in records])
+    section = PaperTable("one", "accuracy", {r.key: {"label": "together"} for r in records}, ["together"])
     other = factories.record("kd", "rte")
     found = section.records([*records, other])
     assert [(r.row, r.cell.tasks) for r in found] == [("together", ("rte",)), ("together", ("sst2",))]
 
 
-def test_every_operating_point_of_a_cell_is_shown_and_a_teacher_is_no_row():
+def test_every_operating_point_of_a_cell_is_shown_with_the_teacher():
     plain, teacher = factories.record("fastbert"), factories.record(TEACHER)
     early = plain.model_copy(update={"point": "speed=0.1", "key": record_key(plain.cell, "speed=0.1")})
-    section = PaperTable("one", "accuracy", [TableEntry(r.cell, r.cell.label, None) for r in (teacher, plain)])
+    section = PaperTable("one", "accuracy", {r.key: {} for r in (teacher, plain)}, ["fastbert"])
     assert [r.row for r in section.records([teacher, plain, early])] == ["teacher", "fastbert", "fastbert at speed=0.1"]
-    assert section.rows == ["fastbert"]
 
 
 def test_rows_stand_in_the_order_of_the_table_with_and_without_intervals(answered_store, tmp_path):
     records, order = list(answered_store.records()), ["microbert", "kd", "finetune"]
-    entries = [TableEntry(r.cell, r.row, None) for r in records]
-    asked = AskedExperiment(tmp_path / "e.toml")
-    section = PaperTable("one", "differences", entries, order)
-    (report,) = write_experiment("A paper", [section], answered_store, tmp_path / "p", False, asked)
+    section = PaperTable("one", "differences", {r.key: {} for r in records}, order)
+    typed = (tmp_path / "e.toml", "", "")
+    (report,) = write_experiment("A paper", [section], answered_store, tmp_path / "p", False, typed)
     for file, rows in (("one", order), ("one-intervals", order[1:])):
         lines = (report.parent / "tables" / f"{file}.csv").read_text().splitlines()[1:]
         assert [line.split(",")[0] for line in lines] == rows

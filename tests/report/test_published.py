@@ -74,7 +74,8 @@ absent = { "Table 4: MobileBERT" = "not here" }
 def chosen(folder: Path, text: str, **typed: Any):
     file = folder / "e.toml"
     file.write_text(text)
-    return choose(file, Request("kd", "rte", **typed), typed.keys())
+    (table,) = choose(file, Request("kd", "rte", **typed), typed.keys())[1]
+    return table
 
 
 @pytest.mark.parametrize(
@@ -95,13 +96,13 @@ def test_a_wrong_name_is_one_line(tmp_path, right, wrong, says):
 
 
 def test_a_row_has_the_numbers_and_the_differences_that_its_file_gives_it(tmp_path):
-    (rows,) = chosen(tmp_path, PLANTED).printed
+    rows = chosen(tmp_path, PLANTED).printed
     assert {label: {cell.system for cell in row.cells} for label, row in rows.items()} == {
         "PKD (6 layers)": {"BERT_BASE-6L-PKD"},
         "teacher": {"BERT_BASE"},
     }
     assert [row.differs for row in rows.values()] == [["ours shuffles"], []]
-    (typed,) = chosen(tmp_path, PLANTED, epochs=1.0, teacher="bert-base-uncased", jobs=1).printed
+    typed = chosen(tmp_path, PLANTED, epochs=1.0, teacher="bert-base-uncased", jobs=1).printed
     assert typed["teacher"].differs == ["ours with other --epochs"]
 
 

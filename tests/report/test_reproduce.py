@@ -20,7 +20,7 @@ from bench.record.cell import TEACHER, record_key
 from bench.record.code import other_version
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.report.experiment import AskedExperiment, PaperTable, TableEntry, write_experiment
+from bench.report.experiment import PaperTable, write_experiment
 from bench.report.groups import ReportGroup, groups
 from bench.report.reproduce import commands, experiment_command, set_record_source, verifying
 from bench.report.write import write_reports
@@ -255,10 +255,10 @@ def test_the_report_of_an_experiment_has_command_seeds_and_a_title_of_its_own(tm
     for record in factories.paper():
         store.write(record)
     cells = [r.cell for r in factories.paper() if r.cell.tasks == ("rte",)]
-    shown = [TableEntry(cell, cell.label, cell.ablation_of) for cell in cells]
-    sections = [PaperTable("one", "accuracy", shown), PaperTable("two", "differences", shown)]
-    asked = AskedExperiment(tmp_path / "experiments" / "e.toml", "one,two", "rte")
-    (report,) = write_experiment("A paper", sections, store, tmp_path / "p", False, asked)
+    shown = {record_key(cell): {} for cell in cells}, [cell.label for cell in cells if cell.method != "teacher"]
+    sections = [PaperTable("one", "accuracy", *shown), PaperTable("two", "differences", *shown)]
+    typed = (tmp_path / "experiments" / "e.toml", "one,two", "rte")
+    (report,) = write_experiment("A paper", sections, store, tmp_path / "p", False, typed)
     text = report.read_text()
     assert text.startswith("# A paper; our own runs, not the paper's results\n")
     assert "; seeds 0, 1." in text

@@ -15,7 +15,7 @@ def test_the_one_question_is_about_the_disk_of_all_tables(tmp_path, teacher_fold
     tables = [f'[[table]]\nname = "{task}"\nmethods = ["kd"]\ntasks = ["{task}"]' for task in ("rte", "sst2")]
     file.write_text("\n".join(['title = "Two tables"', *tables]))
     request = Request(teacher=str(teacher_folder), data=str(glue_folder), results=tmp_path / "r", threads=1)
-    plans = [build(one) for one in experiment.choose(file, request).requests]
+    plans = [build(asked) for table in experiment.choose(file, request)[1] for _, asked in table.parts]
     monkeypatch.setattr("bench.run.ASK_ABOVE_BYTES", max(plan.disk_bytes for plan in plans))
     monkeypatch.setattr(experiment, "run", lambda *_: pytest.fail("it started without a question"))
     with pytest.raises(InputError, match="not started"):

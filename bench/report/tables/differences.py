@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -126,7 +127,13 @@ def _cell(line: Comparison | None, keys: tuple[str, ...]) -> TableCell:
         verdict = f"{BORDERLINE} {p}"
     else:
         verdict = line.verdict if without_zero else f"{line.verdict} {p}"
-    tested = {"p": line.adjusted, "alone": line.p, "verdict": line.verdict, "n": len(line.seeds) or None, "keys": keys}
+    tested: dict[str, Any] = {
+        "p": line.adjusted,
+        "alone": line.p,
+        "verdict": line.verdict,
+        "n": len(line.seeds) or None,
+        "keys": keys,
+    }
     cell = number(line.difference, "+.1f", low=line.low, high=line.high, **tested)
     return replace(cell, text=f"{cell.text} {verdict}")
 
