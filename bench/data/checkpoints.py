@@ -37,6 +37,8 @@ HUB_CONFIGURED |= {f"google-bert/{name}": differing for name, differing in HUB_C
 """Hub names whose configuration is known without asking the hub: what differs from the defaults of transformers."""
 OURS = "bert_bench"
 """Entry of config.json of a student that was trained here: its method, row and record."""
+TOKENIZER_FILES = ("tokenizer*", "vocab.*", "merges.txt", "*.model", "special_tokens_map.json", "added_tokens.json")
+"""Patterns of the files that tokenizers are made from."""
 EMBEDDED_NOTE = (
     "The embedded teacher (all-MiniLM-L6-v2) was trained for sentence similarity on data that include MultiNLI, SNLI "
     "and QQP question pairs: read MNLI and QQP with that in mind."
@@ -216,7 +218,7 @@ def _from_hub(name: str, revision: str | None, offline: bool, asked: str) -> Pat
     other = "--teacher embedded, or " if asked.startswith("--teacher") else ""
     return downloaded(
         name,
-        ["config.json", "model.safetensors", "tokenizer*", "vocab.txt"],
+        ["config.json", "model.safetensors", *TOKENIZER_FILES],
         offline,
         f"{asked}: no folder of that name, and the hub did not give it",
         f"use {other}a folder with config.json, model.safetensors and a tokenizer",
@@ -399,6 +401,8 @@ def _tokenizer(folder: Path, asked: str) -> Any:
     from transformers import AutoTokenizer
 
     lacking = f"{asked}: no tokenizer in {folder}; put its tokenizer.json or vocab.txt there"
+    if any(folder.glob("*.model")) and find_spec("sentencepiece") is None:
+        lacking = f"{asked}: its tokenizer is of SentencePiece; type: pip install sentencepiece"
     try:
         found = AutoTokenizer.from_pretrained(folder, use_fast=True, trust_remote_code=False)
     except Exception as error:  # readers of tokenizers raise many kinds

@@ -9,12 +9,13 @@ import re
 import shutil
 from pathlib import Path
 
+from bench.data.checkpoints import TOKENIZER_FILES
 from bench.data.hub import downloaded
 from bench.errors import InputError
 from bench.files import folder_in_place_of
 
 BINARY, SAFE = "pytorch_model.bin", "model.safetensors"
-COPIED_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
+COPIED_FILES = ("config.json", *TOKENIZER_FILES)
 
 
 def convert(source: str, target: Path, offline: bool = False) -> tuple[Path, int]:
@@ -52,9 +53,8 @@ def convert(source: str, target: Path, offline: bool = False) -> tuple[Path, int
     tensors = {str(name): value.detach().clone().contiguous() for name, value in found.items()}
     with folder_in_place_of(target) as made:
         save_file(tensors, made / SAFE, metadata={"format": "pt"})
-        for name in COPIED_FILES:
-            if (folder / name).is_file():
-                shutil.copyfile(folder / name, made / name)
+        for file in (file for pattern in COPIED_FILES for file in folder.glob(pattern) if file.is_file()):
+            shutil.copyfile(file, made / file.name)
     return target, len(tensors)
 
 
