@@ -42,8 +42,6 @@ class GridLine:
 
     cells: list[GridCell]
     number: int = 0
-    rule_above: bool = False
-    """whether a ruled line or a separator is directly above"""
 
 
 @dataclass
@@ -71,9 +69,9 @@ def span_of(text: str | None) -> int:
     return min(LONGEST_SPAN, max(1, int(number[1]))) if number else 1
 
 
-def line_of(cells: Iterable[str], number: int = 0, rule_above: bool = False) -> GridLine:
+def line_of(cells: Iterable[str], number: int = 0) -> GridLine:
     """A line without spans."""
-    return GridLine([GridCell(text[:LONGEST_CELL]) for text in cells], number, rule_above)
+    return GridLine([GridCell(text[:LONGEST_CELL]) for text in cells], number)
 
 
 class Spanned(NamedTuple):

@@ -37,7 +37,6 @@ RULES = re.compile(
     r"|arrayrulecolor|doublerulesep|cdashlinelr|endhead|endfirsthead|endfoot|endlastfoot|noalign|morecmidrules)"
     r"(?:\[[^\]]*\]|\([^)]*\))*(?:\{[^{}]*\})*(?:\([^)]*\))?(?:\{[^{}]*\})*"
 )
-RULED = re.compile(r"\\(?:toprule|midrule|bottomrule|hline|Xhline|specialrule|cmidrule|cline|hdashline)")
 COMMAND = re.compile(r"\\([A-Za-z]++)\*?\s*((?:\[[^\[\]]*\]\s*)*)((?:\{[^{}]*\}(?:\[[^\[\]]*\])?\s*)*)(?!\s*\{)")
 SYMBOLS = {
     "pm": "±", "times": "×", "approx": "≈", "sim": "~", "uparrow": "↑", "downarrow": "↓", "rightarrow": "→",
@@ -182,27 +181,19 @@ def _caption(text: str, start: int, stop: int) -> str:
 def _lines(body: str, first: int) -> list[GridLine]:
     """The lines of an environment's body with their spans; ``first`` is the number of its first line in the file."""
     rows: list[list[Spanned]] = []
-    starts: list[tuple[int, bool]] = []
-    ruled = False
+    numbers: list[int] = []
     line_number = line_numbers(body)
     start = 0
     for piece, stop in _split(body, r"\\"):
         piece = re.sub(r"^\s*\[-?[\d.]+\s*\w+\]", "", piece) if rows else piece
-        has_rule = bool(RULED.search(piece))
         bare = RULES.sub(lambda m: "\n" * m[0].count("\n"), piece)
         cells = [_spanned(cell) for cell, _ in _split(bare, "&")]
         if any(cell.text for cell in cells):
             blank = len(bare) - len(bare.lstrip())
             rows.append(cells)
-            starts.append((first - 1 + line_number(start) + bare.count("\n", 0, blank), ruled or has_rule))
-            ruled = False
-        else:
-            ruled = ruled or has_rule
+            numbers.append(first - 1 + line_number(start) + bare.count("\n", 0, blank))
         start = stop
-    return [
-        GridLine(cells, number, rule)
-        for cells, (number, rule) in zip(laid_out(_without_empty(rows)), starts, strict=True)
-    ]
+    return [GridLine(*line) for line in zip(laid_out(_without_empty(rows)), numbers, strict=True)]
 
 
 def _without_empty(rows: list[list[Spanned]]) -> list[list[Spanned]]:

@@ -43,10 +43,9 @@ def sheets_of(where: str, grids: Iterable[Grid]) -> list[Sheet]:
     """Every table that has a row of numbers; equal titles are numbered."""
     sheets = []
     for grid in grids:
-        for header, body in _panels(grid):
-            rows = list(_rows(header, body))
-            if rows:
-                sheets.append(Sheet(where, grid.title, rows))
+        header, body = _parted(grid)
+        if rows := list(_rows(header, body)) if body else []:
+            sheets.append(Sheet(where, grid.title, rows))
     titles = Counter(sheet.name for sheet in sheets)
     for place, sheet in enumerate(sheets, start=1):
         if titles[sheet.name] > 1:  # the heading above is that of several
@@ -54,35 +53,14 @@ def sheets_of(where: str, grids: Iterable[Grid]) -> list[Sheet]:
     return sheets
 
 
-def _panels(grid: Grid) -> Iterator[tuple[list[GridLine], list[GridLine]]]:
-    """Header lines and body lines; a row of words between two rules within the body heads a panel of its own."""
+def _parted(grid: Grid) -> tuple[list[GridLine], list[GridLine]]:
+    """Header lines and body lines."""
     lines = [line for line in grid.lines if any(cell.text for cell in line.cells)]
-    if len(lines) < 2:
-        return
     # header are the lines that the container says, and lines of words below them where numbers follow
     head = max(1, min(grid.head, len(lines) - 1))
     while head < min(len(lines) - 1, MOST_HEADER_LINES) and _is_words(lines, head):
         head += 1
-    header = lines[:head]
-    body: list[GridLine] = []
-    for place, line in enumerate(lines[head:], start=head):
-        ruled = line.rule_above and place + 1 < len(lines) and lines[place + 1].rule_above
-        if ruled and body and _heads_again(line, header):
-            yield header, body
-            header, body = [line], []
-        else:
-            body.append(line)
-    yield header, body
-
-
-def _heads_again(line: GridLine, header: Sequence[GridLine]) -> bool:
-    """Words throughout, with the same words as the header in front or in most places."""
-    texts = [_plain(cell.own) for cell in line.cells]
-    known = [_plain(cell.own) for cell in header[0].cells] if header else []
-    named = [text for text in texts[1:] if text]
-    if len(named) < 2 or not all(WORDS.match(text) and not numbers_of(text) for text in named):
-        return False
-    return bool(texts[0] and known and texts[0] == known[0]) or len(named) >= 0.8 * (len(texts) - 1) >= 2
+    return lines[:head], lines[head:]
 
 
 def _is_words(lines: Sequence[GridLine], place: int) -> bool:

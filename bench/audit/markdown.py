@@ -24,15 +24,11 @@ def markdown_grids(text: str, aligned: bool = False) -> list[Grid]:
     grids: list[Grid] = []
     title, kind, place = "", "", 0
     block = Grid("")
-    separated = False
     for number, line in enumerate([*lines, ""], start=1):
         now = kinds[number - 1] if number <= len(kinds) else "end"
         place += len(line) + 1
         if not now and kind in ("|", " ") and not line.strip():
-            separated = separated or bool(
-                block.lines and block.head
-            )  # pages put blank lines between the rows of a table
-            continue
+            continue  # pages put blank lines between the rows of a table
         is_separator = now == "|" and bool(SEPARATOR.fullmatch(line))
         anew = is_separator and block.head > 0 and len(block.lines) > 1 and _is_header(block.lines[-1])
         if block.lines and (now != kind or anew):
@@ -44,14 +40,10 @@ def markdown_grids(text: str, aligned: bool = False) -> list[Grid]:
             block.title, block.place = title, place
         if is_separator:
             block.head = block.head or len(block.lines)
-            separated = True
         elif now:
             cells = _cells(line, now)
             if any(cells):
-                block.lines.append(line_of(cells, number, separated))
-                separated = False
-            else:
-                separated = True
+                block.lines.append(line_of(cells, number))
         if TITLE.match(line.strip()) and not now:
             title = re.sub(r"[#*]|</?h\d[^>]*>", "", without_markup(line)).strip()[:80]
     return grids
