@@ -115,7 +115,7 @@ def _scores(tables: Sequence[ReportGroup], label: str, column: str) -> Iterator[
                 for metric in dict.fromkeys(m for r in done for m in r.scores[place.evaluation]):
                     if metric_named in ("", metric):
                         mean = summarise([100 * r.scores[place.evaluation][metric] for r in done]).mean
-                        yield mean, done, group.described_data
+                        yield mean, done, group.described_data()
 
 
 def _means(tables: Sequence[ReportGroup], label: str, tasks: Collection[str]) -> Iterator[Measured]:
@@ -124,7 +124,7 @@ def _means(tables: Sequence[ReportGroup], label: str, tasks: Collection[str]) ->
         is_of_these = all({plain_task(c.title), plain_task(c.task)} & set(tasks) for c in group.columns)
         means = group.means(label)
         if is_of_these and len(means) == len(group.columns) == len(tasks) > 1:
-            yield summarise(means).mean, group.of(label), group.described_data
+            yield summarise(means).mean, group.of(label), group.described_data()
 
 
 def describe(checked: Sequence[Checked]) -> str:

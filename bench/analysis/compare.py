@@ -94,7 +94,7 @@ def _titles(tables: Sequence[ReportGroup]) -> list[str]:
         numeric = group.cell.numeric
         parts.append(
             (
-                group.described_data + ("" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"),
+                group.described_data() + ("" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"),
                 f", teacher {group.cell.teacher.name}",
                 f", {group.recipe} recipe, {group.epochs:g} epochs",
                 f", {numeric.precision}, {counted(numeric.threads, 'thread')}, {numeric.device}",

@@ -52,7 +52,7 @@ def to_page(title: str, sections: Iterable[Section]) -> bytes:
         if not any(section[1:]):
             continue
         lines += [f"## {escape.markdown(section.title)}", ""] if section.title else []
-        lines += _paragraphs(section.texts)
+        lines += [line for text in section.texts for line in (escape.markdown(text), "")]
         points = [f"- {escape.markdown(point)}" for point in section.points]
         points += [f"- command: {escape.code(command)}" for command in section.commands]
         lines += [*points, ""] if points else []
@@ -62,25 +62,19 @@ def to_page(title: str, sections: Iterable[Section]) -> bytes:
         for table in section.tables:
             heading = escape.markdown(section.heading_of(table))
             lines += [f"### {heading}", ""] if heading else []
-            lines += _table_lines(table, notes)
+            if table.folded or (len(table.printed_lines) > LONGEST and table.width is None):  # where it is
+                (stem,) = named([table])
+                file, length = f"{TABLES}/{stem}.csv", counted(len(table.printed_lines), "line")
+                text = f"**{escape.markdown(table.title)}**: {length}, in [{file}]({file}) and [{HTML}]({HTML})."
+                lines += [" ".join([text, *map(escape.markdown, table.notes)]), ""]
+                continue
+            # its sentences, then the footnotes that it is the first to have
+            before = len(notes.texts)
+            lines += [to_markdown(table, notes), ""]
+            lines += [escape.markdown(" ".join(table.notes)), ""] if table.notes else []
+            new = [f"[{i}] {escape.markdown(text)}  " for i, text in enumerate(notes.texts[before:], start=before + 1)]
+            lines += [*new, ""] if new else []
     return ("\n".join(lines).rstrip() + "\n").encode()
-
-
-def _paragraphs(texts: Iterable[str]) -> list[str]:
-    return [line for text in texts for line in (escape.markdown(text), "")]
-
-
-def _table_lines(table: Table, notes: Footnotes) -> list[str]:
-    """A table, then its sentences, then the footnotes that it is the first to have."""
-    if table.folded or (len(table.printed_lines) > LONGEST and table.width is None):  # where it is
-        (stem,) = named([table])
-        file, length = f"{TABLES}/{stem}.csv", counted(len(table.printed_lines), "line")
-        text = f"**{escape.markdown(table.title)}**: {length}, in [{file}]({file}) and [{HTML}]({HTML})."
-        return [" ".join([text, *map(escape.markdown, table.notes)]), ""]
-    before = len(notes.texts)
-    body = [to_markdown(table, notes), "", *_paragraphs([" ".join(table.notes)] if table.notes else [])]
-    new = [f"[{i}] {escape.markdown(text)}  " for i, text in enumerate(notes.texts[before:], start=before + 1)]
-    return [*body, *new, ""] if new else body
 
 
 MARK = "<!-- written by bench report -->"

@@ -108,29 +108,20 @@ class ReportGroup:
     @property
     def title(self) -> str:
         tasks, teacher = f" ({', '.join(self.tasks)})", self.cell.teacher
-        return f"{self._examples}{tasks}{self._limit}; teacher {teacher.name}, {teacher.origin}"
+        return f"{self.described_data(tasks)}; teacher {teacher.name}, {teacher.origin}"
 
     @property
     def heading(self) -> str:
         """The title of a page: its examples and tasks."""
-        return f"{self.described_data}: {', '.join(self.tasks)}"
+        return f"{self.described_data()}: {', '.join(self.tasks)}"
 
-    @property
-    def described_data(self) -> str:
-        """What its examples are, and how many of them were trained on at most."""
-        return self._examples + self._limit
-
-    @property
-    def _examples(self) -> str:
-        """For people: a folder that is called glue needs no further words, generated examples do."""
-        if self.facts.source == FOLDER and self.facts.folder == GLUE_FOLDER:
-            return FROM_GLUE.sub("", self.cell.data.name, count=1)
-        return self.cell.data.name + (", generated, not GLUE" if self.facts.source == SAMPLE else "")
-
-    @property
-    def _limit(self) -> str:
-        limit = self.cell.data.max_train_rows
-        return f", at most {limit:,} training examples" if limit else ""
+    def described_data(self, tasks: str = "") -> str:
+        """What its examples are, and how many of them were trained on at most; ``tasks``: words between the two."""
+        name, limit = self.cell.data.name, self.cell.data.max_train_rows
+        if self.facts.source == FOLDER and self.facts.folder == GLUE_FOLDER:  # needs no further words
+            name = FROM_GLUE.sub("", name, count=1)
+        generated = ", generated, not GLUE" if self.facts.source == SAMPLE else ""
+        return f"{name}{generated}{tasks}" + (f", at most {limit:,} training examples" if limit else "")
 
     @property
     def facts(self) -> DataFacts:

@@ -120,7 +120,11 @@ def further_columns(group: ReportGroup) -> dict[str, Callable[[ReportGroup, str]
         "Params (M)": lambda group, label: _range(group, label, models_differ, lambda s: s.parameters / 1e6),
         "FLOPs (G)": lambda group, label: _range(group, label, need_own_lines, lambda s: s.flops / 1e9),
     }
-    return {**columns, "speed-up": _faster} if group.speed_ups else columns
+    if group.speed_ups:  # 1x for the teacher; a dash for what was not timed
+        cells = {row: number(r.median, ".2f", "x", low=r.low, high=r.high) for row, r in group.speed_ups.items()}
+        cells[TEACHER] = number(1.0, ".2f", "x")
+        columns["speed-up"] = lambda group, label: cells.get(label, number(None))
+    return columns
 
 
 def _range(
@@ -134,14 +138,6 @@ def _range(
     low, high = min(counts), max(counts)
     text = " to ".join(dict.fromkeys(f"{end:.2f}" for end in (low, high)))
     return TableCell(text, value=low if low == high else None, low=low, high=high)
-
-
-def _faster(group: ReportGroup, label: str) -> TableCell:
-    """1x for the teacher; a dash for what was not timed."""
-    if label == TEACHER:
-        return TableCell("1.00x", value=1.0)
-    ratio = group.speed_ups.get(label)
-    return number(ratio.median, ".2f", "x", low=ratio.low, high=ratio.high) if ratio else number(None)
 
 
 def _notes(group: ReportGroup, has_alike: bool) -> list[str]:

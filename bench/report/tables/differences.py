@@ -7,7 +7,7 @@ one line; its mean is a test of its own. So no verdict depends on the other line
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -106,7 +106,11 @@ def _compared(
         lines.append(line_of(group, label, cells))
     if not lines:
         return None
-    least = [_least(compared_in[place]) if place or compared_in[place] else TableCell("") for place in places]
+    least = []
+    for place in places:  # the smallest true difference that comparisons like these would find: the median
+        values = [line.least for line in compared_in[place] if line.least is not None]
+        empty = number(None) if place or compared_in[place] else TableCell("")
+        least.append(number(float(np.median(values))) if values else empty)
     lines.append(Line("min. detectable", [TableCell(""), TableCell(""), *least], only="markdown", row=""))
     columns = [Column("System"), Column("compared with", words=True), Column("tests", digits=0)]
     columns += [
@@ -136,12 +140,6 @@ def _cell(line: Comparison | None, keys: tuple[str, ...]) -> TableCell:
     }
     cell = number(line.difference, "+.1f", low=line.low, high=line.high, **tested)
     return replace(cell, text=f"{cell.text} {verdict}")
-
-
-def _least(lines: Collection[Comparison]) -> TableCell:
-    """The smallest true difference that comparisons like these would find: the median."""
-    values = [line.least for line in lines if line.least is not None]
-    return number(float(np.median(values)) if values else None)
 
 
 NOTE = (

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from bench.record.cell import TEACHER
-from bench.record.schema import Record
 from bench.report.comparison import BORDERLINE, UNCLEAR
 from bench.report.frame import same_teacher, teacher_weights
 from bench.report.groups import KEPT, ReportGroup, ScoreColumn
-from bench.report.resampled import Answers, Resampled, rng_for
+from bench.report.resampled import Answers, rng_for
 from bench.report.table import DASH, INTERVAL, JUDGED, Column, Line, Table, TableCell, number
 from bench.report.tables.parts import counted, keys_of, line_of, listed, missing, students_of
 from bench.stats.metrics import metric_of
@@ -25,17 +24,18 @@ KEPT_OF_THE_TEACHER = "retention"
 """The name of the files of the table with intervals."""
 
 
-def _teacher(group: ReportGroup) -> dict[ScoreColumn, float]:
-    """The teacher's score in each column that it has, in percent."""
-    return {c: group.summaries[TEACHER, c].mean for c in group.columns if group.values(TEACHER, c)}
-
-
-def _why_no_ratio(group: ReportGroup, column: ScoreColumn, score: float) -> str:
-    """Why a share of the teacher's score says nothing; "" where it says something."""
-    what = "" if score > 0 else f"the teacher scores {score:.1f}"
-    if group.suspicions.get((TEACHER, column)):
-        what = "the answers of the teacher are suspect, see its notes in the results"
-    return what and f"{column.title}: {what}; a ratio to it means nothing"
+def _teacher(group: ReportGroup) -> tuple[dict[ScoreColumn, float], dict[ScoreColumn, str], str]:
+    """The teacher's score in each column that it has, in percent; the columns in which a share of it says nothing, and why; and a
+    sentence that names those."""
+    scored = {c: group.summaries[TEACHER, c].mean for c in group.columns if group.values(TEACHER, c)}
+    unsound = {c: f"the teacher scores {score:.1f}" for c, score in scored.items() if not score > 0}
+    for c in scored:
+        if group.suspicions.get((TEACHER, c)):
+            unsound[c] = "the answers of the teacher are suspect, see its notes in the results"
+    names = [c.name for c in scored if c in unsound]
+    which = f"{listed(names)}, which {'has' if len(names) == 1 else 'have'} no ratio"
+    reasons = {c: f"{c.title}: {why}; a ratio to it means nothing" for c, why in unsound.items()}
+    return scored, reasons, f" All means of this table leave out {which}." if names else ""
 
 
 def _is_cheaper(group: ReportGroup, label: str) -> bool:
@@ -47,19 +47,11 @@ def _is_cheaper(group: ReportGroup, label: str) -> bool:
     return bool(own and teacher and min(own) < min(teacher))
 
 
-def _left_out_of_means(unsound: Mapping[ScoreColumn, str]) -> str:
-    """A sentence that names the columns without a ratio, with a space before it; "" where all have one."""
-    names = [column.name for column in unsound]
-    which = f"{listed(names)}, which {'has' if len(names) == 1 else 'have'} no ratio"
-    return f" All means of this table leave out {which}." if names else ""
-
-
 def reappearance(group: ReportGroup) -> Table | None:
     """Student / teacher in percent, per column and as the mean of the ratios. Needs the teacher's record."""
-    teacher, students = _teacher(group), students_of(group)
+    (teacher, unsound, left_out), students = _teacher(group), students_of(group)
     if not teacher or not students:
         return None
-    unsound = {c: why for c, score in teacher.items() if (why := _why_no_ratio(group, c, score))}
     sound = [c for c in teacher if c not in unsound]
     mean = summarise([teacher[c] for c in sound]).mean if sound else None
     lines = [Line(TEACHER, [*map(number, teacher.values()), number(mean)])]
@@ -73,12 +65,10 @@ def reappearance(group: ReportGroup) -> Table | None:
             why = "needs at least as many FLOPs as its teacher, so it is not a compressed model and has no retention"
             notes, cells = (f"{label} {why}",), [TableCell(DASH)] * (len(teacher) + 1)
         else:
-            cells = [
-                TableCell(DASH, footnotes=(unsound[c],))
-                if c in unsound and c in own
-                else number(ratios.get(c), unit=" %")
-                for c in teacher
-            ]
+            cells = [number(ratios.get(c), unit=" %") for c in teacher]
+            for i, c in enumerate(teacher):
+                if c in unsound and c in own:
+                    cells[i] = TableCell(DASH, footnotes=(unsound[c],))
             is_whole = len(ratios) == len(sound) > 0
             cells.append(number(summarise(list(ratios.values())).mean if is_whole else None, unit=" %"))
         name, called = f"{label}, % of teacher", f"{group.called(label)}, % of teacher"
@@ -89,7 +79,7 @@ def reappearance(group: ReportGroup) -> Table | None:
         "student of another training of that teacher is divided by that training's score in the table with intervals."
     )
     heads = map(Column, ("System", *(c.title for c in teacher), f"mean of {counted(len(sound), 'ratio')}"))
-    notes = (note + _left_out_of_means(unsound),)
+    notes = (note + left_out,)
     return Table("Share of the teacher's score", [*heads], lines, notes, "reappearance")
 
 
@@ -112,9 +102,7 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     the one in the table is refused, with the two hashes, unless the store has that teacher's answers to the same examples:
     then its ratio is to that teacher.
     """
-    scored = _teacher(group)
-    unsound = {c: why for c, score in scored.items() if (why := _why_no_ratio(group, c, score))}
-    lines = []
+    (scored, unsound, left_out), lines = _teacher(group), []
     for label in students_of(group):
         cells, drawn, scores, is_cheaper = [], [], [], _is_cheaper(group, label)
         for column in scored:
@@ -122,8 +110,14 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
             # the teacher that these students learned from may be a further training of the table's, which `unsound` is of
             named = {teacher_weights(record) for record in own}
             further = data.teachers.get(str(*named)) if data is not None and len(named) == 1 else None
+            other = next(((r, teacher) for r in own for teacher in theirs if not same_teacher(r, teacher)), None)
             cells.append(TableCell(DASH))
-            if refused := _refusal(label, column, own, theirs, data, further is not None):
+            if other is not None and further is None:
+                hashes = " and ".join(str(teacher_weights(record))[:12] for record in other)
+                refused = f"{label}, {column.title}: trained from another teacher ({hashes})"
+                cells[-1] = TableCell(REFUSED, footnotes=(refused,))
+            elif data is not None and any(record.key in data.others for record in (*own, *theirs)):
+                refused = f"{label}, {column.title}: scored on other examples than the rest of the column"
                 cells[-1] = TableCell(REFUSED, footnotes=(refused,))
             elif column in unsound:
                 cells[-1] = TableCell(DASH, footnotes=(unsound[column],) if own and is_cheaper else ())
@@ -156,7 +150,7 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     )
     heads = [Column("System"), *(Column(c.title, csv=JUDGED) for c in scored)]
     heads += [Column("mean of ratios", csv=INTERVAL), Column("ratio of means")]
-    notes = (note + _left_out_of_means(unsound),)
+    notes = (note + left_out,)
     return Table("Retention with intervals", heads, lines, notes, KEPT_OF_THE_TEACHER)
 
 
@@ -169,21 +163,3 @@ def _means(scores: Sequence[tuple[float, float]], drawn: Sequence[np.ndarray]) -
     low, high = (100 * bound for bound in interval(np.nanmean(drawn_CR, axis=0)))
     of_means = 100 * sum(student for student, _ in scores) / sum(teacher for _, teacher in scores)
     return number(ratio, unit=" %", low=low, high=high), number(of_means, unit=" %")
-
-
-def _refusal(
-    label: str,
-    column: ScoreColumn,
-    own: Sequence[Record],
-    theirs: Sequence[Record],
-    data: Resampled | None,
-    is_known: bool,
-) -> str:
-    """Why a ratio would mean nothing: a teacher that is not known, or other examples; "" where it means something."""
-    other = next(((record, teacher) for record in own for teacher in theirs if not same_teacher(record, teacher)), None)
-    if other is not None and not is_known:
-        hashes = " and ".join(str(teacher_weights(record))[:12] for record in other)
-        return f"{label}, {column.title}: trained from another teacher ({hashes})"
-    if data is not None and any(record.key in data.others for record in (*own, *theirs)):
-        return f"{label}, {column.title}: scored on other examples than the rest of the column"
-    return ""
