@@ -19,6 +19,7 @@ from bench.data.checkpoints import classifier
 from bench.data.own_tasks import expand
 from bench.errors import InputError, one_line
 from bench.progress import Progress, quiet
+from bench.report.render import github
 from bench.stats.paired import changed_answers
 
 BATCH = 32
@@ -59,6 +60,7 @@ def compare_backends(
     from bench.measure.latency import stopwatch, warm_up
     from bench.measure.machine import environment, revision
     from bench.train.prediction import score
+    from methods.models import inputs_of
 
     progress = progress or Progress()
     quiet()
@@ -80,9 +82,12 @@ def compare_backends(
         with tempfile.TemporaryDirectory() as work, progress.task("predictions") as update:
             for number, place in enumerate(places):
                 model, tokenizer = classifier(place, task, offline)
-                names, batches = _inputs(model, tokenizer, split, BATCH)
+                names = [name for name in inputs_of(model) if name in tokenizer.model_input_names]
+                longest = min(128, getattr(model.config, "max_position_embeddings", 128))
+                batches = batches_of(tokenizer, split, names, BATCH, longest)
                 # in 8 bits an answer depends on what else is in its batch: each example is scored alone
-                singles = _inputs(model, tokenizer, split, 1, None if INT8 in backends else LATENCY_EXAMPLES)[1]
+                most = None if INT8 in backends else LATENCY_EXAMPLES
+                singles = batches_of(tokenizer, split, names, 1, longest, most)
                 reference = None
                 for backend in dict.fromkeys(["eager", *backends]):
                     row: dict[str, Any] = {"model": place, "backend": backend}
@@ -132,20 +137,19 @@ def compare_backends(
     }  # fmt: skip
 
 
-def _inputs(
-    model: Any, tokenizer: Any, split: Any, size: int, most: int | None = None
-) -> tuple[list[str], list[tuple]]:
-    """The names of the model's inputs, and the examples in batches of padded tensors [B, L] in that order."""
-    from methods.models import inputs_of
-
-    names = [name for name in inputs_of(model) if name in tokenizer.model_input_names]
-    longest = min(128, getattr(model.config, "max_position_embeddings", 128))
+def batches_of(
+    tokenizer: Any, split: Any, names: Sequence[str], size: int, longest: int, most: int | None = None
+) -> list[tuple]:
+    """The examples in batches of padded tensors [B, L], those of these names in their order."""
     batches = []
     for start in range(0, min(len(split), most or len(split)), size):
         texts = [list(column[start : start + size]) for column in (split.first, split.second) if column is not None]
-        encoded = tokenizer(*texts, truncation="longest_first", max_length=longest, padding=True, return_tensors="pt")
+        encoded = tokenizer(
+            *texts, truncation="longest_first", max_length=longest, padding=True,
+            return_token_type_ids="token_type_ids" in names, return_tensors="pt",
+        )  # fmt: skip
         batches.append(tuple(encoded[name] for name in names))
-    return names, batches
+    return batches
 
 
 def _opened(model: Any, names: list[str], backend: str, threads: int, folder: Path) -> tuple[Any, int, float]:
@@ -174,8 +178,6 @@ def _opened(model: Any, names: list[str], backend: str, threads: int, folder: Pa
 
 def describe(answer: Mapping[str, Any]) -> str:
     """The table of an answer, and one line a fault."""
-    from tabulate import tabulate
-
     lines, faults = [], []
     for row in answer["models"]:
         if "error" in row:
@@ -189,22 +191,12 @@ def describe(answer: Mapping[str, Any]) -> str:
             row["model"], row["backend"], f"{100 * row['score']:.1f}", changed, f"{1000 * row['p50']:.2f}", f"{1000 * row['p90']:.2f}",
             f"{row['per_second']:.0f}", f"{row['bytes'] / 1e6:.1f}", f"{row['load_seconds']:.2f}",
         ])  # fmt: skip
-    head = [
-        "model",
-        "backend",
-        answer["metric"],
-        "changed predictions",
-        "p50 (ms)",
-        "p90 (ms)",
-        "examples/s",
-        "MB",
-        "load (s)",
-    ]
+    head = ["model", "backend", answer["metric"], "changed predictions"]
+    head += ["p50 (ms)", "p90 (ms)", "examples/s", "MB", "load (s)"]
     examples = max((row.get("examples", 0) for row in answer["models"]), default=0)
     where = (
         f"{answer['task']} {answer['set']} of {answer['data']}, {examples:,} examples; {answer['env']['processor']}, "
         f"{answer['threads']} threads, fp32; latency of one example, examples/s in batches of {BATCH}, {answer['rounds']} rounds in turns. "
         "Changed predictions are counted against eager attention, with a 95 % interval of their share."
     )
-    table = tabulate(lines, head, tablefmt="github", colalign=("left", "left", *["right"] * 7), disable_numparse=True)
-    return "\n".join([table, "", where, *faults])
+    return "\n".join([github(lines, head, ["left", "left", *["right"] * 7]), "", where, *faults])

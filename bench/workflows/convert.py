@@ -35,7 +35,13 @@ def convert(source: str, target: Path, offline: bool = False) -> tuple[Path, int
 
     if target.exists():
         raise InputError(f"{target} exists; name a new folder")
-    folder = _folder(source, offline)
+    folder = Path(source).expanduser()
+    if not folder.is_dir():
+        if source.startswith((".", "/", "~")):
+            raise InputError(f"{source}: no such folder")
+        refused = f"{source}: no folder of that name, and the hub did not give it"
+        wanted, advice = [BINARY, *COPIED_FILES], f"name a folder that has a {BINARY}"
+        folder = downloaded(source, wanted, offline, refused, advice)
     file = folder / BINARY
     if not file.is_file():
         there = f"; it has {SAFE} already" if (folder / SAFE).is_file() else ""
@@ -56,18 +62,3 @@ def convert(source: str, target: Path, offline: bool = False) -> tuple[Path, int
         for file in (file for pattern in COPIED_FILES for file in folder.glob(pattern) if file.is_file()):
             shutil.copyfile(file, made / file.name)
     return target, len(tensors)
-
-
-def _folder(source: str, offline: bool) -> Path:
-    path = Path(source).expanduser()
-    if path.is_dir():
-        return path
-    if source.startswith((".", "/", "~")):
-        raise InputError(f"{source}: no such folder")
-    return downloaded(
-        source,
-        [BINARY, *COPIED_FILES],
-        offline,
-        f"{source}: no folder of that name, and the hub did not give it",
-        f"name a folder that has a {BINARY}",
-    )

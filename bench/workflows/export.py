@@ -29,13 +29,13 @@ from bench.record.store import Store
 from bench.stats.form import SPANS
 from bench.stats.paired import changed_answers
 from bench.user_files import json_of
+from bench.workflows.backends import BATCH, batches_of
 from bench.workflows.run import run
 
 HF, ONNX, INT8 = "hf", "onnx", "onnx-int8"
 FORMATS = (HF, ONNX, INT8)
 MODEL = "model.onnx"
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-ROWS_A_PASS = 32
 ROUNDED = 1e-3
 """How far the answers of a regression may be apart and still count as the same."""
 USE = """
@@ -237,27 +237,15 @@ def _logits(folder: Path, form: str, split: Any, max_length: int) -> np.ndarray:
     from bench.measure.backends import opened, runner
     from methods.models import reads_texts
 
-    tokenizer, threads, of_texts = AutoTokenizer.from_pretrained(folder), torch.get_num_threads(), None
+    tokenizer, threads = AutoTokenizer.from_pretrained(folder), torch.get_num_threads()
     if form != HF:
         run = opened(folder / MODEL, ONNX, threads, INPUTS)
     else:
         model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
         if reads_texts(model):  # the tokenizer's numbers are not those of its own words
-            of_texts = torch.inference_mode()(model.of_texts)
-        else:
-            run = runner(model, "sdpa", torch.device("cpu"), torch.float32, threads, INPUTS)
-    rows_a_pass = 1 if form == INT8 else ROWS_A_PASS  # in 8 bits an answer depends on what else is in its batch
-    logits = []
-    for start in range(0, len(split), rows_a_pass):
-        rows = slice(start, start + rows_a_pass)
-        first = list(split.first[rows])
-        second = None if split.second is None else list(split.second[rows])
-        if of_texts:
-            logits.append(of_texts(list(zip(first, second or [None] * len(first), strict=True))).numpy())
-            continue
-        inputs = tokenizer(
-            first, second, truncation="longest_first", max_length=max_length, padding=True,
-            return_token_type_ids=True, return_tensors="pt",
-        )  # fmt: skip
-        logits.append(run(*(inputs[name] for name in INPUTS)).numpy())
-    return np.concatenate(logits)
+            second = [None] * len(split) if split.second is None else split.second
+            texts, of_texts = list(zip(split.first, second, strict=True)), torch.inference_mode()(model.of_texts)
+            return np.concatenate([of_texts(texts[i : i + BATCH]).numpy() for i in range(0, len(texts), BATCH)])
+        run = runner(model, "sdpa", torch.device("cpu"), torch.float32, threads, INPUTS)
+    size = 1 if form == INT8 else BATCH  # in 8 bits an answer depends on what else is in its batch
+    return np.concatenate([run(*batch).numpy() for batch in batches_of(tokenizer, split, INPUTS, size, max_length)])
