@@ -6,7 +6,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,6 +38,7 @@ LONGEST = 126
 """Tokens of a sentence and of its copy with a masked word together, without the special ones; fewer where the teacher reads
 fewer."""
 TEXTS = "texts.parquet"
+Question = tuple[int, int, list[int], int]
 
 
 def augmented_rows(
@@ -53,6 +54,8 @@ def augmented_rows(
     split, augmentation, slot = plan.train, plan.augmentation, plan.augmentation_slot
     assert augmentation is not None
     parts: dict[str, Mapping[str, Any]] = {}
+    made_by = digest([slot.key, digest_of(AUGMENTATION), torch.__version__, torch.get_num_threads()])[:24]
+    kept = cache_root() / STATES / f"augmentation-{made_by}"
 
     def write(folder: Path) -> dict[str, Any]:
         candidates: Candidates | None = None
@@ -60,8 +63,9 @@ def augmented_rows(
             vectors = None if augmentation.vectors is None else read(augmentation.vectors)
             head = shared_artefact(plan.masked_head)
             parts["masked head"] = head.body
-            answers = KeptAnswers(slot.key, work.progress.is_stopping)
-            candidates = TeacherCandidates(plan.checkpoint, head.tensors, work.numerics, on_step, vectors, answers)
+            candidates = TeacherCandidates(
+                plan.checkpoint, head.tensors, work.numerics, on_step, vectors, kept, work.progress.is_stopping
+            )
         variants, origins = augmented(split, augmentation, candidates)
         columns: dict[str, Any] = {"first": list(variants.first), "origin": origins}
         if variants.second is not None:
@@ -70,8 +74,7 @@ def augmented_rows(
         return {"weights": sha256_of(folder / TEXTS), "rows": len(variants)}
 
     body = keep(slot, write, parts, TEXTS, work.progress.say)
-    if augmentation.kind == "masked":
-        KeptAnswers(slot.key).file.unlink(missing_ok=True)
+    kept.unlink(missing_ok=True)
     table = pandas.read_parquet(slot.folder / TEXTS)
     origins = table["origin"].to_numpy()
     rows = Split(
@@ -96,61 +99,6 @@ def relabel_variants(encoded: Encoded, origins: np.ndarray, teacher: nn.Module, 
     encoded.labels[new] = labels[new].to(encoded.labels.dtype)
 
 
-class KeptAnswers:
-    """What the teacher has answered so far, in a file of the cache that grows: a run that is interrupted goes on there. The questions
-    always come in the same order."""
-
-    def __init__(self, key: str, is_stopping: Callable[[], bool] = lambda: False) -> None:
-        """
-        Args:
-            key: of the augmented rows.
-            is_stopping: whether somebody wants the run to end.
-        """
-        made_by = digest([key, digest_of(AUGMENTATION), torch.__version__, torch.get_num_threads()])[:24]
-        self.file, self._is_stopping = cache_root() / STATES / f"augmentation-{made_by}", is_stopping
-        self._is_full, width, numbers = False, 2 * CANDIDATES, np.empty(0, np.int32)
-        if self.file.is_file():
-            numbers = np.fromfile(self.file, np.int32)
-            numbers = numbers[: len(numbers) // width * width]
-            os.truncate(self.file, numbers.nbytes)  # without the end of a pass that was half-written
-        self._left = numbers.reshape(-1, width)
-
-    def next(self, most: int) -> list[list[int]]:
-        """Up to so many answers that an earlier run has kept, to the next questions."""
-        answers, self._left = self._left[:most], self._left[most:]
-        return answers.tolist()  # type: ignore[no-any-return]
-
-    def add(self, answers: Sequence[list[int]]) -> None:
-        """Keep the answers of a pass.
-
-        Raises:
-            KeyboardInterrupt: somebody wants the run to end; the answers are written.
-        """
-        try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            if not self._is_full:
-                with self.file.open("ab") as stream:
-                    stream.write(np.array(answers, np.int32).tobytes())
-        except (
-            OSError
-        ):  # a full disk must not end what could go on; the file ends with half a pass, and nothing follows it
-            self._is_full = True
-        if self._is_stopping():
-            raise KeyboardInterrupt
-
-
-class Question(NamedTuple):
-    """A word of one piece that is to be replaced."""
-
-    sentence: int
-    word: int
-    """its place among the sentence's words"""
-    ids: list[int]
-    """the pieces of the sentence"""
-    place: int
-    """that of the word among them"""
-
-
 class TeacherCandidates:
     """What the un-tuned teacher would put in a word's place.
 
@@ -159,6 +107,9 @@ class TeacherCandidates:
     second segment, as the authors' code asks. A word of several pieces: its 15 nearest words by the cosine of the given
     word vectors (the authors': GloVe's), none where they lack it; without vectors, by that of the teacher's own embeddings.
     A word that the vocabulary cannot spell is looked up in the word vectors too; without them it has no candidates.
+
+    What the teacher has answered is added to the file ``kept``: a run that is interrupted goes on there, as the questions always come in
+    the same order.
     """
 
     def __init__(
@@ -168,9 +119,15 @@ class TeacherCandidates:
         numerics: ComputeSettings,
         on_step: OnStep,
         vectors: WordVectors | None = None,
-        kept: KeptAnswers | None = None,
+        kept: Path | None = None,
+        is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._numerics, self._on_step, self._vectors, self._kept = numerics, on_step, vectors, kept
+        self._numerics, self._on_step, self._vectors = numerics, on_step, vectors
+        self._kept, self._is_stopping, self._earlier = kept, is_stopping, np.empty((0, 2 * CANDIDATES), np.int32)
+        if kept is not None and kept.is_file():
+            numbers = np.fromfile(kept, np.int32)
+            self._earlier = numbers[: len(numbers) // (2 * CANDIDATES) * 2 * CANDIDATES].reshape(-1, 2 * CANDIDATES)
+            os.truncate(kept, self._earlier.nbytes)  # without the end of a pass that was half-written
         self._tokenizer = tokenizer_of(checkpoint)
         self._last_layer = checkpoint.config.num_hidden_layers
         self._longest = min(LONGEST, checkpoint.config.max_position_embeddings - 3) // 2  # [CLS] and two [SEP]
@@ -187,6 +144,7 @@ class TeacherCandidates:
     def __call__(self, sentences: Sequence[Sequence[str]]) -> list[dict[int, list[str]]]:
         """For each sentence the candidates of its words, by their places."""
         found: list[dict[int, list[str]]] = [{} for _ in sentences]
+        # (number of the sentence, place of the word in it, pieces of the sentence, place of the word among them) of words of one piece
         questions: list[Question] = []
         in_pieces = [
             [self._tokenizer(word, add_special_tokens=False)["input_ids"] for word in words] for words in sentences
@@ -204,14 +162,13 @@ class TeacherCandidates:
             for position, (word, own) in enumerate(zip(words, split_ids, strict=True)):
                 if replaceable(word) and place < len(ids):
                     if self._is_one_piece(own):
-                        questions.append(Question(number, position, ids, place))
+                        questions.append((number, position, ids, place))
                     else:
                         found[number][position] = self._nearest(own) if self._vectors is None else given.get(word, [])
                 place += len(own)
-        for question, likely in self._answered(questions):
-            own = question.ids[question.place]
-            others = (self._pieces[i] for i in likely if self._is_word_V[i] and i != own)
-            found[question.sentence][question.word] = list(itertools.islice(others, CANDIDATES))
+        for (sentence, word, ids, place), likely in self._answered(questions):
+            others = (self._pieces[i] for i in likely if self._is_word_V[i] and i != ids[place])
+            found[sentence][word] = list(itertools.islice(others, CANDIDATES))
         return found
 
     def _is_one_piece(self, own: Sequence[int]) -> bool:
@@ -219,20 +176,23 @@ class TeacherCandidates:
 
     def _answered(self, questions: Sequence[Question]) -> Iterator[tuple[Question, list[int]]]:
         """Each question with the likeliest pieces at its place; as many questions in a pass as its tokens allow."""
-        likely = [] if self._kept is None else self._kept.next(len(questions))
-        yield from zip(questions, likely, strict=False)
-        start = len(likely)
+        start = min(len(questions), len(self._earlier))
+        yield from zip(questions, self._earlier[:start].tolist(), strict=False)
+        self._earlier = self._earlier[start:]
         while start < len(questions):
             stop, tokens = start, 0
             while stop < len(questions) and (stop == start or tokens < TOKENS_A_PASS):
-                tokens += 2 * len(questions[stop].ids) + 3
+                tokens += 2 * len(questions[stop][2]) + 3
                 stop += 1
-            some = questions[start:stop]
-            answers = self._likeliest(some)
-            yield from zip(some, answers, strict=True)
+            answers = self._likeliest(questions[start:stop])
+            yield from zip(questions[start:stop], answers, strict=True)
             start = stop
             if self._kept is not None:
-                self._kept.add(answers)
+                self._kept.parent.mkdir(parents=True, exist_ok=True)
+                with self._kept.open("ab") as stream:
+                    stream.write(np.array(answers, np.int32).tobytes())
+            if self._is_stopping():
+                raise KeyboardInterrupt
             self._on_step(stop, len(questions))
 
     @torch.no_grad()

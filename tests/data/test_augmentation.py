@@ -17,7 +17,7 @@ from bench.data.checkpoints import find
 from bench.data.table_files import Split
 from bench.data.word_vectors import read
 from bench.errors import InputError
-from bench.make.augmentation import KeptAnswers, TeacherCandidates
+from bench.make.augmentation import TeacherCandidates
 from bench.make.given import in_checkpoint
 from bench.plan.build import build
 from bench.plan.request import Request
@@ -113,10 +113,10 @@ def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
     assert "cat" not in found[0][1]
 
 
-def teacher_candidates(folder, kept=None):
+def teacher_candidates(folder, **options):
     checkpoint = find(str(folder))
     head = in_checkpoint(checkpoint.folder / WEIGHTS, TeacherHead())
-    return TeacherCandidates(checkpoint, head, ComputeSettings(), lambda done, total: None, kept=kept)
+    return TeacherCandidates(checkpoint, head, ComputeSettings(), lambda done, total: None, **options)
 
 
 def candidates_of(folder, sentences, **changes):
@@ -285,20 +285,19 @@ def test_augmentation_that_is_interrupted_goes_on_with_the_same_candidates(tmp_p
     )
     sides = [[["the", "cat", "sings"], ["red", "fish", "swims", "?"]] * 3, [["a", "bird", "runs"]] * 4]
     candidates = candidates_of(tmp_path / "teacher", sides[0])  # makes the folder; its answers are of one side
-    teacher = lambda kept: teacher_candidates(tmp_path / "teacher", kept)  # noqa: E731
+    teacher = lambda **kept: teacher_candidates(tmp_path / "teacher", **kept)  # noqa: E731
     asked.clear()
-    uninterrupted = teacher(None)
+    uninterrupted = teacher()
     whole = [uninterrupted(side) for side in sides]
     assert whole[0] == candidates
-    passes = len(asked)
+    passes, file = len(asked), tmp_path / "states" / "answers"
     asked.clear()
     with pytest.raises(KeyboardInterrupt):
-        for side in map(teacher(KeptAnswers("key", lambda: len(asked) >= passes - 1)), sides):
+        for side in map(teacher(kept=file, is_stopping=lambda: len(asked) >= passes - 1), sides):
             assert side
     asked.clear()
-    again = teacher(KeptAnswers("key"))
+    with file.open("ab") as stream:
+        stream.write(b"half a pass")
+    again = teacher(kept=file)
     assert [again(side) for side in sides] == whole
     assert len(asked) == 1 < passes
-    with KeptAnswers("key").file.open("ab") as kept:
-        kept.write(b"half a pass")
-    assert len(KeptAnswers("key").next(10**6)) > sum(asked), "what was half-written is left out"
