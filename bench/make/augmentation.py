@@ -166,9 +166,9 @@ class TeacherCandidates:
                     else:
                         found[number][position] = self._nearest(own) if self._vectors is None else given.get(word, [])
                 place += len(own)
-        for (sentence, word, ids, place), likely in self._answered(questions):
-            others = (self._pieces[i] for i in likely if self._is_word_V[i] and i != ids[place])
-            found[sentence][word] = list(itertools.islice(others, CANDIDATES))
+        for (sentence, place, ids, among), likely in self._answered(questions):
+            others = (self._pieces[i] for i in likely if self._is_word_V[i] and i != ids[among])
+            found[sentence][place] = list(itertools.islice(others, CANDIDATES))
         return found
 
     def _is_one_piece(self, own: Sequence[int]) -> bool:

@@ -82,21 +82,6 @@ class PaperSettings(TypedFile):
     row: dict[str, bool | int | float | str] = Field(default_factory=dict)
     stages: dict[str, StageNumbers] = Field(default_factory=dict)
 
-    def is_for(self, table: str, row: MethodRow, task: str) -> bool:
-        """Whether it says something of this row on this task."""
-        return (
-            (not self.tables or table in self.tables)
-            and (not self.tasks or task in self.tasks)
-            and (not self.methods or bool(_names(row) & set(map(_shortest, self.methods))))
-        )
-
-    def concerns(self, table: TableSpec) -> bool:
-        """Whether some row of a table on some task has these settings."""
-        if self.tables and table.name not in self.tables:
-            return False  # before its rows are asked for: they may be `all`
-        rows = [row for _, members in table.rows() for row in members]
-        return any(self.is_for(table.name, row, task) for row in rows for task in table.typed_tasks)
-
     @property
     def options(self) -> dict[str, Any]:
         """Of the request."""
@@ -109,10 +94,9 @@ class PaperSettings(TypedFile):
     @property
     def spelling_parts(self) -> dict[str, str]:
         """Of the row's spelling: name -> value."""
-        own = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in self.row.items()}
-        return own | {
-            f"{stage}.{k}": str(v) for stage, numbers in self.stage_numbers.items() for k, v in numbers.items()
-        }
+        stages = {f"{stage}.{k}": v for stage, numbers in self.stage_numbers.items() for k, v in numbers.items()}
+        parts = {**self.row, **stages}
+        return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in parts.items()}
 
     def describe(self) -> str:
         """One line: the rows, tasks and tables; their numbers; the source."""
@@ -204,9 +188,30 @@ class Experiment(TypedFile):
                 kept.append(spec.model_copy(update={"tasks": tasks_kept}))
         return kept
 
+    def entries(self, table: TableSpec, row: MethodRow, task: str) -> list[PaperSettings]:
+        """The settings of a row on a task; later ones override earlier ones."""
+        return [
+            entry
+            for entry in self.settings
+            if (not entry.tables or table.name in entry.tables)
+            and (not entry.tasks or task in entry.tasks)
+            and (not entry.methods or _names(row) & set(map(_shortest, entry.methods)))
+        ]
+
+    def is_set(self, table: TableSpec) -> bool:
+        return any(not entry.tables or table.name in entry.tables for entry in self.settings)
+
+    def used(self, table: TableSpec) -> list[PaperSettings]:
+        """The settings that some row of a table has on some task."""
+        if not self.is_set(table):
+            return []  # before its rows are asked for: they may be `all`
+        rows = [row for _, members in table.rows() for row in members]
+        return [entry for row in rows for task in table.typed_tasks for entry in self.entries(table, row, task)]
+
     def settings_lines(self, tables: Sequence[TableSpec]) -> list[str]:
         """The settings that some row of these tables has, a line each."""
-        return [entry.describe() for entry in self.settings if any(entry.concerns(table) for table in tables)]
+        used = [entry for table in tables for entry in self.used(table)]
+        return [entry.describe() for entry in self.settings if entry in used]
 
     def printed_of(self, table: TableSpec) -> dict[str, tuple[Sequence[str], list[str]]]:
         """What a row is called -> the printed rows that it is, and how it is another system.
@@ -242,12 +247,11 @@ class Experiment(TypedFile):
             InputError: a row, a task or a label that is not there, or settings that do not fit their row.
         """
         whole = TableRequest(",".join(table.methods), ",".join(table.tasks), {}, {})
-        settings = [entry for entry in self.settings if not entry.tables or table.name in entry.tables]
-        if not settings and not table.labels and not table.printed:
+        if not self.is_set(table) and not table.labels and not table.printed:
             return [whole]
         rows = table.rows()
         labels = _labels(table, [row for _, members in rows for row in members])
-        if not any(entry.concerns(table) for entry in settings):
+        if not self.used(table):
             return [whole._replace(labels=labels)]
         # options of the request, tasks -> rows in the order of the table
         asked: dict[tuple[tuple[tuple[str, Any], ...], tuple[str, ...]], list[str]] = {}
@@ -255,13 +259,18 @@ class Experiment(TypedFile):
         for text, members in rows:
             by_settings: dict[tuple[tuple[tuple[str, Any], ...], str], list[str]] = {}
             for task, typed in table.typed_tasks.items():
-                options, own = _settings_of(settings, table.name, members[0], task)
-                by_settings.setdefault((options, ":".join([text, *own])), []).append(typed)
+                options, own = dict[str, Any](), dict[str, str]()
+                for entry in self.entries(table, members[0], task):
+                    options, own = options | entry.options, own | entry.spelling_parts
+                if options.get("augment") == "none":  # as if it had never been set
+                    options = {name: value for name, value in options.items() if not name.startswith("augment")}
+                spelled = ":".join([text, *(f"{name}={value}" for name, value in own.items())])
+                by_settings.setdefault((tuple(sorted(options.items())), spelled), []).append(typed)
             if len(by_settings) > 1 and members[0].method.multitask:
                 raise InputError(
                     f"{members[0].spelling} is one student of all tasks: settings of some of them cannot be its own"
                 )
-            for (options, spelled), tasks in by_settings.items():
+            for (asked_options, spelled), tasks in by_settings.items():
                 with_settings = _parsed(spelled)
                 if len(with_settings) != len(members):
                     raise InputError(f"{spelled}: with these settings it has other rows than without")
@@ -272,25 +281,10 @@ class Experiment(TypedFile):
                             f"table {table.name}: with its settings {name[0]} on {', '.join(tasks)} is its other row "
                             f"{row.spelling}"
                         )
-                asked.setdefault((options, tuple(tasks)), []).append(spelled)
+                asked.setdefault((asked_options, tuple(tasks)), []).append(spelled)
         if given := [text for text in table.methods if text.split(":")[0] == CHECKPOINT]:
             asked.setdefault(((), tuple(table.typed_tasks.values())), []).extend(given)
         return [TableRequest(",".join(those), ",".join(on), dict(own), called) for (own, on), those in asked.items()]
-
-
-def _settings_of(
-    settings: Sequence[PaperSettings], table: str, row: MethodRow, task: str
-) -> tuple[tuple[tuple[str, Any], ...], list[str]]:
-    """Options of the request and parts of the spelling of one row on one task; later entries override earlier ones."""
-    options: dict[str, Any] = {}
-    own: dict[str, str] = {}
-    for entry in settings:
-        if entry.is_for(table, row, task):
-            options |= entry.options
-            own |= entry.spelling_parts
-    if options.get("augment") == "none":  # as if it had never been set
-        options = {name: value for name, value in options.items() if not name.startswith("augment")}
-    return tuple(sorted(options.items())), [f"{name}={value}" for name, value in own.items()]
 
 
 def _labels(table: TableSpec, rows: Sequence[MethodRow]) -> Labels:
@@ -323,41 +317,34 @@ def read_experiment(path: Path) -> Experiment:
     """Raises InputError: no such file, not TOML, a field that does not fit, or settings of something that it does not have."""
     said = f"--experiment {path}"
     experiment = checked(Experiment, toml_of(path, said), said)
+    names = [table.name for table in experiment.table]
+
+    def rows_of(tables: Sequence[TableSpec]) -> list[str]:
+        rows = [row for table in tables for _, members in table.rows() for row in members]
+        return [name for row in rows for name in sorted(_names(row))]
+
     try:
         for number, entry in enumerate(experiment.settings):
-            _check_settings(experiment, f"settings.{number}", entry)
-        rows = [
-            row
-            for table in experiment.table
-            for _, members in (table.rows() if table.printed else ())
-            for row in members
-        ]
-        known = [name for row in rows for name in sorted(_names(row))]
+            # each name is looked for in what the names before it leave, so the message names the first that fits nothing
+            where = f"settings.{number}"
+            _check_known(f"table for {where}", entry.tables, names)
+            tables = [table for table in experiment.table if not entry.tables or table.name in entry.tables]
+            tasks = [task for table in tables for task in table.typed_tasks]
+            _check_known(f"task in the tables for {where}", entry.tasks, tasks)
+            _check_known(f"row in the tables for {where}", list(map(_shortest, entry.methods)), rows_of(tables))
+            if not any(entry in experiment.used(table) for table in tables):
+                raise InputError(f"{where}: no table has these rows on these tasks")
+            if entry.stages and experiment.recipe != "paper":
+                raise InputError(f'{where}.stages: numbers of a stage go with recipe = "paper"')
+            if entry.augment_times is not None and entry.augment in (None, "none"):
+                raise InputError(f"{where}.augment_times goes with augment")
+        known = [*rows_of([table for table in experiment.table if table.printed]), TEACHER]
         for difference in experiment.differs:
-            _check_known("table", difference.tables, [table.name for table in experiment.table])
-            _check_known("row with a printed one", list(map(_shortest, difference.methods)), [*known, TEACHER])
+            _check_known("table", difference.tables, names)
+            _check_known("row with a printed one", list(map(_shortest, difference.methods)), known)
         for table in experiment.table:
             experiment.requests_of(table)
             experiment.printed_of(table)
     except InputError as error:
         raise InputError(f"{said}: {error}") from None
     return experiment
-
-
-def _check_settings(experiment: Experiment, where: str, entry: PaperSettings) -> None:
-    """Raises InputError: this entry is for something that the file does not have, or its fields do not fit each other."""
-    # each name is looked for in what the names before it leave, so the message names the first that fits nothing
-    _check_known(f"table for {where}", entry.tables, [table.name for table in experiment.table])
-    tables = [table for table in experiment.table if not entry.tables or table.name in entry.tables]
-    _check_known(
-        f"task in the tables for {where}", entry.tasks, [task for table in tables for task in table.typed_tasks]
-    )
-    rows = [row for table in tables for _, members in table.rows() for row in members]
-    known = [name for row in rows for name in (split_row(row.spelling)[0], row.ablation_of or row.spelling)]
-    _check_known(f"row in the tables for {where}", list(map(_shortest, entry.methods)), known)
-    if not any(entry.concerns(table) for table in tables):
-        raise InputError(f"{where}: no table has these rows on these tasks")
-    if entry.stages and experiment.recipe != "paper":
-        raise InputError(f'{where}.stages: numbers of a stage go with recipe = "paper"')
-    if entry.augment_times is not None and entry.augment in (None, "none"):
-        raise InputError(f"{where}.augment_times goes with augment")
