@@ -19,13 +19,11 @@ from bench.plan.plan import (
     AUGMENTATION_STEP,
     OUTPUTS_STEP,
     TEACHER_STEP,
-    ArtefactPlan,
     Cost,
     Plan,
     Step,
     TaskPlan,
 )
-from bench.plan.request import FAST
 from bench.plan.scheduled_stages import kept_terms
 from bench.plan.spelling import MethodRow
 from bench.plan.steps import steps_of
@@ -36,11 +34,9 @@ if TYPE_CHECKING:
     from bench.plan.request import Request
     from bench.plan.untrained import Counted
 
-EFFICIENCY = {"fp32": 0.6}
+EFFICIENCY = 0.6
 """Part of the matrix-multiplication rate that whole training steps reach: seen in fp32; in other formats half of it, chosen by hand, because
-what is no product of matrices takes as long as before."""
-FAST_GAIN = 1.6
-"""Of the fast kernels: steps of three methods gained 1.4 to 2.0 times."""
+what is no product of matrices takes as long as before. Fast kernels are not counted: steps of three methods gained 1.4 to 2.0 times."""
 RECORD_BYTES = 60_000
 """Of a record with its answers: the largest reference record has 55 kB."""
 MEAN_PIECE_TOKENS, MEAN_SAMPLE_PIECE_TOKENS = 64, 16
@@ -121,7 +117,7 @@ class Passes(NamedTuple):
         return self.model.cost.macs(examples * length, SQUARED_LENGTHS * examples * length**2, examples)
 
 
-def seconds_of(request: Request, passes: Iterable[Passes], kernels: str = "") -> float:
+def seconds_of(request: Request, passes: Iterable[Passes]) -> float:
     """How long these passes take on this machine."""
     import torch
 
@@ -130,12 +126,12 @@ def seconds_of(request: Request, passes: Iterable[Passes], kernels: str = "") ->
         times = 3 if each.trained else 1  # the backward pass costs twice the forward pass
         flops += times * 2 * each.macs(each.examples, each.length)
         started += times * each.examples / each.batch * (KERNELS_A_PASS + KERNELS_A_MODULE * each.model.modules)
-    efficiency = EFFICIENCY.get(request.precision, EFFICIENCY["fp32"] / 2)
     if request.device != "cpu" and torch.accelerator.is_available():
         device = str(torch.accelerator.current_accelerator()) if request.device == "auto" else request.device
         rate, start = rates_of_card(device, request.precision)
-        return max(flops / (efficiency * rate), started * start)
-    return flops / (efficiency * flops_per_second(request.threads) * (FAST_GAIN if kernels == FAST else 1.0))
+    else:
+        rate, start = flops_per_second(request.threads), 0.0
+    return max(flops / (EFFICIENCY / (1 if request.precision == "fp32" else 2) * rate), started * start)
 
 
 def cost_of(plan: Plan, step: Step) -> Cost:
@@ -147,48 +143,59 @@ def cost_of(plan: Plan, step: Step) -> Cost:
     data: float = sum(
         sum(task.data.rows.values()) * (BYTES_AN_EXAMPLE + BYTES_A_TOKEN * task.mean_tokens) for task in step.tasks
     )
-    copies, kernels, outputs = max(1, len(step.tasks)), "", 0
-    if entry is not None:
-        copies, kernels = max(1, len(entry.teacher_seeds)), entry.kernels
-        data += BYTES_A_TOKEN * entry.text.budget if entry.text is not None else 0
-        if isinstance(entry.artefact, TruncatedShape):  # what its states are fitted by, in double precision
-            data += 16 * OBSERVED_TOKENS * config.hidden_size * (2 * config.num_hidden_layers + 1)
-    elif step.students:
-        kernels = step.cells[0].cell.kernels
-    elif step.kind == OUTPUTS_STEP and step.tasks[0].outputs is not None:
-        outputs = step.tasks[0].outputs.disk_bytes
+    data += BYTES_A_TOKEN * entry.text.budget if entry is not None and entry.text is not None else 0
+    if entry is not None and isinstance(entry.artefact, TruncatedShape):
+        # what its states are fitted by, in double precision
+        data += 16 * OBSERVED_TOKENS * config.hidden_size * (2 * config.num_hidden_layers + 1)
     trained = sum(each.model.weights for each in passes if each.trained)
     held = {each.model for each in passes} - {each.model for each in passes if each.trained}
+    copies = max(1, len(step.tasks if entry is None else entry.teacher_seeds))
     models = TRAINED_BYTES * trained + HELD_BYTES * copies * sum(model.weights for model in held)
     # what is only answered keeps nothing for a backward pass; an artefact may be made from gradients of the teacher
-    shares = [1.0 if each.trained or entry is not None else 0.1 for each in passes]
     batches = [
-        share * each.macs(each.batch, LONG_BATCH * each.length) for share, each in zip(shares, passes, strict=True)
+        (1.0 if each.trained or entry is not None else 0.1) * each.macs(each.batch, LONG_BATCH * each.length)
+        for each in passes
     ]
     on_card = round(models + ACTIVATION_BYTES * max(batches, default=0.0) / config.hidden_size)
     is_kept = step.slot is not None or plan.request.save_students is not None
-    disk = outputs + RECORD_BYTES * len(step.cells) + 4 * trained * is_kept
-    seconds = seconds_of(plan.request, passes, kernels)
-    return Cost(seconds, round(BASE_BYTES + data) + on_card, CARD_BYTES + on_card, disk)
+    disk = RECORD_BYTES * len(step.cells) + 4 * trained * is_kept
+    if step.kind == OUTPUTS_STEP and step.tasks[0].outputs is not None:
+        disk += step.tasks[0].outputs.disk_bytes
+    return Cost(seconds_of(plan.request, passes), round(BASE_BYTES + data) + on_card, CARD_BYTES + on_card, disk)
 
 
 def passes_of(plan: Plan, step: Step) -> list[Passes]:
     """Which models read how many examples in a step, forwards and backwards."""
-    from bench.plan.untrained import student_counts, teacher_counts
+    from bench.plan.untrained import student_counts, teacher_counts, text_student_counts
+    from methods.artefacts import OBSERVED_TOKENS, TruncatedShape
 
-    if step.artefact is not None:
-        return _artefact_passes(plan.request, step.artefact)
+    entry, passes = step.artefact, list[Passes]()
+    if entry is not None:  # what it trains on text with its teacher, and what it reads
+        teacher, batch = teacher_counts(entry.checkpoint), Recipe.batch_size
+        if entry.text is not None:
+            length = MEAN_PIECE_TOKENS if plan.request.texts else MEAN_SAMPLE_PIECE_TOKENS
+            read = pieces = entry.text.budget / length
+            if entry.stages:
+                passes.append(Passes(text_student_counts(entry), pieces, length, batch, trained=True))
+            else:
+                observed = isinstance(entry.artefact, TruncatedShape)
+                read = min(OBSERVED_TOKENS / length, pieces) if observed else 3 * pieces
+            passes.append(Passes(teacher, read, length, batch))
+        if entry.task is not None and entry.reads_rows:
+            rows = 3 * max(1.0, entry.artefact.row_epochs) * len(entry.task.train)
+            passes.append(Passes(teacher, rows, entry.task.mean_tokens, batch))
+        return passes
     task = step.tasks[0]
-    teacher, length, batch = teacher_counts(task.checkpoint), task.mean_tokens, task.teacher_recipe.batch_size
+    teacher, tokens, batch = teacher_counts(task.checkpoint), task.mean_tokens, task.teacher_recipe.batch_size
     if step.kind == TEACHER_STEP:
-        return [Passes(teacher, len(task.train) * task.teacher_recipe.epochs, length, batch, trained=True)]
+        return [Passes(teacher, len(task.train) * task.teacher_recipe.epochs, tokens, batch, trained=True)]
     if step.kind == OUTPUTS_STEP:
-        return [Passes(teacher, task.training_rows, length, batch)]
+        return [Passes(teacher, task.training_rows, tokens, batch)]
     if step.kind == AUGMENTATION_STEP:
         # about every second token is a word that is asked for, next to its whole sentence
-        asked = 0.5 * length if task.masked_head is not None else 0.0
-        return [Passes(teacher, asked * len(task.train), 2 * length, batch)]
-    tasks, passes = {task.name: task for task in step.tasks}, list[Passes]()
+        asked = 0.5 * tokens if task.masked_head is not None else 0.0
+        return [Passes(teacher, asked * len(task.train), 2 * tokens, batch)]
+    tasks = {task.name: task for task in step.tasks}
     for planned in step.cells:
         task, model = tasks[planned.cell.tasks[0]], teacher
         if isinstance(planned.row, MethodRow):
@@ -225,26 +232,6 @@ def seconds_saved_by_outputs(plan: Plan) -> float:
     return saved - seconds_of(plan.request, _teaching_passes(["once"], list(read.values())))
 
 
-def _artefact_passes(request: Request, entry: ArtefactPlan) -> list[Passes]:
-    """What it trains on text with its teacher, and what it reads, forwards and backwards."""
-    from bench.plan.untrained import teacher_counts, text_student_counts
-    from methods.artefacts import OBSERVED_TOKENS, TruncatedShape
-
-    teacher, passes, batch = teacher_counts(entry.checkpoint), list[Passes](), Recipe.batch_size
-    if entry.text is not None:
-        length = MEAN_PIECE_TOKENS if request.texts else MEAN_SAMPLE_PIECE_TOKENS
-        read = pieces = entry.text.budget / length
-        if entry.stages:
-            passes.append(Passes(text_student_counts(entry), pieces, length, batch, trained=True))
-        else:
-            read = min(OBSERVED_TOKENS / length, pieces) if isinstance(entry.artefact, TruncatedShape) else 3 * pieces
-        passes.append(Passes(teacher, read, length, batch))
-    if entry.task is not None and entry.reads_rows:
-        rows = 3 * max(1.0, entry.artefact.row_epochs) * len(entry.task.train)
-        passes.append(Passes(teacher, rows, entry.task.mean_tokens, batch))
-    return passes
-
-
 def _batch(recipe: Recipe) -> int:
     """Examples that go through a model at a time."""
     return min(recipe.micro_batch or recipe.batch_size, recipe.batch_size)
@@ -265,9 +252,22 @@ def choose_jobs(plan: Plan) -> None:
     Raises:
         InputError: more jobs than accelerators.
     """
-    request, elsewhere = plan.request, plan.request.is_elsewhere
-    most = 1 if request.jobs == 1 else _max_parallel_jobs(plan)
-    if plan.tasks[0].numeric.device != "cpu" and request.jobs > most and not elsewhere:
+    import torch
+
+    request, elsewhere, on_cpu = plan.request, plan.request.is_elsewhere, plan.tasks[0].numeric.device == "cpu"
+    if request.jobs == 1 or (elsewhere and request.jobs):
+        most = request.jobs
+    elif elsewhere and request.executor == SLURM:
+        most = SLURM_JOBS
+    elif elsewhere:
+        from bench.measure.ray_cluster import places
+
+        most = places(request.address, request.threads, not on_cpu)
+    elif on_cpu:
+        most = max(1, usable_cores() // request.threads)
+    else:
+        most = 1 if ":" in request.device else torch.accelerator.device_count()
+    if not on_cpu and request.jobs > most:
         raise InputError(
             f"--jobs {request.jobs}: one job an accelerator, and --device {request.device} has {most} here"
         )
@@ -311,19 +311,3 @@ def _divide(plan: Plan, jobs: int) -> None:
     plan.steps = steps_of(plan)
     vars(plan).pop("todo_steps", None)
     plan.costs = {step.key: cost_of(plan, step) for step in plan.todo_steps}
-
-
-def _max_parallel_jobs(plan: Plan) -> int:
-    """How many jobs can be done at a time: one an accelerator, or as many as the cores have room for threads."""
-    request, on_cpu = plan.request, plan.tasks[0].numeric.device == "cpu"
-    if request.is_elsewhere:
-        if request.jobs or request.executor == SLURM:
-            return request.jobs or SLURM_JOBS
-        from bench.measure.ray_cluster import places
-
-        return places(request.address, request.threads, not on_cpu)
-    if on_cpu:
-        return max(1, usable_cores() // request.threads)
-    import torch
-
-    return 1 if ":" in request.device else torch.accelerator.device_count()

@@ -123,13 +123,7 @@ class TaskPlan:
 
     def teacher_slot(self, seed: int) -> Slot:
         """Where the teacher tuned with this seed is kept; 0 is the one that students share."""
-        title = f"teacher of {self.name}" + (f", seed {seed}" if seed else "")
-        identity = self.teacher_identity(seed)
-        return Slot("teachers", digest(identity), TEACHER, title, identity)
-
-    def teacher_identity(self, seed: int) -> dict[str, Any]:
-        """Plain values whose hash is the key of the teacher tuned with this seed."""
-        return {
+        identity = {
             "schema": SCHEMA,
             "version": TEACHER_VERSION,
             "base": self.checkpoint.sha256,
@@ -140,6 +134,8 @@ class TaskPlan:
             "seed": seed,
             "numeric": self.numeric.identity(),
         }
+        title = f"teacher of {self.name}" + (f", seed {seed}" if seed else "")
+        return Slot("teachers", digest(identity), TEACHER, title, identity)
 
     @property
     def augmentation_slot(self) -> Slot:
@@ -403,6 +399,11 @@ class Plan:
                 wanted.discard(step.key)
         return [step for step in self.steps.values() if step.key in wanted]
 
+    @property
+    def work_seconds(self) -> float:
+        """Of all steps together: of several at a time it is more than the time from begin to end."""
+        return sum(cost.seconds for cost in self.costs.values())
+
     def memory_of(self, step: Step) -> int:
         """Bytes of the process that makes a step, or a part of one."""
         whole = next((other for other in self.steps.values() if step.students and step.cells[0] in other.cells), step)
@@ -411,8 +412,8 @@ class Plan:
     @property
     def seconds(self) -> float:
         """From begin to end: the work divided among the jobs, or the longest step if that takes longer."""
-        each = [cost.seconds for cost in self.costs.values()]
-        return max(sum(each) / max(1, self.request.jobs), max(each, default=0.0))
+        longest = max((cost.seconds for cost in self.costs.values()), default=0.0)
+        return max(self.work_seconds / max(1, self.request.jobs), longest)
 
     @property
     def disk_bytes(self) -> int:

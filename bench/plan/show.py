@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from bench.plan.estimate import rates_of_card, seconds_saved_by_outputs
-from bench.plan.plan import STUDENTS_STEP, ArtefactPlan, Plan, Planned
+from bench.plan.plan import STUDENTS_STEP, Plan, Planned
 from bench.plan.request import AUTO, TF32
 from bench.progress import duration
 from bench.record.cell import IN_8_BITS
@@ -35,13 +35,19 @@ def describe(plan: Plan) -> str:
     """Several lines for a terminal or a log."""
     tasks, request = plan.tasks, plan.request
     states = ", ".join(f"{count} {what}" for what, count in Counter(map(state, plan.cells)).items())
+    # optimisers other than AdamW: chosen for all, or those of papers with their rows and stages
+    optimizers = {task.recipe.optimizer: None for task in tasks if task.recipe.optimizer != ADAMW} | {
+        f"{planned.cell.label} {stage} {name}": None
+        for planned in plan.cells
+        for stage, name in planned.cell.recipe.get("stage_optimizers", ())
+    }
     stale = sum(planned.code_state == STALE and not planned.is_todo for planned in plan.cells)
     lines = [
         f"plan: {len(plan.cells)} cells: {states}"
         + (f"; {stale} of those there were made by other code than this" if stale else ""),
         f"  data: {', '.join(dict.fromkeys(t.data.name for t in tasks))}",
         f"  teacher: {', '.join(dict.fromkeys(f'{t.teacher.name}, {t.teacher.origin}' for t in tasks))}; one for each task, for all seeds",
-        f"  recipe: {', '.join(_recipe(plan))}, {request.threads} thread{'s' if request.threads > 1 else ''}",
+        f"  recipe: {', '.join([request.recipe, *optimizers, request.precision])}, {request.threads} thread{'s' if request.threads > 1 else ''}",
     ]
     if plan.jobs_description and plan.todo:
         lines.append(f"  jobs: {plan.jobs_description}")
@@ -68,52 +74,33 @@ def describe(plan: Plan) -> str:
         disk, work = f"{plan.disk_bytes / 1e6:,.0f} MB of disk", ""
         if request.jobs > 1:
             took += f" with {request.jobs} jobs at a time"
-            work = f"; {duration(_work_seconds(plan))} of work"
+            work = f"; {duration(plan.work_seconds)} of work"
         lines.append(f"  estimate: {took}, {disk}{work}{':' if parts else ''}")
         lines += [f"    {part}" for part in parts]
         lines += [f"  tip: {line}" for line in (*shorter(plan), *precisions(plan))]
     return "\n".join(lines)
 
 
-def _recipe(plan: Plan) -> list[str]:
-    """Its name, the optimisers other than AdamW with their rows and stages, and the precision."""
-    of_papers = {
-        f"{planned.cell.label} {stage} {name}": None
-        for planned in plan.cells
-        for stage, name in planned.cell.recipe.get("stage_optimizers", ())
-    }
-    chosen = {task.recipe.optimizer: None for task in plan.tasks if task.recipe.optimizer != ADAMW}
-    return [plan.request.recipe, *chosen, *of_papers, plan.request.precision]
-
-
 def _artefacts(plan: Plan) -> list[str]:
-    """What the rows ask for: a line for each thing that all tasks share, and one for those of one name that are a task's own."""
+    """What the rows ask for: a line for each thing that all tasks share, and one for those of one name that are a task's own; whether it
+    is there, is made, or is left alone because all records made from it are there."""
     tasks: dict[tuple[str, str, str], list[str]] = {}
     for entry in plan.artefacts:
-        if entry.artefact.is_kept:
-            named = entry.title if entry.task is None else entry.artefact.words
-            shared = "shared by tasks, seeds and methods" if entry.task is None else "shared by seeds and methods"
-            of_task = tasks.setdefault((named, _state_of(plan, entry), shared), [])
-            of_task += [] if entry.task is None else [entry.task.name]
+        if not entry.artefact.is_kept:
+            continue
+        state_of = "to make" if entry.key in plan.costs else "not in the cache, and nothing to do needs it"
+        if plan.is_there(entry.slot):
+            state_of = "there"
+        elif entry.key in plan.costs and entry.text is not None:
+            state_of += f" from {entry.text.budget:,} tokens of {entry.text.corpus.name}"
+        named = entry.title if entry.task is None else entry.artefact.words
+        shared = "shared by tasks, seeds and methods" if entry.task is None else "shared by seeds and methods"
+        of_task = tasks.setdefault((named, state_of, shared), [])
+        of_task += [] if entry.task is None else [entry.task.name]
     return [
         f"{named}: {its_state}{' for ' * bool(names)}{', '.join(dict.fromkeys(names))}; {shared}"
         for (named, its_state, shared), names in tasks.items()
     ]
-
-
-def _state_of(plan: Plan, entry: ArtefactPlan) -> str:
-    """Whether an artefact is there, is made, or is left alone because all records made from it are there."""
-    if plan.is_there(entry.slot):
-        return "there"
-    if entry.key not in plan.costs:
-        return "not in the cache, and nothing to do needs it"
-    text = f" from {entry.text.budget:,} tokens of {entry.text.corpus.name}" if entry.text is not None else ""
-    return f"to make{text}"
-
-
-def _work_seconds(plan: Plan) -> float:
-    """Of all steps together: of several at a time it is more than the time from begin to end."""
-    return sum(cost.seconds for cost in plan.costs.values())
 
 
 def parts_of(plan: Plan) -> dict[str, float]:
@@ -127,7 +114,7 @@ def parts_of(plan: Plan) -> dict[str, float]:
 
 def shares(plan: Plan) -> list[str]:
     """What takes the time, the longest first: each start from text, the teachers, and the cells, with its share."""
-    whole = _work_seconds(plan)
+    whole = plan.work_seconds
     if whole < WORTH_SAYING_SECONDS:
         return []
     listed = sorted(parts_of(plan).items(), key=lambda item: -item[1])
@@ -140,7 +127,7 @@ def shares(plan: Plan) -> list[str]:
 def shorter(plan: Plan) -> list[str]:
     """How the same or a first look is had sooner: kept outputs of the teachers, where they save more than a fifth of the work, and less
     unlabelled text, where training on it takes most of the time."""
-    tips, whole, saved = [], _work_seconds(plan), seconds_saved_by_outputs(plan)
+    tips, whole, saved = [], plan.work_seconds, seconds_saved_by_outputs(plan)
     if saved > max(WORTH_SAVING * whole, WORTH_A_TIP_SECONDS):
         tips.append(
             f"--teacher-outputs fp32 computes each teacher's outputs once and saves about {duration(saved)} of work "

@@ -104,8 +104,7 @@ def plan_tasks(
             augmentation=request.augmentation,
         )
         if not checkpoint.finetuned and not task.writes:
-            key = digest(plan.teacher_identity(0))
-            plan.teacher = given.model_copy(update={"origin": "fine-tuned", "key": key})
+            plan.teacher = given.model_copy(update={"origin": "fine-tuned", "key": plan.teacher_slot(0).key})
         plan.train, plan.evaluation = train, evaluation  # read already
         planned.append(plan)
     if not planned:

@@ -96,42 +96,45 @@ _COUNTED: dict[Any, Counted] = {}
 """What a model is known by -> what was counted of it on the meta device, once a process."""
 
 
-def student_counts(row: MethodRow, checkpoint: Checkpoint) -> Counted:
-    """Of a row's student: the cost of its first operating point, the weights of all."""
-    key = type(row.method), row.spelling, checkpoint.sha256
+def _counted(key: Any, build: Callable[[], Sequence[nn.Module]], has_further: bool = False) -> Counted:
+    """Counts of some models: the cost of the first, the weights of all.
+
+    Args:
+        has_further: whether the second one is trained beside the first, and costs something too.
+    """
     if key not in _COUNTED:
         with shapes_only():
-            points = list(untrained(row.method, checkpoint.config, LABELS, "meta").values())
-        weights = sum(tensor.numel() for model in points for tensor in model.state_dict().values())
-        _COUNTED[key] = _counted(points[0], cost(points[0]))._replace(weights=weights)
+            models = build()
+        price = cost(models[0])
+        if has_further:
+            price = replace(price, per_token=price.per_token + linear_macs(models[1]))
+        weights = sum(tensor.numel() for model in models for tensor in model.state_dict().values())
+        modules = sum(next(part.children(), None) is None for part in models[0].modules())
+        _COUNTED[key] = Counted(price, weights, modules)
     return _COUNTED[key]
+
+
+def student_counts(row: MethodRow, checkpoint: Checkpoint) -> Counted:
+    """Of a row's student, with the weights of all its operating points."""
+    key = type(row.method), row.spelling, checkpoint.sha256
+    return _counted(key, lambda: list(untrained(row.method, checkpoint.config, LABELS, "meta").values()))
 
 
 def teacher_counts(checkpoint: Checkpoint) -> Counted:
     """Of a teacher of this checkpoint's configuration."""
-    if checkpoint.sha256 not in _COUNTED:
-        with shapes_only():
-            model = teacher_model(checkpoint.config, LABELS, "meta")
-        _COUNTED[checkpoint.sha256] = _counted(model, cost(model))
-    return _COUNTED[checkpoint.sha256]
+    return _counted(checkpoint.sha256, lambda: [teacher_model(checkpoint.config, LABELS, "meta")])
 
 
 def text_student_counts(entry: ArtefactPlan) -> Counted:
-    """Of the student that an artefact trains on text."""
-    if entry.key not in _COUNTED:
-        with shapes_only():
-            parts = [part.artefact for part in entry.parts.values()]
-            blank = blank_artefacts(parts, entry.checkpoint.config, entry.setup({}).num_labels)
-            student: Student = entry.artefact.build(entry.setup(blank))  # type: ignore[attr-defined]
-        own = cost(student.model)
-        price = replace(own, per_token=own.per_token + linear_macs(student.aux))
-        _COUNTED[entry.key] = _counted(student.model, price)
-    return _COUNTED[entry.key]
+    """Of the student that an artefact trains on text, with what is trained beside it."""
 
+    def build() -> list[nn.Module]:
+        parts = [part.artefact for part in entry.parts.values()]
+        blank = blank_artefacts(parts, entry.checkpoint.config, entry.setup({}).num_labels)
+        student: Student = entry.artefact.build(entry.setup(blank))  # type: ignore[attr-defined]
+        return [student.model, student.aux]
 
-def _counted(model: nn.Module, price: Cost) -> Counted:
-    weights = sum(parameter.numel() for parameter in model.parameters())
-    return Counted(price, weights, sum(next(part.children(), None) is None for part in model.modules()))
+    return _counted(entry.key, build, has_further=True)
 
 
 def teacher_model(config: Any, num_labels: int = 2, device: str = "cpu") -> Any:
