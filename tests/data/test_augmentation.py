@@ -14,7 +14,6 @@ from bench.cache import WEIGHTS
 from bench.data import augmentation
 from bench.data.augmentation import Augmentation, augmented, by_candidates, by_chance, classes_of, word_class
 from bench.data.checkpoints import find
-from bench.data.table_files import Split
 from bench.data.word_vectors import read
 from bench.errors import InputError
 from bench.make.augmentation import TeacherCandidates
@@ -85,14 +84,6 @@ def test_shares_of_the_other_rules():
     hidden = np.mean([[word == augmentation.MASK for word in variant] for variant in whole])
     assert 0.09 < hidden < 0.11
     assert {len(variant) for variant in variants} == {1, 2, 3, 4, 5, 10}
-
-
-@pytest.mark.parametrize(
-    ("word", "kind"),
-    [("the", "the word the"), ("7th", "number"), (",", "sign ,"), ("sings", "-s"), ("quickly", "-ly"), ("cat", "-")],
-)
-def test_classes_of_words(word, kind):
-    assert word_class(word) == kind
 
 
 def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
@@ -171,17 +162,17 @@ def test_a_run_on_augmented_rows_says_so_and_keeps_its_teacher(bench, kind, glue
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(("--augment", "back"), "masked, rules"), (("--augment", "rules", "--augment-times", 0), "at least 1")],
+    [
+        (("--augment", "back"), "masked, rules"),
+        (("--augment", "rules", "--augment-times", 0), "at least 1"),
+        (("--word-vectors", "no.txt", "--augment", "masked"), "no.txt: cannot be read: No such file"),
+        (("--word-vectors", "README.md", "--augment", "rules"), "goes with --augment masked"),
+    ],
 )
 def test_bad_augmentation_is_bad_input(bench, words, said):
     answer = bench("plan", "--methods", "kd", "--tasks", "rte", "--data", "sample", "--teacher", "embedded", *words)
     assert answer.returncode == 2
     assert said in answer.stderr
-
-
-def test_rows_without_labels_stay_without():
-    rows = Split(["a cat"], None, None, [0])
-    assert augmented(rows, Augmentation("rules", 2))[0].labels is None
 
 
 def test_a_teacher_without_a_masked_language_form_is_told_so(bench, glue_folder, tmp_path):
@@ -245,20 +236,6 @@ def test_given_vectors_take_the_place_of_the_teachers_embeddings(bench, glue_fol
         keys.append((tmp_path / "plan.json").read_text())
     assert keys[0] != keys[1]
     assert "with glove.txt" in answer.stdout
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--word-vectors", "no.txt", "--augment", "masked"), "no.txt: cannot be read: No such file"),
-        (("--word-vectors", "README.md"), "goes with --augment masked"),
-        (("--word-vectors", "README.md", "--augment", "rules"), "goes with --augment masked"),
-    ],
-)
-def test_bad_word_vectors_are_bad_input(bench, words, said):
-    answer = bench("plan", "--methods", "kd", "--tasks", "rte", "--data", "sample", "--teacher", "embedded", *words)
-    assert answer.returncode == 2
-    assert said in answer.stderr
 
 
 @pytest.mark.parametrize("has_head", [True, False])

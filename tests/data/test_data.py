@@ -52,11 +52,6 @@ def test_bad_tables(tmp_path, change, message):
         read([parquet(tmp_path, **columns)], RTE, True)
 
 
-def test_label_names_become_codes(tmp_path):
-    file = parquet(tmp_path, **{**GOOD, "label": ["not_entailment", "entailment"]})
-    assert read([file], RTE, True).labels.tolist() == [1, 0]
-
-
 def test_what_is_wrong_in_one_file_of_a_split_is_said_of_that_file_and_of_the_row_in_it(tmp_path):
     sound = parquet(tmp_path, "train-00000-of-00002.parquet", **GOOD)
     broken = parquet(tmp_path, "train-00001-of-00002.parquet", **{**GOOD, "label": [0, 7]})
@@ -155,14 +150,6 @@ def own_task(tmp_path, text=TOML):
     file = tmp_path / "mine.toml"
     file.write_text(text)
     return file
-
-
-def test_a_task_of_ones_own(tmp_path):
-    ((task, by_name),) = expand(str(own_task(tmp_path)))
-    assert by_name
-    assert task.num_labels == 2
-    split = source_for(task, "sample", offline=True).load(task, "train")
-    assert split.labels.tolist() == [1, 0]
 
 
 def test_an_export_has_the_columns_of_the_task(tmp_path):

@@ -163,20 +163,6 @@ def test_real_data_pre_train_on_a_public_text_unless_another_is_named(
     assert "to do" in bench("plan", *common, "--corpus-tokens", 300, "--corpus", "sample").stdout
 
 
-@pytest.mark.parametrize(
-    ("request_", "texts"),
-    [
-        (Request(), ()),
-        (Request(data="sample"), ()),
-        (Request(data="hub"), (TEXT,)),
-        (Request(data="hub", corpus=("sample",)), ()),
-        (Request(data="sample", corpus=(TEXT,)), (TEXT,)),
-    ],
-)
-def test_generated_sentences_go_with_sample_data_and_are_named_elsewhere(text_hub, request_, texts):
-    assert request_.texts == texts
-
-
 def test_auto_takes_what_was_downloaded_before_where_the_hub_does_not_answer(hub, monkeypatch):
     """A compute node without a network continues the experiment that was begun with one."""
     monkeypatch.delenv("CI", raising=False)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from bench.data import sample_suite
-from bench.data.sources import Sample
 from bench.data.tasks import GLUE
 
 TASKS = sorted(sample_suite.MAKERS)
@@ -142,7 +141,3 @@ def test_the_readme_run_on_one_task(embedded, tmp_path, one_cache, monkeypatch):
     assert outcome.exit_code == 0
     scores = {r.cell.label: r.scores["validation"]["accuracy"] for r in api.Store(tmp_path).records()}
     assert min(scores["microbert"], scores["tinybert"]) > scores["finetune:start=random"] + 0.1, scores
-
-
-def test_a_source_that_never_says_glue():
-    assert "GLUE" not in Sample().name

@@ -62,10 +62,3 @@ def test_a_kept_student_is_scored_in_8_bits_without_training_it_again(bench, tmp
     rows = by_row(Store(tmp_path / "r"))
     assert rows[KD] == before
     assert rows[f"{KD}+int8"].train == before.train
-
-
-@pytest.mark.parametrize("methods", ["nothing+int8", "kd+int4"])
-def test_a_row_that_is_not_there_is_named(bench, places, methods):
-    done = bench("plan", "--methods", methods, "--tasks", "rte", *places[:6])
-    assert done.returncode == BAD_INPUT
-    assert methods.removesuffix("+int8") in done.stderr

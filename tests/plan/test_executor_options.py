@@ -5,12 +5,10 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
-import tiny
 
 from bench import api
 from bench.errors import InputError
 from bench.plan.executor_options import PACKAGES, parse_slurm
-from bench.record.cell import record_key
 
 
 @pytest.fixture
@@ -68,11 +66,3 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(monkeypatch, benc
 def test_other_parameters_of_slurm_are_refused(text, message):
     with pytest.raises(InputError, match=message):
         parse_slurm(text)
-
-
-def test_where_jobs_are_done_is_in_no_key(installed, tmp_path, teacher_folder, glue_folder):
-    common = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": tmp_path / "results", "threads": 1}
-    common |= {"methods": f"kd:{tiny.SHAPE}", "tasks": "rte"}
-    here = api.plan(api.Request(**common, jobs=2))
-    there = api.plan(api.Request(**common, jobs=2, executor="slurm", slurm=(("partition", "p"),)))
-    assert [record_key(one.cell) for one in here.cells] == [record_key(one.cell) for one in there.cells]

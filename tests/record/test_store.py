@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -16,11 +15,8 @@ import numpy as np
 import pytest
 import tiny
 
-from bench import api
-from bench.errors import InputError
 from bench.record import answers
-from bench.record.schema import load
-from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, notes_sent_to
+from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS
 from bench.record.speed_sessions import FOLDER, speed_records
 from bench.record.store import Store
 from bench.report.groups import groups
@@ -32,47 +28,6 @@ from bench.report.tables.provenance import record_keys
 from bench.train.prediction import score
 
 FROZEN = Path(__file__).parents[1] / "records" / "v1"
-
-
-@pytest.fixture
-def record():
-    return load((FROZEN / "ok.json").read_text(), "ok.json")
-
-
-def test_what_is_written_is_found(tmp_path, record):
-    store = Store(tmp_path)
-    arrays = {
-        "logits.validation": np.arange(6, dtype=np.float32).reshape(3, 2),
-        "labels.validation": np.array([0, 1, 1]),
-    }
-    record, arrays = factories.consistent(record, arrays)
-    file = store.write(record, arrays)
-    kept = record.model_copy(update={"answers": hashlib.sha256(file.with_suffix(".npz").read_bytes()).hexdigest()})
-    assert store.find(record.cell) == kept
-    assert list(store.records()) == [kept]
-    np.testing.assert_array_equal(store.predictions(record)["logits.validation"], arrays["logits.validation"])
-
-
-def test_a_second_attempt_keeps_the_first(tmp_path, record):
-    store = Store(tmp_path)
-    first = store.write(record)
-    second = store.write(record.model_copy(update={"finished": "later"}))
-    assert (first.name, second.name) == ("attempt-1.json", "attempt-2.json")
-    assert first.is_file()
-    assert [r.finished for r in store.records()] == ["later"]
-
-
-def test_a_misspelt_key_gets_the_nearest_one(tmp_path):
-    store = Store(tmp_path)
-    written = factories.record("kd")
-    store.write(written)
-    key = written.key[:12]
-    wrong = key[:5] + ("0" if key[5] != "0" else "1") + key[6:]
-    with pytest.raises(InputError, match=f"did you mean {key}"):
-        store.one(wrong)
-    with pytest.raises(InputError) as nothing_alike:
-        store.one("zzzzzzzz")
-    assert "did you mean" not in str(nothing_alike.value)
 
 
 REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference"
@@ -312,17 +267,6 @@ def test_whatever_a_record_holds_it_is_read_or_set_aside(store, count):
             readers(store.root)
         except Exception as error:
             raise AssertionError(f"seed {hostile_input.SEED}, input {number}: {file.read_text()}") from error
-
-
-def test_notes_are_told_once_a_command(store):
-    spoil(victim(store), "torn")
-    heard = []
-    with notes_sent_to(heard.append):
-        list(Store(store.root).records())
-        list(Store(store.root).records())
-    assert len(heard) == 1
-    with pytest.raises(InputError, match="no record"):
-        api.Store(store.root).one("zzz")
 
 
 def test_what_killed_processes_left_is_named_and_removed_when_asked(bench, store, monkeypatch):

@@ -13,18 +13,11 @@ from bench.errors import CellError
 from bench.make.record import check_shapes
 from bench.record.cell import record_key, train_key
 from bench.record.schema import load
-from bench.record.task_facts import facts_of, facts_of_older_record
+from bench.record.task_facts import facts_of
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMITTED = sorted((ROOT / "results" / "reference").glob("*/*/*/*/attempt-*.json"))
 OWN = Task("mine", ("text",), ("low", "mid", "high"), ("macro_f1", "accuracy"), ())
-
-
-@pytest.mark.parametrize("name", GLUE)
-def test_an_older_record_of_glue_gets_the_facts_of_its_table(name):
-    found, task = facts_of_older_record((name,), {}), GLUE[name]
-    assert (found.labels, found.metrics, found.form) == (task.labels, task.metrics, task.form.name)
-    assert found.unlabelled == (("ax",) if name == "mnli" else ())
 
 
 def test_committed_records_say_their_task_and_keep_their_keys():
