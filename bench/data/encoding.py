@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -114,21 +114,12 @@ def encode(tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int, tr
         InputError: more than half of the tokens are unknown to the vocabulary.
     """
     if split.answers is not None:
-        windows = windows_of(tokenizer, split, max_length)
-        guard_unknown(windows.tokens, tokenizer)
-        texts = [(split.first[w.question], windows.questions.contexts[w.question]) for w in windows.questions.windows]
-        labels, ids = torch.from_numpy(windows.labels), range(len(texts))
-        return Encoded(
-            windows.tokens,
-            windows.segments,
-            labels,
-            ids,
-            texts,
-            pad=tokenizer.pad_token_id,
-            questions=windows.questions,
-        )
-    tokens: list[np.ndarray] = []
-    segments: list[np.ndarray] = []
+        tokens, segments, places, questions = windows_of(tokenizer, split, max_length)
+        guard_unknown(tokens, tokenizer)
+        texts = [(split.first[w.question], questions.contexts[w.question]) for w in questions.windows]
+        pad, labels = tokenizer.pad_token_id, torch.from_numpy(places)
+        return Encoded(tokens, segments, labels, range(len(texts)), texts, pad=pad, questions=questions)
+    tokens, segments = [], []
     for start in range(0, len(split), ROWS_A_CALL):  # lists of Python's numbers take ten times the room of arrays
         rows = slice(start, start + ROWS_A_CALL)
         out = tokenizer(
@@ -149,14 +140,8 @@ def encode(tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int, tr
     guard_unknown(tokens, tokenizer)
     codes = None if split.labels is None else torch.from_numpy(split.labels)
     second: Sequence[str | None] = split.second or [None] * len(split)
-    return Encoded(
-        tokens,
-        segments,
-        codes,
-        list(split.ids),
-        list(zip(split.first, second, strict=True)),
-        pad=tokenizer.pad_token_id,
-    )
+    rows_of_text = list(zip(split.first, second, strict=True))
+    return Encoded(tokens, segments, codes, list(split.ids), rows_of_text, pad=tokenizer.pad_token_id)
 
 
 def _without_middle(row: list[int], max_length: int, truncation: str) -> list[int]:
@@ -211,12 +196,13 @@ def pieces(tokenizer: PreTrainedTokenizerBase, documents: Sequence[str], max_len
     cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
     tokens: list[np.ndarray] = []
     segments: list[np.ndarray] = []
-    total = 0
     room = max_length - 3  # [CLS] and two [SEP]
-    for words in _tokenised(tokenizer, documents):
-        for start in range(0, len(words), room):
-            part = words[start : start + room]
-            if len(part) < 4:
+    order, total = np.random.default_rng(0).permutation(len(documents)).tolist(), 0
+    for begun in range(0, len(order), 256):
+        texts = [documents[i] for i in order[begun : begun + 256]]
+        read = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+        for part in (words[start : start + room] for words in read for start in range(0, len(words), room)):
+            if len(part) < 4 or total >= budget:
                 continue
             if len(tokens) % 2:
                 middle = len(part) // 2
@@ -227,8 +213,6 @@ def pieces(tokenizer: PreTrainedTokenizerBase, documents: Sequence[str], max_len
             tokens.append(np.array(piece, dtype=np.int64))
             segments.append(np.array(segment, dtype=np.int64))
             total += len(piece)
-            if total >= budget:
-                break
         if total >= budget:
             break
     if not tokens:
@@ -241,10 +225,3 @@ def pieces(tokenizer: PreTrainedTokenizerBase, documents: Sequence[str], max_len
         special = frozenset(tokenizer.all_special_ids)
         vocabulary = MaskingVocabulary(tokenizer.mask_token_id, special, len(tokenizer))
     return Encoded(tokens, segments, None, list(range(len(tokens))), (), vocabulary)
-
-
-def _tokenised(tokenizer: PreTrainedTokenizerBase, documents: Sequence[str]) -> Iterator[list[int]]:
-    order = np.random.default_rng(0).permutation(len(documents)).tolist()
-    for start in range(0, len(order), 256):
-        texts = [documents[i] for i in order[start : start + 256]]
-        yield from tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]

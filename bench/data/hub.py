@@ -59,11 +59,18 @@ def downloaded(
     Raises:
         InputError: the hub did not give it, or it was never downloaded.
     """
+    from huggingface_hub import get_session, snapshot_download
+
+    hooks = {} if offline else get_session().event_hooks
+    if hooks and _limit not in hooks["request"]:
+        get_session().event_hooks = {**hooks, "request": [*hooks["request"], _limit]}
     pin = users_cache() / REVISIONS / f"{kind or 'model'}s--{name.replace('/', '--')}"
     pinned = pin.read_text(encoding="utf-8").strip() if revision is None and pin.is_file() else ""
     for wait in (*WAITS, None):
         try:
-            folder = _asked(name, patterns, offline, kind, revision or pinned or None)
+            asked: dict[str, Any] = {"repo_type": kind, "revision": revision or pinned or None}
+            asked |= {"allow_patterns": list(patterns), "local_files_only": offline}
+            folder = Path(snapshot_download(name, **asked))
             break
         except Exception as error:  # of the hub's library, of its network library and of the system
             why, may_pass = _fault(error, offline)
@@ -90,21 +97,6 @@ def _newest(name: str, kind: str | None) -> str:
         return str(HfApi().repo_info(name, repo_type=kind, timeout=ANSWER_SECONDS).sha)
     except Exception:  # what is needed is here; this is for a note
         return ""
-
-
-def _asked(name: str, patterns: Sequence[str], offline: bool, kind: str | None, revision: str | None) -> Path:
-    from huggingface_hub import get_session, snapshot_download
-
-    if not offline:
-        session = get_session()
-        hooks = session.event_hooks
-        if _limit not in hooks["request"]:
-            session.event_hooks = {**hooks, "request": [*hooks["request"], _limit]}
-    return Path(
-        snapshot_download(
-            name, repo_type=kind, revision=revision, allow_patterns=list(patterns), local_files_only=offline
-        )
-    )
 
 
 def _limit(request: Any) -> None:

@@ -11,7 +11,7 @@ import math
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -194,18 +194,14 @@ class SpanQuestions:
         return rows
 
 
-class Windows(NamedTuple):
-    """Windows as they are trained on and answered."""
-
-    tokens: list[np.ndarray]
-    segments: list[np.ndarray]
-    labels: np.ndarray
-    """[n, 2] places of the answer's first and last token; 0 and 0, which is [CLS], where the window has no answer"""
-    questions: SpanQuestions
-
-
-def windows_of(tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int) -> Windows:
+def windows_of(
+    tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int
+) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray, SpanQuestions]:
     """Every question with every part of its text.
+
+    Returns:
+        Tokens and segments of the windows, as they are trained on and answered; labels, [n, 2] places of the answer's first and last
+        token, 0 and 0 (which is [CLS]) where the window has no answer; and what the windows are of.
 
     Raises:
         InputError: ``max_length`` leaves no room for a text.
@@ -217,25 +213,29 @@ def windows_of(tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int
     cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
     # five questions share one text
     asked = cache(lambda text: tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
-    read = cache(lambda text: _tokens_and_offsets(tokenizer, text))
+    read = cache(lambda text: tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False))
     tokens, segments, labels = [], [], []
     windows, offsets = [], []
     for number, (question, context) in enumerate(zip(split.first, split.second, strict=True)):
         words = asked(question)[: min(QUESTION_TOKENS, max_length // 2 - 3)]
-        ids, places = read(context)
+        ids: list[int] = read(context)["input_ids"]
+        places = np.array(read(context)["offset_mapping"], dtype=np.int64).reshape(-1, 2)
         offsets.append(places)
         room = max_length - 3 - len(words)
         stride = min(STRIDE, max(1, room // 2))
         begun = [stride * n for n in range(1 + max(0, math.ceil((len(ids) - room) / stride)))]
-        answer = _tokens_of(split.answers.of_questions[number][:1], places)
+        # the tokens that the answer touches: none for no answer, or for one without a token
+        touched = np.empty(0, dtype=np.int64)
+        for start, text in split.answers.of_questions[number][:1]:
+            touched = np.flatnonzero((places[:, 1] > start) & (places[:, 0] < start + len(text)))
         for begins, may_begin in zip(begun, _with_most_context(begun, room, len(ids)), strict=True):
             part, first = ids[begins : begins + room], len(words) + 2
             tokens.append(np.array([cls, *words, sep, *part, sep], dtype=np.int64))
             segments.append(np.array([0] * first + [1] * (len(part) + 1), dtype=np.int64))
             windows.append(Window(number, first, begins, may_begin))
-            is_inside = answer is not None and begins <= answer[0] and answer[1] < begins + len(part)
-            labels.append([place - begins + first for place in answer] if answer and is_inside else [0, 0])
-    return Windows(tokens, segments, np.array(labels), SpanQuestions(windows, split.second, split.answers, offsets))
+            is_inside = len(touched) > 0 and begins <= touched[0] and touched[-1] < begins + len(part)
+            labels.append([int(place) - begins + first for place in touched[[0, -1]]] if is_inside else [0, 0])
+    return tokens, segments, np.array(labels), SpanQuestions(windows, split.second, split.answers, offsets)
 
 
 def _with_most_context(begun: Sequence[int], room: int, tokens: int) -> list[np.ndarray]:
@@ -246,17 +246,3 @@ def _with_most_context(begun: Sequence[int], room: int, tokens: int) -> list[np.
         context[row, begins : begins + room] = np.minimum(places, places[::-1]) + 0.01 * len(places)
     most = context.argmax(0)
     return [most[begins : begins + room] == row for row, begins in enumerate(begun)]
-
-
-def _tokens_and_offsets(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[int], np.ndarray]:
-    read: Mapping[str, Any] = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    return read["input_ids"], np.array(read["offset_mapping"], dtype=np.int64).reshape(-1, 2)
-
-
-def _tokens_of(answers: Sequence[tuple[int, str]], offsets: np.ndarray) -> tuple[int, int] | None:
-    """The first and the last token that an answer touches; None for no answer, or one without a token."""
-    if not answers:
-        return None
-    ((start, text),) = answers
-    touched = np.flatnonzero((offsets[:, 1] > start) & (offsets[:, 0] < start + len(text)))
-    return (int(touched[0]), int(touched[-1])) if len(touched) else None
