@@ -22,18 +22,13 @@ def argument(default: Any, words: str, **more: Any) -> Any:
     return typer.Argument(default, help=words, **more)
 
 
-def _request_options() -> dict[str, tuple[Any, Any]]:
-    hints, options = get_type_hints(Request), {}
-    for field in fields(Request):
-        if facts := field.metadata:
-            kind, default = facts["typed"] or (hints[field.name], field.default)
-            names = facts["names"] or ((f"--{field.name.replace('_', '-')}",) if kind is bool else ())
-            options[field.name] = kind, option(default, facts["words"], *names, **facts["more"])
-    return options
-
-
-REQUEST = _request_options()
+REQUEST: dict[str, tuple[Any, Any]] = {}
 """Field of a request -> type and option, in the order in which --help shows them."""
+for _field in fields(Request):
+    if _facts := _field.metadata:
+        _kind, _default = _facts["typed"] or (get_type_hints(Request)[_field.name], _field.default)
+        _names = _facts["names"] or ((f"--{_field.name.replace('_', '-')}",) if _kind is bool else ())
+        REQUEST[_field.name] = _kind, option(_default, _facts["words"], *_names, **_facts["more"])
 OF_RUN = " ".join(field.name for field in fields(Request) if field.metadata.get("run"))
 """Those of `run` alone."""
 

@@ -25,27 +25,20 @@ SECTIONS = {
 
 
 class Sections(TyperGroup):
-    """Lists the verbs in groups, in the order in which their files define them."""
+    """Lists the verbs in groups, in the order in which their files define them; each with what it does, without the conditions that its
+    own ``--help`` has."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {module: [] for module in SECTIONS}
         verbs = {name: self.commands[name] for name in self.list_commands(ctx)}
-        widest = max(map(len, verbs))
+        for name, verb in verbs.items():
+            clause = re.split(r"[.;:](?:\s|$)", (verb.help or "").strip(), maxsplit=1)[0]
+            while isinstance(verb, TyperGroup):  # a verb of several words belongs where they are
+                verb = next(iter(verb.commands.values()))
+            sections[str(verb.callback.__module__)].append((name.ljust(max(map(len, verbs))), clause))
         for module, heading in SECTIONS.items():
-            own = [(name, verb) for name, verb in verbs.items() if _section(verb) == module]
             with formatter.section(heading):
-                formatter.write_dl([(name.ljust(widest), _first_clause(verb.help or "")) for name, verb in own])
-
-
-def _first_clause(text: str) -> str:
-    """What a verb does, without the conditions that its own ``--help`` has."""
-    return re.split(r"[.;:](?:\s|$)", text.strip(), maxsplit=1)[0]
-
-
-def _section(verb: Any) -> str:
-    """The module of a verb; a verb of several words belongs where they are."""
-    while isinstance(verb, TyperGroup):
-        verb = next(iter(verb.commands.values()))
-    return str(verb.callback.__module__)
+                formatter.write_dl(sections[module])
 
 
 app = typer.Typer(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -154,30 +154,17 @@ def augmented(
         draw = lambda side, example: by_chance(words[side][example], classes, rng)  # noqa: E731
     texts: list[tuple[str, ...]] = []
     origins: list[int] = []
-    for example in range(len(split)):
-        for variant in _variants(tuple(side[example] for side in sides), example, len(sides), draw, augmentation.times):
-            texts.append(variant)
-            origins.append(example)
+    for example, original in enumerate(zip(*sides, strict=True)):
+        seen = {tuple(" ".join(side[example]) for side in words)}
+        own = [original]
+        for _ in range(augmentation.times):
+            variant = tuple(" ".join(draw(side, example)) for side in range(len(sides)))
+            if variant not in seen:
+                seen.add(variant)
+                own.append(variant)
+        texts += own
+        origins += [example] * len(own)
     made = np.array(origins)
-    return (
-        Split(
-            [text[0] for text in texts],
-            None if split.second is None else [text[1] for text in texts],
-            None if split.labels is None else split.labels[made],
-            list(range(len(texts))),
-        ),
-        made,
-    )
-
-
-def _variants(
-    original: tuple[str, ...], example: int, sides: int, draw: Callable[[int, int], list[str]], times: int
-) -> Iterator[tuple[str, ...]]:
-    """The example itself, then what is new of so many rounds."""
-    seen = {tuple(" ".join(words_of(text)) for text in original)}
-    yield original
-    for _ in range(times):
-        variant = tuple(" ".join(draw(side, example)) for side in range(sides))
-        if variant not in seen:
-            seen.add(variant)
-            yield variant
+    second = None if split.second is None else [text[1] for text in texts]
+    labels = None if split.labels is None else split.labels[made]
+    return Split([text[0] for text in texts], second, labels, list(range(len(texts)))), made

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -89,18 +88,15 @@ def stated_in(module: str, name: str, member: str) -> Any:
     Raises:
         LookupError: there is no such file; SyntaxError, ValueError and others: it, or the value, cannot be read.
     """
-    return next(_values(module, name, member), None)
-
-
-def _values(module: str, name: str, member: str) -> Iterator[Any]:
     for node in tree_of(module).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             for line in node.body:
                 if isinstance(line, ast.Assign | ast.AnnAssign) and line.value is not None:
                     targets = line.targets if isinstance(line, ast.Assign) else [line.target]
                     if member in [target.id for target in targets if isinstance(target, ast.Name)]:
-                        yield ast.literal_eval(line.value)
-            for base in node.bases:
-                yield from _values(module, base.id, member) if isinstance(base, ast.Name) else ()
-        elif name in (read := origins(node, module)):
-            yield from _values(*read[name], member)
+                        return ast.literal_eval(line.value)
+            bases = (stated_in(module, base.id, member) for base in node.bases if isinstance(base, ast.Name))
+            return next((value for value in bases if value is not None), None)
+        if name in (read := origins(node, module)):
+            return stated_in(*read[name], member)
+    return None
