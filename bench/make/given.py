@@ -80,43 +80,37 @@ class Given:
     def device(self) -> torch.device:
         return self.numerics.device
 
-    def _check(self, what: Artefact | Source) -> None:
+    def _check(self, what: Any) -> Any:
         if what not in self._declared:
             # its key would not depend on that
             raise RuntimeError(f"{self.artefact.name}: its make reads {what}, which its inputs do not name")
+        return what
 
     def __getitem__(self, artefact: Artefact) -> Mapping[str, Tensor]:
-        self._check(artefact)
-        return self.tensors(artefact)
+        return self.tensors(self._check(artefact))
 
     def teacher(self, source: Source) -> nn.Module:
-        self._check(source)
-        return self.teacher_of(source).to(self.device).eval()
-
-    def _rows(self, source: Source) -> Encoded:
-        self._check(source)
-        return self.examples(source)
+        return self.teacher_of(self._check(source)).to(self.device).eval()
 
     def batches(self, source: Source) -> Iterator[Batch]:
-        data = self._rows(source)
+        data = self.examples(self._check(source))
         starts = range(0, len(data), self.batch_size)
         for number, start in enumerate(starts, start=1):
             yield data.batch(range(start, min(start + self.batch_size, len(data))), self.device)
             self.on_step(number, len(starts))
 
     def first(self, source: Source, tokens: int) -> Batch:
-        return self._rows(source).first(tokens, self.device)
+        return self.examples(self._check(source)).first(tokens, self.device)
 
     def answers(self, teacher: Source, rows: Source) -> Tensor:
-        self._check(teacher)
-        return torch.from_numpy(predict(self.teacher_of(teacher), self._rows(rows), self.numerics))
+        model, data = self.teacher_of(self._check(teacher)), self.examples(self._check(rows))
+        return torch.from_numpy(predict(model, data, self.numerics))
 
     def ids(self, rows: Source) -> Sequence[int]:
-        return self._rows(rows).ids
+        return self.examples(self._check(rows)).ids
 
     def folder(self, checkpoint: Source) -> Path:
-        self._check(checkpoint)
-        return self.folder_of(checkpoint)
+        return self.folder_of(self._check(checkpoint))
 
     def note(self, beginning: str) -> None:
         self.beginning = beginning
@@ -128,7 +122,7 @@ class Given:
             raise RuntimeError(f"{self.artefact.name}: its make trains, but its stages(setup) names none to plan by")
         if self.log is not None:
             raise RuntimeError(f"{self.artefact.name}: its make trains twice")
-        text, numerics = self._rows(rows), self.numerics
+        text, numerics = self.examples(self._check(rows)), self.numerics
         recipe = self.text_recipe if rows == CORPUS else self.row_recipe
         assert recipe is not None, "the corpus or the rows are among the inputs"
         # the training draws from where the generator stands, and hands it on: make goes on behind it

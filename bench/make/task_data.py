@@ -16,6 +16,7 @@ from bench.make.augmentation import augmented_rows, relabel_variants
 from bench.make.teacher import tuned_teacher
 from bench.make.work import MadeArtefact, Work, known
 from bench.plan.plan import ArtefactPlan, TaskPlan
+from bench.record.recipe import Recipe
 from bench.train.best_epoch import SelectionExamples
 
 
@@ -32,19 +33,14 @@ class TaskData:
     def name(self) -> str:
         return self.plan.name
 
-    @cached_property
-    def tokenizer(self) -> Any:
-        return tokenizer_of(self.plan.checkpoint)
-
-    def _encoded(self, split: Split) -> Encoded:
-        return encode(self.tokenizer, split, self.plan.recipe.max_length, self.plan.recipe.truncation)
+    def _encoded(self, split: Split, recipe: Recipe | None = None) -> Encoded:
+        recipe = recipe or self.plan.recipe
+        return encode(tokenizer_of(self.plan.checkpoint), split, recipe.max_length, recipe.truncation)
 
     @cached_property
     def given(self) -> Encoded:
         """The training rows as they come: what teachers are tuned on."""
-        return encode(
-            self.tokenizer, self.plan.train, self.plan.teacher_recipe.max_length, self.plan.teacher_recipe.truncation
-        )
+        return self._encoded(self.plan.train, self.plan.teacher_recipe)
 
     @cached_property
     def train(self) -> Encoded:
@@ -74,7 +70,9 @@ class TaskData:
         encoded = {name: self._encoded(split) for name, split in self.plan.evaluation.items()}
         if not self.plan.task.writes:
             return encoded
-        decode = partial(self.tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=True)
+        decode = partial(
+            tokenizer_of(self.plan.checkpoint).decode, skip_special_tokens=True, clean_up_tokenization_spaces=True
+        )
         return {name: replace(of_set, decode=decode) for name, of_set in encoded.items()}
 
     @cached_property
