@@ -263,8 +263,10 @@ def _compare_with_best(
     rows = [*fitting, *([outside] if outside else [])]
     if not fitting or len(rows) < 2:
         return
-    records = {column: [r for row in rows for r in group.finished(row["label"], column)] for column in columns}
-    answers = {column: resampled(column, own, store) for column, own in records.items()}
+    answers = {}
+    for column in columns:
+        records = [r for row in rows for r in group.finished(row["label"], column)]
+        answers[column] = resampled(column, [(record, store.predictions(record)) for record in records])
     for column, data in answers.items():
         for row in fitting:
             if not data.has(group.finished(row["label"], column)):

@@ -117,7 +117,7 @@ def compare_records(
         InputError: their predictions are of different examples.
     """
     records = [*sides[0], *sides[1]]
-    data = resampled(column, records, store)
+    data = resampled(column, [(record, store.predictions(record)) for record in records])
     for record in records:
         if record.key in data.others:
             raise InputError(

@@ -62,48 +62,42 @@ Answers = Mapping[ScoreColumn, Resampled]
 
 def resample(group: ReportGroup, store: Store) -> dict[ScoreColumn, Resampled]:
     """The stored answers of the group's records; columns without any are left out."""
-    answers = {}
+    columns = {}
     for column in group.columns:
         done = [r for label in group.systems for r in group.finished(label, column)]
-        records = [record for record in done if store.has_predictions(record)]
-        if records:
-            answers[column] = resampled(column, records, store)
-    return answers
+        answers = [(record, store.predictions(record)) for record in done if store.has_predictions(record)]
+        if not answers:
+            continue
+        columns[column] = data = resampled(column, answers)
+        # further trainings of the teacher, that a student names and that are not the current one
+        shown = [r for r, _ in answers if r.row == TEACHER and data.has([r])]
+        named = (
+            {teacher_weights(r) for r, _ in answers} - {None, teacher_weights(shown[0])} if len(shown) == 1 else set()
+        )
+        for name, attempt in store.attempts(shown[0]).items() if named else ():
+            weights = teacher_weights(attempt)
+            if weights in named and column.evaluation in attempt.scores:
+                arrays, examples = store.predictions(attempt, name), f"examples.{column.evaluation}"
+                if np.array_equal(arrays[examples], answers[0][1][examples]):
+                    score = attempt.scores[column.evaluation][column.metric]
+                    data.teachers[str(weights)] = score, resampled(column, [(attempt, arrays)]).scores_R[attempt.key]
+    return columns
 
 
-def resampled(column: ScoreColumn, records: Sequence[Record], store: Store) -> Resampled:
-    """These records' stored answers to the column, of one record or more.
+def resampled(column: ScoreColumn, answers: Sequence[tuple[Record, Mapping[str, np.ndarray]]]) -> Resampled:
+    """The answers of one record or more to a column, as a store has them.
 
     Records with other examples than the first one's are only named.
     """
-    form, metric = metric_of(column.metric).form, column.metric
-    names = [f"{what}.{column.evaluation}" for what in ("labels", "examples", "logits")]
-    arrays = store.predictions(records[0])
-    labels, examples = arrays[names[0]], arrays[names[1]]
-    logits: dict[str, np.ndarray] = {}
-    others = set()
-    for record in records:
-        arrays = store.predictions(record)
-        if np.array_equal(examples, arrays[names[1]]):
-            logits[record.key] = arrays[names[2]]
-        else:
-            others.add(record.key)
+    form, place = metric_of(column.metric).form, column.evaluation
+    _, arrays = answers[0]
+    labels, examples = arrays[f"labels.{place}"], arrays[f"examples.{place}"]
+    alike = [(record.key, own) for record, own in answers if np.array_equal(examples, own[f"examples.{place}"])]
+    logits = {key: own[f"logits.{place}"] for key, own in alike}
     predicted = {key: form.predicted(given) for key, given in logits.items()}
-    drawn = resampled_scores(list(predicted.values()), labels, metric, rng_for(column, EXAMPLES))
-    data = Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others, logits=logits)
-
-    # further trainings of the teacher, that a student names and that are not the current one
-    shown = [r for r in records if r.row == TEACHER and data.has([r])]
-    named = {teacher_weights(r) for r in records} - {None, teacher_weights(shown[0])} if len(shown) == 1 else set()
-    for name, attempt in store.attempts(shown[0]).items() if named else ():
-        weights = teacher_weights(attempt)
-        if weights in named and column.evaluation in attempt.scores:
-            arrays = store.predictions(attempt, name)
-            if np.array_equal(arrays[names[1]], examples):
-                given = form.predicted(arrays[names[2]])
-                drawn = resampled_scores([given], labels, metric, rng_for(column, EXAMPLES))
-                data.teachers[str(weights)] = attempt.scores[column.evaluation][metric], drawn[:, 0]
-    return data
+    drawn = resampled_scores(list(predicted.values()), labels, column.metric, rng_for(column, EXAMPLES))
+    others = {record.key for record, _ in answers} - set(logits)
+    return Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others, logits=logits)
 
 
 def rng_for(column: ScoreColumn, purpose: str, *rows: str) -> np.random.Generator:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from bench.analysis.compare import compare_records
 from bench.cache import isolated_cache
 from bench.errors import CHECK_FAILED, NOT_COMPARABLE, InputError
 from bench.plan.build import build
@@ -23,7 +22,9 @@ from bench.record.code import STALE, UNKNOWN, WHAT_TO_DO, state_of_record
 from bench.record.differences import differences
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.report.comparison import compared
 from bench.report.groups import ScoreColumn
+from bench.report.resampled import resampled
 from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of
 from bench.stats.power import LEVEL
@@ -146,18 +147,13 @@ def compare_runs(first: Record, second: Record, store: Store, again: Store) -> t
         flips += int(differs.reshape(len(a), -1).any(1).sum())
     if max(gaps) <= ROUNDED and not flips:
         return ROUNDING, f"logits differ by at most {max(gaps):.2g}, no answer does. {parted}"
-    with tempfile.TemporaryDirectory() as folder:  # both answers in one store, so that they can be paired
-        both = Store(Path(folder))
-        both.write(first, before)
-        cell = second.cell.model_copy(update={"seed": second.cell.seed + 1})
-        as_other_seed = second.model_copy(update={"cell": cell, "key": record_key(cell, second.point)})
-        both.write(as_other_seed, after)
-        lines = [
-            compare_records(
-                both, ([first], [as_other_seed]), ScoreColumn(first.cell.tasks[0], name, next(iter(metrics)))
-            )[0]
-            for name, metrics in first.scores.items()
-        ]
+    # as another seed, so that the two can be paired
+    cell = second.cell.model_copy(update={"seed": second.cell.seed + 1})
+    other = second.model_copy(update={"cell": cell, "key": record_key(cell, second.point)})
+    lines = []
+    for name, metrics in first.scores.items():
+        column = ScoreColumn(first.cell.tasks[0], name, next(iter(metrics)))
+        lines.append(compared(resampled(column, [(first, before), (other, after)]), ([first], [other]))[0])
     text = "; ".join(f"{x.metric} {x.first:.1f} and {x.second:.1f}, p {x.p:.3f}" for x in lines)
     verdict = STATISTICAL if all(line.p > LEVEL for line in lines) else DIFFERENT
     return verdict, f"{flips} {'answer differs' if flips == 1 else 'answers differ'}; {text}. {parted}"

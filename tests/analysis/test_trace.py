@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import factories
@@ -9,7 +10,6 @@ import numpy as np
 import pytest
 
 from bench.analysis.trace import describe, trace
-from bench.errors import InputError
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
 from bench.record.store import Store
 from bench.report.groups import groups
@@ -122,12 +122,14 @@ def test_a_sign_asks_for_a_difference_and_an_x_for_a_speed_up(tmp_path):
     assert not trace("+64.5", tmp_path)
 
 
-def test_a_negative_number_is_no_option(bench, paper_store):
-    answer = bench("trace", "-3.0", "--results", paper_store.root)
-    assert answer.returncode in (0, 1)
-    assert "-3.0:" in answer.stdout
-
-
-def test_what_is_no_number_is_one_line(tmp_path):
-    with pytest.raises(InputError, match=r"is not a number, like 86.6, \+4.5 or 2.03x"):
-        trace("many", tmp_path)
+def test_a_number_is_traced_to_its_record_and_a_negative_one_is_no_option(bench, paper_store, tmp_path):
+    typed = "--results", paper_store.root, "--json", tmp_path / "t.json"
+    answer = bench("trace", "-3.0", *typed)
+    assert answer.stdout.startswith("-3.0:")
+    answer = bench("trace", "70.0", *typed)
+    assert answer.returncode == 0
+    assert "python -m bench verify" in answer.stdout
+    keys = {key for origin in json.loads((tmp_path / "t.json").read_text()) for key in origin["records"]}
+    assert factories.record("teacher", "rte").key[:12] in keys
+    assert bench("trace", "12345.6", *typed).returncode == 1
+    assert bench("trace", "many", *typed).returncode == 2

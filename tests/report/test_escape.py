@@ -62,15 +62,6 @@ def test_a_spreadsheet_takes_no_text_for_a_formula_and_numbers_stay():
         assert escape.csv_cell(text) == text
 
 
-def test_numbers_are_to_the_right_of_a_column():
-    assert github([["**kd** [1]", "86.6 ± 1.0"], ["kd", "–"]], ["System", "rte"], ["left", "right"]).splitlines() == [
-        "| System     |        rte |",
-        "|------------|-----------:|",
-        "| **kd** [1] | 86.6 ± 1.0 |",
-        "| kd         |          – |",
-    ]
-
-
 def test_a_comment_in_latex_cannot_be_ended():
     rows = ((NASTY, "[2pt] 1"), ("[3cm] x", "2"), ("=1", "-2"))
     lines = tuple(Line(name, (TableCell(text),)) for name, text in rows)

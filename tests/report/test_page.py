@@ -6,10 +6,10 @@ import json
 import re
 import shutil
 import subprocess
-from html.parser import HTMLParser
 
 import factories
 import pytest
+from lxml import html
 
 from bench.record.store import Store
 from bench.report.groups import groups
@@ -159,45 +159,20 @@ def test_the_page_is_whole_in_one_file(page):
     )
 
 
-class Texts(HTMLParser):
-    """The cells of the tables with an id, table by table."""
-
-    def __init__(self):
-        super().__init__()
-        self.tables, self.depth, self.in_mark = [], 0, False
-
-    def handle_starttag(self, tag, attributes):
-        given = dict(attributes)
-        if tag == "table" and "id" in given:
-            self.tables.append([])
-        elif tag == "tr" and self.tables:
-            self.tables[-1].append([])
-        elif tag in ("td", "th") and self.tables and self.tables[-1]:
-            self.tables[-1][-1].append("")
-            self.depth = 1
-        self.in_mark = self.in_mark or given.get("class") == "mark"
-
-    def handle_endtag(self, tag):
-        if tag in ("td", "th"):
-            self.depth = 0
-        if tag == "a":
-            self.in_mark = False
-
-    def handle_data(self, data):
-        if self.depth and not self.in_mark:
-            self.tables[-1][-1][-1] += data
-
-
 @pytest.mark.slow
 def test_the_page_has_the_cells_of_the_tables(paper_store, tmp_path):
     """Every table of the report, each cell as Markdown prints it."""
     from bench.report.write import write_groups
 
     ((path, group),) = write_groups(paper_store, tmp_path / "p")
-    reader = Texts()
-    reader.feed((path.parent / "report.html").read_text())
-    found = {(len(table), *sorted(table[0])): table for table in reader.tables}
-    assert len(reader.tables) == len(group.tables)
+    page = html.fromstring((path.parent / "report.html").read_text())
+    for mark in page.xpath("//a[@class='mark']"):
+        mark.drop_tree()
+    tables = [
+        [[cell.text_content() for cell in row] for row in table.iter("tr")] for table in page.xpath("//table[@id]")
+    ]
+    found = {(len(table), *sorted(table[0])): table for table in tables}
+    assert len(tables) == len(group.tables)
     for table in group.tables:
         lines = found[len(table.rows) + 1, *sorted(table.header)]
         for row, line in zip(table.rows, lines[1:], strict=True):

@@ -90,14 +90,6 @@ def test_a_row_is_beaten_only_where_a_significantly_better_one_costs_no_more(dat
     assert dearer == {"teacher": False, "microbert": False, "kd": False, "finetune": False}
 
 
-@pytest.mark.slow
-def test_every_picture_is_drawn_the_same_twice(data):
-    for _, _, draw in PICTURES.values():
-        for form in ("svg", "pdf"):
-            assert draw(data, form) == draw(data, form)
-    assert all(PICTURES[name][2](data, "svg") for name in ("differences", "score-flops"))
-
-
 def test_pictures_are_in_the_folder_and_on_the_page(paper_store, tmp_path):
     from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
 

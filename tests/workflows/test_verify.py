@@ -151,17 +151,3 @@ def test_other_data_is_not_comparable(bench, place, teacher_folder, tmp_path):
     answer = bench("verify", record.key[:10], "--results", root, "--data", other, "--teacher", teacher_folder)
     assert answer.returncode == 5
     assert "gives another cell: data, " in answer.stdout
-
-
-def test_a_number_is_traced_to_its_record(bench, place, tmp_path):
-    root, _ = place
-    record = next(r for label, r in records(root).items() if label.startswith("kd"))
-    shown = f"{100 * record.scores['validation']['accuracy']:.1f}"
-    answer = bench("trace", shown, "--results", root, "--json", tmp_path / "t.json")
-    assert answer.returncode == 0
-    origins = json.loads((tmp_path / "t.json").read_text())
-    assert record.key[:12] in {key for origin in origins for key in origin["records"]}
-    assert "python -m bench verify" in answer.stdout
-    nothing = bench("trace", "12345.6", "--results", root)
-    assert nothing.returncode == 1
-    assert bench("trace", "many", "--results", root).returncode == 2
