@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.data.hub import DATA_SET, downloaded
-from bench.data.tasks import GLUE, GROUPS, KNOWN, READERS, EvaluationSet, Task, from_toml
+from bench.data.tasks import GLUE, GROUPS, KNOWN, READERS, EvaluationSet, Task, check_metrics, from_toml
 from bench.errors import InputError, one_line, unknown
 from bench.user_files import comma_separated, is_file
 
@@ -78,9 +78,14 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
         if not equals or not value or key in given:
             raise InputError(f"--tasks {typed}: write {key} once, as {key}=VALUE")
         given[key] = value
-    files = (
-        _of_hub(place, given.get("validation"), offline) if on_hub else _of_file(Path(place), given.get("validation"))
-    )
+    if on_hub:
+        files = _of_hub(place, given.get("validation"), offline)
+    else:  # a file that is both is split by whoever reads it
+        scored = Path(place).parent / given["validation"] if "validation" in given else Path(place)
+        for file in (Path(place), scored):
+            if not is_file(file):
+                raise InputError(f"--tasks {place}: there is no file {file}")
+        files = [("train", str(Path(place))), ("validation", str(scored))]
     rows = table_of(Path(files[0][1]))
     table = rows.to_pandas()
     label = given.get("label", "label")
@@ -100,7 +105,7 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
         "spearman+pearson" if not labels else "accuracy+f1" if len(labels) == 2 else "accuracy+macro_f1"
     )
     name = given.get("name") or _name(place, on_hub)
-    return Task(
+    task = Task(
         name,
         columns,
         tuple(labels),
@@ -110,15 +115,8 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
         tuple(files),
         ":".join([f"hub:{place}" if on_hub else Path(place).name, *parts]),
     )
-
-
-def _of_file(file: Path, validation: str | None) -> list[tuple[str, str]]:
-    """Splits and their files; a file that is both is split by whoever reads it."""
-    files = {"train": file, "validation": file.parent / validation if validation else file}
-    for each in files.values():
-        if not is_file(each):
-            raise InputError(f"--tasks {file}: there is no file {each}")
-    return [(split, str(each)) for split, each in files.items()]
+    check_metrics(task, f"--tasks {typed}")
+    return task
 
 
 def _of_hub(place: str, validation: str | None, offline: bool) -> list[tuple[str, str]]:

@@ -205,18 +205,15 @@ def _json_rows(file: Path) -> list[Any]:
     def no_number(word: str) -> float:
         raise ValueError(f"{word} is not a finite number")
 
-    text, rows = text_of(file, str(file)), []
+    text, rows = text_of(file, str(file)), list[Any]()
     try:
+        whole = json.loads(text, parse_constant=no_number)
+        rows = whole if isinstance(whole, list) else [whole]
+    except (ValueError, RecursionError):
         for number, line in enumerate(text.split("\n"), start=1):
             if line.strip():
                 with refused_as_json(f"{file}, line {number}"):
                     rows.append(json.loads(line, parse_constant=no_number))
-    except InputError as wrong:
-        try:
-            rows = [json.loads(text, parse_constant=no_number)]
-        except (ValueError, RecursionError):
-            raise wrong from None
-    rows = rows[0] if len(rows) == 1 and isinstance(rows[0], list) else rows
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
             raise InputError(f"{file}, row {number}: a row should be an object {{...}}, found {_shown(row)}")

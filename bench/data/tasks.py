@@ -240,11 +240,11 @@ def from_toml(path: Path) -> Task:
     )
     if task.truncation != "head" and len(task.columns) == 2:
         raise InputError(f"{path}: truncation={task.truncation} is for one column of text")
-    _check_metrics(task, path)
+    check_metrics(task, str(path))
     return task
 
 
-def _check_metrics(task: Task, path: Path) -> None:
+def check_metrics(task: Task, where: str) -> None:
     """Raises InputError: no metric, or one that does not suit the task."""
     from bench.stats.metrics import fitting
 
@@ -252,6 +252,6 @@ def _check_metrics(task: Task, path: Path) -> None:
     for name in task.metrics or ("",):
         if name not in known:
             hint = f"did you mean {near!r}? " if (near := nearest(name, known)) else ""
-            raise InputError(f"{path}: metric {name!r} does not fit; {hint}for this task: {', '.join(known)}")
+            raise InputError(f"{where}: metric {name!r} does not fit; {hint}for this task: {', '.join(known)}")
         if why := known[name].misfit(task.labels):
-            raise InputError(f"{path}: metric {name!r} {why}")
+            raise InputError(f"{where}: metric {name!r} {why}")

@@ -9,14 +9,13 @@ import sys
 import sysconfig
 import tempfile
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import methods
 from bench.errors import BenchError
 from bench.folders import users_cache
 from bench.record.schema import Failure
-from bench.stats.guards import Suspicion
 from methods.api import MethodError
 
 OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|cannot allocate memory", re.IGNORECASE)
@@ -136,9 +135,3 @@ def faults_of_training(
                 "try a smaller learning rate, a smaller weight of the term, or another seed"
             )
     return faults
-
-
-def faults_of_answers(name: str, suspicions: Iterable[Suspicion], is_teacher: bool) -> list[str]:
-    """A line for each thing that is suspect about the answers to an evaluation set, with what to try."""
-    what_to_try = TEACHER_TRIES if is_teacher else STUDENT_TRIES
-    return [f"{SUSPECT} to {name}: {one}; {what_to_try}" for one in suspicions]

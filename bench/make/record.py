@@ -14,7 +14,7 @@ import methods
 from bench.data.encoding import Encoded
 from bench.data.tasks import Task
 from bench.errors import CellError
-from bench.make.failure import faults_of_answers, faults_of_training
+from bench.make.failure import STUDENT_TRIES, SUSPECT, TEACHER_TRIES, faults_of_training
 from bench.make.task_data import TaskData
 from bench.measure.machine import environment, revision, source_hash
 from bench.measure.parameters import weights_hash
@@ -131,11 +131,11 @@ def faults_in(
     faults = [] if log is None else faults_of_training(log.terms, log.gradient_shares)
     for line in faults:
         say(f"suspect: {task.name}, {row}: {line}")
+    what_to_try = TEACHER_TRIES if cell.method == TEACHER else STUDENT_TRIES
     for name in scored:
-        suspect = suspicions(arrays[f"logits.{name}"], arrays[f"labels.{name}"], task.labels, task.metrics[0])
-        for suspicion in suspect:
+        for suspicion in suspicions(arrays[f"logits.{name}"], arrays[f"labels.{name}"], task.labels, task.metrics[0]):
             say(f"suspect: {task.name} {name}, {row}: {suspicion}")
-        faults += faults_of_answers(name, suspect, cell.method == TEACHER)
+            faults.append(f"{SUSPECT} to {name}: {suspicion}; {what_to_try}")
     return faults
 
 

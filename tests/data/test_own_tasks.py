@@ -75,6 +75,7 @@ def test_a_second_file_is_scored_and_columns_can_be_named(tmp_path):
         (":lable=stars", "did you mean 'label'"),
         (":label=stars:label=stars", "write label once"),
         (":label=stars:validation=gone.csv", "no file"),
+        (":label=stars:metrics=acuracy", "metric 'acuracy' does not fit; did you mean 'accuracy'"),
     ],
 )
 def test_what_is_wrong_is_one_line(tmp_path, typed, says, monkeypatch):
