@@ -7,7 +7,6 @@ numbers behind: nobody's run would find them any more.
 from __future__ import annotations
 
 import os
-import re
 from collections import defaultdict
 from dataclasses import replace
 from functools import cache
@@ -17,9 +16,9 @@ import pytest
 from conftest import SHARED
 
 from bench.plan.build import build
-from bench.plan.from_record import spelling_of
-from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, Request
-from bench.record.cell import TEACHER, record_key, train_key
+from bench.plan.from_record import request_from_record
+from bench.plan.request import Request
+from bench.record.cell import record_key, train_key
 from bench.record.code import other_version
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -28,8 +27,6 @@ REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference"
 REVIEWS = SHARED / "extra" / "imdb" / "plain_text" / "train-00000-of-00001.parquet"
 """The text of every general start beside real GLUE: 4,000,000 tokens of it (reports/LOG.md)."""
 SAMPLE, GLUE, PAIRS, QUESTIONS = "sample-v2", "folder-glue", "sample-pairs-v1", "folder-squad"
-ASKED = ("recipe", "checkpoint", "precision", "threads", "max_train_rows", "epochs")
-"""Options of Request that a record answers by itself."""
 
 
 def made_files(*folders: Path) -> list[Path]:
@@ -42,46 +39,27 @@ def committed() -> tuple[Record, ...]:
     return tuple(Store(REFERENCE).records())
 
 
-def typed(record: Record) -> Request:
-    """What one command says for this record and others like it; rows, seeds, data and teacher come later.
-
-    Tasks are named here only where one student learns all of them: they are part of its identity.
-    """
-    cell = record.cell
-    return Request(
-        tasks=",".join(partner.task for partner in cell.together),
-        recipe=cell.recipe["name"],
-        checkpoint=CHECKPOINT_OPTION_OF_RULE[cell.selection.rule if cell.selection else ""],
-        precision=cell.numeric.precision,
-        threads=cell.numeric.threads,
-        max_train_rows=cell.row_limit,
-        epochs=None if cell.recipe["name"] == "paper" else cell.recipe["epochs"],
-    )
-
-
-def row(record: Record) -> str:
-    """How the row was typed; the pace of its learning rate is in no setting, only in its label."""
-    pace = re.search(r":pace=([^: ]+)", record.cell.label)
-    return spelling_of(record.cell) + (pace[0] if pace else "")
-
-
 def requests(records: list[Record], given: Request) -> list[tuple[Request, list[Record]]]:
-    """One request for each set of records that one command can ask for: all their rows, tasks and seeds."""
-    groups: dict[Request, list[Record]] = defaultdict(list)
+    """One request for each set of records that one command can ask for: all their rows, tasks and seeds.
+
+    Tasks are named by a record only where one student learns all of them: they are part of its identity.
+    """
+    groups: dict[Request, list[tuple[str, Record]]] = defaultdict(list)
     for record in records:
-        groups[typed(record)].append(record)
+        asked = request_from_record(record, given)
+        shared = replace(asked, methods="", seeds=(0,), tasks=asked.tasks if record.cell.together else "")
+        groups[shared].append((asked.methods, record))
     return [
         (
             replace(
-                given,
-                methods=",".join(dict.fromkeys(row(r) for r in of_group if r.cell.method != TEACHER)),
-                tasks=asked.tasks or ",".join(dict.fromkeys(r.cell.tasks[0] for r in of_group)),
-                seeds=tuple(sorted({r.cell.seed for r in of_group})),
-                **{name: getattr(asked, name) for name in ASKED},
+                shared,
+                methods=",".join(dict.fromkeys(row for row, _ in those if row)),
+                tasks=shared.tasks or ",".join(dict.fromkeys(record.cell.tasks[0] for _, record in those)),
+                seeds=tuple(sorted({record.cell.seed for _, record in those})),
             ),
-            of_group,
+            [record for _, record in those],
         )
-        for asked, of_group in groups.items()
+        for shared, those in groups.items()
     ]
 
 
