@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,6 +18,9 @@ from bench.user_files import refused_as_json
 
 class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+Form = TypeVar("Form", bound=StrictModel)
 
 
 class Sizes(StrictModel):
@@ -170,27 +173,13 @@ def load(text: str | bytes, where: str) -> Record:
         where: what the message calls it.
 
     Raises:
-        InputError: not JSON, written by a newer schema, or a field that does not fit.
+        InputError: as :func:`parsed`, or what no reader could go on with.
     """
-    body = read_json(text, where)
-    version = body.get("schema_version") if isinstance(body, dict) else None
-    if not isinstance(version, int):
-        raise InputError(f"{where} is not a record: it has no schema_version")
-    if version > SCHEMA:
-        raise InputError(f"{where} has schema {version}, this version reads up to {SCHEMA}; update the package")
+    record = parsed(Record, SCHEMA, text, where)
     try:
-        record = Record.model_validate(body)
         wrong = fault(record)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        wrong = f"{place}: {first['msg']}"
-        if first["type"] == "extra_forbidden":
-            raise InputError(
-                f"{where} has the field {place}, which this version does not know; it was written by a newer one: update the package"
-            ) from None
-    except RecursionError:
-        raise InputError(f"{where} is nested too deeply") from None
+        wrong = _first(error)
     if wrong:
         raise InputError(f"{where}: {wrong}")
     if record.task.metrics:
@@ -198,11 +187,14 @@ def load(text: str | bytes, where: str) -> Record:
     return record.model_copy(update={"task": facts_of_older_record(record.cell.tasks, record.scores)})
 
 
-def read_json(text: str | bytes, where: str) -> Any:
-    """What a JSON file of ours holds: every number in it is finite.
+def parsed(form: type[Form], newest: int, text: str | bytes, where: str) -> Form:
+    """A file of ours, if it has this form.
+
+    Args:
+        newest: the schema up to which this version reads such files.
 
     Raises:
-        InputError: bytes that are no text, text that is no JSON, an infinity or NaN, or too deep a nesting.
+        InputError: no text, no JSON or too deep a nesting, an infinity or NaN, written by a newer schema, or a field that does not fit.
     """
 
     def no_number(word: str) -> NoReturn:
@@ -213,10 +205,29 @@ def read_json(text: str | bytes, where: str) -> Any:
 
     try:
         text = text.decode("utf-8") if isinstance(text, bytes) else text
+        with refused_as_json(where):
+            body = json.loads(text, parse_constant=no_number, parse_float=finite)
+        version = body.get("schema_version") if isinstance(body, dict) else None
+        if not isinstance(version, int):
+            raise InputError(f"{where} is not a record: it has no schema_version")
+        if version > newest:
+            raise InputError(f"{where} has schema {version}, this version reads up to {newest}; update the package")
+        return form.model_validate(body)
     except UnicodeDecodeError as error:
         raise InputError(f"{where} is not text ({error.reason} at byte {error.start})") from None
-    with refused_as_json(where):
-        return json.loads(text, parse_constant=no_number, parse_float=finite)
+    except ValidationError as error:
+        if error.errors()[0]["type"] == "extra_forbidden":
+            newer = "which this version does not know; it was written by a newer one: update the package"
+            raise InputError(f"{where} has the field {_first(error).partition(':')[0]}, {newer}") from None
+        raise InputError(f"{where}: {_first(error)}") from None
+    except RecursionError:
+        raise InputError(f"{where} is nested too deeply") from None
+
+
+def _first(error: ValidationError) -> str:
+    """The first fault: its place and what is wrong."""
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 class NamedCode(BaseModel):

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from bench.errors import InputError
 from bench.files import slug, write_atomically
-from bench.record.schema import StrictModel, read_json
+from bench.record.schema import StrictModel, parsed
 from bench.record.set_aside import SET_ASIDE, Note, notify
 
 SPEED_SCHEMA = 1
@@ -112,16 +112,9 @@ def speed_records(root: Path, note: Callable[[Note], None] = notify) -> Iterator
 def _read(path: Path) -> SpeedRecord:
     """Raises InputError: what is wrong with it."""
     try:
-        record = SpeedRecord.model_validate(read_json(path.read_bytes(), "it"))
+        record = parsed(SpeedRecord, SPEED_SCHEMA, path.read_bytes(), "it")
     except OSError as error:
         raise InputError(f"it cannot be read: {error.strerror}") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(f"it is not a record of speed: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    except RecursionError:
-        raise InputError("it is nested too deeply") from None
-    if record.schema_version > SPEED_SCHEMA:
-        raise InputError(f"it has schema {record.schema_version}, this version reads up to {SPEED_SCHEMA}")
     if record.key[:16] != path.stem:
         raise InputError("its key is not that of its name")
     rounds: dict[str, int] = {}

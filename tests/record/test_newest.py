@@ -12,7 +12,7 @@ import tiny
 from bench.analysis.trace import trace
 from bench.plan.build import build
 from bench.plan.request import Request
-from bench.record.cell import Partner, record_key
+from bench.record.cell import Partner
 from bench.record.differences import comparability_key, left_out_lines
 from bench.record.store import Store
 from bench.report.groups import groups
@@ -23,9 +23,8 @@ TIMES = (f"2026-11-{day:02}T07:00:00+00:00" for day in itertools.count(1))
 
 def trained(label, task="rte", seed=0, score=0.6, finished=None, **cell):
     """A record of a cell that differs from others of its name by ``cell``."""
-    record = factories.record(label, task, seed, score)
-    changed = record.cell.model_copy(update=cell)
-    return record.model_copy(update={"cell": changed, "key": record_key(changed), "finished": finished or next(TIMES)})
+    record = factories.changed(factories.record(label, task, seed, score), **cell)
+    return record.model_copy(update={"finished": finished or next(TIMES)})
 
 
 def other_teacher(record):
