@@ -12,7 +12,7 @@ from bench.data.checkpoints import EMBEDDED_SHA256, HUB_CONFIGURED, OURS, tokeni
 from bench.data.sources import HUB_REPOSITORY
 from bench.data.tasks import GLUE, Task
 from bench.files import folder_in_place_of, slug
-from bench.make.span_heads import as_question_answering
+from bench.make.teacher import as_question_answering
 from bench.make.work import FailedCell, StepResult, Work
 from bench.plan.from_record import scoring_again
 from bench.plan.plan import TaskPlan

@@ -13,7 +13,6 @@ from bench.make.artefact import artefact
 from bench.make.export import save_where_asked
 from bench.make.failure import failure_of
 from bench.make.int8 import add_in_8_bits
-from bench.make.outputs import kept_outputs
 from bench.make.record import failed, now, scored
 from bench.make.students import students
 from bench.make.task_data import TaskData
@@ -48,8 +47,8 @@ def make(step: Step, work: Work) -> StepResult:
             data.tuned(step.seed)
         elif data is not None and step.kind == AUGMENTATION_STEP:
             _ = data.augmentation
-        elif data is not None and step.kind == OUTPUTS_STEP and data.plan.outputs is not None:
-            kept_outputs(data, data.plan.outputs)
+        elif data is not None and step.kind == OUTPUTS_STEP:
+            _ = data.outputs
     except Exception as error:
         end_if_interrupted()
         return StepResult(error=failure_of(error, step.method))

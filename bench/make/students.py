@@ -14,7 +14,6 @@ from bench.make.artefact import artefact
 from bench.make.export import save_where_asked
 from bench.make.failure import failure_of
 from bench.make.int8 import add_in_8_bits, score_kept
-from bench.make.outputs import kept_outputs, opened
 from bench.make.record import failed, now, scored
 from bench.make.task_data import TaskData
 from bench.make.work import StepResult, Work, known
@@ -132,7 +131,7 @@ def build(cells: Sequence[Planned], data: Sequence[TaskData], work: Work) -> Bui
             made_from[f"teacher{own}"] = known(of_task.teacher[1])
         if cell.teacher_outputs:
             assert plan is not None, "a cell that reads outputs is planned with them"
-            body = known(kept_outputs(of_task, plan), "seconds", "bytes", "tokens", "squared_lengths")
+            body = known(of_task.outputs[1], "seconds", "bytes", "tokens", "squared_lengths")
             made_from[f"teacher_outputs{own}"] = {**body, "format": plan.number_format}
     if cell.selection is not None:
         choosing = [of_task.selection_examples for of_task in data if of_task.selection_examples is not None]
@@ -183,10 +182,9 @@ def _teacher(built: Sequence[BuiltStudent], of_task: TaskData, work: Work) -> nn
     """The teacher of a task, with fast kernels or the file of its outputs where the students ask for that."""
     if not any(one.method.needs_teacher for one in built):
         return None
-    cell, outputs = built[0].cells[0].cell, of_task.plan.outputs
-    teacher: nn.Module = FastTeacher(of_task.teacher[0]) if cell.kernels else of_task.teacher[0]
-    if outputs is not None and any(one.cells[0].cell.teacher_outputs for one in built):
-        teacher = KeptTeacher(teacher, opened(of_task, outputs))
+    teacher: nn.Module = FastTeacher(of_task.teacher[0]) if built[0].cells[0].cell.kernels else of_task.teacher[0]
+    if any(one.cells[0].cell.teacher_outputs for one in built):
+        teacher = KeptTeacher(teacher, of_task.outputs[0])
     return teacher.to(work.numerics.device).eval()
 
 

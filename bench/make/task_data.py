@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from bench.data.checkpoints import tokenizer_of
+from bench.cache import keep
+from bench.data.checkpoints import sha256_of, tokenizer_of
 from bench.data.encoding import Encoded, encode
 from bench.data.table_files import Split
 from bench.make.augmentation import augmented_rows, relabel_variants
@@ -18,6 +21,9 @@ from bench.make.work import MadeArtefact, Work, known
 from bench.plan.plan import ArtefactPlan, TaskPlan
 from bench.record.recipe import Recipe
 from bench.train.best_epoch import SelectionExamples
+from bench.train.teacher_outputs import TeacherOutputs, write_outputs
+
+OUTPUTS = "outputs.bin"
 
 
 @dataclass
@@ -99,3 +105,34 @@ class TaskData:
     def tuned(self, seed: int) -> tuple[nn.Module, dict[str, Any]]:
         """The teacher that is fine-tuned with this seed; only that of seed 0 stays in memory."""
         return tuned_teacher(self.plan, seed, lambda: self.given, self.work) if seed else self.teacher
+
+    @cached_property
+    def outputs(self) -> tuple[TeacherOutputs, dict[str, Any]]:
+        """The outputs of the teacher, to be read, and what is known of their file in the cache: there, or computed now in one pass over
+        the training rows.
+
+        Raises:
+            CellError: a number of the teacher does not fit into the format.
+        """
+        work, plan = self.work, self.plan.outputs
+        assert plan is not None, "whoever reads outputs is planned with them"
+
+        def write(folder: Path) -> dict[str, Any]:
+            teacher, data, file = self.teacher[0], self.train, folder / OUTPUTS
+            begun = time.perf_counter()
+            with work.progress.task(f"{self.name}: outputs of the teacher, kept in {plan.number_format}") as on_step:
+                taps = write_outputs(file, teacher, data, plan.taps, plan.number_format, work.numerics, on_step)
+            lengths = [len(tokens) for tokens in data.tokens]
+            return {
+                "weights": sha256_of(file),
+                "seconds": round(time.perf_counter() - begun, 3),
+                "bytes": file.stat().st_size,
+                "tokens": sum(lengths),
+                "squared_lengths": sum(length**2 for length in lengths),
+                "taps": taps,
+            }
+
+        if not plan.slot.is_made:
+            _ = self.teacher  # it says by itself how far it is
+        body = keep(plan.slot, write, {"teacher": self.teacher[1]}, OUTPUTS, work.progress.say)
+        return TeacherOutputs(plan.slot.folder / OUTPUTS, body["taps"], plan.number_format, self.train), body

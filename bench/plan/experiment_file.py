@@ -12,8 +12,7 @@ from pydantic import Field
 from bench.data.own_tasks import expand
 from bench.errors import InputError, unknown
 from bench.plan.request import NUMBERS
-from bench.plan.spelling import ALL, MethodRow, parse_methods, parse_one
-from bench.plan.stage_settings import StageNumbers
+from bench.plan.spelling import ALL, MethodRow, StageNumbers, parse_methods, parse_one
 from bench.record.cell import CHECKPOINT, TEACHER, split_row
 from bench.user_files import TypedFile, checked, comma_separated, toml_of
 

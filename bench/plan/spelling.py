@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
+from pydantic import Field, ValidationError, create_model
+
 import methods
 from bench.errors import InputError, nearest, unknown
-from bench.plan import stage_settings
+from bench.optimizers import OPTIMIZERS, Schedule
 from bench.plan.plugins import method_class
 from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER, split_row
-from bench.user_files import comma_separated
+from bench.user_files import TypedFile, comma_separated
 
 if TYPE_CHECKING:
     from methods.api import Setup, Stage
@@ -23,6 +25,28 @@ PACE = "pace"
 TEACHER_TOO = f"{TEACHER}+{IN_8_BITS}"
 MOST = 2**31
 """Above every whole number that a setting can mean."""
+
+
+StageOverrides = tuple[tuple[str, Any], ...]
+"""``stage.number`` and its value, in alphabetical order"""
+LIMITS: dict[str, dict[str, Any]] = {
+    "epochs": {"gt": 0, "lt": 10_000},
+    "learning_rate": {"gt": 0, "le": 1},
+    "warmup": {"ge": 0, "lt": 1},
+    "weight_decay": {"ge": 0, "lt": 1},
+    "clip": {"gt": 0, "lt": 1_000_000},
+    "eps": {"gt": 0, "lt": 1},
+}
+"""Number of a stage -> its bounds."""
+CHOICES: dict[str, Any] = {"schedule": Schedule, "optimizer": Literal[tuple(OPTIMIZERS)]}
+_fields: dict[str, Any] = {
+    **{name: (float | None, Field(None, strict=True, **bounds)) for name, bounds in LIMITS.items()},
+    **{name: (choices | None, None) for name, choices in CHOICES.items()},
+}
+StageNumbers: Any = create_model("StageNumbers", __base__=TypedFile, **_fields)
+"""A row's own numbers for one of its method's stages, as a spelling (``name:stage.epochs=50``) and a file have them. They go in the place
+of those that the method's file takes from its paper (``Stage.paper``), so they need the recipe ``paper``. They count among the row's
+settings: they are in its name and in the key of its records."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +62,7 @@ class MethodRow:
     """what the recipe's learning rate is multiplied with for this row"""
     from_all: bool = False
     """whether ``all`` named it: then it is left out where the teacher does not suit it"""
-    stage_overrides: stage_settings.StageOverrides = ()
+    stage_overrides: StageOverrides = ()
     """of the method's stages, in the place of its paper's"""
 
     @property
@@ -111,7 +135,7 @@ def parse_methods(text: str) -> list[MethodRow]:
 
     Parts are separated by ``:``; ``name=value`` is a setting (``pace=2`` doubles the learning rate), ``-term`` drops a term (and all below it,
     ``-dis`` drops ``dis.adv``), ``ablate`` adds every row w/o X of the method, ``stage.epochs=10`` is a number of one of its
-    stages (:mod:`bench.plan.stage_settings`). Their order does not matter.
+    stages (:data:`StageNumbers`). Their order does not matter.
     ``mine:Mine`` is a class in a file of the current folder. ``all`` means every method that ships with the project.
 
     Raises:
@@ -247,7 +271,7 @@ def parse_of(method: type, text: str) -> MethodRow:
                     f"{text}: {PACE}={value} multiplies the learning rate; it should be above 0 and below 1000"
                 )
         elif equals and "." in key:
-            numbers[key] = stage_settings.read(name, key, value)
+            numbers[key] = _stage_number(name, key, value)
         elif part.startswith("-") and not equals:
             known = sorted({*method.terms, *(term.split(".")[0] for term in method.terms)})  # type: ignore[attr-defined]
             if part[1:] not in known:
@@ -270,6 +294,23 @@ def parse_of(method: type, text: str) -> MethodRow:
     paced = {PACE: pace} if pace != 1.0 else {}
     spelling = spell(name, {**row.settings, **paced}, defaults(method), row.dropped)
     return replace(row, spelling=spelling, label=spelling)
+
+
+def _stage_number(where: str, name: str, text: str) -> Any:
+    """The value of ``stage.number`` in a spelling.
+
+    Raises:
+        InputError: there is no such number, or the value makes no sense.
+    """
+    number = name.rpartition(".")[2]
+    if number not in StageNumbers.model_fields:
+        raise unknown(f"number of a stage in {where}", number, list(StageNumbers.model_fields))
+    try:
+        return getattr(StageNumbers(**{number: float(text) if number in LIMITS else text}), number)
+    except ValidationError as error:
+        raise InputError(f"{where}: {name}={text}: {error.errors()[0]['msg']}") from None
+    except ValueError:
+        raise InputError(f"{where}: {name}={text}: expected a number") from None
 
 
 def settings_of(method: Any) -> dict[str, Any]:

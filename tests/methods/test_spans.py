@@ -19,8 +19,7 @@ from transformers import (
 import methods
 from bench.conformance.tiny_bench import Bench, tiny_task
 from bench.errors import BAD_INPUT, OK
-from bench.make.span_heads import as_question_answering
-from bench.make.teacher import base_model
+from bench.make.teacher import as_question_answering, base_model
 from bench.plan.plugins import method_class
 from bench.record.store import Store
 from methods import losses

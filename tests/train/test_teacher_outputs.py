@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench.cache import cache_root
 from bench.errors import CellError
-from bench.make.outputs import FILE
+from bench.make.task_data import OUTPUTS
 from bench.record.store import Store
 from bench.train.numerics import ComputeSettings
 from bench.train.teacher_outputs import FORMATS, KeptTeacher, TeacherOutputs, write_outputs
@@ -28,7 +28,7 @@ def teacher():
 
 
 def kept(folder, data, number_format="fp32", taps=TAPS, model=None):
-    file = folder / FILE
+    file = folder / OUTPUTS
     parts = write_outputs(file, model or teacher(), data, taps, number_format, ComputeSettings())
     return TeacherOutputs(file, json.loads(json.dumps(parts)), number_format, data)
 
@@ -107,7 +107,7 @@ def test_a_number_that_fp16_cannot_hold_is_refused(data, tmp_path):
 
 
 def test_a_file_of_other_examples_is_refused(data, teacher_folder, tmp_path):
-    file, other = tmp_path / FILE, tiny.encoded(teacher_folder, rows=44)
+    file, other = tmp_path / OUTPUTS, tiny.encoded(teacher_folder, rows=44)
     taps = write_outputs(file, teacher(), data, TAPS, "fp32", ComputeSettings())
     with pytest.raises(CellError, match="other examples"):
         TeacherOutputs(file, taps, "fp32", other)

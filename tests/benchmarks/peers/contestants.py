@@ -12,7 +12,7 @@ from typing import Any
 import trainer_peer
 from work import Train, Work
 
-from bench.make.outputs import FILE
+from bench.make.task_data import OUTPUTS
 from bench.plan.outputs import readable_taps
 from bench.plan.scheduled_stages import schedule_stages
 from bench.train.loop import LoopOptions, train_task
@@ -40,7 +40,7 @@ def ours(kept: str = "", is_fast: bool = False) -> Train:
         trainer = StudentTrainer(work.row.spelling, student, random, *scheduled, numerics)
         teacher: Any = FastTeacher(work.teacher) if is_fast else work.teacher
         if kept:  # its outputs are written now, before the first step
-            file = work.folder / FILE
+            file = work.folder / OUTPUTS
             parts = write_outputs(
                 file, work.teacher, work.data, readable_taps(stages, work.row.dropped), kept, numerics
             )
