@@ -71,7 +71,7 @@ def check_method(method: type | str, checks: Sequence[str] = ()) -> list[Check]:
         InputError: no such method, or the class is not written for today's contract.
     """
     from bench.conformance.checks import check_method as carry_out
-    from bench.plan.plugins import method_class
+    from bench.plan.spelling import method_class
     from bench.progress import quiet
 
     quiet()

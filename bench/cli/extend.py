@@ -39,8 +39,7 @@ def check_method(
 
 def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
     """A method's class, and the settings behind it."""
-    from bench.plan.plugins import method_class
-    from bench.plan.spelling import defaults, method_name, parse_one
+    from bench.plan.spelling import defaults, method_class, method_name, parse_one
     from bench.record.cell import split_row
 
     if not split_row(name)[1]:

@@ -37,7 +37,7 @@ def list_(
         return table(), {"metrics": list(METRICS)}, OK
     import methods as registry
     from bench.data.tasks import GROUPS, KNOWN
-    from bench.plan.plugins import method_class
+    from bench.plan.spelling import method_class
 
     known = registry.names() | {name: summary for name, (_, summary) in registry.WRITERS.items()}
     refused = registry.refused()

@@ -27,8 +27,7 @@ from bench.cli.options import (
 )
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError
-from bench.plan.executor_options import PROCESSES
-from bench.plan.request import SOURCES, TEACHERS
+from bench.plan.request import PROCESSES, SOURCES, TEACHERS
 
 if TYPE_CHECKING:
     from bench.run import Outcome

@@ -35,9 +35,8 @@ from bench.conformance.tiny_bench import (
 from bench.errors import CellError, InputError
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
-from bench.plan.plugins import refuse_other_classes
 from bench.plan.scheduled_stages import kept_terms, schedule_stages
-from bench.plan.spelling import as_typed, convert, grid_of, parse_of, settings_of
+from bench.plan.spelling import as_typed, convert, grid_of, parse_of, refuse_other_classes, settings_of
 from bench.plan.untrained import untrained
 from bench.record.stated import stated_in
 from bench.train.student_trainer import StudentTrainer, weight_at

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from bench.data.encoding import Encoded
-from bench.data.padding import pad_batch
+from bench.data.masking import pad_batch
 from bench.train.teacher_outputs import by_example, joined
 from methods.api import Batch, Out, Stage, Student, Taps, Term, UndeclaredNeed
 from methods.models import forward

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
-from bench.plan.executor_options import SLURM, SLURM_JOBS
 from bench.plan.outputs import SQUARED_LENGTHS, row_taps
 from bench.plan.plan import (
     AUGMENTATION_STEP,
@@ -24,6 +23,7 @@ from bench.plan.plan import (
     Step,
     TaskPlan,
 )
+from bench.plan.request import SLURM, SLURM_JOBS
 from bench.plan.scheduled_stages import kept_terms
 from bench.plan.spelling import MethodRow
 from bench.plan.steps import steps_of

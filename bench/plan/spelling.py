@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -11,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 from pydantic import Field, ValidationError, create_model
 
 import methods
-from bench.errors import InputError, nearest, unknown
+from bench.errors import InputError, nearest, unknown, what_to_install
 from bench.optimizers import OPTIMIZERS, Schedule
-from bench.plan.plugins import method_class
 from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER, split_row
 from bench.user_files import TypedFile, comma_separated
 
 if TYPE_CHECKING:
-    from methods.api import Setup, Stage
+    from methods.api import Method, Setup, Stage
 
 ALL = "all"
+PAGE = "docs/contract.md"
 PACE = "pace"
 TEACHER_TOO = f"{TEACHER}+{IN_8_BITS}"
 MOST = 2**31
@@ -311,6 +313,45 @@ def _stage_number(where: str, name: str, text: str) -> Any:
         raise InputError(f"{where}: {name}={text}: {error.errors()[0]['msg']}") from None
     except ValueError:
         raise InputError(f"{where}: {name}={text}: expected a number") from None
+
+
+def method_class(name: str) -> type[Method]:
+    """The class of a registered method, or of ``module:Class``, which may be a file of the current folder.
+
+    Raises:
+        InputError: no such method, or it cannot be imported, or it is not written for the contract.
+    """
+    if not methods.reference(name):
+        raise unknown("method", name, methods.names())
+    if os.getcwd() not in sys.path:
+        sys.path.append(
+            os.getcwd()
+        )  # `bert-bench` does not look there as `python -m bench` does; workers take the path over
+    try:
+        kind = methods.get(name)
+    except ImportError as error:
+        hint = (
+            "; name a module as Python imports it, like mine:Mine, not a file" if "/" in name or ".py" in name else ""
+        )
+        if (error.name or "").startswith("methods."):  # a name of another contract
+            hint = f"; it is not written for contract {methods.CONTRACT} ({PAGE})"
+        raise InputError(f"the method {name} cannot be imported: {what_to_install(error) or error}{hint}") from None
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:  # the module of a third party runs as it is imported
+        raise InputError(f"the method {name} cannot be imported: {type(error).__name__}: {error}") from None
+    refuse_other_classes(name, kind)
+    return kind
+
+
+def refuse_other_classes(name: str, kind: object) -> None:
+    """Raises InputError for what is no method of the contract."""
+    from methods.api import Method
+
+    if not isinstance(kind, type):
+        raise InputError(f"{name} is not a class")
+    if not issubclass(kind, Method):
+        raise InputError(f"{name} is no method: it should subclass methods.api.Method ({PAGE})")
 
 
 def settings_of(method: Any) -> dict[str, Any]:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 HARNESS = (
     "bench.data.encoding",
     "bench.data.masking",
-    "bench.data.padding",
     "bench.optimizers",
     "bench.plan.scheduled_stages",
     "bench.record.recipe",

@@ -15,9 +15,8 @@ from bench.errors import InputError
 from bench.folders import users_cache
 from bench.interrupts import interrupts_noticed
 from bench.measure.busy import training_here
-from bench.plan.executor_options import RAY, SLURM
 from bench.plan.plan import Plan
-from bench.plan.request import SAMPLE, Request
+from bench.plan.request import RAY, SAMPLE, SLURM, Request
 from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
 from bench.record.cell_locks import CellLocks

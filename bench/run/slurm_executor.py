@@ -21,8 +21,8 @@ from typing import Any
 from bench.errors import InputError
 from bench.interrupts import interrupts_ignored
 from bench.make.work import StepResult
-from bench.plan.executor_options import CLUSTER, LOCAL, SBATCH, SETUP, SLURM, SLURM_MINUTES
 from bench.plan.plan import Plan, Step
+from bench.plan.request import CLUSTER, LOCAL, SBATCH, SETUP, SLURM, SLURM_MINUTES
 from bench.progress import Progress
 from bench.run.display import FileProgress
 from bench.run.executors import Executor

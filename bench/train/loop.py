@@ -20,8 +20,7 @@ import torch
 from torch import nn
 
 from bench.data.encoding import Encoded, mixed_batches
-from bench.data.masking import mask_tokens
-from bench.data.padding import pad_batch
+from bench.data.masking import mask_tokens, pad_batch
 from bench.errors import CellError
 from bench.plan.scheduled_stages import COUNTED, PREPARATION, ScheduledStage
 from bench.train.numerics import ComputeSettings, RandomState, Stopwatch

@@ -12,8 +12,7 @@ from transformers import BertForPreTraining
 
 import methods
 from bench.data.encoding import pieces
-from bench.data.masking import mask_tokens
-from bench.data.padding import pad_batch
+from bench.data.masking import mask_tokens, pad_batch
 from bench.errors import CellError, InputError
 from bench.plan.spelling import parse_one
 from methods.api import Masking, Setup

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
-from bench.data.padding import pad_batch
+from bench.data.masking import pad_batch
 from methods import fast_kernels
 from methods.fast_kernels import (
     LEAST_ROWS,

@@ -16,7 +16,7 @@ from transformers import (
     BertForSequenceClassification,
 )
 
-from bench.data.padding import pad_batch
+from bench.data.masking import pad_batch
 from bench.measure.flops import macs
 from methods import packed, taps
 from methods.api import MethodError, Term, UndeclaredNeed

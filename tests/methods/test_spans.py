@@ -20,7 +20,7 @@ import methods
 from bench.conformance.tiny_bench import Bench, tiny_task
 from bench.errors import BAD_INPUT, OK
 from bench.make.teacher import as_question_answering, base_model
-from bench.plan.plugins import method_class
+from bench.plan.spelling import method_class
 from bench.record.store import Store
 from methods import losses
 from methods.models import forward

@@ -8,7 +8,7 @@ import pytest
 
 from bench import api
 from bench.errors import InputError
-from bench.plan.executor_options import PACKAGES, parse_slurm
+from bench.plan.request import PACKAGES, parse_slurm
 
 
 @pytest.fixture

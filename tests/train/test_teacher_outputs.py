@@ -83,7 +83,7 @@ def test_the_teacher_answers_by_itself_where_the_file_does_not_know(data, tmp_pa
     """Another tap, filled sequences, hidden tokens, dropout: each would be another answer."""
     from dataclasses import replace
 
-    from bench.data.padding import pad_batch
+    from bench.data.masking import pad_batch
 
     model = KeptTeacher(teacher(), kept(tmp_path, data, taps=LOGITS)).eval()
     batch = data.batch([3, 1])
