@@ -39,6 +39,7 @@ from methods.parts import (
     Depth,
     evenly_spread,
     load_checked,
+    require_bert,
     select_layers,
     teacher_depth,
     under,
@@ -180,6 +181,7 @@ class DistilBERT(Method):
             )
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
+        require_bert(teacher, self.name)
         depth = teacher_depth(teacher, self.layers, self.name)
         if self.pretraining == "masked":
             return (TripleLoss(depth, self.start, self.vocabulary_loss, self.pretraining_without, self.positions),)

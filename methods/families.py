@@ -36,8 +36,9 @@ class Family:
     """body, embedded tokens and layout -> what a layer is told besides: computed once a pass"""
     finish: Callable[[Any, Tensor], Tensor] = lambda body, x_TW: x_TW
     """body and the states of the last layer -> those that heads read"""
-    before_span_head: Callable[[Any, Tensor], Tensor] = lambda model, x_TW: x_TW
-    """classifier and [T, W] states -> what the layer that chooses the ends of an answer reads of each token"""
+    before_span_head: Callable[[Any, Tensor], Tensor] | None = lambda model, x_TW: x_TW
+    """classifier and [T, W] states -> what its last layer reads of each token to choose the ends of an answer; None where the head is
+    made for first tokens alone"""
 
 
 def _embed_bert(body: Any, batch: Batch) -> Tensor:
@@ -124,6 +125,7 @@ FAMILIES: dict[str, Family] = {
         )[0],
         _alone,
         lambda config: config.hidden_size,
+        before_span_head=None,
     ),
     "electra": Family(
         lambda body: body.encoder.layer,
@@ -131,6 +133,7 @@ FAMILIES: dict[str, Family] = {
         _alone,
         lambda config: config.hidden_size,
         _embedding_of_electra,
+        before_span_head=None,
     ),
     "modernbert": Family(
         lambda body: body.layers,

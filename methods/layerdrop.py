@@ -94,7 +94,7 @@ class Thinned(DrawnLayers):
 
     def drawn(self) -> list[nn.Module]:
         """One draw for each layer."""
-        own, between = iter(self.shipped.bert.encoder.layer), dict(self.others.named_children())
+        own, between = iter(self.shipped.base_model.encoder.layer), dict(self.others.named_children())
         every = [between.get(str(number)) or next(own) for number in range(1, self.most + 1)]
         stay = (torch.rand(self.most) >= self.rate).tolist()
         return [layer for layer, stays in zip(every, stay, strict=True) if stays]
@@ -127,7 +127,7 @@ class LayerDrop(Method):
         weights = setup.artefacts["teacher_weights"]
         kept = [m * total // stay + 1 for m in range(stay)]
         shipped = cut_classifier(setup, stay, select_layers(weights, kept))
-        layers: Any = cut_classifier(setup, total, weights).bert.encoder.layer
+        layers: Any = cut_classifier(setup, total, weights).base_model.encoder.layer
         between = {number: layer for number, layer in enumerate(layers, start=1) if number not in kept}
         return Student(Thinned(shipped, between, self.rate or 1 - stay / total))
 

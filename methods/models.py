@@ -187,7 +187,9 @@ def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence
     model: Any = classifier
     if layers_of(taps, "exits"):
         raise UndeclaredNeed(f"{type(model).__name__} has no classifier before its last layer: nothing to exit by")
-    family = family_of(model)
+    family, by_token = family_of(model), family_of(model).before_span_head
+    if batch.spans and by_token is None:
+        raise TypeError(f"the head of a {type(model).__name__} reads first tokens alone")
     if model.config._attn_implementation != "packed":
         wrong = (
             f"this model's attention is {model.config._attn_implementation!r}: attention scores would come back empty"
@@ -220,8 +222,8 @@ def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence
             read[scores] = trace.scores
         if vectors in taps:
             read[vectors] = trace.vectors
-    if taps >= LOGITS and batch.spans:
-        read[Tap("logits")] = span_logits(layout, model.classifier(family.before_span_head(model, x_TW)))
+    if taps >= LOGITS and batch.spans and by_token is not None:
+        read[Tap("logits")] = span_logits(layout, model.classifier(by_token(model, x_TW)))
     elif taps >= LOGITS:
         pooled_BW = family.pool(model, layout, x_TW)
         head = model.classifier

@@ -25,7 +25,7 @@ from transformers import PretrainedConfig
 
 from methods.api import Method, Setup, Stage, Student
 from methods.artefacts import Artefact, TeacherWeights
-from methods.parts import cut_classifier, require_bert
+from methods.parts import cut_classifier, require_layers
 from methods.settings import Fraction, Limit, Positive
 from methods.terms import hard, softened
 
@@ -55,7 +55,7 @@ class Masked(nn.Linear):
 
 def matrices(model: Any) -> list[Any]:
     """The linear layers of the encoder: six in each layer."""
-    return [module for module in model.bert.encoder.modules() if isinstance(module, nn.Linear)]
+    return [module for module in model.base_model.encoder.modules() if isinstance(module, nn.Linear)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class Magnitude(Method):
     temperature: Positive = 2.0
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        require_bert(teacher, self.name)
+        require_layers(teacher, self.name)
         return (TeacherWeights(tuned=False),)
 
     def build(self, setup: Setup) -> Student:

@@ -28,7 +28,7 @@ from methods import losses
 from methods.api import Batch, Method, Out, Setup, Stage, Student, TaskHead, Term
 from methods.artefacts import Artefact, EnsembleTargets, TeacherWeights, artefact_name
 from methods.packed import moved
-from methods.parts import cut_classifier, for_task, teacher_depth
+from methods.parts import cut_classifier, for_task, require_bert, teacher_depth
 from methods.settings import NOT_NEGATIVE, Count
 from methods.terms import LOGITS, hard
 
@@ -57,6 +57,7 @@ class MTDNN(Method):
     loss: Literal["paper", "code"] = "paper"
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
+        require_bert(teacher, self.name)
         teacher_depth(teacher, self.layers, self.name)
         return (TeacherWeights(tuned=False), EnsembleTargets(self.members))
 

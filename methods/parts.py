@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 import torch
 from torch import Tensor, nn
 from transformers import (
+    MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
     AutoConfig,
     AutoModelForSequenceClassification,
     BertConfig,
@@ -128,13 +129,22 @@ def pretrained_tensors(student: Student) -> dict[str, Tensor]:
 
 
 def teacher_depth(teacher: PretrainedConfig, layers: int, method: str) -> int:
-    """Layers of a student made of a BERT teacher's layers: ``layers``, or half the teacher's where it is 0. Raises
-    MethodError: the teacher is not a BERT, or has fewer layers."""
-    require_bert(teacher, method)
+    """Layers of a student made of a teacher's layers: ``layers``, or half the teacher's where it is 0. Raises MethodError: the teacher
+    is of another family than :data:`LAYERED`, or has fewer layers."""
+    require_layers(teacher, method)
     depth = teacher.num_hidden_layers
     if not 0 <= layers <= depth:
         raise MethodError(f"layers={layers} should be at most the teacher's {depth}")
     return layers or max(1, depth // 2)
+
+
+LAYERED = ("bert", "roberta", "electra")
+"""Families whose models are built alike, ``FAMILY.encoder.layer.N``: layers can be taken out of them."""
+
+
+def require_layers(teacher: PretrainedConfig, method: str) -> None:
+    if teacher.model_type not in LAYERED:
+        raise MethodError(f"{method} takes over layers of {', '.join(LAYERED)}; this teacher is a {teacher.model_type}")
 
 
 def require_bert(teacher: PretrainedConfig, method: str) -> None:
@@ -173,11 +183,11 @@ DISTILBERT_NAMES = {
 
 
 def select_layers(weights: Mapping[str, Tensor], chosen: Sequence[int]) -> dict[str, Tensor]:
-    """Weights of a BERT classifier with only the ``chosen`` layers (1-based), in their new places."""
+    """Weights of a classifier of :data:`LAYERED` with only the ``chosen`` layers (1-based), in their new places."""
     kept: dict[str, Tensor] = {}
     place = {old - 1: new for new, old in enumerate(chosen)}
     for name, value in weights.items():
-        found = re.fullmatch(r"(bert\.encoder\.layer\.)(\d+)(\..*)", name)
+        found = re.fullmatch(r"(\w+\.encoder\.layer\.)(\d+)(\..*)", name)
         if found is None:
             kept[name] = value
         elif int(found[2]) in place:
@@ -193,11 +203,12 @@ class Reach(nn.Module):
         self.__dict__["target"] = target
 
 
-def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> BertForSequenceClassification:
+def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> Any:
     """A classifier of the teacher's form with its first so many layers out of ``weights``; a head that they lack is new."""
     config = copy.deepcopy(setup.teacher)
     config.num_hidden_layers, config.num_labels = layers, setup.num_labels
-    model = BertForSequenceClassification(config)  # type: ignore[arg-type]
+    kind: Any = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[type(config)]
+    model = kind(config)
     model.set_attn_implementation("packed")
     load_checked(
         model, select_layers(weights, range(1, layers + 1)), "what was taken of the teacher", new=("classifier.",)

@@ -38,11 +38,11 @@ class Replacing(DrawnLayers):
         super().__init__(successor, nn.ModuleList(predecessors), sum(map(len, predecessors)))
         self.rate = 1.0
         for name, parameter in self.named_parameters():
-            parameter.requires_grad = name.startswith("shipped.bert.encoder.")
+            parameter.requires_grad = name.startswith(f"shipped.{successor.base_model_prefix}.encoder.")
 
     def drawn(self) -> list[nn.Module]:
         """One draw for each module."""
-        own, modules = self.shipped.bert.encoder.layer, cast(Any, self.others)
+        own, modules = self.shipped.base_model.encoder.layer, cast(Any, self.others)
         replaced = (torch.rand(len(modules)) < self.rate).tolist()
         chosen = ([layer] if new else module for module, layer, new in zip(modules, own, replaced, strict=True))
         return [layer for layers in chosen for layer in layers]
@@ -90,7 +90,7 @@ class Theseus(Method):
         depth, weights = self.depth(setup.teacher), setup.artefacts["tuned_teacher"]
         whole = cut_classifier(setup, setup.teacher.num_hidden_layers, weights)
         successor = cut_classifier(setup, depth, weights)
-        layers: Any = whole.bert.encoder.layer
+        layers: Any = whole.base_model.encoder.layer
         size = setup.teacher.num_hidden_layers // depth
         return Student(Replacing(successor, [nn.ModuleList(layers[m * size : (m + 1) * size]) for m in range(depth)]))
 

@@ -263,8 +263,9 @@ def _open(
     kind = str(body.get("model_type"))
     if not brought and kind not in CLASSIFIERS:
         raise InputError(f"{asked}: transformers classifies by no model of model_type {kind[:40]!r}")
-    if task is not None and task.spans and not brought and kind not in FAMILIES:
-        raise InputError(f"{asked}: for {task.name} its model_type has to be one of: {', '.join(FAMILIES)}")
+    read_tokens = [name for name, family in FAMILIES.items() if family.before_span_head is not None]
+    if task is not None and task.spans and not brought and kind not in read_tokens:
+        raise InputError(f"{asked}: for {task.name} its model_type has to be one of: {', '.join(read_tokens)}")
     outline = outline and not (folder / "model.safetensors").is_file()
     weights = folder / "config.json" if outline else _weights_of(folder, asked, source or str(folder))
     spans = task is not None and task.spans
