@@ -89,23 +89,22 @@ def compare(
 
 def _titles(tables: Sequence[ReportGroup]) -> list[str]:
     """What the examples of each table are, with its optimiser where that is not AdamW; and what else tells tables of one title apart."""
-    parts = []
+    titles, facts = [], []
     for group in tables:
         numeric = group.cell.numeric
-        parts.append(
+        titles.append(group.described_data() + ("" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"))
+        facts.append(
             (
-                group.described_data() + ("" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"),
                 f", teacher {group.cell.teacher.name}",
                 f", {group.recipe} recipe, {group.epochs:g} epochs",
                 f", {numeric.precision}, {counted(numeric.threads, 'thread')}, {numeric.device}",
             )
         )
-    titles = []
-    for title, *facts in parts:
-        alike = [other[1:] for other in parts if other[0] == title]
-        differs = [len(set(texts)) > 1 for texts in zip(*alike, strict=True)]
-        titles.append(title + "".join(text for text, tells in zip(facts, differs, strict=True) if tells))
-    return titles
+    alike = {title: [own for other, own in zip(titles, facts, strict=True) if other == title] for title in titles}
+    return [
+        title + "".join(fact for i, fact in enumerate(own) if len({other[i] for other in alike[title]}) > 1)
+        for title, own in zip(titles, facts, strict=True)
+    ]
 
 
 def compare_records(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -53,12 +52,6 @@ def main_conditions(record: SpeedRecord, backend: str = "", threads: int = 0) ->
     single = [c for c in conditions_of(record) if c.batch == 1]
     single = [c for c in single if backend in ("", c.backend) and threads in (0, c.threads)]
     return next((c for c in single if c.length == "128"), single[0] if single else None)
-
-
-def latest(records: Sequence[SpeedRecord], teacher: str, backend: str = "", threads: int = 0) -> SpeedRecord | None:
-    """The last session with this teacher that has main conditions."""
-    fitting = [record for record in records if record.teacher == teacher and main_conditions(record, backend, threads)]
-    return fitting[-1] if fitting else None
 
 
 def latency_tables(record: SpeedRecord) -> list[Table]:

@@ -29,7 +29,7 @@ from bench.report.render import Paper, remove_stale_files, write_tables
 from bench.report.reproduce import set_record_source
 from bench.report.resampled import judge_answers, resample
 from bench.report.sources import facts, made_on, provenance, warnings
-from bench.report.speed import described, latest, main_conditions, write_speed_report
+from bench.report.speed import described, main_conditions, write_speed_report
 from bench.report.tables.registry import make_tables, report_sections
 from bench.stats.ratios import ratio
 from bench.user_files import toml_of
@@ -137,8 +137,9 @@ def add_speed(group: ReportGroup, sessions: Sequence[SpeedRecord], backend: str 
     Args:
         backend, threads: under which they were timed; by default those that the session measured first.
     """
-    session = latest(sessions, group.cell.teacher.name, backend, threads)
-    conditions = main_conditions(session, backend, threads) if session else None
+    timed = [(session, main_conditions(session, backend, threads)) for session in sessions]
+    timed = [pair for pair in timed if pair[0].teacher == group.cell.teacher.name and pair[1]]
+    session, conditions = timed[-1] if timed else (None, None)
     if session is None or conditions is None:
         return
     machine = session.env.get("accelerator") or session.env.get("processor")

@@ -199,16 +199,15 @@ CLASSIFIER_SHARE = 0.01
 """Classification layers of two or three classes differ by a few hundred weights: by less than this part of a model."""
 
 
-def size(title: str, sizes: Sizes) -> float:
-    """A count of :data:`COUNTS` in its unit."""
-    unit, count = COUNTS[title]
-    return (count(sizes) or COUNTS[ELSE.get(title, title)][1](sizes) or 0) / unit
-
-
 def sizes(named: Sequence[tuple[str, Sizes]]) -> Table:
     """Parameters by convention and the two counts of MACs, for any models by name."""
     titles = [title for title, (_, count) in COUNTS.items() if title not in ELSE or any(count(s) for _, s in named)]
-    lines = [Line(name, [number(size(title, s), ".2f") for title in titles]) for name, s in named]
+    lines = []
+    for name, s in named:
+        counts = {
+            title: (count(s) or COUNTS[ELSE.get(title, title)][1](s) or 0) / u for title, (u, count) in COUNTS.items()
+        }
+        lines.append(Line(name, [number(counts[title], ".2f") for title in titles]))
     return Table("Sizes", [Column("System"), *map(Column, titles)], lines)
 
 
@@ -223,10 +222,8 @@ def sizes_of(group: ReportGroup) -> Table:
         elif models:
             named.append((label, "", min(models, key=lambda s: s.parameters)))
     table = sizes([(label + task, s) for label, task, s in named])
-    lines = [
-        replace(line, name=group.called(label) + task, row=label)
-        for line, (label, task, _) in zip(table.lines, named, strict=True)
-    ]
+    names = ((group.called(label) + task, label) for label, task, _ in named)
+    lines = [replace(line, name=name, row=row) for line, (name, row) in zip(table.lines, names, strict=True)]
     return replace(table, lines=lines)
 
 
@@ -247,34 +244,25 @@ BATCHES = {"batch_1": "batch 1", "batch_32": "batch 32"}
 
 def writing(group: ReportGroup) -> Table | None:
     """A line for each row and task; means over seeds."""
-    lines = []
+    lines, places = [], [(batch, what) for batch in BATCHES for what in ("ms_a_text", "tokens")]
     for label in group.systems:
         for task in group.tasks:
-            told = [_told(record) for record in group.of(label, task) if _told(record)]
-            if told:
-                cells = [
-                    number(mean(one[batch][what] for one in told), ".1f")
-                    for batch in BATCHES
-                    for what in ("ms_a_text", "tokens")
-                ]
+            if told := [own for record in group.of(label, task) if (own := record.usage.get("writing"))]:
+                cells = [number(mean(one[batch][what] for one in told)) for batch, what in places]
                 work = ("macs_of_read_token", "macs_of_written_token")
                 cells += [number(mean(one[what] for one in told) / 1e6, ".2f") for what in work]
                 line = line_of(group, label, cells)
                 lines.append(line if len(group.tasks) == 1 else replace(line, name=f"{line.name}, {task}", row=label))
     if not lines:
         return None
-    all_told = [_told(record) for record in group.records if _told(record)]
+    told = [own for record in group.records if (own := record.usage.get("writing"))]
     notes = [
         "Times of the whole beam search, as the record's machine was when the row was scored: other programs may have run there, so they say "
-        f"how large a time is, no more; {listed(sorted({str(one['threads']) for one in all_told}))} thread. Tokens: mean length of what was "
+        f"how large a time is, no more; {listed(sorted({str(one['threads']) for one in told}))} thread. Tokens: mean length of what was "
         "written, without its end. MACs (M): of reading one token, and of writing one with one beam, both without attention. BLEU: "
-        f"{listed(sorted({one['bleu'] for one in all_told}))} (sacrebleu); ROUGE-L: F of rouge-score, no stemmer.",
+        f"{listed(sorted({one['bleu'] for one in told}))} (sacrebleu); ROUGE-L: F of rouge-score, no stemmer.",
     ]
     heads = [Column("System")]
     heads += [Column(f"{batch}, {what}") for batch in BATCHES.values() for what in ("ms a text", "tokens")]
     heads += [Column("read token, MACs (M)"), Column("written token, MACs (M)")]
     return Table("Writing", heads, lines, notes)
-
-
-def _told(record: Record) -> dict[str, Any]:
-    return dict(record.usage.get("writing", {}))
