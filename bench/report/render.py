@@ -1,4 +1,4 @@
-"""What a table becomes: GitHub Markdown, CSV, LaTeX for a paper, or text for a terminal. No torch, no clock."""
+"""What a table becomes: GitHub Markdown, CSV, or LaTeX for a paper. No torch, no clock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import io
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 
 from bench.files import write_atomically
@@ -108,53 +107,6 @@ def github(rows: Sequence[Sequence[str]], header: Sequence[str], sides: Sequence
     ]
     head, *lines = [f"| {' | '.join(cells)} |" for cells in zip(*aligned, strict=True)]
     return "\n".join([head, f"|{'|'.join(rule)}|", *lines])
-
-
-TERMINAL = 100
-"""Characters of a line in a terminal."""
-NAME = 40
-"""Characters of a row's name in a line of a terminal; longer ones go on in the next."""
-
-
-def to_terminal(table: Table, width: int = TERMINAL) -> str:
-    """The table as plain text: no footnotes, ``*`` behind what is bold, and columns that do not fit in a block below."""
-    cells = [[flat(cell.text) + (" *" if cell.bold else "") for cell in line.all_cells] for line in table.printed_lines]
-    columns = []
-    for i, title in enumerate(table.header):
-        # a title has its bracket, or what follows its first `of`, in a second line
-        first, bracket, rest = title.partition(" (")
-        head = f"{first}\n({rest}" if bracket else title.replace(" of ", " of\n", 1)
-        columns.append([head, *(_wrapped(row[i]) if i == 0 else row[i] for row in cells)])
-    sizes = [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
-
-    def drawn(block: Sequence[int], row: int) -> list[str]:
-        """The lines of one row, each cell from the top."""
-        lines = []
-        for parts in zip_longest(*(columns[i][row].split("\n") for i in block), fillvalue=""):
-            padded = (
-                part.ljust(sizes[i]) if table.sides[i] == "left" else part.rjust(sizes[i])
-                for i, part in zip(block, parts, strict=True)
-            )
-            lines.append("  ".join(padded).rstrip())
-        return lines
-
-    blocks = []
-    for block in _blocks(
-        table, sizes, width + 3, between=2
-    ):  # nothing is printed before the first column or behind the last
-        below = [text for row in range(1, len(cells) + 1) for text in drawn(block, row)]
-        blocks.append("\n".join([*drawn(block, 0), "  ".join("-" * sizes[i] for i in block), *below]))
-    return "\n\n".join(blocks)
-
-
-def _wrapped(name: str) -> str:
-    """A row's name in lines that break behind a colon or a space."""
-    lines = [""]
-    for part in re.split(r"(?<=[: ])", name):
-        if lines[-1] and len(lines[-1]) + len(part) > NAME:
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(line[i : i + NAME] for line in lines for i in range(0, max(len(line), 1), NAME))
 
 
 def to_csv(table: Table) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 DASH = "–"
@@ -183,10 +183,6 @@ class Table:
             for line in self.lines
             if line.only != "markdown"
         ]
-
-    def of_rows(self, labels: Collection[str]) -> Table:
-        """The lines of these labels alone, in all forms."""
-        return replace(self, lines=[replace(line, only="") for line in self.lines if line.label in labels])
 
 
 def _plain(cell: TableCell, attribute: str, digits: int) -> str:

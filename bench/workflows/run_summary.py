@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bench.make.work import FailedCell
@@ -12,9 +13,12 @@ from bench.record.cell import TEACHER, Cell
 from bench.record.store import KEY_DIGITS
 from bench.report.escape import flat
 from bench.report.groups import ReportGroup
-from bench.report.render import TERMINAL, to_terminal
+from bench.report.render import to_markdown
 from bench.report.sources import warnings
 from bench.report.tables.leaderboard import summary
+
+TERMINAL = 100
+"""Characters of a line in a terminal."""
 
 
 def shown(group: ReportGroup, cells: Sequence[Cell], results: Path) -> str:
@@ -24,8 +28,14 @@ def shown(group: ReportGroup, cells: Sequence[Cell], results: Path) -> str:
     kept = [label for label in group.systems if label == TEACHER or of_rows[label] & named]
     said = [group.title, *(line.replace("**", "") for line in warnings(group))]
     lines = [*(textwrap.fill(flat(line), TERMINAL) for line in said), ""]
-    lines += [to_terminal(group.tables[0].of_rows([*kept, group.baseline_name])), ""]
-    lines.append("Percent, development sets. * marks the best student of a column, and means whose difference to the")
+    table = group.tables[0]
+    own = [
+        replace(line, only="", footnotes=(), cells=[replace(cell, footnotes=()) for cell in line.cells])
+        for line in table.lines
+        if line.label in (*kept, group.baseline_name)
+    ]
+    lines += [to_markdown(replace(table, lines=own, width=TERMINAL)), ""]
+    lines.append("Percent, development sets. Bold: the best student of a column, and means whose difference to the")
     lines.append("best one may be chance. The report has the footnotes.")
     further = len(group.systems) - len(kept)
     if further:
