@@ -18,7 +18,6 @@ os.environ.setdefault("GOMP_SPINCOUNT", "0")
 # before a test has captured stderr: its import closes the handlers of logging that are there, and with absl's what was captured
 with contextlib.suppress(ImportError):
     import submitit  # noqa: F401
-import answered_rows
 import factories
 import small_runs
 import tiny
@@ -76,7 +75,7 @@ def paper_store(tmp_path: Path) -> Store:
 @pytest.fixture
 def answered_store(tmp_path: Path) -> Store:
     """Records with stored answers: one student is better than plain fine-tuning."""
-    return answered_rows.store_of(tmp_path / "answered")
+    return factories.answered_store(tmp_path / "answered")
 
 
 @pytest.fixture

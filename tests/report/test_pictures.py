@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import answered_rows
 import factories
 import pytest
 
@@ -48,7 +47,7 @@ def test_the_difference_of_two_rows_is_that_of_the_table_and_turns_with_them(dat
 def test_means_lie_in_their_intervals(data):
     for label, mean in data.mean_intervals.items():
         assert mean.low < mean.value < mean.high
-        assert mean.value == pytest.approx(100 * answered_rows.SHARES[label], abs=4)
+        assert mean.value == pytest.approx(100 * factories.SHARES[label], abs=4)
 
 
 def texts_of(picture) -> str:

@@ -133,3 +133,31 @@ def test_a_cell_of_another_run_is_left_for_the_end_and_done_when_that_one_ends(r
     assert "rte: finetune:" in run.communicate(timeout=120)[1]
     assert run.returncode == 0
     assert {record.cell.method for record in api.Store(request.results).records()} == {"teacher", "kd", "finetune"}
+
+
+WORDS = {"processes": (), "ray": ("--executor", "ray"), "slurm": ("--executor", "slurm", "--slurm", "cluster=local")}
+PACKAGES = {"processes": "torch", "ray": "ray", "slurm": "submitit"}
+
+
+@linux
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize("executor", WORDS)
+def test_ctrl_c_keeps_the_states_of_all_workers(executor, tmp_path, request_):
+    """Here or on a cluster; the same command resumes there."""
+    pytest.importorskip(PACKAGES[executor], reason=f"needs the extra '{executor}'")
+    request, whole = request_(**LONG | {"tasks": "rte"}), request_("whole", **LONG | {"tasks": "rte"})
+    run = Running(request, tmp_path / "cache", *WORDS[executor])
+    worker = run.wait_for("seed 0")
+    os.kill(run.process.pid, signal.SIGINT)
+    said = run.ended()
+    assert run.process.returncode == 130, said
+    assert gone([worker])
+    assert {r.status for r in api.Store(request.results).records()} <= {"ok", "interrupted"}
+    assert not list((tmp_path / "cache" / "progress").glob("*/*"))
+    assert not list((tmp_path / "cache").glob("cluster-runs/*"))
+    again = Running(request, tmp_path / "cache", *WORDS[executor])
+    assert "resumes at step" in again.ended()
+    assert again.process.returncode == 0
+    assert api.run(whole).exit_code == 0
+    assert ends(request) == ends(whole)
