@@ -23,32 +23,36 @@ class StrictModel(BaseModel):
 Form = TypeVar("Form", bound=StrictModel)
 
 
+Count = Annotated[int, Field(ge=0, le=2**62)]
+"""Of parameters, operations or bytes."""
+
+
 class Sizes(StrictModel):
     """Cost of the deployed model. MACs are what fvcore counts; a report prints FLOPs = 2 x MACs."""
 
-    parameters: int
+    parameters: Count
     """all of them, each tensor once"""
-    active_parameters: int | None = None
+    active_parameters: Count | None = None
     """what one token meets, where that is less than all"""
-    embedding: int
+    embedding: Count
     """parameters of the embedding"""
-    pooler_and_head: int
+    pooler_and_head: Count
     """parameters of pooler and classifier"""
-    macs: int
+    macs: Count
     """multiply-accumulate operations of one batch as below, counted by ``counter``"""
-    macs_closed_form: int
+    macs_closed_form: Count
     """the same by a formula"""
-    expected_macs: int | None = None
+    expected_macs: Count | None = None
     """MACs at ``sequence_length`` tokens, averaged over the exits that the task's sequences took; only where they can leave early"""
-    sequence_length: int
+    sequence_length: Count
     """tokens of each sequence that was counted"""
-    batch: int
+    batch: Count
     """sequences that were counted"""
     attention: str
     """implementation of attention that was counted"""
     counter: str
     """program that counted"""
-    file_bytes: int | None = None
+    file_bytes: Count | None = None
     """of the deployed file, where it does not hold every parameter in 4 bytes"""
 
     @property
