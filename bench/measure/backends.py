@@ -85,7 +85,7 @@ def runner(
 
 
 def opened(file: Path, backend: str, threads: int, names: Sequence[str]) -> Runner:
-    """An ONNX file as a function of the inputs in the order of ``names``."""
+    """An ONNX file as a function of the inputs in the order of ``names``; those that its graph lacks are not read."""
     if backend == OPENVINO:
         import openvino
 
@@ -93,8 +93,11 @@ def opened(file: Path, backend: str, threads: int, names: Sequence[str]) -> Runn
             str(file), "CPU", {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
         )
 
+        there = {name for each in compiled.inputs for name in each.names}
+
         def infer(*inputs: Tensor) -> Tensor:
-            return torch.from_numpy(compiled(dict(zip(names, (tensor.numpy() for tensor in inputs), strict=True)))[0])
+            given = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True) if name in there}
+            return torch.from_numpy(compiled(given)[0])
 
         return infer
 
@@ -103,9 +106,10 @@ def opened(file: Path, backend: str, threads: int, names: Sequence[str]) -> Runn
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    there = {each.name for each in session.get_inputs()}
 
     def run(*inputs: Tensor) -> Tensor:
-        given = dict(zip(names, (tensor.numpy() for tensor in inputs), strict=True))
+        given = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True) if name in there}
         return torch.from_numpy(session.run(["logits"], given)[0])
 
     return run

@@ -46,7 +46,7 @@ USE = """
     session = onnxruntime.InferenceSession("THIS-FOLDER/model.onnx")
     encoded = tokenizer.encode("a text")  # of two texts: encode("a text", "a second one")
     inputs = {"input_ids": [encoded.ids], "attention_mask": [encoded.attention_mask], "token_type_ids": [encoded.type_ids]}
-    (logits,) = session.run(None, {name: numpy.array(value) for name, value in inputs.items()})
+    (logits,) = session.run(None, {each.name: numpy.array(inputs[each.name]) for each in session.get_inputs()})
 """
 SHOW_LABEL = """    labels = json.load(open("THIS-FOLDER/config.json"))["id2label"]
     print(labels[str(logits[0].argmax())])
@@ -208,7 +208,7 @@ def _to_onnx(folder: Path, in_8_bits: bool) -> None:
     from transformers import AutoModelForSequenceClassification
 
     from bench.measure.backends import write_onnx
-    from methods.models import leaves_early, reads_texts
+    from methods.models import inputs_of, leaves_early, reads_texts
 
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     if reads_texts(model) or leaves_early(model):
@@ -216,7 +216,7 @@ def _to_onnx(folder: Path, in_8_bits: bool) -> None:
             "--format onnx: this student reads words, or leaves early for some sequences: ONNX has no such graph"
         )
     try:
-        write_onnx(model, folder / MODEL, INPUTS, in_8_bits)
+        write_onnx(model, folder / MODEL, inputs_of(model), in_8_bits)
     except Exception as error:  # the exporter has errors of its own kinds
         first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"--format onnx: this student cannot be exported: {first_line}") from None
@@ -235,17 +235,18 @@ def _logits(folder: Path, form: str, split: Any, max_length: int) -> np.ndarray:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     from bench.measure.backends import opened, runner
-    from methods.models import reads_texts
+    from methods.models import inputs_of, reads_texts
 
-    tokenizer, threads = AutoTokenizer.from_pretrained(folder), torch.get_num_threads()
+    tokenizer, threads, names = AutoTokenizer.from_pretrained(folder), torch.get_num_threads(), INPUTS
     if form != HF:
-        run = opened(folder / MODEL, ONNX, threads, INPUTS)
+        run = opened(folder / MODEL, ONNX, threads, names)
     else:
         model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
         if reads_texts(model):  # the tokenizer's numbers are not those of its own words
             second = [None] * len(split) if split.second is None else split.second
             texts, of_texts = list(zip(split.first, second, strict=True)), torch.inference_mode()(model.of_texts)
             return np.concatenate([of_texts(texts[i : i + BATCH]).numpy() for i in range(0, len(texts), BATCH)])
-        run = runner(model, "sdpa", torch.device("cpu"), torch.float32, threads, INPUTS)
+        names = tuple(inputs_of(model))
+        run = runner(model, "sdpa", torch.device("cpu"), torch.float32, threads, names)
     size = 1 if form == INT8 else BATCH  # in 8 bits an answer depends on what else is in its batch
-    return np.concatenate([run(*batch).numpy() for batch in batches_of(tokenizer, split, INPUTS, size, max_length)])
+    return np.concatenate([run(*batch).numpy() for batch in batches_of(tokenizer, split, names, size, max_length)])

@@ -56,6 +56,22 @@ def test_an_exported_student_answers_as_its_record(bench, trained, tmp_path, for
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("form", ["onnx", "onnx-int8"])
+def test_a_student_without_kinds_of_segments_has_a_graph_of_two_inputs(bench, trained, tmp_path, form):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    typed, _, saved = trained
+    run = ("--methods", "distilbert", "--tasks", "rte", "--threads", 1, "--reports", tmp_path / "p", "--yes")
+    assert bench("run", *run, *typed, "--save-students", saved.parents[2]).returncode == 0
+    (record,) = (r for r in Store(typed[-1]).records() if r.cell.method == "distilbert")
+    (kept,) = saved.parent.glob("distilbert*")
+    done = bench("export", record.key, "--to", tmp_path / "out", "--format", form, "--from", kept, *typed)
+    assert done.returncode == 0, done.stdout + done.stderr
+    inputs = onnxruntime.InferenceSession(tmp_path / "out" / "model.onnx").get_inputs()
+    assert [each.name for each in inputs] == ["input_ids", "attention_mask"]
+
+
+@pytest.mark.slow
 def test_without_its_folder_a_student_is_trained_again(bench, trained, tmp_path):
     typed, record, _ = trained
     done = bench("export", record.key[:10], "--to", tmp_path / "student", *typed)
