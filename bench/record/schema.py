@@ -23,7 +23,7 @@ class StrictModel(BaseModel):
 Form = TypeVar("Form", bound=StrictModel)
 
 
-Count = Annotated[int, Field(ge=0, le=2**62)]
+Count = Annotated[int, Field(le=2**62)]
 """Of parameters, operations or bytes."""
 
 
