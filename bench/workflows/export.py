@@ -237,7 +237,8 @@ def _logits(folder: Path, form: str, split: Any, max_length: int) -> np.ndarray:
     from bench.measure.backends import opened, runner
     from methods.models import inputs_of, reads_texts
 
-    tokenizer, threads, names = AutoTokenizer.from_pretrained(folder), torch.get_num_threads(), INPUTS
+    tokenizer, threads = AutoTokenizer.from_pretrained(folder), torch.get_num_threads()
+    names: tuple[str, ...] = INPUTS
     if form != HF:
         run = opened(folder / MODEL, ONNX, threads, names)
     else:
