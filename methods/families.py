@@ -93,8 +93,15 @@ def _rotations(body: Any, x_TW: Tensor, layout: Layout) -> Callable[[Any], dict[
 
 
 def _pool_modernbert(model: Any, layout: Layout, x_TW: Tensor) -> Tensor:
-    pool = layout.mean if model.config.classifier_pooling == "mean" else layout.first
-    return model.drop(model.head(pool(x_TW)))  # type: ignore[no-any-return]
+    if model.config.classifier_pooling == "cls":
+        pooled_BW = layout.first(x_TW)
+    elif layout.real == layout.lengths:
+        pooled_BW = layout.mean(x_TW)
+    else:  # the [PAD] of filled sequences do not count
+        real_B = torch.tensor(layout.real, device=x_TW.device)
+        is_real_T = layout.positions_T < real_B[layout.owner_T]
+        pooled_BW = layout.sum(x_TW.masked_fill(~is_real_T[:, None], 0.0)) / real_B[:, None]
+    return model.drop(model.head(pooled_BW))  # type: ignore[no-any-return]
 
 
 FAMILIES: dict[str, Family] = {

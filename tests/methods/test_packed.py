@@ -126,7 +126,11 @@ def test_an_example_of_another_family_is_answered_as_transformers_does_alone(tea
         with pytest.raises(TypeError, match="run packed"):
             forward(model, batch, taps.scores(1))
     ours = forward(model, batch, LOGITS | hidden(*range(4)))
-    torch.testing.assert_close(ours.logits, torch.cat([each.logits for each in alone]), atol=1e-6, rtol=1e-5)
+    expected = torch.cat([each.logits for each in alone])
+    torch.testing.assert_close(ours.logits, expected, atol=1e-6, rtol=1e-5)
+    if is_packed(model):
+        filled = pad_batch(batch, tiny.encoded(teacher_folder), 20)
+        torch.testing.assert_close(forward(model, filled, LOGITS).logits, expected, atol=1e-6, rtol=1e-5)
     for layer in range(4):
         expected = torch.cat([each.hidden_states[layer][0] for each in alone])
         torch.testing.assert_close(ours.hidden(layer), expected, atol=2e-6, rtol=1e-5)
