@@ -126,8 +126,10 @@ class ArtefactPlanner:
         if source.kind == "corpus":
             return self.corpus.fingerprint()
         assert task is not None, "the other sources are of a task"
-        if source.kind in ("train", "evaluation"):
-            return getattr(task.data, source.kind)
+        if source.kind == "train":
+            return task.data.train
+        if source.kind == "evaluation":
+            return task.data.evaluation
         if source.seed and task.teacher.origin == "given":
             members = sum(other.kind == "fine_tuned" for other in sources(entry.artefact, checkpoint.config))
             raise InputError(
