@@ -151,7 +151,7 @@ def _one_ahead(
 ) -> Iterator[tuple[Step, Batches]]:
     """Every step with its batches, which a thread puts together and sends while the step before it is taken."""
     # a thread begins with GPU 0 as its current one: pinned memory would open a context there
-    here = partial(torch.cuda.set_device, device) if device.type == "cuda" else None
+    here = partial(torch.cuda.set_device, torch.cuda.current_device()) if device.type == "cuda" else None
     with ThreadPoolExecutor(1, initializer=here) as thread:
         pending = ((step, thread.submit(prepare, step)) for step in steps)
         coming = next(pending, None)

@@ -9,6 +9,7 @@ import tiny
 import torch
 from tiny_training import CPU, RECIPE, finished, trainer
 from torch import nn
+from torch.cuda._utils import _get_device_index
 
 from bench.errors import CellError
 from bench.measure.parameters import weights_hash
@@ -16,7 +17,7 @@ from bench.optimizers import multiplier
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
 from bench.record.recipe import Recipe
-from bench.train.loop import LoopOptions, train_task
+from bench.train.loop import LoopOptions, _one_ahead, train_task
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import GRADIENT_WITHIN, StudentTrainer
 from methods.api import Setup, Stage, Student, Term
@@ -177,3 +178,12 @@ def test_learning_rate_factors(schedule, first, middle, last):
     assert multiplier(schedule, warmup, 0, 100) == pytest.approx(first)
     assert multiplier(schedule, warmup, 10, 100) == pytest.approx(middle)
     assert multiplier(schedule, warmup, 99, 100) == pytest.approx(last)
+
+
+def test_the_thread_that_prepares_batches_works_on_the_gpu_of_the_training(monkeypatch):
+    """Torch takes the number of a GPU, and not the device that ``--device cuda`` names. There need not be one."""
+    chosen = []
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: chosen.append(_get_device_index(device)))
+    assert [step for step, _ in _one_ahead(iter([1, 2]), lambda step: {}, torch.device("cuda"))] == [1, 2]
+    assert chosen == [3]
