@@ -99,9 +99,18 @@ def files_of(modules: Iterable[str]) -> dict[str, str]:
 
 @cache
 def _parsed(module: str) -> tuple[str, tuple[str, ...]]:
-    """The file of a module as text that all versions of Python write alike, and the modules that it imports."""
+    """The syntax of a module's file as text, and the modules that it imports."""
     tree = tree_of(module)
-    return ast.unparse(tree), tuple({read for node in ast.walk(tree) for read, _ in origins(node, module).values()})
+    return _written(tree), tuple({read for node in ast.walk(tree) for read, _ in origins(node, module).values()})
+
+
+def _written(part: Any) -> str:
+    """Syntax as text that all versions of Python write alike: ``ast.unparse`` quotes f-strings anew from 3.12 on, and ``ast.dump`` names
+    fields that a version adds. What is empty is left out."""
+    if isinstance(part, ast.AST):
+        fields = ((name, _written(value)) for name, value in ast.iter_fields(part) if value not in (None, []))
+        return f"{type(part).__name__}({' '.join(f'{name}={text}' for name, text in fields)})"
+    return f"[{' '.join(map(_written, part))}]" if isinstance(part, list) else repr(part)
 
 
 # --- judging

@@ -47,7 +47,11 @@ def tree_of(module: str) -> ast.Module:
             return None if is_text else self.generic_visit(node)
 
         def visit_If(self, node: ast.If) -> ast.AST | None:
-            return None if ast.unparse(node.test).endswith("TYPE_CHECKING") else self.generic_visit(node)
+            return (
+                None
+                if "TYPE_CHECKING" in (getattr(node.test, "id", ""), getattr(node.test, "attr", ""))
+                else self.generic_visit(node)
+            )
 
     return Computing().visit(ast.parse(file.read_text(encoding="utf-8")))
 

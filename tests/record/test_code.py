@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import sys
 from pathlib import Path
@@ -76,6 +77,15 @@ def digest_after(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str = "", 
 )
 def test_an_edit_moves_the_digest_of_what_is_computed_by_it(tmp_path, monkeypatch, file, old, new, moves):
     assert (digest_after(tmp_path, monkeypatch, file, old, new) != digest_after(tmp_path, monkeypatch)) == moves
+
+
+def test_fields_that_another_version_of_python_adds_move_no_digest(tmp_path, monkeypatch):
+    """As 3.12 did with ``type_params``; and no version writes syntax back as source, which each quotes in its own way."""
+    today = digest_after(tmp_path, monkeypatch)
+    monkeypatch.setattr(ast, "unparse", lambda tree: pytest.fail("source is written back"))
+    monkeypatch.setattr(ast.FunctionDef, "_fields", (*ast.FunctionDef._fields, "added"))
+    monkeypatch.setattr(ast.FunctionDef, "added", [], raising=False)
+    assert digest_after(tmp_path, monkeypatch) == today
 
 
 def test_a_method_counts_for_itself_alone_and_what_is_not_there_has_no_digest():
