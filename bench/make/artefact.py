@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +86,9 @@ class _GivenByCache(Given):
         self.states: TrainingStates | None = None
 
     def open(self) -> None:
-        """Have everything made that it is made from: each says by itself how far it is."""
+        """Have everything read and made that it is made from: each says by itself how far it is."""
+        if self._entry.text is not None:
+            self._text  # noqa: B018
         for part in self._entry.parts.values():
             self.tensors(part.artefact)
         for source in self._entry.sources:
@@ -127,12 +128,16 @@ class _GivenByCache(Given):
             raise InputError(f"{self._entry.checkpoint.asked}: its tokenizer has no [MASK]")
         return int(mask)
 
-    @cached_property
+    @property
     def _text(self) -> Encoded:
         text = self._entry.text
         assert text is not None, "the corpus is among the inputs"
-        tokenizer = tokenizer_of(self._entry.checkpoint)
-        return pieces(tokenizer, text.corpus.documents, text.recipe.max_length, text.budget)
+        key = text.corpus.fingerprint(), text.recipe.max_length, text.budget, self._entry.checkpoint.sha256
+        if key not in self._work.texts:
+            with self._work.progress.task(f"{text.budget:,} tokens of {text.corpus.name}", is_short=True):
+                read = pieces(tokenizer_of(self._entry.checkpoint), text.corpus.documents, key[1], text.budget)
+            self._work.texts[key] = read
+        return self._work.texts[key]  # type: ignore[no-any-return]
 
     def folder_of(self, source: Source) -> Path:
         assert source.shape is not None, "a checkpoint has a shape"

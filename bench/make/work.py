@@ -40,6 +40,8 @@ class Work:
     """score each student after every epoch"""
     artefacts: dict[str, MadeArtefact] = field(default_factory=dict)
     """those that all tasks share, by key: they stay in memory"""
+    texts: dict[object, Any] = field(default_factory=dict)
+    """text as examples, by its hash, their length and their tokens: several artefacts read the same"""
     task_data: Any = None
     """the examples and the teacher of one task at a time (:class:`bench.make.task_data.TaskData`)"""
 

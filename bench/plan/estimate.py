@@ -6,12 +6,12 @@ that and of starting its kernels one by one. Memory is a constant times weights,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from bench.errors import InputError
 from bench.measure.capacity import usable_cores, usable_memory_bytes
 from bench.plan.outputs import SQUARED_LENGTHS, row_taps
 from bench.plan.plan import (
@@ -74,32 +74,49 @@ def flops_per_second(threads: int) -> float:
 
 @lru_cache
 def rates_of_card(device: str, precision: str, side: int = 4096) -> tuple[float, float]:
-    """FLOPs a second of large products in this precision, and seconds in which one kernel of a training is started: by Python, autograd
-    and the driver. Measured on the device in about a second."""
+    """FLOPs a second of large products in this precision, and seconds in which one kernel is started, as a training step of a small BERT
+    starts it: by Python, transformers, autograd, the optimiser and the driver. Measured on the device in some two seconds."""
     import torch
     from torch.utils.benchmark import Timer
+    from transformers import BertConfig, BertForSequenceClassification
 
     from bench.measure.devices import choose_products
+    from methods.api import Batch
+    from methods.models import forward
+    from methods.packed import Layout
+    from methods.taps import LOGITS
 
     place = torch.device(device)
     choose_products(place, precision)
     a, b = (torch.randn(side, side, device=place) for _ in range(2))
-    small = torch.randn(8, 8, device=place, requires_grad=True)
+    config = BertConfig(
+        vocab_size=64, hidden_size=64, num_hidden_layers=4, num_attention_heads=2, intermediate_size=128
+    )
+    with torch.random.fork_rng(devices=[]):
+        model = BertForSequenceClassification(config).to(place).train()
+    model.set_attn_implementation("packed")
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    ids = torch.ones(16, dtype=torch.int64)
+    batch = Batch((0, 1), ids, torch.zeros_like(ids), Layout([8, 8]), torch.tensor([0, 1])).to(place)
 
     def multiply() -> None:
         with torch.autocast(place.type, torch.bfloat16, enabled=precision == "bf16"):
             a @ b
 
-    def start() -> None:  # 100 kernels forwards and as many backwards, and some to add gradients up
-        value = small
-        for _ in range(50):
-            value = (value + small).relu()
-        value.sum().backward()
+    def train() -> None:
+        with torch.autocast(place.type, torch.bfloat16, enabled=precision == "bf16"):
+            loss = torch.nn.functional.cross_entropy(forward(model, batch, LOGITS).logits, batch.labels)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
 
     def seconds(work: Callable[[], None], count: int) -> float:
         return float(min(Timer("work()", globals={"work": work}).timeit(count).mean for _ in range(4)))
 
-    return 2 * side**3 / seconds(multiply, 5), seconds(start, 10) / 200
+    modules = sum(next(part.children(), None) is None for part in model.modules())
+    kernels = 3 * (KERNELS_A_PASS + KERNELS_A_MODULE * modules)
+    return 2 * side**3 / seconds(multiply, 5), seconds(train, 10) / kernels
 
 
 class Passes(NamedTuple):
@@ -247,12 +264,7 @@ def epochs_of(row: MethodRow, task: TaskPlan) -> float:
 
 
 def choose_jobs(plan: Plan) -> None:
-    """Choose how many jobs there are at a time, where that is left open; divide the students among them, and say what all takes.
-
-    Raises:
-        InputError: more jobs than accelerators.
-    """
-    import torch
+    """Choose how many jobs there are at a time, where that is left open; divide the students among them, and say what all takes."""
 
     request, elsewhere, on_cpu = plan.request, plan.request.is_elsewhere, plan.tasks[0].numeric.device == "cpu"
     if request.jobs == 1 or (elsewhere and request.jobs):
@@ -266,11 +278,7 @@ def choose_jobs(plan: Plan) -> None:
     elif on_cpu:
         most = max(1, usable_cores() // request.threads)
     else:
-        most = 1 if ":" in request.device else torch.accelerator.device_count()
-    if not on_cpu and request.jobs > most:
-        raise InputError(
-            f"--jobs {request.jobs}: one job an accelerator, and --device {request.device} has {most} here"
-        )
+        most = _accelerators(request)
     _divide(plan, 1)
     if request.jobs == 1:
         return
@@ -289,20 +297,34 @@ def choose_jobs(plan: Plan) -> None:
         plan.jobs_description += f", of which {free / 1e9:.1f} GB are free: fewer --jobs need less"
 
 
+def _accelerators(request: Request) -> int:
+    """How many of this machine's the request may use."""
+    import torch
+
+    return 1 if ":" in request.device else torch.accelerator.device_count()
+
+
 def too_large_for_card(plan: Plan) -> list[str]:
-    """The steps that need more of the GPU's memory than it has free, a line each."""
+    """The steps that need more of the GPU's memory than it has free, a line each; or that the jobs that share a GPU do."""
     if plan.tasks[0].numeric.device != "cuda" or plan.request.is_elsewhere:
         return []
     import torch
 
     free = torch.cuda.mem_get_info(plan.request.device if ":" in plan.request.device else None)[0]
     needed = {step.title: plan.costs[step.key].on_card for step in plan.todo_steps}
-    return [
+    lines = [
         f"{title}: about {needs / 1e9:.1f} GB of the GPU's memory, which has {free / 1e9:.1f} GB free; --set micro_batch=8, fewer rows "
         f"or --precision bf16 need less"
         for title, needs in needed.items()
         if needs > free
     ]
+    sharing = math.ceil(plan.request.jobs / _accelerators(plan.request))
+    together = sum(sorted(needed.values(), reverse=True)[:sharing])
+    if together > free and not lines:
+        lines = [
+            f"{sharing} jobs on a GPU: about {together / 1e9:.1f} GB of its memory, which has {free / 1e9:.1f} GB free; fewer --jobs need less"
+        ]
+    return lines
 
 
 def _divide(plan: Plan, jobs: int) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
-from bench.plan.estimate import rates_of_card, seconds_saved_by_outputs
+from bench.plan.estimate import passes_of, seconds_of, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, Plan, Planned
 from bench.plan.request import AUTO, TF32
 from bench.progress import duration
@@ -145,7 +146,7 @@ def shorter(plan: Plan) -> list[str]:
 
 
 def precisions(plan: Plan) -> list[str]:
-    """How much faster this card multiplies in bf16 and in tf32, where that saves a fifth: both are asked for, and other records."""
+    """What the plan would take in bf16 and in tf32, where that saves a fifth: both are asked for, and other records."""
     import torch
 
     from bench.measure.devices import choose_products
@@ -153,15 +154,16 @@ def precisions(plan: Plan) -> list[str]:
     request = plan.request
     if request.precision != "fp32" or request.device == "cpu" or not torch.cuda.is_available() or request.is_elsewhere:
         return []
-    device = "cuda" if request.device == AUTO else request.device
     known = ["bf16", TF32] if torch.cuda.is_bf16_supported(including_emulation=False) else [TF32]
-    rate = rates_of_card(device, "fp32")[0]
-    gains = {name: rates_of_card(device, name)[0] / rate for name in known}
-    choose_products(torch.device(device), "fp32")
+    passes = [passes_of(plan, step) for step in plan.todo_steps]
+    usual, *others = (
+        sum(seconds_of(replace(request, precision=name), each) for each in passes) for name in ("fp32", *known)
+    )
+    choose_products(torch.device("cuda" if request.device == AUTO else request.device), "fp32")
     return [
-        f"this card multiplies matrices {gain:.1f} times as fast with --precision {name}; its results are other records"
-        for name, gain in gains.items()
-        if gain > 1 / (1 - WORTH_SAVING)
+        f"with --precision {name} all takes about {seconds / usual:.0%} of that time; its results are other records"
+        for name, seconds in zip(known, others, strict=True)
+        if seconds < (1 - WORTH_SAVING) * usual
     ]
 
 

@@ -13,6 +13,8 @@ from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Self
 
+import torch
+
 from bench.cache import cache_root
 from bench.errors import InputError
 from bench.interrupts import interrupts_ignored
@@ -179,6 +181,8 @@ class Processes(Executor):
 
 
 def devices_of(request: Request, jobs: int) -> list[str]:
-    """The device of each job at a time: the CPU for all of them, or an accelerator of its own for each."""
+    """The device of each job at a time: the CPU for all of them; else the accelerators in turn, or the one that was named."""
     device = device_of(request.device, request.deterministic)
-    return ["cpu"] * jobs if device.type == "cpu" else [f"{device.type}:{number}" for number in range(jobs)]
+    if device.type == "cpu" or ":" in request.device:
+        return [str(device)] * jobs
+    return [f"{device.type}:{number % torch.accelerator.device_count()}" for number in range(jobs)]

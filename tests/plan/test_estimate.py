@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 import tiny
 import torch
@@ -15,6 +13,7 @@ from bench.plan.plan import STUDENTS_STEP, TEACHER_STEP
 from bench.plan.request import Request
 from bench.plan.show import parts_of
 from bench.record.cell import record_key
+from bench.run import executors
 from bench.train.numerics import ComputeSettings
 
 KD, RANDOM = f"kd:{tiny.SHAPE}", f"finetune:{tiny.SHAPE}:start=random"
@@ -164,16 +163,34 @@ def test_what_is_made_alone_is_found_by_a_run(bench, places, tmp_path):
     assert "2 cells: 1 there, 1 to do" in plan.stdout
 
 
-def test_a_card_that_is_faster_in_bf16_is_said(monkeypatch):
-    """Rates are made up: what is said of them, and that fp32 is multiplied whole afterwards."""
+def test_what_bf16_saves_is_said_where_products_take_the_time(planned, card, monkeypatch):
+    """Rates are made up. Small batches wait for kernels to be started: faster products save nothing."""
+    card(1.0, 1.0)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
-    rates, chosen = {"fp32": 1e13, "tf32": 1.1e13, "bf16": 4e13}, []
-    monkeypatch.setattr(show, "rates_of_card", lambda device, precision: (rates[precision], 1.0))
+    chosen, start = [], 1e-12
+    rates = {"fp32": 1e9, "tf32": 2.1e9, "bf16": 8e9}
+    monkeypatch.setattr(estimate, "rates_of_card", lambda device, precision: (rates[precision], start))
     monkeypatch.setattr("bench.measure.devices.choose_products", lambda device, precision: chosen.append(precision))
-    (line,) = show.precisions(SimpleNamespace(request=Request(methods="kd", device="cuda")))
-    assert "4.0 times" in line
+    plan = planned(f"{KD}:start=random", device="cuda", jobs=1)
+    (line,) = show.precisions(plan)
+    assert "bf16 all takes about 25% of that time" in line
     assert chosen == ["fp32"]
+    start = 1.0
+    assert not show.precisions(plan)
+
+
+def test_jobs_that_share_a_card_take_turns_on_it_and_its_memory_is_theirs_together(planned, card, monkeypatch):
+    monkeypatch.setattr(executors, "device_of", lambda name, deterministic: torch.device(name))
+    one, both = (Request(methods="kd", device=device) for device in ("cuda:1", "cuda"))
+    assert executors.devices_of(one, 2) == ["cuda:1", "cuda:1"]
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    assert executors.devices_of(both, 3) == ["cuda:0", "cuda:1", "cuda:0"]
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 1)
+    options = {"device": "cuda", "tasks": "rte,sst2,stsb", "jobs": 3}
+    card(1e12, 1e-6, free=1.5e9)
+    (line,) = (note for note in planned(f"{KD}:start=random", **options).notes if "fewer --jobs" in note)
+    assert line.startswith("3 jobs on a GPU: about 1.8 GB of its memory, which has 1.5 GB free")
 
 
 @pytest.mark.cuda
