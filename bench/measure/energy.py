@@ -97,7 +97,10 @@ def counter_of(device: str) -> Counter:
 
 
 def joules_in_turns(
-    passes: Mapping[str, Callable[[], object]], counter: Counter, shortest: float = SHORTEST_SECONDS
+    passes: Mapping[str, Callable[[], object]],
+    counter: Counter,
+    shortest: float = SHORTEST_SECONDS,
+    on_turn: Callable[[int], object] = lambda done: None,
 ) -> dict[str, list[float]]:
     """Joules of one call of each, once a turn.
 
@@ -108,7 +111,7 @@ def joules_in_turns(
         shortest: seconds for which each is called again and again.
     """
     found: dict[str, list[float]] = {name: [] for name in passes}
-    for _ in range(TURNS):
+    for turn in range(1, TURNS + 1):
         for name, call in passes.items():
             counter.used()
             begun, times = time.perf_counter(), 0
@@ -116,4 +119,5 @@ def joules_in_turns(
                 call()
                 times += 1
             found[name].append(counter.used() / times)
+        on_turn(turn)
     return found

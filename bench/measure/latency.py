@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bench.errors import InputError
 from bench.measure.backends import DTYPES, INT8, Runner, runner
-from bench.measure.energy import Counter, joules_in_turns
+from bench.measure.energy import TURNS, Counter, joules_in_turns
 from bench.record.cell import CHECKPOINT
 from bench.record.speed_sessions import Conditions, Timing
 
@@ -161,11 +161,12 @@ def time_in_turns(
         if is_trained and load.has_examples and model.config.num_labels > 1:
             timing.changed, timing.compared = changed, compared
 
+    turns = rounds + TURNS * (energy is not None)
     for number in range(rounds):
         ids, mask = feeds[number % len(feeds)]
         for name, run in runners.items():
             timings[name].seconds.append(timed(lambda run=run: run(ids, mask)))  # type: ignore[misc]  # noqa: B023
-        on_round(number + 1, rounds)
+        on_round(number + 1, turns)
 
     if energy is not None:
         batches = feeds[:rounds]
@@ -174,6 +175,8 @@ def time_in_turns(
             name: lambda run=run: timed(lambda: [run(ids, mask) for ids, mask in batches])  # type: ignore[misc]
             for name, run in runners.items()
         }
-        for name, joules in joules_in_turns(passes, energy).items():
+        for name, joules in joules_in_turns(
+            passes, energy, on_turn=lambda done: on_round(rounds + done, turns)
+        ).items():
             timings[name].joules = [of_all / len(batches) for of_all in joules]
     return list(timings.values())
