@@ -43,9 +43,10 @@ def real(shared_glue: Path) -> None:
 
 
 def in_place(words: list[str]) -> list[str]:
-    """A printed command with the places of real GLUE and of the reviews, whose names alone it has."""
+    """A printed command with the places of real GLUE, of questions and of the reviews, whose names alone it has."""
+    folders = {"glue": SHARED / "glue", "squad": SHARED / "extra" / "squad"}
     there = {
-        "--data": lambda name: str(SHARED / "glue") if name == "glue" else name,
+        "--data": lambda name: str(folders.get(name, name)),
         "--corpus": lambda _: str(REVIEWS),
     }
     return [there.get(before, str)(word) for before, word in zip(["", *words], words, strict=False)]
