@@ -14,6 +14,7 @@ from torch import Tensor
 
 from bench.errors import InputError
 from bench.measure.backends import DTYPES, INT8, Runner, runner
+from bench.measure.capacity import usable_cores
 from bench.measure.energy import TURNS, Counter, joules_in_turns
 from bench.record.cell import CHECKPOINT
 from bench.record.speed_sessions import Conditions, Timing
@@ -135,7 +136,8 @@ def time_in_turns(
         timed: seconds of one call; None for :func:`stopwatch`.
     """
     device, dtype = torch.device(conditions.device), DTYPES[conditions.dtype]
-    torch.set_num_threads(conditions.threads)
+    # where a GPU is timed, the CPU only answers for comparison
+    torch.set_num_threads(conditions.threads if device.type == "cpu" else usable_cores())
     timed = timed or stopwatch(device)
     feeds = [(ids.to(device), mask.to(device)) for ids, mask in load.batches]
     tolerated = TOLERATED_INT8 if conditions.backend == INT8 else TOLERATED[conditions.dtype]

@@ -138,6 +138,11 @@ class Passes(NamedTuple):
 
 def seconds_of(request: Request, passes: Iterable[Passes]) -> float:
     """How long these passes take on this machine."""
+    return max(work_and_starts(request, passes))
+
+
+def work_and_starts(request: Request, passes: Iterable[Passes]) -> tuple[float, float]:
+    """Seconds of what these passes compute, and, on an accelerator, of starting their kernels one by one."""
     import torch
 
     flops = started = 0.0
@@ -150,7 +155,7 @@ def seconds_of(request: Request, passes: Iterable[Passes]) -> float:
         rate, start = rates_of_card(device, request.precision)
     else:
         rate, start = flops_per_second(request.threads), 0.0
-    return max(flops / (EFFICIENCY / (1 if request.precision == "fp32" else 2) * rate), started * start)
+    return flops / (EFFICIENCY / (1 if request.precision == "fp32" else 2) * rate), started * start
 
 
 def cost_of(plan: Plan, step: Step) -> Cost:
@@ -284,7 +289,7 @@ def choose_jobs(plan: Plan) -> None:
     elif on_cpu:
         most = max(1, usable_cores() // request.threads)
     else:
-        most = _accelerators(request)
+        most = accelerators(request)
     _divide(plan, 1)
     if request.jobs == 1:
         return
@@ -303,7 +308,7 @@ def choose_jobs(plan: Plan) -> None:
         plan.jobs_description += f", of which {free / 1e9:.1f} GB are free: fewer --jobs need less"
 
 
-def _accelerators(request: Request) -> int:
+def accelerators(request: Request) -> int:
     """How many of this machine's the request may use."""
     import torch
 
@@ -324,7 +329,7 @@ def too_large_for_card(plan: Plan) -> list[str]:
         for title, needs in needed.items()
         if needs > free
     ]
-    sharing = math.ceil(plan.request.jobs / _accelerators(plan.request))
+    sharing = math.ceil(plan.request.jobs / accelerators(plan.request))
     together = sum(sorted(needed.values(), reverse=True)[:sharing])
     if together > free and not lines:
         lines = [

@@ -180,6 +180,17 @@ def test_what_bf16_saves_is_said_where_products_take_the_time(planned, card, mon
     assert not show.precisions(plan)
 
 
+def test_a_card_that_waits_for_the_program_is_said_to_have_room_for_jobs(planned, card, monkeypatch):
+    monkeypatch.setattr(show, "usable_cores", lambda: 3)
+    card(1e18, 1e-2)
+    plan = planned(f"{KD}:start=random", "rte,sst2,stsb", device="cuda", jobs=1)
+    (line,) = show.idle_card(plan)
+    assert "for about 0% of its time: --jobs 3 share it" in line
+    assert not show.idle_card(planned(f"{KD}:start=random", "rte,sst2,stsb", device="cuda", jobs=2))
+    card(1.0, 1e-12)
+    assert not show.idle_card(planned(f"{KD}:start=random", "rte,sst2,stsb", device="cuda", jobs=1)), "it works"
+
+
 def test_jobs_that_share_a_card_take_turns_on_it_and_its_memory_is_theirs_together(planned, card, monkeypatch):
     monkeypatch.setattr(executors, "device_of", lambda name, deterministic: torch.device(name))
     one, both = (Request(methods="kd", device=device) for device in ("cuda:1", "cuda"))
