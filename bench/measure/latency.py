@@ -163,12 +163,12 @@ def time_in_turns(
         if is_trained and load.has_examples and model.config.num_labels > 1:
             timing.changed, timing.compared = changed, compared
 
-    turns = rounds + TURNS * (energy is not None)
+    total = rounds + TURNS * (energy is not None)
     for number in range(rounds):
         ids, mask = feeds[number % len(feeds)]
         for name, run in runners.items():
             timings[name].seconds.append(timed(lambda run=run: run(ids, mask)))  # type: ignore[misc]  # noqa: B023
-        on_round(number + 1, turns)
+        on_round(number + 1, total)
 
     if energy is not None:
         batches = feeds[:rounds]
@@ -178,7 +178,7 @@ def time_in_turns(
             for name, run in runners.items()
         }
         for name, joules in joules_in_turns(
-            passes, energy, on_turn=lambda done: on_round(rounds + done, turns)
+            passes, energy, on_turn=lambda done: on_round(rounds + done, total)
         ).items():
             timings[name].joules = [of_all / len(batches) for of_all in joules]
     return list(timings.values())

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.measure.capacity import usable_cores, usable_memory_bytes
 from bench.plan.outputs import SQUARED_LENGTHS, row_taps
@@ -95,11 +95,12 @@ def rates_of_card(device: str, precision: str, side: int = 4096) -> tuple[float,
         vocab_size=64, hidden_size=64, num_hidden_layers=4, num_attention_heads=2, intermediate_size=128
     )
     with torch.random.fork_rng(devices=[]):
-        model = BertForSequenceClassification(config).to(place).train()
-    model.set_attn_implementation("packed")
+        model: Any = BertForSequenceClassification(config)
+    model.to(place).train().set_attn_implementation("packed")
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     ids = torch.ones(16, dtype=torch.int64)
-    batch = Batch((0, 1), ids, torch.zeros_like(ids), Layout([8, 8]), torch.tensor([0, 1])).to(place)
+    labels = torch.tensor([0, 1], device=place)
+    batch = Batch((0, 1), ids, torch.zeros_like(ids), Layout([8, 8]), None).to(place)
 
     def multiply() -> None:
         with torch.autocast(place.type, torch.bfloat16, enabled=precision == "bf16"):
@@ -107,7 +108,7 @@ def rates_of_card(device: str, precision: str, side: int = 4096) -> tuple[float,
 
     def train() -> None:
         with torch.autocast(place.type, torch.bfloat16, enabled=precision == "bf16"):
-            loss = torch.nn.functional.cross_entropy(forward(model, batch, LOGITS).logits, batch.labels)
+            loss = torch.nn.functional.cross_entropy(forward(model, batch, LOGITS).logits, labels)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
