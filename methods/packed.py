@@ -56,6 +56,14 @@ class Chunk:
     keys_nL: Tensor  # True where that token may be attended to: all but the [PAD] of filled sequences
     full: bool = False  # whether every place holds a token that may be attended to
 
+    @cached_property
+    def added_n11L(self) -> Tensor:
+        """What :attr:`keys_nL` adds to scores, 0 or -inf: made once a batch, where a fused attention makes it of booleans in every layer."""
+        n, longest = self.keys_nL.shape
+        # rows begin at multiples of 8, else CUDA's kernel copies them into rows that do
+        added_n11L = torch.zeros(n, 1, 1, -(-longest // 8) * 8, device=self.keys_nL.device)[..., :longest]
+        return added_n11L.masked_fill_(~self.keys_nL[:, None, None, :], float("-inf"))
+
 
 class Layout:
     """Where each sequence lies in a packed row, and how attention cuts the row into chunks. It is laid out on the CPU and crosses to
@@ -326,6 +334,8 @@ def fused_attention(
     def kernel(q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor | None]:
         scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale if trace.keeps_scores else None
         keys = keys_to_read(chunk, options.get("sliding_window"))
+        if keys is not None and keys.size(2) == 1:
+            keys = chunk.added_n11L
         mixed_nHLD = nn.functional.scaled_dot_product_attention(q_nHLD, k_nHLD, v_nHLD, keys, dropout, scale=scale)
         return mixed_nHLD, scores_nHLL
 

@@ -218,6 +218,16 @@ def test_fused_attention_answers_as_the_usual_one_and_whether_or_not_scores_are_
     torch.testing.assert_close(kept.scores(1)[0].cpu(), expected.scores(1)[0], rtol=1e-4, atol=1e-5)
 
 
+@given(lengths=st.lists(st.integers(1, 20), min_size=1, max_size=5))
+@settings(max_examples=20, deadline=None)
+def test_what_is_added_to_scores_hides_the_places_without_a_token(lengths):
+    (chunk,) = Layout(lengths, one_chunk=True).chunks
+    added_n11L = chunk.added_n11L
+    assert torch.equal(added_n11L[:, 0, 0] == 0, chunk.keys_nL)
+    assert added_n11L.isneginf().sum() == (~chunk.keys_nL).sum()
+    assert not any(stride % 8 for stride in added_n11L.stride()[:3])
+
+
 SOURCES = {
     "a layer": 2,
     "the embedding": 0,
