@@ -33,6 +33,8 @@ def make(step: Step, work: Work) -> StepResult:
     """
     if step.code and step.code != step.code_here:
         raise InputError(f"{step.title}: this process has other code than the run began with; start it again")
+    if step.kind != ARTEFACT_STEP:  # text is large, and only what is pre-trained reads it
+        work.texts.clear()
     if step.kind == STUDENTS_STEP:
         one = [_data_of(step.tasks[0], work)] if len(step.tasks) == 1 else [_task_data(t, work) for t in step.tasks]
         return students(step, one, work)

@@ -41,7 +41,7 @@ class Work:
     artefacts: dict[str, MadeArtefact] = field(default_factory=dict)
     """those that all tasks share, by key: they stay in memory"""
     texts: dict[object, Any] = field(default_factory=dict)
-    """text as examples, by its hash, their length and their tokens: several artefacts read the same"""
+    """text as examples, by its hash, their length and their tokens, as long as artefacts are made one after another"""
     task_data: Any = None
     """the examples and the teacher of one task at a time (:class:`bench.make.task_data.TaskData`)"""
 

@@ -47,11 +47,8 @@ def tree_of(module: str) -> ast.Module:
             return None if is_text else self.generic_visit(node)
 
         def visit_If(self, node: ast.If) -> ast.AST | None:
-            return (
-                None
-                if "TYPE_CHECKING" in (getattr(node.test, "id", ""), getattr(node.test, "attr", ""))
-                else self.generic_visit(node)
-            )
+            names = (getattr(node.test, "id", ""), getattr(node.test, "attr", ""))
+            return None if "TYPE_CHECKING" in names else self.generic_visit(node)
 
     return Computing().visit(ast.parse(file.read_text(encoding="utf-8")))
 
