@@ -82,7 +82,9 @@ def compare(
         ):
             sides = [(group.finished(rows[0], column), group.finished(rows[1], column)) for column in columns]
             pairs = [compare_records(store, side, c, exact) for side, c in zip(sides, columns, strict=True)]
-            answer[title] = judged([line for line, _ in pairs], [drawn for _, drawn in pairs], len(pairs) > 1)
+            answer[title] = judged(
+                [line for line, _ in pairs], [drawn for _, drawn in pairs], range(len(pairs)) if len(pairs) > 1 else ()
+            )
             update(number, len(tables))
     return answer
 

@@ -99,19 +99,23 @@ Sides = tuple[Sequence[Record], Sequence[Record]]
 """The records of two systems for one question, a record for each seed."""
 
 
-def judged(lines: Sequence[Comparison], samples: Sequence[np.ndarray], has_mean: bool) -> list[Comparison]:
-    """The comparisons of two rows, column by column, with Holm's adjustment over them; behind them that of their means, if asked for.
+def judged(
+    lines: Sequence[Comparison], samples: Sequence[np.ndarray], averaged: Collection[int] = ()
+) -> list[Comparison]:
+    """The comparisons of two rows, column by column, with Holm's adjustment over them; behind them that of a mean, if there is one.
 
     The columns are a family of tests and the mean is one test. No other pair is in it, so that a verdict on two rows is the
     same whatever else was compared, or lies in the folder.
 
     Args:
         samples: of each column, differences over the same resamples.
+        averaged: the numbers of the columns that are in the mean.
     """
     values = holm([line.p for line in lines])
     family = [replace(line, adjusted=value, family=len(lines)) for line, value in zip(lines, values, strict=True)]
-    if not has_mean:
+    if not averaged:
         return family
+    lines, samples = [lines[number] for number in averaged], [samples[number] for number in averaged]
     drawn = np.mean(samples, axis=0)
     (low, high), p = interval(drawn), bootstrap_p(drawn)
     known = all(line.least is not None for line in lines) and all(np.ptp(sample) > 0 for sample in samples)
@@ -227,11 +231,23 @@ def drawn_mean(group: ReportGroup, answers: Answers, columns: Sequence[ScoreColu
     return np.mean(samples, axis=0)
 
 
+def not_shown_better(group: ReportGroup, answers: Answers) -> list[ScoreColumn]:
+    """The columns in which the 95 % interval of the teacher's score is not above what one answer to everything scores; none where it is
+    so in all of them."""
+    columns = []
+    for column, constant in group.baselines.items():
+        known = column in answers and group.finished(TEACHER, column)
+        drawn_R = drawn_mean(group, answers, [column], TEACHER) if known else None
+        if drawn_R is not None and interval(drawn_R)[0] <= constant:
+            columns.append(column)
+    return columns if len(columns) < len(group.columns) else []
+
+
 def mean_scores(group: ReportGroup, answers: Answers) -> dict[str, TableCell]:
-    """The mean score of every row that has all columns, with its interval where all answers are stored."""
+    """The mean score of every row that has its columns, with its interval where all answers are stored."""
     means = {}
     for label, value in group.mean_scores.items():
-        drawn_R = drawn_mean(group, answers, group.columns, label)
+        drawn_R = drawn_mean(group, answers, group.averaged, label)
         low, high = (None, None) if drawn_R is None else interval(drawn_R)
         means[label] = number(value, low=low, high=high)
     return means
@@ -248,9 +264,9 @@ def all_pairs(group: ReportGroup, answers: Answers, labels: Sequence[str]) -> di
 
     pairs: dict[tuple[str, str], TableCell] = {}
     for first, second in combinations(labels, 2):
-        drawn_R = drawn_mean(group, answers, group.columns, first, second)
+        drawn_R = drawn_mean(group, answers, group.averaged, first, second)
         if drawn_R is not None:
-            value = float(np.mean([100 * (score(first, c) - score(second, c)) for c in group.columns]))
+            value = float(np.mean([100 * (score(first, c) - score(second, c)) for c in group.averaged]))
             low, high = interval(drawn_R)
             pairs[first, second] = number(value, "+.1f", low=low, high=high)
             pairs[second, first] = number(-value, "+.1f", low=-high, high=-low)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -66,6 +66,7 @@ class ReportGroup:
         results: the folder of its records, as commands name it.
         texts: key of a start made from text -> the options that name that text, from all records of the folder.
         answers: column -> its records' stored answers, resampled.
+        left_out_of_means: columns in which the teacher is not shown to be better than a constant: what students lose there is noise.
         mean_intervals: complete row -> its mean score, with its interval.
         pairs: two complete rows with stored answers -> their mean difference, first - second.
         kept: share of the teacher's score that counts as kept, tested as non-inferiority.
@@ -87,6 +88,7 @@ class ReportGroup:
     results: str = "results/runs"
     texts: dict[str, tuple[str, ...]] = field(default_factory=dict)
     answers: Mapping[ScoreColumn, Any] = field(default_factory=dict)
+    left_out_of_means: Collection[ScoreColumn] = ()
     mean_intervals: Mapping[str, Any] = field(default_factory=dict)
     pairs: Mapping[tuple[str, str], Any] = field(default_factory=dict)
     kept: float = KEPT
@@ -148,6 +150,11 @@ class ReportGroup:
                 sets += [(name, next(iter(r.task.metrics), "score")) for name in labelled]
             columns += [ScoreColumn(task, name, metric) for name, metric in dict.fromkeys(sets)]
         return columns
+
+    @property
+    def averaged(self) -> list[ScoreColumn]:
+        """The columns of all means."""
+        return [column for column in self.columns if column not in self.left_out_of_means]
 
     @cached_property
     def printed_columns(self) -> list[ScoreColumn]:
@@ -226,9 +233,10 @@ class ReportGroup:
 
     @cached_property
     def mean_scores(self) -> Mapping[str, float]:
-        """Row -> its mean over the columns, where it has all of them."""
-        means = {label: self.means(label) for label in self.systems}
-        return {label: summarise(m).mean for label, m in means.items() if m and len(m) == len(self.columns)}
+        """Row -> its mean over :attr:`averaged`, where it has all of them."""
+        places = {label: [(label, column) for column in self.averaged] for label in self.systems}
+        whole = {label: own for label, own in places.items() if own and all(place in self.summaries for place in own)}
+        return {label: summarise([self.summaries[place].mean for place in own]).mean for label, own in whole.items()}
 
     @property
     def writes(self) -> bool:
@@ -243,9 +251,9 @@ class ReportGroup:
 
     @property
     def majority(self) -> float | None:
-        """The mean of :attr:`baselines` over all columns; None where a column has none."""
-        known = [self.baselines[column] for column in self.columns if column in self.baselines]
-        return sum(known) / len(known) if known and len(known) == len(self.columns) else None
+        """The mean of :attr:`baselines` over :attr:`averaged`; None where a column has none."""
+        known = [self.baselines[column] for column in self.averaged if column in self.baselines]
+        return sum(known) / len(known) if known and len(known) == len(self.averaged) else None
 
     def lacks_seeds(self, label: str, column: ScoreColumn) -> bool:
         """Whether a student's mean is of fewer seeds than others of this column have: luckier or unluckier by that."""
@@ -256,16 +264,16 @@ class ReportGroup:
 
     @cached_property
     def complete(self) -> list[str]:
-        """The students with all columns and, in each, all seeds."""
+        """The students with all columns of the mean and, in each, all seeds."""
         whole = [label for label in self.students if label in self.mean_scores]
-        return [label for label in whole if not any(self.lacks_seeds(label, column) for column in self.columns)]
+        return [label for label in whole if not any(self.lacks_seeds(label, column) for column in self.averaged)]
 
     def is_suspect(self, label: str) -> bool:
-        """Whether a row's answers are suspect in half of the columns, and score no more there than a constant: no table calls it the best."""
-        suspect = [column for column in self.columns if self.suspicions.get((label, column))]
+        """Whether a row's answers are suspect in half of the columns of the mean, and score no more than a constant: no table calls it best."""
+        suspect = [column for column in self.averaged if self.suspicions.get((label, column))]
         means = {column: self.summaries[label, column].mean for column in suspect if (label, column) in self.summaries}
         constant = [column for column, mean in means.items() if mean <= self.baselines.get(column, mean) + 1e-9]
-        return 0 < len(self.columns) <= 2 * len(constant)
+        return 0 < len(self.averaged) <= 2 * len(constant)
 
 
 def groups(records: Iterable[Record]) -> list[ReportGroup]:

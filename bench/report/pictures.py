@@ -164,7 +164,9 @@ class Point(NamedTuple):
 
 def points(group: ReportGroup, costs: Mapping[str, float]) -> list[Point]:
     """The complete rows that have a cost, the best mean first."""
-    few = {label for label in group.mean_intervals if any(group.lacks_seeds(label, column) for column in group.columns)}
+    few = {
+        label for label in group.mean_intervals if any(group.lacks_seeds(label, column) for column in group.averaged)
+    }
     rows = [label for label in group.mean_intervals if label in costs]
 
     def is_beaten(label: str) -> bool:
@@ -246,7 +248,7 @@ def scatter(group: ReportGroup, costs: Mapping[str, float], form: str, axis: str
         if group.majority is not None and group.majority > min(p.low or p.value for p in shown) - 2:
             axes.axhline(group.majority, color=GREY, linewidth=0.7, linestyle=":")
         axes.set_xlabel(axis)
-        axes.set_ylabel(f"mean score, {counted(len(group.columns), 'column')} (%)")
+        axes.set_ylabel(f"mean score, {counted(len(group.averaged), 'column')} (%)")
         figure.legend(loc="outside lower center", ncols=2, handletextpad=0.2, columnspacing=1.0, labelspacing=0.35)
     return out.getvalue()
 

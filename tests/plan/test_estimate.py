@@ -67,6 +67,7 @@ def card(monkeypatch):
 
     def has(*rates: float, free: float = 80e9) -> None:
         monkeypatch.setattr(estimate, "rates_of_card", lambda device, precision: rates)
+        monkeypatch.setattr(estimate, "flops_per_second", lambda threads: 1e11)
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 80e9))
 
     return has

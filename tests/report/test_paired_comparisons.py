@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.record.store import Store
-from bench.report.comparison import BETTER, BORDERLINE, UNCLEAR, verdict_of
+from bench.report.comparison import BETTER, BORDERLINE, UNCLEAR, not_shown_better, verdict_of
 from bench.report.groups import groups
 from bench.report.resampled import resample
 from bench.report.tables.differences import paired_comparisons
@@ -214,3 +214,27 @@ def test_the_margin_is_an_option(bench, store, tmp_path):
         line = next(x for x in section(path.read_text(), "Retention with intervals").splitlines() if "finetune" in x)
         assert line.count(said) == 2
     assert bench("report", "--results", store.root, "--kept", 0).returncode == 2
+
+
+def test_a_column_in_which_the_teacher_may_be_at_chance_is_in_no_mean(store, tmp_path):
+    """It is printed and tested all the same; and where every column is so, all are in the mean."""
+    for seed in (0, 1, 2):
+        write(store, "finetune", "mrpc", 0.5, seed, 42)
+        write(store, "kd", "mrpc", 0.75, seed, 43)
+    write(store, "teacher", "mrpc", 0.52, noise=41)
+    (group,) = groups(store.records())
+    group.baselines = dict.fromkeys(group.columns, 51.0)
+    answers = resample(group, store)
+    left_out = not_shown_better(group, answers)
+    assert [column.task for column in left_out] == ["mrpc"]
+    group.left_out_of_means = left_out
+    two = np.mean([group.summaries["kd", column].mean for column in group.columns if column.task != "mrpc"])
+    assert group.mean_scores["kd"] == pytest.approx(two)
+    assert set(group.mean_scores) == set(group.systems), "a row that lacks this column alone has a mean"
+    table = next(iter(paired_comparisons(group, answers)))
+    (line,) = (line for line in table.lines if line.label == "kd")
+    assert [cell.value for cell in line.cells][1] == 3
+    differences = [cell.value for cell in line.cells[2:-1]]
+    assert line.cells[-1].value == pytest.approx(sum(differences[i] for i in (0, 2)) / 2)
+    group.baselines = dict.fromkeys(group.columns, 99.0)
+    assert not_shown_better(group, answers) == []

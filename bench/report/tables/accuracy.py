@@ -12,7 +12,7 @@ from bench.record.stated import stated
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.table import DASH, INTERVAL, SPREAD, Column, Line, Table, TableCell, number
 from bench.report.tables.cost import models_differ, need_own_lines
-from bench.report.tables.parts import keys_of, line_of, listed, missing
+from bench.report.tables.parts import keys_of, left_out_of_means, line_of, listed, missing
 
 WIDTH = 180
 """Characters of a line of the main table."""
@@ -65,7 +65,7 @@ def _incomplete(group: ReportGroup) -> list[str]:
 def _columns(group: ReportGroup) -> list[Column]:
     scores = [Column(c.title, csv=SPREAD, beside=c not in group.columns) for c in group.printed_columns]
     further = [Column(title, csv=INTERVAL) for title in further_columns(group)]
-    mean = [Column(f"mean of {len(group.columns)}")] * (len(group.columns) > 1)
+    mean = [Column(f"mean of {len(group.averaged)}")] * (len(group.columns) > 1)
     return [Column("System"), *scores, *mean, *further]
 
 
@@ -153,6 +153,8 @@ def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
         )
     if beside := [column.title for column in group.printed_columns if column not in group.columns]:
         notes.append(f"The mean has one metric of each task: it leaves out {listed(beside)}.")
+    if group.left_out_of_means:
+        notes.append(left_out_of_means(group))
     if has_alike:
         notes.append(
             f"A {'mean' if len(group.columns) > 1 else 'score'} is also bold if the 95 % interval of its difference to the best contains 0 "

@@ -80,7 +80,8 @@ def _compared(
     title: str, group: ReportGroup, other_of: Mapping[str, str], answers: Answers, file: str = ""
 ) -> Table | None:
     """Each row's difference to another, 95 % interval and verdict, by column and on average; None where no answers are stored."""
-    has_means = len(group.columns) > 1
+    averaged = group.averaged
+    has_means = len(averaged) > 1
     places: list[ScoreColumn | None] = [*group.columns, *([None] if has_means else [])]  # None: the mean
     lines, compared_in = [], {place: list[Comparison]() for place in places}
     for label, other in other_of.items():
@@ -95,8 +96,9 @@ def _compared(
         if not results:
             continue
         tests = len(results)
-        is_whole = has_means and tests == len(group.columns)
-        family = judged(list(results.values()), drawn, is_whole)
+        is_whole = has_means and all(column in results for column in averaged)
+        in_mean = [number for number, column in enumerate(results) if is_whole and column in averaged]
+        family = judged(list(results.values()), drawn, in_mean)
         results = dict(zip([*results, *([None] if is_whole else [])], family, strict=True))
         keys[None] = tuple(key for own in keys.values() for key in own)
         for place, line in results.items():
@@ -114,7 +116,7 @@ def _compared(
     lines.append(Line("min. detectable", [TableCell(""), TableCell(""), *least], only="markdown", row=""))
     columns = [Column("System"), Column("compared with", words=True), Column("tests", digits=0)]
     columns += [
-        Column(place.title if place else f"mean of {len(group.columns)} differences", csv=TESTED) for place in places
+        Column(place.title if place else f"mean of {len(averaged)} differences", csv=TESTED) for place in places
     ]
     single = [line for place, of_place in compared_in.items() if place for line in of_place]
     return Table(title, columns, lines, [NOTE, *comparison_notes(single)], file)
@@ -171,19 +173,20 @@ def differences(title: str, group: ReportGroup, full: str, labels: Sequence[str]
     """Rows with their difference to the row ``full`` over the seeds that both have, column by column and on average."""
     lines = []
     for label in labels:
-        cells, gaps = [], []
+        cells, gaps = [], dict[ScoreColumn, float]()
         for column in group.columns:
             summary = group.summaries.get((label, column))
             own, reference = group.values(label, column), group.values(full, column)
             shared = sorted(set(own) & set(reference)) if label != full else ()
             if shared:
-                gaps.append(summarise([own[seed] - reference[seed] for seed in shared]).mean)
+                gaps[column] = summarise([own[seed] - reference[seed] for seed in shared]).mean
             if summary is None:
                 cells.append(missing(group, label, column))
             else:
-                text = summary.text() + (f" ({gaps[-1]:+.1f})" if shared else "")
+                text = summary.text() + (f" ({gaps[column]:+.1f})" if shared else "")
                 cells.append(TableCell(text, value=summary.mean, deviation=summary.deviation, n=summary.n))
-        mean = summarise(gaps).mean if gaps and len(gaps) == len(group.columns) else None
+        known = [gaps[column] for column in group.averaged if column in gaps]
+        mean = summarise(known).mean if known and len(known) == len(group.averaged) else None
         cells.append(TableCell("") if mean is None else number(mean, "+.1f"))
         lines.append(line_of(group, label, cells))
     note = (

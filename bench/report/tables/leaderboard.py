@@ -10,7 +10,7 @@ from bench.report.groups import ReportGroup
 from bench.report.table import INTERVAL, TESTED, Column, Line, Table, TableCell, number
 from bench.report.tables.accuracy import further_columns
 from bench.report.tables.differences import SYSTEMS, reference_of
-from bench.report.tables.parts import counted, line_of, listed
+from bench.report.tables.parts import counted, left_out_of_means, line_of, listed
 
 SYMBOLS = {BETTER: "▲", WORSE: "▼", UNCLEAR: "○", BORDERLINE: "◐"}
 """Verdict -> how it is printed."""
@@ -65,11 +65,11 @@ def leaderboard(group: ReportGroup) -> Table | None:
         place = sum(mean.value > group.majority for mean in means.values())
         empty = [TableCell("") for _ in range(1 + len(further))]
         lines.insert(place, Line(group.baseline_name, [TableCell(""), number(group.majority), *empty], row=""))
-    count = len(group.columns)
+    count = len(group.averaged)
     columns = [
         Column("System"),
         Column("rank"),
-        Column(f"mean of {count}" if count > 1 else group.columns[0].title, csv=INTERVAL),
+        Column(f"mean of {count}" if count > 1 else group.averaged[0].title, csv=INTERVAL),
         Column(f"difference to {group.called(reference)}", csv=TESTED),
         *(Column(title, csv=INTERVAL) for title in further),
     ]
@@ -97,6 +97,8 @@ def summary(group: ReportGroup) -> list[str]:
     if seeds:
         often = f", {seeds[0]} to {seeds[-1]} seeds each." if len(seeds) > 1 else f", {counted(seeds[0], 'seed')} each."
     texts, rank_of = [f"{rows} on {sets} ({columns}){often}"], ranks(group)
+    if group.left_out_of_means:
+        texts.append(left_out_of_means(group))
     failed = [(label, r) for label in group.systems for r in group.of(label) if r.status == "failed"]
     if failed:
         whys = [

@@ -24,6 +24,12 @@ def line_of(group: ReportGroup, label: str, cells: Sequence[TableCell], *notes: 
     return Line(label, cells, group.called(label), notes)
 
 
+def left_out_of_means(group: ReportGroup) -> str:
+    """A sentence that says which columns are in no mean."""
+    names = listed([column.name for column in group.left_out_of_means])
+    return f"Means leave out {names}: the 95 % interval of the teacher's score there is not above the {group.baseline_name}."
+
+
 def keys_of(records: Sequence[Record]) -> tuple[str, ...]:
     return tuple(record.key for record in records)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from bench.report.comparison import all_pairs, mean_scores
+from bench.report.comparison import all_pairs, mean_scores, not_shown_better
 from bench.report.document import Picture, Section
 from bench.report.groups import KEPT, ReportGroup
 from bench.report.reproduce import commands
@@ -51,6 +51,7 @@ FOLDED = ("rows with some of the results", "reappearance")
 def make_tables(group: ReportGroup, answers: Answers, kept: float = KEPT) -> ReportGroup:
     """Give a group all tables of its report, in its order; returns it."""
     group.answers, group.kept = answers, kept
+    group.left_out_of_means = not_shown_better(group, answers)
     group.mean_intervals = mean_scores(group, answers)
     group.pairs = all_pairs(group, answers, list(group.mean_intervals))
     group.tables = tables = []

@@ -13,7 +13,7 @@ from bench.report.frame import same_teacher, teacher_weights
 from bench.report.groups import KEPT, ReportGroup, ScoreColumn
 from bench.report.resampled import Answers, rng_for
 from bench.report.table import DASH, INTERVAL, JUDGED, Column, Line, Table, TableCell, number
-from bench.report.tables.parts import counted, keys_of, line_of, listed, missing, students_of
+from bench.report.tables.parts import counted, keys_of, left_out_of_means, line_of, listed, missing, students_of
 from bench.stats.metrics import metric_of
 from bench.stats.paired import interval, is_near, over_seeds
 from bench.stats.power import LEVEL
@@ -35,7 +35,8 @@ def _teacher(group: ReportGroup) -> tuple[dict[ScoreColumn, float], dict[ScoreCo
     names = [c.name for c in scored if c in unsound]
     which = f"{listed(names)}, which {'has' if len(names) == 1 else 'have'} no ratio"
     reasons = {c: f"{c.title}: {why}; a ratio to it means nothing" for c, why in unsound.items()}
-    return scored, reasons, f" All means of this table leave out {which}." if names else ""
+    left_out = f" All means of this table leave out {which}." if names else ""
+    return scored, reasons, left_out + (f" {left_out_of_means(group)}" if group.left_out_of_means else "")
 
 
 def _is_cheaper(group: ReportGroup, label: str) -> bool:
@@ -52,14 +53,14 @@ def reappearance(group: ReportGroup) -> Table | None:
     (teacher, unsound, left_out), students = _teacher(group), students_of(group)
     if not teacher or not students:
         return None
-    sound = [c for c in teacher if c not in unsound]
+    sound = [c for c in teacher if c not in unsound and c in group.averaged]
     mean = summarise([teacher[c] for c in sound]).mean if sound else None
     lines = [Line(TEACHER, [*map(number, teacher.values()), number(mean)])]
     for label in students:
         own = {c: group.summaries[label, c].mean for c in teacher if (label, c) in group.summaries}
         scores = [number(own[c]) if c in own else missing(group, label, c) for c in teacher]
         lines.append(Line(label, [*scores, TableCell("")], group.called(label), only="markdown"))
-        ratios = {c: 100 * own[c] / teacher[c] for c in sound if c in own}
+        ratios = {c: 100 * own[c] / teacher[c] for c in teacher if c in own and c not in unsound}
         notes: tuple[str, ...] = ()
         if ratios and not _is_cheaper(group, label):
             why = "needs at least as many FLOPs as its teacher, so it is not a compressed model and has no retention"
@@ -69,8 +70,9 @@ def reappearance(group: ReportGroup) -> Table | None:
             for i, c in enumerate(teacher):
                 if c in unsound and c in own:
                     cells[i] = TableCell(DASH, footnotes=(unsound[c],))
-            is_whole = len(ratios) == len(sound) > 0
-            cells.append(number(summarise(list(ratios.values())).mean if is_whole else None, unit=" %"))
+            in_mean = [ratios[c] for c in sound if c in ratios]
+            is_whole = len(in_mean) == len(sound) > 0
+            cells.append(number(summarise(in_mean).mean if is_whole else None, unit=" %"))
         name, called = f"{label}, % of teacher", f"{group.called(label)}, % of teacher"
         lines.append(Line(name, cells, called, notes, row=label, continues=True))
     note = (
@@ -103,8 +105,10 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     then its ratio is to that teacher.
     """
     (scored, unsound, left_out), lines = _teacher(group), []
+    averaged = [column for column in scored if column not in unsound and column in group.averaged]
     for label in students_of(group):
-        cells, drawn, scores, is_cheaper = [], [], [], _is_cheaper(group, label)
+        is_cheaper, cells = _is_cheaper(group, label), list[TableCell]()
+        drawn, scores = list[np.ndarray](), list[tuple[float, float]]()  # of the columns of the mean
         for column in scored:
             own, theirs, data = group.finished(label, column), group.finished(TEACHER, column), answers.get(column)
             # the teacher that these students learned from may be a further training of the table's, which `unsound` is of
@@ -128,13 +132,15 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                     teacher_R = np.where(teacher_R > 0, teacher_R, np.nan)
                     ratio_RS = data.stacked(own) / teacher_R[:, None]
                     spread = over_seeds(ratio_RS, (ratio_RS,), rng_for(column, "ratio", label, TEACHER))
-                    drawn.append(metric_of(column.metric).possible_ratios(spread, teacher_R))
+                    ratio_R = metric_of(column.metric).possible_ratios(spread, teacher_R)
                     of_seeds = [record.scores[column.evaluation][column.metric] for record in own]
-                    cell = retention(of_seeds, teacher, drawn[-1], kept)
+                    cell = retention(of_seeds, teacher, ratio_R, kept)
                     cells[-1] = replace(cell, n=len(own), keys=keys_of([*own, *theirs]))
-                    scores.append((float(np.mean(of_seeds)), teacher))
+                    if column in averaged:
+                        drawn.append(ratio_R)
+                        scores.append((float(np.mean(of_seeds)), teacher))
         if any(cell.text != DASH or cell.footnotes for cell in cells):
-            is_whole = len(drawn) == len(scored) - len(unsound) > 1
+            is_whole = len(drawn) == len(averaged) > 1
             lines.append(
                 line_of(group, label, [*cells, *(_means(scores, drawn) if is_whole else [TableCell(DASH)] * 2)])
             )
