@@ -115,6 +115,14 @@ def test_a_training_that_breaks_off_on_cuda_goes_on_there(on, monkeypatch, capfd
 
 
 @pytest.mark.cuda
+def test_two_jobs_share_a_gpu_and_their_records_have_the_keys_of_one(on):
+    runs = [on("cuda", f"{jobs} jobs", tasks="rte,sst2", epochs=1.0, jobs=jobs) for jobs in (1, 2)]
+    assert [api.run(request).exit_code for request in runs] == [0, 0]
+    one, two = ({record.key for record in api.Store(request.results).records()} for request in runs)
+    assert one == two
+
+
+@pytest.mark.cuda
 def test_the_seconds_of_a_step_on_cuda_are_those_of_its_work():
     a = torch.randn(8192, 8192, device="cuda")
     a @ a
