@@ -21,7 +21,7 @@ FIRST_LOOK_TOKENS = 10_000
 WORTH_SAYING_SECONDS, WORTH_A_TIP_SECONDS = 10.0, 60.0
 """Shorter plans need no word on what takes the time, or on how to be shorter."""
 MOST_SHARING = 8
-"""Jobs on a GPU: so many did 4.9 times the work of one on an H200."""
+"""Jobs on a GPU: so many processes did 4.9 times the work of one on an H200."""
 WORTH_SAVING = 0.2
 """Part of the work from which on a tip is worth a line."""
 

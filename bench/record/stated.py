@@ -47,8 +47,10 @@ def tree_of(module: str) -> ast.Module:
             return None if is_text else self.generic_visit(node)
 
         def visit_If(self, node: ast.If) -> ast.AST | None:
-            names = (getattr(node.test, "id", ""), getattr(node.test, "attr", ""))
-            return None if "TYPE_CHECKING" in names else self.generic_visit(node)
+            match node.test:
+                case ast.Name("TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
+                    return None
+            return self.generic_visit(node)
 
     return Computing().visit(ast.parse(file.read_text(encoding="utf-8")))
 
