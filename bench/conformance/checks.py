@@ -25,6 +25,7 @@ from bench.conformance.mixing import MixingFault, findings
 from bench.conformance.tiny_bench import (
     EXAMPLES,
     RECIPE,
+    SHORT,
     TASK,
     Bench,
     Broken,
@@ -209,7 +210,7 @@ class Suite(Trained):
             bench = Bench(self.method, 2, spans=True)
             forms["of spans"] = bench, (16, max(map(len, bench.data.tokens[:8])))
         for name, (bench, expected) in forms.items():
-            trainer = self.whole if bench is self.bench() else bench.trained()
+            trainer = self.whole if bench is self.bench() else bench.trained(recipe=SHORT)
             for point, model in {"in training": trainer.student.model, **bench.deployed(trainer)}.items():
                 shape = tuple(bench.logits(model).shape)
                 if shape != expected:
@@ -235,11 +236,11 @@ class Suite(Trained):
 
     def terms_have_an_effect(self) -> None:
         """Dropping a term changes what is learned."""
-        whole = learned_weights(self.whole)
+        whole = learned_weights(self.bench().trained(recipe=SHORT))
         names = {name for stages in self.whole.schedule.values() for stage in stages for name in stage.terms}
         for name in sorted(names):
             try:
-                without = self.bench().trained(dropped=(name,))
+                without = self.bench().trained(dropped=(name,), recipe=SHORT)
             except Exception as error:
                 if "every term that trains the student was dropped" in str(error):
                     continue  # the only term: that it is live was seen by the loss that falls

@@ -39,6 +39,8 @@ WORDS, SPECIAL, MASK = 40, 4, 1
 
 
 RECIPE = Recipe(epochs=3.0, batch_size=16, learning_rate=3e-3)
+SHORT = replace(RECIPE, epochs=1.0)
+"""Where it is enough that every stage has a step."""
 
 
 EXAMPLES = 96
@@ -192,13 +194,18 @@ class Bench:
             student = self.method.build(self.setup)
         return student, random
 
-    def trainer(self, seed: int = 0, dropped: Sequence[str] = ()) -> StudentTrainer:
+    def trainer(self, seed: int = 0, dropped: Sequence[str] = (), recipe: Recipe | None = None) -> StudentTrainer:
         student, random = self.build(seed)
-        scheduled = schedule_stages(self.method.stages(self.setup), dropped, RECIPE, len(self.data))
+        scheduled = schedule_stages(self.method.stages(self.setup), dropped, recipe or RECIPE, len(self.data))
         return StudentTrainer(type(self.method).name, student, random, *scheduled, self.numerics)
 
     def trained(
-        self, seed: int = 0, dropped: Sequence[str] = (), beside: Sequence[StudentTrainer] = (), **options: Any
+        self,
+        seed: int = 0,
+        dropped: Sequence[str] = (),
+        beside: Sequence[StudentTrainer] = (),
+        recipe: Recipe | None = None,
+        **options: Any,
     ) -> StudentTrainer:
         """A trained student.
 
@@ -209,7 +216,7 @@ class Bench:
         Raises:
             Broken: the training fails.
         """
-        trainer = self.trainer(seed, dropped)
+        trainer = self.trainer(seed, dropped, recipe)
         loop = LoopOptions(seed, self.numerics, RECIPE.batch_size, **options)
         train_task([trainer, *beside], self.data, self.teacher, loop)
         if (error := trainer.error) is not None:
