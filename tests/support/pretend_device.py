@@ -15,7 +15,6 @@ from torch._decomp.decompositions import lstm_data_impl, lstm_impl
 from torch.overrides import TorchFunctionMode
 from torch.utils import _foreach_utils
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 NAME = "pretend"
@@ -54,7 +53,8 @@ def dispatched(operation: Any, args: Any, kwargs: Any) -> Any:
     Raises:
         RuntimeError: tensors of the device and of the CPU are mixed. Numbers (tensors without dimensions) may lie on the CPU.
     """
-    tensors = [value for value in tree_leaves((args, kwargs)) if isinstance(value, Tensor)]
+    tensors: list[Tensor] = []
+    mapped(tensors.append, (args, kwargs))
     of_device = [value for value in tensors if isinstance(value, OnDevice)]
     others = [value for value in tensors if not isinstance(value, OnDevice) and value.dim()]
     if of_device and others and operation not in MOVES + LENGTHS_ON_CPU:
@@ -63,7 +63,7 @@ def dispatched(operation: Any, args: Any, kwargs: Any) -> Any:
     is_of_device = bool(of_device) if asked is None else torch.device(asked).type == NAME
     if asked is not None and is_of_device:
         kwargs = {**kwargs, "device": torch.device("cpu")}
-    answer = operation(*tree_map(_numbers, args), **tree_map(_numbers, kwargs))
+    answer = operation(*mapped(_numbers, args), **mapped(_numbers, kwargs))
     if operation is aten.copy_.default:
         return args[0]
     if not is_of_device:
@@ -71,7 +71,18 @@ def dispatched(operation: Any, args: Any, kwargs: Any) -> Any:
     if operation in LENGTHS_ON_CPU:
         return OnDevice(answer[0]), answer[1]
     same = {id(value.numbers): value for value in of_device}  # what an operation changes in place stays the same tensor
-    return tree_map(lambda value: same.get(id(value), OnDevice(value)) if isinstance(value, Tensor) else value, answer)
+    return mapped(lambda value: same[id(value)] if id(value) in same else OnDevice(value), answer)
+
+
+def mapped(function: Callable[[Tensor], Any], value: Any) -> Any:
+    """The same lists, tuples and dicts with every tensor replaced: torch's own ``tree_map`` takes half of all the time here."""
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)([mapped(function, part) for part in value])
+    if isinstance(value, dict):
+        return {name: mapped(function, part) for name, part in value.items()}
+    return value
 
 
 def _numbers(value: Any) -> Any:

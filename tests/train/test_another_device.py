@@ -14,6 +14,8 @@ import methods
 from bench import api
 from bench.conformance.tiny_bench import Bench, Broken
 from bench.plan import estimate
+from bench.progress import Progress
+from bench.run import carry_out
 from bench.train.numerics import ComputeSettings
 from methods.truncation import collect_activations
 
@@ -39,7 +41,7 @@ def records(tmp_path, device):
             tiny_rows(*names), "rte", data=str(glue), teacher=str(teacher), corpus=(str(text),), corpus_tokens=300,
             device=NAME, epochs=1.0, threads=1, results=tmp_path / "r", reports=tmp_path / "p", **options,
         )  # fmt: skip
-        api.run(request)
+        carry_out(api.plan(request), Progress())
         return list(api.Store(request.results).records())
 
     return run
