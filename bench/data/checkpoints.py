@@ -142,14 +142,21 @@ def find(
     return replace(found, named=teacher)
 
 
-def classifier(place: str, task: Task, offline: bool = False) -> tuple[Any, Any]:
-    """Any sequence classifier of this task that transformers opens, in a folder or on the hub, and its tokenizer.
+def opener(spans: bool) -> Any:
+    """Transformers' class that opens a model of questions, or one of classes and scores."""
+    from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClassification
+
+    return AutoModelForQuestionAnswering if spans else AutoModelForSequenceClassification
+
+
+def trained_model(place: str, task: Task, offline: bool = False) -> tuple[Any, Any]:
+    """Any model of this task that transformers opens, in a folder or on the hub, and its tokenizer.
 
     Raises:
-        InputError: nothing there, no safetensors, no trained classification head, or labels that are not the task's.
+        InputError: nothing there, no safetensors, no trained head of the task's kind, or labels that are not the task's.
     """
     import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoTokenizer
 
     folder = Path(place).expanduser()
     if not folder.is_dir():
@@ -159,15 +166,13 @@ def classifier(place: str, task: Task, offline: bool = False) -> tuple[Any, Any]
     _described(folder, place, ours=True)
     _weights_of(folder, place, place)
     try:
-        model, seen = AutoModelForSequenceClassification.from_pretrained(
-            folder, dtype=torch.float32, output_loading_info=True
-        )
+        model, seen = opener(task.spans).from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
         tokenizer = AutoTokenizer.from_pretrained(folder)
     except Exception as error:  # configurations and tokenizers check themselves, each in its own way
         raise InputError(f"{place}: transformers cannot open it: {one_line(str(error).strip())[:300]}") from None
     if seen["missing_keys"]:
         raise InputError(
-            f"{place}: it has no weights for {sorted(seen['missing_keys'])[0]}: is it a trained classifier?"
+            f"{place}: it has no weights for {sorted(seen['missing_keys'])[0]}: is it a trained model of {task.name}?"
         )
     check_labels(model.config, task, place)
     return model.eval(), tokenizer

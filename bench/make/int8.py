@@ -17,6 +17,7 @@ from bench.make.export import folder_for
 from bench.make.failure import SUSPECT, failure_of
 from bench.make.record import answered, faults_in, now
 from bench.make.task_data import TaskData
+from bench.make.teacher import as_question_answering
 from bench.make.work import StepResult, Work
 from bench.measure.backends import INT8, opened, write_onnx
 from bench.measure.machine import sums_8_bits_exactly
@@ -47,6 +48,8 @@ def add_in_8_bits(result: StepResult, record: Record, model: Any, task_data: Tas
             file = Path(folder) / "model.onnx"
             if reads_texts(model) or leaves_early(model):
                 raise CellError("in 8 bits: it reads words, or leaves early for some sequences: ONNX has no such graph")
+            if task_data.plan.task.spans:
+                model = as_question_answering(model)
             inputs = inputs_of(model)
             write_onnx(model, file, inputs, in_8_bits=True)
             run = opened(file, INT8, record.cell.numeric.threads, inputs)
@@ -56,9 +59,11 @@ def add_in_8_bits(result: StepResult, record: Record, model: Any, task_data: Tas
                 for number, (tokens, segments) in enumerate(zip(encoded.tokens, encoded.segments, strict=True)):
                     ids, kinds = (torch.from_numpy(np.asarray(row, np.int64))[None] for row in (tokens, segments))
                     example = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": kinds}
-                    rows.append(run(*(example[name] for name in inputs)).numpy())
+                    logits = run(*(example[name] for name in inputs)).numpy()
+                    rows.append(logits if encoded.questions is None else encoded.questions.best_spans([number], logits))
                     on_step(number + 1, len(encoded))
-                return np.concatenate(rows).astype(np.float32)
+                together = np.concatenate(rows).astype(np.float32)
+                return together if encoded.questions is None else encoded.questions.answers(together)
 
             arrays, scores = answered(record.cell, task_data, logits_of)
             import onnxruntime

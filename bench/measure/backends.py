@@ -1,4 +1,4 @@
-"""Ways to run a classifier at inference: each turns a model into a function of padded batches."""
+"""Ways to run a trained model at inference: each turns it into a function of padded batches."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -22,7 +23,7 @@ from bench.errors import InputError, unknown
 from bench.measure.machine import sums_8_bits_exactly
 
 Runner = Callable[..., Tensor]
-"""The inputs by name, [B, L] int64 each -> logits [B, C]."""
+"""The inputs in the order of their names, [B, L] int64 each -> logits [B, C]; of questions [B, 2, L], of starts and ends."""
 
 ONNX, INT8, OPENVINO = "onnx", "onnx-int8", "openvino"
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -44,15 +45,22 @@ def check_backends(backends: Collection[str]) -> None:
             )
 
 
+def outputs_of(model: Any) -> list[str]:
+    """The names of a model's logits: one tensor of classes, or those of starts and ends of a model that answers questions."""
+    answers_questions = "ForQuestionAnswering" in type(model).__name__
+    return ["start_logits", "end_logits"] if answers_questions else ["logits"]
+
+
 class LogitsOf(nn.Module):
-    """A classifier with tensors in, in the order of ``names``, and a tensor out: tracing and exporting want that."""
+    """A model with tensors in, in the order of ``names``, and its logits out as a tuple: tracing and exporting want that."""
 
     def __init__(self, model: nn.Module, names: Sequence[str]) -> None:
         super().__init__()
         self.model, self.names = model, tuple(names)
 
-    def forward(self, *inputs: Tensor) -> Tensor:
-        return self.model(**dict(zip(self.names, inputs, strict=True))).logits  # type: ignore[no-any-return]
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        answer = self.model(**dict(zip(self.names, inputs, strict=True)))
+        return tuple(getattr(answer, name) for name in outputs_of(self.model))
 
 
 def runner(
@@ -79,7 +87,8 @@ def runner(
 
     def run(*inputs: Tensor) -> Tensor:
         with torch.inference_mode():
-            return whole(*inputs)  # type: ignore[no-any-return]
+            logits = whole(*inputs)
+            return logits[0] if len(logits) == 1 else torch.stack(logits, 1)
 
     return run
 
@@ -97,7 +106,7 @@ def opened(file: Path, backend: str, threads: int, names: Sequence[str]) -> Runn
 
         def infer(*inputs: Tensor) -> Tensor:
             given = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True) if name in there}
-            return torch.from_numpy(compiled(given)[0])
+            return _together(list(compiled(given).values()))
 
         return infer
 
@@ -110,9 +119,14 @@ def opened(file: Path, backend: str, threads: int, names: Sequence[str]) -> Runn
 
     def run(*inputs: Tensor) -> Tensor:
         given = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True) if name in there}
-        return torch.from_numpy(session.run(["logits"], given)[0])
+        return _together(session.run(None, given))
 
     return run
+
+
+def _together(logits: Sequence[np.ndarray]) -> Tensor:
+    """The outputs of a graph as a runner gives them."""
+    return torch.from_numpy(logits[0] if len(logits) == 1 else np.stack(logits, 1))
 
 
 @contextmanager
@@ -131,7 +145,8 @@ def _silent() -> Iterator[None]:
 
 
 def write_onnx(model: Any, file: Path, inputs: Sequence[str], in_8_bits: bool = False) -> None:
-    """Write a classifier as an ONNX file of these inputs, [B, L] int64 each, in fp32 and with eager attention; its output is ``logits``.
+    """Write a model as an ONNX file of these inputs, [B, L] int64 each, in fp32 and with eager attention. Its outputs are those of
+    :func:`outputs_of`.
 
     Args:
         in_8_bits: dynamic quantization of linear layers, each output with a scale of its own; weights have 7 bits on a processor
@@ -150,8 +165,10 @@ def write_onnx(model: Any, file: Path, inputs: Sequence[str], in_8_bits: bool = 
             (example,) * len(inputs),
             whole,
             input_names=list(inputs),
-            output_names=["logits"],
-            dynamic_axes={name: {0: "batch", 1: "length"} for name in inputs},
+            output_names=outputs_of(model),
+            dynamic_axes={
+                name: {0: "batch", 1: "length"} for name in [*inputs, *outputs_of(model)] if name != "logits"
+            },
             dynamo=False,
         )
         if in_8_bits:

@@ -117,7 +117,7 @@ def _check_backends(request: Request, tasks: Sequence[TaskPlan], in_8_bits: Coll
     """Whether the fast kernels work here, models can be quantised, and their answers on these tasks be scored.
 
     Raises:
-        InputError: this machine or this torch has no such kernels, ONNX Runtime is not installed, or a task asks for spans or texts.
+        InputError: this machine or this torch has no such kernels, ONNX Runtime is not installed, or a task asks for texts.
     """
     if request.kernels == FAST:
         from methods.fast_kernels import problem_here
@@ -130,8 +130,8 @@ def _check_backends(request: Request, tasks: Sequence[TaskPlan], in_8_bits: Coll
 
         check_backends([INT8])
     for task in tasks if in_8_bits else ():
-        if task.task.spans or task.task.writes:
-            raise InputError(f"+int8 on {task.name}: only models that answer classes and scores are quantised")
+        if task.task.writes:
+            raise InputError(f"+int8 on {task.name}: models that write texts are not quantised")
 
 
 def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:

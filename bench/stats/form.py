@@ -188,5 +188,20 @@ TEXT = Form(
 """A text that is written, kept as what its metrics need of it beside its reference: [n, :data:`TEXT_COUNTS`] counts, and the same
 of the source as it is, which stand in the place of labels. Whoever writes them is ``bench/stats/metrics/text.py``."""
 
+ROUNDED = 1e-3
+"""How far numbers may be apart and still count as the same answer."""
+
+
+def differing(form: Form, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """[n] Whether two answers to an example are different: another class, another piece of the text or none, a number further off."""
+    if form == CLASSES:
+        return np.asarray(form.predicted(first) != form.predicted(second))
+    gaps = np.abs(first - second)
+    if form != SPANS:
+        return np.asarray(gaps.reshape(len(gaps), -1).max(1) > ROUNDED)
+    is_none, was_none = first[:, 2] > 0, second[:, 2] > 0
+    return np.asarray((is_none != was_none) | (~is_none & (gaps[:, 3:] > 0).any(1)))
+
+
 FORMS: Mapping[str, Form] = {form.name: form for form in (CLASSES, SCORE, SPANS, TEXT)}
 """name -> form"""

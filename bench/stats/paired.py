@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.stats.form import SPANS, Form, differing
 from bench.stats.metrics import metric_of
 from bench.stats.power import LEVEL, POWER
 from bench.stats.resampling import ByClass
@@ -267,20 +268,16 @@ def seed_half_width(baseline: Sequence[float], runs: int) -> float | None:
     return quantile * deviation * float(np.sqrt(1 / len(baseline) + 1 / runs))
 
 
-def changed_answers(reference: np.ndarray, logits: np.ndarray, is_regression: bool, within: float) -> dict[str, Any]:
-    """How many answers are others than the reference's, of how many ``examples``, with Wilson's interval of their share.
-
-    Args:
-        within: how far a number may be off and still count as the same answer of a regression.
-    """
+def changed_answers(form: Form, reference: np.ndarray, answers: np.ndarray) -> dict[str, Any]:
+    """How many answers are others than the reference's, of how many ``examples``, with Wilson's interval of their share; and the
+    ``largest_difference`` of what models give, where that is what is kept: not of questions."""
     from scipy.stats import binomtest
 
-    gaps = np.abs(reference.reshape(logits.shape) - logits)
-    differs = gaps.max(1) > within if is_regression else reference.argmax(1) != logits.argmax(1)
+    reference = reference.reshape(answers.shape)
+    differs = differing(form, reference, answers)
     share = binomtest(int(differs.sum()), len(differs)).proportion_ci(0.95, method="wilson")
     return {
         "examples": len(differs),
         "changed": int(differs.sum()),
         "interval": [float(share.low), float(share.high)],
-        "largest_difference": float(gaps.max()),
-    }
+    } | ({} if form == SPANS else {"largest_difference": float(np.abs(reference - answers).max())})

@@ -1,6 +1,6 @@
 """The same trained weights on several backends: score, changed predictions, latency, size and load time in one table.
 
-Any folder or hub name that transformers opens as a sequence classifier takes part, packed by this program or not: texts are
+Any folder or hub name that transformers opens as a model of the task takes part, packed by this program or not: texts are
 tokenised by its own tokenizer and padded, as whoever deploys it does.
 """
 
@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.data.checkpoints import classifier
+from bench.data.checkpoints import trained_model
 from bench.data.own_tasks import expand
+from bench.data.spans import SpanQuestions, windows_of
 from bench.errors import InputError, one_line
 from bench.progress import Progress, quiet
 from bench.report.render import github
@@ -38,10 +39,10 @@ def compare_backends(
     offline: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Score and time classifiers on backends, all of them in turns.
+    """Score and time trained models on backends, all of them in turns.
 
     Args:
-        places: folders or hub names of sequence classifiers of this task.
+        places: folders or hub names of models of this task.
         backends: of :data:`bench.measure.backends.BACKENDS`; ``eager`` is always measured, as what the others are compared with.
 
     Returns:
@@ -51,7 +52,7 @@ def compare_backends(
         ``data``, ``set``, ``metric``, ``threads``, ``rounds``, ``env`` and ``code`` say what was measured where.
 
     Raises:
-        InputError: no such task, data, backend or classifier.
+        InputError: no such task, data, backend or model.
     """
     import torch
 
@@ -68,8 +69,8 @@ def compare_backends(
     if len(tasks := expand(task_name)) != 1:
         raise InputError(f"--tasks {task_name}: name one task")
     ((task, _),) = tasks
-    if task.spans:
-        raise InputError(f"--tasks {task_name}: backends are compared on tasks of classes and scores")
+    if task.writes:
+        raise InputError(f"--tasks {task_name}: backends are not compared on texts that are written")
     split = source_for(task, data, offline).load(task, task.evaluation[0])
     if split.labels is None:
         raise InputError(f"--tasks {task_name}: its examples have no labels here")
@@ -81,13 +82,13 @@ def compare_backends(
     try:
         with tempfile.TemporaryDirectory() as work, progress.task("predictions") as update:
             for number, place in enumerate(places):
-                model, tokenizer = classifier(place, task, offline)
+                model, tokenizer = trained_model(place, task, offline)
                 names = [name for name in inputs_of(model) if name in tokenizer.model_input_names]
-                longest = min(128, getattr(model.config, "max_position_embeddings", 128))
-                batches = batches_of(tokenizer, split, names, BATCH, longest)
+                longest = min(task.max_length, getattr(model.config, "max_position_embeddings", task.max_length))
+                batches, questions = batches_of(tokenizer, split, names, BATCH, longest)
                 # in 8 bits an answer depends on what else is in its batch: each example is scored alone
                 most = None if INT8 in backends else LATENCY_EXAMPLES
-                singles = batches_of(tokenizer, split, names, 1, longest, most)
+                singles, _ = batches_of(tokenizer, split, names, 1, longest, most)
                 reference = None
                 for backend in dict.fromkeys(["eager", *backends]):
                     row: dict[str, Any] = {"model": place, "backend": backend}
@@ -96,15 +97,16 @@ def compare_backends(
                             model, names, backend, threads, Path(work) / str(number)
                         )
                         scored = singles if backend == INT8 else batches
-                        logits = np.concatenate([run(*batch).numpy() for batch in scored])
+                        answers, scores = answers_of(run, scored, questions)
                     except Exception as error:  # exporters and runtimes have errors of their own kinds
                         row["error"] = one_line(str(error).strip())[:200] or type(error).__name__
                         rows.append(row)
                         continue
-                    reference = logits if reference is None else reference
+                    reference = (answers, scores) if reference is None else reference
                     row |= {
-                        "score": score(logits, split.labels, (metric,))[metric],
-                        **changed_answers(reference, logits, task.regression, EXACT_WITHIN),
+                        "score": score(answers, split.labels, (metric,))[metric],
+                        **changed_answers(task.form, reference[0], answers),
+                        "largest_difference": float(np.abs(reference[1] - scores).max()),
                     }
                     if "int8" not in backend and not row["largest_difference"] <= EXACT_WITHIN:
                         row["error"] = (
@@ -139,9 +141,24 @@ def compare_backends(
 
 def batches_of(
     tokenizer: Any, split: Any, names: Sequence[str], size: int, longest: int, most: int | None = None
-) -> list[tuple]:
-    """The examples in batches of padded tensors [B, L], those of these names in their order."""
+) -> tuple[list[tuple], SpanQuestions | None]:
+    """The examples in batches of padded tensors [B, L], those of these names in their order; and of questions, whose examples are
+    windows of a text, what the windows are of."""
     batches = []
+    if split.answers is not None:
+        import torch
+        from torch.nn.utils.rnn import pad_sequence
+
+        tokens, segments, _, questions = windows_of(tokenizer, split, longest)
+        for start in range(0, min(len(tokens), most or len(tokens)), size):
+            ids, kinds = ([torch.from_numpy(row) for row in rows[start : start + size]] for rows in (tokens, segments))
+            given = {
+                "input_ids": pad_sequence(ids, True, tokenizer.pad_token_id),
+                "attention_mask": pad_sequence([torch.ones_like(row) for row in ids], True),
+                "token_type_ids": pad_sequence(kinds, True),
+            }
+            batches.append(tuple(given[name] for name in names))
+        return batches, questions
     for start in range(0, min(len(split), most or len(split)), size):
         texts = [list(column[start : start + size]) for column in (split.first, split.second) if column is not None]
         encoded = tokenizer(
@@ -149,13 +166,24 @@ def batches_of(
             return_token_type_ids="token_type_ids" in names, return_tensors="pt",
         )  # fmt: skip
         batches.append(tuple(encoded[name] for name in names))
-    return batches
+    return batches, None
+
+
+def answers_of(run: Any, batches: Sequence[tuple], questions: SpanQuestions | None) -> tuple[np.ndarray, np.ndarray]:
+    """The answers as a record keeps them, and the numbers behind them: logits [n, C]; or of every window the scores of no answer and
+    of its best span."""
+    rows, begun = [], 0
+    for batch in batches:
+        logits, place = run(*batch).numpy(), begun
+        begun += len(logits)
+        rows.append(logits if questions is None else questions.best_spans(range(place, begun), logits))
+    together = np.concatenate(rows)
+    return (together, together) if questions is None else (questions.answers(together), together[:, :2])
 
 
 def _opened(model: Any, names: list[str], backend: str, threads: int, folder: Path) -> tuple[Any, int, float]:
     """The model as a function on this backend, the bytes of its file, and the seconds that opening the file takes."""
     import torch
-    from transformers import AutoModelForSequenceClassification
 
     from bench.measure.backends import INT8, TORCH, opened, runner, write_onnx
 
@@ -165,7 +193,7 @@ def _opened(model: Any, names: list[str], backend: str, threads: int, folder: Pa
         if not file.exists():
             model.save_pretrained(folder)
         begun = time.perf_counter()
-        AutoModelForSequenceClassification.from_pretrained(folder)
+        type(model).from_pretrained(folder)
         seconds = time.perf_counter() - begun
         return runner(model, backend, torch.device("cpu"), torch.float32, threads, names), file.stat().st_size, seconds
     file = folder / ("int8.onnx" if backend == INT8 else "model.onnx")

@@ -16,37 +16,46 @@ from typing import Any
 import numpy as np
 
 import methods
-from bench.data.checkpoints import OURS
+from bench.data.checkpoints import OURS, opener
+from bench.data.tasks import Task
 from bench.errors import InputError, one_line
 from bench.files import TEMPORARY, folder_in_place_of
 from bench.plan.build import build
 from bench.plan.from_record import request_from_record
+from bench.plan.plan import TaskPlan
 from bench.plan.request import Request
 from bench.progress import Progress, quiet
 from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER, record_key, train_key
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.stats.form import SPANS
 from bench.stats.paired import changed_answers
 from bench.user_files import json_of
-from bench.workflows.backends import BATCH, batches_of
+from bench.workflows.backends import BATCH, answers_of, batches_of
 from bench.workflows.run import run
 
 HF, ONNX, INT8 = "hf", "onnx", "onnx-int8"
 FORMATS = (HF, ONNX, INT8)
 MODEL = "model.onnx"
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-ROUNDED = 1e-3
-"""How far the answers of a regression may be apart and still count as the same."""
 USE = """
 ## With ONNX Runtime alone
 
     import json, numpy, onnxruntime, tokenizers
     tokenizer = tokenizers.Tokenizer.from_file("THIS-FOLDER/tokenizer.json")
     session = onnxruntime.InferenceSession("THIS-FOLDER/model.onnx")
-    encoded = tokenizer.encode("a text")  # of two texts: encode("a text", "a second one")
-    inputs = {"input_ids": [encoded.ids], "attention_mask": [encoded.attention_mask], "token_type_ids": [encoded.type_ids]}
-    (logits,) = session.run(None, {each.name: numpy.array(inputs[each.name]) for each in session.get_inputs()})
+    def logits_of(encoded):
+        inputs = {"input_ids": [encoded.ids], "attention_mask": [encoded.attention_mask], "token_type_ids": [encoded.type_ids]}
+        return session.run(None, {each.name: numpy.array(inputs[each.name]) for each in session.get_inputs()})
+
+"""
+CLASSIFY = """    (logits,) = logits_of(tokenizer.encode("a text"))  # of two texts: encode("a text", "a second one")
+"""
+ASK = """    text = "the text that has the answer"
+    encoded = tokenizer.encode("a question", text)
+    starts, ends = logits_of(encoded)
+    pairs = [(a, b) for a, part in enumerate(encoded.sequence_ids) if part == 1 for b in range(a, min(a + 30, len(starts[0]) - 1))]
+    a, b = max(pairs, key=lambda pair: starts[0, pair[0]] + ends[0, pair[1]])
+    print(text[encoded.offsets[a][0] : encoded.offsets[b][1]])
 """
 SHOW_LABEL = """    labels = json.load(open("THIS-FOLDER/config.json"))["id2label"]
     print(labels[str(logits[0].argmax())])
@@ -78,7 +87,7 @@ def export(
     Returns:
         The ``record``, the ``folder`` ("" where nothing was written) and the ``why``; of each evaluation set with stored answers
         how many ``examples`` were compared, how many ``changed`` with the 95 % ``interval`` of their share, and the
-        ``largest_difference`` of logits; the ``bytes`` of the model's file.
+        ``largest_difference`` of logits, where the answers are no spans of a text; the ``bytes`` of the model's file.
 
     Raises:
         InputError: no such record, or one that is no student's; a folder that is not its own; a training that fails when it is
@@ -91,8 +100,6 @@ def export(
         raise InputError(f"--to {to}: is there already; name a new folder")
     if record.status != "ok" or record.cell.method == CHECKPOINT:
         raise InputError(f"the record {key} is of no model that was trained here, so there is nothing to export")
-    if record.task.form == SPANS.name:
-        raise InputError(f"the record {key} answers questions, and those are not exported; --save-students keeps them")
     if "truncation" in record.cell.recipe:
         raise InputError(
             f"the record {key} reads the end of long texts, and tokenizers cut it off: --save-students keeps it"
@@ -116,20 +123,20 @@ def export(
         plan = build(asked)
         if record.train_key not in {train_key(planned.cell) for planned in plan.cells}:
             raise InputError(f"what was typed trains another cell than the record {key}; `why {key}` says what differs")
-        folder, weights = _weights(record, asked, saved, Path(above), progress)
+        task = next(task for task in plan.tasks if (task.name,) == record.cell.tasks)
+        folder, weights = _weights(record, asked, saved, Path(above), task.task, progress)
         if weights != record.weights:
             return answer | {
                 "why": "these are other weights than the record's; `verify` says how far the two are apart"
             }
         if form != HF:
-            _to_onnx(folder, form == INT8)
+            _to_onnx(folder, form == INT8, task.task)
         file = folder / (MODEL if form != HF else "model.safetensors")
-        task = next(task for task in plan.tasks if (task.name,) == record.cell.tasks)
         known = store.predictions(record) if store.has_predictions(record) else {}
         for name, split in task.evaluation.items():
             if f"logits.{name}" in known:
-                ours = _logits(folder, form, split, task.recipe.max_length)
-                answer["sets"][name] = changed_answers(known[f"logits.{name}"], ours, task.task.regression, ROUNDED)
+                ours = _answers(folder, form, split, task)
+                answer["sets"][name] = changed_answers(task.task.form, known[f"logits.{name}"], ours)
         with folder_in_place_of(to) as whole:
             shutil.copytree(folder, whole, dirs_exist_ok=True)
     changed = sum(found["changed"] for found in answer["sets"].values())
@@ -165,17 +172,18 @@ def describe(answer: Mapping[str, Any]) -> str:
     lines = [f"exported: {answer['folder']}, {answer['bytes'] / 1e6:.1f} MB"]
     for name, compared in answer["sets"].items():
         low, high = (100 * end for end in compared["interval"])
-        lines.append(
-            f"  {name}: {compared['changed']} of {compared['examples']} predictions changed ({low:.1f} to {high:.1f} % at 95 %); "
-            f"logits differ by at most {compared['largest_difference']:.2g}"
-        )
-    return "\n".join([*lines, *([] if answer["sets"] else ["  not compared: the record keeps no answers"])])
+        line = f"  {name}: {compared['changed']} of {compared['examples']} predictions changed ({low:.1f} to {high:.1f} % at 95 %)"
+        gap = compared.get("largest_difference")
+        lines.append(line + ("" if gap is None else f"; logits differ by at most {gap:.2g}"))
+    lines += [] if answer["sets"] else ["  not compared: the record keeps no answers"]
+    return "\n".join([*lines, *([f"wrong: {answer['why']}"] if answer["why"] else [])])
 
 
 def _weights(
-    record: Record, asked: Request, saved: Path | None, above: Path, progress: Progress | None
+    record: Record, asked: Request, saved: Path | None, above: Path, task: Task, progress: Progress | None
 ) -> tuple[Path, str | None]:
-    """A folder of the student below ``above``, and the hash of its weights."""
+    """A folder of the student below ``above``, and the hash of its weights; the record's of a given folder that answers questions, whose
+    file lacks the pooler that the hash is of too: such a folder is known by its answers alone."""
     kept_under = record_key(
         record.cell, "" if record.point == IN_8_BITS else record.point
     )  # the model is kept once, in fp32
@@ -187,8 +195,6 @@ def _weights(
             whys = dict.fromkeys(failure.why for failure in outcome.failures)
             raise InputError(f"the student could not be trained again: {'; '.join(whys)}")
         return own[0], Store(asked.results).one(kept_under).weights
-    from transformers import AutoModelForSequenceClassification
-
     from bench.measure.parameters import weights_hash
 
     body = json_of(saved / "config.json", f"--from {saved}")
@@ -196,21 +202,19 @@ def _weights(
         raise InputError(f"--from {saved}: this is not the folder of record {record.key[:8]}")
     folder = above / "student"
     shutil.copytree(saved, folder)
-    return folder, weights_hash(AutoModelForSequenceClassification.from_pretrained(folder))
+    return folder, record.weights if task.spans else weights_hash(opener(task.spans).from_pretrained(folder))
 
 
-def _to_onnx(folder: Path, in_8_bits: bool) -> None:
+def _to_onnx(folder: Path, in_8_bits: bool, task: Task) -> None:
     """Put an ONNX file in the place of a folder's weights.
 
     Raises:
         InputError: the model reads words, or has no form in ONNX.
     """
-    from transformers import AutoModelForSequenceClassification
-
     from bench.measure.backends import write_onnx
     from methods.models import inputs_of, leaves_early, reads_texts
 
-    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    model = opener(task.spans).from_pretrained(folder).eval()
     if reads_texts(model) or leaves_early(model):
         raise InputError(
             "--format onnx: this student reads words, or leaves early for some sequences: ONNX has no such graph"
@@ -222,17 +226,18 @@ def _to_onnx(folder: Path, in_8_bits: bool) -> None:
         raise InputError(f"--format onnx: this student cannot be exported: {first_line}") from None
     (folder / "model.safetensors").unlink()
     card = folder / "README.md"
-    show = SHOW_NUMBER if model.config.problem_type == "regression" else SHOW_LABEL
+    use = ASK if task.spans else CLASSIFY + (SHOW_NUMBER if task.regression else SHOW_LABEL)
     # its indented lines open the weights that are no longer there
     _, head, body = card.read_text(encoding="utf-8").split("---\n", 2)
     lines = [line for line in body.splitlines() if not line.startswith("    ")]
-    card.write_text(f"---\n{head}---\n" + "\n".join(lines) + "\n" + USE + show, encoding="utf-8")
+    card.write_text(f"---\n{head}---\n" + "\n".join(lines) + "\n" + USE + use, encoding="utf-8")
 
 
-def _logits(folder: Path, form: str, split: Any, max_length: int) -> np.ndarray:
-    """[n, C] of the examples by the folder's model, tokenised by its own tokenizer and padded, as whoever takes the folder does."""
+def _answers(folder: Path, form: str, split: Any, task: TaskPlan) -> np.ndarray:
+    """To the examples, by the folder's model, tokenised by its own tokenizer and padded, as whoever takes the folder does; as records
+    keep them."""
     import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoTokenizer
 
     from bench.measure.backends import opened, runner
     from methods.models import inputs_of, reads_texts
@@ -242,7 +247,7 @@ def _logits(folder: Path, form: str, split: Any, max_length: int) -> np.ndarray:
     if form != HF:
         run = opened(folder / MODEL, ONNX, threads, names)
     else:
-        model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+        model = opener(task.task.spans).from_pretrained(folder).eval()
         if reads_texts(model):  # the tokenizer's numbers are not those of its own words
             second = [None] * len(split) if split.second is None else split.second
             texts, of_texts = list(zip(split.first, second, strict=True)), torch.inference_mode()(model.of_texts)
@@ -250,4 +255,5 @@ def _logits(folder: Path, form: str, split: Any, max_length: int) -> np.ndarray:
         names = tuple(inputs_of(model))
         run = runner(model, "sdpa", torch.device("cpu"), torch.float32, threads, names)
     size = 1 if form == INT8 else BATCH  # in 8 bits an answer depends on what else is in its batch
-    return np.concatenate([run(*batch).numpy() for batch in batches_of(tokenizer, split, names, size, max_length)])
+    batches, questions = batches_of(tokenizer, split, names, size, task.recipe.max_length)
+    return answers_of(run, batches, questions)[0]

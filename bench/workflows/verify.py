@@ -25,15 +25,13 @@ from bench.record.store import Store
 from bench.report.comparison import compared
 from bench.report.groups import ScoreColumn
 from bench.report.resampled import resampled
-from bench.stats.form import CLASSES
+from bench.stats.form import ROUNDED, differing
 from bench.stats.metrics import metric_of
 from bench.stats.power import LEVEL
 from bench.workflows.run import run
 
 BITWISE, ROUNDING, STATISTICAL = "bitwise equal", "equal within rounding", "statistically equal"
 DIFFERENT, OTHER = "different", "not comparable"
-ROUNDED = 1e-3
-"""How far logits may be apart by the order of additions alone."""
 CURVE = 1e-5
 """Relative difference of a loss from which on two trainings have parted."""
 
@@ -142,9 +140,7 @@ def compare_runs(first: Record, second: Record, store: Store, again: Store) -> t
     for name in first.scores:
         a, b = before[f"logits.{name}"], after[f"logits.{name}"]
         gaps.append(float(np.abs(a - b).max()))
-        form = metric_of(next(iter(first.scores[name]))).form
-        differs = form.predicted(a) != form.predicted(b) if form == CLASSES else np.abs(a - b) > ROUNDED
-        flips += int(differs.reshape(len(a), -1).any(1).sum())
+        flips += int(differing(metric_of(next(iter(first.scores[name]))).form, a, b).sum())
     if max(gaps) <= ROUNDED and not flips:
         return ROUNDING, f"logits differ by at most {max(gaps):.2g}, no answer does. {parted}"
     # as another seed, so that the two can be paired

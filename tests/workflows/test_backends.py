@@ -92,7 +92,7 @@ def test_what_is_no_classifier_of_the_task_is_refused(bench, places, glue_folder
     BertModel.from_pretrained(places / "bert").save_pretrained(headless)
     for place, reason in {
         tmp_path / "nowhere": "there is no such folder",
-        headless: "is it a trained classifier?",
+        headless: "is it a trained model of rte?",
         glue_folder: "config.json",
     }.items():
         done = bench("backends", place, *typed(glue_folder, "sdpa"))

@@ -6,6 +6,7 @@ import json
 import shutil
 
 import pytest
+import squad_articles
 import tiny
 from safetensors.torch import load_file, save_file
 
@@ -13,6 +14,13 @@ from bench import api
 from bench.record.store import Store
 
 FORMATS = ["hf", pytest.param("onnx", marks=pytest.mark.slow), pytest.param("onnx-int8", marks=pytest.mark.slow)]
+
+
+def run_page(page):
+    """What the program of an ONNX folder's page prints."""
+    printed, code = [], page[page.index("    import json") :]
+    exec("\n".join(line.removeprefix("    ") for line in code.splitlines()), {"print": printed.append})  # noqa: S102
+    return printed
 
 
 @pytest.fixture(scope="module")
@@ -106,10 +114,47 @@ def test_the_page_of_an_onnx_folder_of_a_regression_shows_a_number(
     exported(bench, tmp_path, glue_folder, teacher_folder, "finetune:start=random", "stsb", "--format", "onnx")
     page = (tmp_path / "e" / "README.md").read_text()
     monkeypatch.chdir(tmp_path)
-    code = page[page.index("    import json") :].replace("THIS-FOLDER", "e")
-    said = []
-    exec("\n".join(line.removeprefix("    ") for line in code.splitlines()), {"print": said.append})  # noqa: S102
-    assert float(said[0]) == said[0]
+    shown = run_page(page.replace("THIS-FOLDER", "e"))
+    assert float(shown[0]) == shown[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["1.1", "2.0"])
+def test_a_student_that_answers_questions_leaves_with_its_answers(
+    bench, tmp_path, teacher_folder, monkeypatch, version
+):
+    """In ONNX, rounded to 8 bits in a row of its own, and on every backend; texts are longer than a window."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    data = squad_articles.write_tiny(tmp_path / "data", version=version, length=60)
+    task = "squad" if version == "1.1" else "squad_v2"
+    places = ("--data", data, "--teacher", teacher_folder, "--results", tmp_path / "r", "--set", "max_length=48")
+    row = f"kd:{tiny.SHAPE}:start=random"
+    done = bench("run", "--methods", f"{row},{row}+int8", "--tasks", task, *places, "--threads", 1, "--yes",
+                 "--reports", tmp_path / "p", "--save-students", tmp_path / "s")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    records = {r.point: r for r in Store(tmp_path / "r").records() if r.cell.method == "kd"}
+    (config,) = (tmp_path / "s").rglob("kd*/config.json")
+    for point, form in (("", "hf"), ("", "onnx"), ("int8", "onnx-int8")):
+        to, file = tmp_path / form, tmp_path / "answer.json"
+        done = bench("export", records[point].key, "--to", to, "--format", form, "--from", config.parent, *places[:6],
+                     "--json", file)  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        compared = json.loads(file.read_text())["sets"]["validation"]
+        assert (compared["examples"], compared["changed"]) == (24, 0)
+    page = (tmp_path / "onnx" / "README.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    shown = run_page(page.replace("THIS-FOLDER", "onnx"))
+    assert shown[0] in "the text that has the answer"
+    done = bench("backends", config.parent, "--tasks", task, "--data", data, "--backends", "sdpa,onnx", "--rounds", 6)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    wrong = load_file(config.parent / "model.safetensors")
+    wrong["qa_outputs.weight"] = -wrong["qa_outputs.weight"]
+    save_file(wrong, config.parent / "model.safetensors", {"format": "pt"})
+    done = bench("export", records[""].key, "--to", tmp_path / "w", "--from", config.parent, *places[:6])
+    assert done.returncode == 1
+    assert "are others than the record's" in done.stdout
 
 
 def test_a_training_that_fails_when_it_is_repeated_is_one_line(bench, trained, tmp_path, monkeypatch):
