@@ -242,6 +242,11 @@ def span_logits(layout: Layout, x_T2: Tensor) -> Tensor:
     return x_B2L.masked_fill(~layout.mask_BL[:, None], NO_PLACE).flatten(0, 1)
 
 
+def logits_of_tokens(layout: Layout, logits: Tensor) -> Tensor:
+    """The opposite of :func:`span_logits`: [2 B, L] -> [T, 2]."""
+    return logits.unflatten(0, (-1, 2)).transpose(1, 2)[layout.mask_BL]
+
+
 POOLS: Mapping[str, Callable[[Layout, Tensor], Tensor]] = {"cls": Layout.first, "mean": Layout.mean, "max": Layout.max}
 """[T, W] states -> one [B, W] state of each sequence."""
 

@@ -84,7 +84,8 @@ def plan_outputs(plan: Plan) -> None:
             "scores": SQUARED_LENGTHS * mean**2 * config.num_attention_heads,
             "pooled": config.hidden_size,
         }
-        each = sum(numbers.get(tap.kind, task.task.num_labels) for tap in taps)
+        logits = 2 * mean if task.task.spans else task.task.num_labels
+        each = sum(numbers.get(tap.kind, logits) for tap in taps)
         size = round(np.dtype(OUTPUT_FORMATS[number_format]).itemsize * each * task.training_rows)
         if size > limit:
             raise InputError(

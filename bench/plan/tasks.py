@@ -51,9 +51,8 @@ def plan_tasks(
             raise InputError(
                 f"{task.name}: tune, --checkpoint, --augment, --curves and --save-students are not for tasks whose answers are texts"
             )
-        if task.spans and (request.augment or request.teacher_outputs):
-            option = "--augment" if request.augment else "--teacher-outputs"
-            raise InputError(f"{option} is for tasks of classes and scores; leave it out for {task.name}")
+        if task.spans and request.augment:
+            raise InputError(f"--augment is for tasks of classes and scores; leave it out for {task.name}")
         revisions = {source.repository: source.revision} if isinstance(source, Folder) and source.revision else {}
         if request.held_back:
             task, source = held_back(task, source)

@@ -25,33 +25,41 @@ from bench.train.loop import OnStep
 from bench.train.numerics import ComputeSettings
 from methods.api import Batch, Out, Tap, Taps
 from methods.models import Cost, PackedModel, cost, forward
-from methods.packed import Layout, moved
+from methods.packed import Layout, logits_of_tokens, moved, span_logits
 
 FORMATS: dict[str, np.dtype[Any]] = {name: np.dtype(number) for name, number in OUTPUT_FORMATS.items()}
 """What the numbers of a file may be."""
 
 
-OF_TOKENS = ("hidden", "vectors", "gates")
-"""Kinds of taps that have a row for each token; scores have one for each pair of tokens, and all others one for each sequence."""
+def of_tokens(tap: Tap, spans: bool) -> bool:
+    """Whether a tap has a row for each token, as the logits of ``spans`` have; scores have one for each pair of tokens, and all others
+    one for each sequence."""
+    return tap.kind in ("hidden", "vectors", "gates") or (spans and tap.kind == "logits")
 
 
-def by_example(layout: Layout, tap: Tap, value: Any) -> list[list[Tensor]]:
+def by_example(layout: Layout, tap: Tap, value: Any, spans: bool = False) -> list[list[Tensor]]:
     """What a pass read of a tap, cut into the tensors of each example, without padding."""
+    if spans and tap.kind == "logits":
+        value = logits_of_tokens(layout, value)
     if tap.kind == "scores":
         chunks = zip(layout.chunks, value, strict=True)
         cut = {i: x_HLL for chunk, x_nHLL in chunks for i, x_HLL in zip(chunk.sequences, x_nHLL, strict=True)}
         return [[cut[i][:, :n, :n]] for i, n in enumerate(layout.lengths)]
     tensors = value if isinstance(value, tuple) else (value,)
-    parts = [x.split(layout.lengths) if tap.kind in OF_TOKENS else x.unbind() for x in tensors]
+    parts = [x.split(layout.lengths) if of_tokens(tap, spans) else x.unbind() for x in tensors]
     return [list(own) for own in zip(*parts, strict=True)]
 
 
-def joined(layout: Layout, tap: Tap, examples: Sequence[Sequence[Tensor]], outside: float = 0.0) -> Any:
+def joined(
+    layout: Layout, tap: Tap, examples: Sequence[Sequence[Tensor]], outside: float = 0.0, spans: bool = False
+) -> Any:
     """The opposite of :func:`by_example`: what a pass over a batch of these examples would have read, with ``outside`` where scores
     have no tokens."""
     if tap.kind != "scores":
-        join = torch.cat if tap.kind in OF_TOKENS else torch.stack
+        join = torch.cat if of_tokens(tap, spans) else torch.stack
         tensors = tuple(join(own) for own in zip(*examples, strict=True))
+        if spans and tap.kind == "logits":
+            return span_logits(layout, tensors[0])
         return tensors if tap.kind == "vectors" else tensors[0]
     chunks = []
     for chunk in layout.chunks:
@@ -63,14 +71,9 @@ def joined(layout: Layout, tap: Tap, examples: Sequence[Sequence[Tensor]], outsi
     return tuple(chunks)
 
 
-def _shapes(tap: Tap, widths: Sequence[int], n: int) -> list[tuple[int, ...]]:
+def _shapes(tap: Tap, widths: Sequence[int], n: int, spans: bool) -> list[tuple[int, ...]]:
     """Of the tensors of a tap of an example of n tokens."""
-    return [(w, n, n) if tap.kind == "scores" else (n, w) if tap.kind in OF_TOKENS else (w,) for w in widths]
-
-
-def _numbers(tap: Tap, widths: Sequence[int], n: int) -> int:
-    """How many those are."""
-    return sum(map(math.prod, _shapes(tap, widths, n)))
+    return [(w, n, n) if tap.kind == "scores" else (n, w) if of_tokens(tap, spans) else (w,) for w in widths]
 
 
 def write_outputs(
@@ -102,7 +105,7 @@ def write_outputs(
             batch = data.batch(range(start, min(start + ROWS_A_PASS, len(data))), numerics.device)
             with numerics.autocast():
                 answer = forward(teacher, batch, taps)
-            cut = {tap: by_example(answer.layout, tap, answer[tap]) for tap in sorted(taps)}
+            cut = {tap: by_example(answer.layout, tap, answer[tap], batch.spans) for tap in sorted(taps)}
             for tap, examples in cut.items():
                 widths[tap] = [x.size(0 if tap.kind == "scores" else -1) for x in examples[0]]
             for row in range(len(batch.layout.lengths)):
@@ -136,17 +139,18 @@ class TeacherOutputs:
         for body in taps:
             weights = tuple((int(layer), float(weight)) for layer, weight in body["weights"])
             self.widths[Tap(body["kind"], body["layer"], body["pool"], weights)] = body["widths"]
-        self.lengths = [len(tokens) for tokens in data.tokens]
-        self._starts = [
-            0,
-            *accumulate(sum(_numbers(tap, own, n) for tap, own in self.widths.items()) for n in self.lengths),
-        ]
+        self.lengths, self.spans = [len(tokens) for tokens in data.tokens], data.questions is not None
+        self._starts = [0, *accumulate(sum(self._sizes(n).values()) for n in self.lengths)]
         self._rows = {number: row for row, number in enumerate(data.ids)}
         if len(self._rows) != len(self.lengths):
             raise CellError("two training examples have the same number, so kept outputs cannot be found by it")
         if file.stat().st_size != self._starts[-1] * FORMATS[number_format].itemsize:
             raise CellError(f"{file.name}: these are the outputs of other examples")
         self._numbers = np.memmap(file, FORMATS[number_format], mode="r")
+
+    def _sizes(self, n: int) -> dict[Tap, int]:
+        """Numbers of each tap of an example of n tokens."""
+        return {tap: sum(map(math.prod, _shapes(tap, own, n, self.spans))) for tap, own in self.widths.items()}
 
     def has(self, batch: Batch, taps: Taps) -> bool:
         """Whether the file has all these taps of this batch; False where its tokens are masked, or its sequences filled with
@@ -163,7 +167,8 @@ class TeacherOutputs:
         """The same as a pass over the batch, read from the file."""
         read = [self._read(self._rows[number], taps) for number in batch.example_ids]
         answer = Out(
-            batch.layout, {tap: joined(batch.layout, tap, [each[tap] for each in read]) for tap in sorted(taps)}
+            batch.layout,
+            {tap: joined(batch.layout, tap, [each[tap] for each in read], spans=self.spans) for tap in sorted(taps)},
         )
         # all cross to the device in one copy
         there = moved({str(number): x for number, x in enumerate(answer.tensors())}, batch.layout.device)
@@ -172,11 +177,11 @@ class TeacherOutputs:
 
     def _read(self, row: int, taps: Taps) -> dict[Tap, list[Tensor]]:
         """The tensors of each tap of one example, float32."""
-        start, tensors = self._starts[row], dict[Tap, list[Tensor]]()
-        for tap, widths in self.widths.items():
-            stop = start + _numbers(tap, widths, self.lengths[row])
+        start, tensors, n = self._starts[row], dict[Tap, list[Tensor]](), self.lengths[row]
+        for tap, size in self._sizes(n).items():
+            stop = start + size
             if tap in taps:
-                shapes = _shapes(tap, widths, self.lengths[row])
+                shapes = _shapes(tap, self.widths[tap], n, self.spans)
                 numbers = torch.from_numpy(self._numbers[start:stop].astype(np.float32))
                 parts = numbers.split([math.prod(shape) for shape in shapes])
                 tensors[tap] = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]

@@ -152,7 +152,6 @@ def test_what_cannot_be_done_with_questions_is_refused(bench, tmp_path, asked, t
     for words in (
         ("--methods", "fastbert", *asked),
         ("--methods", "mtdnn", *asked),
-        ("--methods", "finetune", "--teacher-outputs", "fp16", *asked),
         ("--methods", "finetune", "--augment", "rules", *asked),
         ("--methods", "finetune", *asked, "--data", "sample"),
     ):

@@ -10,7 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import methods
 from bench.cache import cache_root
+from bench.conformance.tiny_bench import Bench
 from bench.errors import CellError
 from bench.make.task_data import OUTPUTS
 from bench.record.store import Store
@@ -77,6 +79,17 @@ def test_what_is_read_of_any_batch_is_what_a_pass_over_it_gives(outputs, data, d
         ours, theirs = masked(batch, tap, read[tap]), masked(batch, tap, passed[tap])
         assert torch.allclose(ours, theirs, atol=near, rtol=near), tap
         assert ours.dtype == torch.float32
+
+
+def test_start_and_end_logits_of_windows_are_kept_of_every_token(tmp_path):
+    bench = Bench(methods.get("kd")(), 2, spans=True)
+    model = KeptTeacher(bench.teacher, kept(tmp_path, bench.data, taps=LOGITS | hidden(2), model=bench.teacher)).eval()
+    for rows in ([0], [40, 3, 17, 2]):
+        batch = bench.data.batch(rows)
+        with torch.no_grad():
+            read, passed = model.outputs.answer(batch, LOGITS), forward(bench.teacher, batch, LOGITS)
+        assert read.logits.shape == passed.logits.shape == (2 * len(rows), max(batch.layout.lengths))
+        assert torch.allclose(read.logits, passed.logits, atol=2e-6)
 
 
 def test_the_teacher_answers_by_itself_where_the_file_does_not_know(data, tmp_path):
