@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.data.checkpoints import EMBEDDED_SHA256, HUB_CONFIGURED, OURS, tokenizer_of
+from bench.data.checkpoints import EMBEDDED_SHA256, HUB_CONFIGURED, OURS, opener, tokenizer_of
 from bench.data.sources import HUB_REPOSITORY
 from bench.data.tasks import GLUE, Task
 from bench.files import folder_in_place_of, slug
@@ -172,7 +172,7 @@ def card(record: Record, model: Any, arrays: Mapping[str, np.ndarray]) -> str:
     ]
     spans = "ForQuestionAnswering" in kind.__name__
     pipeline = "question-answering" if spans else "text-classification"
-    opener = "AutoModelForQuestionAnswering" if spans else "AutoModelForSequenceClassification"
+    auto_class = opener(spans).__name__
     answers = 'logits = model(**tokenizer(["a text"], return_tensors="pt")).logits'
     if spans:
         answers = (
@@ -193,9 +193,9 @@ def card(record: Record, model: Any, arrays: Mapping[str, np.ndarray]) -> str:
     in_words = reads_texts(model)
     lines += [
         "",
-        f"    from transformers import {opener}{'' if in_words else ', AutoTokenizer'}",
+        f"    from transformers import {auto_class}{'' if in_words else ', AutoTokenizer'}",
         *([f"    import {kind.__module__}  # {kind.__name__}: with bert-bench installed"] if own else []),
-        f'    model = {opener}.from_pretrained("THIS-FOLDER").eval()',
+        f'    model = {auto_class}.from_pretrained("THIS-FOLDER").eval()',
         *(
             ['    logits = model.of_texts([("a text", "a second one or None")])']
             if in_words
