@@ -78,17 +78,17 @@ def refused() -> dict[str, str]:
 
 def _offered() -> tuple[dict[str, str], dict[str, str]]:
     """The methods of third parties: those that can be used, and those that are refused. Looking for them takes 15 ms."""
-    found: dict[str, str] = {}
+    offered: dict[str, str] = {}
     wrong: dict[str, str] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
         if not NAME.fullmatch(point.name):
             wrong[point.name] = f"the method name {point.name!r} of {point.value} needs the form package/method"
-        elif point.name in found or point.name in wrong:
-            found.pop(point.name, None)
+        elif point.name in offered or point.name in wrong:
+            offered.pop(point.name, None)
             wrong[point.name] = f"two packages provide a method called {point.name!r}; uninstall one of them"
         else:
-            found[point.name] = f"from {point.value}"
-    return found, wrong
+            offered[point.name] = f"from {point.value}"
+    return offered, wrong
 
 
 def reference(name: str) -> str:

@@ -373,16 +373,16 @@ def given_tensors(folder: Path) -> dict[str, Tensor]:
     is_distilbert = AutoConfig.from_pretrained(folder).model_type == "distilbert"
     # read through transformers, which knows the older names of LayerNorm's weights; a pooler that lacks weights would draw them
     model: Any = AutoModel.from_pretrained(folder, **({} if is_distilbert else {"add_pooling_layer": False}))
-    made = {name: value.detach().contiguous() for name, value in model.state_dict().items()}
+    weights = {name: value.detach().contiguous() for name, value in model.state_dict().items()}
     if is_distilbert:
         for ours, theirs in {"encoder.layer": "transformer.layer", **DISTILBERT_NAMES}.items():
-            made = {name.replace(f"{theirs}.", f"{ours}."): value for name, value in made.items()}
-        made["embeddings.token_type_embeddings.weight"] = torch.zeros(2, model.config.dim)
+            weights = {name.replace(f"{theirs}.", f"{ours}."): value for name, value in weights.items()}
+        weights["embeddings.token_type_embeddings.weight"] = torch.zeros(2, model.config.dim)
     with safe_open(folder / "model.safetensors", framework="pt") as file:
         if {"fit_dense.weight", "fit_dense.bias"} <= set(file.keys()):
-            made["projection.weight"] = file.get_tensor("fit_dense.weight")
-            made["projection.bias"] = file.get_tensor("fit_dense.bias")
-    return made
+            weights["projection.weight"] = file.get_tensor("fit_dense.weight")
+            weights["projection.bias"] = file.get_tensor("fit_dense.bias")
+    return weights
 
 
 @dataclass(frozen=True)

@@ -215,15 +215,15 @@ class BiLSTM(Method):
         )
 
     def build(self, setup: Setup) -> Student:
-        made = setup.artefacts[Vocabulary.name]
-        words = made["words"]
+        vocabulary = setup.artefacts[Vocabulary.name]
+        words = vocabulary["words"]
         config = BiLstmConfig(  # type: ignore[call-arg]  # transformers takes num_labels, and declares it nowhere
             vocab_size=2 + bytes(words.tolist()).count(b"\n") + 1,
             word_bytes=words.numel(),
             word_width=self.word_width,
             hidden_size=self.hidden,
             inner=self.inner,
-            pairs=bool(made["pairs"].item()),
+            pairs=bool(vocabulary["pairs"].item()),
             num_labels=setup.num_labels,
         )
         model: Any = BiLstmForSequenceClassification(config)

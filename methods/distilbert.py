@@ -191,8 +191,8 @@ class DistilBERT(Method):
         depth = teacher_depth(setup.teacher, self.layers, self.name)
         if self.pretraining == "none":
             return Student(distilbert(setup, depth, self.start))
-        model, made = distilbert(setup, depth, "random"), setup.artefacts[TripleLoss.name]
-        load_checked(model.distilbert, under("distilbert.", made), TAKEN)
+        model, weights = distilbert(setup, depth, "random"), setup.artefacts[TripleLoss.name]
+        load_checked(model.distilbert, under("distilbert.", weights), TAKEN)
         return Student(model)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
@@ -209,12 +209,12 @@ class DistilBERT(Method):
 
 def renamed(bert: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The encoder of a BERT under the names of DistilBERT's, without token types, pooler and head."""
-    made: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     for name, value in bert.items():
         if name.startswith("bert.embeddings.") and "token_type" not in name and "_ids" not in name:
-            made[name.removeprefix("bert.")] = value
+            weights[name.removeprefix("bert.")] = value
         elif name.startswith("bert.encoder.layer."):
             number, _, rest = name.removeprefix("bert.encoder.layer.").partition(".")
             module, _, kind = rest.rpartition(".")
-            made[f"transformer.layer.{number}.{DISTILBERT_NAMES[module]}.{kind}"] = value
-    return made
+            weights[f"transformer.layer.{number}.{DISTILBERT_NAMES[module]}.{kind}"] = value
+    return weights

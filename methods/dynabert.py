@@ -214,8 +214,8 @@ class DynaBERT(Method):
             config = copy.deepcopy(model.config)
             config.num_hidden_layers = len(kept)
             masks = [
-                (torch.arange(of, device=place) < count).float().repeat(len(kept), 1)
-                for count, of in zip(
+                (torch.arange(size, device=place) < count).float().repeat(len(kept), 1)
+                for count, size in zip(
                     units(width, config), (config.num_attention_heads, config.intermediate_size), strict=True
                 )
             ]

@@ -229,13 +229,13 @@ class FastBERT(Method):
 
     def points(self) -> dict[str, float]:
         try:
-            found = {f"speed={text.strip()}": float(text) for text in self.speeds.split("/")}
+            points = {f"speed={text.strip()}": float(text) for text in self.speeds.split("/")}
         except ValueError:
             right = "numbers above 0 and at most 1, between slashes, like 0.1/0.5"
             raise MethodError(f"speeds={self.speeds} should be {right}") from None
-        if not all(0 < speed <= 1 for speed in found.values()):
+        if not all(0 < speed <= 1 for speed in points.values()):
             raise MethodError(f"speeds={self.speeds} should be above 0 and at most 1")
-        return found
+        return points
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         require_bert(teacher, self.name)

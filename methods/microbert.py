@@ -161,8 +161,8 @@ class Adversary:
 
     def _judged(self, side: str, batch: Batch, out: Out, aux: nn.ModuleDict) -> Tensor:
         """[B] logits of the discriminator of the batch's task about one model."""
-        found = aux["disc"]
-        judge = found[batch.task] if isinstance(found, nn.ModuleList) else found
+        judges = aux["disc"]
+        judge = judges[batch.task] if isinstance(judges, nn.ModuleList) else judges
         return judge(self._seen(side, batch, out, aux))[:, 0].float()  # type: ignore[no-any-return]
 
     def _seen(self, side: str, batch: Batch, out: Out, aux: nn.ModuleDict) -> Tensor:

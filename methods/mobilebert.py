@@ -188,8 +188,8 @@ def classifier(
     return model
 
 
-def fill(model: MobileBertForSequenceClassification, made: Mapping[str, Tensor]) -> None:
-    load_checked(model.mobilebert, under("mobilebert.", made), "the pre-trained encoder")
+def fill(model: MobileBertForSequenceClassification, weights: Mapping[str, Tensor]) -> None:
+    load_checked(model.mobilebert, under("mobilebert.", weights), "the pre-trained encoder")
 
 
 @dataclass(frozen=True)
@@ -266,12 +266,12 @@ class Transfer(PretrainingStage):
         return model
 
     def build(self, setup: Setup) -> Student:
-        made = setup.artefacts[self.source.name]
+        ib_bert = setup.artefacts[self.source.name]
         model: Any = self.student.model(setup)
-        kept = under("mobilebert.embeddings.", made)
+        kept = under("mobilebert.embeddings.", ib_bert)
         load_checked(model.mobilebert.embeddings, kept, "the embedding of the IB-BERT")
-        own, theirs = head_of(model), MaskedLanguageHead(made[WORDS], self.student.hidden)
-        weights = under("aux.head.", made)
+        own, theirs = head_of(model), MaskedLanguageHead(ib_bert[WORDS], self.student.hidden)
+        weights = under("aux.head.", ib_bert)
         own.load_state_dict(weights)
         theirs.load_state_dict(weights)
         return Student(model, nn.ModuleDict({"head": own, "teacher_head": theirs.requires_grad_(False)}))
@@ -296,8 +296,8 @@ class Transfer(PretrainingStage):
 
     def _phase(self, layer: int, share: float) -> Stage:
         def scale_of(name: str) -> float:
-            found = re.match(r"model\.mobilebert\.encoder\.layer\.(\d+)\.", name)
-            number = int(found[1]) + 1 if found else layer + 1
+            match = re.match(r"model\.mobilebert\.encoder\.layer\.(\d+)\.", name)
+            number = int(match[1]) + 1 if match else layer + 1
             return 0.0 if number > layer else 3.0 if number == layer else 0.3
 
         terms = transfer_terms([layer], self.student.fmt_weight, self.student.att_weight)

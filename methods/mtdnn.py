@@ -75,9 +75,9 @@ class MTDNN(Method):
             """[B, C] the ensemble's answers to these examples."""
             if batch.task not in targets:
                 ensemble, task = EnsembleTargets(self.members), setup.tasks[batch.task]
-                made = setup.artefacts[artefact_name(ensemble, setup.teacher, task, several=True)]
-                places = {example: row for row, example in enumerate(made["ids"].tolist())}
-                targets[batch.task] = places, made["targets"]
+                tensors = setup.artefacts[artefact_name(ensemble, setup.teacher, task, several=True)]
+                places = {example: row for row, example in enumerate(tensors["ids"].tolist())}
+                targets[batch.task] = places, tensors["targets"]
             places, answers = targets[batch.task]
             answers_BC = answers[torch.tensor([places[example] for example in batch.example_ids])]
             return moved({"answers": answers_BC}, batch.layout.device)["answers"]

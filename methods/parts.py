@@ -187,11 +187,11 @@ def select_layers(weights: Mapping[str, Tensor], chosen: Sequence[int]) -> dict[
     kept: dict[str, Tensor] = {}
     place = {old - 1: new for new, old in enumerate(chosen)}
     for name, value in weights.items():
-        found = re.fullmatch(r"(\w+\.encoder\.layer\.)(\d+)(\..*)", name)
-        if found is None:
+        match = re.fullmatch(r"(\w+\.encoder\.layer\.)(\d+)(\..*)", name)
+        if match is None:
             kept[name] = value
-        elif int(found[2]) in place:
-            kept[f"{found[1]}{place[int(found[2])]}{found[3]}"] = value
+        elif int(match[2]) in place:
+            kept[f"{match[1]}{place[int(match[2])]}{match[3]}"] = value
     return kept
 
 

@@ -75,8 +75,8 @@ def regression(known: Tensor, wanted: Tensor) -> Tensor:
 
 def _root(x: Tensor) -> tuple[Tensor, Tensor]:
     """Square root of the second moment of [x, 1] and its inverse: what a cut should weigh errors by."""
-    one = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], 1)
-    values, vectors = torch.linalg.eigh(one.T @ one / len(one))
+    columns = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], 1)
+    values, vectors = torch.linalg.eigh(columns.T @ columns / len(columns))
     # coordinates that hardly vary would get an unbounded inverse
     values = values.clamp_min(1e-6 * float(values.max())).sqrt()
     return vectors * values @ vectors.T, vectors / values @ vectors.T
