@@ -43,7 +43,9 @@ def drawn_scores(
     counts_K, (*answered, true_KC), classes = patterns(systems, labels)
     weights_RK = rng.multinomial(counts_K.sum(), counts_K / counts_K.sum(), size=resamples)
     true_RC = weights_RK @ true_KC
-    scores = [by.of(weights_RK @ (own_KC * true_KC), true_RC, weights_RK @ own_KC, classes) for own_KC in answered]
+    scores = [
+        by.score_of(weights_RK @ (own_KC * true_KC), true_RC, weights_RK @ own_KC, classes) for own_KC in answered
+    ]
     return np.stack(scores, 1)
 
 
@@ -71,7 +73,7 @@ def permutation(
 
         def score(kept_KC: np.ndarray, other_KC: np.ndarray) -> np.ndarray:
             hits_RC = kept_RK @ (kept_KC * true_KC) + swapped_RK @ (other_KC * true_KC)
-            return by.of(hits_RC, true_RC, kept_RK @ kept_KC + swapped_RK @ other_KC, classes)
+            return by.score_of(hits_RC, true_RC, kept_RK @ kept_KC + swapped_RK @ other_KC, classes)
 
         drawn = score(a_KC, b_KC) - score(b_KC, a_KC)
     else:
@@ -110,8 +112,8 @@ def resampled_scores(
         metric: the name of one that is registered.
     """
     score = metric_of(metric).resampling.scorer(systems, labels)
-    made = [score(counts(len(labels), rng, min(CHUNK, resamples - s))) for s in range(0, resamples, CHUNK)]
-    return np.concatenate(made)
+    chunks = [score(counts(len(labels), rng, min(CHUNK, resamples - s))) for s in range(0, resamples, CHUNK)]
+    return np.concatenate(chunks)
 
 
 def counts(examples: int, rng: np.random.Generator, resamples: int) -> np.ndarray:

@@ -112,12 +112,12 @@ def least_gap_of_seeds(examples: int, seeds: int, spread: float, disagreement: f
     return _smallest(lambda gap: power_of_seeds(gap, examples, seeds, spread, disagreement) >= POWER, disagreement)
 
 
-def _smallest(found: Callable[[float], bool], most: float) -> float | None:
-    """Where ``found`` begins to hold between 0 and ``most``; None where it does not hold there either."""
-    if not found(most):
+def _smallest(condition: Callable[[float], bool], most: float) -> float | None:
+    """Where ``condition`` begins to hold between 0 and ``most``; None where it does not hold there either."""
+    if not condition(most):
         return None
     low, high = 0.0, most
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (low, middle) if middle > 0 and found(middle) else (middle, high)
+        low, high = (low, middle) if middle > 0 and condition(middle) else (middle, high)
     return high

@@ -55,7 +55,7 @@ class Mean:
 class ByClass:
     """Of a metric of classes that is a function of three numbers of examples of each class."""
 
-    of: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    score_of: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
     """[R, C] examples of each class that are answered rightly, that have it as their label, and that are answered with it; the
     [C] classes -> [R]"""
 
@@ -69,7 +69,9 @@ class ByClass:
         def score(counts_RN: np.ndarray) -> np.ndarray:
             sums = (counts_RN.astype(np.float32) @ columns).astype(np.float64).reshape(len(counts_RN), -1, len(classes))
             true_RC, answered, hits = sums[:, 0], sums[:, 1 : 1 + len(systems)], sums[:, 1 + len(systems) :]
-            return np.stack([self.of(hits[:, m], true_RC, answered[:, m], classes) for m in range(len(systems))], 1)
+            return np.stack(
+                [self.score_of(hits[:, m], true_RC, answered[:, m], classes) for m in range(len(systems))], 1
+            )
 
         return score
 
@@ -91,13 +93,13 @@ class Correlation:
             true_RN = of_labels(counts_RN)
             middle_R, variance_R = _moments(true_RN, weights_RN)
             lever_RN = weights_RN * (true_RN - middle_R[:, None])  # sums to 0, so the other side needs no centring
-            found = []
+            correlations = []
             for given in of_systems:
                 x_RN = given(counts_RN)
                 scale_R = np.sqrt(_moments(x_RN, weights_RN)[1] * variance_R)
                 together_R = np.einsum("rn,rn->r", x_RN, lever_RN)
-                found.append(np.divide(together_R, scale_R, out=np.zeros(len(scale_R)), where=scale_R > 0))
-            return np.stack(found, 1)
+                correlations.append(np.divide(together_R, scale_R, out=np.zeros(len(scale_R)), where=scale_R > 0))
+            return np.stack(correlations, 1)
 
         return score
 
@@ -118,17 +120,19 @@ class Correlation:
 class Sums:
     """Of a metric of texts that is a function of the sums of their counts."""
 
-    of: Callable[[np.ndarray], np.ndarray]
+    score_of: Callable[[np.ndarray], np.ndarray]
     """[R, K] sums -> [R]"""
 
     def scorer(self, systems: Sequence[np.ndarray], labels: np.ndarray) -> Scorer:
         """As :meth:`Repeated.scorer`."""
         counts = [system.astype(float) for system in systems]  # whole numbers: their sums are exact
-        return lambda counts_RN: np.stack([self.of(counts_RN.astype(float) @ counts_NK) for counts_NK in counts], 1)
+        return lambda counts_RN: np.stack(
+            [self.score_of(counts_RN.astype(float) @ counts_NK) for counts_NK in counts], 1
+        )
 
     def of_rows(self, predicted: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """As :meth:`Repeated.of_rows`."""
-        return self.of(predicted.sum(1, dtype=float))
+        return self.score_of(predicted.sum(1, dtype=float))
 
 
 Resampling = Repeated | Mean | ByClass | Correlation | Sums

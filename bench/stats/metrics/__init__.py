@@ -121,7 +121,7 @@ def label_of(name: str) -> str:
 def named_in(text: str) -> str:
     """The name of the metric that a column's title names by its name or label; "" where it names none."""
     words = [(word, metric.name) for metric in METRICS.values() for word in (metric.name, metric.label.lower())]
-    words.sort(key=lambda one: -len(one[0]))  # "macro F1" names macro_f1, not f1
+    words.sort(key=lambda pair: -len(pair[0]))  # "macro F1" names macro_f1, not f1
     for word, name in words:
         if re.search(rf"\b{re.escape(word).replace('_', '[_ ]')}\b", text.lower()):
             return name

@@ -15,8 +15,8 @@ def _correlation(name: str, predicted: np.ndarray, true: np.ndarray) -> float:
         return 0.0
     from scipy import stats
 
-    found = stats.pearsonr(predicted, true) if name == "pearson" else stats.spearmanr(predicted, true)
-    return float(found.statistic)
+    correlation = stats.pearsonr(predicted, true) if name == "pearson" else stats.spearmanr(predicted, true)
+    return float(correlation.statistic)
 
 
 PEARSON = Metric(
