@@ -80,7 +80,11 @@ def what_to_install(error: ImportError) -> str:
         needed = [requirement.partition(";")[0].strip() for requirement in requires("bert-bench") or []]
     except PackageNotFoundError:  # it runs from its folder and was never installed
         needed = ["-e ."]
-    own = [one for one in needed if re.split(r"[^\w.-]", one, maxsplit=1)[0].replace("-", "_").lower() == name.lower()]
+    own = [
+        requirement
+        for requirement in needed
+        if re.split(r"[^\w.-]", requirement, maxsplit=1)[0].replace("-", "_").lower() == name.lower()
+    ]
     if not own and needed != ["-e ."]:
         return ""
     what = shlex.quote(own[0]) if own else "-e . in the folder of the project"

@@ -39,13 +39,13 @@ def new_folder() -> Path:
     root = _folder_of_this_machine()
     try:
         root.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(dir=root, prefix=f"{os.getpid()}-"))
+        folder = Path(tempfile.mkdtemp(dir=root, prefix=f"{os.getpid()}-"))
     except OSError:
         return Path(tempfile.mkdtemp(prefix="bert-bench-"))
     for left in root.glob("*-*"):
         if not is_alive(left.name.split("-")[0]):
             shutil.rmtree(left, ignore_errors=True)
-    return made
+    return folder
 
 
 def announce(folder: Path, results: Path, keys: Collection[str]) -> None:

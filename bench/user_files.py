@@ -102,7 +102,7 @@ def checked(form: type[Form], body: Any, said: str) -> Form:
         return form.model_validate(body)
     except ValidationError as error:
         # a misspelt key is missing and unknown; its nearest name tells more
-        first = min(error.errors(), key=lambda one: one["type"] != EXTRA)
+        first = min(error.errors(), key=lambda fault: fault["type"] != EXTRA)
     *outer, name = first["loc"] or ("",)
     where = "".join(f"{part}." for part in outer)
     if first["type"] == EXTRA:

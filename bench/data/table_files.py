@@ -116,7 +116,7 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
     parts: list[Split] = []
     for file in files:
         parts.append(_read_one(file, task, labelled, sum(map(len, parts))))
-    ids = [one for part in parts for one in part.ids]
+    ids = [example_id for part in parts for example_id in part.ids]
     return Split(
         [text for part in parts for text in part.first],
         [text for part in parts for text in part.second or ()] if len(task.columns) == 2 else None,
@@ -148,8 +148,8 @@ def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split
             raise InputError(f"{where}: column {column!r} is not UTF-8 text ({why})") from None
 
     texts = [values(column) for column in task.columns]
-    for column, found in zip(task.columns, texts, strict=True):
-        for row, value in enumerate(found):
+    for column, column_texts in zip(task.columns, texts, strict=True):
+        for row, value in enumerate(column_texts):
             if not isinstance(value, str):
                 raise InputError(f"{where}, row {row}: {column} should be text, found {_shown(value)}")
             if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):

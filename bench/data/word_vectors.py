@@ -33,7 +33,7 @@ class WordVectors:
     def nearest(self, asked: Iterable[str], count: int) -> dict[str, list[str]]:
         """The ``count`` nearest other words of each word by cosine; of one that is not in the file, none."""
         known = {word: place for word in asked if (place := self._place(word)) is not None}
-        found: dict[str, list[str]] = {}
+        neighbours: dict[str, list[str]] = {}
         for start in range(0, len(known), WORDS_AT_ONCE):
             some = list(known)[start : start + WORDS_AT_ONCE]
             places = np.array([known[word] for word in some])
@@ -42,8 +42,8 @@ class WordVectors:
             best = min(count, len(self.words) - 1)
             for word, row in zip(some, cosines, strict=True):
                 close = np.argpartition(-row, best)[:best]
-                found[word] = [self.words[i] for i in close[np.lexsort((close, -row[close]))]]
-        return found
+                neighbours[word] = [self.words[i] for i in close[np.lexsort((close, -row[close]))]]
+        return neighbours
 
 
 def head_of(file: Path) -> tuple[int, int]:

@@ -143,7 +143,7 @@ class TeacherCandidates:
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> list[dict[int, list[str]]]:
         """For each sentence the candidates of its words, by their places."""
-        found: list[dict[int, list[str]]] = [{} for _ in sentences]
+        candidates: list[dict[int, list[str]]] = [{} for _ in sentences]
         # (number of the sentence, place of the word in it, pieces of the sentence, place of the word among them) of words of one piece
         questions: list[Question] = []
         in_pieces = [
@@ -164,12 +164,14 @@ class TeacherCandidates:
                     if self._is_one_piece(own):
                         questions.append((number, position, ids, place))
                     else:
-                        found[number][position] = self._nearest(own) if self._vectors is None else given.get(word, [])
+                        candidates[number][position] = (
+                            self._nearest(own) if self._vectors is None else given.get(word, [])
+                        )
                 place += len(own)
         for (sentence, place, ids, among), likely in self._answered(questions):
             others = (self._pieces[i] for i in likely if self._is_word_V[i] and i != ids[among])
-            found[sentence][place] = list(itertools.islice(others, CANDIDATES))
-        return found
+            candidates[sentence][place] = list(itertools.islice(others, CANDIDATES))
+        return candidates
 
     def _is_one_piece(self, own: Sequence[int]) -> bool:
         return len(own) == 1 and own[0] != self._tokenizer.unk_token_id

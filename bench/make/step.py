@@ -36,8 +36,8 @@ def make(step: Step, work: Work) -> StepResult:
     if step.kind != ARTEFACT_STEP:  # text is large, and only what is pre-trained reads it
         work.texts.clear()
     if step.kind == STUDENTS_STEP:
-        one = [_data_of(step.tasks[0], work)] if len(step.tasks) == 1 else [_task_data(t, work) for t in step.tasks]
-        return students(step, one, work)
+        read = _data_of if len(step.tasks) == 1 else _task_data
+        return students(step, [read(task, work) for task in step.tasks], work)
     if step.students:
         return _score(step, work)
     data = _data_of(step.tasks[0], work) if step.tasks else None

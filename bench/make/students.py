@@ -76,24 +76,29 @@ def students(step: Step, data: Sequence[TaskData], work: Work) -> StepResult:
     gone_on: set[str] = set()
     if built:
         states = TrainingStates(
-            [[one.key, {name: body.get("weights") for name, body in one.made_from.items()}] for one in built],
+            [
+                [student.key, {name: body.get("weights") for name, body in student.made_from.items()}]
+                for student in built
+            ],
             work.progress.say,
-            code=[digest_of(student_modules(one.cells[0].cell.method)) for one in built],
+            code=[digest_of(student_modules(student.cells[0].cell.method)) for student in built],
             is_stopping=work.progress.is_stopping,
         )
         if step.from_scratch:
             states.clear()
         gone_on = _train(built, data, states, work, result)
     # score
-    for one in built:
+    for student in built:
         try:
-            if one.trainer.error is not None:
-                raise one.trainer.error
-            _score(one, data, work, started, result)
+            if student.trainer.error is not None:
+                raise student.trainer.error
+            _score(student, data, work, started, result)
         except Exception as error:
-            fail(one.cells, error)
+            fail(student.cells, error)
     # divide the processor's time by the wall seconds of each student's steps and of its teacher's
-    wall = {one.key: one.trainer.log.seconds_own + one.trainer.log.teacher_seconds_shared for one in built}
+    wall = {
+        student.key: student.trainer.log.seconds_own + student.trainer.log.teacher_seconds_shared for student in built
+    }
     whole, taken = sum(wall.values()) or 1.0, time.process_time() - begun
     result.cpu_seconds = {key: taken * seconds / whole for key, seconds in wall.items() if key not in gone_on}
     return result
@@ -154,14 +159,14 @@ def _train(
     try:
         tasks = [TaskWithTeacher(of_task.train, _teacher(built, of_task, work)) for of_task in data]
     except Exception as error:  # the data or the teacher cannot be read
-        for one in built:
-            one.trainer.fail(error)
+        for student in built:
+            student.trainer.fail(error)
         return gone_on
-    for numbers, own_states in states.groups([one.trainer for one in built]):
+    for numbers, own_states in states.groups([student.trainer for student in built]):
         some = [built[number] for number in numbers]
         if own_states.has_begun:
-            gone_on |= {one.key for one in some}
-        title = f"{'+'.join(of_task.name for of_task in data)}: {', '.join(one.trainer.label for one in some)}"
+            gone_on |= {student.key for student in some}
+        title = f"{'+'.join(of_task.name for of_task in data)}: {', '.join(student.trainer.label for student in some)}"
         kernels: AbstractContextManager[object] = FastLinear() if cell.kernels else nullcontext()
         try:
             with work.progress.task(f"{title}, seed {cell.seed}") as on_step, kernels:
@@ -169,21 +174,21 @@ def _train(
                 options = LoopOptions(
                     cell.seed, work.numerics, recipe.batch_size, on_step, own_states, recipe.micro_batch
                 )
-                train_tasks(tasks, [one.trainer for one in some], options)
+                train_tasks(tasks, [student.trainer for student in some], options)
             result.states += own_states.files
         except Exception as error:
-            for one in some:
-                if one.trainer.error is None:
-                    one.trainer.fail(error)
+            for student in some:
+                if student.trainer.error is None:
+                    student.trainer.fail(error)
     return gone_on
 
 
 def _teacher(built: Sequence[BuiltStudent], of_task: TaskData, work: Work) -> nn.Module | None:
     """The teacher of a task, with fast kernels or the file of its outputs where the students ask for that."""
-    if not any(one.method.needs_teacher for one in built):
+    if not any(student.method.needs_teacher for student in built):
         return None
     teacher: nn.Module = FastTeacher(of_task.teacher[0]) if built[0].cells[0].cell.kernels else of_task.teacher[0]
-    if any(one.cells[0].cell.teacher_outputs for one in built):
+    if any(student.cells[0].cell.teacher_outputs for student in built):
         teacher = KeptTeacher(teacher, of_task.outputs[0])
     return teacher.to(work.numerics.device).eval()
 

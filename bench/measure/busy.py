@@ -36,15 +36,15 @@ def trainings(cache: Path, here_alone: bool = False) -> list[str]:
     Args:
         here_alone: leave out the runs of other machines that use the same cache.
     """
-    found = []
+    runs = []
     for mark in sorted((cache / MARKS).glob("*")):
         host, _, process = mark.name.rpartition("-")
         is_here = host in ("", platform.node())
         if is_here and not is_alive(process):
             mark.unlink(missing_ok=True)
         elif is_here or not here_alone:
-            found.append(f"process {process} on {host or platform.node()}")
-    return found
+            runs.append(f"process {process} on {host or platform.node()}")
+    return runs
 
 
 def refuse_while_training(cache: Path, advice: str, here_alone: bool = False) -> None:

@@ -49,13 +49,13 @@ def rapl(folder: Path = POWERCAP) -> Counter:
     """
     files = ("name", "energy_uj", "max_energy_range_uj")
     zones = [z for z in sorted(folder.glob("intel-rapl:*")) if all((z / file).exists() for file in files)]
-    found = {z: name for z in zones if (name := (z / "name").read_text().strip()).startswith(COUNTED)}
-    if not any(name.startswith("package") for name in found.values()):
+    counters = {z: name for z in zones if (name := (z / "name").read_text().strip()).startswith(COUNTED)}
+    if not any(name.startswith("package") for name in counters.values()):
         raise NotCounted("the system shows no energy counter of the processor (RAPL)")
     try:
-        largest = [int((zone / "max_energy_range_uj").read_text()) for zone in found]
-        name = f"RAPL: {', '.join(found.values())}"
-        return Counter(name, lambda: [int((zone / "energy_uj").read_text()) for zone in found], largest)
+        largest = [int((zone / "max_energy_range_uj").read_text()) for zone in counters]
+        name = f"RAPL: {', '.join(counters.values())}"
+        return Counter(name, lambda: [int((zone / "energy_uj").read_text()) for zone in counters], largest)
     except PermissionError:
         raise NotCounted(f"only the administrator may read {folder}/*/energy_uj") from None
     except (OSError, ValueError) as error:
@@ -110,7 +110,7 @@ def joules_in_turns(
         passes: each returns when the device has done its work.
         shortest: seconds for which each is called again and again.
     """
-    found: dict[str, list[float]] = {name: [] for name in passes}
+    joules: dict[str, list[float]] = {name: [] for name in passes}
     for turn in range(1, TURNS + 1):
         for name, call in passes.items():
             counter.used()
@@ -118,6 +118,6 @@ def joules_in_turns(
             while not times or time.perf_counter() - begun < shortest:
                 call()
                 times += 1
-            found[name].append(counter.used() / times)
+            joules[name].append(counter.used() / times)
         on_turn(turn)
-    return found
+    return joules

@@ -20,26 +20,26 @@ def environment(device: str, deterministic: bool = False) -> dict[str, Any]:
     """Python, system, processor and its cores, device, vector instructions, libraries; names no host and no user."""
     import torch
 
-    found: dict[str, Any] = {
+    env: dict[str, Any] = {
         "python": platform.python_version(),
         "system": platform.system(),
         "processor": _processor(),
     }
-    found["cores"] = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found["device"] = device
+    env["cores"] = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    env["device"] = device
     # other vector instructions add in another order, and last digits differ
-    found["instructions"] = torch.backends.cpu.get_cpu_capability()
+    env["instructions"] = torch.backends.cpu.get_cpu_capability()
     if device.startswith("cuda"):
-        found["accelerator"] = torch.cuda.get_device_name(device)
+        env["accelerator"] = torch.cuda.get_device_name(device)
     if deterministic:
-        found["deterministic"] = True
-        found["cublas_workspace"] = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
+        env["deterministic"] = True
+        env["cublas_workspace"] = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
     for library in LIBRARIES:
         try:
-            found[library] = version(library)
+            env[library] = version(library)
         except PackageNotFoundError:
-            found[library] = None
-    return found
+            env[library] = None
+    return env
 
 
 def _processor() -> str:

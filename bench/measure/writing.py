@@ -22,7 +22,7 @@ def writing(model: WritingModel, data: Encoded, device: torch.device) -> dict[st
     """For a record: how sacrebleu describes BLEU; MACs of reading a token and of writing a word with one beam, without attention; and for
     each size of a batch the median milliseconds of a text and the mean tokens of it. The first examples are written."""
     reads, writes = model.parts_cost()
-    found: dict[str, Any] = {
+    usage: dict[str, Any] = {
         "bleu": signature(),
         "macs_of_read_token": reads.per_token,
         "macs_of_written_token": writes.per_token,
@@ -38,5 +38,5 @@ def writing(model: WritingModel, data: Encoded, device: torch.device) -> dict[st
             seconds.append(timed(lambda batch=batch, written=written: written.extend(model.written(batch))))  # type: ignore[misc]
             lengths += [len(ids) for ids in written]
         took = statistics.median(seconds[1:]) / min(size, len(data))
-        found[f"batch_{size}"] = {"ms_a_text": round(1000 * took, 2), "tokens": round(statistics.mean(lengths), 2)}
-    return found
+        usage[f"batch_{size}"] = {"ms_a_text": round(1000 * took, 2), "tokens": round(statistics.mean(lengths), 2)}
+    return usage

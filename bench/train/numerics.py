@@ -76,13 +76,13 @@ class RandomState:
 
     def _read(self) -> dict[str, Tensor]:
         """By kind of device: the CPU's numbers are drawn on every device (batches, new modules)."""
-        found = {"cpu": torch.get_rng_state()}
+        state = {"cpu": torch.get_rng_state()}
         kind = self._device.type
         if kind == "mps":  # there is one, and its functions take no device
-            found[kind] = torch.mps.get_rng_state()
+            state[kind] = torch.mps.get_rng_state()
         elif kind != "cpu":
-            found[kind] = torch.get_device_module(kind).get_rng_state(self._device)
-        return found
+            state[kind] = torch.get_device_module(kind).get_rng_state(self._device)
+        return state
 
     def _write(self, state: Mapping[str, Tensor]) -> None:
         torch.set_rng_state(state["cpu"])
