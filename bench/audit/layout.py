@@ -192,11 +192,11 @@ def _split_name(name: str, count: int) -> list[str]:
     groups = [group for group in groups if "w/o" not in group[0].lower()]
     names = []
     for place in range(count):
-        made, end = "", 0
+        text, end = "", 0
         for group in groups:
-            made += name[end : group.start()] + group[1].split("/")[place].strip()
+            text += name[end : group.start()] + group[1].split("/")[place].strip()
             end = group.end()
-        names.append((made + name[end:]).strip())
+        names.append((text + name[end:]).strip())
     if len(set(names)) == count:
         return names
     ordinals = ("first", "second", "third", "fourth", "fifth", "sixth")

@@ -61,8 +61,8 @@ def _is_stated(kind: type[Method], member: str) -> bool:
 
 
 def _refuse(wrong: Iterable[str]) -> None:
-    if found := list(wrong):
-        raise Broken("; ".join(found))
+    if faults := list(wrong):
+        raise Broken("; ".join(faults))
 
 
 class Trained:
@@ -156,12 +156,12 @@ class Suite(Trained):
         for label, suffix in self.kind.ablations.items():  # type: ignore[attr-defined]
             what = f"ablations, {label!r}: {suffix!r}"
             try:
-                made = self._row(suffix)
+                row = self._row(suffix)
             except (InputError, CellError) as error:
                 raise Broken(f"{what}: {error}") from None
-            if same := [other for other, known in rows if known == made]:
+            if same := [other for other, known in rows if known == row]:
                 raise Broken(f"{what} makes the same row as {same[0]}")
-            rows.append((repr(label), made))
+            rows.append((repr(label), row))
         offered = settings_of(self.kind)
         for name, hint in offered.items():
             try:
@@ -454,13 +454,13 @@ def check_method(
         return [check]
     done: list[Check] = []
     for name, look in wanted.items():
-        begun, found = time.perf_counter(), ""
+        begun, wrong = time.perf_counter(), ""
         try:
             look(suite)
         except Exception as error:
-            found = str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"
-        done.append(Check(name, found, round(time.perf_counter() - begun, 3)))
+            wrong = str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"
+        done.append(Check(name, wrong, round(time.perf_counter() - begun, 3)))
         on_check(done[-1])
-        if found and name == "needs":
+        if wrong and name == "needs":
             break  # whatever trains or reads terms would fail for the same reason
     return done

@@ -162,22 +162,22 @@ class BatchPair(NamedTuple):
     """Two batches with some sequences in common: what a term's gradient at those must have in common."""
 
     difference: str  # a key of MESSAGES
-    one: Look
-    other: Look
+    first: Look
+    second: Look
     places: tuple[Sequence[int], Sequence[int]]
-    """of the common sequences, in the one and in the other"""
+    """of the common sequences, in the first and in the second"""
 
-    def gap(self, one: Out, other: Out, scaled: bool = False) -> tuple[float, str]:
+    def gap(self, ours: Out, theirs: Out, scaled: bool = False) -> tuple[float, str]:
         """The largest difference at the common sequences as a part of the size there, and what it is of; where a factor is free
         (``scaled``: means have other divisors), after the best one above 0."""
         pairs = {}
-        for tap in sorted(one.values.keys() & other.values.keys()):
+        for tap in sorted(ours.values.keys() & theirs.values.keys()):
             names = (
                 [f"{what} {tap.layer}" for what in ("queries", "keys", "values")]
                 if tap.kind == "vectors"
                 else [str(tap)]
             )
-            cut = [by_example(out.layout, tap, out[tap]) for out in (one, other)]
+            cut = [by_example(out.layout, tap, out[tap]) for out in (ours, theirs)]
             for number, name in enumerate(names):
                 pairs[name] = [
                     torch.cat([examples[place][number].flatten() for place in places]).double()
@@ -226,7 +226,7 @@ def findings(scene: Scene) -> list[MixingFault]:
         comparisons = _comparisons(scene, stage)
         where = f"{scene.title}, " * bool(scene.title) + f"stage {stage.name}"
         for pair in comparisons:  # what the student says of one sequence must not depend on the others
-            gap, name = pair.gap(pair.one.student, pair.other.student)
+            gap, name = pair.gap(pair.first.student, pair.second.student)
             if gap > TOLERANCE:
                 message = (
                     "changes by {} without other sequences" if pair.difference == "alone" else MESSAGES[pair.difference]
@@ -253,12 +253,12 @@ def _fault_of(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> Mix
     Args:
         anew: makes the term, without what it may keep between calls.
     """
-    outside = _outside(comparisons[0].one, anew())
+    outside = _outside(comparisons[0].first, anew())
     for pair in () if anew().across_batch else comparisons:
         if pair.difference == "lengths" and outside:
             break
-        ours, theirs = (look.gradients(anew(), pair.difference == "texts") for look in (pair.one, pair.other))
-        if pair.one.drew and pair.difference != "texts":
+        ours, theirs = (look.gradients(anew(), pair.difference == "texts") for look in (pair.first, pair.second))
+        if pair.first.drew and pair.difference != "texts":
             continue  # a term with noise of its own
         gap, name = pair.gap(ours, theirs, scaled=pair.difference == "alone")
         if gap > TOLERANCE:

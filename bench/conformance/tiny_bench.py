@@ -127,7 +127,10 @@ class Bench:
     @functools.cached_property
     def setup(self) -> Setup:
         config, several = self.teacher.config, self.method.multitask
-        parts = {artefact_name(one, config, TASK, several): self.artefact(one) for one in self.method.requires(config)}
+        parts = {
+            artefact_name(artefact, config, TASK, several): self.artefact(artefact)
+            for artefact in self.method.requires(config)
+        }
         return Setup(config, self.num_labels, (TASK,), parts, spans=self.spans)
 
     def artefact(self, artefact: Artefact) -> Mapping[str, Tensor]:
@@ -173,11 +176,11 @@ class Bench:
     def scenes(self) -> list[Scene]:
         """Where terms are looked at: the method's own stages, and those of every artefact behind it that is trained."""
         setup = self.setup
-        found = [Scene("", self.build()[0], self.teacher, lambda: self.method.stages(setup), self.data, MASK)]
+        scenes = [Scene("", self.build()[0], self.teacher, lambda: self.method.stages(setup), self.data, MASK)]
         artefacts = list(self.method.requires(self.teacher.config))
         while artefacts:
             artefact = artefacts.pop(0)
-            parts = [one for one in artefact.inputs(self.teacher.config) if not isinstance(one, Source)]
+            parts = [part for part in artefact.inputs(self.teacher.config) if not isinstance(part, Source)]
             artefacts += parts
             if isinstance(artefact, PretrainingStage):
                 with RandomState(3, self.numerics.device).current():
@@ -185,8 +188,8 @@ class Bench:
                     student, own_teacher = artefact.build(of_text), artefact.teacher(of_text)
                 teacher = self.teacher if own_teacher is None else own_teacher.eval()
                 stages = functools.partial(artefact.stages, of_text)
-                found.append(Scene(artefact.name, student, teacher, stages, self.text, MASK))
-        return found
+                scenes.append(Scene(artefact.name, student, teacher, stages, self.text, MASK))
+        return scenes
 
     def build(self, seed: int = 0) -> tuple[Student, RandomState]:
         random = RandomState(seed, self.numerics.device)
