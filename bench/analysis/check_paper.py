@@ -85,8 +85,9 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
             nearest = fitting or min(candidates, key=lambda c: abs(Decimal(repr(c[0])) - cell.value))
             text, keys = f"{nearest[0]:.{cell.places}f}", tuple(r.key[:12] for r in nearest[1])
             verdict, is_stale = SAME if fitting else DIFFERS, bool(stale & set(keys))
-            found = (sheet.where, row.system, column, cell.text, text, verdict, keys, nearest[2], is_stale)
-            checked.append(Checked(*found))
+            checked.append(
+                Checked(sheet.where, row.system, column, cell.text, text, verdict, keys, nearest[2], is_stale)
+            )
     return checked
 
 
@@ -124,7 +125,7 @@ def _means(tables: Sequence[ReportGroup], label: str, tasks: Collection[str]) ->
         is_of_these = all({plain_task(c.title), plain_task(c.task)} & set(tasks) for c in group.columns)
         means = group.means(label)
         if is_of_these and len(means) == len(group.columns) == len(tasks) > 1:
-            yield summarise(means).mean, group.of(label), group.described_data()
+            yield summarise(means).mean, group.records_of(label), group.described_data()
 
 
 def describe(checked: Sequence[Checked]) -> str:

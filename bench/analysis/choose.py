@@ -138,12 +138,12 @@ def _choice(
     unsound = [c.name for c in columns if (TEACHER, c) not in group.summaries or (TEACHER, c) in faults]
     teacher = 0.0 if unsound else float(np.mean([group.summaries[TEACHER, c].mean for c in columns]))
     for label in group.students:
-        if all(r.cell.ablation_of for r in group.of(label)):
+        if all(r.cell.ablation_of for r in group.records_of(label)):
             continue
         if absent := [c.name for c in columns if (label, c) not in group.summaries]:
             left_out[label] = f"no score on {', '.join(absent)}"
             continue
-        models = [r.sizes for c in columns for r in group.of(label, c.task) if r.sizes]
+        models = [r.sizes for c in columns for r in group.records_of(label, c.task) if r.sizes]
         score = float(np.mean([group.summaries[label, c].mean for c in columns]))
         candidate: dict[str, Any] = {
             "label": label,

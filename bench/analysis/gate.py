@@ -99,18 +99,18 @@ def budgets_of(texts: Sequence[str]) -> dict[str, float]:
     Raises:
         InputError: an unknown metric, or no number of points.
     """
-    found = {}
+    budgets = {}
     for text in texts:
         metric, _, points = text.partition("=")
         if metric not in METRICS:
             raise unknown("metric of --budget", metric, list(METRICS))
         try:
-            found[metric] = float(points)
+            budgets[metric] = float(points)
         except ValueError:
             raise InputError(f"--budget {text}: expected points after the metric, like {metric}=2") from None
-        if not 0 <= found[metric] <= 100:  # NaN neither
+        if not 0 <= budgets[metric] <= 100:  # NaN neither
             raise InputError(f"--budget {text}: should lie between 0 and 100 points")
-    return found
+    return budgets
 
 
 def read_acceptances(path: Path) -> Sequence[Acceptance]:

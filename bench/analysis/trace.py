@@ -52,8 +52,12 @@ def trace(text: str, results: Path) -> list[Origin]:
         origins += [o | {"session": session.key} for table in latency_tables(session) for o in _cells(table, where)]
     origins += [origin for group in tables for origin in _differences(group)]
 
-    def fitting(of: Iterable[Origin]) -> list[Origin]:
-        fits = [o for o in of if kind in (PLAIN, o["kind"]) and number.is_rounded(Decimal(repr(round(o["exact"], 9))))]
+    def fitting(candidates: Iterable[Origin]) -> list[Origin]:
+        fits = [
+            o
+            for o in candidates
+            if kind in (PLAIN, o["kind"]) and number.is_rounded(Decimal(repr(round(o["exact"], 9))))
+        ]
         return list({(o["what"], *o["records"]): o for o in fits}.values())
 
     answer = fitting(origins)
@@ -88,7 +92,7 @@ def _cells(table: Table, where: str, group: ReportGroup | None = None) -> Iterat
     for line in table.lines:
         row = line.label if line.row is None else line.row
         for column, cell in zip(table.columns[1:], line.cells, strict=True):
-            of_row = [] if group is None else [record.key for record in group.of(row, tasks.get(column.title))]
+            of_row = [] if group is None else [record.key for record in group.records_of(row, tasks.get(column.title))]
             for name, value in (("", cell.value), (", lower bound", cell.low), (", upper bound", cell.high)):
                 if value is not None:
                     what = f"{line.label}, {column.title}{name} ({where}; {table.title})"
@@ -103,7 +107,7 @@ def _differences(group: ReportGroup) -> Iterator[Origin]:
         for title, columns in places:
             if all((row, column) in group.summaries for row in (first, second) for column in columns):
                 gaps = [group.summaries[first, c].mean - group.summaries[second, c].mean for c in columns]
-                keys = [r.key for row in (first, second) for c in columns for r in group.of(row, c.task)]
+                keys = [r.key for row in (first, second) for c in columns for r in group.records_of(row, c.task)]
                 what = f"{first} minus {second}, {title} ({_where(group)})"
                 yield _origin(what, sum(gaps) / len(gaps), keys, DIFFERENCE)
 

@@ -81,7 +81,7 @@ class SpeedRecord(StrictModel):
     started: str
     finished: str
 
-    def of(self, system: str, conditions: Conditions) -> Timing | None:
+    def timing_of(self, system: str, conditions: Conditions) -> Timing | None:
         return next((t for t in self.timings if t.system == system and t.conditions == conditions), None)
 
 

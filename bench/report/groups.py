@@ -189,16 +189,16 @@ class ReportGroup:
             rows.setdefault(record.row, []).append(record)
         return rows
 
-    def of(self, label: str, task: str | None = None) -> list[Record]:
+    def records_of(self, label: str, task: str | None = None) -> list[Record]:
         return [r for r in self._by_row.get(label, ()) if task is None or task in r.cell.tasks]
 
     def finished(self, label: str, column: ScoreColumn) -> list[Record]:
         """The finished records of a row in a column, in the order of their seeds."""
-        return [r for r in self.of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
+        return [r for r in self.records_of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
 
     def called(self, label: str) -> str:
         """The name of a row as tables print it: ``distilbert (second step only)``. CSV files have the label alone."""
-        plain = next((record.called for record in self.of(label)), label).replace(self.shared_suffix, "", 1)
+        plain = next((record.called for record in self.records_of(label)), label).replace(self.shared_suffix, "", 1)
         return self.names.get(label) or plain
 
     @cached_property
@@ -258,7 +258,7 @@ class ReportGroup:
     def lacks_seeds(self, label: str, column: ScoreColumn) -> bool:
         """Whether a student's mean is of fewer seeds than others of this column have: luckier or unluckier by that."""
         # a model that is given has no seeds
-        is_given = any(record.cell.method in (TEACHER, CHECKPOINT) for record in self.of(label))
+        is_given = any(record.cell.method in (TEACHER, CHECKPOINT) for record in self.records_of(label))
         most = max((len(self.values(student, column)) for student in self.students), default=0)
         return not is_given and 0 < len(self.values(label, column)) < most
 

@@ -134,7 +134,7 @@ def numbers_of(
         "rows": {
             label: {
                 "name": group.called(label),
-                "method": group.of(label)[0].cell.method,
+                "method": group.records_of(label)[0].cell.method,
                 "complete": label in group.mean_scores,
             }
             for label in group.systems

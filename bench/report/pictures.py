@@ -44,9 +44,9 @@ NARROW, WIDE = 3.3, 6.9
 
 def looks(group: ReportGroup) -> dict[str, tuple[str, str]]:
     """Row -> colour and shape: those of its method, so that variants look alike; a grey diamond for the teacher."""
-    methods = list(dict.fromkeys(group.of(label)[0].cell.method for label in group.students))
+    methods = list(dict.fromkeys(group.records_of(label)[0].cell.method for label in group.students))
     style = {m: (COLOURS[i % len(COLOURS)], SHAPES[i % len(SHAPES)]) for i, m in enumerate(methods)}
-    return {s: (GREY, "D") if s == TEACHER else style[group.of(s)[0].cell.method] for s in group.systems}
+    return {s: (GREY, "D") if s == TEACHER else style[group.records_of(s)[0].cell.method] for s in group.systems}
 
 
 def systems_in(group: ReportGroup) -> list[str]:
@@ -185,7 +185,8 @@ def points(group: ReportGroup, costs: Mapping[str, float]) -> list[Point]:
 def flops_of(group: ReportGroup) -> dict[str, float]:
     """Row -> FLOPs of one sequence of 128 tokens, in G; without rows in 8 bits, which need as many as in fp32 and cost less."""
     counts = {
-        label: [r.sizes.flops for r in group.of(label) if r.sizes and r.point != IN_8_BITS] for label in group.systems
+        label: [r.sizes.flops for r in group.records_of(label) if r.sizes and r.point != IN_8_BITS]
+        for label in group.systems
     }
     return {label: min(own) / 1e9 for label, own in counts.items() if own}
 
@@ -316,7 +317,7 @@ def learning_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
     task = max(rows_of, key=lambda name: len(rows_of[name]), default="")
     curves: dict[str, tuple[str, Record]] = {}  # by the training: operating points share one
     for label in sorted((s for s in group.systems if s in rows_of.get(task, ())), key=lambda label: ":" in label):
-        record = next(r for r in group.of(label, task) if r.terms)
+        record = next(r for r in group.records_of(label, task) if r.terms)
         curves.setdefault(record.train_key, (label, record))
     systems = systems_in(group)
     rows = {label: record for label, record in curves.values() if label in systems}

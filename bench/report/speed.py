@@ -37,7 +37,7 @@ def described(conditions: Conditions) -> str:
 
 def speed_up(record: SpeedRecord, system: str, conditions: Conditions) -> Ratio | None:
     """How many times faster than the teacher of the same rounds; None where one of the two has no times."""
-    own, teacher = record.of(system, conditions), record.of(TEACHER, conditions)
+    own, teacher = record.timing_of(system, conditions), record.timing_of(TEACHER, conditions)
     if own is None or teacher is None or not own.seconds or not teacher.seconds:
         return None
     return ratio(teacher.seconds, own.seconds)

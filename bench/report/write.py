@@ -148,17 +148,17 @@ def add_speed(group: ReportGroup, sessions: Sequence[SpeedRecord], backend: str 
     timings: dict[str, Timing] = {}
     architectures: dict[object, list[str]] = {}
     for label in group.systems:
-        first = group.of(label)[0]
+        first = group.records_of(label)[0]
         is_rounded, name = first.point == IN_8_BITS, row_as_typed(first.cell)
         name += f" at {first.point}" if first.point and not is_rounded else ""
-        timing = session.of(name, in_8_bits if is_rounded else conditions)
+        timing = session.timing_of(name, in_8_bits if is_rounded else conditions)
         if timing and timing.seconds:
             timings[label] = timing
             group.latencies[label] = 1000 * median(timing.seconds)
         if not is_rounded:
-            sizes = [(r.sizes.parameters, r.sizes.macs_closed_form) for r in group.of(label) if r.sizes]
+            sizes = [(r.sizes.parameters, r.sizes.macs_closed_form) for r in group.records_of(label) if r.sizes]
             architectures.setdefault(min(sizes) if sizes else label, []).append(label)
-    teacher = session.of(TEACHER, conditions)
+    teacher = session.timing_of(TEACHER, conditions)
     for labels in architectures.values():
         rounds = [
             median(t) for t in zip(*(timings[label].seconds for label in labels if label in timings), strict=False)

@@ -24,7 +24,7 @@ TERMINAL = 100
 def shown(group: ReportGroup, cells: Sequence[Cell], results: Path) -> str:
     """The report's first table with the rows of some cells, and the command that compares the two best of them."""
     named = {cell.label for cell in cells}
-    of_rows = {label: {r.cell.label for r in group.of(label)} for label in group.systems}
+    of_rows = {label: {r.cell.label for r in group.records_of(label)} for label in group.systems}
     kept = [label for label in group.systems if label == TEACHER or of_rows[label] & named]
     said = [group.title, *(line.replace("**", "") for line in warnings(group))]
     lines = [*(textwrap.fill(flat(line), TERMINAL) for line in said), ""]
@@ -41,7 +41,7 @@ def shown(group: ReportGroup, cells: Sequence[Cell], results: Path) -> str:
     if further:
         lines.append(f"The report has {further} further {'row' if further == 1 else 'rows'}.")
     else:  # the sentences of a larger report would be of rows that nobody asked for
-        lines += [textwrap.fill(f"- {flat(one)}", TERMINAL, subsequent_indent="  ") for one in summary(group)]
+        lines += [textwrap.fill(f"- {flat(sentence)}", TERMINAL, subsequent_indent="  ") for sentence in summary(group)]
     # the two students of the highest mean over the columns of these tasks; of one student alone, it and the teacher
     columns = [column for column in group.columns if column.task in {task for cell in cells for task in cell.tasks}]
     whole = [label for label in kept if columns and all((label, column) in group.summaries for column in columns)]

@@ -82,7 +82,7 @@ def test_retention_is_that_of_the_reports(reference):
         for line in table.lines if table else ():
             for column, cell in zip(columns, line.cells[: len(columns)], strict=True):
                 if cell.value is not None:
-                    lines = frame.loc[[r.key for r in group.of(line.label, column.task)]]
+                    lines = frame.loc[[r.key for r in group.records_of(line.label, column.task)]]
                     lines = lines[(lines["set"] == column.evaluation) & (lines["metric"] == column.metric)]
                     assert lines["retention"].mean() == pytest.approx(cell.value), (line.label, column)
                     compared += 1

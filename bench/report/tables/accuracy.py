@@ -75,7 +75,7 @@ def _mean(group: ReportGroup, cell: TableCell) -> list[TableCell]:
 
 
 def _line(group: ReportGroup, label: str, alike: Collection[str] = ()) -> Line:
-    records, mean = group.of(label), group.mean_scores.get(label)
+    records, mean = group.records_of(label), group.mean_scores.get(label)
     sound = [s for s in group.complete if not group.is_suspect(s)]
     best = max((round(group.mean_scores[s], 1) for s in sound), default=math.nan)
     is_best = mean is not None and label in sound and round(mean, 1) == best
@@ -96,7 +96,7 @@ def _score(group: ReportGroup, label: str, column: ScoreColumn, alike: Collectio
         return missing(group, label, column)
     summary, fewer = group.summaries[label, column], group.lacks_seeds(label, column)
     notes = list(group.suspicions.get((label, column), ()))
-    if lost := [r for r in group.of(label, column.task) if r.status != "ok"]:
+    if lost := [r for r in group.records_of(label, column.task) if r.status != "ok"]:
         whys = (f"seed {r.cell.seed} {r.status}" + (f": {r.error.message}" if r.error else "") for r in lost)
         notes.insert(0, f"{label} on {column.task}: {summary.n} of {summary.n + len(lost)} seeds; {'; '.join(whys)}")
     # the best as it is printed, among the students that have all seeds and sound answers
@@ -131,7 +131,7 @@ def _range(
     group: ReportGroup, label: str, differ: Callable[[Sequence[Sizes]], bool], count: Callable[[Sizes], float]
 ) -> TableCell:
     """``1.20 to 2.40`` of models that differ, of others the smallest; one figure where both ends are printed alike."""
-    sizes = sorted((r.sizes for r in group.of(label) if r.sizes), key=lambda s: s.parameters)
+    sizes = sorted((r.sizes for r in group.records_of(label) if r.sizes), key=lambda s: s.parameters)
     if not sizes:
         return TableCell(DASH)
     counts = list(map(count, sizes if differ(sizes) else sizes[:1]))

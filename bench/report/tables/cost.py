@@ -33,7 +33,7 @@ NO_STARTS = (TEACHER, "augmentation")
 
 def trainings(group: ReportGroup, label: str) -> list[Record]:
     """One record for each training of a row: a student of several tasks has one a task, and was trained once."""
-    return list({r.train_key: r for r in group.of(label) if r.train}.values())
+    return list({r.train_key: r for r in group.records_of(label) if r.train}.values())
 
 
 def _summed(done: Sequence[Record], values: Iterable[float]) -> float:
@@ -215,7 +215,9 @@ def sizes_of(group: ReportGroup) -> Table:
     """The sizes of a group's rows: one line a row; of models that differ in more than their classes, one line a task."""
     named: list[tuple[str, str, Sizes]] = []
     for label in group.systems:
-        by_task = {task: own for task in group.tasks if (own := [r.sizes for r in group.of(label, task) if r.sizes])}
+        by_task = {
+            task: own for task in group.tasks if (own := [r.sizes for r in group.records_of(label, task) if r.sizes])
+        }
         models = [s for of_task in by_task.values() for s in of_task]
         if models and need_own_lines(models):
             named += [(label, f", {task}", of_task[0]) for task, of_task in by_task.items()]
@@ -247,10 +249,10 @@ def writing(group: ReportGroup) -> Table | None:
     lines, places = [], [(batch, what) for batch in BATCHES for what in ("ms_a_text", "tokens")]
     for label in group.systems:
         for task in group.tasks:
-            if told := [own for record in group.of(label, task) if (own := record.usage.get("writing"))]:
-                cells = [number(mean(one[batch][what] for one in told)) for batch, what in places]
+            if told := [own for record in group.records_of(label, task) if (own := record.usage.get("writing"))]:
+                cells = [number(mean(usage[batch][what] for usage in told)) for batch, what in places]
                 work = ("macs_of_read_token", "macs_of_written_token")
-                cells += [number(mean(one[what] for one in told) / 1e6, ".2f") for what in work]
+                cells += [number(mean(usage[what] for usage in told) / 1e6, ".2f") for what in work]
                 line = line_of(group, label, cells)
                 lines.append(line if len(group.tasks) == 1 else replace(line, name=f"{line.name}, {task}", row=label))
     if not lines:
@@ -258,9 +260,9 @@ def writing(group: ReportGroup) -> Table | None:
     told = [own for record in group.records if (own := record.usage.get("writing"))]
     notes = [
         "Times of the whole beam search, as the record's machine was when the row was scored: other programs may have run there, so they say "
-        f"how large a time is, no more; {listed(sorted({str(one['threads']) for one in told}))} thread. Tokens: mean length of what was "
+        f"how large a time is, no more; {listed(sorted({str(usage['threads']) for usage in told}))} thread. Tokens: mean length of what was "
         "written, without its end. MACs (M): of reading one token, and of writing one with one beam, both without attention. BLEU: "
-        f"{listed(sorted({one['bleu'] for one in told}))} (sacrebleu); ROUGE-L: F of rouge-score, no stemmer.",
+        f"{listed(sorted({usage['bleu'] for usage in told}))} (sacrebleu); ROUGE-L: F of rouge-score, no stemmer.",
     ]
     heads = [Column("System")]
     heads += [Column(f"{batch}, {what}") for batch in BATCHES.values() for what in ("ms a text", "tokens")]

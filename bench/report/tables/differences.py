@@ -40,7 +40,7 @@ SYSTEMS, VARIANTS = "paired comparisons", "variants and ablations"
 def reference_of(group: ReportGroup) -> str:
     """The row that full rows are compared with: one whose method says that it is to be compared with, as it is without settings (plain
     fine-tuning with the shared start); else the teacher; where no teacher is scored, such a row with settings."""
-    first = {label: group.of(label)[0] for label in group.students}
+    first = {label: group.records_of(label)[0] for label in group.students}
     alone = [label for label, record in first.items() if stated(record.cell.method, "baseline") and not record.point]
     plain = [label for label in alone if row_as_typed(first[label].cell) == first[label].cell.method]
     return next(iter(plain), TEACHER if TEACHER in group.systems or not alone else alone[0])
@@ -51,7 +51,7 @@ def own_row(group: ReportGroup, label: str) -> str:
 
     "" for a system of its own.
     """
-    cell = group.of(label)[0].cell
+    cell = group.records_of(label)[0].cell
     return cell.ablation_of or (cell.method if cell.label != cell.method and cell.method in group.systems else "")
 
 

@@ -99,7 +99,7 @@ def summary(group: ReportGroup) -> list[str]:
     texts, rank_of = [f"{rows} on {sets} ({columns}){often}"], ranks(group)
     if group.left_out_of_means:
         texts.append(left_out_of_means(group))
-    failed = [(label, r) for label in group.systems for r in group.of(label) if r.status == "failed"]
+    failed = [(label, r) for label in group.systems for r in group.records_of(label) if r.status == "failed"]
     if failed:
         whys = [
             f"{label} on {'+'.join(r.cell.tasks)}, seed {r.cell.seed} ({r.error.message if r.error else 'no message'})"

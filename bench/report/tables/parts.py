@@ -36,7 +36,7 @@ def keys_of(records: Sequence[Record]) -> tuple[str, ...]:
 
 def missing(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
     """An empty cell, with its reason."""
-    records = group.of(label, column.task)
+    records = group.records_of(label, column.task)
     failed = [r for r in records if r.status == "failed"]
     if failed:
         message = failed[0].error.message if failed[0].error else "no message"
@@ -50,4 +50,4 @@ def missing(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
 
 def students_of(group: ReportGroup) -> list[str]:
     """Rows that are students and no ablations."""
-    return [s for s in group.students if any(r.cell.ablation_of is None for r in group.of(s))]
+    return [s for s in group.students if any(r.cell.ablation_of is None for r in group.records_of(s))]

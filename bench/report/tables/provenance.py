@@ -58,7 +58,7 @@ def hyper_parameters(group: ReportGroup) -> Table | None:
     """
     rows_of: dict[tuple[str, ...], dict[str, str]] = {}
     for label in group.systems:
-        for record in group.of(label):
+        for record in group.records_of(label):
             cell = record.cell
             if was_trained(record) and (cell.method == TEACHER or cell.recipe["name"] != PAPER):
                 numbers = (peak_rate(cell), *(text(cell.recipe) for text in NUMBERS.values()))

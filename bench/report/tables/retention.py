@@ -44,7 +44,7 @@ def _is_cheaper(group: ReportGroup, label: str) -> bool:
 
     Of one whose sequences leave early, averaged over the exits that they took.
     """
-    own, teacher = ([r.sizes.flops for r in group.of(row) if r.sizes] for row in (label, TEACHER))
+    own, teacher = ([r.sizes.flops for r in group.records_of(row) if r.sizes] for row in (label, TEACHER))
     return bool(own and teacher and min(own) < min(teacher))
 
 
