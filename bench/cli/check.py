@@ -257,7 +257,7 @@ def _compared(files: Sequence[Path], results: Path, rows: Sequence[str]) -> Answ
     return printable("\n".join(texts)), body, CHECK_FAILED if differ else OK
 
 
-@verb("store verify --results results/reference", of=store)
+@verb("store verify --results results/reference", group=store)
 def store_verify(results: Path = RESULTS) -> Answer:
     """Find broken records, predictions and files of the cache. Exit code 1 if there are any."""
     from bench.workflows import upkeep
@@ -266,7 +266,7 @@ def store_verify(results: Path = RESULTS) -> Answer:
     return upkeep.described(survey), survey, CHECK_FAILED if survey["found"] else OK
 
 
-@verb("store repair --results results/runs", of=store)
+@verb("store repair --results results/runs", group=store)
 def store_repair(results: Path = RESULTS) -> Answer:
     """Write missing `current` files, which name the attempt that counts. Rename broken files to NAME.broken. It removes nothing.
 
@@ -287,7 +287,7 @@ def _quietly(look: Callable[..., Any], results: Path, *more: Any) -> Any:
         return look(results, users_cache(), *more)
 
 
-@verb("store gc --results results/runs --yes", of=store)
+@verb("store gc --results results/runs --yes", group=store)
 def store_gc(
     results: Path = RESULTS,
     cache: bool = option(

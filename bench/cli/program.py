@@ -82,13 +82,13 @@ Answer = tuple[str, Any, int]
 """What a verb says: a text, the same for programs, and the exit code."""
 
 
-def verb(example: str, of: typer.Typer = app, has_json: bool = True, **more: Any) -> Any:
+def verb(example: str, group: typer.Typer = app, has_json: bool = True, **more: Any) -> Any:
     """Add a verb to the program, or to a group of it: its name and its example are those of the command line.
 
     Args:
         has_json: whether it returns an :data:`Answer`, which ``--json`` writes to a file too.
     """
-    name = example.split()[0 if of is app else 1]
+    name = example.split()[0 if group is app else 1]
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -112,6 +112,6 @@ def verb(example: str, of: typer.Typer = app, has_json: bool = True, **more: Any
         )
         options = [*signature.parameters.values(), *[keyword][:has_json]]
         called.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
-        return of.command(name, epilog=f"Example: python -m bench {example}", **more)(called)
+        return group.command(name, epilog=f"Example: python -m bench {example}", **more)(called)
 
     return add

@@ -77,7 +77,7 @@ def show(
     """Print one record as JSON."""
     from bench.record.store import Store
 
-    print(Store(results).one(key, trained=True).model_dump_json(indent=1))
+    print(Store(results).find_by_key(key, trained=True).model_dump_json(indent=1))
 
 
 @verb("report --results results/reference --reports reports")

@@ -116,14 +116,14 @@ def _written(part: Any) -> str:
 # --- judging
 
 
-def is_given(made: Mapping[str, Any]) -> bool:
+def is_given(body: Mapping[str, Any]) -> bool:
     """Whether something came from outside as it is, so that no code of ours made it: its key is the hash of its content."""
-    return made.get("key") == made.get("weights")
+    return body.get("key") == body.get("weights")
 
 
 def codes_of(record: Record) -> dict[str, Mapping[str, Any] | None]:
     """What a record is made by: its training, and what was prepared for it. None where the code is not named."""
-    prepared = {name: made.get("code") for name, made in record.artefacts.items() if not is_given(made)}
+    prepared = {name: body.get("code") for name, body in record.artefacts.items() if not is_given(body)}
     return {"training": record.code.get(COMPUTED_BY), **prepared}
 
 
@@ -148,8 +148,8 @@ def _worst(states: Sequence[str]) -> str:
 
 def other_version(record: Record) -> str:
     """Which version of its method trained a record, where today's is another one; "" where it is the same or not known."""
-    made, today = record.cell.version, stated(record.cell.method, "version")
-    return "" if today in (None, made) else f"version {made}, today's is {today}"
+    version, today = record.cell.version, stated(record.cell.method, "version")
+    return "" if today in (None, version) else f"version {version}, today's is {today}"
 
 
 def stale_lines(records: Iterable[Record]) -> list[str]:

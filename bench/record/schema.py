@@ -295,5 +295,5 @@ def not_finite(value: Any, where: str = "") -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return where or "it"
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
-    found = (not_finite(part, f"{where}.{name}" if where else str(name)) for name, part in parts)
-    return next(filter(None, found), "")
+    places = (not_finite(part, f"{where}.{name}" if where else str(name)) for name, part in parts)
+    return next(filter(None, places), "")

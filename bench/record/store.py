@@ -211,7 +211,7 @@ class Store:
         except answers.Unreadable as error:
             raise InputError(f"{file}: {error}; run it again with --rerun") from None
 
-    def one(self, key: str, trained: bool = False) -> Record:
+    def find_by_key(self, key: str, trained: bool = False) -> Record:
         """The one record whose key begins so.
 
         Args:

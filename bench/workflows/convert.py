@@ -47,18 +47,18 @@ def convert(source: str, target: Path, offline: bool = False) -> tuple[Path, int
         there = f"; it has {SAFE} already" if (folder / SAFE).is_file() else ""
         raise InputError(f"{source}: no {BINARY} in it{there}")
     try:
-        found = torch.load(file, map_location="cpu", weights_only=True)
+        content = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # unpickling raises many kinds; every one of them means the same here
         # its message recommends to open the file all the same
         named = re.search(r"GLOBAL ([\w.]+)", str(error))
         why = f"it names {named[1]}" if named else type(error).__name__
         raise InputError(f"{file}: not a file of plain tensors ({why}); nothing was written") from None
-    if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
+    if not isinstance(content, dict) or not all(isinstance(value, torch.Tensor) for value in content.values()):
         raise InputError(f"{file}: expected names with a tensor each; nothing was written")
     # each its own memory: safetensors refuses tensors that share it, and tied ones are tied again when loaded
-    tensors = {str(name): value.detach().clone().contiguous() for name, value in found.items()}
-    with folder_in_place_of(target) as made:
-        save_file(tensors, made / SAFE, metadata={"format": "pt"})
+    tensors = {str(name): value.detach().clone().contiguous() for name, value in content.items()}
+    with folder_in_place_of(target) as whole:
+        save_file(tensors, whole / SAFE, metadata={"format": "pt"})
         for file in (file for pattern in COPIED_FILES for file in folder.glob(pattern) if file.is_file()):
-            shutil.copyfile(file, made / file.name)
+            shutil.copyfile(file, whole / file.name)
     return target, len(tensors)

@@ -93,7 +93,7 @@ def export(
         InputError: no such record, or one that is no student's; a folder that is not its own; a training that fails when it is
             repeated; an ONNX file that cannot be made.
     """
-    store, record = Store(results), Store(results).one(key)
+    store, record = Store(results), Store(results).find_by_key(key)
     if form not in FORMATS:
         raise InputError(f"--format {form}: choose one of {', '.join(FORMATS)}")
     if to.exists():
@@ -139,7 +139,7 @@ def export(
                 answer["sets"][name] = changed_answers(task.task.form, known[f"logits.{name}"], ours)
         with folder_in_place_of(to) as whole:
             shutil.copytree(folder, whole, dirs_exist_ok=True)
-    changed = sum(found["changed"] for found in answer["sets"].values())
+    changed = sum(counts["changed"] for counts in answer["sets"].values())
     why = (
         f"{changed} predictions are others than the record's"
         if changed and (form != INT8 or record.point == IN_8_BITS)
@@ -194,7 +194,7 @@ def _weights(
         if not own:
             whys = dict.fromkeys(failure.why for failure in outcome.failures)
             raise InputError(f"the student could not be trained again: {'; '.join(whys)}")
-        return own[0], Store(asked.results).one(kept_under).weights
+        return own[0], Store(asked.results).find_by_key(kept_under).weights
     from bench.measure.parameters import weights_hash
 
     body = json_of(saved / "config.json", f"--from {saved}")

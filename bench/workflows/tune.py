@@ -40,16 +40,16 @@ def trials_of(row: MethodRow, count: int) -> list[MethodRow]:
     free = {name: values for name, values in grid_of(row.method).items() if vars(row.method)[name] == default[name]}
     axes: dict[str, tuple[Any, ...]] = {PACE: PACES, **free} if row.pace == 1.0 else free
     points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
-    found = {row.spelling: row}
+    trials = {row.spelling: row}
     for index in np.random.default_rng(0).permutation(len(points)):
-        if len(found) == count:
+        if len(trials) == count:
             break
         parts = [f"{name}={value}" for name, value in points[index].items()]
         other = parse_one(":".join([row.spelling, *parts]))
-        found.setdefault(other.spelling, other)
-    if len(found) < count:
-        raise InputError(f"{row.spelling}: its grid has {len(found)} points, so --trials can be at most {len(found)}")
-    return list(found.values())
+        trials.setdefault(other.spelling, other)
+    if len(trials) < count:
+        raise InputError(f"{row.spelling}: its grid has {len(trials)} points, so --trials can be at most {len(trials)}")
+    return list(trials.values())
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def tune(
             raise InputError(f"{row.spelling}: {NOT_SEARCHED}; leave it out")
     asked = {task.name: part for part in comma_separated(request.tasks) for task, _ in expand(part)}
     tried = {row.spelling: trials_of(row, trials) for row in rows}
-    everything = ",".join(dict.fromkeys(trial.spelling for found in tried.values() for trial in found))
+    everything = ",".join(dict.fromkeys(trial.spelling for of_row in tried.values() for trial in of_row))
     searching = run(replace(request, methods=everything, held_back=True), progress, confirm)
     store = Store(request.results)
     records = {(p.cell.tasks[0], p.spelling): store.find(p.cell) for p in searching.plan.cells}
@@ -100,12 +100,12 @@ def tune(
     for name, part in asked.items():
         # a row without a best trial failed in all of them; a task without a row is not in the source, as the plan said
         best = [_best(name, row, tried[row.spelling], records) for row in rows]
-        to_train = [found for found in best if found is not None]
+        to_train = [choice for choice in best if choice is not None]
         chosen += to_train
         while to_train:
             # a run has one search for each row: of searches with the same best trial, each has a run of its own
-            searches = {found.row: found.search for found in to_train}
-            to_train = [found for found in to_train if searches[found.row] is not found.search]
+            searches = {choice.row: choice.search for choice in to_train}
+            to_train = [choice for choice in to_train if searches[choice.row] is not choice.search]
             typed = part if is_own(part) else name
             final = replace(request, methods=",".join(searches), tasks=typed, searches=tuple(searches.items()))
             outcomes.append(run(final, progress, confirm))

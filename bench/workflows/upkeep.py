@@ -72,7 +72,7 @@ def survey_store(results: Path, cache: Path) -> dict[str, Any]:
         InputError: there is no folder of results.
     """
     store = _store(results)
-    holds, sizes, found = Counter[str](), Counter[str](), list[Problem]()
+    holds, sizes, problems = Counter[str](), Counter[str](), list[Problem]()
 
     def hold(what: str, *paths: Path) -> None:
         holds[what] += 1
@@ -86,24 +86,24 @@ def survey_store(results: Path, cache: Path) -> dict[str, Any]:
                 hold(f"records, {record.status}", file, answers)
                 if record.status == "ok" and record.answers is None and not answers.is_file() and file == current:
                     why = "its answers are not stored: tests leave it out; `run --rerun` makes them"
-                    found.append(problem(RESULTS, NO_ANSWERS, file, why) | {"bytes": 0})
+                    problems.append(problem(RESULTS, NO_ANSWERS, file, why) | {"bytes": 0})
     if sessions := len(list(speed_records(results, store.note))):
         holds["sessions of timing"] = sessions
-    found += [problem(RESULTS, KINDS[note.kind], note.path, note.why) for note in store.notes]
+    problems += [problem(RESULTS, KINDS[note.kind], note.path, note.why) for note in store.notes]
 
     for folder in _entries(cache):
         hold(f"cache, {folder.parent.name}", folder)
         wrong = damage_reason(folder)
         if wrong or not os.path.lexists(folder / MADE):
             why = f"{wrong or f'it has no {MADE}'}; `bench store repair` puts it aside, and the next run makes it again"
-            found.append(problem(CACHE, BROKEN, folder, why))
+            problems.append(problem(CACHE, BROKEN, folder, why))
     for file in _files(cache / STATES):
         if file.suffix == ".safetensors":
             hold("cache, states of trainings under way", file)
             if wrong := _wrong_in_safetensors(file):
                 why = f"{wrong}; `bench store repair` puts it aside, and the training begins anew"
-                found.append(problem(CACHE, BROKEN, file, why))
-    return {"holds": dict(holds), "bytes": {what: sizes[what] for what in holds}, "found": found}
+                problems.append(problem(CACHE, BROKEN, file, why))
+    return {"holds": dict(holds), "bytes": {what: sizes[what] for what in holds}, "found": problems}
 
 
 def described(survey: dict[str, Any]) -> str:
@@ -140,7 +140,7 @@ def unneeded(results: Path, cache: Path) -> list[Problem]:
         InputError: there is no folder of results.
     """
     store = _store(results)
-    found, named = _left_in(results, RESULTS), set[str]()
+    problems, named = _left_in(results, RESULTS), set[str]()
     for folder in store.cells():
         current, files = store.current_attempt(folder), store.attempts_in(folder)
         record = store.opened(current) if current is not None else None
@@ -154,18 +154,18 @@ def unneeded(results: Path, cache: Path) -> list[Problem]:
             others = {file: store.opened(file) for file in files if record.status == "ok"}
             for file, other in others.items():
                 if other is not None and other.status != "ok":
-                    found.append(problem(RESULTS, UNFINISHED, file, f"{other.status}; {current.name} is finished"))
+                    problems.append(problem(RESULTS, UNFINISHED, file, f"{other.status}; {current.name} is finished"))
         for answers in sorted(folder.glob("attempt-*.npz")):
             if answers.with_suffix(".json") not in files and _age(answers) > YOUNG_SECONDS:
-                found.append(problem(RESULTS, UNFINISHED, answers, "its record was never written"))
+                problems.append(problem(RESULTS, UNFINISHED, answers, "its record was never written"))
     if not trainings(cache):  # an entry that is being made is a temporary folder, for hours
-        found += _left_in(cache, CACHE)
+        problems += _left_in(cache, CACHE)
     why = (
         "no record of these results names it; an artefact that a record names may have been made from it, and another "
         "folder of results may need it"
     )
     unnamed = (folder for folder in _entries(cache) if not any(key.startswith(folder.name) for key in named))
-    return [*found, *(problem(CACHE, UNNAMED, folder, why) for folder in unnamed)]
+    return [*problems, *(problem(CACHE, UNNAMED, folder, why) for folder in unnamed)]
 
 
 def remove(listed: Collection[Problem], cache: Path) -> None:

@@ -64,7 +64,7 @@ def verify(
     Raises:
         InputError: no such record, or data and teacher that cannot be read.
     """
-    record = Store(results).one(key)
+    record = Store(results).find_by_key(key)
     if record.status != "ok":
         state = "failed" if record.status == "failed" else "was interrupted"
         raise InputError(f"the cell of the record {key} {state}, so there is nothing to verify")
@@ -88,8 +88,8 @@ def verify(
         if from_scratch or record.cell.method == TEACHER:
             anew |= {slot.key for slot in slots}
         taken = [slot for slot in slots if slot.is_made and slot.key not in anew]
-        made = [slot for slot in slots if slot not in taken]
-        apart = from_scratch or any(slot.is_made for slot in made)
+        made_again = [slot for slot in slots if slot not in taken]
+        apart = from_scratch or any(slot.is_made for slot in made_again)
         with isolated_cache(taken, Path(folder) / "cache") if apart else nullcontext():
             run(again, progress)
         store = Store(Path(folder))
@@ -114,7 +114,7 @@ def verify(
         "why": why,
         "code": code,
         "from_cache": [slot.title for slot in taken],
-        "made_again": [slot.title for slot in made],
+        "made_again": [slot.title for slot in made_again],
     }
 
 

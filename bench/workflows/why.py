@@ -46,7 +46,7 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
         InputError: no such record, or options of which no plan can be made.
     """
     store = Store(results)
-    record = store.one(key)
+    record = store.find_by_key(key)
     answer: dict[str, Any] = {
         "key": record.key,
         "row": record.row,
@@ -71,8 +71,10 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
     plan = build(asked)
     planned, cell, not_compared = _in_its_place(record, plan, typed)
     # everything that the cells of the plan are made from, whether it is to do or not
-    made = [slot for task in plan.tasks for slot in (task.teacher_slot(0), task.augmentation_slot)]
-    slots = {slot.key: slot for slot in [*made, *(entry.slot for entry in plan.artefacts if entry.artefact.is_kept)]}
+    task_slots = [slot for task in plan.tasks for slot in (task.teacher_slot(0), task.augmentation_slot)]
+    slots = {
+        slot.key: slot for slot in [*task_slots, *(entry.slot for entry in plan.artefacts if entry.artefact.is_kept)]
+    }
     differing = [
         {"field": part["field"], "record": part["first"], "plan": part["second"]}
         | ({"inputs": inputs} if (inputs := _inputs(part["first"], slots.get(str(part["second"])), store)) else {})
@@ -103,9 +105,9 @@ def describe(answer: Mapping[str, Any]) -> str:
             f"  made at commit {answer['commit'][:SHORT]}: `git diff {answer['commit'][:SHORT]} -- bench methods`"
         )
     lines.append(f"plan: {answer['verdict']}")
-    for one in answer["differences"]:
-        lines.append(f"  {one['field']}: {shown(one['record'])} in the record, {shown(one['plan'])} in the plan")
-        lines += [f"    {line}" for line in one.get("inputs", ())]
+    for part in answer["differences"]:
+        lines.append(f"  {part['field']}: {shown(part['record'])} in the record, {shown(part['plan'])} in the plan")
+        lines += [f"    {line}" for line in part.get("inputs", ())]
     lines += [f"  not compared: {line}" for line in answer["not_compared"]]
     return "\n".join(lines)
 

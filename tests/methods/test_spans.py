@@ -136,7 +136,7 @@ def test_a_run_of_questions_is_recorded_reported_and_kept(bench, tmp_path, asked
     assert done.returncode == OK, done.stderr
     folder = next(path.parent for path in (tmp_path / "s").rglob("config.json") if path.parent.name.startswith("kd"))
     assert "question-answering" in (folder / "README.md").read_text()
-    record = store.one(folder.name.rpartition("-")[2])
+    record = store.find_by_key(folder.name.rpartition("-")[2])
     rows = f"checkpoint:{folder}"
     task = record.cell.tasks[0]
     done = bench(

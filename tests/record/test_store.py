@@ -112,7 +112,7 @@ def test_where_a_pointer_is_bad_the_finished_attempt_is_adopted_and_said_so(stor
 
 
 def test_an_earlier_attempt_is_used_where_the_current_one_cannot(store):
-    record = store.one(VICTIM[3:])
+    record = store.find_by_key(VICTIM[3:])
     file = store.write(record, store.predictions(record))
     file.write_text("{")
     again = Store(store.root)
@@ -123,7 +123,7 @@ def test_an_earlier_attempt_is_used_where_the_current_one_cannot(store):
 
 
 def test_new_records_have_the_sum_of_their_answers_and_it_is_checked(store):
-    record = store.one(VICTIM[3:])
+    record = store.find_by_key(VICTIM[3:])
     assert record.answers is None, "older records have none"
     arrays = store.predictions(record)
     file = store.write(record, arrays)
@@ -138,10 +138,10 @@ def test_new_records_have_the_sum_of_their_answers_and_it_is_checked(store):
 
 
 def test_a_record_whose_answers_are_gone_keeps_its_scores(store):
-    record = store.one(VICTIM[3:])
+    record = store.find_by_key(VICTIM[3:])
     store.write(record, store.predictions(record)).with_suffix(".npz").unlink()
     again = Store(store.root)
-    kept = again.one(VICTIM[3:])
+    kept = again.find_by_key(VICTIM[3:])
     assert kept.scores == record.scores
     assert not again.has_predictions(kept)
     assert [note.kind for note in again.notes] == [WITHOUT_ANSWERS]
@@ -280,7 +280,7 @@ def test_what_killed_processes_left_is_named_and_removed_when_asked(bench, store
     young.write_bytes(b"in use")
     orphan = victim(store) / "attempt-2.npz"
     orphan.write_bytes(b"z")
-    record = store.one(VICTIM[3:])
+    record = store.find_by_key(VICTIM[3:])
     failed = record.model_copy(update={"status": "interrupted"})
     (victim(store) / "attempt-3.json").write_text(failed.model_dump_json())
     for path in (left, thing, orphan):
