@@ -65,11 +65,11 @@ class Slot:
     def is_made(self) -> bool:
         """Whether it is there, with what is known of how it was made; its files are looked at when they are read."""
         try:
-            return isinstance(self.made(), dict)
+            return isinstance(self.read_made(), dict)
         except (OSError, ValueError):
             return False
 
-    def made(self) -> dict[str, Any]:
+    def read_made(self) -> dict[str, Any]:
         """What is known of how it was made; raises FileNotFoundError where it was not."""
         body: dict[str, Any] = json.loads((self.folder / MADE).read_text(encoding="utf-8"))
         return body
@@ -93,12 +93,12 @@ def damage_reason(folder: Path, key: str = "") -> str:
     if not any(map(os.path.lexists, (folder / MADE, folder / WEIGHTS))):
         return ""
     try:
-        made = json.loads((folder / MADE).read_text(encoding="utf-8"))
-        if not isinstance(made, dict) or not isinstance(made.get("key"), str):
+        body = json.loads((folder / MADE).read_text(encoding="utf-8"))
+        if not isinstance(body, dict) or not isinstance(body.get("key"), str):
             return f"its {MADE} does not say what it is"
-        if made["key"] != key if key else not made["key"].startswith(folder.name):
+        if body["key"] != key if key else not body["key"].startswith(folder.name):
             return f"its {MADE} names another key"
-        for name, sha256 in made["files"].items():
+        for name, sha256 in body["files"].items():
             if sha256_of(folder / name) != sha256:
                 return f"its {name} is not the file that was written (sha256)"
     except OSError as error:
@@ -140,16 +140,16 @@ def keep(
                     said = write(folder)
                     used = {name: body.get("code") for name, body in (parts or {}).items() if not is_given(body)}
                     files = {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != file}
-                    made = {
+                    body = {
                         "key": slot.key,
                         "code": named_code(slot.code, used),
                         "identity": dict(slot.identity),
                         **said,
                     }
-                    made["files"] = {**files, file: said["weights"]}
-                    (folder / MADE).write_text(json.dumps(made, indent=1), encoding="utf-8")
+                    body["files"] = {**files, file: said["weights"]}
+                    (folder / MADE).write_text(json.dumps(body, indent=1), encoding="utf-8")
             _CHECKED.add(final.resolve())
-        return slot.made()
+        return slot.read_made()
 
 
 def _remove(folder: Path) -> None:

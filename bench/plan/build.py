@@ -104,7 +104,7 @@ def build(request: Request) -> Plan:
     CHANGED.clear()  # of a later run in this process it is said anew
     plan.steps = steps_of(plan)
     slots = [step.slot for step in plan.steps.values() if step.slot is not None]
-    plan.stale = [slot for slot in slots if slot.is_made and state_of(slot.made().get("code")) == STALE]
+    plan.stale = [slot for slot in slots if slot.is_made and state_of(slot.read_made().get("code")) == STALE]
     in_cache = [f"{slot.title}, in the cache, was made by other code than this. {WHAT_TO_DO}." for slot in plan.stale]
     kept = [planned.record for planned in cells if planned.record is not None and not planned.is_todo]
     plan.code_warnings = [*in_cache, *stale_lines(kept), *unknown_lines(kept)]

@@ -339,7 +339,7 @@ class Step:
     def cells(self) -> list[Planned]:
         return [planned for student in self.students for planned in student]
 
-    def of(self, students: Sequence[Student]) -> Step:
+    def for_students(self, students: Sequence[Student]) -> Step:
         """The same step for these students, or some of its own."""
         needs = dict.fromkeys(key for student in students for planned in student for key in planned.needs)
         key = digest([[planned.key for planned in student] for student in students])

@@ -74,7 +74,7 @@ def steps_of(plan: Plan) -> dict[str, Step]:
         cells = [student[0].cell for student in students]
         title = f"{'+'.join(task.name for task in tasks)}: {', '.join(cell.label for cell in cells)}"
         title += f", seed {cells[0].seed}" if kind == STUDENTS_STEP else ""
-        step = Step(kind, "", title, tuple(tasks)).of([tuple(student) for student in students])
+        step = Step(kind, "", title, tuple(tasks)).for_students([tuple(student) for student in students])
         steps[step.key] = step
 
     trainings: dict[str, list[Planned]] = {}  # cells of one training: of a student of several tasks one for each

@@ -129,7 +129,7 @@ class RaySteps(Executor):
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             super().__init__(plan, jobs, progress)
             self._stack = stack.pop_all()
-        self._start = Start.of(plan, folder)
+        self._start = Start.from_plan(plan, folder)
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
         )

@@ -64,7 +64,7 @@ class Start:
     """a file below that cache, which a machine sees that shares its disk"""
 
     @classmethod
-    def of(cls, plan: Plan, run_folder: Path) -> Start:
+    def from_plan(cls, plan: Plan, run_folder: Path) -> Start:
         """What the workers of a run are told; ``run_folder`` is that of :func:`new_run_folder`."""
         # what a node lacks of the hub is fetched unless the run is offline
         request = request_of_worker(plan.request, plan.tasks[0].numeric.device, plan.request.offline)
@@ -125,7 +125,7 @@ def resolve(future: Future[StepResult], answer: StepResult | BaseException, is_s
 def weights_of(slot: Slot) -> str | None:
     """The hash of the weights of a folder of this machine's cache; None where it has none."""
     try:
-        return str(slot.made()["weights"])
+        return str(slot.read_made()["weights"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

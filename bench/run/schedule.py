@@ -126,7 +126,7 @@ class Schedule:
             return
         kept = list[Student]()
         for student in step.students:
-            part = step.of([student])
+            part = step.for_students([student])
             if not self.locks.take(student[0].train_key):
                 self._waiting.append(part)
                 self._held.add(part.key)
@@ -139,7 +139,7 @@ class Schedule:
         if step.students and not kept:
             return
         if len(kept) < len(step.students):
-            step = step.of(kept)
+            step = step.for_students(kept)
         if step.students and len(step.tasks) == 1 and (name := step.task) not in self._named:
             self._named.add(name)
             todo = [p for p in self.plan.cells_of(name) if p.is_todo and not p.cell.together]
@@ -241,7 +241,7 @@ class Schedule:
             self._waiting.insert(0, step)
         elif len(step.students) > 1:
             alone = replace(step, deaths=MAX_WORKER_DEATHS - 1)
-            self._waiting = [*(alone.of([student]) for student in step.students), *self._waiting]
+            self._waiting = [*(alone.for_students([student]) for student in step.students), *self._waiting]
         else:
             message = "the process that did this was ended several times; where memory is short, fewer --jobs need less"
             why = Failure(type="ProcessEnded", message=message, traceback="")

@@ -113,7 +113,7 @@ class SlurmSteps(Executor):
             ) from None
         super().__init__(plan, jobs, progress)
         self.cannot_start = self.cannot_start.format(folder=self._run_folder)
-        self._start = Start.of(plan, self._run_folder)
+        self._start = Start.from_plan(plan, self._run_folder)
         self._pulsed, self._stopping, self._keeps_logs = -math.inf, False, False
 
     def submit(self, step: Step) -> Future[StepResult]:

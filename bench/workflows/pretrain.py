@@ -60,7 +60,7 @@ def plan_pretraining(request: Request) -> tuple[Request, list[ArtefactPlan], dic
     rows: dict[str, list[str]] = {}
     for row in drop_incompatible(wanted, checkpoint.config)[0]:
         asked = [
-            planner.add(one, checkpoint) for one in _shared(row.method.requires(checkpoint.config), checkpoint.config)
+            planner.add(part, checkpoint) for part in _shared(row.method.requires(checkpoint.config), checkpoint.config)
         ]
         for entry in with_parts(asked):
             rows.setdefault(entry.key, []).append(row.spelling)
@@ -74,13 +74,13 @@ def _shared(artefacts: Iterable[Artefact | Source], teacher: Any) -> Iterator[Ar
     """The artefacts that all tasks share and that the cache keeps. A task's own one is replaced by those it is made from."""
     from methods.artefacts import Source, is_of_task
 
-    for one in artefacts:
-        if isinstance(one, Source):
+    for part in artefacts:
+        if isinstance(part, Source):
             continue
-        if is_of_task(one, teacher):
-            yield from _shared(one.inputs(teacher), teacher)
-        elif one.is_kept:
-            yield one
+        if is_of_task(part, teacher):
+            yield from _shared(part.inputs(teacher), teacher)
+        elif part.is_kept:
+            yield part
 
 
 def pretrain(request: Request, progress: Progress | None = None) -> list[PretrainedArtefact]:
@@ -105,7 +105,7 @@ def pretrain(request: Request, progress: Progress | None = None) -> list[Pretrai
         ComputeSettings(device_of(request.device, request.deterministic), request.precision), progress, request.offline
     )
     for slot in (entry.slot for entry in entries):
-        if slot.is_made and state_of(slot.made().get("code")) == STALE:
+        if slot.is_made and state_of(slot.read_made().get("code")) == STALE:
             progress.say(f"{slot.title}, in the cache, was made by other code than this. {WHAT_TO_DO}.")
             if request.rerun_stale:
                 slot.forget()

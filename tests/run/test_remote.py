@@ -47,7 +47,7 @@ def sent(value):
 
 def made(plan, step, tmp_path):
     """The answer of a worker on another node."""
-    start = sent(Start.of(plan, tmp_path / "no folder"))
+    start = sent(Start.from_plan(plan, tmp_path / "no folder"))
     assert not enter_run_folder(start)
     worker = Worker(start.request, FileProgress())
     return sent(answered(lambda: worker.make(sent(step))))
@@ -71,7 +71,7 @@ def test_a_node_with_other_code_refuses(plan, tmp_path):
 
 def test_a_node_that_sees_the_mark_shares_the_cache(plan, monkeypatch, tmp_path):
     folder = new_run_folder()
-    start = Start.of(plan, folder)
+    start = Start.from_plan(plan, folder)
     assert enter_run_folder(start)
     monkeypatch.delenv("BERT_BENCH_CACHE")
     assert enter_run_folder(start), "without a cache of its own it takes that of the run, where it sees it"
