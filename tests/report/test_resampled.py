@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 import random_answers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from bench.analysis.choose import choose
 from bench.analysis.choose import table as choice_table
@@ -26,7 +27,7 @@ from bench.stats.paired import mcnemar, resampled_scores
 from bench.stats.power import least_gap_at_any_disagreement
 
 REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference"
-TASKS = ("cola", "mrpc", "rte", "sst2")
+TASKS = ("cola", "mrpc", "rte")
 
 
 def answered(metric, rows, examples=60, resamples=300):
@@ -48,11 +49,11 @@ def answered(metric, rows, examples=60, resamples=300):
     return records, Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), set())
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.sampled_from(sorted(METRICS)), st.integers(1, 3), st.integers(1, 3), st.integers(0, 2))
+@settings(max_examples=20)
+@given(st.sampled_from(sorted(METRICS)), st.sampled_from([(1, 1), (1, 3), (2, 2), (3, 2)]), st.integers(0, 2))
 @pytest.mark.slow
-def test_an_interval_follows_from_the_two_rows_and_the_column_alone(metric, firsts, seconds, others):
-    rows = {"kd": firsts, "pkd": seconds}
+def test_an_interval_follows_from_the_two_rows_and_the_column_alone(metric, seeds, others):
+    rows = dict(zip(("kd", "pkd"), seeds, strict=True))
     records, data = answered(metric, rows)
     line, drawn = compared(data, (records["kd"], records["pkd"]))
     turned, back = compared(data, (records["pkd"], records["kd"]))
@@ -94,7 +95,6 @@ def test_sets_of_one_task_share_what_is_drawn_for_their_trainings():
     assert mean > 0.95 * alone
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(sorted(METRICS)), st.lists(st.floats(0, 1), min_size=2, max_size=2), st.integers(0, 99))
 def test_no_interval_leaves_what_the_metric_can_be(metric, shares, noise):
     """Two seeds far apart: Student's t of one degree of freedom reached from -159 to +22 points."""
@@ -134,62 +134,53 @@ def test_rows_that_agree_on_all_of_sixty_examples_would_not_show_every_gap(metri
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("examples", [60, 277])
-@pytest.mark.slow
-def test_the_bound_of_the_least_gap_is_what_a_simulation_finds(examples, exact):
-    """Every discordant example on one side: the test finds this gap in four of five tables, and a tenth less not."""
+def test_the_bound_of_the_least_gap_is_found_in_four_of_five_tables(examples, exact):
+    """Every discordant example on one side; a gap that is a tenth less is found in fewer."""
     bound = least_gap_at_any_disagreement(examples, exact)
-    rng = np.random.default_rng(examples)
-    found = [
-        np.mean([mcnemar(int(k), 0, exact) <= 0.05 for k in rng.binomial(examples, gap, 4000)])
-        for gap in (bound, 0.9 * bound)
-    ]
+    needed = next(count for count in range(examples) if mcnemar(count, 0, exact) <= 0.05)
+    found = [stats.binom.sf(needed - 1, examples, gap) for gap in (bound, 0.9 * bound)]
     assert found[0] == pytest.approx(0.8, abs=0.025)
     assert found[1] < 0.77
     assert least_gap_at_any_disagreement(4, exact) is None
 
 
-TITLE = "GLUE files, at most 20,000 training examples"
-
-
-@functools.cache
-def reference():
-    """The committed table of four tasks, and its columns resampled."""
-    store = Store(REFERENCE)
-    group = next(g for g in groups(store.records()) if g.cell.data.max_train_rows == 20_000)
-    return group, resample(group, store)
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """A few rows of the committed table of four tasks, on three of them."""
+    committed, some = Store(REFERENCE), Store(tmp_path_factory.mktemp("some"))
+    group = next(g for g in groups(committed.records()) if g.cell.data.max_train_rows == 20_000)
+    for record in group.records:
+        if record.cell.tasks[0] in TASKS and record.row in ("finetune", "kd", "microbert"):
+            folder = committed.folder(record.cell)
+            shutil.copytree(folder, some.root / folder.relative_to(REFERENCE))
+    return some
 
 
 def printed(line):
     return f"{line.difference:+.1f} ({line.low:+.1f} to {line.high:+.1f})"
 
 
-@pytest.mark.parametrize("row", ["microbert", "kd", "moebert"])
 @pytest.mark.slow
-def test_compare_and_the_report_print_the_same_interval_of_the_committed_records(row):
-    group, answered_columns = reference()
-    table = paired_comparisons(group, answered_columns)[0]
-    cells = next(line for line in table.lines if line.label == row).cells
-    assert [cell.text for cell in cells[:2]] == ["finetune", "4"]
-    for tasks in (TASKS, TASKS[::-1]):
-        found = compare(REFERENCE, row, "finetune", tasks)[TITLE]
+def test_compare_and_the_report_print_the_same_interval_of_the_committed_records(reference):
+    (group,) = groups(reference.records())
+    table = paired_comparisons(group, resample(group, reference))[0]
+    for row, tasks in (("microbert", TASKS), ("kd", TASKS[::-1])):
+        cells = next(line for line in table.lines if line.label == row).cells
+        assert [cell.text for cell in cells[:2]] == ["finetune", "3"]
+        (found,) = compare(reference.root, row, "finetune", tasks).values()
         lines = {line.task: line for line in found}
         for column, cell in zip([*group.columns, None], cells[2:], strict=True):
             line = lines[column.task if column else MEAN]
             assert cell.text.startswith(printed(line)), (column, cell)
             assert (cell.alone, cell.p, cell.verdict) == (line.p, line.adjusted, line.verdict)
-    (turned,) = compare(REFERENCE, row, "finetune", ["rte"])["GLUE files"]
-    assert printed(turned) == printed(lines["rte"])
+    ((alone,),) = compare(reference.root, row, "finetune", ["rte"]).values()
+    assert printed(alone) == printed(lines["rte"])
 
 
 @pytest.mark.slow
-def test_choose_prints_the_interval_of_compare():
-    (choice,) = (
-        c for c in choose(REFERENCE, {"flops": 1.6}, TASKS) if c["group"].cell.data.max_train_rows == 20_000
-    )  # fmt: skip
-    best = choice["candidates"][0]["label"]
-    rows = {row[0]: row[-3] for row in choice_table(choice).rows}
-    for other in [c["label"] for c in choice["candidates"][1:4]]:
-        mean = compare(REFERENCE, other, best, TASKS)[TITLE][-1]
-        assert rows[other] == printed(mean), other
-        candidate = next(c for c in choice["candidates"] if c["label"] == other)
-        assert (candidate["p"], candidate["verdict"]) == (mean.p, mean.verdict)
+def test_choose_prints_the_interval_of_compare(reference):
+    (choice,) = choose(reference.root, {}, TASKS)
+    best, other = choice["candidates"]
+    (lines,) = compare(reference.root, other["label"], best["label"], TASKS).values()
+    assert choice_table(choice).rows[1][-3] == printed(lines[-1])
+    assert (other["p"], other["verdict"]) == (lines[-1].p, lines[-1].verdict)
