@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import re
+from collections import Counter
 
 import factories
 import numpy as np
@@ -12,10 +12,10 @@ import pytest
 from bench.record.store import Store
 from bench.report.comparison import BETTER, BORDERLINE, UNCLEAR, not_shown_better, verdict_of
 from bench.report.groups import groups
-from bench.report.resampled import resample
+from bench.report.resampled import judge_answers, resample
 from bench.report.tables.differences import paired_comparisons
-from bench.report.tables.retention import KEEPS, LOSES, retention, retentions
-from bench.report.write import write_reports
+from bench.report.tables.registry import make_tables
+from bench.report.tables.retention import KEEPS, LOSES, REFUSED, reappearance, retention, retentions
 
 N = 400
 LABELS = np.random.default_rng(0).integers(2, size=N)
@@ -32,9 +32,8 @@ def write(store, label, task, accuracy, seed=0, noise=0, ablation_of=None, teach
     factories.write(store, record, answers(accuracy, 100 * noise + seed), LABELS)
 
 
-@pytest.fixture
-def store(tmp_path):
-    found = Store(tmp_path / "r")
+def base_store(folder):
+    found = Store(folder)
     for number, task in enumerate(("rte", "sst2")):
         write(found, "teacher", task, 0.9, noise=1 + 10 * number)
         for seed in (0, 1, 2):
@@ -45,28 +44,44 @@ def store(tmp_path):
     return found
 
 
-def section(text, title):
-    return re.split(r"\n##+ ", re.split(rf"\n##+ {re.escape(title)}\n", text)[1])[0]
+@pytest.fixture
+def store(tmp_path):
+    return base_store(tmp_path / "r")
 
 
-def lines_of(text, title):
-    return {line.split("|")[1].strip(): line for line in section(text, title).splitlines() if "|" in line}
+def retained(store):
+    """The lines of the table of retention, by their rows."""
+    (group,) = groups(store.records())
+    return {line.label: line for line in retentions(group, resample(group, store)).lines}
 
 
-@pytest.mark.slow
-def test_differences_end_in_a_verdict_next_to_their_reference(store, tmp_path):
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """Title -> row -> the cells of its line; with a variant, a row of another teacher and one of seeds far apart."""
+    store = base_store(tmp_path_factory.mktemp("whole"))
     write(store, "microbert:gamma=2", "rte", 0.70, 0, 6)
-    (path,) = write_reports(store, tmp_path / "p")
-    systems = lines_of(path.read_text(), "Systems compared with finetune")
-    assert systems["microbert"].count("better") == 3, "two columns and their mean"
-    assert systems["kd"].count("not significant") == 3
-    assert {systems[row].split("|")[2].strip() for row in ("kd", "microbert")} == {"finetune"}
-    assert "min. detectable" in systems
-    assert not {"finetune", "microbert w/o Dis", "microbert:gamma=2"} & set(systems)
-    variants = lines_of(path.read_text(), "Variants and ablations compared with their own row")
-    assert variants["microbert w/o Dis"].count("worse") == 3
-    assert variants["microbert:gamma=2"].count("worse") == 1
-    assert {variants[row].split("|")[2].strip() for row in ("microbert w/o Dis", "microbert:gamma=2")} == {"microbert"}
+    write(store, "tinybert", "rte", 0.9, noise=9, teacher="a" * 64)
+    for seed, right in ((0, 0.55), (1, 0.95)):
+        write(store, "pkd", "rte", right, seed, 8)
+        write(store, "pkd", "sst2", right, seed, 9)
+    (group,) = groups(store.records())
+    made = make_tables(group, resample(group, store)).tables
+    return {table.title: {line.label: line.cells for line in table.lines} for table in made}
+
+
+def test_differences_end_in_a_verdict_next_to_their_reference(tables):
+    systems = tables["Systems compared with finetune"]
+    assert set(systems) == {"kd", "microbert", "pkd", "tinybert", "min. detectable"}
+    variants = tables["Variants and ablations compared with their own row"]
+    assert set(variants) >= {"microbert w/o Dis", "microbert:gamma=2"}
+    for lines, row, reference, verdict, tests in (
+        (systems, "microbert", "finetune", "better", 3),  # two columns and their mean
+        (systems, "kd", "finetune", "inconclusive", 3),
+        (variants, "microbert w/o Dis", "microbert", "worse", 3),
+        (variants, "microbert:gamma=2", "microbert", "worse", 1),
+    ):
+        assert lines[row][0].text == reference
+        assert Counter(cell.verdict for cell in lines[row])[verdict] == tests
 
 
 @pytest.mark.slow
@@ -78,12 +93,12 @@ def test_no_verdict_depends_on_what_else_lies_in_the_folder(store):
         return {label: [(c.value, c.p, c.verdict) for c in line.cells] for label, line in lines.items()}
 
     before = verdicts()
-    for number in range(12):
+    for number in range(4):
         for place, task in enumerate(("rte", "sst2")):
             write(store, f"tinybert:gamma={number}", task, 0.75, 0, 20 + 2 * number + place)
     write(store, "pkd", "rte", 0.76, 0, 6)
     after = verdicts()
-    assert len(after) == len(before) + 13
+    assert len(after) == len(before) + 5
     assert {label: after[label] for label in before} == before
 
 
@@ -98,14 +113,10 @@ def test_a_verdict_that_other_resamples_would_not_change(p, verdict):
     assert verdict_of(1.0, p, p) == verdict
 
 
-@pytest.mark.slow
-def test_keeping_the_teacher_is_tested_against_a_margin(store, tmp_path):
-    (path,) = write_reports(store, tmp_path / "p")
-    lines = lines_of(path.read_text(), "Retention with intervals")
-    assert lines["finetune"].count(LOSES) == 2
-    assert KEEPS not in lines["finetune"]
-    assert LOSES not in lines["microbert"]
-    assert "mean of ratios" in section(path.read_text(), "Retention with intervals")
+def test_keeping_the_teacher_is_tested_against_a_margin(tables):
+    lines = tables["Retention with intervals"]
+    assert [cell.verdict for cell in lines["finetune"]] == [LOSES, LOSES, "", ""]
+    assert LOSES not in [cell.verdict for cell in lines["microbert"]]
 
 
 @pytest.mark.parametrize(
@@ -116,17 +127,13 @@ def test_the_margin_decides_by_the_interval(low, high, verdict):
     assert retention([0.8], 0.8, samples).verdict == verdict
 
 
-@pytest.mark.slow
-def test_a_student_of_another_teacher_is_refused_with_both_hashes(store, tmp_path):
-    write(store, "tinybert", "rte", 0.9, noise=9, teacher="a" * 64)
-    (path,) = write_reports(store, tmp_path / "p")
-    text = path.read_text()
-    assert "refused" in section(text, "Retention with intervals")
-    assert "trained from another teacher (aaaaaaaaaaaa and tttttttttttt)" in text
+def test_a_student_of_another_teacher_is_refused_with_both_hashes(tables):
+    (refused,) = (cell for cell in tables["Retention with intervals"]["tinybert"] if cell.text == REFUSED)
+    assert "trained from another teacher (aaaaaaaaaaaa and tttttttttttt)" in refused.footnotes[0]
 
 
 @pytest.mark.slow
-def test_a_student_of_another_training_of_the_teacher_is_compared_with_that_training(store, tmp_path):
+def test_a_student_of_another_training_of_the_teacher_is_compared_with_that_training(store):
     """A machine with other vector instructions trains the same teacher to other last digits."""
     write(store, "tinybert", "rte", 0.9, noise=9, teacher="a" * 64)
     shown = next(r for r in store.records() if r.cell.method == "teacher" and "rte" in r.cell.tasks)
@@ -134,31 +141,21 @@ def test_a_student_of_another_training_of_the_teacher_is_compared_with_that_trai
     before = pointer.read_text()
     write(store, "teacher", "rte", 0.7, noise=11, teacher="a" * 64)
     pointer.write_text(before)  # it is there, and another one counts
-    (path,) = write_reports(store, tmp_path / "p")
-    kept = lines_of(path.read_text(), "Retention with intervals")
-    assert "refused" not in kept["tinybert"]
     own = answers(0.9, 900) == LABELS, answers(0.7, 1100) == LABELS
-    assert f"{100 * own[0].mean() / own[1].mean():.1f} %" in kept["tinybert"]
+    ratios = [cell.value for cell in retained(store)["tinybert"].cells if cell.value is not None]
+    assert ratios == [pytest.approx(100 * own[0].mean() / own[1].mean())]
     (pointer.parent / "attempt-2.npz").unlink()
-    (path,) = write_reports(store, tmp_path / "q")
-    assert "refused" in lines_of(path.read_text(), "Retention with intervals")["tinybert"]
+    assert REFUSED in [cell.text for cell in retained(store)["tinybert"].cells]
 
 
-@pytest.mark.slow
-def test_a_retention_that_two_seeds_do_not_tell_stays_within_what_is_possible(store, tmp_path):
+def test_a_retention_that_two_seeds_do_not_tell_stays_within_what_is_possible(tables):
     """23.6 % (-81.0 to 125.0): below no score, above more than all of it."""
-    for seed, right in ((0, 0.55), (1, 0.95)):
-        write(store, "pkd", "rte", right, seed, 8)
-        write(store, "pkd", "sst2", right, seed, 9)
-    (path,) = write_reports(store, tmp_path / "p")
-    row = lines_of(path.read_text(), "Retention with intervals")["pkd"]
-    ends = [tuple(map(float, pair)) for pair in re.findall(r"\((-?[\d.]+) to (-?[\d.]+)\) inconclusive", row)]
-    assert len(ends) == 2
-    assert all(low >= 0 and high < 100 / 0.85 for low, high in ends), "the teacher is right in 90 %"
-    differences = lines_of(path.read_text(), "Systems compared with finetune")["pkd"]
-    ends = [tuple(map(float, pair)) for pair in re.findall(r"\((\S+) to (\S+)\)", differences)]
-    assert len(ends) == 3
-    assert all(-100 <= low < high <= 100 for low, high in ends)
+    kept = [cell for cell in tables["Retention with intervals"]["pkd"] if cell.verdict]
+    assert [cell.verdict for cell in kept] == ["inconclusive"] * 2
+    assert all(cell.low >= 0 and cell.high < 100 / 0.85 for cell in kept), "the teacher is right in 90 %"
+    differences = [cell for cell in tables["Systems compared with finetune"]["pkd"] if cell.low is not None]
+    assert len(differences) == 3
+    assert all(-100 <= cell.low < cell.high <= 100 for cell in differences)
 
 
 def test_a_mean_of_ratios_leaves_out_resamples_in_which_the_teacher_has_no_score_anywhere(tmp_path):
@@ -181,38 +178,38 @@ def test_a_mean_of_ratios_leaves_out_resamples_in_which_the_teacher_has_no_score
 
 
 @pytest.mark.slow
-def test_a_teacher_of_one_answer_makes_no_ratio(store, tmp_path):
+def test_a_teacher_of_one_answer_makes_no_ratio(store):
     """finetune kept 150 % of such a teacher."""
     teacher = next(r for r in store.records() if r.row == "teacher" and r.cell.tasks == ("rte",))
     factories.write(store, teacher, np.ones(N, int), LABELS)
-    (path,) = write_reports(store, tmp_path / "p")
-    text = path.read_text()
-    mark = int(text.split("] rte (acc): the answers of the teacher are suspect")[0].rsplit("[", 1)[1])
-    row = lines_of(text, "Retention with intervals")["finetune"]
-    assert row.split("|")[3].strip() == f"– [{mark}]"
-    assert "%" in row.split("|")[2], "sst2"
-    with (path.parent / "tables" / "reappearance.csv").open() as file:
-        ratios = next(line for line in csv.DictReader(file) if line["System"] == "finetune, % of teacher")
-    assert float(ratios["sst2 (acc)"]) > 0
-    assert ratios["rte (acc)"] == ""
+    (group,) = groups(store.records())
+    judge_answers(group, store)
+    assert [column.task for column in group.columns] == ["sst2", "rte"]
+    for table, row in (
+        (retentions(group, resample(group, store)), "finetune"),
+        (reappearance(group), "finetune, % of teacher"),
+    ):
+        sst2, rte, *_ = next(line.cells for line in table.lines if line.label == row)
+        assert sst2.value > 0
+        assert (rte.value, rte.text) == (None, "–")
+        assert "rte (acc): the answers of the teacher are suspect" in rte.footnotes[0]
 
 
-def test_records_without_predictions_make_no_verdicts(tmp_path):
-    store = Store(tmp_path / "r")
-    for record in factories.paper():
-        store.write(record)
-    for path in write_reports(store, tmp_path / "p"):
-        assert "Paired comparisons" not in path.read_text()
+def test_records_without_predictions_make_no_verdicts(paper_store):
+    (group,) = groups(paper_store.records())
+    made = make_tables(group, resample(group, paper_store)).tables
+    assert {table.section for table in made} >= {"Results", "Cost and size"}
+    assert "Paired comparisons" not in {table.section for table in made}
 
 
 @pytest.mark.slow
 def test_the_margin_is_an_option(bench, store, tmp_path):
-    for kept, said in ((97, LOSES), (60, KEEPS)):
-        answer = bench("report", "--results", store.root, "--reports", tmp_path / str(kept), "--kept", kept)
-        assert answer.returncode == 0, answer.stderr
-        (path,) = (tmp_path / str(kept)).glob("*/*/README.md")
-        line = next(x for x in section(path.read_text(), "Retention with intervals").splitlines() if "finetune" in x)
-        assert line.count(said) == 2
+    """Of 97 % finetune loses."""
+    answer = bench("report", "--results", store.root, "--reports", tmp_path / "p", "--kept", 60)
+    assert answer.returncode == 0, answer.stderr
+    (path,) = (tmp_path / "p").glob("*/*/README.md")
+    section = re.split(r"\n##+ ", path.read_text().split("## Retention with intervals\n")[1])[0]
+    assert next(line for line in section.splitlines() if "finetune" in line).count(KEEPS) == 2
     assert bench("report", "--results", store.root, "--kept", 0).returncode == 2
 
 
