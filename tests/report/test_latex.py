@@ -103,24 +103,6 @@ def test_what_latex_would_take_for_commands_is_escaped(ours, latex):
     assert tex(ours) == latex
 
 
-def files_below(folder):
-    """Name from the folder -> bytes."""
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
-@pytest.mark.slow
-def test_latex_is_written_where_it_is_asked_for_and_changes_nothing_else(paper_store, tmp_path, bench):
-    write_reports(paper_store, tmp_path / "without")
-    done = bench("report", "--results", paper_store.root, "--reports", tmp_path / "with", "--latex")
-    assert done.returncode == 0, done.stderr
-    before, after = (files_below(tmp_path / name) for name in ("without", "with"))
-    assert {name: after[name] for name in before} == before
-    more = set(after) - set(before)
-    assert more == {re.sub(r"csv$", "tex", name) for name in before if name.endswith(".csv")} | {
-        re.sub(r"svg$", "pdf", name) for name in before if name.endswith(".svg")
-    }
-
-
 def test_latex_compiles_what_we_write(paper_store, tmp_path):
     if shutil.which("pdflatex") is None:
         pytest.skip("needs pdflatex")

@@ -15,10 +15,11 @@ from bench.report.tables.registry import make_tables
 from bench.report.write import write_reports
 
 
-@pytest.fixture
-def data(answered_store):
-    (group,) = groups(answered_store.records())
-    return make_tables(group, resample(group, answered_store))
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    store = factories.answered_store(tmp_path_factory.mktemp("answered"))
+    (group,) = groups(store.records())
+    return make_tables(group, resample(group, store))
 
 
 def test_the_forest_plot_has_the_numbers_and_verdicts_of_the_table(data):
@@ -69,6 +70,10 @@ def test_pictures_fit_a_column_or_a_page_of_a_paper_and_have_no_title_of_the_rep
             width = float(re.search(rb'width="([\d.]+)pt"', drawn)[1])
             assert round(width / 72, 1) in (3.3, 6.9)
             assert data.title not in texts_of(drawn)
+
+
+def test_pictures_of_a_paper_have_the_same_bytes_each_time(data):
+    assert len({PICTURES["score-flops"][2](data, "pdf") for _ in range(2)}) == 1
 
 
 def test_the_front_is_what_no_cheaper_row_surpasses(data):
