@@ -13,7 +13,7 @@ from lxml import html
 
 from bench.record.store import Store
 from bench.report.groups import groups
-from bench.report.write import write_reports
+from bench.report.write import write_groups, write_reports
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
@@ -89,14 +89,20 @@ def opened(file):
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 
-@pytest.fixture
-def page(answered_store, tmp_path):
-    """A report of rows with stored answers; the terms of one training are 0."""
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Rows with stored answers; the terms of one training are 0."""
+    made = factories.answered_store(tmp_path_factory.mktemp("answered"))
     place = ("kd", ("sst2",), 0)
-    record = next(r for r in answered_store.records() if (r.row, r.cell.tasks, r.cell.seed) == place)
+    record = next(r for r in made.records() if (r.row, r.cell.tasks, r.cell.seed) == place)
     flat = {stage: {name: [0.0, 0.0] for name in terms} for stage, terms in record.terms.items()}
-    answered_store.write(record.model_copy(update={"terms": flat}), answered_store.predictions(record))
-    (path,) = write_reports(answered_store, tmp_path / "p")
+    made.write(record.model_copy(update={"terms": flat}), made.predictions(record))
+    return made
+
+
+@pytest.fixture(scope="module")
+def page(store, tmp_path_factory):
+    (path,) = write_reports(store, tmp_path_factory.mktemp("reports"))
     return path.parent / "report.html"
 
 
@@ -110,7 +116,7 @@ def test_the_page_opens_without_an_error_and_asks_nothing(page):
 
 @needs_browser
 @pytest.mark.slow
-def test_sorting_filtering_and_closer_looks_work_in_a_browser(page, answered_store, tmp_path):
+def test_sorting_filtering_and_closer_looks_work_in_a_browser(page, store, tmp_path):
     dom, console = driven(page, tmp_path)
     seen = json.loads(
         re.search(r"<body>(\{.*\})</body>", dom, re.DOTALL)[1]
@@ -122,7 +128,7 @@ def test_sorting_filtering_and_closer_looks_work_in_a_browser(page, answered_sto
     assert seen["errors"] == []
     assert seen["requests"] == []
     assert not seen["injected"]
-    (group,) = groups(answered_store.records())
+    (group,) = groups(store.records())
     column = group.columns[0]
     means = {label: sum(v.values()) / len(v) for label in group.systems if (v := group.values(label, column))}
     assert set(means) <= set(seen["rows"])
@@ -159,13 +165,23 @@ def test_the_page_is_whole_in_one_file(page):
     )
 
 
-@pytest.mark.slow
-def test_the_page_has_the_cells_of_the_tables(paper_store, tmp_path):
-    """Every table of the report, each cell as Markdown prints it."""
-    from bench.report.write import write_groups
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """The page of a report without answers, a row of which has two sizes; and its group."""
+    store = Store(tmp_path_factory.mktemp("wide"))
+    row = factories.record("wide", "mnli")
+    sizes = row.sizes.model_copy(update={"parameters": 2 * row.sizes.parameters})
+    for record in [*factories.paper(), row.model_copy(update={"sizes": sizes})]:
+        store.write(record)
+    ((path, group),) = write_groups(store, tmp_path_factory.mktemp("reports"))
+    return (path.parent / "report.html").read_text(), group
 
-    ((path, group),) = write_groups(paper_store, tmp_path / "p")
-    page = html.fromstring((path.parent / "report.html").read_text())
+
+@pytest.mark.slow
+def test_the_page_has_the_cells_of_the_tables(wide):
+    """Every table of the report, each cell as Markdown prints it."""
+    text, group = wide
+    page = html.fromstring(text)
     for mark in page.xpath("//a[@class='mark']"):
         mark.drop_tree()
     tables = [
@@ -179,13 +195,9 @@ def test_the_page_has_the_cells_of_the_tables(paper_store, tmp_path):
             assert [text.split()[:1] for text in line] == [text.split()[:1] for text in row]
 
 
-def test_a_line_of_the_page_is_of_a_row_or_of_none(paper_store, tmp_path):
+def test_a_line_of_the_page_is_of_a_row_or_of_none(wide):
     """Lines of sizes on one task, of learning rates and of printed numbers too: they are found and filtered by their row."""
-    wide = factories.record("wide", "mnli")
-    sizes = wide.sizes.model_copy(update={"parameters": 2 * wide.sizes.parameters})
-    paper_store.write(wide.model_copy(update={"sizes": sizes}))
-    (path,) = write_reports(paper_store, tmp_path / "p")
-    text = (path.parent / "report.html").read_text()
+    text, _ = wide
     for part in ("wide, mnli", "Hyper-parameters"):
         assert part in text
     numbers = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', text, re.DOTALL)[1]
