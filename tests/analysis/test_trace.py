@@ -41,12 +41,10 @@ def numbers(cell: str) -> list[str]:
 @pytest.mark.slow
 def test_every_number_of_the_tables_is_found(paper_store):
     (group,) = groups(paper_store.records())
-    tables = [accuracy(group), reappearance(group), ablation(group), cost(group)]
-    for table in filter(None, tables):
-        for row in table.rows:
-            for title, cell in zip(table.header[1:], row[1:], strict=True):
-                for number in numbers(cell):
-                    assert trace(number, paper_store.root), (table.title, row[0], title, number)
+    tables = [table for table in (accuracy(group), reappearance(group), ablation(group), cost(group)) if table]
+    printed = {number for table in tables for row in table.rows for cell in row[1:] for number in numbers(cell)}
+    assert len(printed) >= 15
+    assert [number for number in sorted(printed) if not trace(number, paper_store.root)] == []
 
 
 @pytest.mark.slow

@@ -235,8 +235,7 @@ def test_a_task_of_ones_own_is_named_by_its_file(bench, tmp_path, teacher_folder
     assert done.returncode == 0, done.stderr
     (report,) = Path("p").glob("*/*/README.md")
     (command,) = re.findall(r"- command: `python -m bench (.*)`", report.read_text())
-    again = bench(*shlex.split(command), "--reports", "p")
-    assert "nothing to do: every cell has its record" in again.stderr, (command, again.stderr)
+    assert set(planned(bench, tmp_path, shlex.split(command)).values()) == {"there"}, command
     (record,) = [r for r in Store(Path("r")).records() if r.cell.method != TEACHER]
     (verifying,) = re.findall(r"`python -m bench (verify KEY [^`]*)`", report.read_text())
     verified = bench(*shlex.split(verifying.replace("KEY", record.key[:10])))
@@ -249,24 +248,21 @@ def test_a_task_of_ones_own_is_named_by_its_file(bench, tmp_path, teacher_folder
     assert words_of(commands(group)[0])["--tasks"] == "reviews.toml"
 
 
-def test_the_report_of_an_experiment_has_command_seeds_and_a_title_of_its_own(tmp_path, monkeypatch):
+def test_the_report_of_an_experiment_has_command_seeds_and_a_title_of_its_own(paper_store, tmp_path, monkeypatch):
     """Nobody takes it for the paper's results; a record that two tables show is counted once."""
     monkeypatch.chdir(tmp_path)
-    store = Store(tmp_path / "r")
-    for record in factories.paper():
-        store.write(record)
     cells = [r.cell for r in factories.paper() if r.cell.tasks == ("rte",)]
     shown = {record_key(cell): {} for cell in cells}, [cell.label for cell in cells if cell.method != "teacher"]
     sections = [PaperTable("one", "accuracy", *shown), PaperTable("two", "differences", *shown)]
     typed = (tmp_path / "experiments" / "e.toml", "one,two", "rte")
-    (report,) = write_experiment("A paper", sections, store, tmp_path / "p", False, typed)
+    (report,) = write_experiment("A paper", sections, paper_store, tmp_path / "p", False, typed)
     text = report.read_text()
     assert text.startswith("# A paper; our own runs, not the paper's results\n")
     assert "; seeds 0, 1." in text
     (command,) = re.findall(r"- command: `(.*)`", text)
     said = words_of(command)
     assert (said["--experiment"], said["--table"], said["--tasks"]) == ("experiments/e.toml", "one,two", "rte")
-    assert (said["--seeds"], said["--results"]) == ("0,1", "r")
+    assert (said["--seeds"], said["--results"]) == ("0,1", "results")
     done = len({record_key(cell) for cell in cells} & {r.key for r in factories.paper() if r.status == "ok"})
     assert f"- {done} records;" in text
 
