@@ -56,12 +56,6 @@ def test_what_is_too_close_cannot_be_told(store):
     assert [line.verdict for line in lines] == [UNCLEAR]
 
 
-def test_the_score_is_the_records_own(store):
-    (lines,) = compare(store.root, "microbert", "kd", tasks=["rte"], seeds=[1]).values()
-    (record,) = (r for r in store.records() if r.row == "microbert" and r.cell.tasks == ("rte",) and r.cell.seed == 1)
-    assert lines[0].first == pytest.approx(100 * record.scores["validation"]["accuracy"])
-
-
 def test_rows_that_are_not_there_or_not_alike_are_refused(store):
     with pytest.raises(InputError, match="there are: kd, microbert, tinybert"):
         compare(store.root, "microbert", "pkd")

@@ -217,11 +217,8 @@ SCORES = "cola (Matthews)|mrpc (F1) mean|SST-2|MNLI (m)|MNLI (M)|QNLI (EM)|SQuAD
 OTHERS = "MACs (G)|embedding (M)|student time (s)|examples|training runs|#Layers|Hidden size|n|mrpc (F1) sd|latency|Params|peak MB"
 
 
-@pytest.mark.parametrize("column", SCORES.split("|"))
-def test_these_columns_are_scores(column):
-    assert is_score(column)
-
-
-@pytest.mark.parametrize("column", OTHERS.split("|"))
-def test_these_columns_are_no_scores(column):
-    assert not is_score(column)
+@pytest.mark.parametrize("columns", [SCORES, OTHERS])
+def test_columns_of_scores_are_told_by_their_names(columns):
+    assert {column: is_score(column) for column in columns.split("|")} == dict.fromkeys(
+        columns.split("|"), columns is SCORES
+    )

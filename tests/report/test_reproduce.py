@@ -98,25 +98,6 @@ def test_commands_of_the_reports_of_real_glue_find_their_records(bench, tmp_path
         check_group(bench, tmp_path, group)
 
 
-def above_tables(report: str) -> list[tuple[list[str], set[str]]]:
-    """The last command above each table of a report in the README and docs/, and the table's rows."""
-    return [
-        (pages.commands(text[: found.start()])[-1], {pages.name_of(row) for row in found["table"].splitlines()[2:]})
-        for page in pages.PAGES
-        for text in [page.read_text()]
-        for found in pages.MARKED.finditer(text)
-        if (found["report"] or "").startswith(report)
-    ]
-
-
-def check_page(bench, tmp_path: Path, report: str, data: str) -> None:
-    ((words, rows),) = above_tables(report)
-    asked = planned(bench, tmp_path, words)
-    records = [r for r in Store(REFERENCE).records() if data in r.cell.data.slug]
-    check_states(asked, [r for r in records if r.called in rows])
-    assert {r.called for r in records if r.key in asked} == rows
-
-
 def test_the_command_of_the_sample_suites_report_finds_its_rows(bench, tmp_path, at_root):
     typed = pages.commands((ROOT / "docs" / "results.md").read_text())
     (words,) = (words for words in typed if words[0] == "run" and {"sample", str(REFERENCE)} <= set(words))
@@ -128,7 +109,14 @@ def test_the_command_of_the_sample_suites_report_finds_its_rows(bench, tmp_path,
 
 @pytest.mark.slow
 def test_the_command_above_the_readmes_table_finds_its_rows(bench, tmp_path, at_root, real):
-    check_page(bench, tmp_path, "reports/glue-20000-rows", "folder-glue")
+    texts = [page.read_text() for page in pages.PAGES]
+    marked = [(text, table) for text in texts for table in pages.MARKED.finditer(text)]
+    ((text, table),) = (found for found in marked if "reports/glue-20000-rows" in (found[1]["report"] or ""))
+    rows = {pages.name_of(row) for row in table["table"].splitlines()[2:]}
+    asked = planned(bench, tmp_path, pages.commands(text[: table.start()])[-1])
+    records = [r for r in Store(REFERENCE).records() if "folder-glue" in r.cell.data.slug]
+    check_states(asked, [r for r in records if r.called in rows])
+    assert {r.called for r in records if r.key in asked} == rows
 
 
 def words_of(command: str) -> dict[str, str]:

@@ -44,8 +44,6 @@ class Table:
         whole = float(np.mean(ratios)) if way == 1 else 100 * float(np.mean(student)) / float(np.mean(teacher))
         self.kept_average = rounded(whole) if way else None
         self.gap_average = rounded(float(np.mean(gaps))) if way else None
-        self.metric = dict.fromkeys(self.tasks, "accuracy")
-        self.split = [["dev"] * len(self.tasks) for _ in self.systems]
 
     def plant(self, kind: str) -> None:
         """One error of this kind that changes a printed digit."""
@@ -78,19 +76,19 @@ class Table:
     def csv(self) -> str:
         lines = ["source,table,system,params_m,flops_b,speedup,task,metric,split,value,note"]
 
-        def add(system: str, task: str, metric: str, split: str, value: Decimal) -> None:
-            lines.append(f"a paper,Table 1,{system},,,,{task},{metric},{split},{value},")
+        def add(system: str, task: str, metric: str, value: Decimal) -> None:
+            lines.append(f"a paper,Table 1,{system},,,,{task},{metric},dev,{value},")
 
-        for number, system in enumerate(self.systems):
-            for task, value, split in zip(self.tasks, self.cells[system], self.split[number], strict=True):
-                add(system, task, self.metric[task], split, value)
-            add(system, "Avg", "mean", "dev", self.average[system])
+        for system in self.systems:
+            for task, value in zip(self.tasks, self.cells[system], strict=True):
+                add(system, task, "accuracy", value)
+            add(system, "Avg", "mean", self.average[system])
         for label, metric, values, average in (
             (f"{self.student} % of teacher", "percent_of_teacher", self.kept, self.kept_average),
             (f"Difference ({self.student} to {self.baseline})", "percentage_points", self.gap, self.gap_average),
         ):
             for task, value in zip(self.tasks, values, strict=True):
-                add(label, task, metric, "dev", value)
+                add(label, task, metric, value)
             if average is not None:
-                add(label, "Avg", metric, "dev", average)
+                add(label, "Avg", metric, average)
         return "\n".join(lines) + "\n"
