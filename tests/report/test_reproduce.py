@@ -173,8 +173,7 @@ def test_a_report_of_teachers_alone_names_the_command_that_makes_them():
 def test_commands_say_where_their_records_are(tmp_path, monkeypatch):
     """Typed at the same place, `show`, `trace` and `verify` find what the report shows."""
     store = Store(tmp_path / "deep" / "records")
-    for record in factories.paper():
-        store.write(record)
+    store.write(factories.record())
     monkeypatch.chdir(tmp_path)
     (report,) = write_reports(store, tmp_path / "p")
     text = report.read_text()
@@ -230,9 +229,9 @@ def test_a_task_of_ones_own_is_named_by_its_file(bench, tmp_path, teacher_folder
     assert verified.stdout.startswith("bitwise equal"), (verifying, verified.stderr)
     without = bench("verify", record.key[:10], "--results", "r", "--teacher", teacher_folder)
     assert (without.returncode, "add --tasks FOLDER/my file.toml" in without.stderr) == (2, True), without.stderr
-    older = record.cell.data.model_copy(update={"task_file": ""})
-    assert record_key(record.cell.model_copy(update={"data": older})) == record.key
-    (group,) = groups([record.model_copy(update={"cell": record.cell.model_copy(update={"data": older})})])
+    older = factories.changed(record, data={"task_file": ""})
+    assert older.key == record.key
+    (group,) = groups([older])
     assert words_of(commands(group)[0])["--tasks"] == "reviews.toml"
 
 
