@@ -24,13 +24,10 @@ Another & 50.0 & 50.0 \\
 
 
 @pytest.fixture
-def place(tmp_path):
-    store = Store(tmp_path / "r")
-    for record in factories.paper():
-        store.write(record)
+def place(paper_store, tmp_path):
     file = tmp_path / "paper.tex"
     file.write_text(LATEX)
-    return tmp_path / "r", file
+    return paper_store.root, file
 
 
 def test_numbers_as_measured_changed_and_without_a_record(bench, place, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import factories
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
@@ -64,7 +64,6 @@ GROUPS = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(GROUPS, min_size=2, max_size=6))
 def test_different_groups_have_different_names(wanted):
     """Also on a disk that does not distinguish capitals."""

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import random_answers
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import bench.stats.metrics as registry
@@ -35,7 +35,6 @@ EVERY_FORM = pytest.mark.parametrize("form", FORMS.values(), ids=lambda form: fo
 
 
 @EVERY_METRIC
-@settings(deadline=None)  # the first call imports scipy
 @given(seed=st.integers(0, 999), examples=st.integers(1, 40), kinds=st.integers(1, 5))
 def test_a_metric_stays_in_its_range_and_gives_its_most_to_right_answers(metric, seed, examples, kinds):
     rng = np.random.default_rng(seed)
@@ -49,7 +48,6 @@ def test_a_metric_stays_in_its_range_and_gives_its_most_to_right_answers(metric,
 
 
 @EVERY_METRIC
-@settings(deadline=None)  # the first call imports scipy
 @given(seed=st.integers(0, 999), examples=st.integers(2, 30))
 def test_the_fast_form_gives_what_the_plain_one_gives_the_same_examples(metric, seed, examples):
     rng = np.random.default_rng(seed)
@@ -140,7 +138,6 @@ def test_the_loss_on_labels_is_the_named_one(form):
 
 
 @EVERY_FORM
-@settings(deadline=None)  # the first call imports scipy
 @given(seed=st.integers(0, 99))
 def test_the_constant_answer_scores_what_it_says_and_no_label_scores_more(form, seed):
     labels = random_answers.labels(form, np.random.default_rng(seed), 20)
