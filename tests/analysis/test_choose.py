@@ -191,7 +191,7 @@ def check_simulated(folder, rng):
     return max(fitting, key=truth.get) in [row["label"] for row in choice["as_good"]] if fitting else None
 
 
-@pytest.mark.parametrize("stores", [10, pytest.param(200, marks=pytest.mark.simulation)])
+@pytest.mark.parametrize("stores", [10, pytest.param(20, marks=pytest.mark.simulation)])
 @pytest.mark.slow
 def test_of_simulated_stores_the_choice_fits_and_is_not_worse_than_the_true_best(tmp_path, stores):
     right = [check_simulated(tmp_path / str(seed), np.random.default_rng(seed)) for seed in range(stores)]
