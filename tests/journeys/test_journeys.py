@@ -201,40 +201,37 @@ def test_a_gate_finds_a_planted_regression(bench, monkeypatch):
 
     mine(with_a_mistake=True)
     monkeypatch.setenv("BERT_BENCH_CACHE", "cache of the gate")  # what the method prepared before is other code's
-    for asked, code in ([*words], OK), ([*gate, "--summary", "summary.md"], CHECK_FAILED):
-        process = started(*asked, "--results", "after")  # of its own: this one knows the method as it was
-        said = process.communicate(timeout=300)[1]
-        assert process.returncode == code, said
+    after = ["--results", "after"]
+    process = started(
+        [*words, *after], [*gate, *after, "--summary", "summary.md"]
+    )  # this one knows the method as it was
+    said = process.communicate(timeout=300)[1]
+    assert process.returncode == CHECK_FAILED, said
+    assert len(list(Store(Path("after")).records())) == 2, "the run before it ended well"
     assert "mine:Mine" in Path("summary.md").read_text()
 
 
-def started(*words: object) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    return subprocess.Popen(
-        [sys.executable, "-m", "bench", *map(str, words)],
-        env=environment,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
+def started(*commands: list[object]) -> subprocess.Popen[str]:
+    """Commands one after the other in a process of their own, which ends as the last of them or the first that fails does."""
+    code = (
+        "import sys\nfrom bench.cli import main\n"
+        f"for words in {[[str(word) for word in words] for words in commands]}:\n"
+        "    sys.argv = ['bench', *words]\n"
+        "    try:\n        main()\n    except SystemExit as end:\n        code = end.code\n"
+        "    if code:\n        sys.exit(code)\n"
     )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    words, pipe = [sys.executable, "-c", code], subprocess.PIPE
+    return subprocess.Popen(words, env=environment, stderr=pipe, stdout=subprocess.DEVNULL, text=True)
 
 
+@pytest.mark.long
 def test_two_runners_and_a_kill_on_one_store(bench):
     """One of two runs is killed in the middle: the other one finishes all, and no cell is trained twice."""
-    words = [
-        "run",
-        "--methods",
-        f"finetune:{SMALL},kd:{SMALL}",
-        "--tasks",
-        "rte",
-        "--seeds",
-        "0,1,2,3,4,5",
-        "--epochs",
-        60,
-    ]
+    words = ["run", "--methods", f"finetune:{SMALL},kd:{SMALL}", "--tasks", "rte", "--seeds", "0,1,2,3,4,5"]
     words += ["--data", tiny.write_glue(Path("glue"), ("rte",)), "--teacher", tiny.save_teacher(Path("teacher"))]
-    words += ["--threads", 1, "--jobs", 1, "--yes"]
-    runs = [started(*words) for _ in range(2)]
+    words += ["--epochs", 60, "--threads", 1, "--jobs", 1, "--yes"]
+    runs = [started(words) for _ in range(2)]
     store = Store(Path("results/runs"))
     try:
         end = time.monotonic() + 300

@@ -32,11 +32,10 @@ def rows_of(name: str) -> list[str]:
 
 
 def task_of(labels: int, folder: Path) -> str:
-    """One of GLUE for one, two and three labels; a file of its own for five."""
-    if labels < 4:
-        task = ("stsb", "rte", "mnli")[labels - 1]
-        tiny.write_glue(folder, (task,))
-        return task
+    """GLUE's regression for one label; else a file of its own."""
+    if labels == 1:
+        tiny.write_glue(folder, ("stsb",))
+        return "stsb"
     sentences = [f"the {animal} {verb}" for animal in ("cat", "dog", "bird", "fish") for verb in tiny.WORDS]
     rows = pandas.DataFrame({"sentence": sentences[:40], "label": [f"l{row % labels}" for row in range(40)]})
     rows.to_csv(folder / "rows.csv", index=False)
@@ -48,7 +47,7 @@ def task_of(labels: int, folder: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("labels", [1, 2, 3, 5])
+@pytest.mark.parametrize("labels", [1, 5])
 def test_every_method_from_every_start_learns_from_a_tuned_classifier(labels, tmp_path):
     teacher = tiny.save_teacher(tmp_path / "teacher", BertForSequenceClassification, labels, layers=4)
     (tmp_path / "corpus.txt").write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
