@@ -16,8 +16,10 @@ import tiny
 import methods
 from bench import api
 from bench.analysis.gate import MISSING, check
+from bench.progress import Progress
 from bench.record.code import CURRENT, STALE, UNKNOWN, named_code, stale_lines, state_of, state_of_record, unknown_lines
 from bench.record.store import Store
+from bench.run import carry_out
 
 ROWS = f"tinybert:{tiny.SHAPE},kd:{tiny.SHAPE}"
 SAID = "made by other code than this"
@@ -32,7 +34,8 @@ def first_run(tmp_path_factory, glue_folder, teacher_folder) -> Path:
     place = tmp_path_factory.mktemp("first")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BERT_BENCH_CACHE", str(place / "cache"))
-        assert api.run(small_runs.requests(place, teacher_folder, glue_folder)(**USUAL)).exit_code == 0
+        request = small_runs.requests(place, teacher_folder, glue_folder)(**USUAL)
+        assert carry_out(api.plan(request), Progress()).exit_code == 0
     return place
 
 

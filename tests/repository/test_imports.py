@@ -139,11 +139,12 @@ def test_help_and_list_are_light_and_quick(words):
     ).format(words=words, heavy=HEAVY | {"pandas", "scipy", "matplotlib", "numpy"})
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
-    fastest = float("inf")
-    for _ in range(3):  # the best of three, by the processor's time: other work on the machine is not what is tested
-        begun = os.times()
-        subprocess.run([sys.executable, "-m", "bench", *words], cwd=ROOT, capture_output=True, check=True)
-        ended = os.times()
-        spent = ended.children_user + ended.children_system - begun.children_user - begun.children_system
-        fastest = min(fastest, spent)
-    assert fastest < 0.5
+    assert any(seconds_of(words) < 0.5 for _ in range(3))
+
+
+def seconds_of(words: list[str]) -> float:
+    """Of the processor: other work on the machine is not what is tested."""
+    begun = os.times()
+    subprocess.run([sys.executable, "-m", "bench", *words], cwd=ROOT, capture_output=True, check=True)
+    ended = os.times()
+    return ended.children_user + ended.children_system - begun.children_user - begun.children_system

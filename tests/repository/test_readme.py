@@ -258,7 +258,7 @@ def unique_commands() -> list[str]:
     return sorted({shlex.join(words) for page in pages_ for words in pages.commands(page.read_text())})
 
 
-READING = ("audit", "compare", "list", "power", "profile", "show", "trace", "store")
+READING = ("audit", "choose", "list", "power", "profile", "show", "trace", "store")
 ANSWERS = {"audit": 1}
 """Verb -> its exit code here: it finds something."""
 READ = {
@@ -266,7 +266,7 @@ READ = {
     for command in sorted(unique_commands(), key=len)
     if command.split()[0] in READING and not re.search("FOLDER|:NAME", command)
 }
-"""Of each verb the longest command; the others, like those with a folder of the reader's own, are only parsed. The one of `choose`
+"""Of each verb the longest command; the others, like those with a folder of the reader's own, are only parsed. The one of `compare`
 runs for the table below it."""
 PLANNED = [
     command

@@ -9,13 +9,10 @@ import sys
 import time
 
 import pytest
-import tiny
-from small_runs import LONG, ends, words_of
+from small_runs import LONG, ends
 from started_runs import Running, gone
 
 from bench import api
-from bench.record.cell import train_key
-from bench.record.cell_locks import CellLocks
 
 
 @pytest.mark.slow
@@ -111,28 +108,6 @@ def test_a_script_without_a_main_guard_is_told_so(request_, tmp_path):
     assert 'needs the line: if __name__ == "__main__":' in done.stderr
     assert "--jobs 1 needs none" in done.stderr.splitlines()[-1]
     assert not [r for r in api.Store(request.results).records() if r.status == "failed"]
-
-
-@pytest.mark.slow
-def test_a_cell_of_another_run_is_left_for_the_end_and_done_when_that_one_ends(request_):
-    rows = f"finetune:{tiny.SHAPE}:start=random,kd:{tiny.SHAPE}:start=random"
-    request = request_(methods=rows, tasks="rte")
-    cells = {planned.cell.label.split(":")[0]: planned.cell for planned in api.plan(request).cells}
-    with CellLocks(request.results) as claims:
-        assert claims.take(train_key(cells["finetune"]))
-        words, pipe, said = [sys.executable, "-u", "-m", "bench", *words_of(request)], subprocess.PIPE, ""
-        run = subprocess.Popen(words, stderr=pipe, stdout=pipe, text=True)
-        while "waits for finetune" not in said:
-            line = run.stderr.readline()
-            assert line, said
-            said += line
-        assert "rte: kd:" in said.split("waits for")[0], "what nobody else works on comes first"
-        assert {record.cell.method for record in api.Store(request.results).records()} == {"teacher", "kd"}
-        time.sleep(1.0)
-        assert run.poll() is None
-    assert "rte: finetune:" in run.communicate(timeout=120)[1]
-    assert run.returncode == 0
-    assert {record.cell.method for record in api.Store(request.results).records()} == {"teacher", "kd", "finetune"}
 
 
 WORDS = {"processes": (), "ray": ("--executor", "ray"), "slurm": ("--executor", "slurm", "--slurm", "cluster=local")}

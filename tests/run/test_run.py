@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,8 +13,9 @@ from transformers import BertForSequenceClassification
 
 from bench import api
 from bench.errors import CELLS_FAILED, OK, InputError
+from bench.progress import Progress
 from bench.record.cell import record_key, train_key
-from bench.run import check_disk
+from bench.run import Outcome, carry_out, check_disk
 
 SPELLED = f"microbert:{tiny.SHAPE}"
 
@@ -26,6 +28,11 @@ def request_(request_):
 
 def records(request) -> dict[tuple[str, str, int], api.Record]:
     return {(r.cell.tasks[0], r.cell.label.split(":")[0], r.cell.seed): r for r in api.Store(request.results).records()}
+
+
+def done(request) -> Outcome:
+    """A run without its report."""
+    return carry_out(api.plan(request), Progress())
 
 
 @pytest.mark.slow
@@ -50,7 +57,7 @@ def test_a_run_leaves_records_and_a_report_and_the_second_one_does_nothing(reque
 @pytest.mark.slow
 def test_a_record_says_all_that_is_promised(request_):
     request = request_(tasks="rte")
-    api.run(request)
+    done(request)
     record = records(request)["rte", "microbert", 0]
     assert train_key(record.cell) == record.train_key
     assert record_key(record.cell) == record.key
@@ -76,7 +83,7 @@ def test_a_record_says_all_that_is_promised(request_):
 
 def test_mnli_has_two_evaluation_sets_and_predictions_for_ax(request_):
     request = request_(tasks="mnli", methods=f"finetune:{tiny.SHAPE}:start=random")
-    api.run(request)
+    done(request)
     record = records(request)["mnli", "finetune", 0]
     assert set(record.scores) == {"matched", "mismatched"}
     assert record.predicted == ("ax",)
@@ -106,24 +113,23 @@ def test_a_failing_cell_is_a_record_and_the_others_go_on(request_):
     assert found["rte", "kd", 0].status == "failed"
     assert "nothing was trained yet" in found["rte", "kd", 0].error.message
     assert "nothing was trained yet" in outcome.reports[0].read_text()
-    assert api.run(request).trained == 0, "failed cells wait for --retry-failed"
-    again = api.run(request_(tasks="rte", methods=bad, retry_failed=True))
-    assert again.failures
+    assert done(request).trained == 0, "failed cells wait for --retry-failed"
+    assert done(request_(tasks="rte", methods=bad, retry_failed=True)).failures
     folder = api.Store(request.results).folder(found["rte", "kd", 0].cell)
     assert (folder / "attempt-1.json").is_file()
     assert (folder / "current").read_text().split()[0] == "attempt-2.json"
 
 
 def test_an_interrupted_rerun_leaves_what_was_there(request_, monkeypatch):
-    request = request_(tasks="rte", methods=f"finetune:{tiny.SHAPE}")
-    api.run(request)
+    request = request_(tasks="rte", methods=f"finetune:{tiny.SHAPE}:start=random")
+    done(request)
 
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("bench.make.students.train_tasks", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        api.run(request_(tasks="rte", methods=f"finetune:{tiny.SHAPE}", rerun=True))
+        done(replace(request, rerun=True))
     assert records(request)["rte", "finetune", 0].status == "ok"
 
 

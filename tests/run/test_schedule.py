@@ -202,5 +202,22 @@ def test_what_another_run_has_ended_meanwhile_is_taken_as_it_is(run, request_, s
         assert status()["kd"] == "ok"
 
 
+def test_a_cell_of_another_run_is_left_for_the_end_and_done_when_that_one_ends(run, request_, status, monkeypatch):
+    (kd,) = (planned.cell for planned in api.plan(request_).cells if planned.cell.method == "kd")
+    others, there = CellLocks(request_.results), []
+
+    def end_when_it_waits(executor, text):
+        if "waits for kd" in text:
+            there.append(status())
+            others.release(train_key(kd))
+
+    monkeypatch.setattr(Pretends, "say", end_when_it_waits)
+    assert others.take(train_key(kd))
+    done = run()
+    assert there == [dict.fromkeys(("teacher", "finetune", "microbert"), "ok")], "what nobody else works on comes first"
+    assert rows(done.students[-1]) == {"kd"}
+    assert status() == dict.fromkeys(ALL, "ok")
+
+
 def replace_message(failure: Failure) -> Failure:
     return failure.model_copy(update={"message": "the teacher is lost"})

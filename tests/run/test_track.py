@@ -8,14 +8,22 @@ from types import ModuleType
 import pytest
 import tiny
 
+from bench import api
 from bench.errors import BAD_INPUT, OK
+from bench.progress import Progress
 from bench.record.store import Store
+from bench.run import carry_out
 
 KD = f"kd:{tiny.SHAPE}:start=random"
 
 
+def train(request: api.Request) -> None:
+    """Without its report."""
+    assert carry_out(api.plan(request), Progress()).exit_code == OK
+
+
 @pytest.mark.parametrize("name", ["wandb", "trackio"])
-def test_curves_and_scores_of_each_record(bench, places, tmp_path, monkeypatch, name):
+def test_curves_and_scores_of_each_record(request_, monkeypatch, name):
     runs: list[dict] = []
     module = ModuleType(name)
     module.__spec__ = object()  # what find_spec answers
@@ -23,9 +31,9 @@ def test_curves_and_scores_of_each_record(bench, places, tmp_path, monkeypatch, 
     module.log = lambda numbers, step: runs[-1]["logged"].append((step, numbers))
     module.finish = lambda: runs[-1].update(ended=True)
     monkeypatch.setitem(sys.modules, name, module)
-    done = bench("run", "--methods", KD, "--tasks", "rte", *places, "--track", name)
-    assert done.returncode == OK, done.stderr
-    by_key = {record.key: record for record in Store(tmp_path / "r").records()}
+    request = request_(methods=KD, tasks="rte", track=name)
+    train(request)
+    by_key = {record.key: record for record in Store(request.results).records()}
     assert {run["facts"]["config"]["key"] for run in runs} == set(by_key)
     for run in runs:
         record = by_key[run["facts"]["config"]["key"]]
@@ -41,16 +49,16 @@ def test_curves_and_scores_of_each_record(bench, places, tmp_path, monkeypatch, 
         }
         assert [step for step, _ in run["logged"]] == sorted(step for step, _ in run["logged"])
         assert run["ended"]
-    assert bench("run", "--methods", KD, "--tasks", "rte", *places, "--track", name).returncode == OK
+    train(request)
     assert len(runs) == len(by_key), "what was there is not sent again"
 
 
-def test_tensorboard_has_a_folder_for_each_record(bench, places, tmp_path):
+def test_tensorboard_has_a_folder_for_each_record(request_):
     pytest.importorskip("tensorboard")
-    done = bench("run", "--methods", KD, "--tasks", "rte", *places, "--track", "tensorboard")
-    assert done.returncode == OK, done.stderr
-    keys = {record.key[:16] for record in Store(tmp_path / "r").records()}
-    assert {file.parent.name for file in (tmp_path / "p" / "tensorboard").rglob("events.*")} == keys
+    request = request_(methods=KD, tasks="rte", track="tensorboard")
+    train(request)
+    keys = {record.key[:16] for record in Store(request.results).records()}
+    assert {file.parent.name for file in (request.reports / "tensorboard").rglob("events.*")} == keys
 
 
 @pytest.mark.parametrize("name", ["nothing", "wandb"])

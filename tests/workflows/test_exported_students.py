@@ -11,7 +11,9 @@ import tiny
 from safetensors.torch import load_file, save_file
 
 from bench import api
+from bench.progress import Progress
 from bench.record.store import Store
+from bench.run import carry_out
 
 FORMATS = ["hf", pytest.param("onnx", marks=pytest.mark.slow), pytest.param("onnx-int8", marks=pytest.mark.slow)]
 
@@ -23,6 +25,11 @@ def run_page(page):
     return printed
 
 
+def train(**options):
+    """A run without its report."""
+    assert carry_out(api.plan(api.Request(**options, threads=1)), Progress()).exit_code == 0
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, glue_folder, teacher_folder):
     """Options that name a store, its one student's record, and the folder that was saved of it."""
@@ -30,14 +37,8 @@ def trained(tmp_path_factory, glue_folder, teacher_folder):
     typed = ("--data", glue_folder, "--teacher", teacher_folder, "--results", place / "r")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BERT_BENCH_CACHE", str(place / "cache"))
-        rows = {"methods": f"tinybert:{tiny.SHAPE}:start=random", "tasks": "rte", "save_students": place / "s"}
-        named = {
-            "data": str(glue_folder),
-            "teacher": str(teacher_folder),
-            "results": place / "r",
-            "reports": place / "p",
-        }
-        assert api.run(api.Request(**rows, **named, threads=1)).exit_code == 0
+        named = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": place / "r"}
+        train(methods=f"tinybert:{tiny.SHAPE}:start=random", tasks="rte", save_students=place / "s", **named)
     (record,) = (r for r in Store(place / "r").records() if r.cell.method == "tinybert")
     (config,) = (place / "s").rglob("tinybert*/config.json")
     return typed, record, config.parent
@@ -90,8 +91,7 @@ def test_without_its_folder_a_student_is_trained_again(bench, trained, tmp_path)
 def exported(bench, tmp_path, glue_folder, teacher_folder, row, task, *more):
     """Train a row, and export it from the folder that the run saved."""
     named = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": tmp_path / "r"}
-    saved = {"methods": row, "tasks": task, "save_students": tmp_path / "s", "reports": tmp_path / "p"}
-    assert api.run(api.Request(**saved, **named, threads=1)).exit_code == 0
+    train(methods=row, tasks=task, save_students=tmp_path / "s", **named)
     (record,) = (r for r in Store(tmp_path / "r").records() if r.cell.method == row.split(":")[0])
     (config,) = (tmp_path / "s").rglob("[!t]*-seed-*/config.json")
     typed = [text for name, value in named.items() for text in (f"--{name}", value)] + ["--from", config.parent]

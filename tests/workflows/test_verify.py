@@ -12,7 +12,9 @@ import tiny
 
 from bench import api
 from bench.cache import cache_root
+from bench.progress import Progress
 from bench.record.store import Store
+from bench.run import carry_out
 from bench.workflows.verify import compare_runs
 
 ROW = f"kd:{tiny.SHAPE}:start=random"
@@ -29,11 +31,10 @@ def first_run(tmp_path_factory, glue_folder, teacher_folder):
         teacher=str(teacher_folder),
         epochs=2.0,
         results=folder / "results",
-        reports=folder / "reports",
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BERT_BENCH_CACHE", str(folder / "cache"))
-        assert api.run(asked).exit_code == 0
+        assert carry_out(api.plan(asked), Progress()).exit_code == 0
     return folder
 
 
