@@ -70,9 +70,9 @@ def test_a_student_without_kinds_of_segments_has_a_graph_of_two_inputs(bench, tr
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
     typed, _, saved = trained
-    run = ("--methods", "distilbert", "--tasks", "rte", "--threads", 1, "--reports", tmp_path / "p", "--yes")
-    assert bench("run", *run, *typed, "--save-students", saved.parents[2]).returncode == 0
-    (record,) = (r for r in Store(typed[-1]).records() if r.cell.method == "distilbert")
+    named = {"data": str(typed[1]), "teacher": str(typed[3]), "results": typed[5]}
+    train(methods="distilbert", tasks="rte", save_students=saved.parents[2], **named)
+    (record,) = (r for r in Store(typed[5]).records() if r.cell.method == "distilbert")
     (kept,) = saved.parent.glob("distilbert*")
     done = bench("export", record.key, "--to", tmp_path / "out", "--format", form, "--from", kept, *typed)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -128,16 +128,16 @@ def test_a_student_that_answers_questions_leaves_with_its_answers(
     pytest.importorskip("onnx")
     data = squad_articles.write_tiny(tmp_path / "data", version=version, length=60)
     task = "squad" if version == "1.1" else "squad_v2"
-    places = ("--data", data, "--teacher", teacher_folder, "--results", tmp_path / "r", "--set", "max_length=48")
+    named = {"data": str(data), "teacher": str(teacher_folder), "results": tmp_path / "r"}
+    places = [text for name, value in named.items() for text in (f"--{name}", value)]
     row = f"kd:{tiny.SHAPE}:start=random"
-    done = bench("run", "--methods", f"{row},{row}+int8", "--tasks", task, *places, "--threads", 1, "--yes",
-                 "--reports", tmp_path / "p", "--save-students", tmp_path / "s")  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    numbers = (("max_length", 48),)
+    train(methods=f"{row},{row}+int8", tasks=task, numbers=numbers, save_students=tmp_path / "s", **named)
     records = {r.point: r for r in Store(tmp_path / "r").records() if r.cell.method == "kd"}
     (config,) = (tmp_path / "s").rglob("kd*/config.json")
     for point, form in (("", "hf"), ("", "onnx"), ("int8", "onnx-int8")):
         to, file = tmp_path / form, tmp_path / "answer.json"
-        done = bench("export", records[point].key, "--to", to, "--format", form, "--from", config.parent, *places[:6],
+        done = bench("export", records[point].key, "--to", to, "--format", form, "--from", config.parent, *places,
                      "--json", file)  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         compared = json.loads(file.read_text())["sets"]["validation"]
@@ -152,7 +152,7 @@ def test_a_student_that_answers_questions_leaves_with_its_answers(
     wrong = load_file(config.parent / "model.safetensors")
     wrong["qa_outputs.weight"] = -wrong["qa_outputs.weight"]
     save_file(wrong, config.parent / "model.safetensors", {"format": "pt"})
-    done = bench("export", records[""].key, "--to", tmp_path / "w", "--from", config.parent, *places[:6])
+    done = bench("export", records[""].key, "--to", tmp_path / "w", "--from", config.parent, *places)
     assert done.returncode == 1
     assert "are others than the record's" in done.stdout
 
