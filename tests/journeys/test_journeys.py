@@ -187,6 +187,7 @@ def numbers(lines: dict[str, list[str]]) -> list[str]:
     return [cell for line in lines.values() for cell in line if re.fullmatch(r"[+-]?\d+\.\d+", cell)]
 
 
+@pytest.mark.long
 def test_a_gate_finds_a_planted_regression(bench, monkeypatch):
     """An edit of the method that ruins it is found; the unchanged method passes."""
     teacher = classifier_of_ones_own(reviews(train=256, dev=300))

@@ -6,7 +6,9 @@ import pytest
 import tiny
 
 from bench import api
+from bench.progress import Progress
 from bench.record.store import Store
+from bench.run import carry_out
 from methods import fast_kernels
 
 SMALL = f"{tiny.SHAPE}:start=random"
@@ -23,10 +25,11 @@ def by_row(root):
 
 
 @pytest.mark.slow
-def test_fast_kernels_have_rows_and_keys_of_their_own(bench, typed, places, tmp_path):
-    for words in ((), ("--kernels", "fast")):
-        done = bench(*typed, "--methods", ROWS, *words)
-        assert done.returncode == 0, done.stderr
+def test_fast_kernels_have_rows_and_keys_of_their_own(bench, request_, typed, places, tmp_path):
+    usual = request_(methods=ROWS, tasks="rte", epochs=3.0, device="cpu", results=tmp_path / "r")
+    assert carry_out(api.plan(usual), Progress()).exit_code == 0
+    done = bench(*typed, "--methods", ROWS, "--kernels", "fast")
+    assert done.returncode == 0, done.stderr
     found = by_row(tmp_path / "r")
     fast = {label: record for label, record in found.items() if record.cell.kernels}
     assert {label.split(":")[0] for label in fast} == {"finetune", "kd", "tinybert"}
