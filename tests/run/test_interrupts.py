@@ -67,7 +67,7 @@ def test_it_is_forgotten_when_the_run_has_ended():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-@pytest.mark.parametrize("library", ["typer", "torch", "transformers"])
+@pytest.mark.parametrize("library", ["typer", "torch"])
 @pytest.mark.slow
 def test_ctrl_c_while_something_is_imported_is_one_line(tmp_path, library):
     """The library makes another error of it, as some do."""
