@@ -129,7 +129,7 @@ def test_the_default_is_plain_torch_bit_by_bit(teacher_folder, monkeypatch):
 def test_a_training_that_breaks_off_ends_as_in_one_go(monkeypatch, name):
     """Of two players: the state is safetensors and JSON, read by a student that is newly built."""
     tiny_bench.tiny_teacher(2, torch.get_num_threads())  # kept for all tests of a process: by the usual optimiser
-    monkeypatch.setattr(tiny_bench, "RECIPE", replace(tiny_bench.RECIPE, optimizer=name))
+    monkeypatch.setattr(tiny_bench, "RECIPE", replace(tiny_bench.SHORT, optimizer=name))
     (check,) = check_method(methods.get("microbert"), ["resumes"], settings={"start": "random"})
     assert check.passed, check.found
 
