@@ -99,7 +99,7 @@ def test_a_method_counts_for_itself_alone_and_what_is_not_there_has_no_digest():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", methods.TABLE)
 def test_every_file_that_runs_in_a_training_counts(name):
-    from bench.conformance.tiny_bench import Bench
+    from bench.conformance.tiny_bench import SHORT, Bench
 
     kind = methods.get(name)
     small = Bench(kind(**getattr(kind, "tiny_settings", {})), 2)
@@ -108,7 +108,7 @@ def test_every_file_that_runs_in_a_training_counts(name):
     outer = sys.getprofile()
     sys.setprofile(lambda frame, event, argument: ran.add(frame.f_code.co_filename) if event == "call" else None)
     try:
-        small.logits(next(iter(small.deployed(small.trained()).values())))
+        small.logits(next(iter(small.deployed(small.trained(recipe=SHORT)).values())))
     finally:
         sys.setprofile(outer)
     inside = [Path(file).relative_to(ROOT) for file in ran if file.startswith((f"{ROOT}/bench", f"{ROOT}/methods"))]
