@@ -48,6 +48,7 @@ def records(tmp_path, device):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_no_method_mixes_the_device_with_the_cpu(records):
     """Teachers, artefacts, training and scoring."""
     assert {r.cell.method: r.error and r.error.message for r in records()} == dict.fromkeys(

@@ -77,25 +77,25 @@ def test_soft_targets_are_looked_up_by_example(teacher_folder):
 @pytest.mark.slow
 def test_one_training_writes_a_record_for_each_task(bench, places, tmp_path):
     rows = ("--methods", f"mtdnn:members=2,microbert:{SMALL}:tasks=together", "--epochs", 1)
-    done = bench("run", *rows, "--tasks", "rte,stsb,mnli", *places)
+    done = bench("run", *rows, "--tasks", "rte,stsb", *places)
     assert done.returncode == 0, done.stderr
     found = [record for record in Store(tmp_path / "r").records() if record.cell.together]
     assert sorted((r.cell.method, r.cell.tasks[0]) for r in found) == [
-        (name, task) for name in ("microbert", "mtdnn") for task in ("mnli", "rte", "stsb")
+        (name, task) for name in ("microbert", "mtdnn") for task in ("rte", "stsb")
     ]
     for name in ("microbert", "mtdnn"):
         of_row = [record for record in found if record.cell.method == name]
         assert len({record.train_key for record in of_row}) == 1
-        assert len({record.key for record in of_row}) == 3
+        assert len({record.key for record in of_row}) == 2
         assert {record.train.steps for record in of_row} == {of_row[0].train.steps}
     for record in found:
         assert train_key(record.cell) == record.train_key
         assert record_key(record.cell) == record.key
-    again = bench("run", *rows, "--tasks", "rte,stsb,mnli", *places)
+    again = bench("run", *rows, "--tasks", "rte,stsb", *places)
     assert "nothing to do" in again.stderr + again.stdout
     file = tmp_path / "plan.json"
-    fewer = bench("plan", *rows, "--tasks", "rte,stsb", *places[:6], "--threads", 1, "--json", file)
-    assert fewer.returncode == 0, fewer.stderr
+    more = bench("plan", *rows, "--tasks", "rte,stsb,mnli", *places[:6], "--threads", 1, "--json", file)
+    assert more.returncode == 0, more.stderr
     states = {cell["state"] for cell in json.loads(file.read_text())["cells"] if cell["row"] != "teacher"}
     assert states == {"to do"}  # a student of other tasks is another student
 
