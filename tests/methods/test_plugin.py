@@ -33,7 +33,7 @@ def test_a_third_party_method_is_listed_passes_the_checks_and_runs_to_a_report(b
 @pytest.mark.parametrize(
     ("row", "code", "said"),
     [
-        ("tinybert:padding=20", 0, f"tinybert:padding=20: {len(CHECKS)} checks passed"),
+        ("finetune:start=random", 0, f"finetune:start=random: {len(CHECKS)} checks passed"),
         ("tinybert:padding=99", 1, "the teacher's 32 positions"),
         ("shrinkbert:Teacher", 2, "cannot be imported"),
         ("tinybird", 2, "did you mean 'tinybert'"),

@@ -125,7 +125,7 @@ def test_a_run_of_questions_is_recorded_reported_and_kept(bench, tmp_path, asked
     places = ["--results", tmp_path / "r", "--reports", tmp_path / "p"]
     done = bench(
         *("run", "--methods", f"finetune:{shape},kd:{shape}", "--tasks", "squad,squad_v2", *asked, *places),
-        *("--epochs", 4, "--save-students", tmp_path / "s"),
+        *("--epochs", 1, "--save-students", tmp_path / "s"),
     )
     assert done.returncode == OK, done.stderr
     store = Store(tmp_path / "r")

@@ -27,11 +27,11 @@ from methods.taps import LOGITS, gates, hidden
 from methods.tinybert import ReluBertForSequenceClassification
 
 
-@pytest.mark.parametrize("setting", ["teacher_dropout=true", "padding=30"])
-def test_a_variant_gives_another_student_each_time_the_same_and_leaves_those_beside_it_alone(teacher_folder, setting):
-    data, rows = tiny.encoded(teacher_folder), ("tinybert", f"tinybert:{setting}")
+def test_a_variant_gives_another_student_each_time_the_same_and_leaves_those_beside_it_alone(teacher_folder):
+    data = tiny.encoded(teacher_folder)
+    rows = ("tinybert", "tinybert:teacher_dropout=true", "tinybert:padding=30")
     alone = [finished([trainer(row, data)], data)[0] for row in rows]
-    assert alone[0] != alone[1]
+    assert len(set(alone)) == len(rows)
     assert finished([trainer(row, data) for row in rows], data) == alone
 
 
