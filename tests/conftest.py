@@ -14,6 +14,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: tests ask
 # before torch is imported: threads that wait for each other sleep, since several workers share the cores
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of numpy: its threads fight for the cores of other workers
 
 # before a test has captured stderr: its import closes the handlers of logging that are there, and with absl's what was captured
 with contextlib.suppress(ImportError):
