@@ -34,7 +34,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
+from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceClassification, PretrainedConfig
 
 from methods import losses
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Tap, Taps, Term, UndeclaredNeed
@@ -246,6 +246,26 @@ class TokensSeen:
         return sums[:, :-1] / sums[:, -1:], owner_N
 
 
+def put_experts(bert: Any, config: MoEBertConfig) -> None:
+    """Give every layer of a body its experts in the place of its feed-forward network."""
+    seen = TokensSeen(config.pad_token_id or 0)
+    for layer in bert.encoder.layer:
+        layer.intermediate = nn.Identity()
+        layer.output = Experts(config, seen)
+    bert.embeddings.register_forward_pre_hook(seen, with_kwargs=True)
+
+
+@opened_by_transformers
+class MoEBertForQuestionAnswering(BertForQuestionAnswering):
+    """The same body with the head that the folder of a student of questions has."""
+
+    config_class = MoEBertConfig
+
+    def __init__(self, config: MoEBertConfig) -> None:
+        super().__init__(config)
+        put_experts(self.bert, config)
+
+
 @opened_by_transformers
 class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassification):
     """A BERT classifier with experts in every layer; saves and loads like any other."""
@@ -254,11 +274,7 @@ class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassificatio
 
     def __init__(self, config: MoEBertConfig) -> None:
         super().__init__(config)
-        seen = TokensSeen(config.pad_token_id or 0)
-        for layer in self.bert.encoder.layer:
-            layer.intermediate = nn.Identity()
-            layer.output = Experts(config, seen)
-        self.bert.embeddings.register_forward_pre_hook(seen, with_kwargs=True)
+        put_experts(self.bert, config)
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
         gated, others = layers_of(taps, "gates"), frozenset(tap for tap in taps if tap.kind != "gates")

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers import (
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
     AutoConfig,
+    AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     BertConfig,
     BertForSequenceClassification,
@@ -29,10 +30,13 @@ Config = TypeVar("Config", bound=PretrainedConfig)
 
 
 def opened_by_transformers(model: Classifier) -> Classifier:
-    """Make a classifier of our own known to ``AutoModelForSequenceClassification``, by its configuration's model_type."""
+    """Make a model of our own known to ``AutoModelForSequenceClassification``, or to ``AutoModelForQuestionAnswering`` if its name says so,
+    by its configuration's model_type."""
     config: Any = model.config_class
     AutoConfig.register(config.model_type, config, exist_ok=True)
-    AutoModelForSequenceClassification.register(config, model, exist_ok=True)
+    answers_questions = model.__name__.endswith("ForQuestionAnswering")
+    opener: Any = AutoModelForQuestionAnswering if answers_questions else AutoModelForSequenceClassification
+    opener.register(config, model, exist_ok=True)
     return model
 
 

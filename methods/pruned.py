@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from torch import Tensor, nn
-from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
+from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceClassification, PretrainedConfig
 
 from methods.models import Cost, PackedModel, closed_form, label_gradients
 from methods.packed import Batch
@@ -36,6 +36,34 @@ class NoFeedForward(nn.Module):
         return states
 
 
+def cut_layers(bert: Any, config: PrunedBertConfig) -> None:
+    """Give every layer of a body its own heads and neurons."""
+    width, shape = config.hidden_size, cast(Any, config)
+    for layer, heads, neurons in zip(bert.encoder.layer, shape.layer_heads, shape.layer_neurons, strict=True):
+        if heads:
+            own = layer.attention.self
+            own.num_attention_heads, own.all_head_size = heads, heads * own.attention_head_size
+            own.query, own.key, own.value = (nn.Linear(width, own.all_head_size) for _ in range(3))
+            layer.attention.output.dense = nn.Linear(own.all_head_size, width)
+        else:
+            layer.attention = NoAttention()
+        if neurons:
+            layer.intermediate.dense, layer.output.dense = nn.Linear(width, neurons), nn.Linear(neurons, width)
+        else:
+            layer.intermediate, layer.output = nn.Identity(), NoFeedForward()
+
+
+@opened_by_transformers
+class PrunedBertForQuestionAnswering(BertForQuestionAnswering):
+    """The same body with the head that the folder of a student of questions has."""
+
+    config_class = PrunedBertConfig
+
+    def __init__(self, config: PrunedBertConfig) -> None:
+        super().__init__(config)
+        cut_layers(self.bert, config)
+
+
 @opened_by_transformers
 class PrunedBertForSequenceClassification(PackedModel, BertForSequenceClassification):
     """A BERT classifier whose layers differ in width; saves and loads like any other."""
@@ -44,19 +72,7 @@ class PrunedBertForSequenceClassification(PackedModel, BertForSequenceClassifica
 
     def __init__(self, config: PrunedBertConfig) -> None:
         super().__init__(config)
-        width, layers, shape = config.hidden_size, cast(Any, self.bert.encoder.layer), cast(Any, config)
-        for layer, heads, neurons in zip(layers, shape.layer_heads, shape.layer_neurons, strict=True):
-            if heads:
-                own = layer.attention.self
-                own.num_attention_heads, own.all_head_size = heads, heads * own.attention_head_size
-                own.query, own.key, own.value = (nn.Linear(width, own.all_head_size) for _ in range(3))
-                layer.attention.output.dense = nn.Linear(own.all_head_size, width)
-            else:
-                layer.attention = NoAttention()
-            if neurons:
-                layer.intermediate.dense, layer.output.dense = nn.Linear(width, neurons), nn.Linear(neurons, width)
-            else:
-                layer.intermediate, layer.output = nn.Identity(), NoFeedForward()
+        cut_layers(self.bert, config)
 
     def cost(self) -> Cost:
         head_width = self.config.hidden_size // self.config.num_attention_heads

@@ -8,6 +8,7 @@ import squad_articles
 import tiny
 import torch
 from transformers import (
+    AutoModelForQuestionAnswering,
     BertConfig,
     BertForQuestionAnswering,
     DistilBertConfig,
@@ -91,6 +92,23 @@ def test_a_loss_of_logits_is_the_mean_over_questions(name):
             assert values[0] == pytest.approx(np.mean(values[1:]), rel=1e-4)
             compared += 1
     assert compared or not stages
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in methods.names() if method_class(name).spans])
+def test_the_folder_of_a_student_answers_padded_as_the_student_does_packed(name, tmp_path):
+    kind = method_class(name)
+    bench = Bench(kind(**kind.tiny_settings), 2, spans=True)
+    (model,) = bench.deployed(bench.trainer()).values()
+    as_question_answering(model).save_pretrained(tmp_path)
+    opened = AutoModelForQuestionAnswering.from_pretrained(tmp_path).eval()
+    batch = bench.data.batch(range(4))
+    mask = batch.layout.mask_BL
+    with torch.no_grad():
+        ours = forward(model, batch, LOGITS).logits.view(4, 2, -1)
+        theirs = opened(input_ids=batch.layout.padded(batch.token_ids) * mask, attention_mask=mask.long())
+    for side, logits in enumerate((theirs.start_logits, theirs.end_logits)):
+        assert (ours[:, side] - logits)[mask].abs().max() < 1e-5
 
 
 def test_places_without_a_token_get_no_probability_and_no_gradient():
