@@ -273,7 +273,7 @@ def speed(
 @verb("backends students/rte/* --tasks rte --data sample --backends onnx,onnx-int8")
 def backends(
     places: list[str] = argument(
-        ..., "Classifiers that transformers opens; names on the hub, too.", metavar="FOLDER..."
+        ..., "Models of the task that transformers opens; names on the hub, too.", metavar="FOLDER..."
     ),
     tasks: str = option(..., "The task that they were trained for."),
     data: str = option("sample", SOURCES),

@@ -77,7 +77,9 @@ def plan_outputs(plan: Plan) -> None:
             "numeric": task.numeric.identity(),
         }
         slot = Slot("teacher-outputs", digest(identity), (), f"outputs of the teacher of {task.name}", identity)
-        config, mean = task.checkpoint.config, task.mean_tokens
+        # a question with a long text is several examples, its windows, of at most max_length tokens
+        config, mean = task.checkpoint.config, min(task.mean_tokens, task.recipe.max_length)
+        examples = task.training_rows * task.mean_tokens / mean
         numbers = {
             "hidden": mean * config.hidden_size,
             "vectors": 3 * mean * config.hidden_size,
@@ -86,7 +88,7 @@ def plan_outputs(plan: Plan) -> None:
         }
         logits = 2 * mean if task.task.spans else task.task.num_labels
         each = sum(numbers.get(tap.kind, logits) for tap in taps)
-        size = round(np.dtype(OUTPUT_FORMATS[number_format]).itemsize * each * task.training_rows)
+        size = round(np.dtype(OUTPUT_FORMATS[number_format]).itemsize * each * examples)
         if size > limit:
             raise InputError(
                 f"--teacher-outputs {number_format}: {task.name} needs about {size / 1e9:.1f} GB, above --teacher-outputs-limit "

@@ -192,13 +192,14 @@ ROUNDED = 1e-3
 """How far numbers may be apart and still count as the same answer."""
 
 
-def differing(form: Form, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """[n] Whether two answers to an example are different: another class, another piece of the text or none, a number further off."""
+def differing(form: Form, first: np.ndarray, second: np.ndarray, within: float = ROUNDED) -> np.ndarray:
+    """[n] Whether two answers to an example are different: another class, another piece of the text or none, a number further off
+    than ``within``."""
     if form == CLASSES:
         return np.asarray(form.predicted(first) != form.predicted(second))
     gaps = np.abs(first - second)
     if form != SPANS:
-        return np.asarray(gaps.reshape(len(gaps), -1).max(1) > ROUNDED)
+        return np.asarray(gaps.reshape(len(gaps), -1).max(1) > within)
     is_none, was_none = first[:, 2] > 0, second[:, 2] > 0
     return np.asarray((is_none != was_none) | (~is_none & (gaps[:, 3:] > 0).any(1)))
 

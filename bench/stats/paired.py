@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.stats.form import SPANS, Form, differing
+from bench.stats.form import ROUNDED, SPANS, Form, differing
 from bench.stats.metrics import metric_of
 from bench.stats.power import LEVEL, POWER
 from bench.stats.resampling import ByClass
@@ -270,13 +270,13 @@ def seed_half_width(baseline: Sequence[float], runs: int) -> float | None:
     return quantile * deviation * float(np.sqrt(1 / len(baseline) + 1 / runs))
 
 
-def changed_answers(form: Form, reference: np.ndarray, answers: np.ndarray) -> dict[str, Any]:
+def changed_answers(form: Form, reference: np.ndarray, answers: np.ndarray, within: float = ROUNDED) -> dict[str, Any]:
     """How many answers are others than the reference's, of how many ``examples``, with Wilson's interval of their share; and the
     ``largest_difference`` of what models give, where that is what is kept: not of questions."""
     from scipy.stats import binomtest
 
     reference = reference.reshape(answers.shape)
-    differs = differing(form, reference, answers)
+    differs = differing(form, reference, answers, within)
     share = binomtest(int(differs.sum()), len(differs)).proportion_ci(0.95, method="wilson")
     return {
         "examples": len(differs),

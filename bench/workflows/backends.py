@@ -105,7 +105,7 @@ def compare_backends(
                     reference = (answers, scores) if reference is None else reference
                     row |= {
                         "score": score(answers, split.labels, (metric,))[metric],
-                        **changed_answers(task.form, reference[0], answers),
+                        **changed_answers(task.form, reference[0], answers, EXACT_WITHIN),
                         "largest_difference": float(np.abs(reference[1] - scores).max()),
                     }
                     if "int8" not in backend and not row["largest_difference"] <= EXACT_WITHIN:

@@ -55,7 +55,8 @@ ASK = """    text = "the text that has the answer"
     starts, ends = logits_of(encoded)
     pairs = [(a, b) for a, part in enumerate(encoded.sequence_ids) if part == 1 for b in range(a, min(a + 30, len(starts[0]) - 1))]
     a, b = max(pairs, key=lambda pair: starts[0, pair[0]] + ends[0, pair[1]])
-    print(text[encoded.offsets[a][0] : encoded.offsets[b][1]])
+    is_answered = starts[0, a] + ends[0, b] > starts[0, 0] + ends[0, 0]  # else [CLS] says that the text has no answer
+    print(text[encoded.offsets[a][0] : encoded.offsets[b][1]] if is_answered else "")
 """
 SHOW_LABEL = """    labels = json.load(open("THIS-FOLDER/config.json"))["id2label"]
     print(labels[str(logits[0].argmax())])
@@ -124,7 +125,7 @@ def export(
         if record.train_key not in {train_key(planned.cell) for planned in plan.cells}:
             raise InputError(f"what was typed trains another cell than the record {key}; `why {key}` says what differs")
         task = next(task for task in plan.tasks if (task.name,) == record.cell.tasks)
-        folder, weights = _weights(record, asked, saved, Path(above), task.task, progress)
+        folder, weights = _weights(record, store, asked, saved, Path(above), task, progress)
         if weights != record.weights:
             return answer | {
                 "why": "these are other weights than the record's; `verify` says how far the two are apart"
@@ -132,11 +133,7 @@ def export(
         if form != HF:
             _to_onnx(folder, form == INT8, task.task)
         file = folder / (MODEL if form != HF else "model.safetensors")
-        known = store.predictions(record) if store.has_predictions(record) else {}
-        for name, split in task.evaluation.items():
-            if f"logits.{name}" in known:
-                ours = _answers(folder, form, split, task)
-                answer["sets"][name] = changed_answers(task.task.form, known[f"logits.{name}"], ours)
+        answer["sets"] = _compared(folder, form, task, store, record)
         with folder_in_place_of(to) as whole:
             shutil.copytree(folder, whole, dirs_exist_ok=True)
     changed = sum(counts["changed"] for counts in answer["sets"].values())
@@ -180,10 +177,15 @@ def describe(answer: Mapping[str, Any]) -> str:
 
 
 def _weights(
-    record: Record, asked: Request, saved: Path | None, above: Path, task: Task, progress: Progress | None
+    record: Record,
+    store: Store,
+    asked: Request,
+    saved: Path | None,
+    above: Path,
+    task: TaskPlan,
+    progress: Progress | None,
 ) -> tuple[Path, str | None]:
-    """A folder of the student below ``above``, and the hash of its weights; the record's of a given folder that answers questions, whose
-    file lacks the pooler that the hash is of too: such a folder is known by its answers alone."""
+    """A folder of the student below ``above``, and the hash of its weights; None if a folder is not the record's."""
     kept_under = record_key(
         record.cell, "" if record.point == IN_8_BITS else record.point
     )  # the model is kept once, in fp32
@@ -202,7 +204,13 @@ def _weights(
         raise InputError(f"--from {saved}: this is not the folder of record {record.key[:8]}")
     folder = above / "student"
     shutil.copytree(saved, folder)
-    return folder, record.weights if task.spans else weights_hash(opener(task.spans).from_pretrained(folder))
+    if not task.task.spans:
+        return folder, weights_hash(opener(spans=False).from_pretrained(folder))
+    # the file lacks the pooler that the record's hash is of too: the folder is known by its answers, which are kept in fp32
+    full = store.find(record.cell)
+    sets = _compared(folder, HF, task, store, full) if full is not None else {}
+    is_the_same = bool(sets) and not any(compared["changed"] for compared in sets.values())
+    return folder, record.weights if is_the_same else None
 
 
 def _to_onnx(folder: Path, in_8_bits: bool, task: Task) -> None:
@@ -231,6 +239,16 @@ def _to_onnx(folder: Path, in_8_bits: bool, task: Task) -> None:
     _, head, body = card.read_text(encoding="utf-8").split("---\n", 2)
     lines = [line for line in body.splitlines() if not line.startswith("    ")]
     card.write_text(f"---\n{head}---\n" + "\n".join(lines) + "\n" + USE + use, encoding="utf-8")
+
+
+def _compared(folder: Path, form: str, task: TaskPlan, store: Store, record: Record) -> dict[str, Any]:
+    """Of each evaluation set whose answers a record keeps, how many of them the folder's model changes."""
+    known = store.predictions(record) if store.has_predictions(record) else {}
+    return {
+        name: changed_answers(task.task.form, known[f"logits.{name}"], _answers(folder, form, split, task))
+        for name, split in task.evaluation.items()
+        if f"logits.{name}" in known
+    }
 
 
 def _answers(folder: Path, form: str, split: Any, task: TaskPlan) -> np.ndarray:

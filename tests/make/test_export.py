@@ -29,7 +29,7 @@ def saved(root: Path) -> list[Path]:
 
 @pytest.mark.slow
 def test_a_saved_student_scores_as_its_record(bench, tmp_path, places):
-    """Every kind of model that ships: transformers' own, routed, leaving early, recurrent. Equal to the bit."""
+    """Four kinds of models: transformers' own, routed, leaving early, recurrent. Equal to the bit."""
     done = bench("run", "--methods", ",".join(ROWS), "--tasks", "sst2", *places, "--save-students", tmp_path / "s")
     assert done.returncode == OK, done.stderr
     store = Store(tmp_path / "r")

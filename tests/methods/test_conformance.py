@@ -571,6 +571,12 @@ def test_each_check_finds_its_planted_bug(check):
 
 
 @pytest.mark.slow
+def test_a_term_that_begins_late_is_no_fault():
+    late = with_term(square, LOGITS, weight=lambda progress: 1.0 if progress > 0.9 else 0.0, name="late")
+    assert not found_by(late, "forms", "terms have an effect")
+
+
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("check", CHECKS)
 def test_no_other_check_finds_it(check):

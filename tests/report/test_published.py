@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from bench.data.tasks import KNOWN
 from bench.errors import InputError
-from bench.plan.experiment_file import Experiment
+from bench.plan.experiment_file import read_experiment
 from bench.plan.request import Request
 from bench.record.schema import Record
 from bench.report.groups import ReportGroup, groups
@@ -36,8 +35,9 @@ def test_every_printed_number_is_of_a_column_that_exists():
 def test_every_printed_row_is_named_by_a_file_or_is_absent_with_a_reason():
     named = set()
     for file in (ROOT / "methods" / "experiments").glob("*.toml"):
-        for table in Experiment.model_validate(tomllib.loads(file.read_text())).table:
-            rows = [row for own in table.printed.values() for row in ([own] if isinstance(own, str) else own)]
+        experiment = read_experiment(file)
+        for table in experiment.table:
+            rows = [row for rows, _ in experiment.printed_of(table).values() for row in rows]
             assert not set(rows) & set(table.absent)
             for row in [*rows, *table.absent]:
                 named.add((table.paper, row))

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 
 import pytest
+import squad_articles
 import tiny
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import methods
+from bench import api
 from bench.cache import cache_root
 from bench.conformance.tiny_bench import Bench
-from bench.errors import CellError
+from bench.errors import OK, CellError
 from bench.make.task_data import OUTPUTS
+from bench.progress import Progress
 from bench.record.store import Store
+from bench.run import carry_out
 from bench.train.numerics import ComputeSettings
 from bench.train.teacher_outputs import FORMATS, KeptTeacher, TeacherOutputs, write_outputs
 from methods.models import forward
@@ -90,6 +94,23 @@ def test_start_and_end_logits_of_windows_are_kept_of_every_token(tmp_path):
             read, passed = model.outputs.answer(batch, LOGITS), forward(bench.teacher, batch, LOGITS)
         assert read.logits.shape == passed.logits.shape == (2 * len(rows), max(batch.layout.lengths))
         assert torch.allclose(read.logits, passed.logits, atol=2e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("length", [18, 150])
+def test_a_run_of_questions_reads_a_file_of_about_the_planned_size(tmp_path, teacher_folder, length):
+    """Short texts, and texts of several windows."""
+    data = squad_articles.write_tiny(tmp_path / "data", version="2.0", length=length)
+    request = api.Request(
+        methods=f"kd:{SMALL},tinybert:{SMALL}", tasks="squad_v2", data=str(data), teacher=str(teacher_folder),
+        numbers=(("max_length", 32),), epochs=1.0, teacher_outputs="fp32", results=tmp_path / "r",
+    )  # fmt: skip
+    plan = api.plan(request)
+    assert carry_out(plan, Progress()).exit_code == OK
+    (file,) = cache_root().rglob(OUTPUTS)
+    assert 0.5 < file.stat().st_size / plan.tasks[0].outputs.disk_bytes < 2
+    students = [r for r in Store(request.results).records() if r.cell.method != "teacher"]
+    assert [r.cell.teacher_outputs for r in students] == ["fp32"] * 2
 
 
 def test_the_teacher_answers_by_itself_where_the_file_does_not_know(data, tmp_path):

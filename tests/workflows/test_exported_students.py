@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 
@@ -9,6 +10,7 @@ import pytest
 import squad_articles
 import tiny
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 from bench import api
 from bench.progress import Progress
@@ -117,6 +119,22 @@ def test_the_page_of_an_onnx_folder_of_a_regression_shows_a_number(
     assert float(shown[0]) == shown[0]
 
 
+def best_span(folder, question, text):
+    """The answer of a folder's model: of all pairs of places in the text the one of the largest sum; "" if [CLS] has a larger one."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    encoded = tokenizer(question, text, return_tensors="pt", return_offsets_mapping=True)
+    offsets, parts = encoded.pop("offset_mapping")[0].tolist(), encoded.sequence_ids(0)
+    logits = AutoModelForQuestionAnswering.from_pretrained(folder)(**encoded)
+    starts, ends = (side[0].tolist() for side in (logits.start_logits, logits.end_logits))
+    sums = {
+        (a, b): starts[a] + ends[b]
+        for a, b in itertools.product(range(len(parts)), repeat=2)
+        if (a, b) == (0, 0) or (parts[a] == parts[b] == 1 and a <= b)
+    }
+    a, b = max(sums, key=sums.get)
+    return text[offsets[a][0] : offsets[b][1]] if a else ""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["1.1", "2.0"])
 def test_a_student_that_answers_questions_leaves_with_its_answers(
@@ -143,17 +161,24 @@ def test_a_student_that_answers_questions_leaves_with_its_answers(
         assert (compared["examples"], compared["changed"]) == (24, 0)
     page = (tmp_path / "onnx" / "README.md").read_text()
     monkeypatch.chdir(tmp_path)
+    text = "a bird sings on the big river . the cat red house ."
+    page = page.replace('"a question"', '"where is the cat ?"').replace("the text that has the answer", text)
     shown = run_page(page.replace("THIS-FOLDER", "onnx"))
-    assert shown[0] in "the text that has the answer"
-    done = bench("backends", config.parent, "--tasks", task, "--data", data, "--backends", "sdpa,onnx", "--rounds", 6)
+    assert shown == [best_span(tmp_path / "hf", "where is the cat ?", text)]
+    done = bench("backends", config.parent, "--tasks", task, "--data", data, "--backends", "sdpa,onnx", "--rounds", 6,
+                 "--json", file)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+    assert [(r["changed"], r["examples"]) for r in json.loads(file.read_text())["models"]] == [(0, 24)] * 3
 
     wrong = load_file(config.parent / "model.safetensors")
     wrong["qa_outputs.weight"] = -wrong["qa_outputs.weight"]
     save_file(wrong, config.parent / "model.safetensors", {"format": "pt"})
-    done = bench("export", records[""].key, "--to", tmp_path / "w", "--from", config.parent, *places)
-    assert done.returncode == 1
-    assert "are others than the record's" in done.stdout
+    for point, form in (("", "hf"), ("", "onnx-int8"), ("int8", "onnx-int8")):
+        words = ("export", records[point].key, "--to", tmp_path / "w", "--format", form, "--from", config.parent)
+        done = bench(*words, *places)
+        assert done.returncode == 1
+        assert "other weights than the record's" in done.stdout
+    assert not (tmp_path / "w").exists()
 
 
 def test_a_training_that_fails_when_it_is_repeated_is_one_line(bench, trained, tmp_path, monkeypatch):
