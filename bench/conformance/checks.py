@@ -250,8 +250,10 @@ class Suite(Trained):
         names = {name for stages in self.whole.schedule.values() for stage in stages for name in stage.terms}
         for name in sorted(names):
             try:
-                without = (self.bench().trained(dropped=(name,), recipe=recipe) for recipe, _ in trainings)
-                if all(learned_weights(t) == whole for t, (_, whole) in zip(without, trainings, strict=True)):
+                if all(
+                    learned_weights(self.bench().trained(dropped=(name,), recipe=recipe)) == whole
+                    for recipe, whole in trainings
+                ):
                     raise Broken(f"dropping {name} changes nothing: it adds nothing")
             except CellError as error:
                 if "every term that trains the student was dropped" not in str(error):

@@ -60,7 +60,7 @@ class LogitsOf(nn.Module):
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         answer = self.model(**dict(zip(self.names, inputs, strict=True)))
-        return tuple(getattr(answer, name) for name in outputs_of(self.model))
+        return (answer.logits,) if outputs_of(self.model) == ["logits"] else (answer.start_logits, answer.end_logits)
 
 
 def runner(

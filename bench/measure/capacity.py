@@ -22,8 +22,12 @@ def usable_cores(root: Path = ROOT) -> int:
     Args:
         root: the folder that has ``proc`` and ``sys``; a test may plant its own.
     """
-    cores: float = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return max(1, int(min([cores, *_quotas(root)])))
+    return max(1, int(min([allowed_cores(), *_quotas(root)])))
+
+
+def allowed_cores() -> int:
+    """Cores that this process may run on, whatever its quota of time."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def usable_memory_bytes(root: Path = ROOT) -> int | None:

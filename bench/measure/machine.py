@@ -12,6 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from bench.measure.capacity import allowed_cores
+
 LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "evaluate", "numpy", "scipy", "accelerate", "fvcore")
 
 
@@ -24,9 +26,9 @@ def environment(device: str, deterministic: bool = False) -> dict[str, Any]:
         "python": platform.python_version(),
         "system": platform.system(),
         "processor": _processor(),
+        "cores": allowed_cores(),
+        "device": device,
     }
-    env["cores"] = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    env["device"] = device
     # other vector instructions add in another order, and last digits differ
     env["instructions"] = torch.backends.cpu.get_cpu_capability()
     if device.startswith("cuda"):

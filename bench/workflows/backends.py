@@ -84,6 +84,7 @@ def compare_backends(
             for number, place in enumerate(places):
                 model, tokenizer = trained_model(place, task, offline)
                 names = [name for name in inputs_of(model) if name in tokenizer.model_input_names]
+                # some architectures, as XLNet, have no limit of their own
                 longest = min(task.max_length, getattr(model.config, "max_position_embeddings", task.max_length))
                 batches, questions = batches_of(tokenizer, split, names, BATCH, longest)
                 # in 8 bits an answer depends on what else is in its batch: each example is scored alone
