@@ -196,7 +196,7 @@ class Request:
         "dropped losses (name:-term) or its ablation rows (name:ablate); +int8 behind it scores it in 8 bits too. `list` shows the names.")
     tasks: str = _option("glue", "Tasks or groups of tasks, separated by commas. Your own: "
         "FILE.csv:text=COLUMN:label=COLUMN (also tsv, jsonl, parquet), hub:OWNER/NAME/CONFIG with the same, or a FILE.toml.")
-    seeds: tuple[int, ...] = _option((0,), "Seeds of the students, for example 0,1,2. `tune` takes one.", typed=(str, "0"), callback=parse_seeds)
+    seeds: tuple[int, ...] = _option((0,), "Seeds of the students, for example 0,1,2.", typed=(str, "0"), callback=parse_seeds)
     data: str = _option(AUTO, f"{SOURCES} auto: the hub {IF_HUB} sample.")
     teacher: str = _option(AUTO, f"{TEACHERS} auto: bert-base-uncased {IF_HUB} embedded.")
     results: Path = _option(Path("results/runs"), "Folder of the records.")

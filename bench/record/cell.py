@@ -86,6 +86,8 @@ class Search(Frozen):
     held_back: str
     """sha256 of the rows held back"""
     trials: tuple[Trial, ...]
+    settings: tuple[str, ...] = ()
+    """those that could vary, if they were named"""
 
     def describe(self) -> str:
         """For a reader of the row: what was tried, with its score on the rows held back."""
@@ -214,7 +216,7 @@ def scoring_identity(cell: Cell, point: str = "") -> dict[str, Any]:
     which one is scored; of a row whose settings were searched for also the search."""
     scored: dict[str, Any] = {"tasks": cell.tasks} if cell.together else {}
     if cell.search is not None:
-        scored["search"] = cell.search.model_dump()
+        scored["search"] = cell.search.model_dump(exclude_defaults=True)
     return {"point": point, "evaluation": cell.data.evaluation, **scored}
 
 

@@ -79,6 +79,7 @@ def _begins(cell: Cell, plain: Mapping[str, Any]) -> Words:
     words = ["run"]
     if cell.search is not None:
         words = ["tune", "--trials", str(len(cell.search.trials))]
+        words += ["--search", ",".join(cell.search.settings)] if cell.search.settings else []
     elif cell.selection is not None:
         words += ["--checkpoint", CHECKPOINT_OPTION_OF_RULE[cell.selection.rule]]
     words += ["--teacher-outputs", cell.teacher_outputs] if cell.teacher_outputs else []

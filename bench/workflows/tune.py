@@ -7,6 +7,7 @@ that has not seen those either; then the best of each method is trained on all o
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,9 +30,12 @@ PACES = (0.2, 0.3, 0.5, 1.0, 2.0, 3.0)
 """What every method's learning rate may be multiplied with."""
 
 
-def trials_of(row: MethodRow, count: int) -> list[MethodRow]:
+def trials_of(row: MethodRow, count: int, settings: Collection[str] = ()) -> list[MethodRow]:
     """The row as it is typed, then others of its grid, drawn once for each method; settings that differ from their
     defaults stay.
+
+    Args:
+        settings: those that may vary, with :data:`PACE` for the learning rate; all of the grid if none is named.
 
     Raises:
         InputError: the grid has fewer points.
@@ -39,6 +43,7 @@ def trials_of(row: MethodRow, count: int) -> list[MethodRow]:
     default = defaults(type(row.method))
     free = {name: values for name, values in grid_of(row.method).items() if vars(row.method)[name] == default[name]}
     axes: dict[str, tuple[Any, ...]] = {PACE: PACES, **free} if row.pace == 1.0 else free
+    axes = {name: values for name, values in axes.items() if name in settings or not settings}
     points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     trials = {row.spelling: row}
     for index in np.random.default_rng(0).permutation(len(points)):
@@ -48,7 +53,8 @@ def trials_of(row: MethodRow, count: int) -> list[MethodRow]:
         other = parse_one(":".join([row.spelling, *parts]))
         trials.setdefault(other.spelling, other)
     if len(trials) < count:
-        raise InputError(f"{row.spelling}: its grid has {len(trials)} points, so --trials can be at most {len(trials)}")
+        varied = f"varies {', '.join(axes)}" if axes else "varies nothing"
+        raise InputError(f"--trials {count}: {row.spelling} {varied}, so it has at most {len(trials)}")
     return list(trials.values())
 
 
@@ -63,11 +69,15 @@ class SearchOutcome:
 
 
 def tune(
-    request: Request, trials: int, progress: Progress | None = None, confirm: Any = None
+    request: Request, trials: int, settings: str = "", progress: Progress | None = None, confirm: Any = None
 ) -> tuple[list[SearchOutcome], Outcome]:
-    """Search, then train the best of each row on every training row and report it as the best of so many.
+    """Search with the smallest seed, then train the best of each row on every training row, with all seeds, and report it
+    as the best of so many.
 
     A row whose trials all failed on a task is left out there; the failures are in the outcome.
+
+    Args:
+        settings: those that are searched, as they are typed; "" for all that the methods offer.
 
     Raises:
         InputError: bad input; nothing was started.
@@ -80,8 +90,6 @@ def tune(
         raise InputError("a search goes with --recipe common: each paper's schedule has its own learning rate")
     if request.checkpoint != "last":
         raise InputError("a search goes with --checkpoint last: the held-out examples choose the settings already")
-    if len(request.seeds) > 1:
-        raise InputError("--seeds: a search takes one seed; run the rows that it finds with more")
     rows = []
     for row in parse_methods(request.methods):
         if not row.method.multitask:
@@ -90,16 +98,23 @@ def tune(
             progress.say(f"{row.spelling} is left out of `--methods all`: {NOT_SEARCHED}")
         else:
             raise InputError(f"{row.spelling}: {NOT_SEARCHED}; leave it out")
+    searched = tuple(sorted(set(comma_separated(settings))))
+    offered = {PACE}.union(*(grid_of(row.method) for row in rows))
+    for name in searched:
+        if name not in offered:
+            raise InputError(f"--search {name}: no row offers it; a search may vary {', '.join(sorted(offered))}")
     asked = {task.name: part for part in comma_separated(request.tasks) for task, _ in expand(part)}
-    tried = {row.spelling: trials_of(row, trials) for row in rows}
+    tried = {row.spelling: trials_of(row, trials, searched) for row in rows}
     everything = ",".join(dict.fromkeys(trial.spelling for of_row in tried.values() for trial in of_row))
-    searching = run(replace(request, methods=everything, held_back=True), progress, confirm)
+    searching = run(
+        replace(request, methods=everything, seeds=(min(request.seeds),), held_back=True), progress, confirm
+    )
     store = Store(request.results)
     records = {(p.cell.tasks[0], p.spelling): store.find(p.cell) for p in searching.plan.cells}
     chosen, outcomes = [], []
     for name, part in asked.items():
         # a row without a best trial failed in all of them; a task without a row is not in the source, as the plan said
-        best = [_best(name, row, tried[row.spelling], records) for row in rows]
+        best = [_best(name, row, tried[row.spelling], records, searched) for row in rows]
         to_train = [choice for choice in best if choice is not None]
         chosen += to_train
         while to_train:
@@ -114,7 +129,11 @@ def tune(
 
 
 def _best(
-    task: str, row: MethodRow, trials: list[MethodRow], records: dict[tuple[str, str], Record | None]
+    task: str,
+    row: MethodRow,
+    trials: list[MethodRow],
+    records: dict[tuple[str, str], Record | None],
+    settings: tuple[str, ...],
 ) -> SearchOutcome | None:
     """The trial of the highest score; of equal ones the first tried. None if none has a score.
 
@@ -134,6 +153,5 @@ def _best(
     if not done:
         return None
     best = max(done, key=lambda trial: trial.score or 0.0)
-    return SearchOutcome(
-        task, best.row, Search(of=row.spelling, metric=metric, held_back=held_back, trials=tuple(scored))
-    )
+    search = Search(of=row.spelling, metric=metric, held_back=held_back, trials=tuple(scored), settings=settings)
+    return SearchOutcome(task, best.row, search)

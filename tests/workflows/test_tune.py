@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shlex
@@ -24,7 +25,7 @@ from bench.record.store import Store
 from bench.record.task_facts import label_suffixes
 from bench.run import Outcome
 from bench.workflows import tune
-from bench.workflows.tune import trials_of
+from bench.workflows.tune import PACES, trials_of
 
 FLOOR, KD = f"finetune:{tiny.SHAPE}:start=random", f"kd:{tiny.SHAPE}:start=random"
 
@@ -48,6 +49,14 @@ def test_trials_begin_with_the_row_as_typed_and_are_all_different():
     assert [t.spelling for t in trials_of(parse_one("kd"), 3)] == [t.spelling for t in found[:3]]
 
 
+def test_only_the_named_settings_vary():
+    rates = trials_of(parse_one("kd:alpha=0.8"), 6, ["pace"])
+    assert sorted(trial.pace for trial in rates) == sorted(PACES)
+    assert len({tuple(sorted(vars(trial.method).items())) for trial in rates}) == 1
+    with pytest.raises(InputError, match="at most 6"):
+        trials_of(parse_one("kd"), 7, ["pace"])
+
+
 def test_all_leaves_out_students_of_several_tasks_and_says_so(monkeypatch):
     def is_asked(request, *_):
         raise InputError(request.methods)
@@ -56,11 +65,11 @@ def test_all_leaves_out_students_of_several_tasks_and_says_so(monkeypatch):
     said: list[str] = []
     progress = SimpleNamespace(say=said.append)
     with pytest.raises(InputError, match=r"^finetune,") as asked:
-        tune.tune(Request(methods="all", tasks="rte"), 2, progress)
+        tune.tune(Request(methods="all", tasks="rte"), 2, progress=progress)
     assert "mtdnn" not in str(asked.value)
     assert said == ["mtdnn is left out of `--methods all`: a student of several tasks is not searched for"]
     with pytest.raises(InputError, match=r"^mtdnn: a student of several tasks"):
-        tune.tune(Request(methods="mtdnn", tasks="rte"), 2, progress)
+        tune.tune(Request(methods="mtdnn", tasks="rte"), 2, progress=progress)
 
 
 def test_pace_multiplies_the_learning_rate_and_nothing_else(glue_folder, teacher_folder, tmp_path):
@@ -90,12 +99,14 @@ def search(monkeypatch, tmp_path):
     that were trained after it."""
     trained = []
 
-    def made_up(methods, tasks, failing=(), best="", trials=2, **options):
+    def made_up(methods, tasks, failing=(), best="", trials=2, settings="", **options):
         def run(request, progress, confirm):
             if not request.held_back:
                 searches = [search.of for search in dict(request.searches).values()]
                 trained.append((request.tasks, request.methods, searches))
+                assert request.seeds == options.get("seeds", (0,))
                 return Outcome(SimpleNamespace(cells=[]))
+            assert request.seeds == (min(options.get("seeds", (0,))),)
             store, cells, failures = Store(request.results), [], []
             for task in (task.name for task, _ in expand(request.tasks)):
                 for row in parse_methods(request.methods):
@@ -110,7 +121,7 @@ def search(monkeypatch, tmp_path):
         monkeypatch.setattr(tune, "run", run)
         place = {"data": "sample", "teacher": "embedded", "results": tmp_path / "r"}
         request = Request(methods=methods, tasks=tasks, **place, **options)
-        return *tune.tune(request, trials), trained
+        return *tune.tune(request, trials, settings), trained
 
     return made_up
 
@@ -138,12 +149,20 @@ def test_two_rows_with_the_same_best_trial_are_both_trained_and_reported(search)
     assert sorted(of for *_, searches in trained for of in searches) == ["kd", "kd:alpha=0.8"]
 
 
+def test_the_smallest_seed_is_searched_and_the_record_says_what_could_vary(search):
+    chosen, _, trained = search("kd", "rte", settings="pace", trials=6, seeds=(2, 1))
+    assert chosen[0].search.settings == ("pace",)
+    assert len(trained) == 1
+    with pytest.raises(InputError, match=r"--search speed: no row offers it; .* alpha, pace, temperature"):
+        search("kd", "rte", settings="pace,speed")
+
+
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_search_records_what_was_tried_and_trains_the_best_on_all_rows(bench, glue_folder, teacher_folder, tmp_path):
     words = (
         *("tune", "--methods", f"{FLOOR},{KD}", "--tasks", "sst2", "--trials", 3, "--data", glue_folder),
-        *("--teacher", teacher_folder, "--epochs", 2, "--yes"),
+        *("--teacher", teacher_folder, "--epochs", 2, "--seeds", "0,1", "--search", "pace", "--yes"),
         *("--results", tmp_path / "r", "--reports", tmp_path / "p", "--json", tmp_path / "chosen.json"),
     )
     done = bench(*words)
@@ -152,7 +171,9 @@ def test_a_search_records_what_was_tried_and_trains_the_best_on_all_rows(bench, 
     assert [c["search"]["of"] for c in chosen] == [parse_one(FLOOR).spelling, parse_one(KD).spelling]
     records = list(Store(tmp_path / "r").records())
     final = [record for record in records if record.cell.search]
-    assert len(final) == 2
+    assert sorted((record.cell.method, record.cell.seed) for record in final) == sorted(
+        itertools.product(("finetune", "kd"), (0, 1))
+    )
     for record in final:
         search = record.cell.search
         assert len(search.trials) == 3
@@ -183,7 +204,7 @@ def test_a_search_refuses_what_it_cannot_do_fairly(bench, glue_folder, teacher_f
     for words, said in (
         (("--methods", "mtdnn"), "leave it out"),
         (("--methods", "kd", "--trials", 1), "at least 2"),
-        (("--methods", "kd", "--seeds", "0,1"), "one seed"),
+        (("--methods", "kd", "--search", "beta"), "no row offers it"),
         (("--methods", "finetune", "--trials", 99), "at most 6"),
     ):
         answer = bench("tune", *words, *common)
