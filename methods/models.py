@@ -6,7 +6,7 @@ ways is a :class:`RoutedModule`; a head that is told the task is a :class:`TaskH
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any, ClassVar
@@ -182,7 +182,9 @@ def padded(classifier: Any, batch: Batch, taps: Taps = LOGITS) -> Out:
     return Out(layout, {Tap("logits"): answer.logits} | of_states(layout, states, taps))
 
 
-def run_layers(classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence[nn.Module] | None = None) -> Out:
+def run_layers(
+    classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence[Callable[..., Any]] | None = None
+) -> Out:
     """:func:`forward` for a class of ``methods/families.py``, through these ``layers`` in the place of its own."""
     model: Any = classifier
     if layers_of(taps, "exits"):

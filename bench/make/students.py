@@ -33,6 +33,7 @@ from bench.train.student_trainer import StudentTrainer
 from bench.train.teacher_outputs import KeptTeacher
 from bench.train.training_state import TrainingStates
 from methods.artefacts import artefact_name
+from methods.direct_teacher import direct
 from methods.fast_kernels import FastLinear, FastTeacher
 
 
@@ -184,10 +185,14 @@ def _train(
 
 
 def _teacher(built: Sequence[BuiltStudent], of_task: TaskData, work: Work) -> nn.Module | None:
-    """The teacher of a task, with fast kernels or the file of its outputs where the students ask for that."""
+    """The teacher of a task: with fast kernels, or with the file of its outputs, where the students ask for that; direct on a GPU."""
     if not any(student.method.needs_teacher for student in built):
         return None
-    teacher: nn.Module = FastTeacher(of_task.teacher[0]) if built[0].cells[0].cell.kernels else of_task.teacher[0]
+    teacher: nn.Module = of_task.teacher[0].to(work.numerics.device)
+    if built[0].cells[0].cell.kernels:
+        teacher = FastTeacher(teacher)
+    elif work.numerics.device.type != "cpu":
+        teacher = direct(teacher)
     if any(student.cells[0].cell.teacher_outputs for student in built):
         teacher = KeptTeacher(teacher, of_task.outputs[0])
     return teacher.to(work.numerics.device).eval()
