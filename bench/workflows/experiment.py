@@ -110,7 +110,7 @@ def run_experiment(
     if len(requests) > 1:  # bad input is found before anything starts; one question for all
         plans = [build(request) for request in requests]
         if any(plan.todo for plan in plans):
-            agree(plans[0].request, *_together(plans), confirm)
+            agree(plans[0].request, *together(plans), confirm)
     sections, outcomes = [], []
     for number, (table, parts, printed) in enumerate(chosen, start=1):
         progress.say(f"{experiment.title}: {table.name} ({number} of {len(chosen)} tables)")
@@ -141,7 +141,7 @@ def run_experiment(
     return outcome
 
 
-def _together(plans: list[Plan]) -> tuple[float, int]:
+def together(plans: list[Plan]) -> tuple[float, int]:
     """Seconds and bytes of disk of all plans: what several of them make is counted once."""
     seconds, disk, seen = 0.0, 0.0, set[str]()
     for plan in plans:
@@ -189,7 +189,7 @@ def describe_experiment(
             listed[-1]["plan"] = as_json(plan)
             every.append(plan)
         body["tables"].append({"name": table.name, "requests": listed})
-    seconds = _together(every)[0]
+    seconds = together(every)[0]
     if len(every) > 1:
         lines += ["", f"all {len(every)} requests: {duration(seconds)}; what several of them train is counted once"]
     return "\n".join(lines), body | {"seconds": round(seconds)}

@@ -42,6 +42,20 @@ def a_configuration_alone(folder: Path, **numbers) -> Path:
     return folder
 
 
+def test_the_page_of_printed_tables_has_every_table_and_how_its_rows_differ():
+    sections = (ROOT / "reports" / "printed-tables.md").read_text().split("\n## ")[1:]
+    assert [section.splitlines()[0] for section in sections] == [file.name for file in SHIPPED]
+    for section, file in zip(sections, SHIPPED, strict=True):
+        experiment = read_experiment(file)
+        named = [line.split(" | ")[0].removeprefix("| ") for line in section.splitlines() if line.startswith("| ")]
+        assert named == ["Table", *(table.name for table in experiment.table)]
+        said = [
+            *(each.why for each in experiment.differs),
+            *(why for table in experiment.table for why in table.absent.values()),
+        ]
+        assert [why for why in said if why not in section] == []
+
+
 LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
 
 
