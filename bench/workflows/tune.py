@@ -16,9 +16,9 @@ import numpy as np
 from bench.data.own_tasks import expand, is_own
 from bench.errors import InputError
 from bench.plan.request import Request
-from bench.plan.spelling import PACE, MethodRow, defaults, grid_of, parse_methods, parse_one
+from bench.plan.spelling import PACE, MethodRow, defaults, grid_of, parse_one, parse_rows
 from bench.progress import Progress
-from bench.record.cell import Search, Trial
+from bench.record.cell import CHECKPOINT, IN_8_BITS, Search, Trial
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.run import Outcome
@@ -90,8 +90,11 @@ def tune(
         raise InputError("a search goes with --recipe common: each paper's schedule has its own learning rate")
     if request.checkpoint != "last":
         raise InputError("a search goes with --checkpoint last: the held-out examples choose the settings already")
+    typed = parse_rows(request.methods)
+    if typed.given or typed.in_8_bits:
+        raise InputError(f"a search is for rows that are trained: leave out +{IN_8_BITS} and {CHECKPOINT}:FOLDER")
     rows = []
-    for row in parse_methods(request.methods):
+    for row in typed.rows:
         if not row.method.multitask:
             rows.append(row)
         elif row.from_all:
