@@ -149,6 +149,15 @@ def leaves_early(model: nn.Module) -> bool:
     return isinstance(model, PackedModel) and model.leaves_early
 
 
+def without_graph(model: nn.Module) -> str:
+    """Why no ONNX graph answers as the model does, as a clause; "" where nothing is known against one."""
+    if reads_texts(model):
+        return "it reads words"
+    if leaves_early(model):
+        return "some sequences leave it early"
+    return "its tokens go to experts" if routed_modules(model) else ""
+
+
 def is_packed(classifier: Any) -> bool:
     """Whether somebody described how its architecture runs packed."""
     return isinstance(classifier, PackedModel) or bool(family_name(classifier))

@@ -26,7 +26,7 @@ from bench.plan.plan import Planned
 from bench.record.cell import IN_8_BITS, record_key
 from bench.record.schema import Record
 from bench.train.loop import OnStep
-from methods.models import inputs_of, leaves_early, reads_texts
+from methods.models import inputs_of, without_graph
 
 
 def add_in_8_bits(result: StepResult, record: Record, model: Any, task_data: TaskData) -> None:
@@ -46,8 +46,8 @@ def add_in_8_bits(result: StepResult, record: Record, model: Any, task_data: Tas
     try:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "model.onnx"
-            if reads_texts(model) or leaves_early(model):
-                raise CellError("in 8 bits: it reads words, or leaves early for some sequences: ONNX has no such graph")
+            if why := without_graph(model):
+                raise CellError(f"in 8 bits: ONNX has no such graph, because {why}")
             if task_data.plan.task.spans:
                 model = as_question_answering(model)
             inputs = inputs_of(model)

@@ -54,6 +54,8 @@ def build(request: Request) -> Plan:
     rows, left_out = drop_unusable(rows, lambda row: check_row(row, tasks))
     notes += left_out
     _check_backends(request, tasks, in_8_bits)
+    in_8_bits, left_out = _quantised(rows, tasks, in_8_bits)
+    notes += left_out
     store, planner = Store(request.results), ArtefactPlanner(request, numeric)
     cells: list[Planned] = []
 
@@ -132,6 +134,27 @@ def _check_backends(request: Request, tasks: Sequence[TaskPlan], in_8_bits: Coll
     for task in tasks if in_8_bits else ():
         if task.task.writes:
             raise InputError(f"+int8 on {task.name}: models that write texts are not quantised")
+
+
+def _quantised(
+    rows: Sequence[MethodRow], tasks: Sequence[TaskPlan], in_8_bits: frozenset[str]
+) -> tuple[frozenset[str], list[str]]:
+    """The rows that are scored in 8 bits too; and which of ``all+int8`` are not, and why.
+
+    Raises:
+        InputError: a row that was named has a student without an ONNX graph, which ONNX Runtime quantises.
+    """
+    from bench.plan.untrained import graph_problem
+
+    without, notes = set[str](), list[str]()
+    for row in rows:
+        if row.spelling in in_8_bits and (why := graph_problem(row, tasks[0].checkpoint)):
+            said = f"{row.spelling}+{IN_8_BITS}: ONNX has no graph of this student, because {why}"
+            if not row.from_all:
+                raise InputError(said)
+            notes.append(f"left out of `--methods all+{IN_8_BITS}`: {said}")
+            without.add(row.spelling)
+    return in_8_bits - without, notes
 
 
 def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:

@@ -20,7 +20,7 @@ from bench.record.cell import TEACHER
 from bench.record.schema import Sizes
 from methods.api import Setup, Student
 from methods.artefacts import blank_artefacts
-from methods.models import Cost, cost, linear_macs
+from methods.models import Cost, cost, linear_macs, without_graph
 
 TASK = "x"
 """Name of the one task that an untrained student knows."""
@@ -118,6 +118,13 @@ def student_counts(row: MethodRow, checkpoint: Checkpoint) -> Counted:
     """Of a row's student, with the weights of all its operating points."""
     key = type(row.method), row.spelling, checkpoint.sha256
     return _counted(key, lambda: list(untrained(row.method, checkpoint.config, LABELS, "meta").values()))
+
+
+def graph_problem(row: MethodRow, checkpoint: Checkpoint) -> str:
+    """Why a row's student cannot be quantised, which ONNX Runtime does; "" where nothing is known against it."""
+    with shapes_only():
+        deployed = untrained(row.method, checkpoint.config, LABELS, "meta")
+    return next(filter(None, map(without_graph, deployed.values())), "")
 
 
 def teacher_counts(checkpoint: Checkpoint) -> Counted:

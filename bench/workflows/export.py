@@ -220,13 +220,11 @@ def _to_onnx(folder: Path, in_8_bits: bool, task: Task) -> None:
         InputError: the model reads words, or has no form in ONNX.
     """
     from bench.measure.backends import write_onnx
-    from methods.models import inputs_of, leaves_early, reads_texts
+    from methods.models import inputs_of, without_graph
 
     model = opener(task.spans).from_pretrained(folder).eval()
-    if reads_texts(model) or leaves_early(model):
-        raise InputError(
-            "--format onnx: this student reads words, or leaves early for some sequences: ONNX has no such graph"
-        )
+    if why := without_graph(model):
+        raise InputError(f"--format onnx: ONNX has no graph of this student, because {why}")
     try:
         write_onnx(model, folder / MODEL, inputs_of(model), in_8_bits)
     except Exception as error:  # the exporter has errors of its own kinds

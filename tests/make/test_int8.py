@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tiny
 
-from bench.errors import BAD_INPUT, CELLS_FAILED, OK
+from bench.errors import BAD_INPUT, OK
 from bench.plan.spelling import parse_one
 from bench.record.store import Store
 
@@ -23,13 +23,10 @@ def by_row(store: Store) -> dict[str, object]:
 @pytest.mark.slow
 def test_a_row_in_8_bits_has_the_weights_of_its_row_and_the_answers_of_the_exported_file(bench, tmp_path, places):
     typed = ("run", "--tasks", "rte", *places, "--save-students", tmp_path / "s", "--methods")
-    done = bench(*typed, f"{KD}+int8,teacher+int8,{WORDS}+int8")
-    assert done.returncode == CELLS_FAILED
-    assert "reads words" in done.stderr
+    done = bench(*typed, f"{KD}+int8,teacher+int8")
+    assert done.returncode == OK, done.stderr
     store = Store(tmp_path / "r")
     rows = by_row(store)
-    assert rows[WORDS].status == "ok", "its own record is not lost"
-    assert rows[f"{WORDS}+int8"].status == "failed"
     for row in (KD, "teacher"):
         full, rounded = rows[row], rows[f"{row}+int8"]
         assert rounded.weights == full.weights
@@ -50,6 +47,22 @@ def test_a_row_in_8_bits_has_the_weights_of_its_row_and_the_answers_of_the_expor
     assert "0 of 40 predictions changed" in exported.stdout
     assert rows[f"{KD}+int8"].sizes.file_bytes == (tmp_path / "onnx" / "model.onnx").stat().st_size
     assert bench("export", key, "--to", tmp_path / "hf", "--from", folder, *places[:6]).returncode == BAD_INPUT
+
+
+@pytest.mark.parametrize(
+    ("row", "why"), [(WORDS, "it reads words"), ("moebert", "experts"), ("fastbert", "leave it early")]
+)
+def test_a_student_without_a_graph_is_refused_before_it_is_trained(bench, places, row, why):
+    done = bench("plan", "--tasks", "rte", *places[:6], "--methods", f"{row}+int8")
+    assert done.returncode == BAD_INPUT
+    assert f"{parse_one(row).spelling}+int8: ONNX has no graph of this student" in done.stderr
+    assert why in done.stderr
+
+
+def test_of_all_rows_those_with_a_graph_are_planned_in_8_bits(bench, places):
+    planned = bench("plan", "--tasks", "rte", *places[:6], "--methods", "all+int8")
+    assert planned.returncode == OK, planned.stderr
+    assert "left out of `--methods all+int8`: moebert+int8" in planned.stdout
 
 
 @pytest.mark.slow
