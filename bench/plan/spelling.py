@@ -179,8 +179,8 @@ def drop_incompatible(rows: Sequence[MethodRow], teacher: Any) -> tuple[list[Met
 
 def _rows(text: str) -> list[MethodRow]:
     name, parts = split_row(text)
-    plain = ":".join([name, *(p for p in parts if p != "ablate")])
-    full = parse_one(plain)
+    own = [part for part in parts if part != "ablate"]
+    full = parse_one(":".join([name, *own]))
     if "ablate" not in parts:
         return [full]
     method = type(full.method)
@@ -188,8 +188,11 @@ def _rows(text: str) -> list[MethodRow]:
         raise InputError(f"{name} has no ablation rows; leave :ablate out")
     rows = [full]
     for label, suffix in method.ablations.items():
-        row = parse_one(plain + suffix)
-        rows.append(replace(row, label=f"{full.label} {label}", ablation_of=full.spelling))
+        # what the ablation sets goes before what was typed; one that changes nothing of this row is no row of its own
+        changed = {part.partition("=")[0] for part in suffix.split(":") if "=" in part}
+        row = parse_one(":".join([name, *(part for part in own if part.partition("=")[0] not in changed)]) + suffix)
+        if row.spelling != full.spelling:
+            rows.append(replace(row, label=f"{full.label} {label}", ablation_of=full.spelling))
     return rows
 
 

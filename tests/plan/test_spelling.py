@@ -31,6 +31,16 @@ def test_a_spelling_gives_back_every_digit_of_its_numbers(temperature, pace):
     assert (again.method.temperature, again.pace) == (temperature, pace)
 
 
+def test_what_an_ablation_sets_goes_before_what_was_typed():
+    assert [row.spelling for row in parse_methods("bilstm:hard_weight=1:ablate")] == [
+        "bilstm:hard_weight=1",
+        "bilstm:hard_weight=1:-logits",
+    ]
+    assert "tinybert:prediction=labels" not in [
+        row.spelling for row in parse_methods("tinybert:prediction=labels:ablate")[1:]
+    ]
+
+
 def test_ablate_makes_the_papers_rows():
     rows = parse_methods("microbert:ablate,microbert")
     assert [row.label for row in rows] == ["microbert", "microbert w/o Dis", "microbert w/o Hidn", "microbert w/o Pred"]
