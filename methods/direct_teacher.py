@@ -51,7 +51,8 @@ class DirectTeacher(PackedModel):
 
 
 class DirectLayer:
-    """A layer of BERT in evaluation mode, for batches in one chunk. Its weights are those of that moment, on their device."""
+    """A layer of BERT in evaluation mode, for batches in one chunk. The weights of queries, keys and values are copied when it is made:
+    of a teacher that neither learns nor moves any more."""
 
     def __init__(self, layer: Any) -> None:
         own, mixing = layer.attention.self, layer.attention.output

@@ -24,7 +24,6 @@ from bench.train.student_trainer import StudentTrainer, TrainLog
 from bench.train.training_state import TrainingStates
 from methods.api import Batch, Setup, Stage, Student
 from methods.artefacts import CORPUS, Artefact, Source
-from methods.direct_teacher import direct
 
 Parts = Mapping[str, Mapping[str, Tensor]]
 """Artefacts by name."""
@@ -133,10 +132,7 @@ class Given:
         scheduled = schedule_stages(stages, (), replace(recipe, epochs=passes), len(text))[1]
         trainer = StudentTrainer(self.artefact.words, student, random, [], scheduled, numerics)
         options = LoopOptions(0, numerics, recipe.batch_size, on_step=self.on_step, states=self.training_states())
-        if teacher is not None:
-            teacher = teacher.to(numerics.device).eval()
-            teacher = teacher if numerics.device.type == "cpu" else direct(teacher).eval()
-        train_task([trainer], text, teacher, options)
+        train_task([trainer], text, None if teacher is None else numerics.frozen(teacher), options)
         if trainer.error:
             raise trainer.error
         random.hand_over()

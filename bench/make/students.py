@@ -33,7 +33,6 @@ from bench.train.student_trainer import StudentTrainer
 from bench.train.teacher_outputs import KeptTeacher
 from bench.train.training_state import TrainingStates
 from methods.artefacts import artefact_name
-from methods.direct_teacher import direct
 from methods.fast_kernels import FastLinear, FastTeacher
 
 
@@ -188,11 +187,8 @@ def _teacher(built: Sequence[BuiltStudent], of_task: TaskData, work: Work) -> nn
     """The teacher of a task: with fast kernels, or with the file of its outputs, where the students ask for that; direct on a GPU."""
     if not any(student.method.needs_teacher for student in built):
         return None
-    teacher: nn.Module = of_task.teacher[0].to(work.numerics.device)
-    if built[0].cells[0].cell.kernels:
-        teacher = FastTeacher(teacher)
-    elif work.numerics.device.type != "cpu":
-        teacher = direct(teacher)
+    teacher: nn.Module = of_task.teacher[0]
+    teacher = FastTeacher(teacher) if built[0].cells[0].cell.kernels else work.numerics.frozen(teacher)
     if any(student.cells[0].cell.teacher_outputs for student in built):
         teacher = KeptTeacher(teacher, of_task.outputs[0])
     return teacher.to(work.numerics.device).eval()
@@ -203,16 +199,17 @@ def _score(built: BuiltStudent, data: Sequence[TaskData], work: Work, started: s
     trainer, method, cell, log = built.trainer, built.method, built.cells[0].cell, built.trainer.log
     if cell.teacher_outputs:
         _count_passes(built)
-    usage = {}
-    if trainer.best_epoch is not None:
+    usage, selection = {}, None
+    if trainer.best_epoch is not None and trainer.best_epoch.scores:  # a student that no stage trains has no epochs
         if trainer.best_epoch.chooses:
             trainer.best_epoch.load_best(trainer.student)
-        usage = {"epochs": trainer.best_epoch.as_dict()} if trainer.best_epoch.scores else {}
+            selection = cell.selection
+        usage = {"epochs": trainer.best_epoch.as_dict()}
     trainer.student.model.eval()
     with trainer.random.current():  # a new module draws random numbers, even if it is filled afterwards
         deployed = method.deploy(trainer.student)
     setup = setup_of([of_task.plan for of_task in data], {})
-    notes = (*method.notes(setup), *(how.describe() for how in (cell.search, cell.selection) if how is not None))
+    notes = (*method.notes(setup), *(how.describe() for how in (cell.search, selection) if how is not None))
     if cell.together:
         notes = (*notes, several_tasks_note(", ".join(setup.tasks)))
     records, to_save = [], []

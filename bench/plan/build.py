@@ -41,7 +41,7 @@ def build(request: Request) -> Plan:
         InputError: anything wrong with what was asked for, before anything starts.
     """
     request = request.checked()
-    rows, given, in_8_bits, _ = parse_rows(request.methods)
+    rows, given, in_8_bits, _, by_all = parse_rows(request.methods)
     wanted = expand(request.tasks, request.offline)
     request = without_auto(request)
     request = replace(request, corpus=request.texts or (SAMPLE,))
@@ -54,7 +54,7 @@ def build(request: Request) -> Plan:
     rows, left_out = drop_unusable(rows, lambda row: check_row(row, tasks))
     notes += left_out
     _check_backends(request, tasks, in_8_bits)
-    in_8_bits, left_out = _quantised(rows, tasks, in_8_bits)
+    in_8_bits, left_out = _quantised(rows, tasks, in_8_bits, by_all)
     notes += left_out
     store, planner = Store(request.results), ArtefactPlanner(request, numeric)
     cells: list[Planned] = []
@@ -137,7 +137,7 @@ def _check_backends(request: Request, tasks: Sequence[TaskPlan], in_8_bits: Coll
 
 
 def _quantised(
-    rows: Sequence[MethodRow], tasks: Sequence[TaskPlan], in_8_bits: frozenset[str]
+    rows: Sequence[MethodRow], tasks: Sequence[TaskPlan], in_8_bits: frozenset[str], by_all: Collection[str]
 ) -> tuple[frozenset[str], list[str]]:
     """The rows that are scored in 8 bits too; and which of ``all+int8`` are not, and why.
 
@@ -150,7 +150,7 @@ def _quantised(
     for row in rows:
         if row.spelling in in_8_bits and (why := graph_problem(row, tasks[0].checkpoint)):
             said = f"{row.spelling}+{IN_8_BITS}: ONNX has no graph of this student, because {why}"
-            if not row.from_all:
+            if row.spelling not in by_all:
                 raise InputError(said)
             notes.append(f"left out of `--methods all+{IN_8_BITS}`: {said}")
             without.add(row.spelling)

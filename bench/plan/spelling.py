@@ -105,6 +105,8 @@ class TypedRows(NamedTuple):
     """spellings of those that had ``+int8``; the teacher, which is always scored, may be among them"""
     spellings: list[str]
     """of all"""
+    by_all: frozenset[str]
+    """those of ``in_8_bits`` that only ``all+int8`` asks for"""
 
 
 def parse_rows(text: str) -> TypedRows:
@@ -112,7 +114,7 @@ def parse_rows(text: str) -> TypedRows:
     Raises:
         InputError: as :func:`parse_methods`; a checkpoint without a path.
     """
-    trained, given, in_8_bits, spellings = list[str](), list[str](), set[str](), list[str]()
+    trained, given, in_8_bits, named, spellings = list[str](), list[str](), set[str](), set[str](), list[str]()
     for part in comma_separated(text):
         row = part.removesuffix(f"+{IN_8_BITS}")
         name, _, path = row.partition(":")
@@ -128,8 +130,15 @@ def parse_rows(text: str) -> TypedRows:
             spelled = [each.spelling for each in parse_methods(row)]
         spellings += spelled
         in_8_bits |= set(spelled) if row != part else set()
+        named |= set(spelled) if row not in (part, ALL) else set()
     rows = parse_methods(",".join(trained)) if trained else []  # none: teachers and finished models alone
-    return TypedRows(rows, list(dict.fromkeys(given)), frozenset(in_8_bits), list(dict.fromkeys(spellings)))
+    return TypedRows(
+        rows,
+        list(dict.fromkeys(given)),
+        frozenset(in_8_bits),
+        list(dict.fromkeys(spellings)),
+        frozenset(in_8_bits - named),
+    )
 
 
 def parse_methods(text: str) -> list[MethodRow]:

@@ -87,7 +87,9 @@ class Search(Frozen):
     """sha256 of the rows held back"""
     trials: tuple[Trial, ...]
     settings: tuple[str, ...] = ()
-    """those that could vary, if they were named"""
+    """those that could vary in this row, if settings were named"""
+    seed: int = 0
+    """of the trials"""
 
     def describe(self) -> str:
         """For a reader of the row: what was tried, with its score on the rows held back."""

@@ -39,8 +39,12 @@ def commands(group: ReportGroup) -> list[str]:
         if record.row != TEACHER:
             together = tuple(partner.task for partner in record.cell.together)
             limit = record.cell.row_limit if together else group.cell.data.max_train_rows
-            how = (_row(record), _begins(record.cell, plain), together, limit, _text(record, known))
-            asked.setdefault(how, {}).setdefault(record.cell.tasks[0], set()).add(record.cell.seed)
+            search = record.cell.search
+            # of two searches with different seeds each has a command, which begins with its own
+            begins = (str(search.seed) if search else "", *_begins(record.cell, plain))
+            how = (_row(record), begins, together, limit, _text(record, known))
+            seeds_of_task = asked.setdefault(how, {}).setdefault(record.cell.tasks[0], set())
+            seeds_of_task |= {record.cell.seed, *([search.seed] if search else [])}
 
     # a command: how it begins, its tasks, seeds, limit and text -> its rows; those that no text concerns join others of the same rest
     rows: dict[tuple[Words, Words, tuple[int, ...], int | None, Words], list[str]] = {}
@@ -51,10 +55,10 @@ def commands(group: ReportGroup) -> list[str]:
             home = next((other for other in rows if not text and other[:-1] == command[:-1]), command)
             rows.setdefault(home, []).append(row)
     if not rows:
-        rows[("run", "--only", "teachers"), tuple(group.tasks), (), group.cell.data.max_train_rows, ()] = []
+        rows[("", "run", "--only", "teachers"), tuple(group.tasks), (), group.cell.data.max_train_rows, ()] = []
 
     written = []
-    for ((verb, *options), tasks, seeds, limit, text), of_command in rows.items():
+    for ((_, verb, *options), tasks, seeds, limit, text), of_command in rows.items():
         # a row is among those of its own ablations, and is made for its score in 8 bits
         named = [r for r in dict.fromkeys(of_command) if not {f"{r}:ablate", f"{r}+{IN_8_BITS}"} & set(of_command)]
         words = [verb, "--methods", ",".join(named)] if named else [verb]

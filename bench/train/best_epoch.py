@@ -65,9 +65,7 @@ class BestEpoch:
             self._best = {name: value.detach().clone() for name, value in whole.state_dict().items()}
 
     def load_best(self, student: Student) -> None:
-        """Put the best epoch's weights into the student; a student without epochs, which no stage trains, stays as it is."""
-        if not self.scores:
-            return
+        """Put the best epoch's weights into the student."""
         nn.ModuleDict({"model": student.model, "aux": student.aux}).load_state_dict(self._best)
 
     def state(self) -> tuple[dict[str, Tensor], list[float]]:

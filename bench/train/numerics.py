@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bench.measure.devices import choose_products
+from methods.direct_teacher import direct
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,11 @@ class ComputeSettings:
 
     def __post_init__(self) -> None:
         choose_products(self.device, self.precision)
+
+    def frozen(self, teacher: nn.Module) -> nn.Module:
+        """The teacher on this device, in evaluation mode; with direct layers where starting kernels takes the time."""
+        teacher = teacher.to(self.device)
+        return (teacher if self.device.type == "cpu" else direct(teacher)).eval()
 
     def autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")

@@ -161,7 +161,7 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
 
     config = config_from_name(request.teacher, request.offline)
     systems: dict[str, Any] = {"teacher": teacher_model(config)}
-    trained, given, in_8_bits, _ = parse_rows(request.methods)
+    trained, given, in_8_bits, *_ = parse_rows(request.methods)
     if in_8_bits:
         raise InputError("--methods: rows are timed without +int8; --backends onnx-int8 times them in 8 bits")
     for row, models in untrained_rows(trained, config, progress.say):

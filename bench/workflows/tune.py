@@ -40,10 +40,7 @@ def trials_of(row: MethodRow, count: int, settings: Collection[str] = ()) -> lis
     Raises:
         InputError: the grid has fewer points.
     """
-    default = defaults(type(row.method))
-    free = {name: values for name, values in grid_of(row.method).items() if vars(row.method)[name] == default[name]}
-    axes: dict[str, tuple[Any, ...]] = {PACE: PACES, **free} if row.pace == 1.0 else free
-    axes = {name: values for name, values in axes.items() if name in settings or not settings}
+    axes = _axes(row, settings)
     points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     trials = {row.spelling: row}
     for index in np.random.default_rng(0).permutation(len(points)):
@@ -53,9 +50,17 @@ def trials_of(row: MethodRow, count: int, settings: Collection[str] = ()) -> lis
         other = parse_one(":".join([row.spelling, *parts]))
         trials.setdefault(other.spelling, other)
     if len(trials) < count:
-        varied = f"varies {', '.join(axes)}" if axes else "varies nothing"
-        raise InputError(f"--trials {count}: {row.spelling} {varied}, so it has at most {len(trials)}")
+        what = f"varies {', '.join(axes)} alone" if axes else "offers none of these settings, or has them typed"
+        raise InputError(f"--trials {count}: {row.spelling} {what}, so that --trials can be at most {len(trials)}")
     return list(trials.values())
+
+
+def _axes(row: MethodRow, settings: Collection[str]) -> dict[str, tuple[Any, ...]]:
+    """What a search may vary in a row -> the values."""
+    default = defaults(type(row.method))
+    free = {name: values for name, values in grid_of(row.method).items() if vars(row.method)[name] == default[name]}
+    axes = {PACE: PACES, **free} if row.pace == 1.0 else free
+    return {name: values for name, values in axes.items() if name in settings or not settings}
 
 
 @dataclass(frozen=True)
@@ -90,17 +95,19 @@ def tune(
         raise InputError("a search goes with --recipe common: each paper's schedule has its own learning rate")
     if request.checkpoint != "last":
         raise InputError("a search goes with --checkpoint last: the held-out examples choose the settings already")
-    typed = parse_rows(request.methods)
-    if typed.given or typed.in_8_bits:
+    named = parse_rows(request.methods)
+    if named.given or named.in_8_bits:
         raise InputError(f"a search is for rows that are trained: leave out +{IN_8_BITS} and {CHECKPOINT}:FOLDER")
     rows = []
-    for row in typed.rows:
+    for row in named.rows:
         if not row.method.multitask:
             rows.append(row)
         elif row.from_all:
             progress.say(f"{row.spelling} is left out of `--methods all`: {NOT_SEARCHED}")
         else:
             raise InputError(f"{row.spelling}: {NOT_SEARCHED}; leave it out")
+    if not rows:
+        raise InputError("no method was named that could be searched for; try --methods kd,finetune")
     searched = tuple(sorted(set(comma_separated(settings))))
     offered = {PACE}.union(*(grid_of(row.method) for row in rows))
     for name in searched:
@@ -109,15 +116,14 @@ def tune(
     asked = {task.name: part for part in comma_separated(request.tasks) for task, _ in expand(part)}
     tried = {row.spelling: trials_of(row, trials, searched) for row in rows}
     everything = ",".join(dict.fromkeys(trial.spelling for of_row in tried.values() for trial in of_row))
-    searching = run(
-        replace(request, methods=everything, seeds=(min(request.seeds),), held_back=True), progress, confirm
-    )
+    seed = min(request.seeds)
+    searching = run(replace(request, methods=everything, seeds=(seed,), held_back=True), progress, confirm)
     store = Store(request.results)
     records = {(p.cell.tasks[0], p.spelling): store.find(p.cell) for p in searching.plan.cells}
     chosen, outcomes = [], []
     for name, part in asked.items():
         # a row without a best trial failed in all of them; a task without a row is not in the source, as the plan said
-        best = [_best(name, row, tried[row.spelling], records, searched) for row in rows]
+        best = [_best(name, row, tried[row.spelling], records, searched, seed) for row in rows]
         to_train = [choice for choice in best if choice is not None]
         chosen += to_train
         while to_train:
@@ -137,6 +143,7 @@ def _best(
     trials: list[MethodRow],
     records: dict[tuple[str, str], Record | None],
     settings: tuple[str, ...],
+    seed: int,
 ) -> SearchOutcome | None:
     """The trial of the highest score; of equal ones the first tried. None if none has a score.
 
@@ -156,5 +163,8 @@ def _best(
     if not done:
         return None
     best = max(done, key=lambda trial: trial.score or 0.0)
-    search = Search(of=row.spelling, metric=metric, held_back=held_back, trials=tuple(scored), settings=settings)
+    varied = tuple(sorted(_axes(row, settings))) if settings else ()
+    search = Search(
+        of=row.spelling, metric=metric, held_back=held_back, trials=tuple(scored), settings=varied, seed=seed
+    )
     return SearchOutcome(task, best.row, search)

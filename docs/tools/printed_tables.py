@@ -20,6 +20,7 @@ import torch
 from bench.errors import InputError
 from bench.plan import estimate
 from bench.plan.build import build
+from bench.plan.estimate import EFFICIENCY
 from bench.plan.experiment_file import Experiment, TableSpec
 from bench.plan.plan import Plan
 from bench.plan.request import Request
@@ -36,13 +37,14 @@ Each table of a paper that a file of `methods/experiments` makes, with the paper
 
     python -m bench run --experiment methods/experiments/FILE --table TABLE --data hub --device cuda
 
-*Printed rows*: how many rows of the printed table are named by a row of the file; a table without them has the form of one of
-the paper's. *Trainings*: students on tasks and seeds. *Hours*: one job on one NVIDIA H200 in fp32, by the estimate of `plan`
-with {FLOPS_A_SECOND / 1e12:.0f} TFLOP/s and {SECONDS_A_KERNEL * 1e6:.0f} microseconds for each kernel, as seen there; it may be
-wrong by half. Small students leave a card idle most of the time, so that several `--jobs` take much less. Each table is counted
-as if it were made alone; what two tables have in common is trained once. Numbers of examples are those of the real tasks;
-lengths of MNLI and QQP are those of a part of their examples, and those of QNLI and SQuAD come from SQuAD's development file.
-Pre-training reads 4,000,000 tokens where the file says nothing else.
+*Printed rows*: how many rows of the printed table are named by a row of the file; where that is empty, the table only has the
+form of one in the paper. *Trainings*: of students, on tasks and seeds. *Hours*: one job on one NVIDIA H200 in fp32, by the
+estimate of `plan`; it may be wrong by half. It has whole steps at {EFFICIENCY * FLOPS_A_SECOND / 1e12:.0f} TFLOP/s, and
+{SECONDS_A_KERNEL * 1e6:.0f} microseconds to start each kernel, as was seen there. Small students leave a card idle most of
+the time, so that several `--jobs` take much less. Each table is counted as if it were made alone; what two tables have in
+common is trained once. Numbers of examples are those of the real tasks; lengths of MNLI and QQP are those of a part of their
+examples, and those of QNLI and SQuAD come from SQuAD's development file.
+A dash: the data were not at hand. Pre-training reads 4,000,000 tokens where the file says nothing else.
 
 No file reproduces a paper's numbers. How each row is another system than the printed one stands below its tables, and in the
 report beside each number.
@@ -64,12 +66,12 @@ def main() -> int:
 def section(file: Path, request: Request) -> str:
     """The tables of one file, and how its rows differ from the printed ones."""
     experiment, tables, _ = choose(file, request, {"data"})
-    lines = [f"## {file.name}", "", f"{experiment.title}", ""]
+    lines = [f"## {file.name}", "", experiment.title, ""]
     lines += ["| Table | Printed in | Printed rows | Tasks | Trainings | Hours |", "|---|---|--:|---|--:|--:|"]
     for spec, parts, _ in tables:
         try:
             plans = [build(own) for _, own in parts]
-            trainings = len({p.key for plan in plans for p in plan.cells if p.cell.method != TEACHER})
+            trainings = len({p.train_key for plan in plans for p in plan.cells if p.cell.method != TEACHER})
             figures = f"{trainings} | {hours(plans)}"
         except InputError as error:
             print(f"{file.name}, {spec.name}: {error}", file=sys.stderr)
@@ -78,7 +80,7 @@ def section(file: Path, request: Request) -> str:
         rows = f"{named} of {named + len(spec.absent)}" if spec.paper else ""
         lines.append(f"| {spec.name} | {spec.paper} | {rows} | {', '.join(spec.tasks)} | {figures} |")
     said = [*differences(experiment), *(line for spec, _, _ in tables for line in left_out(spec))]
-    return "\n".join([*lines, "", *said, *[""] * bool(said)])
+    return "\n".join([*lines, "", *said, ""] if said else [*lines, ""])
 
 
 def hours(plans: Sequence[Plan]) -> str:

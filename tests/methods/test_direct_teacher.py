@@ -33,12 +33,20 @@ def batch(teacher_folder):
     return replace(packed, layout=Layout(packed.layout.lengths, one_chunk=True))
 
 
+@pytest.fixture(scope="module")
+def filled(batch):
+    """The same where the last token of each sequence is a [PAD]."""
+    real = [length - 1 for length in batch.layout.lengths]
+    return replace(batch, layout=Layout(batch.layout.lengths, real, one_chunk=True))
+
+
 @pytest.mark.parametrize("family", ["bert", "roberta", "electra"])
 @pytest.mark.parametrize(
     "taps", [LOGITS, LOGITS | hidden(0, 2) | scores(1, 3) | vectors(2) | pooled(3, "mean"), scores(2)]
 )
-def test_answers_are_the_usual_ones_up_to_rounding(family, taps, batch):
-    model = model_of(family)
+@pytest.mark.parametrize("of", ["batch", "filled"])
+def test_answers_are_the_usual_ones_up_to_rounding(family, taps, of, request):
+    model, batch = model_of(family), request.getfixturevalue(of)
     faster = direct(model).eval()
     assert isinstance(faster, DirectTeacher)
     assert cost(faster) == cost(model)
@@ -62,7 +70,7 @@ def test_layers_of_another_kind_stay_as_they_are(family):
 
 def test_gradients_and_dropout_go_through_the_modules(batch, monkeypatch):
     faster = direct(model_of("bert")).eval()
-    monkeypatch.setattr(faster, "_layers", None)
+    monkeypatch.setattr(faster, "_layers", [pytest.fail] * 3)
     forward(faster, batch, LOGITS).logits.sum().backward()
     assert faster.teacher.classifier.weight.grad is not None
     with torch.no_grad():

@@ -75,7 +75,8 @@ def test_half_of_the_rows_chooses_and_the_other_half_is_scored(bench, typed, pla
     for record in found.values():
         assert record.cell.data.slug == "folder-tiny-glue-half-dev"
         assert record.cell.data.rows["validation"] == 20
-    student = next(r for r in found.values() if r.cell.method == "kd")
+    student, untrained = (next(r for r in found.values() if r.cell.method == name) for name in ("kd", "fisher"))
+    assert "was chosen" not in " ".join(untrained.notes)
     assert student.cell.selection.rule == "half"
     assert set(student.cell.selection.rows.values()).isdisjoint(student.cell.data.evaluation.values())
     assert "on the other half of the development rows" in " ".join(student.notes)

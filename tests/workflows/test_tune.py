@@ -151,8 +151,10 @@ def test_two_rows_with_the_same_best_trial_are_both_trained_and_reported(search)
 
 def test_the_smallest_seed_is_searched_and_the_record_says_what_could_vary(search):
     chosen, _, trained = search("kd", "rte", settings="pace", trials=6, seeds=(2, 1))
-    assert chosen[0].search.settings == ("pace",)
+    assert (chosen[0].search.settings, chosen[0].search.seed) == (("pace",), 1)
     assert len(trained) == 1
+    chosen, *_ = search("kd,pkd", "rte", settings="beta,pace")
+    assert [each.search.settings for each in chosen] == [("pace",), ("beta", "pace")]
     with pytest.raises(InputError, match=r"--search speed: no row offers it; .* alpha, pace, temperature"):
         search("kd", "rte", settings="pace,speed")
 
@@ -206,6 +208,8 @@ def test_a_search_refuses_what_it_cannot_do_fairly(bench, glue_folder, teacher_f
         (("--methods", "kd:alpha=0.2+int8"), "leave out +int8"),
         (("--methods", "kd", "--trials", 1), "at least 2"),
         (("--methods", "kd", "--search", "beta"), "no row offers it"),
+        (("--methods", "kd:alpha=0.8", "--search", "alpha"), "or has them typed"),
+        (("--methods", ""), "no method was named"),
         (("--methods", "finetune", "--trials", 99), "at most 6"),
     ):
         answer = bench("tune", *words, *common)
