@@ -16,7 +16,7 @@ import numpy as np
 from bench.data.own_tasks import expand, is_own
 from bench.errors import InputError
 from bench.plan.request import Request
-from bench.plan.spelling import PACE, MethodRow, defaults, grid_of, parse_one, parse_rows
+from bench.plan.spelling import PACE, MethodRow, defaults, grid_of, parse_methods, parse_one, parse_rows
 from bench.progress import Progress
 from bench.record.cell import CHECKPOINT, IN_8_BITS, Search, Trial
 from bench.record.schema import Record
@@ -99,15 +99,13 @@ def tune(
     if named.given or named.in_8_bits:
         raise InputError(f"a search is for rows that are trained: leave out +{IN_8_BITS} and {CHECKPOINT}:FOLDER")
     rows = []
-    for row in named.rows:
+    for row in parse_methods(request.methods):
         if not row.method.multitask:
             rows.append(row)
         elif row.from_all:
             progress.say(f"{row.spelling} is left out of `--methods all`: {NOT_SEARCHED}")
         else:
             raise InputError(f"{row.spelling}: {NOT_SEARCHED}; leave it out")
-    if not rows:
-        raise InputError("no method was named that could be searched for; try --methods kd,finetune")
     searched = tuple(sorted(set(comma_separated(settings))))
     offered = {PACE}.union(*(grid_of(row.method) for row in rows))
     for name in searched:
