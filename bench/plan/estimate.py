@@ -55,9 +55,11 @@ LONG_BATCH = 1.5
 """Tokens of a large batch over those of a mean one; chosen by hand."""
 SHORT_SECONDS = 60.0
 """A plan that one job does in less time is done in this process: further processes need some seconds to start."""
-KERNELS_A_PASS, KERNELS_A_MODULE = 20, 1.5
+KERNELS_A_PASS, KERNELS_A_MODULE, KERNELS_A_FROZEN_MODULE = 20, 1.5, 0.95
 """Kernels that a forward pass starts on an accelerator, its losses included, and those of each module without parts: 229 were counted of
-BERT's 12 layers, and 85 of 4. A training step starts three times as many."""
+BERT's 12 layers, 85 of 4, and 164 of 12 that are frozen. A training step starts three times as many as a pass."""
+MOST_SHARING, SHARING_COSTS = 8, 0.09
+"""Jobs on one GPU, and what each further job adds to the time of all: eight took 18 s, each with the work that one did in 11 s (H200)."""
 FITTING = 8
 """FLOPs of fitting a truncated teacher, as fp32 ones: 7.6 and 8.7 times those of its regressions, of 6 layers of 384 and of 12 of 768."""
 CARD_BYTES = 600_000_000
@@ -152,7 +154,8 @@ def work_and_starts(request: Request, passes: Iterable[Passes]) -> tuple[float, 
     for each in passes:
         times = 3 if each.trained else 1  # the backward pass costs twice the forward pass
         flops += times * 2 * each.macs(each.examples, each.length)
-        started += times * each.examples / each.batch * (KERNELS_A_PASS + KERNELS_A_MODULE * each.model.modules)
+        kernels = KERNELS_A_PASS + (KERNELS_A_MODULE if each.trained else KERNELS_A_FROZEN_MODULE) * each.model.modules
+        started += times * each.examples / each.batch * kernels
     if request.device != "cpu" and torch.accelerator.is_available():
         device = str(torch.accelerator.current_accelerator()) if request.device == "auto" else request.device
         rate, start = rates_of_card(device, request.precision)
@@ -294,12 +297,14 @@ def choose_jobs(plan: Plan) -> None:
     elif on_cpu:
         most = max(1, usable_cores() // request.threads)
     else:
-        most = accelerators(request)
+        most = 0
     _divide(plan, 1)
-    if request.jobs == 1:
+    if request.jobs == 1 or not plan.costs:
         return
     if not request.jobs and not elsewhere and plan.seconds < SHORT_SECONDS:
         return
+    if not elsewhere and not on_cpu:
+        most = _share_cards(plan, request.jobs)
     _divide(plan, request.jobs or most)
     free = None if elsewhere else usable_memory_bytes()
     largest = sorted((cost.memory for cost in plan.costs.values()), reverse=True)
@@ -313,6 +318,27 @@ def choose_jobs(plan: Plan) -> None:
         plan.jobs_description += f", of which {free / 1e9:.1f} GB are free: fewer --jobs need less"
 
 
+def _share_cards(plan: Plan, asked: int) -> int:
+    """How many jobs this machine's accelerators have cores, work and memory for: a job keeps one at work for a part of its time only,
+    while the others start their kernels. Notes in the plan how much longer all takes if so many, or those ``asked`` for, share them."""
+    cards = accelerators(plan.request)
+    both = [work_and_starts(plan.request, passes_of(plan, step)) for step in plan.todo_steps]
+    at_work = max(1e-3, sum(work for work, _ in both) / (sum(map(max, both)) or 1.0))
+    free = free_on_card(plan.request) if plan.tasks[0].numeric.device == "cuda" else 0
+    largest = max(cost.on_card for cost in plan.costs.values())
+    sharing = max(1, min(MOST_SHARING, usable_cores() // cards, int(1 / at_work), free // largest))
+    sharing = math.ceil(asked / cards) if asked else sharing
+    plan.slowed = max(1 + SHARING_COSTS * (sharing - 1), sharing * at_work)
+    return cards * sharing
+
+
+def free_on_card(request: Request) -> int:
+    """Bytes of the GPU that the request names, or of the first."""
+    import torch
+
+    return torch.cuda.mem_get_info(request.device if ":" in request.device else None)[0]
+
+
 def accelerators(request: Request) -> int:
     """How many of this machine's the request may use."""
     import torch
@@ -324,9 +350,7 @@ def too_large_for_card(plan: Plan) -> list[str]:
     """The steps that need more of the GPU's memory than it has free, a line each; or that the jobs that share a GPU do."""
     if plan.tasks[0].numeric.device != "cuda" or plan.request.is_elsewhere:
         return []
-    import torch
-
-    free = torch.cuda.mem_get_info(plan.request.device if ":" in plan.request.device else None)[0]
+    free = free_on_card(plan.request)
     needed = {step.title: plan.costs[step.key].on_card for step in plan.todo_steps}
     lines = [
         f"{title}: about {needs / 1e9:.1f} GB of the GPU's memory, which has {free / 1e9:.1f} GB free; --set micro_batch=8, fewer rows "

@@ -379,6 +379,8 @@ class Plan:
     """for a reader: what of the plan other code made"""
     jobs_description: str = ""
     """for a reader: how the work is divided among several jobs"""
+    slowed: float = 1.0
+    """how many times longer each step takes because jobs share an accelerator"""
 
     def is_there(self, slot: Slot) -> bool:
         """Whether something is in the cache and will be used."""
@@ -411,9 +413,11 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """From begin to end: the work divided among the jobs, or the longest step if that takes longer."""
-        longest = max((cost.seconds for cost in self.costs.values()), default=0.0)
-        return max(self.work_seconds / max(1, self.request.jobs), longest)
+        """From begin to end: the work divided among the jobs, or the longest chain of steps that wait for each other if that takes longer."""
+        ends = dict[str, float]()
+        for step in self.todo_steps:  # what it needs stands before it
+            ends[step.key] = self.costs[step.key].seconds + max((ends.get(key, 0.0) for key in step.needs), default=0.0)
+        return self.slowed * max(self.work_seconds / max(1, self.request.jobs), *ends.values(), 0.0)
 
     @property
     def disk_bytes(self) -> int:

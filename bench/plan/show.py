@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from bench.measure.capacity import usable_cores
-from bench.plan.estimate import accelerators, passes_of, seconds_of, seconds_saved_by_outputs, work_and_starts
+from bench.plan.estimate import passes_of, seconds_of, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, Plan, Planned
 from bench.plan.request import AUTO, TF32
 from bench.progress import duration
@@ -20,8 +19,6 @@ FIRST_LOOK_TOKENS = 10_000
 """Unlabelled text for a first look: seconds of training on two cores."""
 WORTH_SAYING_SECONDS, WORTH_A_TIP_SECONDS = 10.0, 60.0
 """Shorter plans need no word on what takes the time, or on how to be shorter."""
-MOST_SHARING = 8
-"""Jobs on a GPU: so many processes did 4.9 times the work of one on an H200."""
 WORTH_SAVING = 0.2
 """Part of the work from which on a tip is worth a line."""
 
@@ -81,7 +78,7 @@ def describe(plan: Plan) -> str:
             work = f"; {duration(plan.work_seconds)} of work"
         lines.append(f"  estimate: {took}, {disk}{work}{':' if parts else ''}")
         lines += [f"    {part}" for part in parts]
-        lines += [f"  tip: {line}" for line in (*shorter(plan), *precisions(plan), *idle_card(plan))]
+        lines += [f"  tip: {line}" for line in (*shorter(plan), *precisions(plan))]
     return "\n".join(lines)
 
 
@@ -167,21 +164,6 @@ def precisions(plan: Plan) -> list[str]:
         f"with --precision {name} all takes about {seconds / usual:.0%} of that time; its results are other records"
         for name, seconds in zip(known, others, strict=True)
         if seconds < (1 - WORTH_SAVING) * usual
-    ]
-
-
-def idle_card(plan: Plan) -> list[str]:
-    """How many jobs would share a GPU that waits for this program most of the time."""
-    request = plan.request
-    if plan.tasks[0].numeric.device == "cpu" or request.is_elsewhere or plan.seconds < WORTH_A_TIP_SECONDS:
-        return []
-    both = [work_and_starts(request, passes_of(plan, step)) for step in plan.todo_steps]
-    share, cards = sum(work for work, _ in both) / sum(map(max, both)), accelerators(request)
-    jobs = cards * min(MOST_SHARING, usable_cores() // cards, len(both), int(1 / share))
-    if request.jobs > cards or jobs < 2 * cards:
-        return []
-    return [
-        f"one job keeps a GPU at work for about {share:.0%} of its time: --jobs {jobs} share it, for the same records"
     ]
 
 

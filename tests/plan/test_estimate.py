@@ -68,7 +68,7 @@ def card(monkeypatch):
     def has(*rates: float, free: float = 80e9) -> None:
         monkeypatch.setattr(estimate, "rates_of_card", lambda device, precision: rates)
         monkeypatch.setattr(estimate, "flops_per_second", lambda threads: 1e11)
-        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 80e9))
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (int(free), 80 * 10**9))
 
     return has
 
@@ -181,15 +181,21 @@ def test_what_bf16_saves_is_said_where_products_take_the_time(planned, card, mon
     assert not show.precisions(plan)
 
 
-def test_a_card_that_waits_for_the_program_is_said_to_have_room_for_jobs(planned, card, monkeypatch):
-    monkeypatch.setattr(show, "usable_cores", lambda: 3)
+def test_jobs_share_a_card_that_waits_for_the_program_and_none_that_works(planned, card, monkeypatch):
+    row, tasks = f"{KD}:start=random", "rte,sst2,stsb"
+    monkeypatch.setattr(estimate, "usable_cores", lambda: 3)
     card(1e18, 1e-2)
-    plan = planned(f"{KD}:start=random", "rte,sst2,stsb", device="cuda", jobs=1)
-    (line,) = show.idle_card(plan)
-    assert "for about 0% of its time: --jobs 3 share it" in line
-    assert not show.idle_card(planned(f"{KD}:start=random", "rte,sst2,stsb", device="cuda", jobs=2))
+    alone, shared = (planned(row, tasks, device="cuda", jobs=jobs) for jobs in (1, 0))
+    assert shared.request.jobs == 3, "as many as there are cores"
+    assert alone.seconds / 3 < shared.seconds < alone.seconds, "sharing costs something"
+    card(1e18, 1e-2, free=1.5e9)
+    assert planned(row, tasks, device="cuda", jobs=0).request.jobs == 2, "as many as the card has memory for"
     card(1.0, 1e-12)
-    assert not show.idle_card(planned(f"{KD}:start=random", "rte,sst2,stsb", device="cuda", jobs=1)), "it works"
+    working = planned(row, tasks, device="cuda", jobs=0)
+    assert working.request.jobs == 1
+    assert planned(row, tasks, device="cuda", jobs=3).seconds >= working.seconds, (
+        "a second job would wait for the first"
+    )
 
 
 def test_jobs_that_share_a_card_take_turns_on_it_and_its_memory_is_theirs_together(planned, card, monkeypatch):
