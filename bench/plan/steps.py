@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from bench.cache import Slot
@@ -83,9 +84,11 @@ def steps_of(plan: Plan) -> dict[str, Step]:
             trainings.setdefault(planned.train_key, []).append(planned)
     todo = [cells for cells in trainings.values() if any(planned.is_todo for planned in cells)]
     alone = [cells for cells in todo if not cells[0].cell.together]
-    # as many together as share a teacher's passes well, and fewer where jobs that run at the same time would have nothing to do
-    size = max(1, min(MAX_GROUP_SIZE, -(-len(alone) // max(1, plan.request.jobs))))
+    rows = {task.name: task.training_rows for task in plan.tasks}
+    a_job = math.ceil(sum(rows[cells[0].cell.tasks[0]] for cells in alone) / max(1, plan.request.jobs))
     for task in plan.tasks:
+        # as many together as share a teacher's passes well, and fewer where a job would have more than its share of all examples
+        size = max(1, min(MAX_GROUP_SIZE, math.ceil(a_job / max(1, task.training_rows))))
         for planned in plan.cells_of(task.name):
             if planned.is_todo and not planned.is_trained:
                 records(SCORE_STEP, [[planned]], [task])
@@ -94,8 +97,9 @@ def steps_of(plan: Plan) -> dict[str, Step]:
             if cells[0].cell.tasks == (task.name,):
                 by_seed.setdefault(cells[0].cell.seed, []).append(cells)
         for students in by_seed.values():
-            for first in range(0, len(students), size):
-                records(STUDENTS_STEP, students[first : first + size], [task])
+            each = math.ceil(len(students) / math.ceil(len(students) / size))
+            for first in range(0, len(students), each):
+                records(STUDENTS_STEP, students[first : first + each], [task])
     for cells in todo:
         if cells[0].cell.together:
             records(STUDENTS_STEP, [cells], plan.tasks)

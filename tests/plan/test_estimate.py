@@ -12,6 +12,7 @@ from bench.plan.estimate import BASE_BYTES, epochs_of, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, TEACHER_STEP
 from bench.plan.request import Request
 from bench.plan.show import parts_of
+from bench.plan.steps import steps_of
 from bench.record.cell import record_key
 from bench.run import executors
 from bench.train.numerics import ComputeSettings
@@ -136,6 +137,17 @@ def test_students_are_divided_where_a_job_would_idle_and_no_key_moves(planned, s
     assert sizes == {1: [4], 2: [2, 2], 4: [1, 1, 1, 1]}
     assert plans[2].seconds < plans[1].seconds
     assert len({tuple(record_key(planned.cell) for planned in plan.cells) for plan in plans.values()}) == 1
+
+
+def test_the_students_of_a_long_task_are_divided_before_those_of_a_short_one(planned, slow_machine):
+    """A job should not end long after the others because it has all students of the longest task."""
+    plan = planned(tasks="rte,sst2", jobs=2, max_train_rows=8)
+    rows = {"rte": 8, "sst2": 24}
+    for task in plan.tasks:
+        task.data.rows["train"] = rows[task.name]
+    assert {task.name: task.training_rows for task in plan.tasks} == rows
+    sizes = [(s.tasks[0].name, len(s.students)) for s in steps_of(plan).values() if s.kind == STUDENTS_STEP]
+    assert sizes == [("rte", 4), ("sst2", 2), ("sst2", 2)]
 
 
 def test_auto_is_as_many_jobs_as_cores_and_memory_allow_and_one_for_a_short_plan(planned, monkeypatch):
