@@ -58,6 +58,9 @@ SHORT_SECONDS = 60.0
 KERNELS_A_PASS, KERNELS_A_MODULE, KERNELS_A_FROZEN_MODULE = 20, 1.5, 0.95
 """Kernels that a forward pass starts on an accelerator, its losses included, and those of each module without parts: 229 were counted of
 BERT's 12 layers, 85 of 4, and 164 of 12 that are frozen. A training step starts three times as many as a pass."""
+IN_THE_LOOP = 2.4
+"""Seconds of starting a kernel in a training over those in the short probe of :func:`rates_of_card`: 2.0 (a teacher of BERT-base's size) to 3.2
+(students of tinybert and microbert, whose losses start more) on an H200 with 16 cores of an Intel Xeon."""
 MOST_SHARING, SHARING_COSTS = 8, 0.09
 """Jobs on one GPU, and what each further job adds to the time of all: eight took 18 s, each with the work that one did in 11 s (H200)."""
 FITTING = 8
@@ -123,7 +126,7 @@ def rates_of_card(device: str, precision: str, side: int = 4096) -> tuple[float,
 
     modules = sum(next(part.children(), None) is None for part in model.modules())
     kernels = 3 * (KERNELS_A_PASS + KERNELS_A_MODULE * modules)
-    return 2 * side**3 / seconds(multiply, 5), seconds(train, 10) / kernels
+    return 2 * side**3 / seconds(multiply, 5), IN_THE_LOOP * seconds(train, 10) / kernels
 
 
 class Passes(NamedTuple):
@@ -297,39 +300,53 @@ def choose_jobs(plan: Plan) -> None:
     elif on_cpu:
         most = max(1, usable_cores() // request.threads)
     else:
-        most = 0
-    _divide(plan, 1)
+        most = 0  # chosen below
+    _divide(plan, 1, 1)
     if request.jobs == 1 or not plan.costs:
         return
     if not request.jobs and not elsewhere and plan.seconds < SHORT_SECONDS:
         return
-    if not elsewhere and not on_cpu:
-        most = _share_cards(plan, request.jobs)
-    _divide(plan, request.jobs or most)
+    slowed = {request.jobs or most: 1.0} if elsewhere or on_cpu else _sharing(plan, request.jobs)
+
+    def seconds(jobs: int, parts: int) -> float:
+        plan.slowed = slowed[jobs]
+        _divide(plan, jobs, parts)
+        return plan.seconds
+
+    # smaller groups of students share fewer passes of their teacher, and wait less for the longest of them
+    seconds(*min(((jobs, parts) for jobs in slowed for parts in (jobs, 2 * jobs)), key=lambda pair: seconds(*pair)))
+    most = plan.request.jobs
     free = None if elsewhere else usable_memory_bytes()
-    largest = sorted((cost.memory for cost in plan.costs.values()), reverse=True)
-    at_once = min(request.jobs or most, len(largest))
+    at_once = min(request.jobs or most, len(plan.costs))
     if not request.jobs and free is not None:
-        at_once = max(1, next((n for n in range(at_once, 0, -1) if BASE_BYTES + sum(largest[:n]) <= free), 1))
-    needed = BASE_BYTES + sum(largest[:at_once])
+        at_once = max(1, next((n for n in range(at_once, 0, -1) if memory_of(plan, n) <= free), 1))
+    needed = memory_of(plan, at_once)
     plan.request = replace(request, jobs=max(1, at_once))
     plan.jobs_description = f"{at_once} at a time, {needed / 1e9:.1f} GB of memory"
     if free is not None and needed > free:
         plan.jobs_description += f", of which {free / 1e9:.1f} GB are free: fewer --jobs need less"
 
 
-def _share_cards(plan: Plan, asked: int) -> int:
-    """How many jobs this machine's accelerators have cores, work and memory for: a job keeps one at work for a part of its time only,
-    while the others start their kernels. Notes in the plan how much longer all takes if so many, or those ``asked`` for, share them."""
+def memory_of(plan: Plan, jobs: int) -> int:
+    """Bytes of so many jobs at a time, at most."""
+    return BASE_BYTES + sum(sorted((cost.memory for cost in plan.costs.values()), reverse=True)[:jobs])
+
+
+def _sharing(plan: Plan, asked: int) -> dict[int, float]:
+    """How many times longer each step takes if so many jobs share this machine's accelerators: as many as were ``asked`` for, or all numbers
+    that cores and memory allow. A job keeps one at work for a part of its time only, while the others start their kernels."""
     cards = accelerators(plan.request)
     both = [work_and_starts(plan.request, passes_of(plan, step)) for step in plan.todo_steps]
-    at_work = max(1e-3, sum(work for work, _ in both) / (sum(map(max, both)) or 1.0))
+    at_work = sum(work for work, _ in both) / (sum(map(max, both)) or 1.0)
     free = free_on_card(plan.request) if plan.tasks[0].numeric.device == "cuda" else 0
     largest = max(cost.on_card for cost in plan.costs.values())
-    sharing = max(1, min(MOST_SHARING, usable_cores() // cards, int(1 / at_work), free // largest))
-    sharing = math.ceil(asked / cards) if asked else sharing
-    plan.slowed = max(1 + SHARING_COSTS * (sharing - 1), sharing * at_work)
-    return cards * sharing
+    most = max(1, min(MOST_SHARING, usable_cores() // cards, free // largest))
+    numbers = [asked] if asked else [cards * each for each in range(1, most + 1)]
+    memory = usable_memory_bytes()
+    if not asked and memory is not None:
+        numbers = [jobs for jobs in numbers if jobs == cards or memory_of(plan, jobs) <= memory]
+    each_has = {jobs: math.ceil(jobs / cards) for jobs in numbers}
+    return {jobs: max(1 + SHARING_COSTS * (each - 1), each * at_work) for jobs, each in each_has.items()}
 
 
 def free_on_card(request: Request) -> int:
@@ -367,9 +384,9 @@ def too_large_for_card(plan: Plan) -> list[str]:
     return lines
 
 
-def _divide(plan: Plan, jobs: int) -> None:
-    """Divide the work of a plan for so many jobs at a time."""
+def _divide(plan: Plan, jobs: int, parts: int) -> None:
+    """Divide the work of a plan into about so many parts, for so many jobs at a time."""
     plan.request = replace(plan.request, jobs=jobs)
-    plan.steps = steps_of(plan)
+    plan.steps = steps_of(plan, parts)
     vars(plan).pop("todo_steps", None)
     plan.costs = {step.key: cost_of(plan, step) for step in plan.todo_steps}

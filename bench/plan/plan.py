@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.cache import Slot
@@ -413,11 +414,22 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """From begin to end: the work divided among the jobs, or the longest chain of steps that wait for each other if that takes longer."""
-        ends = dict[str, float]()
-        for step in self.todo_steps:  # what it needs stands before it
-            ends[step.key] = self.costs[step.key].seconds + max((ends.get(key, 0.0) for key in step.needs), default=0.0)
-        return self.slowed * max(self.work_seconds / max(1, self.request.jobs), *ends.values(), 0.0)
+        """From begin to end, if each job that is free begins the step that has been waiting longest for nothing else."""
+        steps = {step.key: step for step in self.todo_steps}
+        open_needs = {key: set(step.needs) & steps.keys() for key, step in steps.items()}
+        ready = [(0.0, number, key) for number, key in enumerate(steps) if not open_needs[key]]
+        jobs, end = [0.0] * max(1, self.request.jobs), 0.0
+        while ready:
+            since, _, done = heappop(ready)
+            ends = max(since, heappop(jobs)) + self.costs[done].seconds
+            heappush(jobs, ends)
+            end = max(end, ends)
+            for number, (key, needs) in enumerate(open_needs.items()):
+                if done in needs:
+                    needs.discard(done)
+                    if not needs:
+                        heappush(ready, (ends, number, key))
+        return self.slowed * end
 
     @property
     def disk_bytes(self) -> int:

@@ -24,8 +24,8 @@ MAX_GROUP_SIZE = 8
 """Students that train at once on one teacher pass: more would need more memory and share little more."""
 
 
-def steps_of(plan: Plan) -> dict[str, Step]:
-    """Every step that the cells to do need, by key, in the order in which one process makes them."""
+def steps_of(plan: Plan, parts: int = 1) -> dict[str, Step]:
+    """Every step that the cells to do need, by key, in the order in which one process makes them; the students in about so many groups."""
     steps: dict[str, Step] = {}
 
     def enter(
@@ -85,10 +85,10 @@ def steps_of(plan: Plan) -> dict[str, Step]:
     todo = [cells for cells in trainings.values() if any(planned.is_todo for planned in cells)]
     alone = [cells for cells in todo if not cells[0].cell.together]
     rows = {task.name: task.training_rows for task in plan.tasks}
-    a_job = math.ceil(sum(rows[cells[0].cell.tasks[0]] for cells in alone) / max(1, plan.request.jobs))
+    a_part = math.ceil(sum(rows[cells[0].cell.tasks[0]] for cells in alone) / parts)
     for task in plan.tasks:
-        # as many together as share a teacher's passes well, and fewer where a job would have more than its share of all examples
-        size = max(1, min(MAX_GROUP_SIZE, math.ceil(a_job / max(1, task.training_rows))))
+        # as many together as share a teacher's passes well, and fewer where a part would have more than its share of all examples
+        size = max(1, min(MAX_GROUP_SIZE, math.ceil(a_part / max(1, task.training_rows))))
         for planned in plan.cells_of(task.name):
             if planned.is_todo and not planned.is_trained:
                 records(SCORE_STEP, [[planned]], [task])

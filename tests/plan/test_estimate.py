@@ -146,7 +146,7 @@ def test_the_students_of_a_long_task_are_divided_before_those_of_a_short_one(pla
     for task in plan.tasks:
         task.data.rows["train"] = rows[task.name]
     assert {task.name: task.training_rows for task in plan.tasks} == rows
-    sizes = [(s.tasks[0].name, len(s.students)) for s in steps_of(plan).values() if s.kind == STUDENTS_STEP]
+    sizes = [(s.tasks[0].name, len(s.students)) for s in steps_of(plan, 2).values() if s.kind == STUDENTS_STEP]
     assert sizes == [("rte", 4), ("sst2", 2), ("sst2", 2)]
 
 
