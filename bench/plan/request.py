@@ -238,8 +238,8 @@ class Request:
     threads: int = _option(2, "CPU threads of each job. Results with different numbers of threads have different keys.",
         show_default="1, or 2 with --jobs 1", typed=(int | None, None))
     jobs: int = _option(1, "How many jobs run at the same time, in separate processes; a single one runs in the main process. auto: as "
-        "many as cores and memory allow; one for a plan of less than a minute. With the same --threads, the number of jobs changes no "
-        "result.", metavar="N|auto", typed=(str, AUTO), callback=parse_jobs)
+        "many as cores and memory allow, on a GPU the number that takes the least time; one for a plan of less than a minute. With the "
+        "same --threads, the number of jobs changes no result.", metavar="N|auto", typed=(str, AUTO), callback=parse_jobs)
     """0 for auto"""
     executor: str = _option(PROCESSES, "Where the jobs run. processes: in processes of this machine. ray: on a Ray cluster. slurm: as "
         "jobs of Slurm. The results are the same. docs/clusters.md explains it.")

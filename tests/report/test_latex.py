@@ -21,7 +21,7 @@ from bench.report.tables.cost import sizes_of
 from bench.report.tables.retention import reappearance
 from bench.report.write import paper_of, write_reports
 
-REFERENCE = Path(__file__).resolve().parents[2] / "results/reference"
+MAIN_TABLE = Path(__file__).resolve().parents[2] / "results/h200"
 
 
 @pytest.mark.parametrize("build", [accuracy, reappearance])
@@ -78,7 +78,7 @@ TIMES |= dict.fromkeys("ABCDEFGHKLNOPQRSTUVXYZ", 0.72)
 
 
 def test_committed_tables_fit_in_the_columns_of_papers():
-    (group,) = [g for g in groups(Store(REFERENCE).records()) if g.cell.data.max_train_rows == 20_000]
+    (group,) = [g for g in groups(Store(MAIN_TABLE).records()) if g.cell.data.max_train_rows == 20_000]
     paper = paper_of(group, group.records, place_of(group))
     for table in (accuracy(group), sizes_of(group), reappearance(group)):
         text = to_latex(table, paper, "x")
