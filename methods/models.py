@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from methods import losses
+from methods.direct_layers import DirectLayer, is_plain
 from methods.errors import EmptyAttention, UndeclaredNeed
 from methods.families import FAMILIES, family_name, family_of
 from methods.packed import POOLS, AttentionTrace, Batch, Layout, span_logits
@@ -221,7 +222,10 @@ def run_layers(
     for number, layer in enumerate(layers[:last], start=1):
         scores, vectors = Tap("scores", number), Tap("vectors", number)
         trace = AttentionTrace(layout, keeps_scores=scores in taps, keeps_vectors=vectors in taps)
-        x_1TW = layer(x_TW[None], trace=trace, **options(layer))
+        if layout.one_chunk and isinstance(layer, nn.Module) and is_plain(layer):
+            x_1TW = DirectLayer(layer)(x_TW[None], trace)
+        else:
+            x_1TW = layer(x_TW[None], trace=trace, **options(layer))
         x_TW = (x_1TW[0] if isinstance(x_1TW, tuple) else x_1TW).squeeze(0)
         if number == len(layers):
             x_TW = family.finish(body, x_TW)

@@ -1,4 +1,4 @@
-"""A frozen teacher without its modules: the same answers up to rounding, whatever is asked, and its modules elsewhere."""
+"""Layers without their modules: the same answers and gradients up to rounding, whatever is asked, and modules where others are needed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tiny
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
+from methods import models
 from methods.direct_teacher import DirectTeacher, direct
 from methods.models import cost, forward
 from methods.packed import Layout
@@ -17,10 +18,10 @@ from methods.taps import LOGITS, hidden, pooled, scores, vectors
 SIZES = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 60, "intermediate_size": 48}
 
 
-def model_of(family):
+def model_of(family, **more):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        made = AutoModelForSequenceClassification.from_config(AutoConfig.for_model(family, **SIZES, pad_token_id=0))
+        made = AutoModelForSequenceClassification.from_config(AutoConfig.for_model(family, **SIZES, pad_token_id=0, **more))
     made.set_attn_implementation("packed")
     return made.eval()
 
@@ -68,7 +69,7 @@ def test_layers_of_another_kind_stay_as_they_are(family):
     assert direct(model) is model
 
 
-def test_gradients_and_dropout_go_through_the_modules(batch, monkeypatch):
+def test_gradients_and_dropout_are_not_those_of_frozen_layers(batch, monkeypatch):
     faster = direct(model_of("bert")).eval()
     monkeypatch.setattr(faster, "_layers", [pytest.fail] * 3)
     forward(faster, batch, LOGITS).logits.sum().backward()
@@ -77,3 +78,43 @@ def test_gradients_and_dropout_go_through_the_modules(batch, monkeypatch):
         faster.train()
         first, second = (forward(faster, batch, LOGITS).logits for _ in range(2))
     assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "electra"])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_a_training_step_has_the_gradients_of_the_modules(family, dropout, batch, monkeypatch):
+    """Of all parameters, through logits and all taps; the same numbers are drawn for dropout, in the same order."""
+    taps = LOGITS | hidden(0, 2) | scores(1, 3) | vectors(2) | pooled(3, "mean")
+    gradients = []
+    for is_direct in (True, False):
+        model = model_of(family, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout).train()
+        if not is_direct:
+            monkeypatch.setattr(models, "is_plain", lambda layer: False)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(5)
+            answer = forward(model, batch, taps)
+            sum(value.square().mean() for tap in taps for value in _tensors(answer[tap])).backward()
+        gradients.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
+    ours, theirs = gradients
+    assert ours.keys() == theirs.keys()
+    assert len(ours) > 40
+    for name in theirs:
+        assert torch.allclose(ours[name], theirs[name], atol=2e-6, rtol=2e-4), name
+
+
+def test_a_layer_that_is_observed_or_changed_goes_through_its_modules(batch, monkeypatch):
+    monkeypatch.setattr(models, "DirectLayer", lambda layer: pytest.fail("direct"))
+    seen = []
+    model = model_of("bert")
+    for layer in model.bert.encoder.layer:
+        layer.output.dense.register_forward_hook(lambda module, given, answer: seen.append(module))
+    forward(model, batch, LOGITS)
+    assert len(seen) == 3
+
+    class Mine(torch.nn.Linear):
+        pass
+
+    model = model_of("bert")
+    for layer in model.bert.encoder.layer:
+        layer.output.dense.__class__ = Mine
+    forward(model, batch, LOGITS)
