@@ -135,7 +135,7 @@ def compare(
     return "\n".join(texts), body, OK
 
 
-@verb("choose --max-flops 1.5 --tasks cola,mrpc,rte,sst2 --results results/reference")
+@verb("choose --max-flops 1.5 --tasks cola,sst2,mrpc,stsb --results results/h200")
 def choose(
     results: Path = RESULTS,
     tasks: str = ONLY_TASKS,
@@ -228,7 +228,7 @@ def power(
 
 
 @verb(
-    "trace +4.5 --results results/reference",
+    "trace +4.4 --results results/h200",
     context_settings={"ignore_unknown_options": True},  # -0.3 is a number
 )
 def trace(

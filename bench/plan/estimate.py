@@ -301,23 +301,28 @@ def choose_jobs(plan: Plan) -> None:
         most = max(1, usable_cores() // request.threads)
     else:
         most = 0  # chosen below
-    _divide(plan, 1, 1)
+    known = dict[str, Cost]()  # of all divisions
+    _divide(plan, 1, 1, known)
     if request.jobs == 1 or not plan.costs:
         return
     if not request.jobs and not elsewhere and plan.seconds < SHORT_SECONDS:
         return
-    slowed = {request.jobs or most: 1.0} if elsewhere or on_cpu else _sharing(plan, request.jobs)
+    numbers = [request.jobs or most]
+    if not elsewhere and not on_cpu:
+        numbers = _share_cards(plan, request.jobs)
 
-    def seconds(jobs: int, parts: int) -> float:
-        plan.slowed = slowed[jobs]
-        _divide(plan, jobs, parts)
-        return plan.seconds
+    def seconds(jobs: int, parts: int) -> int:
+        _divide(plan, jobs, parts, known)
+        return round(plan.seconds)  # of several that take as long, the first
 
     # smaller groups of students share fewer passes of their teacher, and wait less for the longest of them
-    seconds(*min(((jobs, parts) for jobs in slowed for parts in (jobs, 2 * jobs)), key=lambda pair: seconds(*pair)))
-    most = plan.request.jobs
+    _divide(
+        plan,
+        *min(((jobs, parts) for jobs in numbers for parts in (jobs, 2 * jobs)), key=lambda pair: seconds(*pair)),
+        known,
+    )
     free = None if elsewhere else usable_memory_bytes()
-    at_once = min(request.jobs or most, len(plan.costs))
+    at_once = min(plan.request.jobs, len(plan.costs))
     if not request.jobs and free is not None:
         at_once = max(1, next((n for n in range(at_once, 0, -1) if memory_of(plan, n) <= free), 1))
     needed = memory_of(plan, at_once)
@@ -332,21 +337,24 @@ def memory_of(plan: Plan, jobs: int) -> int:
     return BASE_BYTES + sum(sorted((cost.memory for cost in plan.costs.values()), reverse=True)[:jobs])
 
 
-def _sharing(plan: Plan, asked: int) -> dict[int, float]:
-    """How many times longer each step takes if so many jobs share this machine's accelerators: as many as were ``asked`` for, or all numbers
-    that cores and memory allow. A job keeps one at work for a part of its time only, while the others start their kernels."""
-    cards = accelerators(plan.request)
+def _share_cards(plan: Plan, asked: int) -> list[int]:
+    """How many jobs at a time may be tried on this machine's accelerators: as many as were ``asked`` for, or all numbers that cores and memory
+    allow. Notes in the plan how much longer steps take then: a job keeps a GPU at work for a part of its time only, while others start
+    their kernels."""
+    cards, threads = accelerators(plan.request), plan.request.threads
     both = [work_and_starts(plan.request, passes_of(plan, step)) for step in plan.todo_steps]
     at_work = sum(work for work, _ in both) / (sum(map(max, both)) or 1.0)
     free = free_on_card(plan.request) if plan.tasks[0].numeric.device == "cuda" else 0
     largest = max(cost.on_card for cost in plan.costs.values())
-    most = max(1, min(MOST_SHARING, usable_cores() // cards, free // largest))
+    most = max(1, min(MOST_SHARING, usable_cores() // (cards * threads), free // largest))
     numbers = [asked] if asked else [cards * each for each in range(1, most + 1)]
     memory = usable_memory_bytes()
     if not asked and memory is not None:
         numbers = [jobs for jobs in numbers if jobs == cards or memory_of(plan, jobs) <= memory]
-    each_has = {jobs: math.ceil(jobs / cards) for jobs in numbers}
-    return {jobs: max(1 + SHARING_COSTS * (each - 1), each * at_work) for jobs, each in each_has.items()}
+    for jobs in range(1, max(numbers) + 1):
+        each = math.ceil(jobs / cards)
+        plan.slowed[jobs] = max(1 + SHARING_COSTS * (each - 1), each * at_work)
+    return numbers
 
 
 def free_on_card(request: Request) -> int:
@@ -384,9 +392,10 @@ def too_large_for_card(plan: Plan) -> list[str]:
     return lines
 
 
-def _divide(plan: Plan, jobs: int, parts: int) -> None:
-    """Divide the work of a plan into about so many parts, for so many jobs at a time."""
+def _divide(plan: Plan, jobs: int, parts: int, known: dict[str, Cost]) -> None:
+    """Divide the work of a plan into about so many parts, for so many jobs at a time. ``known``: costs of steps, which it adds to."""
     plan.request = replace(plan.request, jobs=jobs)
     plan.steps = steps_of(plan, parts)
     vars(plan).pop("todo_steps", None)
-    plan.costs = {step.key: cost_of(plan, step) for step in plan.todo_steps}
+    known |= {step.key: cost_of(plan, step) for step in plan.todo_steps if step.key not in known}
+    plan.costs = {step.key: known[step.key] for step in plan.todo_steps}

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.cache import Slot
@@ -380,8 +379,8 @@ class Plan:
     """for a reader: what of the plan other code made"""
     jobs_description: str = ""
     """for a reader: how the work is divided among several jobs"""
-    slowed: float = 1.0
-    """how many times longer each step takes because jobs share an accelerator"""
+    slowed: dict[int, float] = field(default_factory=dict)
+    """so many jobs at a time -> how many times longer each of their steps takes, because they share an accelerator"""
 
     def is_there(self, slot: Slot) -> bool:
         """Whether something is in the cache and will be used."""
@@ -414,22 +413,21 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """From begin to end, if each job that is free begins the step that has been waiting longest for nothing else."""
-        steps = {step.key: step for step in self.todo_steps}
-        open_needs = {key: set(step.needs) & steps.keys() for key, step in steps.items()}
-        ready = [(0.0, number, key) for number, key in enumerate(steps) if not open_needs[key]]
-        jobs, end = [0.0] * max(1, self.request.jobs), 0.0
-        while ready:
-            since, _, done = heappop(ready)
-            ends = max(since, heappop(jobs)) + self.costs[done].seconds
-            heappush(jobs, ends)
-            end = max(end, ends)
-            for number, (key, needs) in enumerate(open_needs.items()):
-                if done in needs:
-                    needs.discard(done)
-                    if not needs:
-                        heappush(ready, (ends, number, key))
-        return self.slowed * end
+        """From begin to end, if each job that is free begins the first step that waits for nothing."""
+        waiting = {step.key: set(step.needs) & self.costs.keys() for step in self.todo_steps}
+        running, now = dict[str, float](), 0.0
+        while waiting or running:
+            ready = [key for key, needs in waiting.items() if not needs]
+            for key in ready[: max(1, self.request.jobs) - len(running)]:
+                running[key] = self.costs[key].seconds
+                del waiting[key]
+            done = min(running, key=lambda key: running[key])
+            passed = running.pop(done)
+            now += passed * self.slowed.get(len(running) + 1, 1.0)
+            running = {key: left - passed for key, left in running.items()}
+            for needs in waiting.values():
+                needs.discard(done)
+        return now
 
     @property
     def disk_bytes(self) -> int:

@@ -145,10 +145,11 @@ def together(plans: list[Plan]) -> tuple[float, int]:
     """Seconds and bytes of disk of all plans: what several of them make is counted once."""
     seconds, disk, seen = 0.0, 0.0, set[str]()
     for plan in plans:
+        share = plan.seconds / (plan.work_seconds or 1.0)  # of its steps' time, with jobs beside each other
         for step in plan.todo_steps:
             keys, cost = {planned.key for planned in step.cells} or {step.key}, plan.costs[step.key]
             new = len(keys - seen) / len(keys)
-            seconds, disk = seconds + new * cost.seconds / plan.request.jobs, disk + new * cost.disk
+            seconds, disk = seconds + new * cost.seconds * share, disk + new * cost.disk
             seen |= keys
     return seconds, round(disk)
 

@@ -21,7 +21,9 @@ SIZES = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "v
 def model_of(family, **more):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        made = AutoModelForSequenceClassification.from_config(AutoConfig.for_model(family, **SIZES, pad_token_id=0, **more))
+        made = AutoModelForSequenceClassification.from_config(
+            AutoConfig.for_model(family, **SIZES, pad_token_id=0, **more)
+        )
     made.set_attn_implementation("packed")
     return made.eval()
 

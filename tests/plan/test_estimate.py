@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import tiny
 import torch
@@ -9,7 +11,7 @@ import torch
 from bench.plan import estimate, show
 from bench.plan.build import Plan, build
 from bench.plan.estimate import BASE_BYTES, epochs_of, seconds_saved_by_outputs
-from bench.plan.plan import STUDENTS_STEP, TEACHER_STEP
+from bench.plan.plan import STUDENTS_STEP, TEACHER_STEP, Cost, Step
 from bench.plan.request import Request
 from bench.plan.show import parts_of
 from bench.plan.steps import steps_of
@@ -139,6 +141,21 @@ def test_students_are_divided_where_a_job_would_idle_and_no_key_moves(planned, s
     assert len({tuple(record_key(planned.cell) for planned in plan.cells) for plan in plans.values()}) == 1
 
 
+@pytest.mark.parametrize("needs", ["ab", "ba"])
+def test_a_step_begins_when_the_last_of_its_needs_has_ended(needs):
+    steps = [Step(TEACHER_STEP, name, name, ()) for name in needs] + [
+        Step(TEACHER_STEP, "c", "c", (), needs=tuple("ab"))
+    ]
+    plan = Plan(Request("kd", "rte", jobs=2), [], [], [], steps={step.key: step for step in steps})
+    vars(plan)["todo_steps"] = steps
+    plan.costs = {"a": Cost(100.0), "b": Cost(1.0), "c": Cost(10.0)}
+    assert plan.seconds == 110
+    plan.slowed = {2: 3.0}
+    assert plan.seconds == 3 * 1 + 99 + 10, "jobs slow each other down only while both run"
+    plan.request = replace(plan.request, jobs=1)
+    assert plan.seconds == 111
+
+
 def test_the_students_of_a_long_task_are_divided_before_those_of_a_short_one(planned, slow_machine):
     """A job should not end long after the others because it has all students of the longest task."""
     plan = planned(tasks="rte,sst2", jobs=2, max_train_rows=8)
@@ -205,9 +222,15 @@ def test_jobs_share_a_card_that_waits_for_the_program_and_none_that_works(planne
     card(1.0, 1e-12)
     working = planned(row, tasks, device="cuda", jobs=0)
     assert working.request.jobs == 1
-    assert planned(row, tasks, device="cuda", jobs=3).seconds >= working.seconds, (
-        "a second job would wait for the first"
-    )
+    for jobs in (3, 9):
+        seconds = planned(row, tasks, device="cuda", jobs=jobs).seconds
+        assert seconds == pytest.approx(working.seconds, rel=0.3), "a second job would wait for the first"
+    card(1e18, 1e-2)
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    monkeypatch.setattr(estimate, "usable_cores", lambda: 4)
+    both = planned(row, tasks, device="cuda", jobs=0)
+    assert both.request.jobs == 4, "two on each"
+    assert planned(row, tasks, device="cuda", jobs=0, threads=2).request.jobs == 2
 
 
 def test_jobs_that_share_a_card_take_turns_on_it_and_its_memory_is_theirs_together(planned, card, monkeypatch):
