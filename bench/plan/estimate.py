@@ -55,12 +55,13 @@ LONG_BATCH = 1.5
 """Tokens of a large batch over those of a mean one; chosen by hand."""
 SHORT_SECONDS = 60.0
 """A plan that one job does in less time is done in this process: further processes need some seconds to start."""
-KERNELS_A_PASS, KERNELS_A_MODULE, KERNELS_A_FROZEN_MODULE = 20, 1.5, 0.95
-"""Kernels that a forward pass starts on an accelerator, its losses included, and those of each module without parts: 229 were counted of
-BERT's 12 layers, 85 of 4, and 164 of 12 that are frozen. A training step starts three times as many as a pass."""
-IN_THE_LOOP = 2.4
-"""Seconds of starting a kernel in a training over those in the short probe of :func:`rates_of_card`: 2.0 (a teacher of BERT-base's size) to 3.2
-(students of tinybert and microbert, whose losses start more) on an H200 with 16 cores of an Intel Xeon."""
+KERNELS_A_PASS, KERNELS_A_FROZEN_MODULE = 20, 0.95
+KERNELS_A_STEP, KERNELS_A_TRAINED_MODULE = 24, 3.75
+"""Kernels that a pass of a frozen model, or a training step, starts on an accelerator, and those of each module without parts: 164 were
+counted of 12 frozen layers of BERT, 599 of a step that trains 12, and 238 of one that trains 4."""
+IN_THE_LOOP = 2.0
+"""Seconds of starting a kernel in a training over those in the short probe of :func:`rates_of_card`: 50 and 28 us on an H200 with 16 cores of an
+Intel Xeon, and a bit more for what losses on states and attention start, which is not counted (161 kernels of tinybert's first stage)."""
 MOST_SHARING, SHARING_COSTS = 8, 0.09
 """Jobs on one GPU, and what each further job adds to the time of all: eight took 18 s, each with the work that one did in 11 s (H200)."""
 FITTING = 8
@@ -125,7 +126,7 @@ def rates_of_card(device: str, precision: str, side: int = 4096) -> tuple[float,
         return float(min(Timer("work()", globals={"work": work}).timeit(count).mean for _ in range(4)))
 
     modules = sum(next(part.children(), None) is None for part in model.modules())
-    kernels = 3 * (KERNELS_A_PASS + KERNELS_A_MODULE * modules)
+    kernels = KERNELS_A_STEP + KERNELS_A_TRAINED_MODULE * modules
     return 2 * side**3 / seconds(multiply, 5), IN_THE_LOOP * seconds(train, 10) / kernels
 
 
@@ -157,8 +158,10 @@ def work_and_starts(request: Request, passes: Iterable[Passes]) -> tuple[float, 
     for each in passes:
         times = 3 if each.trained else 1  # the backward pass costs twice the forward pass
         flops += times * 2 * each.macs(each.examples, each.length)
-        kernels = KERNELS_A_PASS + (KERNELS_A_MODULE if each.trained else KERNELS_A_FROZEN_MODULE) * each.model.modules
-        started += times * each.examples / each.batch * kernels
+        by_pass, by_module = KERNELS_A_PASS, KERNELS_A_FROZEN_MODULE
+        if each.trained:
+            by_pass, by_module = KERNELS_A_STEP, KERNELS_A_TRAINED_MODULE
+        started += each.examples / each.batch * (by_pass + by_module * each.model.modules)
     if request.device != "cpu" and torch.accelerator.is_available():
         device = str(torch.accelerator.current_accelerator()) if request.device == "auto" else request.device
         rate, start = rates_of_card(device, request.precision)

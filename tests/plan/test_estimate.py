@@ -213,11 +213,11 @@ def test_what_bf16_saves_is_said_where_products_take_the_time(planned, card, mon
 def test_jobs_share_a_card_that_waits_for_the_program_and_none_that_works(planned, card, monkeypatch):
     row, tasks = f"{KD}:start=random", "rte,sst2,stsb"
     monkeypatch.setattr(estimate, "usable_cores", lambda: 3)
-    card(1e18, 1e-2)
+    card(1e18, 1e-1)
     alone, shared = (planned(row, tasks, device="cuda", jobs=jobs) for jobs in (1, 0))
     assert shared.request.jobs == 3, "as many as there are cores"
     assert alone.seconds / 3 < shared.seconds < alone.seconds, "sharing costs something"
-    card(1e18, 1e-2, free=1.5e9)
+    card(1e18, 1e-1, free=1.5e9)
     assert planned(row, tasks, device="cuda", jobs=0).request.jobs == 2, "as many as the card has memory for"
     card(1.0, 1e-12)
     working = planned(row, tasks, device="cuda", jobs=0)
@@ -225,7 +225,7 @@ def test_jobs_share_a_card_that_waits_for_the_program_and_none_that_works(planne
     for jobs in (3, 9):
         seconds = planned(row, tasks, device="cuda", jobs=jobs).seconds
         assert seconds == pytest.approx(working.seconds, rel=0.3), "a second job would wait for the first"
-    card(1e18, 1e-2)
+    card(1e18, 1e-1)
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
     monkeypatch.setattr(estimate, "usable_cores", lambda: 4)
     both = planned(row, tasks, device="cuda", jobs=0)
