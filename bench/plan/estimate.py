@@ -61,7 +61,7 @@ KERNELS_A_STEP, KERNELS_A_TRAINED_MODULE = 24, 3.75
 counted of 12 frozen layers of BERT, 599 of a step that trains 12, and 238 of one that trains 4."""
 IN_THE_LOOP = 2.0
 """Seconds of starting a kernel in a training over those in the short probe of :func:`rates_of_card`: 50 and 28 us on an H200 with 16 cores of an
-Intel Xeon, and a bit more for what losses on states and attention start, which is not counted (161 kernels where both of four layers are read)."""
+Intel Xeon, and a bit more for what losses on states and attention start, which is not counted (161 kernels for both of four layers)."""
 MOST_SHARING, SHARING_COSTS = 8, 0.09
 """Jobs on one GPU, and what each further job adds to the time of all: eight took 18 s, each with the work that one did in 11 s (H200)."""
 FITTING = 8
