@@ -133,6 +133,8 @@ class Folder(DataSource):
         if task.files and files == [Path(file) for name, file in task.files if name != split]:
             # the same files for both: a fifth of their rows, drawn once, is scored
             order, fifth = np.random.default_rng(1).permutation(len(rows)).tolist(), len(rows) // 5
+            if not fifth:
+                raise InputError(f"{files[0]} has {len(rows)} rows; scoring a fifth of them needs at least 5")
             rows = rows.take(sorted(order[fifth:] if split == "train" else order[:fifth]))
         return _with_counts(rows, task, wanted)
 

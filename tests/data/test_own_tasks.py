@@ -52,6 +52,13 @@ def test_one_file_is_a_task_and_every_row_is_trained_on_or_scored(tmp_path, endi
     assert scored.labels[0] == ROWS["stars"][row] - 1
 
 
+def test_a_file_of_four_rows_has_no_fifth_to_score(tmp_path):
+    pandas.DataFrame(ROWS).head(4).to_csv(tmp_path / "few.csv", index=False)
+    task = task_of(f"{tmp_path / 'few.csv'}:label=stars")
+    with pytest.raises(InputError, match="has 4 rows; scoring a fifth of them needs at least 5"):
+        source_for(task, "hub", offline=True).load(task, "train")
+
+
 def test_a_second_file_is_scored_and_columns_can_be_named(tmp_path):
     for name, rows in (("train", 30), ("dev", 7)):
         pandas.DataFrame(
