@@ -167,7 +167,8 @@ def write_onnx(model: Any, file: Path, inputs: Sequence[str], in_8_bits: bool = 
             input_names=list(inputs),
             output_names=outputs_of(model),
             dynamic_axes={
-                name: {0: "batch", 1: "length"} for name in [*inputs, *outputs_of(model)] if name != "logits"
+                name: {0: "batch"} if name == "logits" else {0: "batch", 1: "length"}
+                for name in [*inputs, *outputs_of(model)]
             },
             dynamo=False,
         )

@@ -77,8 +77,9 @@ def test_a_student_without_kinds_of_segments_has_a_graph_of_two_inputs(bench, tr
     (kept,) = saved.parent.glob("distilbert*")
     done = bench("export", record.key, "--to", tmp_path / "out", "--format", "onnx", "--from", kept, *typed)
     assert done.returncode == 0, done.stdout + done.stderr
-    inputs = onnxruntime.InferenceSession(tmp_path / "out" / "model.onnx").get_inputs()
-    assert [each.name for each in inputs] == ["input_ids", "attention_mask"]
+    session = onnxruntime.InferenceSession(tmp_path / "out" / "model.onnx")
+    assert [each.name for each in session.get_inputs()] == ["input_ids", "attention_mask"]
+    assert [each.shape for each in session.get_outputs()] == [["batch", 2]]
 
 
 @pytest.mark.slow
