@@ -152,6 +152,8 @@ class Experiment(TypedFile):
     table: tuple[TableSpec, ...] = Field(min_length=1)
     settings: tuple[PaperSettings, ...] = ()
     differs: tuple[Difference, ...] = ()
+    expected: str = ""
+    """how far from the printed numbers its own are expected, and why"""
     seeds: tuple[Annotated[int, Field(strict=True)], ...] | None = None
     data: str | None = None
     teacher: str | None = None
@@ -163,7 +165,7 @@ class Experiment(TypedFile):
 
     def options(self) -> dict[str, object]:
         """What the file says besides its tables and their settings."""
-        return self.model_dump(exclude={"title", "table", "settings", "differs"}, exclude_none=True)
+        return self.model_dump(exclude={"title", "table", "settings", "differs", "expected"}, exclude_none=True)
 
     def chosen(self, tables: str = "", tasks: str = "") -> list[TableSpec]:
         """The tables named (all, if none is), with only the tasks named; tables left without a task are gone.

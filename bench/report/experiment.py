@@ -60,6 +60,7 @@ def write_experiment(
     latex: bool,
     typed: tuple[Path, str, str],
     settings: Sequence[str] = (),
+    expected: str = "",
 ) -> list[Path]:
     """Markdown and CSV, LaTeX where asked for, one file for each combination of data, teacher and recipe; returns the Markdown files.
 
@@ -69,6 +70,7 @@ def write_experiment(
     Args:
         typed: the experiment's file, and the tables and tasks that were chosen, "" for all.
         settings: what the file sets for some rows on some tasks, a line each.
+        expected: how far from the printed numbers its own are expected.
     """
     records = list(store.records())
     reports: dict[tuple[object, ...], dict[int, ReportGroup]] = {}
@@ -80,7 +82,7 @@ def write_experiment(
                 prepare(group, store, records)
                 reports.setdefault(group.identity, {})[place] = group
     of_groups = (reports[key] for key in sorted(reports, key=str))
-    written = [_write(title, sections, parts, store, folder, latex, typed, settings) for parts in of_groups]
+    written = [_write(title, sections, parts, store, folder, latex, typed, settings, expected) for parts in of_groups]
     write_index(folder)
     return written
 
@@ -116,6 +118,7 @@ def _write(
     latex: bool,
     typed: tuple[Path, str, str],
     settings: Sequence[str],
+    expected: str,
 ) -> Path:
     """One report: a head, each table under the name that the paper's file has for it, and where its numbers come from."""
     # all records of the report, each once, as one group
@@ -133,7 +136,7 @@ def _write(
     length += "" if whole.optimizer == ADAMW else f", optimizer {whole.optimizer}"
     measured = f"{whole.title}; recipe {whole.recipe}{length}; {whole.cell.numeric.precision}; "
     measured += f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}."
-    texts = [measured, *warnings(whole)]
+    texts = [measured, *warnings(whole), *([f"Expected beside the printed numbers: {expected}"] if expected else [])]
     if settings:
         texts.append("Settings of some rows or tasks; the others are as the recipe has them:")
     page = [Section("", texts, settings)]

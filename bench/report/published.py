@@ -103,7 +103,7 @@ def beside_ours(group: ReportGroup, printed: Mapping[str, PrintedRow]) -> Table 
                 scores = list(group.values(label, column).values())
                 if not scores or (cell.task, cell.evaluation) != (column.task, column.evaluation):
                     continue
-                why = [*_reasons(group, column, cell), *row.differs]
+                why = [*_reasons(group, label, column, cell), *row.differs]
                 ours = SUMMED[row.summed](scores)
                 seeds = f" ({row.summed} of {len(scores)})" if len(scores) > 1 else ""
                 place = f"{cell.system}; {cell.source}, {cell.table}" + (f" ({cell.note})" if cell.note else "")
@@ -130,8 +130,8 @@ def beside_ours(group: ReportGroup, printed: Mapping[str, PrintedRow]) -> Table 
     return Table("Printed numbers and ours", columns, lines, (note,))
 
 
-def _reasons(group: ReportGroup, column: ScoreColumn, printed: Published) -> list[str]:
-    """Why a printed number and ours are not of the same examples and the same metric."""
+def _reasons(group: ReportGroup, label: str, column: ScoreColumn, printed: Published) -> list[str]:
+    """Why a printed number and ours are not of the same examples, metric and pre-training."""
     whys = []
     if printed.split != "dev":
         whys.append("split not stated" if printed.split == UNKNOWN else f"{printed.split} set, ours is dev")
@@ -146,6 +146,11 @@ def _reasons(group: ReportGroup, column: ScoreColumn, printed: Published) -> lis
         whys.append(f"not {'SQuAD' if column.task.startswith('squad') else 'GLUE'}'s development set")
     if any(own.max_train_rows for own in data):
         whys.append("fewer training examples")
+    trained = [
+        each for r in group.finished(label, column) for each in r.artefacts.values() if {"train", "text"} <= each.keys()
+    ]
+    for files, tokens in sorted({(", ".join(each["text"]["files"]), each["text"]["tokens"]) for each in trained}):
+        whys.append(f"pre-trained on {tokens:,} tokens of {files}, not on the paper's text")
     return whys
 
 

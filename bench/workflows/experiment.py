@@ -19,7 +19,7 @@ from bench.progress import Progress, duration
 from bench.record.cell import TEACHER, record_key
 from bench.record.store import Store
 from bench.report.experiment import PaperTable, write_experiment
-from bench.report.published import PrintedRow, printed_cells
+from bench.report.published import PrintedRow, printed_cells, published
 from bench.run import Outcome, agree
 from bench.workflows.run import joined, run
 
@@ -70,8 +70,10 @@ def choose(
         for part in experiment.requests_of(table):
             own = {name: value for name, value in part.request_options().items() if name not in typed}
             parts.append((part, replace(request, methods=part.methods, tasks=part.tasks, **own)))
-        for row in table.absent:
-            printed_cells(table.paper, row)
+        columns = {cell.task for cell in published() if cell.source == table.paper}
+        for name in table.absent:
+            if name not in columns:
+                printed_cells(table.paper, name)
         printed = {}
         for label, (rows, why) in experiment.printed_of(table).items():
             cells = [cell for row in rows for cell in printed_cells(table.paper, row)]
@@ -133,6 +135,7 @@ def run_experiment(
         request.latex,
         (path, tables, request.tasks if "tasks" in typed else ""),
         experiment.settings_lines([table.spec for table in chosen]),
+        experiment.expected,
     )
     for report in written:
         progress.say(f"report: {report}")

@@ -22,7 +22,7 @@ from bench.plan import estimate
 from bench.plan.build import build
 from bench.plan.estimate import EFFICIENCY
 from bench.plan.experiment_file import Experiment, TableSpec
-from bench.plan.plan import Plan
+from bench.plan.plan import Plan, with_parts
 from bench.plan.request import Request
 from bench.record.cell import TEACHER
 from bench.workflows.experiment import choose, together
@@ -37,17 +37,21 @@ Each table of a paper that a file of `methods/experiments` makes, with the paper
 
     python -m bench run --experiment methods/experiments/FILE --table TABLE --data hub --device cuda
 
-*Printed rows*: how many rows of the printed table are named by a row of the file; where that is empty, the table only has the
-form of one in the paper. *Trainings*: of students, on tasks and seeds. *Hours*: one job on one NVIDIA H200 in fp32, by the
-estimate of `plan`; it may be wrong by half. It has whole steps at {EFFICIENCY * FLOPS_A_SECOND / 1e12:.0f} TFLOP/s, and
+*Printed rows*: how many rows of the printed table are named by a row of the file, of all but means and scores of several tasks;
+where that is empty, the table only has the form of one in the paper. *Trainings*: of students, on tasks and seeds. *Hours*: one job
+on one NVIDIA H200 in fp32, by the estimate of `plan`; it may be wrong by half. It has whole steps at {EFFICIENCY * FLOPS_A_SECOND / 1e12:.0f} TFLOP/s, and
 {SECONDS_A_KERNEL * 1e6:.0f} microseconds to start each kernel, as was seen there. Small students leave a card idle most of
 the time, so that several `--jobs` take much less. Each table is counted as if it were made alone; what two tables have in
 common is trained once. Numbers of examples are those of the real tasks; lengths of MNLI and QQP are those of a part of their
 examples, and those of QNLI and SQuAD come from SQuAD's development file.
-A dash: the data were not at hand. Pre-training reads 4,000,000 tokens where the file says nothing else.
+A dash: the data were not at hand.
 
-No file reproduces a paper's numbers. How each row is another system than the printed one stands below its tables, and in the
-report beside each number.
+**Pre-training** reads 4,000,000 tokens of --corpus where nothing else is typed (`--corpus-tokens`), in batches of 32 sequences of
+at most 128 tokens. The papers' reads Wikipedia, most also books, some 3,300 million words, in batches of 256 sequences and more.
+Which rows have it here stands below each file's tables.
+
+No file reproduces a paper's numbers. What to expect beside them, and how each row is another system than the printed one,
+stands below its tables, and in the report beside each number.
 """
 
 
@@ -68,18 +72,25 @@ def section(file: Path, request: Request) -> str:
     experiment, tables, _ = choose(file, request, {"data"})
     lines = [f"## {file.name}", "", experiment.title, ""]
     lines += ["| Table | Printed in | Printed rows | Tasks | Trainings | Hours |", "|---|---|--:|---|--:|--:|"]
+    pretrained: dict[str, None] = {}
     for spec, parts, _ in tables:
         try:
             plans = [build(own) for _, own in parts]
+            for planned in [planned for plan in plans for planned in plan.cells]:
+                if any(part.text and part.stages for part in with_parts(planned.artefacts)):
+                    pretrained[planned.cell.method] = None
             trainings = len({p.train_key for plan in plans for p in plan.cells if p.cell.method != TEACHER})
             figures = f"{trainings} | {hours(plans)}"
         except InputError as error:
             print(f"{file.name}, {spec.name}: {error}", file=sys.stderr)
             figures = "– | –"
         named = sum(1 if isinstance(rows, str) else len(rows) for rows in spec.printed.values())
-        rows = f"{named} of {named + len(spec.absent)}" if spec.paper else ""
+        absent = sum(": " in name for name in spec.absent)  # else it is a column
+        rows = f"{named} of {named + absent}" if spec.paper else ""
         lines.append(f"| {spec.name} | {spec.paper} | {rows} | {', '.join(spec.tasks)} | {figures} |")
-    said = [*differences(experiment), *(line for spec, _, _ in tables for line in left_out(spec))]
+    said = [f"- Expected: {experiment.expected}"] if experiment.expected else []
+    said += [f"- pre-trained on text here: {', '.join(f'`{method}`' for method in pretrained)}"] if pretrained else []
+    said += [*differences(experiment), *(line for spec, _, _ in tables for line in left_out(spec))]
     return "\n".join([*lines, "", *said, ""] if said else [*lines, ""])
 
 
@@ -106,8 +117,8 @@ def differences(experiment: Experiment) -> list[str]:
 
 
 def left_out(spec: TableSpec) -> list[str]:
-    """The printed rows that no row of a table is."""
-    return [f"- {spec.name}, no row for {row!r}: {why}" for row, why in spec.absent.items()]
+    """The printed rows and columns that a table has not."""
+    return [f"- {spec.name}, without {name!r}: {why}" for name, why in spec.absent.items()]
 
 
 if __name__ == "__main__":

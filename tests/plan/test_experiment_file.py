@@ -50,6 +50,7 @@ def test_the_page_of_printed_tables_has_every_table_and_how_its_rows_differ():
         named = [line.split(" | ")[0].removeprefix("| ") for line in section.splitlines() if line.startswith("| ")]
         assert named == ["Table", *(table.name for table in experiment.table)]
         said = [
+            experiment.expected,
             *(each.why for each in experiment.differs),
             *(why for table in experiment.table for why in table.absent.values()),
         ]
