@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from bench.data.tasks import check_known
 from bench.errors import InputError, known_row
 from bench.progress import Progress
+from bench.record.cell import TEACHER
 from bench.record.code import stale_lines, unknown_lines
 from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
-from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, Comparison, Sides, compared, judged, p_in_words
+from bench.report.comparison import (
+    NOT_SIGNIFICANT,
+    UNCLEAR,
+    Comparison,
+    Sides,
+    columns_of_noise,
+    compared,
+    judged,
+    p_in_words,
+)
 from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.render import github
-from bench.report.resampled import resampled
-from bench.report.tables.parts import counted
+from bench.report.resampled import Resampled, resampled
+from bench.report.tables.parts import counted, left_out_of_means
 
 
 def compare(
@@ -61,9 +69,15 @@ def compare(
                 f"no finished record of the row {row!r} in {results} on these tasks and seeds; it has: {there}"
             )
 
+    # a mean over what nobody named leaves out the columns that a report's does, which the teacher decides
+    learned = {task for r in met for task in r.cell.tasks}
+    taught = [r for r in everything if r.row == TEACHER and learned.issuperset(r.cell.tasks) and r.status == "ok"]
+    taught = [r for r in taught if r not in met and store.has_predictions(r)]
     tables: list[tuple[ReportGroup, list[ScoreColumn]]] = []
     # generated sentences last, and what was trained on fewer rows behind what was trained on all
-    for group in sorted(groups(met), key=lambda g: (g.facts.source == SAMPLE, g.cell.data.max_train_rows or 0)):
+    for group in sorted(
+        groups([*met, *taught]), key=lambda g: (g.facts.source == SAMPLE, g.cell.data.max_train_rows or 0)
+    ):
         shared = [column for column in group.columns if all(group.finished(row, column) for row in rows)]
         if shared:
             tables.append((group, sorted(shared, key=lambda column: (column.task, column.evaluation))))
@@ -71,8 +85,10 @@ def compare(
         raise InputError(
             f"{rows[0]} and {rows[1]} have no task, data and teacher in common; compare rows of one report"
         )
-    shown = list({r.key: r for group, _ in tables for r in group.records}.values())
-    left = list({entry[0].key: entry for group, _ in tables for entry in group.left_out}.values())
+    shown = list({r.key: r for group, _ in tables for r in group.records if r.row in rows}.values())
+    left = list(
+        {entry[0].key: entry for group, _ in tables for entry in group.left_out if entry[0].row in rows}.values()
+    )
     for text in (*left_out_lines(left), *stale_lines(shown), *unknown_lines(shown)):
         progress.say(text)
     answer = {}
@@ -81,10 +97,13 @@ def compare(
             zip(tables, _titles([group for group, _ in tables]), strict=True), start=1
         ):
             sides = [(group.finished(rows[0], column), group.finished(rows[1], column)) for column in columns]
-            pairs = [compare_records(store, side, c, exact) for side, c in zip(sides, columns, strict=True)]
-            answer[title] = judged(
-                [line for line, _ in pairs], [drawn for _, drawn in pairs], range(len(pairs)) if len(pairs) > 1 else ()
-            )
+            pairs = [(answers_of(store, side, c), side) for side, c in zip(sides, columns, strict=True)]
+            lines = [compared(data, side, exact)[0] for data, side in pairs]
+            group.left_out_of_means = [] if tasks else columns_of_noise(group, store)
+            averaged = {n: pair for n, pair in enumerate(pairs) if columns[n] in group.averaged}
+            answer[title] = judged(lines, averaged if len(averaged) > 1 else {})
+            if len(averaged) < len(pairs):
+                progress.say(f"{title}: {left_out_of_means(group)}")
             update(number, len(tables))
     return answer
 
@@ -109,10 +128,8 @@ def _titles(tables: Sequence[ReportGroup]) -> list[str]:
     ]
 
 
-def compare_records(
-    store: Store, sides: Sides, column: ScoreColumn, exact: bool = False
-) -> tuple[Comparison, np.ndarray]:
-    """Two systems' records of a column, with stored answers; and the resampled differences in percent.
+def answers_of(store: Store, sides: Sides, column: ScoreColumn) -> Resampled:
+    """The stored answers of two systems' records to a column.
 
     Raises:
         InputError: their predictions are of different examples.
@@ -124,7 +141,7 @@ def compare_records(
             raise InputError(
                 f"{record.row}, {column.evaluation}: its predictions are of other examples; run it again with --rerun"
             )
-    return compared(data, sides, exact)
+    return data
 
 
 def table(first: str, second: str, lines: Sequence[Comparison]) -> str:

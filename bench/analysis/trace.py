@@ -17,6 +17,7 @@ from bench.errors import InputError
 from bench.record.code import STALE, state_of_record
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
+from bench.report.comparison import columns_of_noise
 from bench.report.groups import ReportGroup, groups
 from bench.report.resampled import judge_answers, resample
 from bench.report.speed import latency_tables
@@ -81,6 +82,7 @@ def origins_of(group: ReportGroup, store: Store) -> Iterator[Origin]:
             for metric, value in metrics.items():
                 what = f"{record.row}, {'+'.join(record.cell.tasks)} {name} {metric}, seed {record.cell.seed} ({why})"
                 yield _origin(what, 100 * value, [record.key])
+    group.left_out_of_means = columns_of_noise(group, store)
     judge_answers(group, store)
     for table in make_tables(group, {}).tables:  # no answers, so nothing is drawn
         yield from _cells(table, where, group)
@@ -100,9 +102,10 @@ def _cells(table: Table, where: str, group: ReportGroup | None = None) -> Iterat
 
 
 def _differences(group: ReportGroup) -> Iterator[Origin]:
-    """Of any two rows, either way round, column by column and on the mean of the columns."""
+    """Of any two rows, either way round, column by column and on the mean of all columns, and of those that a report averages."""
     places = [(column.title, [column]) for column in group.columns]
-    places += [(f"mean of {len(group.columns)} columns", list(group.columns))] if len(group.columns) > 1 else []
+    means = [group.columns, group.averaged][: 1 + bool(group.left_out_of_means)]
+    places += [(f"mean of {len(columns)} columns", columns) for columns in means if len(columns) > 1]
     for first, second in permutations(group.systems, 2):
         for title, columns in places:
             if all((row, column) in group.summaries for row in (first, second) for column in columns):

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from types import MappingProxyType
 
 import numpy as np
 
 from bench.record.cell import CHECKPOINT, TEACHER
 from bench.record.schema import Record
+from bench.record.store import Store
 from bench.report.groups import ReportGroup, ScoreColumn
-from bench.report.resampled import Answers, Resampled, rng_for
+from bench.report.resampled import Answers, Resampled, judge_answers, resample, rng_for
 from bench.report.table import TableCell, number
 from bench.stats.metrics import metric_of
 from bench.stats.paired import (
+    Resamples,
     bootstrap_p,
     discordant,
     holm,
@@ -22,6 +25,7 @@ from bench.stats.paired import (
     is_near,
     least_detectable,
     mcnemar,
+    mean_over_columns,
     of_difference,
     over_seeds,
     permutation,
@@ -97,28 +101,27 @@ NO_LEAST = (
 )
 Sides = tuple[Sequence[Record], Sequence[Record]]
 """The records of two systems for one question, a record for each seed."""
+Pair = tuple[Resampled, Sides]
+"""The answers of a column, and two rows that are compared there."""
+NO_PAIRS: Mapping[int, Pair] = MappingProxyType({})
 
 
-def judged(
-    lines: Sequence[Comparison], samples: Sequence[np.ndarray], averaged: Collection[int] = ()
-) -> list[Comparison]:
+def judged(lines: Sequence[Comparison], averaged: Mapping[int, Pair] = NO_PAIRS) -> list[Comparison]:
     """The comparisons of two rows, column by column, with Holm's adjustment over them; behind them that of a mean, if there is one.
 
     The columns are a family of tests and the mean is one test. No other pair is in it, so that a verdict on two rows is the
     same whatever else was compared, or lies in the folder.
 
     Args:
-        samples: of each column, differences over the same resamples.
-        averaged: the numbers of the columns that are in the mean.
+        averaged: number of a line whose column is in the mean -> its answers and the two rows' records.
     """
     values = holm([line.p for line in lines])
     family = [replace(line, adjusted=value, family=len(lines)) for line, value in zip(lines, values, strict=True)]
     if not averaged:
         return family
-    lines, samples = [lines[number] for number in averaged], [samples[number] for number in averaged]
-    drawn = np.mean(samples, axis=0)
+    lines, drawn = [lines[number] for number in averaged], drawn_differences(list(averaged.values()))
     (low, high), p = interval(drawn), bootstrap_p(drawn)
-    known = all(line.least is not None for line in lines) and all(np.ptp(sample) > 0 for sample in samples)
+    known = all(line.least is not None and line.low < line.high for line in lines)
     alike = len({(line.seeds, line.second_seeds) for line in lines}) == 1
     mean = Comparison(
         task=MEAN,
@@ -146,12 +149,13 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> tuple[Compar
     One seed has its own test; of several the bootstrap, with Student's t over the seeds, says how far 0 lies outside.
     """
     column, metric, seeds = data.column, metric_of(data.column.metric), max(map(len, sides))
-    spread, rng, is_turned = _spread(data, sides)
-    drawn = 100 * metric.possible_differences(spread)
-    low, high = interval(drawn)
-    if is_turned:
-        low, high, drawn = -high, -low, -drawn
-    first, second = (data.predicted[side[0].key] for side in (sides[::-1] if is_turned else sides))
+    rows, is_turned = _in_order(sides)
+    rng = rng_for([column], "difference", *(row[0].row for row in rows))
+    drawn = drawn_differences([(data, sides)], rng)
+    in_order = -drawn if is_turned else drawn
+    low, high = interval(in_order)
+    low, high = (-high, -low) if is_turned else (low, high)
+    first, second = (data.predicted[row[0].key] for row in rows)
     if seeds > 1:
         test, p = "bootstrap", bootstrap_p(drawn)
     elif metric.right:
@@ -162,8 +166,8 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> tuple[Compar
 
     # The minimum detectable difference. Where two rows answer alike, drawing examples moves nothing: shares of right answers still
     # have the gap that McNemar's test could find at best, other metrics have no bound. One seed is tested by McNemar's too.
-    constant = float(np.ptp(spread)) <= 1e-12
-    least = None if constant else least_detectable(spread)
+    constant = float(np.ptp(in_order)) <= 1e-9
+    least = None if constant else least_detectable(in_order) / 100
     if metric.right and (constant or seeds == 1):
         bound = least_gap_at_any_disagreement(len(data.labels), exact)
         least = None if bound is None else max(bound, least or 0.0)
@@ -190,14 +194,27 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> tuple[Compar
     return line, drawn
 
 
-def _spread(data: Resampled, sides: Sides) -> tuple[np.ndarray, np.random.Generator, bool]:
-    """[resamples] differences as other examples and trainings would give them; the generator, as it is after that; and whether they are
-    the second row's, less the first's: they follow from the two rows and the column alone, whichever row is named first."""
-    rows = sorted(sides, key=lambda side: (side[0].row, [record.key for record in side]))
-    rng = rng_for(data.column, "difference", *(row[0].row for row in rows))
-    first, second = rows
-    single = _is_single_model(first), _is_single_model(second)
-    return of_difference(data.stacked(first), data.stacked(second), rng, single), rng, first is not sides[0]
+def _in_order(sides: Sides) -> tuple[Sides, bool]:
+    """The two rows in the order in which all is drawn, and whether they were named the other way round: what is drawn follows from the
+    two rows and the column alone."""
+    first, second = sorted(sides, key=lambda side: (side[0].row, [record.key for record in side]))
+    return (first, second), first is not sides[0]
+
+
+def drawn_differences(pairs: Sequence[Pair], rng: np.random.Generator | None = None) -> np.ndarray:
+    """[resamples] differences of two rows, the first less the second, as other examples and trainings would give them; in percent, the
+    mean over these columns."""
+    columns, parts = [data.column for data, _ in pairs], list[tuple[str, Resamples]]()
+    for data, sides in pairs:
+        (first, second), is_turned = _in_order(sides)
+        single = _is_single_model(first), _is_single_model(second)
+        parts.append((data.column.task, of_difference(data.stacked(first), data.stacked(second), single)))
+    rng = rng or rng_for(columns, "difference", *(row[0].row for row in (first, second)))
+    # Student's t of two seeds reaches beyond what the metrics can give. The true difference lies within, so an interval that is
+    # cut there covers it as often as before, and every quantile within stays where it was
+    most = float(np.mean([metric_of(column.metric).largest_difference for column in columns]))
+    drawn = 100 * np.clip(mean_over_columns(parts).spread(rng), -most, most)
+    return -drawn if is_turned else drawn
 
 
 def _is_single_model(side: Sequence[Record]) -> bool:
@@ -210,25 +227,23 @@ def drawn_mean(group: ReportGroup, answers: Answers, columns: Sequence[ScoreColu
 
     None where a column has not all of their answers, to the same examples.
     """
-    samples = []
+    pairs = []
     for column in columns:
-        data, sides, metric = (
-            answers.get(column),
-            [group.finished(row, column) for row in rows],
-            metric_of(column.metric),
-        )
+        data, sides = answers.get(column), [group.finished(row, column) for row in rows]
         if data is None or not all(map(data.has, sides)):
             return None
-        if len(sides) == 2:
-            spread, _, is_turned = _spread(data, (sides[0], sides[1]))
-            samples.append((-100 if is_turned else 100) * metric.possible_differences(spread))
-        else:
-            # the teacher is one model: only the examples are drawn
-            score_RS = data.stacked(sides[0])
-            rng = rng_for(column, "score", rows[0])
-            drawn_R = score_RS.mean(1) if rows[0] == TEACHER else over_seeds(score_RS, (score_RS,), rng)
-            samples.append(100 * np.clip(drawn_R, metric.low, metric.high))
-    return np.mean(samples, axis=0)
+        pairs.append((data, sides))
+    if len(rows) == 2:
+        return drawn_differences([(data, (sides[0], sides[1])) for data, sides in pairs])
+    parts, limits = list[tuple[str, Resamples]](), list[tuple[float, float]]()
+    for data, (own,) in pairs:
+        score_RS, metric = data.stacked(own), metric_of(data.column.metric)
+        # the teacher is one model: only the examples are drawn
+        part = Resamples(score_RS.mean(1)) if rows[0] == TEACHER else over_seeds(score_RS, score_RS)
+        parts.append((data.column.task, part))
+        limits.append((metric.low, metric.high))
+    spread = mean_over_columns(parts).spread(rng_for(columns, "score", rows[0]))
+    return 100 * np.clip(spread, *np.mean(limits, axis=0))
 
 
 def not_shown_better(group: ReportGroup, answers: Answers) -> list[ScoreColumn]:
@@ -241,6 +256,13 @@ def not_shown_better(group: ReportGroup, answers: Answers) -> list[ScoreColumn]:
         if drawn_R is not None and interval(drawn_R)[0] <= constant:
             columns.append(column)
     return columns if len(columns) < len(group.columns) else []
+
+
+def columns_of_noise(group: ReportGroup, store: Store) -> list[ScoreColumn]:
+    """As :func:`not_shown_better`, from the teacher's stored answers alone."""
+    teacher = ReportGroup(group.cell, group.identity, [r for r in group.records if r.row == TEACHER])
+    judge_answers(teacher, store)
+    return not_shown_better(teacher, resample(teacher, store))
 
 
 def mean_scores(group: ReportGroup, answers: Answers) -> dict[str, TableCell]:

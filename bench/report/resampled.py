@@ -95,19 +95,21 @@ def resampled(column: ScoreColumn, answers: Sequence[tuple[Record, Mapping[str, 
     alike = [(record.key, own) for record, own in answers if np.array_equal(examples, own[f"examples.{place}"])]
     logits = {key: own[f"logits.{place}"] for key, own in alike}
     predicted = {key: form.predicted(given) for key, given in logits.items()}
-    drawn = resampled_scores(list(predicted.values()), labels, column.metric, rng_for(column, EXAMPLES))
+    drawn = resampled_scores(list(predicted.values()), labels, column.metric, rng_for([column], EXAMPLES))
     others = {record.key for record, _ in answers} - set(logits)
     return Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others, logits=logits)
 
 
-def rng_for(column: ScoreColumn, purpose: str, *rows: str) -> np.random.Generator:
-    """The generator of a column's examples, or of two rows' trainings (in whichever order): always the same one.
+def rng_for(columns: Sequence[ScoreColumn], purpose: str, *rows: str) -> np.random.Generator:
+    """The generator of a column's examples, or of two rows' trainings (in whichever order), of a column or of a mean: always the same one.
 
     Each evaluation set has its own examples. The trainings behind all sets of a task are the same, and so is what is drawn for
     them. If each set had draws of its own, a mean over the sets would look too certain.
     """
-    evaluation = column.evaluation if purpose == EXAMPLES else ANY_SET
-    names = [column.task, evaluation, column.metric, purpose, *sorted(rows)]
+    names: list[str] = []
+    for column in columns:
+        names += [column.task, column.evaluation if purpose == EXAMPLES else ANY_SET, column.metric]
+    names += [purpose, *sorted(rows)]
     return np.random.default_rng(int.from_bytes(hashlib.sha256(json.dumps(names).encode()).digest(), "big"))
 
 

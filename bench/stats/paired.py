@@ -8,7 +8,7 @@ drawn is how often each comes: for the gate and the permutation test.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -122,10 +122,40 @@ def counts(examples: int, rng: np.random.Generator, resamples: int) -> np.ndarra
     return np.stack([np.bincount(row, minlength=examples) for row in drawn_RN])
 
 
-def of_difference(
-    first_RS: np.ndarray, second_RS: np.ndarray, rng: np.random.Generator, fixed: tuple[bool, bool] = (False, False)
-) -> np.ndarray:
-    """[R] differences of two systems' means over seeds, as other examples and other trainings would give them.
+class Resamples(NamedTuple):
+    """A mean over seeds on resampled examples, and the variance that other trainings would give it."""
+
+    mean_R: np.ndarray
+    interaction: float = 0.0
+    """the part of the variance of ``mean_R`` that comes from the chance of the trainings on single examples"""
+    trained: tuple[tuple[float, int], ...] = ()
+    """of each side that was trained anew for each seed: the variance that its seeds give the mean, and their degrees of freedom"""
+
+    def spread(self, rng: np.random.Generator) -> np.ndarray:
+        """[R] resampled means, spread as other trainings would spread them too.
+
+        Two variances are added, that of the examples and that of the trainings. The variance of the resampled means is
+        that of the examples and the interaction of training and example. The variance between seeds has the interaction
+        too, so it is subtracted once. The variance between seeds is never taken to be less than the interaction: two
+        seeds that agree by luck would say that there is none. So few seeds tell the spread badly: the sum has the degrees
+        of freedom of Satterthwaite (1946) and Welch (1947) and is spread by Student's t. Resampling the seeds instead
+        rejects a true null in up to 30 of 100 tables of two seeds, 20 of three; this in at most 8 (the tests).
+        """
+        centre, whole = np.nanmean(self.mean_R), np.nanvar(self.mean_R)
+        of_examples = max(0.0, whole - self.interaction)
+        added = max(sum(variance for variance, _ in self.trained), self.interaction)
+        if added <= 1e-12 * whole:  # trainings that answer alike
+            return self.mean_R
+        # without variance between seeds the degrees of freedom are infinite; 1e6 is close enough
+        uncertain = sum(variance**2 / known for variance, known in self.trained) or np.finfo(float).tiny
+        freedom = min((of_examples + added) ** 2 / uncertain, 1e6)
+        moved_R = np.sqrt(of_examples / whole) * (self.mean_R - centre) if whole > 0 else np.zeros_like(self.mean_R)
+        moved_R = moved_R + rng.normal(0, np.sqrt(added), len(self.mean_R))
+        return np.asarray(centre + moved_R * np.sqrt(freedom / rng.chisquare(freedom, len(self.mean_R))))
+
+
+def of_difference(first_RS: np.ndarray, second_RS: np.ndarray, fixed: tuple[bool, bool] = (False, False)) -> Resamples:
+    """Differences of two systems' means over seeds.
 
     With as many seeds on both sides they are matched: what a seed does to both is no difference. Otherwise all seeds of both
     count; a system of one seed is taken to scatter as the other does, whose seeds are all that is known of it.
@@ -135,28 +165,56 @@ def of_difference(
         fixed: a side that is not trained anew for a seed, such as the teacher of all seeds.
     """
     if first_RS.shape[1] == second_RS.shape[1]:
-        return over_seeds(first_RS - second_RS, (first_RS, second_RS), rng)
+        return over_seeds(first_RS - second_RS, first_RS, second_RS)
     sides = [
         (side_RS, 1 / side_RS.shape[1] + float(other_RS.shape[1] == 1 and not other_is_fixed))
         for side_RS, other_RS, other_is_fixed in ((first_RS, second_RS, fixed[1]), (second_RS, first_RS, fixed[0]))
         if side_RS.shape[1] > 1
     ]
-    alone = sum(times * _interaction_variance(side_RS) for side_RS, times in sides)
-    return _spread(first_RS.mean(1) - second_RS.mean(1), alone, sides, rng)
+    interaction = sum(times * _interaction_variance(side_RS) for side_RS, times in sides)
+    trained = tuple(_between_seeds(side_RS, times) for side_RS, times in sides)
+    return Resamples(first_RS.mean(1) - second_RS.mean(1), interaction, trained)
 
 
-def over_seeds(value_RS: np.ndarray, trained: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
-    """[R] means over seeds as other examples and other trainings would give them.
+def over_seeds(value_RS: np.ndarray, *trained: np.ndarray) -> Resamples:
+    """Means over seeds of a score, difference or ratio.
 
     Args:
-        value_RS: a difference or ratio on each resample, for each seed.
+        value_RS: it, on each resample, for each seed.
         trained: [R, S] scores of the systems that were trained anew for each seed.
     """
     seeds = value_RS.shape[1]
     if seeds == 1:
-        return value_RS[:, 0]
-    sides = [(score_RS, 1 / seeds) for score_RS in trained]
-    return _spread(value_RS.mean(1), _interaction_variance(value_RS) / seeds, sides, rng)
+        return Resamples(value_RS[:, 0])
+    sides = tuple(_between_seeds(score_RS, 1 / seeds) for score_RS in trained)
+    return Resamples(value_RS.mean(1), _interaction_variance(value_RS) / seeds, sides)
+
+
+def mean_over_columns(parts: Sequence[tuple[str, Resamples]]) -> Resamples:
+    """The mean of a value over columns, each with the task whose trainings it has.
+
+    Tasks have examples and trainings of their own, so their variances are added. The columns of one task are of the same
+    trainings, which may move them together: their standard deviations are added.
+    """
+    if len(parts) == 1:
+        return parts[0][1]
+    count, by_task = len(parts), dict[str, list[Resamples]]()
+    for task, part in parts:
+        by_task.setdefault(task, []).append(part)
+    trained = [
+        ((sum(np.sqrt(variance) for variance, _ in of_side) / count) ** 2, of_side[0][1])
+        for columns in by_task.values()
+        for of_side in zip(*(column.trained for column in columns), strict=True)
+    ]
+    # where the seeds of a column agree by luck, its interaction stands for them, in the mean too; it is known as well as the examples are
+    lacking = [part.interaction - sum(variance for variance, _ in part.trained) for _, part in parts]
+    trained += [(variance / count**2, 10**6) for variance in lacking if variance > 0]
+    stacked_CR = np.stack([part.mean_R for _, part in parts])
+    known_R = (~np.isnan(stacked_CR)).sum(
+        0
+    )  # a ratio to a score of 0 is none; where no column has one, neither has the mean
+    mean_R = np.where(known_R > 0, np.nansum(stacked_CR, 0) / np.maximum(known_R, 1), np.nan)
+    return Resamples(mean_R, sum(part.interaction for _, part in parts) / count**2, tuple(trained))
 
 
 def _interaction_variance(value_RS: np.ndarray) -> float:
@@ -164,36 +222,9 @@ def _interaction_variance(value_RS: np.ndarray) -> float:
     return float(np.nanvar(value_RS - value_RS.mean(1)[:, None], axis=0).sum() / (value_RS.shape[1] - 1))
 
 
-def _spread(
-    mean_R: np.ndarray, interaction: float, trained: Sequence[tuple[np.ndarray, float]], rng: np.random.Generator
-) -> np.ndarray:
-    """Resampled means, spread as other trainings would spread them too.
-
-    Two variances are added, that of the examples and that of the trainings. The variance of the resampled means is
-    that of the examples and the interaction of training and example. The variance between seeds has the interaction
-    too, so it is subtracted once. The variance between seeds is never taken to be less than the interaction: two
-    seeds that agree by luck would say that there is none. So few seeds tell the spread badly: the sum has the degrees
-    of freedom of Satterthwaite (1946) and Welch (1947) and is spread by Student's t. Resampling the seeds instead
-    rejects a true null in up to 30 of 100 tables of two seeds, 20 of three; this in at most 8 (the tests).
-
-    Args:
-        interaction: the part of the variance of ``mean_R`` that comes from the interaction of training and example.
-        trained: [R, S] scores of what was trained anew for each seed, and how many times the variance of one training is in
-            that of the mean.
-    """
-    centre, whole = np.nanmean(mean_R), np.nanvar(mean_R)
-    of_examples = max(0.0, whole - interaction)
-    of_trainings = [times * float(np.nanmean(score_RS, 0).var(ddof=1)) for score_RS, times in trained]
-    added = max(sum(of_trainings), interaction)
-    if added <= 1e-12 * whole:  # trainings that answer alike
-        return mean_R
-    known = [score_RS.shape[1] - 1 for score_RS, _ in trained]
-    # without variance between seeds the degrees of freedom are infinite; 1e6 is close enough
-    uncertain = sum(part**2 / k for part, k in zip(of_trainings, known, strict=True)) or np.finfo(float).tiny
-    freedom = min((of_examples + added) ** 2 / uncertain, 1e6)
-    moved_R = np.sqrt(of_examples / whole) * (mean_R - centre) if whole > 0 else np.zeros_like(mean_R)
-    moved_R = moved_R + rng.normal(0, np.sqrt(added), len(mean_R))
-    return np.asarray(centre + moved_R * np.sqrt(freedom / rng.chisquare(freedom, len(mean_R))))
+def _between_seeds(score_RS: np.ndarray, times: float) -> tuple[float, int]:
+    """So many times the variance of one training's score, and its degrees of freedom."""
+    return times * float(np.nanmean(score_RS, 0).var(ddof=1)), score_RS.shape[1] - 1
 
 
 def interval(samples: np.ndarray) -> tuple[float, float]:

@@ -39,7 +39,8 @@ Each table of a paper that a file of `methods/experiments` makes, with the paper
 
 *Printed rows*: how many rows of the printed table are named by a row of the file, of all but means and scores of several tasks;
 where that is empty, the table only has the form of one in the paper. *Trainings*: of students, on tasks and seeds. *Hours*: one job
-on one NVIDIA H200 in fp32, by the estimate of `plan`; it may be wrong by half. It has whole steps at {EFFICIENCY * FLOPS_A_SECOND / 1e12:.0f} TFLOP/s, and
+on one NVIDIA H200 in fp32, by the estimate of `plan`; it may be wrong by half. It has whole steps at
+{EFFICIENCY * FLOPS_A_SECOND / 1e12:.0f} TFLOP/s, and
 {SECONDS_A_KERNEL * 1e6:.0f} microseconds to start each kernel, as was seen there. Small students leave a card idle most of
 the time, so that several `--jobs` take much less. Each table is counted as if it were made alone; what two tables have in
 common is trained once. Numbers of examples are those of the real tasks; lengths of MNLI and QQP are those of a part of their

@@ -18,7 +18,7 @@ from bench.analysis.choose import choose
 from bench.analysis.choose import table as choice_table
 from bench.analysis.compare import compare, table
 from bench.record.store import Store
-from bench.report.comparison import MEAN, NO_LEAST, compared, comparison_notes
+from bench.report.comparison import MEAN, NO_LEAST, compared, comparison_notes, drawn_differences
 from bench.report.groups import ScoreColumn, groups
 from bench.report.resampled import Resampled, resample, rng_for
 from bench.report.tables.differences import paired_comparisons
@@ -45,7 +45,7 @@ def answered(metric, rows, examples=60, resamples=300):
             records.setdefault(row, []).append(record)
             predicted[record.key] = said
     column = ScoreColumn("rte", "validation", metric)
-    drawn = resampled_scores(list(predicted.values()), labels, metric, rng_for(column, "examples"), resamples)
+    drawn = resampled_scores(list(predicted.values()), labels, metric, rng_for([column], "examples"), resamples)
     return records, Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), set())
 
 
@@ -67,17 +67,20 @@ def test_an_interval_follows_from_the_two_rows_and_the_column_alone(metric, seed
 
 def test_two_columns_and_two_pairs_have_chances_of_their_own():
     column = ScoreColumn("rte", "validation", "accuracy")
-    first = [rng_for(column, "difference", "a", "b").random() for _ in range(2)]
-    assert first[0] == first[1] == rng_for(column, "difference", "b", "a").random()
-    others = [rng_for(replace(column, task="cola"), "difference", "a", "b"), rng_for(column, "difference", "a", "c")]
-    others += [rng_for(column, "examples", "a", "b"), rng_for(replace(column, metric="f1"), "difference", "a", "b")]
+    first = [rng_for([column], "difference", "a", "b").random() for _ in range(2)]
+    assert first[0] == first[1] == rng_for([column], "difference", "b", "a").random()
+    others = [
+        rng_for([replace(column, task="cola")], "difference", "a", "b"),
+        rng_for([column], "difference", "a", "c"),
+    ]
+    others += [rng_for([column], "examples", "a", "b"), rng_for([replace(column, metric="f1")], "difference", "a", "b")]
     assert len({first[0], *(rng.random() for rng in others)}) == 5
 
 
 def test_sets_of_one_task_share_what_is_drawn_for_their_trainings():
     """Seeds that differ much, on examples that say little: a mean over two sets is as uncertain as one of them."""
     examples, labels = 4000, np.zeros(4000, dtype=int)
-    drawn = []
+    drawn, pairs = [], []
     for evaluation in ("matched", "mismatched"):
         records, predicted = {"kd": [], "pkd": []}, {}
         for row, shares in (("kd", (0.60, 0.70, 0.80)), ("pkd", (0.61, 0.69, 0.81))):
@@ -87,11 +90,12 @@ def test_sets_of_one_task_share_what_is_drawn_for_their_trainings():
                 records[row].append(record)
                 predicted[record.key] = (np.arange(examples) >= share * examples).astype(int)
         column = ScoreColumn("mnli", evaluation, "accuracy")
-        scores = resampled_scores(list(predicted.values()), labels, "accuracy", rng_for(column, "examples"), 2000)
+        scores = resampled_scores(list(predicted.values()), labels, "accuracy", rng_for([column], "examples"), 2000)
         data = Resampled(column, labels, predicted, dict(zip(predicted, scores.T, strict=True)), set())
-        drawn.append(compared(data, (records["kd"], records["pkd"]))[1])
+        pairs.append((data, (records["kd"], records["pkd"])))
+        drawn.append(compared(*pairs[-1])[1])
     assert not np.array_equal(*drawn), "the sets have their own examples"
-    alone, mean = np.std(drawn[0]), np.std(np.mean(drawn, axis=0))
+    alone, mean = np.std(drawn[0]), np.std(drawn_differences(pairs))
     assert mean > 0.95 * alone
 
 

@@ -22,10 +22,13 @@ from bench.stats.paired import (
     bootstrap_p,
     counts,
     discordant,
+    drawn_scores,
     holm,
     interval,
     least_detectable,
     mcnemar,
+    mean_over_columns,
+    of_difference,
     permutation,
     resampled_scores,
 )
@@ -246,6 +249,25 @@ def test_power_of_seeds_is_what_a_simulation_finds(seeds, shift):
         scatter.append(right.mean(-1).var(1, ddof=1).mean())
     said = power_of_seeds(np.mean(gaps), 872, seeds, np.sqrt(np.mean(scatter)), np.mean(apart))
     assert said == pytest.approx(np.mean(found), abs=0.15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_a_mean_of_columns_keeps_the_level_and_finds_what_its_columns_do_not(seeds):
+    """Columns that were each spread by their own Student's t, and then averaged, rejected nothing with two seeds."""
+    rng, tables, rejected, widths = np.random.default_rng(seeds), 150, 0, []
+    for _ in range(tables):
+        parts = []
+        for column in range(4):
+            (first, second), labels = scattered(rng, 300, seeds, 0.3, 0.5, 0.7)
+            drawn_RS = drawn_scores([*first, *second], labels, "accuracy", rng, 500)
+            parts.append((str(column), of_difference(drawn_RS[:, :seeds], drawn_RS[:, seeds:])))
+        drawn, alone = mean_over_columns(parts).spread(rng), [part.spread(rng) for _, part in parts]
+        rejected += bootstrap_p(drawn) <= 0.05
+        widths.append([np.diff(interval(samples))[0] for samples in (drawn, np.mean(alone, axis=0))])
+    assert rejected <= (0.05 + 3 * np.sqrt(0.05 * 0.95 / tables)) * tables
+    narrow, wide = np.mean(widths, axis=0)
+    assert narrow < 0.8 * wide
 
 
 def test_least_gap_of_seeds_agrees_with_power_and_ends_at_the_examples():

@@ -21,6 +21,7 @@ from bench.report.comparison import (
     NOT_SIGNIFICANT,
     UNCLEAR,
     Comparison,
+    Pair,
     compared,
     comparison_notes,
     judged,
@@ -86,19 +87,20 @@ def _compared(
     lines, compared_in = [], {place: list[Comparison]() for place in places}
     for label, other in other_of.items():
         keys, results = dict[ScoreColumn | None, tuple[str, ...]](), dict[ScoreColumn | None, Comparison]()
-        drawn = []
+        pairs = dict[ScoreColumn, Pair]()
         for column, data in answers.items():
             sides = group.finished(label, column), group.finished(other, column)
             if data.has(sides[0]) and data.has(sides[1]):
-                results[column], sample = compared(data, sides)
-                drawn.append(sample)
+                results[column], pairs[column] = compared(data, sides)[0], (data, sides)
                 keys[column] = keys_of([*sides[0], *sides[1]])
         if not results:
             continue
         tests = len(results)
         is_whole = has_means and all(column in results for column in averaged)
-        in_mean = [number for number, column in enumerate(results) if is_whole and column in averaged]
-        family = judged(list(results.values()), drawn, in_mean)
+        in_mean = {
+            number: pair for number, (column, pair) in enumerate(pairs.items()) if is_whole and column in averaged
+        }
+        family = judged(list(results.values()), in_mean)
         results = dict(zip([*results, *([None] if is_whole else [])], family, strict=True))
         keys[None] = tuple(key for own in keys.values() for key in own)
         for place, line in results.items():

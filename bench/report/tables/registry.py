@@ -51,7 +51,8 @@ FOLDED = ("rows with some of the results", "reappearance")
 def make_tables(group: ReportGroup, answers: Answers, kept: float = KEPT) -> ReportGroup:
     """Give a group all tables of its report, in its order; returns it."""
     group.answers, group.kept = answers, kept
-    group.left_out_of_means = not_shown_better(group, answers)
+    if answers:
+        group.left_out_of_means = not_shown_better(group, answers)
     group.mean_intervals = mean_scores(group, answers)
     group.pairs = all_pairs(group, answers, list(group.mean_intervals))
     group.tables = tables = []

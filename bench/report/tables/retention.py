@@ -15,7 +15,7 @@ from bench.report.resampled import Answers, rng_for
 from bench.report.table import DASH, INTERVAL, JUDGED, Column, Line, Table, TableCell, number
 from bench.report.tables.parts import counted, keys_of, left_out_of_means, line_of, listed, missing, students_of
 from bench.stats.metrics import metric_of
-from bench.stats.paired import interval, is_near, over_seeds
+from bench.stats.paired import Resamples, interval, is_near, mean_over_columns, over_seeds
 from bench.stats.power import LEVEL
 from bench.stats.summary import summarise
 
@@ -108,7 +108,7 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     averaged = [column for column in scored if column not in unsound and column in group.averaged]
     for label in students_of(group):
         is_cheaper, cells = _is_cheaper(group, label), list[TableCell]()
-        drawn, scores = list[np.ndarray](), list[tuple[float, float]]()  # of the columns of the mean
+        parts, scores = list[tuple[str, Resamples]](), list[tuple[float, float]]()  # of the columns of the mean
         for column in scored:
             own, theirs, data = group.finished(label, column), group.finished(TEACHER, column), answers.get(column)
             # the teacher that these students learned from may be a further training of the table's, which `unsound` is of
@@ -131,18 +131,27 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                 if teacher > 0:
                     teacher_R = np.where(teacher_R > 0, teacher_R, np.nan)
                     ratio_RS = data.stacked(own) / teacher_R[:, None]
-                    spread = over_seeds(ratio_RS, (ratio_RS,), rng_for(column, "ratio", label, TEACHER))
+                    part = over_seeds(ratio_RS, ratio_RS)
+                    spread = part.spread(rng_for([column], "ratio", label, TEACHER))
                     ratio_R = metric_of(column.metric).possible_ratios(spread, teacher_R)
                     of_seeds = [record.scores[column.evaluation][column.metric] for record in own]
                     cell = retention(of_seeds, teacher, ratio_R, kept)
                     cells[-1] = replace(cell, n=len(own), keys=keys_of([*own, *theirs]))
                     if column in averaged:
-                        drawn.append(ratio_R)
+                        parts.append((column.task, part))
                         scores.append((float(np.mean(of_seeds)), teacher))
         if any(cell.text != DASH or cell.footnotes for cell in cells):
-            is_whole = len(drawn) == len(averaged) > 1
+            is_whole = len(parts) == len(averaged) > 1
+            rng = rng_for(averaged, "ratio", label, TEACHER)
             lines.append(
-                line_of(group, label, [*cells, *(_means(scores, drawn) if is_whole else [TableCell(DASH)] * 2)])
+                line_of(
+                    group,
+                    label,
+                    [
+                        *cells,
+                        *(_means(scores, mean_over_columns(parts).spread(rng)) if is_whole else [TableCell(DASH)] * 2),
+                    ],
+                )
             )
     if not lines:
         return None
@@ -160,12 +169,10 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     return Table("Retention with intervals", heads, lines, notes, KEPT_OF_THE_TEACHER)
 
 
-def _means(scores: Sequence[tuple[float, float]], drawn: Sequence[np.ndarray]) -> tuple[TableCell, TableCell]:
+def _means(scores: Sequence[tuple[float, float]], drawn_R: np.ndarray) -> tuple[TableCell, TableCell]:
     """The mean of ratios and the ratio of means, of a student's and its teacher's scores in several columns."""
     ratio = float(np.mean([100 * student / teacher for student, teacher in scores]))
-    drawn_CR = np.stack(drawn)
     # a resample in which the teacher has no score above 0 in any column has no ratio
-    drawn_CR = np.compress(~np.isnan(drawn_CR).all(0), drawn_CR, axis=1)
-    low, high = (100 * bound for bound in interval(np.nanmean(drawn_CR, axis=0)))
+    low, high = (100 * bound for bound in interval(drawn_R[~np.isnan(drawn_R)]))
     of_means = 100 * sum(student for student, _ in scores) / sum(teacher for _, teacher in scores)
     return number(ratio, unit=" %", low=low, high=high), number(of_means, unit=" %")

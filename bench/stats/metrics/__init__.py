@@ -69,14 +69,6 @@ class Metric:
         """How far two scores can be apart."""
         return self.high - self.low
 
-    def possible_differences(self, drawn: np.ndarray) -> np.ndarray:
-        """Drawn differences of two scores, those beyond what the metric can give moved to its end.
-
-        Student's t of two seeds reaches beyond it. The true difference lies within, so an interval that is cut there covers it
-        as often as before, and every quantile within stays where it was.
-        """
-        return np.clip(drawn, -self.largest_difference, self.largest_difference)
-
     def possible_ratios(self, drawn: np.ndarray, denominators: np.ndarray) -> np.ndarray:
         """Drawn ratios with these positive denominators, clipped to what the metric allows. NaN stays."""
         return np.clip(drawn, self.low / denominators, self.high / denominators)
