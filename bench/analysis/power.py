@@ -35,9 +35,15 @@ def number_of_seeds(text: str) -> int:
 
 
 def power_analysis(
-    task: str, examples: int | None, gap: float | None, disagreement: float, seeds: int = 1, spread: float | None = None
+    task: str,
+    examples: int | None,
+    gap: float | None,
+    disagreement: float,
+    seeds: int = 1,
+    spread: float | None = None,
+    seed_disagreement: float | None = None,
 ) -> dict[str, Any]:
-    """Power of McNemar's test at 5 %, or of a comparison over several seeds; gaps, disagreement and spread in percent.
+    """Power of McNemar's test at 5 %, or of a comparison over several seeds; gaps, disagreements and spread in percent.
 
     ``least_gap`` and ``least_gap_of_seeds`` are None where even the largest possible difference is not found often enough.
 
@@ -58,6 +64,9 @@ def power_analysis(
         or (spread is not None and not 0 < spread <= 100),
         "--seeds of two or more and --spread go together: the points by which one system's score scatters over its seeds, the "
         "number after ± in a report; one seed says nothing of it": (seeds > 1) != (spread is not None),
+        f"--seed-disagreement {seed_disagreement}: should lie between 0 and 100 percent, and go with --seeds of two or more": (
+            seed_disagreement is not None and (seeds < 2 or not 0 <= seed_disagreement <= 100)
+        ),
     }
     for why, is_wrong in refusals.items():
         if is_wrong:
@@ -71,9 +80,11 @@ def power_analysis(
         answer |= {"gap": gap, "power": power_of(gap / 100, n, differing)}
         answer["examples_needed"] = examples_for(gap / 100, differing)
     if spread is not None:
-        shares = spread / 100, differing
+        of_seeds = disagreement if seed_disagreement is None else seed_disagreement
+        shares = spread / 100, differing, of_seeds / 100
         least = least_gap_of_seeds(n, seeds, *shares)
-        answer |= {"seeds": seeds, "spread": spread, "least_gap_of_seeds": None if least is None else 100 * least}
+        answer |= {"seeds": seeds, "spread": spread, "seed_disagreement": of_seeds}
+        answer["least_gap_of_seeds"] = None if least is None else 100 * least
         if gap is not None:
             answer["power_of_seeds"] = power_of_seeds(gap / 100, n, seeds, *shares)
             answer["seeds_needed"] = seeds_for(gap / 100, n, *shares)
@@ -105,17 +116,25 @@ def describe(answer: dict[str, Any]) -> str:
     if "gap" in answer:
         lines.append(
             f"It finds a true difference of {points(answer['gap'])} in {100 * answer['power']:.0f} of 100 cases. For {usual} it needs "
-            f"{answer['examples_needed']:,} examples. More seeds do not replace examples."
+            f"{answer['examples_needed']:,} examples{'' if 'seeds' in answer else '; --seeds says what several seeds find'}."
         )
     if "seeds" in answer:
-        seeds, spread = answer["seeds"], answer["spread"]
+        seeds, spread, of_seeds = answer["seeds"], answer["spread"], answer["seed_disagreement"]
         systems = f"two methods with {seeds} seeds each (standard deviation {points(spread)})"
-        largest = power_of_seeds(most, n, seeds, spread / 100, most)
-        lines.append(least_of(systems, answer["least_gap_of_seeds"], largest))
+        largest = power_of_seeds(most, n, seeds, spread / 100, most, of_seeds / 100)
+        lines += [
+            f"Exactly one of two seeds of the same method is right on {of_seeds:g} % of the examples (--seed-disagreement): more "
+            "seeds average this part out.",
+            least_of(systems, answer["least_gap_of_seeds"], largest),
+        ]
     if "power_of_seeds" in answer:
         needed = f"For {usual} it needs {answer['seeds_needed']} seeds of each method."
         if not answer["seeds_needed"]:
-            needed = "A hundred seeds of each method are too few: it needs more examples."
+            # where the seeds scatter as a whole, a larger test set does not help either
+            largest = power_of_seeds(answer["gap"] / 100, 10**9, 100, spread / 100, most, of_seeds / 100)
+            needed = (
+                f"A hundred seeds of each method are too few{': it needs more examples' if largest >= POWER else ''}."
+            )
         lines.append(
             f"A test of these seeds finds a true difference of {points(answer['gap'])} in "
             f"{100 * answer['power_of_seeds']:.0f} of 100 cases. {needed}"

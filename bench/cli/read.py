@@ -217,13 +217,19 @@ def power(
     spread: float | None = option(
         None, "Standard deviation of one system's score over its seeds, in points (after ± in a report)."
     ),
+    seed_disagreement: float | None = option(
+        None,
+        "Percent of the examples that exactly one of two seeds of the same method answers correctly. Without it as many "
+        "as --disagreement says; two methods of very different kinds need a number.",
+    ),
 ) -> Answer:
     """Compute which difference a test set can detect, and with which probability it detects a given one."""
     from bench.analysis.power import describe, number_of_seeds, power_analysis
     from bench.user_files import comma_separated
 
     count, named = number_of_seeds(seeds), comma_separated(tasks) or [""]
-    answers = [power_analysis(task, examples, gap, disagreement, count, spread) for task in named]
+    told = examples, gap, disagreement, count, spread, seed_disagreement
+    answers = [power_analysis(task, *told) for task in named]
     return "\n\n".join(map(describe, answers)), answers[0] if len(answers) == 1 else answers, OK
 
 
