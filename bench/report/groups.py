@@ -268,6 +268,11 @@ class ReportGroup:
         whole = [label for label in self.students if label in self.mean_scores]
         return [label for label in whole if not any(self.lacks_seeds(label, column) for column in self.averaged)]
 
+    @property
+    def sound(self) -> list[str]:
+        """The complete rows without a suspicion in any column of the mean: no other mean is in bold."""
+        return [s for s in self.complete if not any(self.suspicions.get((s, column)) for column in self.averaged)]
+
     def is_suspect(self, label: str) -> bool:
         """Whether a row's answers are suspect in half of the columns of the mean, and score no more than a constant: no table calls it best."""
         suspect = [column for column in self.averaged if self.suspicions.get((label, column))]

@@ -21,11 +21,11 @@ WIDTH = 180
 def as_good_as_best(group: ReportGroup) -> set[str]:
     """The students whose mean difference to the highest mean has an interval with 0; without the highest itself.
 
-    Only rows with all columns and seeds; none where no answers are stored.
+    Only sound rows: where one seed answers with a constant, the interval is so wide that it contains 0 whatever the mean is.
+    None where no answers are stored.
     """
-    complete = [label for label in group.complete if not group.is_suspect(label)]
-    best = max(complete, key=lambda label: group.mean_intervals[label].value, default="")
-    pairs = {label: group.pairs.get((best, label)) for label in complete if label != best}
+    best = max(group.sound, key=lambda label: group.mean_intervals[label].value, default="")
+    pairs = {label: group.pairs.get((best, label)) for label in group.sound if label != best}
     return {label for label, pair in pairs.items() if pair is not None and (pair.low or 0.0) <= 0}
 
 
@@ -76,9 +76,8 @@ def _mean(group: ReportGroup, cell: TableCell) -> list[TableCell]:
 
 def _line(group: ReportGroup, label: str, alike: Collection[str] = ()) -> Line:
     records, mean = group.records_of(label), group.mean_scores.get(label)
-    sound = [s for s in group.complete if not group.is_suspect(s)]
-    best = max((round(group.mean_scores[s], 1) for s in sound), default=math.nan)
-    is_best = mean is not None and label in sound and round(mean, 1) == best
+    best = max((round(group.mean_scores[s], 1) for s in group.sound), default=math.nan)
+    is_best = mean is not None and label in group.sound and round(mean, 1) == best
     cells = [_score(group, label, column, alike if len(group.columns) == 1 else ()) for column in group.printed_columns]
     cells += [
         *_mean(group, number(mean, bold=is_best or label in alike)),
@@ -147,7 +146,8 @@ def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
         count = f"n = {seeds[0]}" if len(seeds) == 1 else f"n = {seeds[0]} to {seeds[-1]}"
         notes.append(
             f"Scores on development sets, in percent: the mean ± the sample standard deviation over seeds ({count}; one seed has no "
-            "deviation). The best student of each column is in bold; a score from fewer seeds is marked (n = …) and never bold. "
+            "deviation). The best student of each column is in bold; a score from fewer seeds is marked (n = …) and never bold, nor is one "
+            "with suspect answers (see its footnote), nor a mean that contains such a score. "
             f"FLOPs = 2 x MACs of {'128 tokens read and 128 written' if group.writes else 'one sequence of 128 tokens'} (fvcore, eager "
             "attention); for early-exit rows the average over the exits that the development set took."
         )

@@ -51,9 +51,10 @@ def leaderboard(group: ReportGroup) -> Table | None:
     best, further, lines = min(rank_of.values(), default=0), further_columns(group), []
     for label in sorted(means, key=lambda label: -means[label].value):
         rank = rank_of.get(label)
+        is_bold = rank == best and label in group.sound
         cells = [
-            number(rank, "d", bold=rank == best),
-            replace(means[label], bold=rank == best),
+            number(rank, "d", bold=is_bold),
+            replace(means[label], bold=is_bold),
             _difference(tested[label]) if label in tested else group.pairs.get((label, reference), number(None)),
             *(cell(group, label) for cell in further.values()),
         ]
