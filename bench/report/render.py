@@ -200,12 +200,19 @@ def _tex_notes(table: Table, interval: bool, said: Sequence[str]) -> str:
     """What the signs of a table mean, in a line."""
     cells = [cell for line in table.printed_lines for cell in line.cells]
     verdicts = {cell.verdict for cell in cells}
+    # each row of the leaderboard has one test: its mean
+    columns = list(zip(*(line.cells for line in table.printed_lines), strict=True))
+    has_family = sum(any(cell.verdict for cell in column) for column in columns) > 1
+    adjusted = (
+        "Holm over the columns of a row; its mean is one test, not adjusted"
+        if has_family
+        else "one test a row, not adjusted"
+    )
     meanings = {
         r"$\pm$: standard deviation over seeds.": any(cell.deviation is not None for cell in cells),
         r"[\,]: 95\,\% interval.": interval and any(cell.low is not None for cell in cells),
         "Bold: best, or not told apart from it.": any(cell.bold for cell in cells),
-        r"$^{*}$\,better, $^{\dagger}$\,worse ($p<0.05$, Holm over the columns of a row).": {"better", "worse"}
-        & verdicts,
+        rf"$^{{*}}$\,better, $^{{\dagger}}$\,worse ($p<0.05$, {adjusted}).": {"better", "worse"} & verdicts,
         r"$^{*}$\,keeps, $^{\dagger}$\,loses its teacher's score (non-inferiority).": {"keeps", "loses"} & verdicts,
     }
     return " ".join([*said, *(meaning for meaning, applies in meanings.items() if applies)])

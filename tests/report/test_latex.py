@@ -60,9 +60,17 @@ def test_cells_have_numbers_and_signs_and_no_words():
     assert r"System & CoLA & MRPC \\" in text, "one word said of all rows is in no column"
     printed = re.sub(r"(?m)^%.*\n", "", text)
     assert "Compared with: finetune. Tests: 2." in printed
+    assert r"worse ($p<0.05$, one test a row, not adjusted)." in printed
     assert r"\textsuperscript{a}\,MRPC, no better than always predicting yes (F1 81.2)." in printed
     assert "seeds 0 and 1" in text
     assert "seeds 0 and 1" not in printed
+
+
+def test_stars_of_several_columns_are_adjusted_and_that_of_the_mean_is_not():
+    cells = [TableCell("+1.0 (+0.5 to +1.5) better", 1.0, 0.5, 1.5, p=0.01, verdict="better")] * 3
+    columns = map(Column, ("System", "cola (Matthews)", "mrpc (F1)", "mean of 2 differences"))
+    text = to_latex(Table("T", list(columns), [Line("a", cells)]), Paper("made"), "t")
+    assert "($p<0.05$, Holm over the columns of a row; its mean is one test, not adjusted)." in text
 
 
 def width_in_times(cell, size):
