@@ -158,7 +158,7 @@ SIGNS = {"better": "*", "keeps": "*", "worse": r"\dagger", "loses": r"\dagger"}
 TEX_COLUMN, TEX_TEXT = 216.0, 394.0
 """Points that a table has: in a column of ACL (3.03 in), and in the text of NeurIPS (5.5 in), which is narrower than ACL's."""
 TEX_SIZES = ((r"\small", 4.6, 4.0), (r"\footnotesize", 4.1, 3.0), (r"\scriptsize", 3.7, 2.5))
-"""Type, points of a character, and of the space at each side of a column; the smallest type is too small for intervals."""
+"""Type, points of a character, and of the space at each side of a column."""
 SMALL = 3.6
 """Points of a character of deviations, intervals and marks."""
 TEX_LINES = 44
@@ -167,6 +167,11 @@ TEX_WORDS = 45
 """Characters of a column of words that is not broken into lines."""
 TEX_NOTE = 90
 """Characters of a footnote; of a longer one its beginning is printed, and all of it is in the comments."""
+
+
+def _has_interval(cell: TableCell) -> bool:
+    """Whether an interval is printed; a size has the ends of a range there."""
+    return cell.value is not None and cell.low is not None and " to " in cell.text
 
 
 def _tex_cell(cell: TableCell, notes: Footnotes, interval: bool, small_share: float) -> tuple[str, float]:
@@ -182,7 +187,7 @@ def _tex_cell(cell: TableCell, notes: Footnotes, interval: bool, small_share: fl
         digits = len(text.rstrip("x").partition(".")[2])
         if cell.deviation is not None:
             small = f"±{cell.deviation:.{digits}f}"
-        elif cell.low is not None and cell.high is not None and interval:
+        elif interval and _has_interval(cell):
             small = f" [{cell.low:.{digits}f}, {cell.high:.{digits}f}]"
         gap = re.search(r"\([+-][\d.]+\)$", rest)  # of an ablation, to its full row
         small += f" {gap[0]}" if gap else ""
@@ -208,12 +213,14 @@ def _tex_notes(table: Table, interval: bool, said: Sequence[str]) -> str:
         if has_family
         else "one test a row, not adjusted"
     )
+    margin = "" if table.margin is None else rf", margin {100 * table.margin:g}\,\%"
     meanings = {
         r"$\pm$: standard deviation over seeds.": any(cell.deviation is not None for cell in cells),
-        r"[\,]: 95\,\% interval.": interval and any(cell.low is not None for cell in cells),
+        r"[\,]: 95\,\% interval.": interval and any(map(_has_interval, cells)),
         "Bold: best, or not told apart from it.": any(cell.bold for cell in cells),
         rf"$^{{*}}$\,better, $^{{\dagger}}$\,worse ($p<0.05$, {adjusted}).": {"better", "worse"} & verdicts,
-        r"$^{*}$\,keeps, $^{\dagger}$\,loses its teacher's score (non-inferiority).": {"keeps", "loses"} & verdicts,
+        rf"$^{{*}}$\,keeps, $^{{\dagger}}$\,loses its teacher's score (non-inferiority{margin}).": {"keeps", "loses"}
+        & verdicts,
     }
     return " ".join([*said, *(meaning for meaning, applies in meanings.items() if applies)])
 
@@ -243,18 +250,22 @@ def to_latex(table: Table, paper: Paper, stem: str) -> str:
             name, _, rest = name.removesuffix(" differences").partition(" ")
         heads.append((_tex(FIELD.get(name, name)), _tex(rest.removesuffix(")"))))
 
-    # the largest type in which the columns fit, with intervals if that is possible
-    for interval, fit in [*((True, fit) for fit in TEX_SIZES[:2]), *((False, fit) for fit in TEX_SIZES)]:
-        (size, character, space), notes = fit, Footnotes()
+    # as few blocks as possible, in the largest type of those; a test says too little without its interval, other numbers may lose theirs
+    is_tested = any(cell.verdict for line in lines for cell in line.cells)
+    without = [] if is_tested else [(False, fit) for fit in TEX_SIZES]
+    layouts = []
+    for interval, (size, character, space) in [*((True, fit) for fit in TEX_SIZES), *without]:
+        notes = Footnotes()
         body = [[_tex_cell(line.all_cells[i], notes, interval, SMALL / character) for i in shown] for line in lines]
         widths = [
-            min(TEX_WORDS, max(*(width for _, width in column), len(plain(head)), 0.8 * len(plain(below))))
+            character * min(TEX_WORDS, max(*(width for _, width in column), len(plain(head)), 0.8 * len(plain(below))))
             for (head, below), column in zip(heads, zip(*body, strict=True), strict=True)
         ]
-        width = sum(character * w + 2 * space for w in widths)
-        if width <= TEX_TEXT:
-            break
-    blocks = _blocks(table, [round(character * w) for w in widths], round(TEX_TEXT), round(2 * space))
+        # behind the last column is no space
+        blocks = _blocks(table, list(map(round, widths)), round(TEX_TEXT + 2 * space), round(2 * space))
+        width = max(sum(widths[i] + 2 * space for i in block) for block in blocks) - 2 * space
+        layouts.append((interval, size, character, space, notes, body, blocks, width))
+    interval, size, character, space, notes, body, blocks, width = min(layouts, key=lambda layout: len(layout[-2]))
     sides = []
     for i in shown:
         is_broken = table.sides[i] == "left" and max(len(line.all_cells[i].text) for line in lines) > TEX_WORDS

@@ -126,6 +126,7 @@ class Table:
         section: of a report in which it is printed.
         width: characters of a line of Markdown: columns that do not fit go into further tables below. None: any number.
         folded: whether a report shows it only on a click.
+        margin: share of the teacher's score that its verdicts are tested against.
     """
 
     title: str
@@ -136,6 +137,7 @@ class Table:
     section: str = ""
     width: int | None = None
     folded: bool = False
+    margin: float | None = None
 
     def __post_init__(self) -> None:
         for line in self.lines:

@@ -73,6 +73,26 @@ def test_stars_of_several_columns_are_adjusted_and_that_of_the_mean_is_not():
     assert "($p<0.05$, Holm over the columns of a row; its mean is one test, not adjusted)." in text
 
 
+def test_a_tested_number_keeps_its_interval_and_the_margin_is_named():
+    """Six columns with intervals are wider than a page: they go into two blocks."""
+    cells = [TableCell("98.5 % (97.2 to 99.8) keeps", 98.5, 97.2, 99.8, verdict="keeps")] * 5
+    cells.append(TableCell("14.35 to 22.71", None, 14.35, 22.71))
+    columns = [Column("System"), *(Column(f"column{i} (accuracy)") for i in range(5)), Column("Params (M)")]
+    table = Table("T", columns, [Line("a row of a long name with settings", cells)], margin=0.97)
+    text = to_latex(table, Paper("made"), "t")
+    assert text.count(r"98.5{\scriptsize \,[97.2, 99.8]}") == 5
+    assert text.count(r"\begin{tabular}") == 2
+    assert "14.35 to 22.71" in text
+    assert r"loses its teacher's score (non-inferiority, margin 97\,\%)" in text
+
+
+def test_the_ends_of_a_size_are_no_interval():
+    table = Table("T", [Column("System"), Column("Params (M)")], [Line("a", [TableCell("14.35", 14.35, 14.35, 14.35)])])
+    text = to_latex(table, Paper("made"), "t")
+    assert r"a & 14.35 \\" in text
+    assert "interval" not in text
+
+
 def width_in_times(cell, size):
     """Points of a cell as LaTeX prints it in Times, the type of NeurIPS and ACL."""
     small = r"\{\\scriptsize (.*?)\}|\\textsuperscript\{(.*?)\}"

@@ -166,7 +166,7 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     heads = [Column("System"), *(Column(c.title, csv=JUDGED) for c in scored)]
     heads += [Column("mean of ratios", csv=INTERVAL), Column("ratio of means")]
     notes = (note + left_out,)
-    return Table("Retention with intervals", heads, lines, notes, KEPT_OF_THE_TEACHER)
+    return Table("Retention with intervals", heads, lines, notes, KEPT_OF_THE_TEACHER, margin=kept)
 
 
 def _means(scores: Sequence[tuple[float, float]], drawn_R: np.ndarray) -> tuple[TableCell, TableCell]:
