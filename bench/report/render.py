@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.files import write_atomically
 from bench.report.escape import cell as escaped
 from bench.report.escape import csv_cell, flat
-from bench.report.table import Footnotes, Table, TableCell
+from bench.report.table import Footnotes, Line, Table, TableCell
 
 
 @dataclass(frozen=True)
@@ -157,12 +157,12 @@ SIGNS = {"better": "*", "keeps": "*", "worse": r"\dagger", "loses": r"\dagger"}
 """Verdict -> its sign in a paper."""
 TEX_COLUMN, TEX_TEXT = 216.0, 394.0
 """Points that a table has: in a column of ACL (3.03 in), and in the text of NeurIPS (5.5 in), which is narrower than ACL's."""
-TEX_SIZES = ((r"\small", 4.6, 4.0), (r"\footnotesize", 4.1, 3.0), (r"\scriptsize", 3.7, 2.5))
-"""Type, points of a character, and of the space at each side of a column."""
+TEX_SIZES = ((r"\small", 4.6, 4.0, 12.0), (r"\footnotesize", 4.1, 3.0, 11.0), (r"\scriptsize", 3.7, 2.5, 9.5))
+"""Type, points of a character, of the space at each side of a column, and of a line (in a paper of 11 points: others have less)."""
 SMALL = 3.6
 """Points of a character of deviations, intervals and marks."""
-TEX_LINES = 44
-"""Lines of a table on one page, with its caption and its notes."""
+TEX_PAGE, TEX_CAPTION, TEX_RULES = 620.0, 50.0, 20.0
+"""Points: the height of a float that fits on a page of NeurIPS (648), of its caption, and of the rules and the space of a block."""
 TEX_WORDS = 45
 """Characters of a column of words that is not broken into lines."""
 TEX_NOTE = 90
@@ -201,9 +201,9 @@ def _tex_cell(cell: TableCell, notes: Footnotes, interval: bool, small_share: fl
     return text + small + (rf"\textsuperscript{{{mark}}}" if mark else ""), width
 
 
-def _tex_notes(table: Table, interval: bool, said: Sequence[str]) -> str:
-    """What the signs of a table mean, in a line."""
-    cells = [cell for line in table.printed_lines for cell in line.cells]
+def _tex_notes(table: Table, lines: Sequence[Line], interval: bool, said: Sequence[str]) -> str:
+    """What the signs of these lines of a table mean, in a line."""
+    cells = [cell for line in lines for cell in line.cells]
     verdicts = {cell.verdict for cell in cells}
     # each row of the leaderboard has one test: its mean
     columns = list(zip(*(line.cells for line in table.printed_lines), strict=True))
@@ -254,7 +254,7 @@ def to_latex(table: Table, paper: Paper, stem: str) -> str:
     is_tested = any(cell.verdict for line in lines for cell in line.cells)
     without = [] if is_tested else [(False, fit) for fit in TEX_SIZES]
     layouts = []
-    for interval, (size, character, space) in [*((True, fit) for fit in TEX_SIZES), *without]:
+    for interval, (size, character, space, height) in [*((True, fit) for fit in TEX_SIZES), *without]:
         notes = Footnotes()
         body = [[_tex_cell(line.all_cells[i], notes, interval, SMALL / character) for i in shown] for line in lines]
         widths = [
@@ -264,18 +264,21 @@ def to_latex(table: Table, paper: Paper, stem: str) -> str:
         # behind the last column is no space
         blocks = _blocks(table, list(map(round, widths)), round(TEX_TEXT + 2 * space), round(2 * space))
         width = max(sum(widths[i] + 2 * space for i in block) for block in blocks) - 2 * space
-        layouts.append((interval, size, character, space, notes, body, blocks, width))
-    interval, size, character, space, notes, body, blocks, width = min(layouts, key=lambda layout: len(layout[-2]))
+        words = " ".join([_tex_notes(table, lines, interval, said), *map(_tex_note, notes.texts)])
+        narrow = min(max(width, TEX_COLUMN - 4), TEX_TEXT)
+        high = TEX_PAGE - TEX_CAPTION - 9.5 * (1 + len(plain(words)) * SMALL // narrow)
+        on_a_page = max(1, int((high / len(blocks) - TEX_RULES) / height) - 2)  # a block has two lines of heads
+        count = -(-len(body) // on_a_page)
+        layouts.append((len(blocks), count, interval, size, character, space, notes, body, blocks, width))
+    _, count, interval, size, character, space, notes, body, blocks, width = min(layouts, key=lambda layout: layout[:2])
     sides = []
     for i in shown:
         is_broken = table.sides[i] == "left" and max(len(line.all_cells[i].text) for line in lines) > TEX_WORDS
         sides.append(rf"p{{{TEX_WORDS * character:.0f}pt}}" if is_broken else table.sides[i][0])
 
-    short = [tex(spelled(_shortened(text))) for text in notes.texts]
-    below = [rf"\textsuperscript{{{chr(97 + i)}}}\,{text}" for i, text in enumerate(short[:26])]
-    below.insert(0, _tex_notes(table, interval, said))
     environment = "table" if width <= TEX_COLUMN else "table*"
-    on_a_page = max(1, (TEX_LINES - 3 * len(blocks) - len(below)) // len(blocks))
+    narrow = min(max(width, TEX_COLUMN - 4), TEX_TEXT)
+    on_a_page = -(-len(body) // count)  # not two lines alone on the last page
     floats, label = [], f"tab:{paper.name}-{stem}"
     for number, begin in enumerate(range(0, len(body), on_a_page), start=1):
         caption = tex(spelled(f"{table.title}. {paper.caption}." if number == 1 else f"{table.title}, continued"))
@@ -290,8 +293,11 @@ def to_latex(table: Table, paper: Paper, stem: str) -> str:
             text += [r"\midrule", *(_tex_row([row[i][0] for i in block]) for row in body[begin : begin + on_a_page])]
             text += [r"\bottomrule", r"\end{tabular}"]
             text += [r"\par"] if block != blocks[-1] else []
-        if begin + on_a_page >= len(body) and any(below):
-            narrow, words = min(max(width, TEX_COLUMN - 4), TEX_TEXT), " ".join(filter(None, below))
+        part = lines[begin : begin + on_a_page]  # a float has the notes of its own lines
+        used = {note for line in part for i in shown for note in line.all_cells[i].footnotes}
+        own = [(i, note) for i, note in enumerate(notes.texts[:26]) if note in used]
+        footnotes = [rf"\textsuperscript{{{chr(97 + i)}}}\,{_tex_note(note)}" for i, note in own]
+        if words := " ".join(filter(None, [_tex_notes(table, part, interval, said), *footnotes])):
             text.append(rf"\par\smallskip\parbox{{{narrow:.0f}pt}}{{\scriptsize\raggedright {words}}}")
         floats.append("\n".join([*text, rf"\end{{{environment}}}"]))
     remarks = [*paper.warnings, *table.notes, *(f"({chr(97 + i)}) {text}" for i, text in enumerate(notes.texts))]
@@ -311,8 +317,13 @@ def plain(text: str) -> str:
     return re.sub(r"\\[a-zA-Z]+\s?|[\\{}$^]", "", text.replace(r"\pm", "±").replace(r"\times", "×").replace("--", "–"))
 
 
+def _tex_note(text: str) -> str:
+    """A footnote as LaTeX: its beginning, which says what is the matter; the rows and seeds are in the comments."""
+    return tex(spelled(_shortened(text)))
+
+
 def _shortened(text: str) -> str:
-    """The beginning of a footnote that says what is the matter; the rows and seeds are in the comments."""
+    """The beginning of a footnote."""
     text = re.sub(r"\[(\d+)\]", lambda match: chr(96 + int(match[1])), text).split("; ")[0].split(". ")[0]
     if re.search(r", seeds? \d", text):
         text = text.rpartition(": ")[0] or text

@@ -93,6 +93,30 @@ def test_the_ends_of_a_size_are_no_interval():
     assert "interval" not in text
 
 
+def test_a_table_is_split_only_where_it_is_longer_than_a_page_and_each_part_has_its_notes():
+    def table(rows, across):
+        notes = [f"note of row {i}" for i in range(rows)]
+        lines = [
+            Line(
+                f"row {i}",
+                [TableCell("81.2 ± 0.4", 81.2, deviation=0.4, footnotes=(note,) if i % 2 == 0 else ())] * across,
+            )
+            for i, note in enumerate(notes)
+        ]
+        return Table("T", [Column("System"), *(Column(f"column{i} (accuracy)") for i in range(across))], lines)
+
+    whole = to_latex(table(16, 12), Paper("made"), "t")
+    assert (whole.count(r"\begin{table*}"), whole.count(r"\begin{tabular}")) == (1, 2), (
+        "16 rows in two blocks fit on a page"
+    )
+    first, second = to_latex(table(50, 3), Paper("made"), "t").split(r"\end{table")[:2]
+    assert [part.count("row ") - part.count("of row ") for part in (first.split("centering")[1], second)] == [25, 25]
+    for part, others in ((first.split("centering")[1], second), (second, first.split("centering")[1])):
+        printed = set(re.findall(r"textsuperscript\{(\w)\}\\,", part))
+        assert printed == set(re.findall(r"textsuperscript\{(\w)\} (?:&|\\\\)", part)) != set()
+        assert not printed & set(re.findall(r"textsuperscript\{(\w)\}\\,", others))
+
+
 def width_in_times(cell, size):
     """Points of a cell as LaTeX prints it in Times, the type of NeurIPS and ACL."""
     small = r"\{\\scriptsize (.*?)\}|\\textsuperscript\{(.*?)\}"
