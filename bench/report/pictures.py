@@ -254,6 +254,10 @@ def scatter(group: ReportGroup, costs: Mapping[str, float], form: str, axis: str
     return out.getvalue()
 
 
+NARROW_TITLES, WIDE_TITLES = 22, 84
+"""Characters above the columns of a map: of more the titles overprint."""
+
+
 def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
     """The share of the teacher's score that each system reaches, by column; the colours part at 100."""
     table = next((table for table in group.tables if table.file == KEPT_OF_THE_TEACHER), None)
@@ -268,8 +272,10 @@ def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
     if np.isnan(values).all():
         return None
     most = min(30.0, max(5.0, float(np.nanmax(np.abs(values - 100)))))
+    titles = ["mean" if i == mean and mean else table.columns[1 + i].title.partition(" (")[0] for i in places]
+    is_narrow = max(map(len, titles)) <= NARROW_TITLES // len(places)
     with drawing(
-        NARROW if len(places) < 5 else WIDE,
+        NARROW if is_narrow else WIDE,
         row_height(group, [line.label for line in lines]) * len(lines) + 0.75,
         form,
     ) as (figure, out):
@@ -282,8 +288,8 @@ def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
                 text = DASH if cell.value is None else f"{cell.value:.0f}{sign}"
                 is_dark = cell.value is not None and abs(cell.value - 100) > 0.6 * most
                 axes.text(place, row, text, ha="center", va="center", color="white" if is_dark else "black")
-        titles = ["mean" if i == mean and mean else table.columns[1 + i].title.partition(" (")[0] for i in places]
-        axes.set_xticks(range(len(places)), [text_of(title, 12) for title in titles])
+        width = min(12, (NARROW_TITLES if is_narrow else WIDE_TITLES) // len(places))
+        axes.set_xticks(range(len(places)), [text_of(title, max(2, width)) for title in titles])
         _name_rows(axes, group, [line.label for line in lines])
         axes.set_ylim(len(lines) - 0.5, -0.5)
         axes.grid(visible=False)

@@ -8,8 +8,9 @@ import factories
 import pytest
 
 from bench.report.groups import groups
-from bench.report.pictures import PICTURES, front, looks, plotted_differences, points
+from bench.report.pictures import PICTURES, front, looks, plotted_differences, points, retention_map
 from bench.report.resampled import resample
+from bench.report.table import Column, Line, Table, TableCell
 from bench.report.tables.differences import SYSTEMS
 from bench.report.tables.registry import make_tables
 from bench.report.write import write_reports
@@ -70,6 +71,23 @@ def test_pictures_fit_a_column_or_a_page_of_a_paper_and_have_no_title_of_the_rep
             width = float(re.search(rb'width="([\d.]+)pt"', drawn)[1])
             assert round(width / 72, 1) in (3.3, 6.9)
             assert data.title not in texts_of(drawn)
+
+
+@pytest.mark.parametrize("count", [3, 4, 12])
+def test_the_titles_of_the_retention_map_have_room(count):
+    """mnli-m and mnli-mm stood on each other in a picture of four columns."""
+    names = ["mnli-m", "mnli-mm", "qqp", "question-generation", *(f"own-task-{i}" for i in range(8))][: count - 1]
+    cells = [TableCell("99.0 %", 99.0)] * (count + 1)  # the tasks, the mean of ratios and the ratio of means
+    columns = [Column(name) for name in ("System", *(f"{n} (acc)" for n in names), "mean of ratios", "ratio of means")]
+    group = groups([factories.record(row, task) for row in ("kd", "pkd") for task in ("rte", "sst2")])[0]
+    group.mean_intervals = {row: TableCell("", 70.0) for row in ("kd", "pkd")}
+    group.tables = [Table("T", columns, [Line(row, cells) for row in ("kd", "pkd")], file="retention")]
+    drawn = retention_map(group).decode()
+    titles = " ".join(re.findall(r'<g id="xtick_\d+">(.*?)<g id="[xy]tick', drawn, flags=re.DOTALL))
+    longest = max(map(len, re.findall(r">([\w-]+)</t", titles)))
+    width = float(re.search(r'width="([\d.]+)pt"', drawn)[1])
+    # 130 points for the names of the rows and the bar of colours; no character of 7 points is wider than 0.6 of that on average
+    assert 3 <= longest <= (width - 130) / count / (7 * 0.6)
 
 
 def test_pictures_of_a_paper_have_the_same_bytes_each_time(data):
