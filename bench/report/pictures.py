@@ -115,6 +115,27 @@ def plotted_differences(group: ReportGroup) -> dict[str, TableCell]:
     return dict(sorted(differences.items(), key=lambda item: (-(item[1].value or 0.0), item[0])))
 
 
+SHOWN = 6
+"""Intervals of median width that stand side by side on the axis of the forest plot: among more nobody sees one."""
+
+
+def _ends(cells: Sequence[TableCell]) -> tuple[float, float]:
+    """Both ends of the axis: 0 and all rows, but those far away are left out where the other intervals would be too short to see.
+
+    The half that is nearer to 0 is always on it.
+    """
+    near = sorted(((cell.low or 0.0, cell.high or 0.0) for cell in cells), key=lambda ends: max(-ends[0], ends[1]))
+    spans = [
+        (min(0.0, *(low for low, _ in near[:i])), max(0.0, *(high for _, high in near[:i])))
+        for i in range(1, len(near) + 1)
+    ]
+    low, high = spans[(len(near) - 1) // 2]
+    most = max(1.5 * (high - low), SHOWN * float(np.median([high - low for low, high in near])))
+    low, high = next((low, high) for low, high in reversed(spans) if high - low <= most)
+    margin = 0.05 * (high - low) or 1.0  # rows that are all equal
+    return low - margin, high + margin
+
+
 def forest(group: ReportGroup, form: str = "svg") -> bytes | None:
     """The forest plot: each row's mean difference to the baseline, with its interval; None where no two complete rows have stored
     answers.
@@ -125,19 +146,27 @@ def forest(group: ReportGroup, form: str = "svg") -> bytes | None:
     reference = reference_of(group)
     with drawing(NARROW, row_height(group, list(cells)) * len(cells) + 0.6, form) as (figure, out):
         axes = figure.subplots()
+        left, right = _ends(list(cells.values()))
+        axes.set_xlim(left, right)
+        inset = 0.03 * (right - left)
         for height, (label, cell) in enumerate(cells.items()):
             colour, shape = look[label]
             face = colour if label == TEACHER or cell.verdict in (BETTER, WORSE) else "white"
-            axes.hlines(height, cell.low, cell.high, color=colour)
-            axes.plot(cell.value, height, shape, color=colour, markersize=5, markerfacecolor=face)
+            low, value, high = cell.low or 0.0, cell.value or 0.0, cell.high or 0.0
+            axes.hlines(height, low, high, color=colour)
+            if left <= value <= right:
+                axes.plot(value, height, shape, color=colour, markersize=5, markerfacecolor=face)
+            # for what lies beyond the axis an arrow, as large as the point if that does
+            beyond = (("<", left + inset, value < left, low < left), (">", right - inset, value > right, high > right))
+            for arrow, edge, has_point, has_end in beyond:
+                if has_point or has_end:
+                    axes.plot(edge, height, arrow, color=colour, markersize=5 if has_point else 3, markerfacecolor=face)
             text = number(cell.value, "+.1f", low=cell.low, high=cell.high).text
             axes.annotate(text, (1.03, height), xycoords=axes.get_yaxis_transform(), va="center", annotation_clip=False)
         axes.axvline(0, color=GREY, linewidth=0.7)
-        # the majority class, unless it is so far away that the rows would be too small
-        low, high = min(cell.low or 0.0 for cell in cells.values()), max(cell.high or 0.0 for cell in cells.values())
         if group.majority is not None and reference in group.mean_intervals:
             distance = group.majority - group.mean_intervals[reference].value
-            if low - distance <= high - low:
+            if left < distance < right:
                 axes.axvline(distance, color=GREY, linewidth=0.7, linestyle=":")
         _name_rows(axes, group, list(cells))
         axes.set_xlabel(text_of(f"difference to {group.called(reference)} (points)", 40))
@@ -384,7 +413,7 @@ def learning_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
 PICTURES: Mapping[str, tuple[str, str, Callable[[ReportGroup, str], bytes | None]]] = {
     "differences": (
         "Mean difference to the baseline",
-        "Bars: 95 % intervals. Filled: significant. Diamond: the teacher, not tested. Dotted: the majority "
+        "Bars: 95 % intervals. Filled: significant. Diamond: the teacher, not tested. An arrow: beyond the axis. Dotted: the majority "
         "class, where it is near.",
         forest,
     ),

@@ -8,7 +8,7 @@ import factories
 import pytest
 
 from bench.report.groups import groups
-from bench.report.pictures import PICTURES, front, looks, plotted_differences, points, retention_map
+from bench.report.pictures import PICTURES, _ends, forest, front, looks, plotted_differences, points, retention_map
 from bench.report.resampled import resample
 from bench.report.table import Column, Line, Table, TableCell
 from bench.report.tables.differences import SYSTEMS
@@ -50,6 +50,25 @@ def test_means_lie_in_their_intervals(data):
     for label, mean in data.mean_intervals.items():
         assert mean.low < mean.value < mean.high
         assert mean.value == pytest.approx(100 * factories.SHARES[label], abs=4)
+
+
+def difference(value, half):
+    return TableCell("", value, value - half, value + half, verdict="better")
+
+
+def test_a_row_far_away_does_not_hide_the_intervals_of_the_others(data, monkeypatch):
+    """With a row at -22 on the axis an interval of two points is shorter than the sign of its row."""
+    near = [difference(value, 1.0) for value in (3.3, 3.1, 0.9, 0.1)]
+    left, right = _ends([*near, difference(-8.1, 25.0), difference(-22.1, 2.0)])
+    assert -1.5 < left < -0.9
+    assert 4.3 < right < 5
+    left, right = _ends([difference(value, 1.0) for value in (-20.0, -22.0, -25.0)])
+    assert left < -26 < 0 < right, "rows that are all far from 0 stay"
+    cells = dict(zip(("teacher", "kd", "microbert"), [*near[:2], difference(-22.1, 2.0)], strict=True))
+    monkeypatch.setattr("bench.report.pictures.plotted_differences", lambda group: cells)
+    drawn = texts_of(forest(data))
+    assert "-22.1 (-24.1 to -20.1)" in drawn
+    assert "−20" not in drawn.replace("(", ""), "no tick of the axis"
 
 
 def texts_of(picture) -> str:
