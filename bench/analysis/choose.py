@@ -89,14 +89,18 @@ def in_words(choice: Choice) -> list[str]:
     else:
         lines.append("No row fits.")
     if binding := choice["binding"]:
-        limit, needs, gain, ends = (binding[key] for key in ("limit", "needs", "gain", "interval"))
-        # rounded to what the row keeps within
-        needs = (np.floor if limit == LIMITS[RETAINED][0] else np.ceil)(100 * needs) / 100
+        limit, unit, needs, gain, ends = (binding[key] for key in ("limit", "unit", "needs", "gain", "interval"))
         row = called(binding["row"])
-        text = f"The limit that binds: {limit} alone leaves out {row}, which needs {needs:.2f} {binding['unit']}"
+        text = f"The limit that binds: {limit} alone leaves out {row}, which needs {_rounded(limit, needs)} {unit}"
         text += "" if gain is None else f" and gains {gain:+.1f} points"
         lines.append(text + (f" ({ends[0]:+.1f} to {ends[1]:+.1f})." if ends else "."))
     return [*lines, *(f"To take it away: {command}" for command in choice["export"])]
+
+
+def _rounded(option: str, cost: float) -> str:
+    """What a row needs, rounded to a limit that it keeps within: else a limit that it misses could look met."""
+    hundredths = round(100 * cost, 8)  # 100 * 1.1 is above 110
+    return f"{(np.floor if option == LIMITS[RETAINED][0] else np.ceil)(hundredths) / 100:.2f}"
 
 
 def choose(
@@ -177,7 +181,8 @@ def _choice(
                 lacking = f"the teacher has no sound score on {', '.join(unsound) or 'average'}"
             elif over[0] == "latency":
                 lacking = "not timed"
-            left_out[label] = lacking if cost is None else f"{cost:.2f} {LIMITS[over[0]][1]}"
+            option, unit = LIMITS[over[0]]
+            left_out[label] = lacking if cost is None else f"needs {_rounded(option, cost)} {unit}"
             if len(over) == 1 and cost is not None and not (mute or wrong):
                 nearly.append((candidate, over[0]))
         elif mute:

@@ -49,7 +49,7 @@ def test_the_cheapest_of_those_that_cannot_be_told_from_the_best(store):
     assert [c["verdict"] for c in choice["candidates"]] == ["inconclusive"] * 3 + ["worse"]
     assert [row[-1] for row in table(choice).rows] == ["best", *["not significant"] * 2, "worse"]
     assert [c["label"] for c in choice["as_good"]] == ["small", "twin", "wide"], "of one size the better one first"
-    assert choice["left_out"] == {"dear": "10.00 G FLOPs", "half": "no score on sst2"}
+    assert choice["left_out"] == {"dear": "needs 10.00 G FLOPs", "half": "no score on sst2"}
     said = " ".join(in_words(choice))
     assert "Highest mean of what fits: wide" in said
     assert "The cheapest row that is not significantly different from it: small" in said
@@ -75,6 +75,17 @@ def test_a_constant_classifier_is_never_recommended(store, seeds):
     assert choice["left_out"]["mute"] == f"rte: predicts not_entailment for all 400 examples, {listed}"
     (other,) = choose(store.root, {"flops": 2.0}, ["sst2"])
     assert "mute" in [c["label"] for c in other["candidates"]], "that column's answers are sound"
+
+
+@pytest.mark.parametrize(("macs", "needs"), [(755_500_000, "1.52"), (750_000_001, "1.51"), (550_000_000, "1.10")])
+def test_a_limit_that_is_missed_never_looks_met_and_has_one_number_in_an_answer(store, macs, needs):
+    for seed in (0, 1, 2):
+        factories.write(store, factories.record("near", "rte", seed, macs=macs), flipped(0.01, 9, seed), LABELS)
+    (choice,) = choose(store.root, {"flops": 2 * macs / 1e9 - 0.001}, ["rte"])
+    assert choice["left_out"]["near"] == f"needs {needs} G FLOPs"
+    assert f"leaves out near, which needs {needs} G FLOPs" in " ".join(in_words(choice))
+    (choice,) = choose(store.root, {"flops": float(needs)}, ["rte"])
+    assert "near" in [c["label"] for c in choice["candidates"]]
 
 
 def test_a_seed_that_is_low_by_chance_leaves_its_row_a_candidate(store):
