@@ -64,6 +64,8 @@ def permutation(
         labels: [n, ...].
         metric: the name of one that is registered.
     """
+    if np.array_equal(first, second):
+        return 1.0  # swapping changes nothing: all are ties, which would count half
     by = metric_of(metric).resampling
     if isinstance(by, ByClass):
         counts_K, (a_KC, b_KC, true_KC), classes = patterns([first, second], labels)

@@ -272,6 +272,12 @@ def test_power_of_seeds_whatever_scatters(seeds, examples, churn):
     assert said == pytest.approx(found, abs=0.05 + 0.06)
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "pearson"])
+def test_two_systems_that_answer_alike_have_no_evidence_against_them(metric):
+    answers, labels = np.array([0, 1, 1, 0, 1.0]), np.array([0, 1, 0, 0, 1.0])
+    assert permutation(answers, answers, labels, metric, np.random.default_rng(0), 99) == 1.0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", [2, 3])
 def test_a_mean_of_columns_keeps_the_level_and_finds_what_its_columns_do_not(seeds):
