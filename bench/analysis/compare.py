@@ -98,11 +98,11 @@ def compare(
         ):
             sides = [(group.finished(rows[0], column), group.finished(rows[1], column)) for column in columns]
             pairs = [(answers_of(store, side, c), side) for side, c in zip(sides, columns, strict=True)]
-            lines = [compared(data, side, exact)[0] for data, side in pairs]
-            group.left_out_of_means = [] if tasks else columns_of_noise(group, store)
+            lines = [compared(data, side, exact) for data, side in pairs]
+            group.left_out_of_means = [] if tasks else [c for c in columns_of_noise(group, store) if c in columns]
             averaged = {n: pair for n, pair in enumerate(pairs) if columns[n] in group.averaged}
             answer[title] = judged(lines, averaged if len(averaged) > 1 else {})
-            if len(averaged) < len(pairs):
+            if 1 < len(averaged) < len(pairs):
                 progress.say(f"{title}: {left_out_of_means(group)}")
             update(number, len(tables))
     return answer

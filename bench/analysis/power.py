@@ -64,8 +64,8 @@ def power_analysis(
         or (spread is not None and not 0 < spread <= 100),
         "--seeds of two or more and --spread go together: the points by which one system's score scatters over its seeds, the "
         "number after ± in a report; one seed says nothing of it": (seeds > 1) != (spread is not None),
-        f"--seed-disagreement {seed_disagreement}: should lie between 0 and 100 percent, and go with --seeds of two or more": (
-            seed_disagreement is not None and (seeds < 2 or not 0 <= seed_disagreement <= 100)
+        f"--seed-disagreement {seed_disagreement}: should lie between 0 and --disagreement, and go with --seeds of two or more": (
+            seed_disagreement is not None and (seeds < 2 or not 0 <= seed_disagreement <= disagreement)
         ),
     }
     for why, is_wrong in refusals.items():
@@ -123,8 +123,8 @@ def describe(answer: dict[str, Any]) -> str:
         systems = f"two methods with {seeds} seeds each (standard deviation {points(spread)})"
         largest = power_of_seeds(most, n, seeds, spread / 100, most, of_seeds / 100)
         lines += [
-            f"Exactly one of two seeds of the same method is right on {of_seeds:g} % of the examples (--seed-disagreement): more "
-            "seeds average this part out.",
+            f"Exactly one of two seeds of the same method is right on {of_seeds:g} % of the examples (--seed-disagreement; without "
+            "it as many as two methods differ on, which is the most that it can be): more seeds average this part out.",
             least_of(systems, answer["least_gap_of_seeds"], largest),
         ]
     if "power_of_seeds" in answer:

@@ -143,21 +143,21 @@ def judged(lines: Sequence[Comparison], averaged: Mapping[int, Pair] = NO_PAIRS)
     return [*family, mean]
 
 
-def compared(data: Resampled, sides: Sides, exact: bool = False) -> tuple[Comparison, np.ndarray]:
-    """Two rows' records of one column; and the resampled differences in percent.
+def compared(data: Resampled, sides: Sides, exact: bool = False) -> Comparison:
+    """Two rows' records of one column.
 
     One seed has its own test; of several the bootstrap, with Student's t over the seeds, says how far 0 lies outside.
     """
     column, metric, seeds = data.column, metric_of(data.column.metric), max(map(len, sides))
     rows, is_turned = _in_order(sides)
     rng = rng_for([column], "difference", *(row[0].row for row in rows))
-    drawn = drawn_differences([(data, sides)], rng)
-    in_order = -drawn if is_turned else drawn
-    low, high = interval(in_order)
+    spread = _difference(data, rows).spread(rng)
+    drawn = 100 * np.clip(spread, -metric.largest_difference, metric.largest_difference)
+    low, high = interval(drawn)
     low, high = (-high, -low) if is_turned else (low, high)
     first, second = (data.predicted[row[0].key] for row in rows)
     if seeds > 1:
-        test, p = "bootstrap", bootstrap_p(drawn)
+        test, p = "bootstrap", bootstrap_p(drawn)  # of both tails: the same for both orders
     elif metric.right:
         only = discordant(metric.right(first, data.labels), metric.right(second, data.labels))
         test, p = f"McNemar, {'exact' if exact else 'mid-p'}", mcnemar(*only, exact)
@@ -166,8 +166,8 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> tuple[Compar
 
     # The minimum detectable difference. Where two rows answer alike, drawing examples moves nothing: shares of right answers still
     # have the gap that McNemar's test could find at best, other metrics have no bound. One seed is tested by McNemar's too.
-    constant = float(np.ptp(in_order)) <= 1e-9
-    least = None if constant else least_detectable(in_order) / 100
+    constant = float(np.ptp(spread)) <= 1e-12
+    least = None if constant else least_detectable(spread)
     if metric.right and (constant or seeds == 1):
         bound = least_gap_at_any_disagreement(len(data.labels), exact)
         least = None if bound is None else max(bound, least or 0.0)
@@ -175,7 +175,7 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> tuple[Compar
         least = 100 * least if least <= metric.largest_difference else None
 
     scores = [100 * float(np.mean([r.scores[column.evaluation][column.metric] for r in side])) for side in sides]
-    line = Comparison(
+    return Comparison(
         task=f"{column.task} {column.evaluation}" if len(sides[0][0].scores) > 1 else column.task,
         metric=column.metric,
         examples=len(data.labels),
@@ -191,7 +191,6 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> tuple[Compar
         least=least,
         names=(sides[0][0].called, sides[1][0].called),
     )
-    return line, drawn
 
 
 def _in_order(sides: Sides) -> tuple[Sides, bool]:
@@ -201,15 +200,21 @@ def _in_order(sides: Sides) -> tuple[Sides, bool]:
     return (first, second), first is not sides[0]
 
 
-def drawn_differences(pairs: Sequence[Pair], rng: np.random.Generator | None = None) -> np.ndarray:
+def _difference(data: Resampled, rows: Sides) -> Resamples:
+    """Of two rows in one column, as shares."""
+    first, second = rows
+    single = _is_single_model(first), _is_single_model(second)
+    return of_difference(data.stacked(first), data.stacked(second), single)
+
+
+def drawn_differences(pairs: Sequence[Pair]) -> np.ndarray:
     """[resamples] differences of two rows, the first less the second, as other examples and trainings would give them; in percent, the
     mean over these columns."""
     columns, parts = [data.column for data, _ in pairs], list[tuple[str, Resamples]]()
     for data, sides in pairs:
-        (first, second), is_turned = _in_order(sides)
-        single = _is_single_model(first), _is_single_model(second)
-        parts.append((data.column.task, of_difference(data.stacked(first), data.stacked(second), single)))
-    rng = rng or rng_for(columns, "difference", *(row[0].row for row in (first, second)))
+        rows, is_turned = _in_order(sides)
+        parts.append((data.column.task, _difference(data, rows)))
+    rng = rng_for(columns, "difference", *(row[0].row for row in rows))
     # Student's t of two seeds reaches beyond what the metrics can give. The true difference lies within, so an interval that is
     # cut there covers it as often as before, and every quantile within stays where it was
     most = float(np.mean([metric_of(column.metric).largest_difference for column in columns]))

@@ -150,7 +150,7 @@ def _reasons(group: ReportGroup, label: str, column: ScoreColumn, printed: Publi
         each for r in group.finished(label, column) for each in r.artefacts.values() if {"train", "text"} <= each.keys()
     ]
     for files, tokens in sorted({(", ".join(each["text"]["files"]), each["text"]["tokens"]) for each in trained}):
-        whys.append(f"pre-trained on {tokens:,} tokens of {files}, not on the paper's text")
+        whys.append(f"pre-trained on {tokens:,} tokens of {files}")
     return whys
 
 

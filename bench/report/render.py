@@ -208,8 +208,9 @@ def _tex_notes(table: Table, lines: Sequence[Line], interval: bool, said: Sequen
     # each row of the leaderboard has one test: its mean
     columns = list(zip(*(line.cells for line in table.printed_lines), strict=True))
     has_family = sum(any(cell.verdict for cell in column) for column in columns) > 1
+    has_mean = any(column.title.startswith("mean of") for column in table.columns)
     adjusted = (
-        "Holm over the columns of a row; its mean is one test, not adjusted"
+        "Holm over the columns of a row" + ("; its mean is one test, not adjusted" if has_mean else "")
         if has_family
         else "one test a row, not adjusted"
     )

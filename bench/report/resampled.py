@@ -24,7 +24,7 @@ from bench.stats.paired import resampled_scores
 
 EXAMPLES = "examples"
 ANY_SET = "validation"
-"""In place of the evaluation set where :func:`rng_for` draws trainings: all sets of a task have the same draws."""
+"""In place of the evaluation set where :func:`rng_for` draws trainings: all sets of a task have the same trainings, and the same draws."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,10 @@ def resampled(column: ScoreColumn, answers: Sequence[tuple[Record, Mapping[str, 
 def rng_for(columns: Sequence[ScoreColumn], purpose: str, *rows: str) -> np.random.Generator:
     """The generator of a column's examples, or of two rows' trainings (in whichever order), of a column or of a mean: always the same one.
 
-    Each evaluation set has its own examples. The trainings behind all sets of a task are the same, and so is what is drawn for
-    them. If each set had draws of its own, a mean over the sets would look too certain.
+    The order of the columns says nothing: a mean has one interval in every table.
     """
     names: list[str] = []
-    for column in columns:
+    for column in sorted(columns, key=lambda column: (column.task, column.evaluation)):
         names += [column.task, column.evaluation if purpose == EXAMPLES else ANY_SET, column.metric]
     names += [purpose, *sorted(rows)]
     return np.random.default_rng(int.from_bytes(hashlib.sha256(json.dumps(names).encode()).digest(), "big"))

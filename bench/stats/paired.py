@@ -212,9 +212,8 @@ def mean_over_columns(parts: Sequence[tuple[str, Resamples]]) -> Resamples:
     lacking = [part.interaction - sum(variance for variance, _ in part.trained) for _, part in parts]
     trained += [(variance / count**2, 10**6) for variance in lacking if variance > 0]
     stacked_CR = np.stack([part.mean_R for _, part in parts])
-    known_R = (~np.isnan(stacked_CR)).sum(
-        0
-    )  # a ratio to a score of 0 is none; where no column has one, neither has the mean
+    # a ratio to a score of 0 is none; where no column has one, neither has the mean
+    known_R = (~np.isnan(stacked_CR)).sum(0)
     mean_R = np.where(known_R > 0, np.nansum(stacked_CR, 0) / np.maximum(known_R, 1), np.nan)
     return Resamples(mean_R, sum(part.interaction for _, part in parts) / count**2, tuple(trained))
 

@@ -149,7 +149,7 @@ def compare_runs(first: Record, second: Record, store: Store, again: Store) -> t
     lines = []
     for name, metrics in first.scores.items():
         column = ScoreColumn(first.cell.tasks[0], name, next(iter(metrics)))
-        lines.append(compared(resampled(column, [(first, before), (other, after)]), ([first], [other]))[0])
+        lines.append(compared(resampled(column, [(first, before), (other, after)]), ([first], [other])))
     text = "; ".join(f"{x.metric} {x.first:.1f} and {x.second:.1f}, p {x.p:.3f}" for x in lines)
     verdict = STATISTICAL if all(line.p > LEVEL for line in lines) else DIFFERENT
     return verdict, f"{flips} {'answer differs' if flips == 1 else 'answers differ'}; {text}. {parted}"

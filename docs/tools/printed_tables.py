@@ -48,7 +48,7 @@ examples, and those of QNLI and SQuAD come from SQuAD's development file.
 A dash: the data were not at hand.
 
 **Pre-training** reads 4,000,000 tokens of --corpus where nothing else is typed (`--corpus-tokens`), in batches of 32 sequences of
-at most 128 tokens. The papers' reads Wikipedia, most also books, some 3,300 million words, in batches of 256 sequences and more.
+at most 128 tokens. The papers' pre-training reads Wikipedia, mostly also books, some 3,300 million words, in batches of 256 sequences and more.
 Which rows have it here stands below each file's tables.
 
 No file reproduces a paper's numbers. What to expect beside them, and how each row is another system than the printed one,

@@ -11,6 +11,7 @@ import pytest
 from differences_drawn import bootstrap
 
 from bench.analysis.compare import compare, table
+from bench.analysis.trace import trace
 from bench.errors import InputError
 from bench.record.store import Store
 from bench.report.comparison import BETTER, UNCLEAR
@@ -37,6 +38,38 @@ def written(tmp_path_factory):
 @pytest.fixture
 def store(written, tmp_path):
     return Store(shutil.copytree(written.root, tmp_path / "r"))
+
+
+@pytest.fixture
+def taught(store):
+    """A teacher that is right on rte and sst2, and no better than one class on mrpc, where its students are too."""
+    coin = np.random.default_rng(5).integers(2, size=300)
+    for task, answers in (("rte", wrong(0.05, 99)), ("sst2", wrong(0.05, 98)), ("mrpc", coin)):
+        factories.write(store, factories.record("teacher", task), answers, LABELS)
+    for seed in (0, 1, 2):
+        for row in ("kd", "microbert"):
+            factories.write(store, factories.record(row, "mrpc", seed), wrong(0.5, [seed, *row.encode()]), LABELS)
+    return store
+
+
+@pytest.mark.slow
+def test_a_mean_of_what_nobody_named_leaves_out_what_a_report_leaves_out(taught, capsys):
+    (lines,) = compare(taught.root, "microbert", "kd").values()
+    assert [line.task for line in lines] == ["mrpc", "rte", "sst2", "mean"]
+    mean = lines[-1]
+    assert mean.metric == "2 columns"
+    assert mean.difference == pytest.approx((lines[1].difference + lines[2].difference) / 2)
+    assert "Means leave out mrpc" in capsys.readouterr().err
+    ((*_, named),) = compare(taught.root, "microbert", "kd", ["mrpc", "rte"]).values()
+    assert named.metric == "2 columns"
+    assert named.difference == pytest.approx((lines[0].difference + lines[1].difference) / 2)
+
+
+@pytest.mark.slow
+def test_trace_finds_the_mean_that_reports_print_and_its_difference(taught):
+    (lines,) = compare(taught.root, "microbert", "kd").values()
+    for text in (f"{lines[-1].first:.1f}", f"{lines[-1].difference:+.1f}"):
+        assert any("mean of 2" in origin["what"] for origin in trace(text, taught.root)), text
 
 
 @pytest.mark.slow

@@ -181,6 +181,8 @@ def test_one_table_of_a_papers_experiment(bench):
     skip, last = (next(r for r in students if r.cell.settings["map"] == which) for which in ("skip", "last"))
     difference = 100 * (last.scores["validation"]["f1"] - skip.scores["validation"]["f1"])
     assert any(cell and float(cell) == pytest.approx(difference, abs=0.06) for cell in numbers(lines))
+    pages = [page.read_text() for page in Path("reports/runs").rglob("README.md")]
+    assert any("Expected beside the printed numbers: a little lower" in page for page in pages)
 
 
 def numbers(lines: dict[str, list[str]]) -> list[str]:

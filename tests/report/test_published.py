@@ -152,10 +152,10 @@ def test_other_examples_and_what_the_file_says_are_not_comparable():
     assert "fewer training examples" in lines(group_of(factories.limited(ours("kd"), 9, 9)))[0][-1]
 
 
-def test_pretraining_on_another_text_is_said_whatever_the_file_says():
+def test_pretraining_is_said_whatever_the_file_says():
     start = {"key": "a" * 64, "train": {"steps": 9}, "text": {"files": ["text.txt"], "tokens": 4_000_000}}
     record = ours("kd").model_copy(update={"artefacts": {"general_start": start, "importance": {"key": "b" * 64}}})
-    assert lines(group_of(record))[0][-1] == "no: pre-trained on 4,000,000 tokens of text.txt, not on the paper's text"
+    assert lines(group_of(record))[0][-1] == "no: pre-trained on 4,000,000 tokens of text.txt"
 
 
 @pytest.mark.parametrize(("summed", "text"), [("mean", "80.0"), ("median", "70.0"), ("best", "100.0")])

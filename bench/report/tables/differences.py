@@ -91,7 +91,7 @@ def _compared(
         for column, data in answers.items():
             sides = group.finished(label, column), group.finished(other, column)
             if data.has(sides[0]) and data.has(sides[1]):
-                results[column], pairs[column] = compared(data, sides)[0], (data, sides)
+                results[column], pairs[column] = compared(data, sides), (data, sides)
                 keys[column] = keys_of([*sides[0], *sides[1]])
         if not results:
             continue

@@ -8,7 +8,7 @@ from bench.record.cell import TEACHER
 from bench.report.comparison import BETTER, BORDERLINE, NOT_SIGNIFICANT, UNCLEAR, WORSE, p_in_words
 from bench.report.groups import ReportGroup
 from bench.report.table import INTERVAL, TESTED, Column, Line, Table, TableCell, number
-from bench.report.tables.accuracy import further_columns
+from bench.report.tables.accuracy import as_good_as_best, further_columns
 from bench.report.tables.differences import SYSTEMS, reference_of
 from bench.report.tables.parts import counted, left_out_of_means, line_of, listed
 
@@ -48,10 +48,11 @@ def leaderboard(group: ReportGroup) -> Table | None:
     if not any(label in means for label in group.students):
         return None
     reference, tested, rank_of = reference_of(group), verdicts_of_means(group), ranks(group)
-    best, further, lines = min(rank_of.values(), default=0), further_columns(group), []
+    further, lines, alike = further_columns(group), [], as_good_as_best(group)
+    first = max(group.sound, key=lambda label: means[label].value, default="")
     for label in sorted(means, key=lambda label: -means[label].value):
         rank = rank_of.get(label)
-        is_bold = rank == best and label in group.sound
+        is_bold = label == first or label in alike
         cells = [
             number(rank, "d", bold=is_bold),
             replace(means[label], bold=is_bold),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -108,7 +109,8 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     averaged = [column for column in scored if column not in unsound and column in group.averaged]
     for label in students_of(group):
         is_cheaper, cells = _is_cheaper(group, label), list[TableCell]()
-        parts, scores = list[tuple[str, Resamples]](), list[tuple[float, float]]()  # of the columns of the mean
+        # of the columns of the mean
+        parts, scores, limits = list[tuple[str, Resamples]](), list[tuple[float, float]](), list[tuple[Any, Any]]()
         for column in scored:
             own, theirs, data = group.finished(label, column), group.finished(TEACHER, column), answers.get(column)
             # the teacher that these students learned from may be a further training of the table's, which `unsound` is of
@@ -139,20 +141,18 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                     cells[-1] = replace(cell, n=len(own), keys=keys_of([*own, *theirs]))
                     if column in averaged:
                         parts.append((column.task, part))
+                        metric = metric_of(column.metric)
+                        limits.append((metric.low / teacher_R, metric.high / teacher_R))
                         scores.append((float(np.mean(of_seeds)), teacher))
         if any(cell.text != DASH or cell.footnotes for cell in cells):
             is_whole = len(parts) == len(averaged) > 1
-            rng = rng_for(averaged, "ratio", label, TEACHER)
-            lines.append(
-                line_of(
-                    group,
-                    label,
-                    [
-                        *cells,
-                        *(_means(scores, mean_over_columns(parts).spread(rng)) if is_whole else [TableCell(DASH)] * 2),
-                    ],
-                )
-            )
+            means = [TableCell(DASH)] * 2
+            if is_whole:
+                spread = mean_over_columns(parts).spread(rng_for(averaged, "ratio", label, TEACHER))
+                # a teacher's score of 0 in a resample has no ratio
+                low_R, high_R = np.nan_to_num(np.mean(limits, axis=0), nan=0.0)
+                means = [*_means(scores, np.clip(spread, low_R, np.where(high_R > 0, high_R, np.inf)))]
+            lines.append(line_of(group, label, [*cells, *means]))
     if not lines:
         return None
     note = (
