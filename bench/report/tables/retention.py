@@ -149,9 +149,10 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
             means = [TableCell(DASH)] * 2
             if is_whole:
                 spread = mean_over_columns(parts).spread(rng_for(averaged, "ratio", label, TEACHER))
-                # a teacher's score of 0 in a resample has no ratio
-                low_R, high_R = np.nan_to_num(np.mean(limits, axis=0), nan=0.0)
-                means = [*_means(scores, np.clip(spread, low_R, np.where(high_R > 0, high_R, np.inf)))]
+                # a resample in which the teacher has no score above 0 in any column has no ratio
+                known_R = ~np.isnan(spread)
+                low_R, high_R = np.nanmean(np.array(limits)[:, :, known_R], axis=0)
+                means = [*_means(scores, np.clip(spread[known_R], low_R, high_R))]
             lines.append(line_of(group, label, [*cells, *means]))
     if not lines:
         return None
@@ -172,7 +173,6 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
 def _means(scores: Sequence[tuple[float, float]], drawn_R: np.ndarray) -> tuple[TableCell, TableCell]:
     """The mean of ratios and the ratio of means, of a student's and its teacher's scores in several columns."""
     ratio = float(np.mean([100 * student / teacher for student, teacher in scores]))
-    # a resample in which the teacher has no score above 0 in any column has no ratio
-    low, high = (100 * bound for bound in interval(drawn_R[~np.isnan(drawn_R)]))
+    low, high = (100 * bound for bound in interval(drawn_R))
     of_means = 100 * sum(student for student, _ in scores) / sum(teacher for _, teacher in scores)
     return number(ratio, unit=" %", low=low, high=high), number(of_means, unit=" %")
