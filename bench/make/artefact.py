@@ -140,11 +140,13 @@ class _GivenByCache(Given):
         return self._work.texts[key]  # type: ignore[no-any-return]
 
     def folder_of(self, source: Source) -> Path:
-        assert source.shape is not None, "a checkpoint has a shape"
-        start = given_start(source.path, source.shape, self._entry.checkpoint, self._work.offline)
+        start = given_start(source, self._entry.checkpoint, self._work.offline)
         if start.sha256 != self._entry.sources[source]:  # what the hub gives here, or the folder, is another one
             raise InputError(f"start_from={source.path}: its weights are not those that were planned")
-        self.made_from[source.label] = {"beginning": f"given: {start.name}"}
+        assert source.shape is not None, "a checkpoint has a shape"
+        layers, depth = source.shape.layers, start.config.num_hidden_layers
+        lowest = "" if layers == depth else f", its lowest {layers} of {depth} layers"
+        self.made_from[source.label] = {"beginning": f"given: {start.name}{lowest}"}
         return start.folder
 
     def training_states(self) -> TrainingStates:

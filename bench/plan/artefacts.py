@@ -121,8 +121,7 @@ class ArtefactPlanner:
         if source.kind == "base":
             return checkpoint.sha256
         if source.kind == "checkpoint":
-            assert source.shape is not None
-            return given_start(source.path, source.shape, checkpoint, self.request.offline).sha256
+            return given_start(source, checkpoint, self.request.offline, self.request.outline).sha256
         if source.kind == "corpus":
             return self.corpus.fingerprint()
         assert task is not None, "the other sources are of a task"

@@ -165,8 +165,9 @@ class Record(StrictModel):
     def called(self) -> str:
         """The row's name as tables print it: with what it has less than the paper that its method is named after."""
         given = self.cell.settings
-        lacks = (stated(self.cell.method, "lacks") or {}).items()
-        said = [words for setting, (value, words) in lacks if given.get(setting, value) == value]
+        # pre-trained by others is not without pre-training
+        lacks = {} if given.get("start_from") else stated(self.cell.method, "lacks") or {}
+        said = [words for setting, (value, words) in lacks.items() if given.get(setting, value) == value]
         return f"{self.row} ({', '.join(said)})" if said else self.row
 
 

@@ -5,6 +5,7 @@ It is read with ``weights_only=True``, so that nothing in it can run; what it ho
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -13,6 +14,7 @@ from bench.data.checkpoints import TOKENIZER_FILES
 from bench.data.hub import downloaded
 from bench.errors import InputError
 from bench.files import folder_in_place_of
+from bench.user_files import json_of
 
 BINARY, SAFE = "pytorch_model.bin", "model.safetensors"
 COPIED_FILES = ("config.json", *TOKENIZER_FILES)
@@ -20,6 +22,8 @@ COPIED_FILES = ("config.json", *TOKENIZER_FILES)
 
 def convert(source: str, target: Path, offline: bool = False) -> tuple[Path, int]:
     """Write a folder with the same tensors as safetensors, and configuration and tokenizer beside them.
+
+    A configuration of the first BERTs, which names no model type, gets theirs.
 
     Args:
         source: a folder with a pytorch_model.bin, or a hub name.
@@ -61,4 +65,7 @@ def convert(source: str, target: Path, offline: bool = False) -> tuple[Path, int
         save_file(tensors, whole / SAFE, metadata={"format": "pt"})
         for file in (file for pattern in COPIED_FILES for file in folder.glob(pattern) if file.is_file()):
             shutil.copyfile(file, whole / file.name)
+        config = json_of(whole / "config.json", f"{source}: config.json") if (whole / "config.json").is_file() else {}
+        if "model_type" not in config and any(".attention.self.query." in name for name in tensors):
+            (whole / "config.json").write_text(json.dumps({**config, "model_type": "bert"}, indent=2), encoding="utf-8")
     return target, len(tensors)

@@ -81,6 +81,8 @@ REFUSED = {
     "minilm:start_from=x": "replaces the general start",
     "pd:start=masked:start_from=x": "replaces the general start",
     "kd:start=random:start_from=x": "replaces the general start",
+    "mobilebert:pretraining=joint:start_from=x": "replaces the pre-training",
+    "distilbert:pretraining=masked:start_from=x": "is a finished first step",
     "tinybert:padding=-1": "0 for none",
     "tinybert:padding=999": "512 positions; choose at most 512",
     "tinybert:map=top:layers=13": "needs a teacher of at least 13 layers",

@@ -29,12 +29,21 @@ SIX = "layers=6:hidden=768:ffn=3072"
 WIDE = ["distilbert", "moebert:importance=random", "mtdnn", "fisher", "dynabert"]
 """Out of the teacher, whatever its width, or as wide by themselves."""
 WIDE += [f"tinybert:{SIX}", f"pd:{SIX}:start=masked", f"minilm:{SIX}:start=random", f"kd:{SIX}:start_from=some/encoder"]
-WIDE += ["mobilebert:pretraining=progressive", "tinybert:hidden=516", "pd:layers=4:hidden=512:heads=8:ffn=2048"]
+WIDE += [
+    "mobilebert:pretraining=progressive",
+    "mobilebert:start_from=some/encoder",
+    "tinybert:hidden=516",
+    "pd:layers=4:hidden=512:heads=8:ffn=2048",
+]
 OWN = ["finetune", "pd:start=masked", "minilm", "kd:start_from=some/encoder", "tinybert:hidden=504"]
 OWN += ["mobilebert:pretraining=joint:hidden=256"]
 OWN += ["bilstm", "mobilebert", "distilbert:start=random", f"kd:{SIX}:start=random"]
 """Narrow, or at random."""
-AS_WIDE_AS_THE_TEACHER = ["distilbert:pretraining=masked:-soft:-cos", "distilbert:pretraining=masked:start=random"]
+AS_WIDE_AS_THE_TEACHER = [
+    "distilbert:start_from=some/encoder",
+    "distilbert:pretraining=masked:-soft:-cos",
+    "distilbert:pretraining=masked:start=random",
+]
 """By a general stage: their width is the teacher's."""
 
 
@@ -56,8 +65,9 @@ def rows_of_every_method() -> Sequence[str]:
     mobile = ":layers=2:hidden=16:bottleneck=8:heads=2:ffn=8:embedding=8:inverted=16"
     rows += [f"{name}{shape}:start={start}" for name, start in product(("kd", "microbert"), ("general", "random"))]
     rows += [f"pd{shape}:start=masked", f"minilmv2{shape}:start=random", f"tinybert{shape}:start_from=x"]
-    rows += ["distilbert:pretraining=masked", "distilbert:pretraining=masked:start=random"]
+    rows += ["distilbert:pretraining=masked", "distilbert:pretraining=masked:start=random", "distilbert:start_from=x"]
     rows += [f"mobilebert{mobile}:pretraining={kind}" for kind in ("auxiliary", "joint", "progressive")]
+    rows += [f"mobilebert{mobile}:start_from=x"]
     return list(dict.fromkeys(rows))
 
 
