@@ -60,6 +60,12 @@ class Method(Settings, ABC):
         task's position and its task's teacher, and ``deploy`` gives one model for each task, by its name."""
         return False
 
+    @property
+    def own_encoder(self) -> str:
+        """A hub name or a folder that stands in the teacher's place for this row alone: its tokenizer reads the examples, and
+        ``requires``, ``build`` and ``TeacherWeights`` see its configuration and weights. Without a tuned teacher; "": the teacher's."""
+        return ""
+
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         """What must exist before ``build``: it is put into ``Setup.artefacts`` under the artefact's name. Raises
         MethodError: a teacher of this form cannot be used; the message says what can."""

@@ -6,17 +6,30 @@ distillation is another one: their small BERT has seen no teacher at all. ``star
 weights, without any teacher. BERT_TINY of Jiao et al. 2020, table 1, is pre-trained as BERT is, without a teacher, and
 then tuned: ``pd:finetune=true:start=masked:-soft``, where the pre-training is on masked tokens alone, without next
 sentences.
+
+``encoder=`` is what people do instead of compressing: another encoder is tuned whole, of any family and with its own
+vocabulary. ``encoder=teacher`` is the teacher's checkpoint itself, tuned with each seed as the teacher is with one.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
-from methods.api import Setup, Stage
+from transformers import AutoModelForSequenceClassification, PretrainedConfig
+
+from methods.api import MethodError, Setup, Stage, Student
+from methods.artefacts import Artefact, TeacherWeights
+from methods.models import is_packed
 from methods.own_shape import OwnShape
+from methods.parts import load_checked
+from methods.settings import added_setting
 from methods.terms import hard
+
+TEACHER = "teacher"
+OWN_HEAD = ("classifier.", "pre_classifier.")  # what TeacherWeights leaves out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +41,34 @@ class FineTune(OwnShape):
     spans: ClassVar = True
     baseline: ClassVar = True
 
+    encoder: str = added_setting("")
+    """A whole encoder in the place of a small one: a hub name, a folder, or ``teacher``."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        typed = [f.name for f in fields(self) if f.name != "encoder" and getattr(self, f.name) != f.default]
+        if self.encoder and typed:
+            raise MethodError(f"encoder={self.encoder} has its own shape and weights: leave {', '.join(typed)} out")
+
+    @property
+    def own_encoder(self) -> str:
+        return "" if self.encoder == TEACHER else self.encoder
+
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
+        return (TeacherWeights(tuned=False),) if self.encoder else super().requires(teacher)
+
+    def build(self, setup: Setup) -> Student:
+        if not self.encoder:
+            return super().build(setup)
+        config: Any = copy.deepcopy(setup.teacher)
+        config.num_labels = setup.num_labels
+        model: Any = AutoModelForSequenceClassification.from_config(config)
+        if is_packed(model):
+            model.set_attn_implementation("packed")
+        load_checked(model, setup.artefacts["teacher_weights"], "the encoder", new=OWN_HEAD)
+        return Student(model)
+
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        # Turc et al. 2019 tune compact BERTs over 3e-5 ... 3e-4 for four epochs.
-        return (Stage("finetune", {"hard": hard()}, paper={"epochs": 4.0, "learning_rate": 1e-4}),)
+        # Turc et al. 2019 tune compact BERTs over 3e-5 ... 3e-4 for four epochs; for a whole encoder the usual numbers
+        paper = {"epochs": 3.0, "learning_rate": 3e-5} if self.encoder else {"epochs": 4.0, "learning_rate": 1e-4}
+        return (Stage("finetune", {"hard": hard()}, paper=paper),)

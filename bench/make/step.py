@@ -59,7 +59,8 @@ def make(step: Step, work: Work) -> StepResult:
 
 def _data_of(task: TaskPlan, work: Work) -> TaskData:
     """The examples and the teacher of a task; those of the task before are let go: the next step is likely to be of the same."""
-    if work.task_data is None or (work.task_data.plan.data, work.task_data.plan.task) != (task.data, task.task):
+    read = work.task_data.plan if work.task_data is not None else None
+    if read is None or (read.data, read.task, read.checkpoint) != (task.data, task.task, task.checkpoint):
         work.task_data = _task_data(task, work)
     return work.task_data
 

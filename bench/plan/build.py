@@ -6,7 +6,7 @@ Heavy libraries are imported where they are needed, so that reading a plan's typ
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from bench.plan.request import AUTO, EMBEDDED, FAST, HUB, HUB_TEACHER, SAMPLE, T
 from bench.plan.spelling import MethodRow, drop_unusable, parse_rows
 from bench.plan.steps import steps_of
 from bench.plan.student_cells import check_row, student_cells
-from bench.plan.tasks import augment, mean_tokens, plan_tasks
+from bench.plan.tasks import augment, mean_tokens, plan_tasks, with_encoder
 from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER, Cell, NumericIdentity
 from bench.record.code import STALE, WHAT_TO_DO, stale_lines, state_of, state_of_record, unknown_lines
 from bench.record.keys import digest
@@ -51,17 +51,31 @@ def build(request: Request) -> Plan:
     if any(task.checkpoint.outline for task in tasks):
         notes.append("the teacher is a configuration without weights and tokenizer here: no record can be looked for")
     notes += _data_notes(tasks)
-    rows, left_out = drop_unusable(rows, lambda row: check_row(row, tasks))
+    own_tasks: dict[str, list[TaskPlan]] = {}  # of rows with an encoder of their own
+
+    def tasks_of(row: MethodRow) -> list[TaskPlan]:
+        if not (name := row.method.own_encoder):
+            return tasks
+        if name not in own_tasks:
+            own_tasks[name] = [with_encoder(task, name, request) for task in tasks]
+        return own_tasks[name]
+
+    rows, left_out = drop_unusable(rows, lambda row: check_row(row, tasks_of(row)))
     notes += left_out
     _check_backends(request, tasks, in_8_bits)
-    in_8_bits, left_out = _quantised(rows, tasks, in_8_bits, by_all)
+    in_8_bits, left_out = _quantised(rows, lambda row: tasks_of(row)[0].checkpoint, in_8_bits, by_all)
     notes += left_out
     store, planner = Store(request.results), ArtefactPlanner(request, numeric)
     cells: list[Planned] = []
 
-    def enter(cell: Cell, row: MethodRow | Checkpoint | None, artefacts: tuple[ArtefactPlan, ...] = ()) -> None:
+    def enter(
+        cell: Cell,
+        row: MethodRow | Checkpoint | None,
+        artefacts: tuple[ArtefactPlan, ...] = (),
+        own_task: TaskPlan | None = None,
+    ) -> None:
         record = store.find(cell)
-        planned = Planned(cell, row, record, True, artefacts=artefacts)
+        planned = Planned(cell, row, record, True, artefacts=artefacts, own_task=own_task)
         planned.in_8_bits = (planned.spelling or TEACHER) in in_8_bits
         ended = ("ok",) if request.retry_failed else ("ok", "failed")
         records = [record, store.find(cell, IN_8_BITS)] if planned.in_8_bits else [record]
@@ -71,7 +85,7 @@ def build(request: Request) -> Plan:
         planned.has_full_record = not again and record is not None and record.status == "ok"
         cells.append(planned)
 
-    for task in tasks:
+    for number, task in enumerate(tasks):
         augment(task, planner)
         if not task.task.writes:  # what teaches to write is an artefact of its row
             origin = {"origin": task.teacher.origin}
@@ -87,8 +101,9 @@ def build(request: Request) -> Plan:
             enter(*_checkpoint_cell(path, given, task, request))
         for row in rows:
             if not row.method.multitask:
-                for cell, asked in student_cells(row, [task], request, planner):
-                    enter(cell, row, asked)
+                read = tasks_of(row)[number]
+                for cell, asked in student_cells(row, [read], request, planner):
+                    enter(cell, row, asked, read if read is not task else None)
     for row in rows:
         if row.method.multitask:
             for cell, asked in student_cells(row, tasks, request, planner):
@@ -137,9 +152,15 @@ def _check_backends(request: Request, tasks: Sequence[TaskPlan], in_8_bits: Coll
 
 
 def _quantised(
-    rows: Sequence[MethodRow], tasks: Sequence[TaskPlan], in_8_bits: frozenset[str], by_all: Collection[str]
+    rows: Sequence[MethodRow],
+    checkpoint_of: Callable[[MethodRow], Checkpoint],
+    in_8_bits: frozenset[str],
+    by_all: Collection[str],
 ) -> tuple[frozenset[str], list[str]]:
     """The rows that are scored in 8 bits too; and which of ``all+int8`` are not, and why.
+
+    Args:
+        checkpoint_of: row -> the teacher's checkpoint, or that of its own encoder.
 
     Raises:
         InputError: a row that was named has a student without an ONNX graph, which ONNX Runtime quantises.
@@ -148,7 +169,7 @@ def _quantised(
 
     without, notes = set[str](), list[str]()
     for row in rows:
-        if row.spelling in in_8_bits and (why := graph_problem(row, tasks[0].checkpoint)):
+        if row.spelling in in_8_bits and (why := graph_problem(row, checkpoint_of(row))):
             said = f"{row.spelling}+{IN_8_BITS}: ONNX has no graph of this student, because {why}"
             if row.spelling not in by_all:
                 raise InputError(said)

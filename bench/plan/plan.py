@@ -254,6 +254,8 @@ class Planned:
     """those that its method asks for on this task, in the method's order"""
     in_8_bits: bool = False
     """whether its model is scored in 8 bits too"""
+    own_task: TaskPlan | None = None
+    """its task with the encoder of its row, where that is not the teacher's"""
     has_full_record: bool = False
     """whether its record is there and stays: then of a cell to do only the score in 8 bits is missing"""
     needs: tuple[str, ...] = ()

@@ -92,14 +92,15 @@ def steps_of(plan: Plan, parts: int = 1) -> dict[str, Step]:
         for planned in plan.cells_of(task.name):
             if planned.is_todo and not planned.is_trained:
                 records(SCORE_STEP, [[planned]], [task])
-        by_seed: dict[int, list[list[Planned]]] = {}
+        alike: dict[tuple[int, str], list[list[Planned]]] = {}  # of one seed, and read by one tokenizer
         for cells in alone:
             if cells[0].cell.tasks == (task.name,):
-                by_seed.setdefault(cells[0].cell.seed, []).append(cells)
-        for students in by_seed.values():
+                own = cells[0].own_task
+                alike.setdefault((cells[0].cell.seed, own.checkpoint.sha256 if own else ""), []).append(cells)
+        for students in alike.values():
             each = math.ceil(len(students) / math.ceil(len(students) / size))
             for first in range(0, len(students), each):
-                records(STUDENTS_STEP, students[first : first + each], [task])
+                records(STUDENTS_STEP, students[first : first + each], [students[0][0].own_task or task])
     for cells in todo:
         if cells[0].cell.together:
             records(STUDENTS_STEP, [cells], plan.tasks)

@@ -14,12 +14,13 @@ from bench.plan.plan import TaskPlan
 from bench.plan.request import EPOCH_RULES, Request, recipe_of
 from bench.record.cell import DataIdentity, NumericIdentity, TeacherIdentity
 from bench.record.keys import SCHEMA, digest
-from bench.record.recipe import TEACHER_LEARNING_RATES, WIDE
+from bench.record.recipe import TEACHER_LEARNING_RATES, WIDE, Recipe
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from bench.data.checkpoints import Checkpoint
+    from bench.data.sources import DataSource
     from bench.data.table_files import Split
     from methods.api import Setup
 
@@ -67,15 +68,7 @@ def plan_tasks(
         train = all_rows.limited(request.max_train_rows)
         evaluation = {e.name: source.load(task, e) for e in task.evaluation if e.labelled or source.has(task, e)}
         checkpoint = find(request.teacher, task, request.offline, outline=request.outline)
-        longest = checkpoint.config.max_position_embeddings
-        recipe = replace(recipe_of(request, source.epochs, longest, task.max_length), truncation=task.truncation)
-        plain = recipe_of(replace(request, numbers=(), optimizer=None), source.epochs, longest, task.max_length)
-        tuned = replace(
-            plain,
-            name="common",
-            truncation=task.truncation,
-            learning_rate=TEACHER_LEARNING_RATES[checkpoint.width < WIDE],
-        )
+        recipe, tuned = _recipes(request, task, source, checkpoint)
         data = DataIdentity(
             name=source.name,
             slug=source.slug,
@@ -111,6 +104,45 @@ def plan_tasks(
             f"--data {request.data} has none of the tasks {request.tasks}; it needs folders like rte/ with parquet files"
         )
     return planned, absent
+
+
+def _recipes(request: Request, task: Task, source: DataSource, checkpoint: Checkpoint) -> tuple[Recipe, Recipe]:
+    """Of students that read with this checkpoint's tokenizer, and of the checkpoint's own fine-tuning."""
+    longest = checkpoint.config.max_position_embeddings
+    recipe = replace(recipe_of(request, source.epochs, longest, task.max_length), truncation=task.truncation)
+    plain = recipe_of(replace(request, numbers=(), optimizer=None), source.epochs, longest, task.max_length)
+    rate = TEACHER_LEARNING_RATES[checkpoint.width < WIDE]
+    return recipe, replace(plain, name="common", truncation=task.truncation, learning_rate=rate)
+
+
+def with_encoder(task: TaskPlan, name: str, request: Request) -> TaskPlan:
+    """The task as a row reads it that has an encoder of its own: the same examples and teacher, other tokens and learning rate.
+
+    Raises:
+        InputError: no such encoder, or one that cannot read the task.
+    """
+    from bench.data.checkpoints import find
+
+    if request.augment:
+        raise InputError(
+            f"encoder={name}: --augment makes examples for students with the teacher's vocabulary; leave one out"
+        )
+    asked = f"encoder={name}"
+    checkpoint = find(
+        name, task.task if task.task.spans else None, request.offline, asked=asked, outline=request.outline
+    )
+    recipe, tuned = _recipes(request, task.task, task.source, checkpoint)
+    own = replace(
+        task,
+        checkpoint=checkpoint,
+        tokenizer=hash_of_tokenizer(checkpoint),
+        recipe=recipe,
+        teacher_recipe=tuned,
+        mean_tokens=mean_tokens(checkpoint, task.task, task.train, recipe.max_length),
+        revisions=task.revisions | ({checkpoint.name: checkpoint.revision} if checkpoint.revision else {}),
+    )
+    own.train, own.evaluation = task.train, task.evaluation  # read already
+    return own
 
 
 def mean_tokens(checkpoint: Checkpoint, task: Task, split: Split, max_length: int) -> float:

@@ -15,7 +15,7 @@ from bench.data.checkpoints import Checkpoint, config_from_name
 from bench.errors import InputError
 from bench.measure.sizes import LENGTH, Counts, counts, sizes
 from bench.plan.plan import ArtefactPlan
-from bench.plan.spelling import MethodRow, drop_incompatible, parse_methods
+from bench.plan.spelling import MethodRow, drop_unusable, parse_methods
 from bench.record.cell import TEACHER
 from bench.record.schema import Sizes
 from methods.api import Setup, Student
@@ -61,6 +61,11 @@ def untrained(method: Any, teacher: Any, num_labels: int = 2, device: str = "cpu
     return {"": deployed[TASK]} if method.multitask else deployed
 
 
+def config_read_by(row: MethodRow, teacher: Any) -> Any:
+    """The configuration that a row is built by: the teacher's, or that of its own encoder."""
+    return config_from_name(row.method.own_encoder) if row.method.own_encoder else teacher
+
+
 def untrained_rows(
     rows: Sequence[MethodRow], teacher: Any, say: Callable[[str], Any]
 ) -> Iterator[tuple[MethodRow, dict[str, Any]]]:
@@ -72,12 +77,12 @@ def untrained_rows(
     Raises:
         InputError: a row that was named cannot use such a teacher.
     """
-    kept, left_out = drop_incompatible(rows, teacher)
+    kept, left_out = drop_unusable(rows, lambda row: row.method.requires(config_read_by(row, teacher)))
     for note in left_out:
         say(note)
     for row in kept:
         try:
-            deployed = untrained(row.method, teacher)
+            deployed = untrained(row.method, config_read_by(row, teacher))
         except ValueError as error:
             raise InputError(f"{row.spelling}: {error}") from None
         yield row, {row.label + (f" at {point}" if point else ""): model for point, model in deployed.items()}
@@ -164,7 +169,7 @@ def counts_of(row: str, teacher: str) -> Counts:
     if row == TEACHER:
         return counts(teacher_model(config, device="meta"), LENGTH)
     (only,) = parse_methods(row)
-    return counts(next(iter(untrained(only.method, config, device="meta").values())), LENGTH)
+    return counts(next(iter(untrained(only.method, config_read_by(only, config), device="meta").values())), LENGTH)
 
 
 def profile_rows(

@@ -122,9 +122,10 @@ def export(
         asked = request_from_record(record, request, typed)
         asked = replace(asked, results=Path(above) / "r", reports=Path(above) / "p", yes=True, rerun=True)
         plan = build(asked)
-        if record.train_key not in {train_key(planned.cell) for planned in plan.cells}:
+        planned = next((each for each in plan.cells if train_key(each.cell) == record.train_key), None)
+        if planned is None:
             raise InputError(f"what was typed trains another cell than the record {key}; `why {key}` says what differs")
-        task = next(task for task in plan.tasks if (task.name,) == record.cell.tasks)
+        task = planned.own_task or next(task for task in plan.tasks if (task.name,) == record.cell.tasks)
         folder, weights = _weights(record, store, asked, saved, Path(above), task, progress)
         if weights != record.weights:
             return answer | {

@@ -165,6 +165,8 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
     if in_8_bits:
         raise InputError("--methods: rows are timed without +int8; --backends onnx-int8 times them in 8 bits")
     for row, models in untrained_rows(trained, config, progress.say):
+        if row.method.own_encoder and "task" in request.lengths:
+            raise InputError(f"{row.spelling}: it has another vocabulary than the teacher, whose examples are read")
         if row.method.writes or any(leaves_early(model) for model in models.values()):
             why = "sequences leave it early, which trained weights and real text decide"
             why = "records of its runs have the times of writing" if row.method.writes else why
