@@ -45,13 +45,14 @@ HUB_CONFIGURED |= {
     for layers, hidden in ((2, 128), (4, 256), (4, 512), (8, 512))
 }
 HUB_CONFIGURED |= {
-    "distilbert/distilbert-base-uncased": {"model_type": "distilbert"},
-    "google/mobilebert-uncased": {"model_type": "mobilebert", "classifier_activation": False},
+    "distilbert/distilbert-base-uncased": {"class": "DistilBertConfig"},
+    "google/mobilebert-uncased": {"class": "MobileBertConfig", "classifier_activation": False},
     "huawei-noah/TinyBERT_General_4L_312D": {"hidden_size": 312, "num_hidden_layers": 4, "intermediate_size": 1200},
     "huawei-noah/TinyBERT_General_6L_768D": {"num_hidden_layers": 6},
     "microsoft/MiniLM-L12-H384-uncased": {"hidden_size": 384, "intermediate_size": 1536},
 }
-"""Hub names whose configuration is known without asking the hub: what differs from the defaults of transformers."""
+"""Hub names whose configuration is known without asking the hub: what differs from the defaults of transformers, which are the numbers
+of BERT-base, or of the model of that class."""
 OURS = "bert_bench"
 """Entry of config.json of a student that was trained here: its method, row and record."""
 TOKENIZER_FILES = ("tokenizer*", "vocab.*", "merges.txt", "*.model", "special_tokens_map.json", "added_tokens.json")
@@ -384,11 +385,11 @@ def _config_of(body: Mapping[str, Any]) -> Any:
 def config_from_name(teacher: str, offline: bool = False) -> Any:
     """The configuration of a teacher, for ``profile`` and ``speed``. Those of :data:`HUB_CONFIGURED` are known here; others are looked
     for as :func:`find` does."""
-    from transformers import AutoConfig
+    import transformers
 
     if teacher in HUB_CONFIGURED or teacher == "auto":
-        # the defaults of transformers are the numbers of BERT-base, DistilBERT and MobileBERT
-        return AutoConfig.for_model(**{"model_type": "bert", **HUB_CONFIGURED.get(teacher, {})})
+        differing = {"class": "BertConfig", **HUB_CONFIGURED.get(teacher, {})}
+        return getattr(transformers, differing.pop("class"))(**differing)
     return find(teacher, offline=offline).config
 
 
