@@ -15,13 +15,21 @@ from bench.plan.from_record import is_own, source_options, typed_task
 from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
-from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, WORSE, drawn_mean, p_in_words, verdict_of
+from bench.report.comparison import (
+    NOT_SIGNIFICANT,
+    UNCLEAR,
+    WORSE,
+    columns_of_noise,
+    drawn_mean,
+    p_in_words,
+    verdict_of,
+)
 from bench.report.frame import nothing_in
 from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.resampled import faults_of, resampled, seeds_in_words
 from bench.report.sources import warnings
 from bench.report.table import Column, Line, Table, TableCell, number
-from bench.report.tables.parts import counted, line_of
+from bench.report.tables.parts import counted, left_out_of_means, line_of
 from bench.report.write import add_speed
 from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of
@@ -71,7 +79,9 @@ def table(choice: Choice) -> Table:
 
 def in_words(choice: Choice) -> list[str]:
     """The answer in sentences."""
-    lines, called = [line.replace("*", "") for line in warnings(choice["group"])], choice["group"].called
+    group = choice["group"]
+    lines, called = [line.replace("*", "") for line in warnings(group)], group.called
+    lines += [left_out_of_means(group)] if group.left_out_of_means else []
     if candidates := choice["candidates"]:
         best, cheapest, several = candidates[0], choice["as_good"][0], len(candidates) > 1
         chance = f", the best with a probability of {100 * best['probability']:.0f} %" if several else ""
@@ -106,7 +116,7 @@ def _rounded(option: str, cost: float) -> str:
 def choose(
     results: Path, budget: Mapping[str, float | None], tasks: Sequence[str] = (), backend: str = "", threads: int = 0
 ) -> list[Choice]:
-    """A choice for each table of the records that has all the tasks (none: whatever it has).
+    """A choice for each table of the records that has all the tasks (none: whatever it has, but for columns of noise).
 
     Args:
         budget: the most that a row may cost, by the names of :data:`LIMITS`; without one, or None: as much as it likes.
@@ -119,7 +129,9 @@ def choose(
     store = Store(results)
     sessions, records, choices = list(speed_records(store.root, store.note)), list(store.records()), []
     for group in groups(records):
-        columns = [c for c in group.columns if not tasks or c.task in tasks]
+        # a mean over what nobody named leaves out the columns that a report's does
+        group.left_out_of_means = [] if tasks else columns_of_noise(group, store)
+        columns = [c for c in group.averaged if not tasks or c.task in tasks]
         if columns and set(tasks) <= {c.task for c in columns}:
             add_speed(group, sessions, backend, threads)
             choices.append(_choice(group, columns, budget, store))
