@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, BertModel, PretrainedConfig
 
 from methods import losses
+from methods.errors import MethodError
 from methods.packed import Batch
 from methods.parts import DISTILBERT_NAMES, bert_config, classifier, encoder_of, nearest_layers, pretrained_tensors
 from methods.stages import Setup, Shape, Stage, Student, Term
@@ -394,7 +395,10 @@ def lowest_layers(folder: Path, layers: int) -> tuple[dict[str, Tensor], Pretrai
     if config.model_type != "distilbert":  # a pooler that the file lacks would be drawn
         options["add_pooling_layer"] = any(name.endswith("pooler.dense.weight") for name in names)
     # read through transformers, which knows the older names of LayerNorm's weights
-    state = AutoModel.from_pretrained(folder, **options).state_dict()
+    model, seen = AutoModel.from_pretrained(folder, **options, output_loading_info=True)
+    if seen["missing_keys"]:
+        raise MethodError(f"{folder.name}: its file has no weights for {sorted(seen['missing_keys'])[0]}")
+    state = model.state_dict()
     above = [f".layer.{number}." for number in range(layers, config.num_hidden_layers)]
     kept = [name for name in state if not any(part in name for part in above)]
     return {name: state[name].detach().contiguous() for name in kept}, config

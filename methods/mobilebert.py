@@ -106,12 +106,12 @@ class MobileBERT(Method):
             raise MethodError(f"{wrong}: the masked-language head cannot be narrower")
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
+        # only what the start depends on: rows that differ in other settings share it
+        student = MobileBERT(**{n: value for n, value in values_of(self).items() if n in PRETRAINING_SETTINGS})
         if self.start_from:
-            return (GivenMobileBERT(self.start_from, Shape(self.layers, self.hidden, self.heads, self.ffn), self),)
+            return (GivenMobileBERT(self.start_from, Shape(self.layers, self.hidden, self.heads, self.ffn), student),)
         if self.pretraining == "none":
             return ()
-        # only what the stage depends on: rows that differ in other settings share it
-        student = MobileBERT(**{n: value for n, value in values_of(self).items() if n in PRETRAINING_SETTINGS})
         return (Transfer(student, self.pretraining),)
 
     def fits(self, teacher: PretrainedConfig) -> bool:

@@ -223,7 +223,8 @@ def given_start(source: Source, teacher: Checkpoint, offline: bool, outline: boo
         settings = ":".join(f"{name}={value}" for name, value in asdict(theirs).items())
         lowest = "fewer layers: its lowest; a row as wide as its teacher needs a teacher of these widths"
         raise InputError(f"{typed}: its shape is not the row's; add {settings} to the row ({lowest})")
-    for name, value in form.items():
+    tables = {name: getattr(teacher.config, name) for name in ("vocab_size", "max_position_embeddings")}
+    for name, value in {**form, **tables}.items():
         if getattr(config, name) != value:
             raise InputError(f"{typed}: its {name} is {getattr(config, name)!r}, the row's is {value!r}")
     if not (start.outline or teacher.outline) and hash_of_tokenizer(start) != hash_of_tokenizer(teacher):
@@ -298,17 +299,15 @@ def _open(
     read_tokens = [name for name, family in FAMILIES.items() if family.before_span_head is not None]
     if task is not None and task.spans and not brought and kind not in read_tokens:
         raise InputError(f"{asked}: for {task.name} its model_type has to be one of: {', '.join(read_tokens)}")
+    longest = getattr(config := _checked_config(body, asked), "max_position_embeddings", None)
+    if not brought and (getattr(config, "is_encoder_decoder", False) or not isinstance(longest, int) or longest < 1):
+        raise InputError(f"{asked}: a {kind} is no encoder of texts up to a length that its configuration names")
     outline = outline and not (folder / "model.safetensors").is_file()
     weights = folder / "config.json" if outline else _weights_of(folder, asked, source or str(folder))
     spans = task is not None and task.spans
     finetuned = is_tuned_for(body.get("architectures"), spans)
     if spans and classifies and not finetuned:
         raise InputError(f"{asked}: it is tuned to classify whole texts; name an encoder, or a ...ForQuestionAnswering")
-    try:
-        config = _config_of(body)
-    except Exception as error:  # configurations check themselves, each in its own way
-        wrong = one_line(str(error).strip())[:300] or type(error).__name__
-        raise InputError(f"{asked}: config.json does not describe a model: {wrong}") from None
     return Checkpoint(name, folder, sha256_of(weights), config, finetuned, note, asked, outline=outline)
 
 
@@ -359,6 +358,14 @@ LARGEST = {"hidden_size": 2**16, "num_hidden_layers": 2**10, "num_attention_head
 """The largest value that is accepted for each number of a configuration that plans count with."""
 
 
+def _checked_config(body: Mapping[str, Any], asked: str) -> Any:
+    try:
+        return _config_of(body)
+    except Exception as error:  # configurations check themselves, each in its own way
+        wrong = one_line(str(error).strip())[:300] or type(error).__name__
+        raise InputError(f"{asked}: config.json does not describe a model: {wrong}") from None
+
+
 def _config_of(body: Mapping[str, Any]) -> Any:
     """The configuration that a config.json describes.
 
@@ -382,7 +389,7 @@ def _config_of(body: Mapping[str, Any]) -> Any:
     return config
 
 
-def config_from_name(teacher: str, offline: bool = False) -> Any:
+def config_from_name(teacher: str, offline: bool = False, asked: str = "") -> Any:
     """The configuration of a teacher, for ``profile`` and ``speed``. Those of :data:`HUB_CONFIGURED` are known here; others are looked
     for as :func:`find` does."""
     import transformers
@@ -390,7 +397,7 @@ def config_from_name(teacher: str, offline: bool = False) -> Any:
     if teacher in HUB_CONFIGURED or teacher == "auto":
         differing = {"class": "BertConfig", **HUB_CONFIGURED.get(teacher, {})}
         return getattr(transformers, differing.pop("class"))(**differing)
-    return find(teacher, offline=offline).config
+    return find(teacher, offline=offline, asked=asked).config
 
 
 def check_labels(config: Any, task: Task, asked: str) -> None:

@@ -122,7 +122,7 @@ def build(cells: Sequence[Planned], data: Sequence[TaskData], work: Work) -> Bui
                 there = artefact(entry, of_task, work)
                 tensors[name], made_from[name] = there.tensors, dict(there.known)
                 if planned.own_task is not None:
-                    made_from[name]["beginning"] = f"given: {planned.own_task.checkpoint.name}"
+                    made_from[name].setdefault("beginning", f"given: {planned.own_task.checkpoint.name}")
     setup = setup_of([of_task.plan for of_task in data], tensors)
     random = RandomState(cell.seed, work.numerics.device)
     with random.current():

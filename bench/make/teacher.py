@@ -37,7 +37,12 @@ def base_model(folder: Path, num_labels: int, spans: bool = False) -> Any:
     Args:
         spans: whether it answers questions: then a checkpoint that was tuned for that brings its head.
     """
-    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=num_labels, dtype=torch.float32)
+    model, seen = AutoModelForSequenceClassification.from_pretrained(
+        folder, num_labels=num_labels, dtype=torch.float32, output_loading_info=True
+    )
+    of_encoder = [name for name in seen["missing_keys"] if name.startswith(f"{model.base_model_prefix}.")]
+    if lacking := sorted(name for name in of_encoder if "pooler" not in name):
+        raise InputError(f"{folder.name}: its file has no weights for {lacking[0]}")
     if spans and is_tuned_for(model.config.architectures, spans):
         tuned = AutoModelForQuestionAnswering.from_pretrained(folder, dtype=torch.float32)
         take_span_head(model, tuned)

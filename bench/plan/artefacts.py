@@ -41,6 +41,8 @@ class ArtefactPlanner:
         self.request, self.numeric = request, numeric
         self.entries: list[ArtefactPlan] = []
         self._by_artefact: dict[Artefact, list[ArtefactPlan]] = {}
+        self.outlined: set[str] = set()
+        """checkpoints of others of which there is the configuration alone"""
 
     def add(self, artefact: Artefact, checkpoint: Checkpoint, task: TaskPlan | None = None) -> ArtefactPlan:
         """The plan of an artefact; it and what it is made from are entered where they are not there.
@@ -121,7 +123,9 @@ class ArtefactPlanner:
         if source.kind == "base":
             return checkpoint.sha256
         if source.kind == "checkpoint":
-            return given_start(source, checkpoint, self.request.offline, self.request.outline).sha256
+            start = given_start(source, checkpoint, self.request.offline, self.request.outline)
+            self.outlined |= {source.path} if start.outline else set()
+            return start.sha256
         if source.kind == "corpus":
             return self.corpus.fingerprint()
         assert task is not None, "the other sources are of a task"

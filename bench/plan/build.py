@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
 
 
+OUTLINE = "{} is a configuration without weights and tokenizer here: no record can be looked for"
+
+
 def build(request: Request) -> Plan:
     """Resolve everything that identity needs. Trains nothing; a hub teacher or data set is downloaded to its cache.
 
@@ -49,7 +52,7 @@ def build(request: Request) -> Plan:
     tasks, absent = plan_tasks(request, wanted, numeric)
     notes = [*request.notes, *([f"not in {tasks[0].source.name}: {', '.join(absent)}"] if absent else [])]
     if any(task.checkpoint.outline for task in tasks):
-        notes.append("the teacher is a configuration without weights and tokenizer here: no record can be looked for")
+        notes.append(OUTLINE.format("the teacher"))
     notes += _data_notes(tasks)
     own_tasks: dict[str, list[TaskPlan]] = {}  # of rows with an encoder of their own
 
@@ -108,6 +111,8 @@ def build(request: Request) -> Plan:
         if row.method.multitask:
             for cell, asked in student_cells(row, tasks, request, planner):
                 enter(cell, row, asked)
+    outlined = [name for name, read in own_tasks.items() if read[0].checkpoint.outline]
+    notes += [OUTLINE.format(name) for name in (*outlined, *sorted(planner.outlined))]
     plan = Plan(request, tasks, planner.entries, cells, notes)
     if request.teacher_outputs:
         plan_outputs(plan)

@@ -358,5 +358,5 @@ def recipe_of(request: Request, default_epochs: float, longest: int, max_length:
     recipe = Recipe(name=request.recipe, epochs=request.epochs or default_epochs, optimizer=request.optimizer or ADAMW)
     own = dict(request.numbers)
     if own.get("max_length", 0) > longest:
-        raise InputError(f"max_length {own['max_length']}: the teacher reads at most {longest} tokens")
+        raise InputError(f"max_length {own['max_length']}: the encoder reads at most {longest} tokens")
     return replace(recipe, **{"max_length": min(max_length, longest), **own})  # type: ignore[arg-type]

@@ -96,7 +96,7 @@ def steps_of(plan: Plan, parts: int = 1) -> dict[str, Step]:
         for cells in alone:
             if cells[0].cell.tasks == (task.name,):
                 own = cells[0].own_task
-                alike.setdefault((cells[0].cell.seed, own.checkpoint.sha256 if own else ""), []).append(cells)
+                alike.setdefault((cells[0].cell.seed, own.checkpoint.asked if own else ""), []).append(cells)
         for students in alike.values():
             each = math.ceil(len(students) / math.ceil(len(students) / size))
             for first in range(0, len(students), each):

@@ -123,6 +123,8 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
     from bench.plan.scheduled_stages import schedule_stages
     from methods.artefacts import sources
 
+    if row.method.own_encoder and (row.method.needs_teacher or row.method.multitask):
+        raise InputError(f"{row.spelling}: an encoder of its own goes without a teacher, on one task")
     config = tasks[0].checkpoint.config
     wanted = row.method.requires(config)
     given = any(task.teacher.origin == "given" for task in tasks)

@@ -63,7 +63,8 @@ def untrained(method: Any, teacher: Any, num_labels: int = 2, device: str = "cpu
 
 def config_read_by(row: MethodRow, teacher: Any) -> Any:
     """The configuration that a row is built by: the teacher's, or that of its own encoder."""
-    return config_from_name(row.method.own_encoder) if row.method.own_encoder else teacher
+    name = row.method.own_encoder
+    return config_from_name(name, asked=f"encoder={name}") if name else teacher
 
 
 def untrained_rows(

@@ -66,6 +66,6 @@ def convert(source: str, target: Path, offline: bool = False) -> tuple[Path, int
         for file in (file for pattern in COPIED_FILES for file in folder.glob(pattern) if file.is_file()):
             shutil.copyfile(file, whole / file.name)
         config = json_of(whole / "config.json", f"{source}: config.json") if (whole / "config.json").is_file() else {}
-        if "model_type" not in config and any(".attention.self.query." in name for name in tensors):
+        if "model_type" not in config and any(name.startswith("bert.") for name in tensors):
             (whole / "config.json").write_text(json.dumps({**config, "model_type": "bert"}, indent=2), encoding="utf-8")
     return target, len(tensors)

@@ -91,6 +91,7 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     from bench.measure.machine import environment, revision
     from bench.measure.memory import footprint
     from bench.progress import quiet
+    from methods.models import reads_texts
 
     progress, request, started = progress or Progress(), request.checked(), now()
     refuse_while_training(cache_root(), "times taken beside them mean nothing. Wait for them to end", here_alone=True)
@@ -110,7 +111,10 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
         counter, energy = None, f"not measured: {error}"
 
     # all loads before the first timing: one that cannot be made must not cost the minutes of the others
-    loads = [(batch, _load(request, length, batch)) for length, batch in product(request.lengths, request.batches)]
+    configs = [model.config for model in systems.values() if not reads_texts(model)]
+    loads = [
+        (batch, _load(request, length, batch, configs)) for length, batch in product(request.lengths, request.batches)
+    ]
     timings = []
     for backend, (batch, load) in product(request.backends, loads):
         conditions = Conditions(
@@ -192,17 +196,17 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
     return systems
 
 
-def _load(request: SpeedRequest, length: str, batch: int) -> Load:
-    """Sequences of one length, or those of a task."""
-    from bench.data.checkpoints import config_from_name, find, tokenizer_of
+def _load(request: SpeedRequest, length: str, batch: int, configs: Sequence[Any]) -> Load:
+    """Sequences of one length that models of these configurations can all read, or those of a task."""
+    from bench.data.checkpoints import find, tokenizer_of
     from bench.data.encoding import encode
     from bench.data.own_tasks import expand
     from bench.data.sources import source_for
     from bench.measure.latency import full_length, load_of_task
 
     if length != "task":
-        config = config_from_name(request.teacher, request.offline)
-        return full_length(batch, min(int(length), config.max_position_embeddings), config.vocab_size)
+        longest, vocabulary = (min(getattr(c, n) for c in configs) for n in ("max_position_embeddings", "vocab_size"))
+        return full_length(batch, min(int(length), longest), vocabulary)
     ((task, _),) = expand(request.task or "")
     source = source_for(task, request.data, request.offline)
     checkpoint = find(request.teacher, task, request.offline)

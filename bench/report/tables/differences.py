@@ -53,6 +53,8 @@ def own_row(group: ReportGroup, label: str) -> str:
     "" for a system of its own.
     """
     cell = group.records_of(label)[0].cell
+    if cell.settings.get("encoder"):  # tuned whole: it shares nothing with the method's plain row
+        return ""
     return cell.ablation_of or (cell.method if cell.label != cell.method and cell.method in group.systems else "")
 
 
