@@ -28,7 +28,7 @@ from methods.artefacts import Artefact, TeacherWeights
 from methods.models import is_packed
 from methods.own_shape import OwnShape
 from methods.parts import load_checked, under
-from methods.settings import added_setting
+from methods.settings import added_setting, values_of
 from methods.terms import hard
 
 TEACHER = "teacher"
@@ -48,7 +48,8 @@ class FineTune(OwnShape):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        typed = [f.name for f in fields(self) if f.name != "encoder" and getattr(self, f.name) != f.default]
+        held = values_of(self)
+        typed = [each.name for each in fields(self) if each.name != "encoder" and held[each.name] != each.default]
         if self.encoder and typed:
             raise MethodError(f"encoder={self.encoder} has its own shape and weights: leave {', '.join(typed)} out")
 

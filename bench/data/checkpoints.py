@@ -223,8 +223,8 @@ def given_start(source: Source, teacher: Checkpoint, offline: bool, outline: boo
         settings = ":".join(f"{name}={value}" for name, value in asdict(theirs).items())
         lowest = "fewer layers: its lowest; a row as wide as its teacher needs a teacher of these widths"
         raise InputError(f"{typed}: its shape is not the row's; add {settings} to the row ({lowest})")
-    tables = {name: getattr(teacher.config, name) for name in ("vocab_size", "max_position_embeddings")}
-    for name, value in {**form, **tables}.items():
+    form |= {"vocab_size": teacher.config.vocab_size, "max_position_embeddings": teacher.config.max_position_embeddings}
+    for name, value in form.items():
         if getattr(config, name) != value:
             raise InputError(f"{typed}: its {name} is {getattr(config, name)!r}, the row's is {value!r}")
     if not (start.outline or teacher.outline) and hash_of_tokenizer(start) != hash_of_tokenizer(teacher):
@@ -299,8 +299,13 @@ def _open(
     read_tokens = [name for name, family in FAMILIES.items() if family.before_span_head is not None]
     if task is not None and task.spans and not brought and kind not in read_tokens:
         raise InputError(f"{asked}: for {task.name} its model_type has to be one of: {', '.join(read_tokens)}")
-    longest = getattr(config := _checked_config(body, asked), "max_position_embeddings", None)
-    if not brought and (getattr(config, "is_encoder_decoder", False) or not isinstance(longest, int) or longest < 1):
+    try:
+        config = _config_of(body)
+    except Exception as error:  # configurations check themselves, each in its own way
+        wrong = one_line(str(error).strip())[:300] or type(error).__name__
+        raise InputError(f"{asked}: config.json does not describe a model: {wrong}") from None
+    longest = getattr(config, "max_position_embeddings", None)  # Funnel's has none, XLNet's is -1
+    if not brought and (config.is_encoder_decoder or not isinstance(longest, int) or longest < 1):
         raise InputError(f"{asked}: a {kind} is no encoder of texts up to a length that its configuration names")
     outline = outline and not (folder / "model.safetensors").is_file()
     weights = folder / "config.json" if outline else _weights_of(folder, asked, source or str(folder))
@@ -356,14 +361,6 @@ def _weights_of(folder: Path, asked: str, source: str) -> Path:
 LARGEST = {"hidden_size": 2**16, "num_hidden_layers": 2**10, "num_attention_heads": 2**10, "intermediate_size": 2**18,
            "vocab_size": 2**24, "max_position_embeddings": 2**20, "num_labels": 2**16}  # fmt: skip
 """The largest value that is accepted for each number of a configuration that plans count with."""
-
-
-def _checked_config(body: Mapping[str, Any], asked: str) -> Any:
-    try:
-        return _config_of(body)
-    except Exception as error:  # configurations check themselves, each in its own way
-        wrong = one_line(str(error).strip())[:300] or type(error).__name__
-        raise InputError(f"{asked}: config.json does not describe a model: {wrong}") from None
 
 
 def _config_of(body: Mapping[str, Any]) -> Any:

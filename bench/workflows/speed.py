@@ -205,8 +205,8 @@ def _load(request: SpeedRequest, length: str, batch: int, configs: Sequence[Any]
     from bench.measure.latency import full_length, load_of_task
 
     if length != "task":
-        longest, vocabulary = (min(getattr(c, n) for c in configs) for n in ("max_position_embeddings", "vocab_size"))
-        return full_length(batch, min(int(length), longest), vocabulary)
+        longest = min(config.max_position_embeddings for config in configs)
+        return full_length(batch, min(int(length), longest), min(config.vocab_size for config in configs))
     ((task, _),) = expand(request.task or "")
     source = source_for(task, request.data, request.offline)
     checkpoint = find(request.teacher, task, request.offline)
