@@ -91,7 +91,7 @@ def what_to_install(error: ImportError) -> str:
     return f"the package {name} is not installed; type: {shlex.quote(sys.executable)} -m pip install {what}"
 
 
-OF_A_DISK = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT)
+OF_A_DISK = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT, errno.ENOLCK)
 """A full, broken, read-only or forbidden disk. The system names no file in some of these, as when a lock is given back."""
 
 

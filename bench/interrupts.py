@@ -5,43 +5,42 @@ Only the main thread may say what a signal does.
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, cast
 
 
 @contextmanager
-def interrupts_ignored() -> Iterator[None]:
-    """Processes that are started inside ignore Ctrl-C from their first moment."""
-    if not _can_handle_signals():
+def _handled_by(handler: Any) -> Iterator[None]:
+    """Inside, Ctrl-C goes to this handler, if this is the main thread and the present one can be put back."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is None:
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def interrupts_ignored() -> AbstractContextManager[None]:
+    """Processes that are started inside ignore Ctrl-C from their first moment."""
+    return _handled_by(signal.SIG_IGN)
 
 
 @contextmanager
 def interrupts_deferred() -> Iterator[None]:
     """Ctrl-C inside takes effect at the end: what is done inside is done as a whole, or not begun."""
-    if not _can_handle_signals():
-        yield
-        return
-    received: list[tuple[Any, ...]] = []
-    before = signal.signal(signal.SIGINT, lambda *given: received.append(given))
+    received: list[int] = []
     try:
-        yield
+        with _handled_by(lambda number, frame: received.append(number)):
+            yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        if received and callable(before):
-            before(*received[0])
-        elif received:
-            os.kill(os.getpid(), signal.SIGINT)  # ignored, or the end of the process, as it was before
+        if received:
+            signal.raise_signal(signal.SIGINT)  # to whatever handled it before
 
 
 _noticed = False
@@ -52,21 +51,19 @@ def interrupts_noticed() -> Iterator[None]:
     """Ctrl-C inside is remembered: a library that is at work may turn the exception into an error of its own, or drop it."""
     global _noticed
     before = signal.getsignal(signal.SIGINT)
-    if not _can_handle_signals() or not callable(before):
-        yield
-        return
 
     def remembered(number: int, frame: Any) -> None:
         global _noticed
         _noticed = True
-        before(number, None)  # without the frame: bench.__main__ ends no run because something is being imported
+        cast(Callable[[int, None], None], before)(
+            number, None
+        )  # no frame: bench.__main__ ends a run only outside imports
 
     _noticed = False
-    signal.signal(signal.SIGINT, remembered)
     try:
-        yield
+        with _handled_by(remembered if callable(before) else before):
+            yield
     finally:
-        signal.signal(signal.SIGINT, before)
         _noticed = False
 
 
@@ -78,8 +75,3 @@ def end_if_interrupted() -> None:
     """
     if _noticed:
         raise KeyboardInterrupt
-
-
-def _can_handle_signals() -> bool:
-    """Whether this is the main thread, and the present handler is one that Python can put back."""
-    return threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is not None

@@ -28,7 +28,7 @@ from transformers import BertForSequenceClassification, PretrainedConfig
 from methods import losses
 from methods.api import Batch, Method, Out, Setup, Stage, Student, Taps, Term
 from methods.artefacts import Artefact, TeacherWeights
-from methods.models import Cost, PackedModel, cost, run_layers
+from methods.models import Around, run_layers
 from methods.parts import Reach, cut_classifier, nearest_layers, require_bert
 from methods.pruned import pruned_classifier
 from methods.settings import Fraction, Limit, Positive
@@ -121,19 +121,12 @@ class Gates(nn.Module):
         return masks
 
 
-class Gated(PackedModel):
+class Gated(Around):
     """A BERT classifier whose heads, neurons and blocks are multiplied with masks."""
 
     def __init__(self, whole: BertForSequenceClassification, gates: Gates) -> None:
-        super().__init__()
-        self.whole, self.gates = whole, gates
-
-    @property
-    def config(self) -> Any:
-        return self.whole.config
-
-    def cost(self) -> Cost:
-        return cost(self.whole)
+        super().__init__(whole)
+        self.gates = gates
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
         gates = self.gates

@@ -31,7 +31,7 @@ from transformers import BertForSequenceClassification, PretrainedConfig
 from methods import losses
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Taps, Term
 from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights
-from methods.models import Cost, PackedModel, cost, run_layers
+from methods.models import Around, run_layers
 from methods.parts import Reach, cut_classifier, require_bert, select_layers
 from methods.pruned import mask_gradients, pruned_classifier
 from methods.settings import Count
@@ -110,19 +110,12 @@ def narrowed(layer: Any, heads: int, neurons: int) -> Callable[..., Tensor]:
     return lambda x_1TW, trace: functional_call(layer, weights, (x_1TW,), {"trace": trace})
 
 
-class Adaptive(PackedModel):
+class Adaptive(Around):
     """A BERT classifier that trains as one of its parts at a time: ``parts`` are their widths and depths, ``part`` that of the last pass."""
 
     def __init__(self, whole: BertForSequenceClassification) -> None:
-        super().__init__()
-        self.whole, self.parts, self.part = whole, [WHOLE], WHOLE
-
-    @property
-    def config(self) -> Any:
-        return self.whole.config
-
-    def cost(self) -> Cost:
-        return cost(self.whole)
+        super().__init__(whole)
+        self.parts, self.part = [WHOLE], WHOLE
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
         """A layer that is left out passes its states on, so that layers have the same numbers at every depth."""

@@ -1,7 +1,7 @@
 """Faster kernels for training on a CPU: the same formulas, whose last digits are rounded otherwise.
 
 torch multiplies fp32 matrices by MKL, which uses no AVX-512 on an AMD EPYC; oneDNN does, and takes less than half the time.
-:class:`FastLinear` lets oneDNN compute the linear layers of students, forward and backward. :class:`FastTeacher` is a frozen
+:class:`FastLinear` lets oneDNN compute the linear layers of students, forward and backward. :func:`fast_teacher` gives a frozen
 teacher whose weights oneDNN has reordered once and whose attention is ``scaled_dot_product_attention``, which never writes the
 scores to memory.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,9 +20,8 @@ from transformers import AttentionInterface
 from transformers.activations import GELUActivation
 
 from methods.families import family_of
-from methods.models import Cost, PackedModel, cost, forward, is_packed
-from methods.packed import Batch, fused_attention
-from methods.taps import Out, Taps
+from methods.models import FrozenTeacher, forward, is_packed
+from methods.packed import fused_attention
 
 ATTENTION = "packed frozen"  # name of :func:`methods.packed.fused_attention` in a configuration of transformers
 TOLERANCE = 1e-4  # how far the operators may be from torch's own linear layer on numbers of size 1; 3e-6 was measured
@@ -94,20 +94,10 @@ def _replace_parts(module: Any) -> None:
         module.config._attn_implementation = ATTENTION
 
 
-class FastTeacher(PackedModel):
-    """A frozen teacher that answers by fast kernels, and by the usual ones where it trains or its dropout is asked for."""
-
-    def __init__(self, teacher: nn.Module) -> None:
-        super().__init__()
-        fast = with_fast_kernels(teacher.eval()) if is_packed(teacher) else teacher
-        self.teacher, self._fast = teacher, [fast]  # in a list: no module of this one
-
-    def packed_forward(self, batch: Batch, taps: Taps) -> Out:
-        usual = self.training or torch.is_grad_enabled()
-        return forward(self.teacher if usual else self._fast[0], batch, taps)
-
-    def cost(self) -> Cost:
-        return cost(self.teacher)
+def fast_teacher(teacher: nn.Module) -> FrozenTeacher:
+    """The frozen teacher with fast kernels; as it is where its architecture is not known."""
+    fast = with_fast_kernels(teacher.eval()) if is_packed(teacher) else teacher
+    return FrozenTeacher(teacher, partial(forward, fast))
 
 
 class FastLinear(TorchFunctionMode):

@@ -94,7 +94,7 @@ class Thinned(DrawnLayers):
 
     def drawn(self) -> list[nn.Module]:
         """One draw for each layer."""
-        own, between = iter(self.shipped.base_model.encoder.layer), dict(self.others.named_children())
+        own, between = iter(self.whole.base_model.encoder.layer), dict(self.others.named_children())
         every = [between.get(str(number)) or next(own) for number in range(1, self.most + 1)]
         stay = (torch.rand(self.most) >= self.rate).tolist()
         return [layer for layer, stays in zip(every, stay, strict=True) if stays]
@@ -137,4 +137,4 @@ class LayerDrop(Method):
         return (Stage("finetune", {"hard": hard()}, paper=paper),)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        return {"": student.model.shipped}  # type: ignore[dict-item]
+        return {"": student.model.whole}  # type: ignore[dict-item]

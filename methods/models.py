@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from typing import Any, ClassVar
 
@@ -74,31 +75,64 @@ class PackedModel(nn.Module):
         raise TypeError(f"{type(self).__name__} reads token ids, not texts")
 
 
-class DrawnLayers(PackedModel):
+class Around(PackedModel):
+    """A model that is another one in a way of its own: its configuration and its cost are those of ``whole``."""
+
+    def __init__(self, whole: Any) -> None:
+        super().__init__()
+        self.whole = whole
+
+    @property
+    def config(self) -> Any:
+        return self.whole.config
+
+    def cost(self) -> Cost:
+        return cost(self.whole)
+
+
+class FrozenTeacher(Around):
+    """A frozen teacher that answers in a faster way, and as any model where it trains or its dropout is asked for."""
+
+    def __init__(self, teacher: nn.Module, faster: Callable[[Batch, Taps], Out]) -> None:
+        super().__init__(teacher.eval())
+        self._faster = faster
+
+    def packed_forward(self, batch: Batch, taps: Taps) -> Out:
+        if self.training or torch.is_grad_enabled():
+            return forward(self.whole, batch, taps)
+        return self._faster(batch, taps)
+
+
+def direct(teacher: Any) -> nn.Module:
+    """The teacher, on its device, with layers that are put together once, and not in every pass; itself where its layers are others than
+    BERT's."""
+    if isinstance(teacher, PackedModel) or not is_packed(teacher):
+        return teacher  # type: ignore[no-any-return]
+    layers = family_of(teacher.eval()).layers(teacher.base_model)
+    if not all(map(is_plain, layers)):
+        return teacher  # type: ignore[no-any-return]
+    with torch.no_grad():
+        return FrozenTeacher(teacher, partial(run_layers, teacher, layers=[DirectLayer(layer) for layer in layers]))
+
+
+class DrawnLayers(Around):
     """A classifier to be shipped that trains with further layers beside it: each training batch draws the layers that it goes through
     (:meth:`drawn`). In evaluation there are only those that are shipped."""
 
     def __init__(self, shipped: Any, others: nn.Module, most: int) -> None:
         """``most``: layers that a batch goes through at most."""
-        super().__init__()
-        self.shipped, self.others, self.most = shipped, others, most
-
-    @property
-    def config(self) -> Any:
-        return self.shipped.config
+        super().__init__(shipped)
+        self.others, self.most = others, most
 
     def drawn(self) -> list[nn.Module]:
         """The layers of a training batch."""
         raise NotImplementedError(f"{type(self).__name__} must implement drawn()")
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
-        return run_layers(self.shipped, batch, taps, self.drawn() if self.training else None)
-
-    def cost(self) -> Cost:
-        return cost(self.shipped)
+        return run_layers(self.whole, batch, taps, self.drawn() if self.training else None)
 
     def training_cost(self) -> Cost:
-        own, factor = cost(self.shipped), self.most / self.config.num_hidden_layers
+        own, factor = cost(self.whole), self.most / self.config.num_hidden_layers
         return Cost(round(own.per_token * factor), round(own.per_squared_length * factor), own.per_sequence)
 
 

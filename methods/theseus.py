@@ -38,11 +38,11 @@ class Replacing(DrawnLayers):
         super().__init__(successor, nn.ModuleList(predecessors), sum(map(len, predecessors)))
         self.rate = 1.0
         for name, parameter in self.named_parameters():
-            parameter.requires_grad = name.startswith(f"shipped.{successor.base_model_prefix}.encoder.")
+            parameter.requires_grad = name.startswith(f"whole.{successor.base_model_prefix}.encoder.")
 
     def drawn(self) -> list[nn.Module]:
         """One draw for each module."""
-        own, modules = self.shipped.base_model.encoder.layer, cast(Any, self.others)
+        own, modules = self.whole.base_model.encoder.layer, cast(Any, self.others)
         replaced = (torch.rand(len(modules)) < self.rate).tolist()
         chosen = ([layer] if new else module for module, layer, new in zip(modules, own, replaced, strict=True))
         return [layer for layers in chosen for layer in layers]
@@ -104,4 +104,4 @@ class Theseus(Method):
         return (Stage("replace", {"hard": hard()}, on_step_begin=replace_more, paper=paper),)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        return {"": student.model.shipped}  # type: ignore[dict-item]
+        return {"": student.model.whole}  # type: ignore[dict-item]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,27 +23,15 @@ FIRST = 3
 """Of its word pieces."""
 
 
-class Sides(NamedTuple):
-    """A batch of pairs by its two sides, filled with PAD: B pairs, S places of a source, M of a target, N of all targets."""
-
-    source_BS: Tensor
-    target_BM: Tensor
-    """with the end sign"""
-
-    @property
-    def written_BM(self) -> Tensor:
-        """Whether a place holds something to write."""
-        return self.target_BM != PAD
-
-
-def sides(batch: Batch, words_T: Tensor) -> Sides:
-    """``[CLS] source [SEP] target [SEP]`` of every pair in ``words_T``, cut into the source with its [SEP] and the target with its own."""
+def sides(batch: Batch, words_T: Tensor) -> list[Tensor]:
+    """``[CLS] source [SEP] target [SEP]`` of every pair in ``words_T``, cut into [B, S] sources with their [SEP] and [B, M] targets with
+    their own, filled with PAD."""
     # one wait for the device
     written = batch.layout.sum(batch.segment_ids[:, None])[:, 0].tolist()
     rows = zip(words_T.split(batch.layout.lengths), written, strict=True)
     cut = [row.split([len(row) - second, second]) for row, second in rows]
     of_both = [source[1:] for source, _ in cut], [target for _, target in cut]
-    return Sides(*(nn.utils.rnn.pad_sequence(list(side), batch_first=True) for side in of_both))
+    return [nn.utils.rnn.pad_sequence(list(side), batch_first=True) for side in of_both]
 
 
 @dataclass(frozen=True)
@@ -87,13 +75,13 @@ class Writer(WritingModel, MarianMTModel):
         """Logits [N, V] of all words to write, each given those before it."""
         if taps - LOGITS:
             raise UndeclaredNeed("of a model that writes, a term can read logits alone")
-        both = self.sides(batch)
-        before_BM = torch.cat([both.target_BM.new_full((len(both.target_BM), 1), BEGIN), both.target_BM[:, :-1]], 1)
+        source_BS, target_BM = self.sides(batch)
+        before_BM = torch.cat([target_BM.new_full((len(target_BM), 1), BEGIN), target_BM[:, :-1]], 1)
         # its own forward is not called: it would fill, smooth and average in another way
         states_BMW = self.model(
-            input_ids=both.source_BS, attention_mask=both.source_BS != PAD, decoder_input_ids=before_BM, use_cache=False
+            input_ids=source_BS, attention_mask=source_BS != PAD, decoder_input_ids=before_BM, use_cache=False
         ).last_hidden_state
-        return Out(batch.layout, {Tap("logits"): self.lm_head(states_BMW[both.written_BM])})
+        return Out(batch.layout, {Tap("logits"): self.lm_head(states_BMW[target_BM != PAD])})
 
     def forward(self, input_ids: Tensor | None = None, **given: Any) -> Any:
         """Of ids alone, a target that is like its source: so that it can be counted."""
@@ -101,11 +89,11 @@ class Writer(WritingModel, MarianMTModel):
             given["decoder_input_ids"] = input_ids
         return super().forward(input_ids, **given)
 
-    def sides(self, batch: Batch) -> Sides:
+    def sides(self, batch: Batch) -> list[Tensor]:
         return sides(batch, words_of(self.pieces, batch.token_ids))
 
     def written(self, batch: Batch) -> list[list[int]]:
-        source_BS = self.sides(batch).source_BS
+        source_BS = self.sides(batch)[0]
         rows: Any = self.generate(source_BS, attention_mask=source_BS != PAD)  # type: ignore[misc]
         kept = [[word for word in row if word >= FIRST and word != self.config.eos_token_id] for row in rows.tolist()]
         return [self.pieces[torch.tensor(row, dtype=torch.int64) - FIRST].tolist() for row in kept]
@@ -188,8 +176,8 @@ class WritingMethod(Method):
 
     def words(self, batch: Batch, pieces: Tensor) -> Tensor:
         """[N] words to write, in the order of the logits."""
-        both = sides(batch, words_of(pieces.to(batch.token_ids.device), batch.token_ids))
-        return both.target_BM[both.written_BM]
+        _, target_BM = sides(batch, words_of(pieces.to(batch.token_ids.device), batch.token_ids))
+        return target_BM[target_BM != PAD]
 
     def hard(self, setup: Setup, weight: float) -> Term:
         def term(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:

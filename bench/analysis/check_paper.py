@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.audit.names import is_average, is_score, plain_name, plain_task
-from bench.audit.sheets import read_all
+from bench.audit.table import Sheet
 from bench.errors import InputError, known_row
 from bench.record.code import STALE, WHAT_TO_DO, state_of_record
 from bench.record.schema import Record
@@ -41,8 +41,8 @@ class Checked(NamedTuple):
     """whether other code than this made one of them"""
 
 
-def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Checked]:
-    """Every score and average of the file's tables, with its verdict: ABSENT where its row or its column has no record.
+def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()) -> list[Checked]:
+    """Every score and average of a paper's tables, with its verdict: ABSENT where its row or its column has no record.
 
     Parameters, FLOPs and speed-ups are not compared.
 
@@ -53,9 +53,8 @@ def check_paper(file: Path, results: Path, rows: Sequence[str] = ()) -> list[Che
         rows: ``Name in the paper=row of the records``, where the two are spelled differently.
 
     Raises:
-        InputError: no table, no records, or a mapping to a row that is not there.
+        InputError: no records, or a mapping to a row that is not there.
     """
-    sheets = read_all([file]).sheets
     store = Store(results)
     tables = groups(store.records())
     if not tables:

@@ -18,16 +18,16 @@ from bench.report.comparison import (
     NOT_SIGNIFICANT,
     UNCLEAR,
     Comparison,
-    Sides,
     columns_of_noise,
     compared,
     judged,
     p_in_words,
 )
+from bench.report.file_names import place_of
 from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.render import github
-from bench.report.resampled import Resampled, resampled
-from bench.report.tables.parts import counted, left_out_of_means
+from bench.report.resampled import resampled
+from bench.report.tables.parts import left_out_of_means
 
 
 def compare(
@@ -97,7 +97,10 @@ def compare(
             zip(tables, _titles([group for group, _ in tables]), strict=True), start=1
         ):
             sides = [(group.finished(rows[0], column), group.finished(rows[1], column)) for column in columns]
-            pairs = [(answers_of(store, side, c), side) for side, c in zip(sides, columns, strict=True)]
+            pairs = [
+                (resampled(c, [(r, store.predictions(r)) for r in (*side[0], *side[1])]), side)
+                for side, c in zip(sides, columns, strict=True)
+            ]
             lines = [compared(data, side, exact) for data, side in pairs]
             group.left_out_of_means = [] if tasks else [c for c in columns_of_noise(group, store) if c in columns]
             averaged = {n: pair for n, pair in enumerate(pairs) if columns[n] in group.averaged}
@@ -109,39 +112,10 @@ def compare(
 
 
 def _titles(tables: Sequence[ReportGroup]) -> list[str]:
-    """What the examples of each table are, with its optimiser where that is not AdamW; and what else tells tables of one title apart."""
-    titles, facts = [], []
-    for group in tables:
-        numeric = group.cell.numeric
-        titles.append(group.described_data() + ("" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"))
-        facts.append(
-            (
-                f", teacher {group.cell.teacher.name}",
-                f", {group.recipe} recipe, {group.epochs:g} epochs",
-                f", {numeric.precision}, {counted(numeric.threads, 'thread')}, {numeric.device}",
-            )
-        )
-    alike = {title: [own for other, own in zip(titles, facts, strict=True) if other == title] for title in titles}
-    return [
-        title + "".join(fact for i, fact in enumerate(own) if len({other[i] for other in alike[title]}) > 1)
-        for title, own in zip(titles, facts, strict=True)
-    ]
-
-
-def answers_of(store: Store, sides: Sides, column: ScoreColumn) -> Resampled:
-    """The stored answers of two systems' records to a column.
-
-    Raises:
-        InputError: their predictions are of different examples.
-    """
-    records = [*sides[0], *sides[1]]
-    data = resampled(column, [(record, store.predictions(record)) for record in records])
-    for record in records:
-        if record.key in data.others:
-            raise InputError(
-                f"{record.row}, {column.evaluation}: its predictions are of other examples; run it again with --rerun"
-            )
-    return data
+    """What the examples of each table are, with its optimiser where that is not AdamW; and its report where two have one title."""
+    titles = [g.described_data() + ("" if g.optimizer == ADAMW else f", optimizer {g.optimizer}") for g in tables]
+    reports = [place_of(group).as_posix() for group in tables]
+    return [t if titles.count(t) == 1 else f"{t}, report {r}" for t, r in zip(titles, reports, strict=True)]
 
 
 def table(first: str, second: str, lines: Sequence[Comparison]) -> str:

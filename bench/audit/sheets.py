@@ -32,10 +32,6 @@ KINDS = (".csv", ".tsv", ".ipynb", *TEXTS)
 """Endings of all files that tables are read from."""
 
 
-class NoTable(InputError):
-    """A file that can be read and has no table of numbers."""
-
-
 @dataclass
 class Pages:
     """What several files hold together."""
@@ -55,19 +51,6 @@ class Pages:
 
 
 def read_all(files: Sequence[Path]) -> Pages:
-    """As :func:`pages_of`.
-
-    Raises:
-        NoTable: no table of numbers in any of the files.
-        InputError: a file that cannot be read, or more than is read at once.
-    """
-    pages = pages_of(files)
-    if not pages.sheets:
-        raise NoTable(f"no table of numbers in {', '.join(map(str, files))}")
-    return pages
-
-
-def pages_of(files: Sequence[Path]) -> Pages:
     """The tables of several files together, and their running text; also where no file has a table.
 
     Raises:

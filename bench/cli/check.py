@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.cli.options import (
     DEVICE,
@@ -20,6 +20,9 @@ from bench.cli.program import Answer, store, verb
 from bench.errors import CHECK_FAILED, OK, InputError
 from bench.plan.request import SOURCES
 from bench.record.set_aside import notes_sent_to
+
+if TYPE_CHECKING:
+    from bench.audit.table import Sheet
 
 
 @verb("check --baseline results/reference/sample-v2 --results results/runs --tasks rte --seeds 0")
@@ -219,42 +222,33 @@ def audit(
     if row and results is None:
         raise InputError("--row names a row of the records; add --results FOLDER")
     pages = read_all(files)
+    if not pages.sheets:
+        raise InputError(f"no table of numbers in {', '.join(map(str, files))}")
     findings = findings_of(pages.sheets, only)
     texts = [shown(pages, findings), *([unread_lines(pages)] if unread else [])]
     body: Any = [asdict(finding) for finding in findings]
     if results is None:
         return "\n".join(texts), body, CHECK_FAILED if findings else OK
-    text, compared, code = _compared(files, results, row or [])
+    text, compared, code = _compared(pages.sheets, results, row or [])
     return "\n".join([*texts, text]), {"findings": body, "compared": compared}, CHECK_FAILED if findings else code
 
 
-def _compared(files: Sequence[Path], results: Path, rows: Sequence[str]) -> Answer:
-    """How the numbers of some files compare with the records.
-
-    Of several files, those without a table are left out: the audit has named them.
+def _compared(sheets: Sequence[Sheet], results: Path, rows: Sequence[str]) -> Answer:
+    """How the numbers of some tables compare with the records.
 
     Raises:
-        InputError: the only file has no table, or no row and column of any file are in the records.
+        InputError: no row and column of any table are in the records.
     """
     from bench.analysis.check_paper import ABSENT, DIFFERS, check_paper, describe
-    from bench.audit.sheets import NoTable
     from bench.audit.summary import printable
 
-    checked = {}
-    for file in files:
-        try:
-            checked[file] = check_paper(file, results, rows)
-        except NoTable:
-            if len(files) == 1:
-                raise
-    compared = [number for numbers in checked.values() for number in numbers]
+    compared = check_paper(sheets, results, rows)
     if all(number.verdict == ABSENT for number in compared):
-        named = ", ".join(map(str, files))
+        named = ", ".join(dict.fromkeys(sheet.source for sheet in sheets))
         raise InputError(f"{named}: no row and column are in {results}; name rows with --row 'Name in the paper=row'")
-    texts = [f"\n{file} compared with the records in {results}:\n\n{describe(n)}" for file, n in checked.items()]
+    text = printable(f"\nCompared with the records in {results}:\n\n{describe(compared)}")
     differ = any(number.verdict == DIFFERS for number in compared)
-    body = [number._asdict() for number in compared]
-    return printable("\n".join(texts)), body, CHECK_FAILED if differ else OK
+    return text, [number._asdict() for number in compared], CHECK_FAILED if differ else OK
 
 
 @verb("store verify --results results/reference", group=store)

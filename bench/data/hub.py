@@ -88,6 +88,16 @@ def downloaded(
     return folder
 
 
+def converted(name: str, config: str, offline: bool, instead: str, revision: str | None = None) -> Path:
+    """The folder of ``<split>/*.parquet`` of a configuration, as the hub itself converts every public data set.
+
+    Raises:
+        InputError: as :func:`downloaded`.
+    """
+    revision, said = revision or "refs/convert/parquet", f"{name} could not be read from the hub"
+    return downloaded(name, [f"{config}/*/*.parquet"], offline, said, instead, "dataset", revision) / config
+
+
 @lru_cache
 def _newest(name: str, kind: str | None) -> str:
     """The commit that the hub has now; "" where it does not say."""

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.data.hub import DATA_SET, downloaded
+from bench.data.hub import DATA_SET, converted
 from bench.data.tasks import GLUE, GROUPS, KNOWN, READERS, EvaluationSet, Task, check_metrics, from_toml
 from bench.errors import InputError, one_line, unknown
 from bench.user_files import comma_separated, is_file
@@ -128,16 +128,8 @@ def _of_hub(place: str, validation: str | None, offline: bool) -> list[tuple[str
         )
     name, config, revision = parts.groups()
     config = config or "default"
-    root = downloaded(
-        name,
-        [f"{config}/*/*.parquet"],
-        offline,
-        f"{name} could not be read from the hub",
-        "name a file instead, like reviews.csv",
-        kind="dataset",
-        revision=revision or "refs/convert/parquet",
-    )
-    there = {folder.name: sorted(folder.glob("*.parquet")) for folder in sorted((root / config).glob("*"))}
+    root = converted(name, config, offline, "name a file instead, like reviews.csv", revision)
+    there = {folder.name: sorted(folder.glob("*.parquet")) for folder in sorted(root.glob("*"))}
     scored = validation or next((split for split in ("validation", "dev", "test", "train") if split in there), "")
     if "train" not in there or scored not in there:
         has = ", ".join(there) or f"no configuration {config!r}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.data import sample_pairs, sample_suite
-from bench.data.hub import downloaded
+from bench.data.hub import converted, downloaded
 from bench.data.questions import read_squad
 from bench.data.spans import read_questions
 from bench.data.table_files import Split, read
@@ -209,17 +209,9 @@ def _converted(task: Task, offline: bool) -> Folder:
     if not task.repository:
         raise InputError(f"{task.name} is generated: use --data sample")
     name, _, config = task.repository.rpartition("/")
-    root = downloaded(
-        name,
-        [f"{config}/*/*.parquet"],
-        offline,
-        f"{task.name} ({name}) could not be read from the hub",
-        "name a folder with its files with --data FOLDER",
-        kind="dataset",
-        revision="refs/convert/parquet",
-    )
+    root = converted(name, config, offline, "name a folder with its files with --data FOLDER")
     slug = f"hub-{task.repository.replace('/', '-')}"
-    return Folder(f"{task.repository} from the hub", slug, root=root / config, layout="{split}/*.parquet")
+    return Folder(f"{task.repository} from the hub", slug, root=root, layout="{split}/*.parquet")
 
 
 def source_for(task: Task, data: str, offline: bool) -> DataSource:

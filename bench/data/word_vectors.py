@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -53,11 +53,10 @@ def head_of(file: Path) -> tuple[int, int]:
         InputError: no such file, or not word vectors.
     """
     try:
-        with file.open(encoding="utf-8") as stream:
+        with file.open(encoding="utf-8", errors="replace") as stream:
             lines = [next(stream, "").split() for _ in range(2)]
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(f"--word-vectors {file}: cannot be read: {why}") from None
+    except OSError as error:
+        raise InputError(f"--word-vectors {file}: cannot be read: {error.strerror}") from None
     skipped = int(len(lines[0]) == 2 and lines[0][0].isdigit() and len(lines[1]) > 2)  # word2vec says its shape first
     width = len(lines[skipped]) - 1
     try:
@@ -70,38 +69,27 @@ def head_of(file: Path) -> tuple[int, int]:
 
 
 def read(file: Path) -> WordVectors:
-    """Every word of the file with its vector; kept for the next task, as GloVe's take a minute.
+    """Every word of the file with its vector.
 
     Raises:
         InputError: naming the line that does not fit.
     """
     skipped, width = head_of(file)
-    status = file.stat()
-    return _read(file, skipped, width, (status.st_mtime_ns, status.st_size))
-
-
-@lru_cache(maxsize=1)
-def _read(file: Path, skipped: int, width: int, _version: tuple[int, int]) -> WordVectors:
     words: list[str] = []
     rows: list[np.ndarray] = []
-    try:
-        # a number that float32 has not is refused with its line
-        with file.open(encoding="utf-8") as stream, np.errstate(over="ignore"):
-            for number, line in islice(enumerate(stream, start=1), skipped, None):
-                # some words of GloVe's largest file have spaces in them: the numbers are the last fields
-                word, *numbers = line.rstrip().rsplit(" ", width)
-                try:
-                    row = np.array(numbers, dtype=np.float32)
-                except ValueError:
-                    row = np.empty(0, dtype=np.float32)
-                if len(row) != width or not np.isfinite(row).all():
-                    raise InputError(f"--word-vectors {file}, line {number}: expected a word and {width} numbers")
-                words.append(word)
-                rows.append(row)
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"--word-vectors {file}: not UTF-8 text ({error.reason}) behind its first lines; save it as UTF-8"
-        ) from None
+    # a word that is not UTF-8 is one that nobody asks for; a number that float32 has not is refused with its line
+    with file.open(encoding="utf-8", errors="replace") as stream, np.errstate(over="ignore"):
+        for number, line in islice(enumerate(stream, start=1), skipped, None):
+            # some words of GloVe's largest file have spaces in them: the numbers are the last fields
+            word, *numbers = line.rstrip().rsplit(" ", width)
+            try:
+                row = np.array(numbers, dtype=np.float32)
+            except ValueError:
+                row = np.empty(0, dtype=np.float32)
+            if len(row) != width or not np.isfinite(row).all():
+                raise InputError(f"--word-vectors {file}, line {number}: expected a word and {width} numbers")
+            words.append(word)
+            rows.append(row)
     vectors = np.stack(rows)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return WordVectors(words, vectors / np.where(lengths > 0, lengths, 1))

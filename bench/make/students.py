@@ -33,7 +33,7 @@ from bench.train.student_trainer import StudentTrainer
 from bench.train.teacher_outputs import KeptTeacher
 from bench.train.training_state import TrainingStates
 from methods.artefacts import artefact_name
-from methods.fast_kernels import FastLinear, FastTeacher
+from methods.fast_kernels import FastLinear, fast_teacher
 
 
 class BuiltStudent(NamedTuple):
@@ -190,7 +190,7 @@ def _teacher(built: Sequence[BuiltStudent], of_task: TaskData, work: Work) -> nn
     if not any(student.method.needs_teacher for student in built):
         return None
     teacher: nn.Module = of_task.teacher[0]
-    teacher = FastTeacher(teacher) if built[0].cells[0].cell.kernels else work.numerics.frozen(teacher)
+    teacher = fast_teacher(teacher) if built[0].cells[0].cell.kernels else work.numerics.frozen(teacher)
     if any(student.cells[0].cell.teacher_outputs for student in built):
         teacher = KeptTeacher(teacher, of_task.outputs[0])
     return teacher.to(work.numerics.device).eval()

@@ -10,8 +10,9 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,35 +99,26 @@ def opened(file: Path, backend: str, threads: int, names: Sequence[str]) -> Runn
     if backend == OPENVINO:
         import openvino
 
-        compiled = openvino.Core().compile_model(
-            str(file), "CPU", {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
-        )
-
+        options = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
+        compiled = openvino.Core().compile_model(str(file), "CPU", options)
         there = {name for each in compiled.inputs for name in each.names}
 
-        def infer(*inputs: Tensor) -> Tensor:
-            given = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True) if name in there}
-            return _together(list(compiled(given).values()))
+        def answers(given: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
+            return list(compiled(given).values())
+    else:
+        import onnxruntime
 
-        return infer
-
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    there = {each.name for each in session.get_inputs()}
+        settings = onnxruntime.SessionOptions()
+        settings.intra_op_num_threads = threads
+        session = onnxruntime.InferenceSession(str(file), settings, providers=["CPUExecutionProvider"])
+        there, answers = {each.name for each in session.get_inputs()}, partial(session.run, None)
 
     def run(*inputs: Tensor) -> Tensor:
-        given = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True) if name in there}
-        return _together(session.run(None, given))
+        given = zip(names, inputs, strict=True)
+        logits = answers({name: tensor.numpy() for name, tensor in given if name in there})
+        return torch.from_numpy(logits[0] if len(logits) == 1 else np.stack(logits, 1))
 
     return run
-
-
-def _together(logits: Sequence[np.ndarray]) -> Tensor:
-    """The outputs of a graph as a runner gives them."""
-    return torch.from_numpy(logits[0] if len(logits) == 1 else np.stack(logits, 1))
 
 
 @contextmanager

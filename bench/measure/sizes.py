@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from bench.measure.flops import macs
@@ -48,16 +46,9 @@ def sizes(model: Any, length: int = LENGTH) -> Sizes:
     return _known[key]
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Convention -> count. The first of each is this harness's own."""
-
-    parameters: Mapping[str, int]
-    flops: Mapping[str, int]
-
-
-def counts(model: Any, length: int) -> Counts:
-    """Of a sequence classifier, on any device including ``meta``.
+def counts(model: Any, length: int) -> dict[str, dict[str, int]]:
+    """``parameters`` and ``flops`` of a sequence classifier by every convention, on any device including ``meta``. The first
+    convention of each is this harness's own.
 
     Papers say neither which parameters they count nor how; the FLOPs of BERT rows in two papers' tables
     lie above 2 x MACs by the same amount at every depth, and equal it to the printed digit when one more
@@ -84,4 +75,4 @@ def counts(model: Any, length: int) -> Counts:
         "2 x MACs without attention's products": 2 * (price.per_token * length + price.per_sequence),
         "MACs": multiplied,
     }
-    return Counts(parameters, flops)
+    return {"parameters": parameters, "flops": flops}

@@ -6,7 +6,7 @@ Heavy libraries are imported where they are needed, so that reading a plan's typ
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,7 +66,16 @@ def build(request: Request) -> Plan:
     rows, left_out = drop_unusable(rows, lambda row: check_row(row, tasks_of(row)))
     notes += left_out
     _check_backends(request, tasks, in_8_bits)
-    in_8_bits, left_out = _quantised(rows, lambda row: tasks_of(row)[0].checkpoint, in_8_bits, by_all)
+
+    def check_graph(row: MethodRow) -> None:
+        from bench.plan.untrained import graph_problem
+
+        if why := graph_problem(row, tasks_of(row)[0].checkpoint):
+            raise InputError(f"{row.spelling}+{IN_8_BITS}: ONNX has no graph of this student, because {why}")
+
+    graphed = [replace(row, from_all=row.spelling in by_all) for row in rows if row.spelling in in_8_bits]
+    with_graph, left_out = drop_unusable(graphed, check_graph, f"+{IN_8_BITS}")
+    in_8_bits -= {row.spelling for row in graphed} - {row.spelling for row in with_graph}
     notes += left_out
     store, planner = Store(request.results), ArtefactPlanner(request, numeric)
     cells: list[Planned] = []
@@ -154,33 +163,6 @@ def _check_backends(request: Request, tasks: Sequence[TaskPlan], in_8_bits: Coll
     for task in tasks if in_8_bits else ():
         if task.task.writes:
             raise InputError(f"+int8 on {task.name}: models that write texts are not quantised")
-
-
-def _quantised(
-    rows: Sequence[MethodRow],
-    checkpoint_of: Callable[[MethodRow], Checkpoint],
-    in_8_bits: frozenset[str],
-    by_all: Collection[str],
-) -> tuple[frozenset[str], list[str]]:
-    """The rows that are scored in 8 bits too; and which of ``all+int8`` are not, and why.
-
-    Args:
-        checkpoint_of: row -> the teacher's checkpoint, or that of its own encoder.
-
-    Raises:
-        InputError: a row that was named has a student without an ONNX graph, which ONNX Runtime quantises.
-    """
-    from bench.plan.untrained import graph_problem
-
-    without, notes = set[str](), list[str]()
-    for row in rows:
-        if row.spelling in in_8_bits and (why := graph_problem(row, checkpoint_of(row))):
-            said = f"{row.spelling}+{IN_8_BITS}: ONNX has no graph of this student, because {why}"
-            if row.spelling not in by_all:
-                raise InputError(said)
-            notes.append(f"left out of `--methods all+{IN_8_BITS}`: {said}")
-            without.add(row.spelling)
-    return in_8_bits - without, notes
 
 
 def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:

@@ -199,13 +199,8 @@ class Experiment(TypedFile):
             and (not entry.methods or _names(row) & set(map(_shortest, entry.methods)))
         ]
 
-    def is_set(self, table: TableSpec) -> bool:
-        return any(not entry.tables or table.name in entry.tables for entry in self.settings)
-
     def used(self, table: TableSpec) -> list[PaperSettings]:
         """The settings that some row of a table has on some task."""
-        if not self.is_set(table):
-            return []  # before its rows are asked for: they may be `all`
         rows = [row for _, members in table.rows() for row in members]
         return [entry for row in rows for task in table.typed_tasks for entry in self.entries(table, row, task)]
 
@@ -247,13 +242,10 @@ class Experiment(TypedFile):
         Raises:
             InputError: a row, a task or a label that is not there, or settings that do not fit their row.
         """
-        whole = TableRequest(",".join(table.methods), ",".join(table.tasks), {}, {})
-        if not self.is_set(table) and not table.labels and not table.printed:
-            return [whole]
         rows = table.rows()
         labels = _labels(table, [row for _, members in rows for row in members])
         if not self.used(table):
-            return [whole._replace(labels=labels)]
+            return [TableRequest(",".join(table.methods), ",".join(table.tasks), {}, labels)]
         # options of the request, tasks -> rows in the order of the table
         asked: dict[tuple[tuple[tuple[str, Any], ...], tuple[str, ...]], list[str]] = {}
         called = dict(labels)

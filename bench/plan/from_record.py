@@ -50,10 +50,11 @@ def request_from_record(record: Record, request: Request, typed: Collection[str]
         asked = replace(asked, epochs=None)
     if cell.method in (TEACHER, CHECKPOINT) or "methods" in typed:
         return asked
-    usual = {name: getattr(Recipe, name) for name in NUMBERS}
-    if cell.search is None and all(cell.recipe.get(name, usual[name]) == usual[name] for name in NUMBERS):
-        return asked
-    return _with_numbers(cell, asked, typed)
+    if "numbers" not in typed:
+        set_apart = {name: cell.recipe.get(name, 0) for name in NUMBERS}
+        numbers = [(name, value) for name, value in set_apart.items() if value != getattr(Recipe, name)]
+        asked = replace(asked, numbers=tuple(sorted(numbers)))
+    return asked
 
 
 def _asked(cell: Cell) -> dict[str, Any]:
@@ -86,28 +87,11 @@ def _row(cell: Cell) -> str:
     """How to type the row; "" for a teacher, and for a finished checkpoint, whose folder is in no record."""
     if cell.method in (TEACHER, CHECKPOINT):
         return ""
-    pace = re.search(rf":{PACE}=[^: ]+", cell.label)
-    return spelling_of(cell) + (pace[0] if pace and cell.search is None else "")
-
-
-def _with_numbers(cell: Cell, asked: Request, typed: Collection[str]) -> Request:
-    """With the numbers of a recipe that were set for the record, and of a row that a search found also its pace."""
-    from bench.plan.build import build
-
-    planned = next(p for p in build(asked).cells if p.cell.method == cell.method)
-    recorded, today = cell.recipe, planned.cell.recipe
-    if "numbers" not in typed:
-        own = {name: recorded.get(name, 0) for name in NUMBERS if recorded.get(name) != today.get(name)}
-        # a length that this teacher cannot read is left out
-        if today["max_length"] < Recipe.max_length and own.get("max_length", 0) > today["max_length"]:
-            del own["max_length"]
-        asked = replace(asked, numbers=tuple(sorted(own.items())))
-    pace = recorded["learning_rate"] / today["learning_rate"]
-    if cell.search is None or abs(pace - 1) < 1e-9:
-        return asked
-    # a ratio of two floats: 15 digits give back what was typed
-    row, plus, point = asked.methods.partition("+")
-    return replace(asked, methods=f"{row}:{PACE}={pace:.15g}{plus}{point}")
+    label = cell.label
+    if cell.search is not None:  # the row that a search chose is its best trial, which has the pace in its spelling
+        label = max((t for t in cell.search.trials if t.score is not None), key=lambda t: t.score or 0.0).row
+    pace = re.search(rf":{PACE}=[^: ]+", label)
+    return spelling_of(cell) + (pace[0] if pace else "")
 
 
 def is_own(slug: str) -> bool:

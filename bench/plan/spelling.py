@@ -163,8 +163,13 @@ def parse_methods(text: str) -> list[MethodRow]:
     return list(rows.values())
 
 
-def drop_unusable(rows: Sequence[MethodRow], check: Callable[[MethodRow], object]) -> tuple[list[MethodRow], list[str]]:
+def drop_unusable(
+    rows: Sequence[MethodRow], check: Callable[[MethodRow], object], point: str = ""
+) -> tuple[list[MethodRow], list[str]]:
     """The rows that pass a check, and why others of ``all`` are left out.
+
+    Args:
+        point: what stands behind the rows and ``all``: ``+int8``.
 
     Raises:
         InputError: a row that was named does not.
@@ -177,7 +182,7 @@ def drop_unusable(rows: Sequence[MethodRow], check: Callable[[MethodRow], object
         except (ValueError, InputError) as error:
             if not row.from_all:
                 raise InputError(str(error) if isinstance(error, InputError) else f"{row.spelling}: {error}") from None
-            left.append(f"{row.spelling} is left out of `--methods all`: {error}")
+            left.append(f"{row.spelling}{point} is left out of `--methods all{point}`: {error}")
     return kept, left
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from bench.data.checkpoints import Checkpoint, config_from_name
 from bench.errors import InputError
-from bench.measure.sizes import LENGTH, Counts, counts, sizes
+from bench.measure.sizes import LENGTH, counts, sizes
 from bench.plan.plan import ArtefactPlan
 from bench.plan.spelling import MethodRow, drop_unusable, parse_methods
 from bench.record.cell import TEACHER
@@ -160,7 +160,7 @@ def teacher_model(config: Any, num_labels: int = 2, device: str = "cpu") -> Any:
         return AutoModelForSequenceClassification.from_config(config)
 
 
-def counts_of(row: str, teacher: str) -> Counts:
+def counts_of(row: str, teacher: str) -> dict[str, dict[str, int]]:
     """A row (or ``teacher``) by every convention of counting, on the meta device: two labels, length 128.
 
     Raises:

@@ -13,27 +13,19 @@ from pathlib import Path
 
 from filelock import BaseFileLock, FileLock, Timeout
 
-from bench.errors import InputError
 from bench.files import MODE
 
 FOLDER = ".claims"
 
 
 class CellLocks:
-    """The locks of one process. A held one is an open file: take it when work begins, release it after the record is written.
-
-    Raises:
-        InputError: the folder cannot be written.
-    """
+    """The locks of one process. A held one is an open file: take it when work begins, release it after the record is written."""
 
     def __init__(self, root: Path) -> None:
         self.folder = root / FOLDER
         self._held: dict[str, BaseFileLock] = {}
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / ".gitignore").write_text("*\n", encoding="utf-8")
-        except OSError as error:
-            raise self._cannot_write(error) from None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / ".gitignore").write_text("*\n", encoding="utf-8")
 
     def take(self, key: str) -> bool:
         """Lock a cell without waiting; False where another holds it.
@@ -46,8 +38,6 @@ class CellLocks:
                 lock.acquire(blocking=False)
             except Timeout:
                 return False
-            except OSError as error:
-                raise self._cannot_write(error) from None
             self._held[key] = lock
         return True
 
@@ -63,8 +53,3 @@ class CellLocks:
     def __exit__(self, *_: object) -> None:
         for key in list(self._held):
             self.release(key)
-
-    def _cannot_write(self, error: OSError) -> InputError:
-        return InputError(
-            f"locks of cells cannot be written to {self.folder}: {error.strerror}; choose another folder, or mend this one"
-        )

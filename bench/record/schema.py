@@ -17,7 +17,7 @@ from bench.user_files import refused_as_json
 
 
 class StrictModel(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 Form = TypeVar("Form", bound=StrictModel)

@@ -25,7 +25,7 @@ SAMPLE, HUB, OWN, FOLDER = "sample", "hub", "own", "folder"
 class TaskFacts(BaseModel):
     """A task as its records describe it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     form: str = ""
     """of its answers, a name of :data:`bench.stats.form.FORMS`; "" where it is not known"""

@@ -169,7 +169,7 @@ def rule_of(printed: str, counted: Mapping[str, int], unit: float) -> tuple[str,
     return rule, value, False
 
 
-def printed_and_ours(named: Sequence[tuple[Mapping[str, str], Any]]) -> Table:
+def printed_and_ours(named: Sequence[tuple[Mapping[str, str], Mapping[str, Mapping[str, int]]]]) -> Table:
     """Every printed figure with ours, the difference, and the convention that explains it, if one does.
 
     Args:
@@ -178,8 +178,8 @@ def printed_and_ours(named: Sequence[tuple[Mapping[str, str], Any]]) -> Table:
     lines, fitting = [], 0
     for size, counted in named:
         for quantity, printed, conventions, unit, sign in (
-            ("parameters", size["parameters"], counted.parameters, 1e6, "M"),
-            ("FLOPs", size["flops"], counted.flops, 1e9, "G"),
+            ("parameters", size["parameters"], counted["parameters"], 1e6, "M"),
+            ("FLOPs", size["flops"], counted["flops"], 1e9, "G"),
         ):
             if not printed:
                 continue

@@ -29,7 +29,7 @@ def commands(group: ReportGroup) -> list[str]:
     """
     if group.facts.held_back and group.facts.augmented is None:
         return []
-    known, slug, cells = texts_known(group), group.cell.data.slug, [record.cell for record in group.records]
+    known, slug, cells = group.texts, group.cell.data.slug, [record.cell for record in group.records]
     plain = next((cell.recipe for cell in cells if cell.method == TEACHER), Recipe().as_dict())
     place = {label: number for number, label in enumerate(group.systems if group.order else ())}
 
@@ -160,23 +160,14 @@ def as_typed_path(place: Path) -> str:
     return str(there.relative_to(here)) if there.is_relative_to(here) and there != here else there.name
 
 
-def set_record_source(group: ReportGroup, store: Store, records: Iterable[Record] | None = None) -> None:
-    """Set what the commands of a group need to know of the folder of its records.
-
-    Args:
-        records: all of that folder, where they are read already.
-    """
-    group.results, group.texts = as_typed_path(store.root), _texts(store.records() if records is None else records)
-
-
-def texts_known(group: ReportGroup) -> dict[str, tuple[str, ...]]:
-    """Key of a start -> the options for its text, from the group's records and all others of their folder."""
-    return group.texts | _texts(group.records)
+def set_record_source(group: ReportGroup, store: Store, records: Iterable[Record]) -> None:
+    """Set what the commands of a group need to know of the folder of its records, of which ``records`` are all."""
+    group.results, group.texts = as_typed_path(store.root), _texts(records)
 
 
 def _any_text(group: ReportGroup) -> tuple[str, ...]:
     """The text of the first start of a group that has a known one."""
-    known = texts_known(group)
+    known = group.texts
     return next(filter(None, (_text(record, known) for record in group.records)), ())
 
 
@@ -200,7 +191,7 @@ def _text(record: Record, known: Mapping[str, tuple[str, ...]]) -> tuple[str, ..
 
 def starts_without_text(group: ReportGroup) -> dict[str, list[str]]:
     """Pre-trainings whose text no record names, since all are older than that: key -> the rows that use it."""
-    known = texts_known(group)
+    known = group.texts
     rows: dict[str, set[str]] = {}
     for record in group.records:
         for name, artefact in record.artefacts.items():

@@ -34,22 +34,20 @@ class Resampled:
     Attributes:
         predicted, logits: record key -> answers, and what the model gave.
         scores_R: record key -> [resamples] scores.
-        others: keys of records that were scored on other examples.
         teachers: sha256 of a teacher's weights -> its score and its [resamples] scores: of further trainings of the column's
             teacher. The same training on another machine may end with other last digits. What was taught by it is compared
-            with it, where the store has its answers to the same examples.
+            with it, where the store has its answers.
     """
 
     column: ScoreColumn
     labels: np.ndarray
     predicted: dict[str, np.ndarray]
     scores_R: dict[str, np.ndarray]
-    others: set[str]
     teachers: dict[str, tuple[float, np.ndarray]] = field(default_factory=dict)
     logits: dict[str, np.ndarray] = field(default_factory=dict)
 
     def has(self, records: Sequence[Record]) -> bool:
-        """Whether there are records, and all of them were scored on the column's examples."""
+        """Whether there are records, and the answers of all of them are stored."""
         return bool(records) and all(record.key in self.scores_R for record in records)
 
     def stacked(self, records: Sequence[Record]) -> np.ndarray:
@@ -77,27 +75,22 @@ def resample(group: ReportGroup, store: Store) -> dict[ScoreColumn, Resampled]:
         for name, attempt in store.attempts(shown[0]).items() if named else ():
             weights = teacher_weights(attempt)
             if weights in named and column.evaluation in attempt.scores:
-                arrays, examples = store.predictions(attempt, name), f"examples.{column.evaluation}"
-                if np.array_equal(arrays[examples], answers[0][1][examples]):
-                    score = attempt.scores[column.evaluation][column.metric]
-                    data.teachers[str(weights)] = score, resampled(column, [(attempt, arrays)]).scores_R[attempt.key]
+                score = attempt.scores[column.evaluation][column.metric]
+                drawn = resampled(column, [(attempt, store.predictions(attempt, name))])
+                data.teachers[str(weights)] = score, drawn.scores_R[attempt.key]
     return columns
 
 
 def resampled(column: ScoreColumn, answers: Sequence[tuple[Record, Mapping[str, np.ndarray]]]) -> Resampled:
     """The answers of one record or more to a column, as a store has them.
 
-    Records with other examples than the first one's are only named.
+    Their examples are the same in the same order: a column's records have one fingerprint of them (:mod:`bench.record.differences`).
     """
     form, place = metric_of(column.metric).form, column.evaluation
-    _, arrays = answers[0]
-    labels, examples = arrays[f"labels.{place}"], arrays[f"examples.{place}"]
-    alike = [(record.key, own) for record, own in answers if np.array_equal(examples, own[f"examples.{place}"])]
-    logits = {key: own[f"logits.{place}"] for key, own in alike}
+    labels, logits = answers[0][1][f"labels.{place}"], {record.key: own[f"logits.{place}"] for record, own in answers}
     predicted = {key: form.predicted(given) for key, given in logits.items()}
     drawn = resampled_scores(list(predicted.values()), labels, column.metric, rng_for([column], EXAMPLES))
-    others = {record.key for record, _ in answers} - set(logits)
-    return Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), others, logits=logits)
+    return Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), logits=logits)
 
 
 def rng_for(columns: Sequence[ScoreColumn], purpose: str, *rows: str) -> np.random.Generator:

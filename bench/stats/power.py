@@ -39,14 +39,9 @@ def power(gap: float, examples: int, disagreement: float = DISAGREEMENT) -> floa
 
     Args:
         gap, disagreement: shares of the examples, the first at most as large as the second.
-
-    Raises:
-        ValueError: a gap larger than the disagreement, which no two systems can have.
     """
     from scipy.stats import norm
 
-    if not 0 < abs(gap) <= disagreement <= 1:
-        raise ValueError(f"a gap of {gap:g} needs a disagreement between {abs(gap):g} and 1, not {disagreement:g}")
     critical = norm.ppf(1 - LEVEL / 2) * math.sqrt(disagreement)
     spread = math.sqrt(max(disagreement - gap * gap, 1e-12))
     return float(norm.cdf((math.sqrt(examples) * abs(gap) - critical) / spread))
@@ -97,22 +92,13 @@ def power_of_seeds(
         spread: standard deviation of one system's accuracy over its seeds.
         disagreement: share of examples on which exactly one of two systems, a training each, is right.
         seed_disagreement: the same of two seeds of one system; None where two systems differ as two seeds of one do.
-
-    Raises:
-        ValueError: as :func:`power`; fewer than two seeds, no spread, or a seed_disagreement that is no share.
     """
     import numpy as np
     from scipy.stats import chi2, norm, t
 
-    of_seeds = disagreement if seed_disagreement is None else seed_disagreement
-    if seeds < 2 or spread <= 0:
-        raise ValueError("the spread of one training cannot be told: give two seeds or more and a spread above 0")
-    if not 0 < abs(gap) <= disagreement <= 1:
-        raise ValueError(f"a gap of {gap:g} needs a disagreement between {abs(gap):g} and 1, not {disagreement:g}")
-    if not 0 <= of_seeds <= 1:
-        raise ValueError(f"a share of examples lies between 0 and 1, not at {of_seeds:g}")
-    of_examples = max(0.0, disagreement - gap * gap - of_seeds) / examples
-    interaction = of_seeds / examples / seeds
+    seed_disagreement = disagreement if seed_disagreement is None else seed_disagreement
+    of_examples = max(0.0, disagreement - gap * gap - seed_disagreement) / examples
+    interaction = seed_disagreement / examples / seeds
     # a spread below the chance on single examples was luck: other seeds show the whole of it
     of_one = max(spread**2 / seeds, interaction / 2)
     # few seeds tell it badly, each system's on its own: sample variances at the middles of SPREADS equal shares

@@ -48,7 +48,7 @@ class Mean:
 
     def of_rows(self, predicted: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """As :meth:`Repeated.of_rows`."""
-        return np.array([self.each(row, labels).mean() for row in predicted])
+        return np.array([self.each(row, labels).mean(dtype=float) for row in predicted])
 
 
 @dataclass(frozen=True)

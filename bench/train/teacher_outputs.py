@@ -24,7 +24,7 @@ from bench.plan.request import OUTPUT_FORMATS
 from bench.train.loop import OnStep
 from bench.train.numerics import ComputeSettings
 from methods.api import Batch, Out, Tap, Taps
-from methods.models import Cost, PackedModel, cost, forward
+from methods.models import Around, forward
 from methods.packed import Layout, logits_of_tokens, moved, span_logits
 
 FORMATS: dict[str, np.dtype[Any]] = {name: np.dtype(number) for name, number in OUTPUT_FORMATS.items()}
@@ -189,17 +189,14 @@ class TeacherOutputs:
         return tensors
 
 
-class KeptTeacher(PackedModel):
+class KeptTeacher(Around):
     """A teacher that reads its outputs from a file where it can, and answers by itself where it cannot."""
 
     def __init__(self, teacher: nn.Module, outputs: TeacherOutputs) -> None:
-        super().__init__()
-        self.teacher, self.outputs = teacher, outputs
+        super().__init__(teacher)
+        self.outputs = outputs
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
         if not self.training and self.outputs.has(batch, taps):
             return self.outputs.answer(batch, taps)
-        return forward(self.teacher, batch, taps)
-
-    def cost(self) -> Cost:
-        return cost(self.teacher)
+        return forward(self.whole, batch, taps)

@@ -6,14 +6,12 @@ docs/hyperparameters.md of the recipes.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 DOCS = Path(__file__).resolve().parents[1]
@@ -121,32 +119,10 @@ def _default(option: Any) -> str:
 
 def record_schema() -> dict[str, Any]:
     """The JSON schema of a record, with the docstrings of its fields."""
-    from bench.record import cell, schema, task_facts
+    from bench.record.schema import Record
 
-    made = schema.Record.model_json_schema(mode="serialization")
-    said = {name: fields for module in (cell, schema, task_facts) for name, fields in _fields_said(module).items()}
-    for name, part in {"Record": made, **made["$defs"]}.items():
-        for field, text in said.get(name, {}).items():
-            if field in part.get("properties", {}):
-                part["properties"][field]["description"] = text
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
-
-
-def _fields_said(module: ModuleType) -> dict[str, dict[str, str]]:
-    """Class -> field -> the docstring below the field."""
-    found: dict[str, dict[str, str]] = {}
-    for one in ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8")).body:
-        if isinstance(one, ast.ClassDef):
-            for field, below in zip(one.body, one.body[1:], strict=False):
-                if (
-                    isinstance(field, ast.AnnAssign)
-                    and isinstance(field.target, ast.Name)
-                    and isinstance(below, ast.Expr)
-                    and isinstance(below.value, ast.Constant)
-                ):
-                    text = " ".join(str(below.value.value).split())
-                    found.setdefault(one.name, {})[field.target.id] = text
-    return found
+    schema = Record.model_json_schema(mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 BY_WIDTH = {"learning_rate": " (teachers: see below)"}

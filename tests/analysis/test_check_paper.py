@@ -8,6 +8,7 @@ import factories
 import pytest
 
 from bench.analysis.check_paper import check_paper
+from bench.audit.sheets import read_all
 from bench.record.store import Store
 
 LATEX = r"""
@@ -52,9 +53,12 @@ def test_generated_sample_data_are_never_compared_with_a_paper_on_real_data(tmp_
     file.write_text("| System | RTE | SST-2 |\n|---|---|---|\n| kd | 60.0 | 99.0 |\n")
     store = Store(tmp_path / "r")
     store.write(factories.record("kd", score=0.60, data="sample-v2"))
-    assert [c.verdict for c in check_paper(file, tmp_path / "r")] == ["as measured", "no record"]
+    assert [c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")] == ["as measured", "no record"]
     store.write(factories.record("kd", score=0.55, data="folder-glue"))
-    assert next((c.verdict, c.measured) for c in check_paper(file, tmp_path / "r")) == ("differs", "55.0")
+    assert next((c.verdict, c.measured) for c in check_paper(read_all([file]).sheets, tmp_path / "r")) == (
+        "differs",
+        "55.0",
+    )
 
 
 def test_an_average_is_compared_with_a_mean_of_the_same_tasks_alone(tmp_path):
@@ -63,12 +67,12 @@ def test_an_average_is_compared_with_a_mean_of_the_same_tasks_alone(tmp_path):
         store.write(factories.record("kd", task=task, score=score))
     file = tmp_path / "paper.md"
     file.write_text("| System | RTE | CoLA | Avg |\n|---|---|---|---|\n| kd | 61.0 | 75.0 | 68.0 |\n")
-    assert [c.verdict for c in check_paper(file, tmp_path / "r")] == ["as measured"] * 3
+    assert [c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")] == ["as measured"] * 3
     file.write_text("| System | Layers | RTE | CoLA | Avg |\n|---|---|---|---|---|\n| kd | 4 | 61.0 | 75.0 | 68.0 |\n")
-    found = {c.column: c.verdict for c in check_paper(file, tmp_path / "r")}
+    found = {c.column: c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")}
     assert (found["RTE"], found["CoLA"], found["Avg"]) == ("as measured",) * 3
     file.write_text("| System | RTE | Avg |\n|---|---|---|\n| kd | 61.0 | 68.0 |\n")
-    assert [c.verdict for c in check_paper(file, tmp_path / "r")] == ["as measured", "no record"]
+    assert [c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")] == ["as measured", "no record"]
 
 
 def test_two_rows_whose_names_differ_in_punctuation_alone_are_not_confused(tmp_path):
@@ -77,9 +81,9 @@ def test_two_rows_whose_names_differ_in_punctuation_alone_are_not_confused(tmp_p
         store.write(factories.record(label, score=score))
     rows = "| kd:temperature=1.5 | 61.0 | |\n| kd:temperature=15 | 62.0 | |\n| KD temperature 15 | 62.0 | |\n| PKD | 63.0 | |\n"
     file.write_text(f"| System | RTE | SST-2 |\n|---|---|---|\n{rows}")
-    verdicts = [c.verdict for c in check_paper(file, tmp_path / "r")]
+    verdicts = [c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")]
     assert verdicts == ["as measured", "as measured", "no record", "as measured"], "the third may be either of two"
-    named = check_paper(file, tmp_path / "r", ["KD temperature 15=kd:temperature=15"])
+    named = check_paper(read_all([file]).sheets, tmp_path / "r", ["KD temperature 15=kd:temperature=15"])
     assert [c.measured for c in named if c.row == "KD temperature 15"] == ["62.0"]
 
 

@@ -108,7 +108,7 @@ def test_a_data_set_of_the_hub_brings_the_names_of_its_classes(tmp_path, monkeyp
             folder.mkdir(parents=True, exist_ok=True)
             said = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
             pq.write_table(table.replace_schema_metadata(said), folder / f"000{shard}.parquet")
-    monkeypatch.setattr(own_tasks, "downloaded", lambda *args, **more: tmp_path)
+    monkeypatch.setattr("bench.data.hub.downloaded", lambda *args, **more: tmp_path)
     task = task_of("hub:someone/films/plain_text")
     assert (task.name, task.labels, task.columns) == ("films", ("neg", "pos"), ("text",))
     source = source_for(task, "hub", offline=True)

@@ -10,8 +10,7 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from methods import models
-from methods.direct_teacher import DirectTeacher, direct
-from methods.models import cost, forward
+from methods.models import FrozenTeacher, cost, direct, forward
 from methods.packed import Layout
 from methods.taps import LOGITS, hidden, pooled, scores, vectors
 
@@ -51,7 +50,7 @@ def filled(batch):
 def test_answers_are_the_usual_ones_up_to_rounding(family, taps, of, request):
     model, batch = model_of(family), request.getfixturevalue(of)
     faster = direct(model).eval()
-    assert isinstance(faster, DirectTeacher)
+    assert isinstance(faster, FrozenTeacher)
     assert cost(faster) == cost(model)
     with torch.no_grad():
         usual, answer = forward(model, batch, taps), forward(faster, batch, taps)
@@ -73,9 +72,9 @@ def test_layers_of_another_kind_stay_as_they_are(family):
 
 def test_gradients_and_dropout_are_not_those_of_frozen_layers(batch, monkeypatch):
     faster = direct(model_of("bert")).eval()
-    monkeypatch.setattr(faster, "_layers", [pytest.fail] * 3)
+    monkeypatch.setattr(faster, "_faster", pytest.fail)
     forward(faster, batch, LOGITS).logits.sum().backward()
-    assert faster.teacher.classifier.weight.grad is not None
+    assert faster.whole.classifier.weight.grad is not None
     with torch.no_grad():
         faster.train()
         first, second = (forward(faster, batch, LOGITS).logits for _ in range(2))

@@ -17,8 +17,8 @@ from methods import fast_kernels
 from methods.fast_kernels import (
     LEAST_ROWS,
     FastLinear,
-    FastTeacher,
     ReorderedLinear,
+    fast_teacher,
     problem_here,
     with_fast_kernels,
 )
@@ -74,7 +74,7 @@ def test_answers_are_the_usual_ones_up_to_rounding(model, data, drawn):
     if drawn.draw(st.booleans()):
         batch = pad_batch(batch, data, 32)
     with torch.no_grad():
-        usual, fast = forward(model, batch, taps), forward(FastTeacher(model).eval(), batch, taps)
+        usual, fast = forward(model, batch, taps), forward(fast_teacher(model).eval(), batch, taps)
     assert set(fast.values) == set(usual.values)
     for tap in taps:
         for ours, theirs in zip(tensors(fast[tap]), tensors(usual[tap]), strict=True):
@@ -82,7 +82,7 @@ def test_answers_are_the_usual_ones_up_to_rounding(model, data, drawn):
 
 
 def test_dropout_and_gradients_use_the_model_itself(model, data):
-    batch, teacher = data.batch([3, 1, 4]), FastTeacher(model)
+    batch, teacher = data.batch([3, 1, 4]), fast_teacher(model)
     with torch.no_grad():
         torch.manual_seed(1)
         noisy = forward(teacher.train(), batch, LOGITS).logits
@@ -91,7 +91,7 @@ def test_dropout_and_gradients_use_the_model_itself(model, data):
         model.eval()
     assert forward(teacher.eval(), batch, LOGITS).logits.requires_grad
     with torch.no_grad():
-        assert torch.equal(forward(model, batch, LOGITS).logits, forward(teacher.teacher, batch, LOGITS).logits)
+        assert torch.equal(forward(model, batch, LOGITS).logits, forward(teacher.whole, batch, LOGITS).logits)
 
 
 def test_the_model_keeps_its_tensors_and_its_kernels(model):
@@ -106,7 +106,7 @@ def test_the_model_keeps_its_tensors_and_its_kernels(model):
     layers = [part for layer in fast_kernels.encoder_modules(model) for part in layer.modules()]
     linear = [part for part in layers if isinstance(part, nn.Linear)]
     assert len(replaced) == len(linear) > 0
-    assert cost(FastTeacher(model)) == cost(model)
+    assert cost(fast_teacher(model)) == cost(model)
 
 
 def test_operators_that_are_missing_or_wrong_are_named(monkeypatch):

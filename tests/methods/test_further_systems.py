@@ -61,7 +61,7 @@ def test_only_successors_learn(batch):
     _, _, student = built("theseus")
     moving = {name for name, parameter in student.model.named_parameters() if parameter.requires_grad}
     assert moving
-    assert all(name.startswith("shipped.bert.encoder.") for name in moving)
+    assert all(name.startswith("whole.bert.encoder.") for name in moving)
 
 
 def test_the_replacing_rate_rises_to_one_and_stays():

@@ -163,7 +163,7 @@ def test_a_balanced_table_gives_each_expert_as_many_tokens_as_can_be():
 
 def test_every_routing_is_counted_without_weights():
     by_hash, balanced, token, sentence = (
-        counts_of(f"moebert:routing={routing}", "bert-base-uncased").parameters["whole classifier"]
+        counts_of(f"moebert:routing={routing}", "bert-base-uncased")["parameters"]["whole classifier"]
         for routing in ("hash", "balanced", "token", "sentence")
     )
     assert balanced == by_hash

@@ -66,7 +66,7 @@ def of_reference(real: bool) -> list[ReportGroup]:
     store = Store(REFERENCE)
     found = [g for g in groups(store.records()) if g.cell.data.slug.startswith("folder-") == real]
     for group in found:
-        set_record_source(group, store)
+        set_record_source(group, store, store.records())
     assert found
     return found
 
@@ -149,7 +149,7 @@ def test_each_command_asks_for_its_rows_tasks_and_seeds_alone():
         assert {"--threads", "--device", "--results", "--data", "--teacher", "--recipe", "--epochs"} <= set(one)
 
 
-def test_rows_whose_starts_had_other_texts_have_commands_of_their_own():
+def test_rows_whose_starts_had_other_texts_have_commands_of_their_own(tmp_path):
     """One command has one --corpus."""
 
     def from_text(label: str, key: str, *files: str) -> Record:
@@ -158,6 +158,7 @@ def test_rows_whose_starts_had_other_texts_have_commands_of_their_own():
 
     records = [from_text("kd", "a", "a.txt"), from_text("pkd", "b", "b.txt", "c.txt"), from_text("microbert", "c")]
     (group,) = groups([*records, factories.record("plain")])
+    set_record_source(group, Store(tmp_path), records)
     found = commands(group)
     assert sorted(re.findall(r"--corpus \S+|--corpus-tokens \d+", " ".join(found))) == [
         *("--corpus a.txt", "--corpus b.txt", "--corpus c.txt", "--corpus sample"),
@@ -204,7 +205,7 @@ def test_an_old_start_is_of_the_text_that_a_newer_record_of_the_folder_names(tmp
     for record in (old, new):
         store.write(record)
     alone, together = groups([old])[0], groups([old])[0]
-    set_record_source(together, store)
+    set_record_source(together, store, store.records())
     assert "--corpus" not in commands(alone)[0]
     for command in (commands(together)[0], verifying(together), experiment_command(together, Path("e.toml"), "", "")):
         assert f"--corpus {typed} --corpus-tokens 300" in command

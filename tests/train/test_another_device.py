@@ -17,7 +17,7 @@ from bench.plan import estimate
 from bench.progress import Progress
 from bench.run import carry_out
 from bench.train.numerics import ComputeSettings
-from methods.direct_teacher import DirectTeacher
+from methods.models import FrozenTeacher
 from methods.truncation import collect_activations
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="torch takes one accelerator, and here is a real one")
@@ -55,8 +55,8 @@ def records(tmp_path, device):
 def test_no_method_mixes_the_device_with_the_cpu(records, names, monkeypatch):
     """Teachers, artefacts, training and scoring; teachers of students and of a general start answer directly."""
     trained, answered = names or methods.names(), []
-    usual = DirectTeacher.packed_forward
-    monkeypatch.setattr(DirectTeacher, "packed_forward", lambda *given: answered.append(given) or usual(*given))
+    usual = FrozenTeacher.packed_forward
+    monkeypatch.setattr(FrozenTeacher, "packed_forward", lambda *given: answered.append(given) or usual(*given))
     assert {r.cell.method: r.error and r.error.message for r in records(*names)} == dict.fromkeys(["teacher", *trained])
     assert answered
 

@@ -284,9 +284,14 @@ def test_a_student_of_several_tasks(asked):
 
 
 def test_a_row_that_a_search_found_is_left_to_tune(asked):
-    search = Search(of=ROW, metric="accuracy", held_back="4" * 64, trials=(Trial(row=ROW, score=50.0),))
+    search = Search(
+        of=ROW,
+        metric="accuracy",
+        held_back="4" * 64,
+        trials=(Trial(row=ROW, score=50.0), Trial(row=f"{ROW}:pace=2", score=60.0)),
+    )
     cell = cell_of(build(replace(asked, methods=f"{ROW}:pace=2")))
-    label = f"{ROW} (best of 1)"
+    label = f"{ROW} (best of 2)"
     answer = ask(keep(asked.results, cell.model_copy(update={"search": search, "label": label})), asked)
     assert fields(answer) == ["search"]
     assert "`tune` finds what a search chose" in answer["verdict"]

@@ -122,9 +122,6 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                 hashes = " and ".join(str(teacher_weights(record))[:12] for record in other)
                 refused = f"{label}, {column.title}: trained from another teacher ({hashes})"
                 cells[-1] = TableCell(REFUSED, footnotes=(refused,))
-            elif data is not None and any(record.key in data.others for record in (*own, *theirs)):
-                refused = f"{label}, {column.title}: scored on other examples than the rest of the column"
-                cells[-1] = TableCell(REFUSED, footnotes=(refused,))
             elif column in unsound:
                 cells[-1] = TableCell(DASH, footnotes=(unsound[column],) if own and is_cheaper else ())
             elif data is not None and data.has(own) and data.has(theirs) and is_cheaper:

@@ -19,7 +19,7 @@ from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings
 from bench.train.student_trainer import StudentTrainer
 from bench.train.teacher_outputs import KeptTeacher, TeacherOutputs, write_outputs
-from methods.fast_kernels import FastLinear, FastTeacher, problem_here
+from methods.fast_kernels import FastLinear, fast_teacher, problem_here
 
 AGREE = 1e-5
 """How far a contestant's first loss may be from the first one's, as a part of it."""
@@ -38,7 +38,7 @@ def ours(kept: str = "", is_fast: bool = False) -> Train:
         student, random = work.student()
         scheduled = schedule_stages(stages, work.row.dropped, work.recipe, len(work.data))
         trainer = StudentTrainer(work.row.spelling, student, random, *scheduled, numerics)
-        teacher: Any = FastTeacher(work.teacher) if is_fast else work.teacher
+        teacher: Any = fast_teacher(work.teacher) if is_fast else work.teacher
         if kept:  # its outputs are written now, before the first step
             file = work.folder / OUTPUTS
             parts = write_outputs(
