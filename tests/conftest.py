@@ -51,7 +51,9 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.Temp
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr("bench.plan.request.PUBLIC_TEXT", "sample")
     monkeypatch.setattr("bench.measure.busy.busy_cores", lambda: 0.0)  # other tests run at the same time
-    torch.set_num_threads(1)  # models of a few thousand weights: a second thread would wait for the first
+    # models of a few thousand weights: a second thread would wait for the first, also in a run that asks for two
+    torch.set_num_threads(1)
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -14,13 +13,6 @@ import typer
 from transformers import BertForSequenceClassification
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def test_the_module_is_the_command():
-    words = [sys.executable, "-m", "bench", "rn"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=os.environ.copy(), check=False)
-    assert done.returncode == 2
-    assert "No such command" in done.stderr
 
 
 SAMPLE = "--tasks rte --data sample --teacher embedded"

@@ -216,9 +216,3 @@ def test_a_wrong_artefact_is_found_by_the_checks_of_its_method(artefact, says):
 
     (found,) = api.check_method(Asks, ["contract"])
     assert re.search(says, found.found)
-
-
-@pytest.mark.slow
-def test_a_third_partys_artefacts_pass_the_checks(bench, plugin):
-    checked = bench("check-method", "shrinkbert/prototypes:start=text")
-    assert checked.returncode == 0, checked.stdout + checked.stderr

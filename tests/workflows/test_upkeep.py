@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import tiny
 
 from bench import cache
 from bench.cache import WEIGHTS, Slot, damage_reason, keep
 from bench.files import sha256_of
-from bench.record.set_aside import ADOPTED, CHANGED
+from bench.record.set_aside import CHANGED
 from bench.record.store import Store
 
 SLOT = Slot("teachers", "a" * 64, (), "teacher")
@@ -93,19 +91,3 @@ def test_predictions_that_are_gone_are_nothing_broken_that_repair_leaves(bench, 
     answer = bench("store", "repair", *words)
     assert "no answers" in answer.stdout
     assert answer.returncode == 0
-
-
-@pytest.mark.slow
-def test_the_next_run_writes_the_pointer_that_a_kill_left_out(bench, tmp_path, teacher_folder, glue_folder):
-    words = ["run", "--methods", f"kd:{tiny.SHAPE}:start=random", "--tasks", "rte", "--data", glue_folder,
-             "--teacher", teacher_folder, "--results", tmp_path / "r", "--reports", tmp_path / "p"]  # fmt: skip
-    assert bench(*words).returncode == 0
-    pointer = next((tmp_path / "r").glob("*/rte/kd/*/current"))
-    text = pointer.read_text()
-    pointer.unlink()
-    shutil.rmtree(tmp_path / "p")
-    again = bench(*words)
-    assert "nothing to do" in again.stderr
-    assert ADOPTED in again.stderr
-    assert pointer.read_text() == text
-    assert bench("store", "verify", "--results", tmp_path / "r").returncode == 0
