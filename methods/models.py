@@ -188,9 +188,7 @@ def without_graph(model: nn.Module) -> str:
     """Why no ONNX graph answers as the model does, as a clause; "" where nothing is known against one."""
     if reads_texts(model):
         return "it reads words"
-    if leaves_early(model):
-        return "some sequences leave it early"
-    return "its tokens go to experts" if routed_modules(model) else ""
+    return "some sequences leave it early" if leaves_early(model) else ""
 
 
 def is_packed(classifier: Any) -> bool:

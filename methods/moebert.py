@@ -182,24 +182,24 @@ class Experts(RoutedModule):
         """[..., W] states after attention -> [..., W]; tokens in the order of the ids last embedded."""
         x_NW = x_BTW.reshape(-1, x_BTW.size(-1))
         if self.gate_EW is None:
-            order_N, back_N, counts = (of_layers[self._number] for of_layers in self._seen[0].routes)
+            rows_E, back_N, counts = (of_layers[self._number] for of_layers in self._seen[0].routes)
         else:
             if self.of_sentences:
                 means_SW, owner_N = self._seen[0].sentence_means(x_NW)
                 self.gates_NE = F.linear(means_SW, self.gate_EW)[owner_N]
             else:
                 self.gates_NE = F.linear(x_NW, self.gate_EW)
-            order_N, back_N, counts = (of_layers[0] for of_layers in ways(self.gates_NE.argmax(-1)[None], self.count))
+            rows_E, back_N, counts = (of_layers[0] for of_layers in ways(self.gates_NE.argmax(-1)[None], self.count))
         if not self.training:
             self.load = [sum(pair) for pair in zip(self.load, counts, strict=True)]
         inner = self.shared_in
         shared_NW = torch.zeros_like(x_NW) if inner is None else self.shared_out(F.gelu(inner(x_NW)))
         pieces = []
-        for e, rows in enumerate(order_N.split(counts)):
+        for e, rows in enumerate(rows_E):
             x_RW = x_NW[rows]
             own_RW = F.linear(F.gelu(F.linear(x_RW, self.own_in[e], self.own_in_bias[e])), self.own_out[e])
             out_RW = self.dropout(shared_NW[rows] + own_RW + self.out_bias[e])
-            norm = x_RW.shape[-1:], self.LayerNorm_weight[e], self.LayerNorm_bias[e], self.eps
+            norm = self.LayerNorm_weight.shape[1:], self.LayerNorm_weight[e], self.LayerNorm_bias[e], self.eps
             pieces.append(F.layer_norm(out_RW + x_RW, *norm))
         out_NW = torch.cat(pieces)[back_N]  # back in the order of the tokens
         if self.gates_NE is not None:
@@ -207,11 +207,15 @@ class Experts(RoutedModule):
         return out_NW.view_as(x_BTW)
 
 
-def ways(expert_LN: Tensor, experts: int) -> tuple[Tensor, Tensor, list[list[int]]]:
-    """Of each layer the tokens in the order of their experts, the way back, and how many each has."""
+def ways(expert_LN: Tensor, experts: int) -> tuple[Sequence[Sequence[Tensor]], Sequence[Tensor], list[list[int]]]:
+    """Of each layer the tokens of each expert, the way back from there, and how many each has."""
+    if torch.onnx.is_in_onnx_export():  # a graph looks for the tokens itself: its sizes are open, and it counts none
+        rows_LE = [[(expert_N == e).nonzero()[:, 0] for e in range(experts)] for expert_N in expert_LN.unbind()]
+        return rows_LE, [torch.cat(rows).argsort() for rows in rows_LE], [[0] * experts] * len(rows_LE)
     order_LN = torch.argsort(expert_LN, stable=True)
-    counts_LE = torch.stack([(expert_LN == e).sum(1) for e in range(experts)], 1)
-    return order_LN, torch.argsort(order_LN), counts_LE.tolist()
+    counts_LE = torch.stack([(expert_LN == e).sum(1) for e in range(experts)], 1).tolist()
+    rows_LE = [order_N.split(counts) for order_N, counts in zip(order_LN, counts_LE, strict=True)]
+    return rows_LE, torch.argsort(order_LN).unbind(), counts_LE
 
 
 class TokensSeen:
@@ -224,7 +228,7 @@ class TokensSeen:
         self.pad = pad
         self.ids: Any = None
         self.positions: Any = None
-        self.routes: Any = ()  # of each layer the tokens in the order of their experts, the way back, and how many each has
+        self.routes: Any = ()  # what `ways` gives of all layers
 
     def __call__(self, embeddings: nn.Module, args: Any, kwargs: Any) -> None:
         ids = kwargs["input_ids"] if "input_ids" in kwargs else args[0]
@@ -236,13 +240,14 @@ class TokensSeen:
     def sentence_means(self, x_NW: Tensor) -> tuple[Tensor, Tensor]:
         """[S, W] means of the sequences' states, without those of [PAD], and [N] whose each token is. Packed sequences begin where
         positions do."""
+        real_N1 = (self.ids.reshape(-1, 1) != self.pad).to(x_NW.dtype)
+        parts = torch.cat([x_NW * real_N1, real_N1], 1)
         if self.positions is not None and len(self.ids) == 1:
             owner_N = (self.positions.reshape(-1) == 0).cumsum(0) - 1
+            sums = parts.new_zeros(int(owner_N[-1]) + 1, parts.size(1)).index_add(0, owner_N, parts)
         else:
-            owner_N = torch.arange(len(self.ids), device=x_NW.device).repeat_interleave(self.ids.size(1))
-        real_N1 = (self.ids.reshape(-1, 1) != self.pad).to(x_NW.dtype)
-        sums = x_NW.new_zeros(int(owner_N[-1]) + 1, x_NW.size(1) + 1)
-        sums = sums.index_add(0, owner_N, torch.cat([x_NW * real_N1, real_N1], 1))
+            places = torch.arange(self.ids.size(0), device=x_NW.device)[:, None] + torch.zeros_like(self.ids)
+            owner_N, sums = places.reshape(-1), parts.view(*self.ids.shape, -1).sum(1)
         return sums[:, :-1] / sums[:, -1:], owner_N
 
 

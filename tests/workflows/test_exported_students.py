@@ -9,13 +9,18 @@ import shutil
 import pytest
 import squad_articles
 import tiny
+import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 from bench import api
+from bench.measure.backends import opened, runner, write_onnx
+from bench.plan.spelling import parse_one
+from bench.plan.untrained import untrained
 from bench.progress import Progress
 from bench.record.store import Store
 from bench.run import carry_out
+from methods.models import inputs_of
 
 FORMATS = ["hf", pytest.param("onnx", marks=pytest.mark.slow), pytest.param("onnx-int8", marks=pytest.mark.slow)]
 
@@ -64,6 +69,26 @@ def test_an_exported_student_answers_as_its_record(bench, trained, tmp_path, for
     again = bench("export", record.key[:10], "--to", to, *typed)
     assert again.returncode == 2
     assert "is there already" in again.stderr
+
+
+@pytest.mark.parametrize("routing", ["hash", "token", "sentence"])
+def test_experts_are_a_graph_that_routes_tokens_itself(routing, tmp_path):
+    """For any number of sequences and tokens, with [PAD], and where an expert has no token."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    (model,) = untrained(parse_one(f"moebert:routing={routing}").method, tiny.config(), 2, "cpu").values()
+    model.eval()
+    for parameter in model.parameters():
+        parameter.data += 0.3 * torch.randn_like(parameter)
+    names = inputs_of(model)
+    write_onnx(model, tmp_path / "model.onnx", names)
+    graph = opened(tmp_path / "model.onnx", "onnx", 1, names)
+    usual = runner(model, "eager", torch.device("cpu"), torch.float32, 1, names)
+    ids = torch.randint(5, tiny.config().vocab_size, (3, 20))
+    filled = torch.where(torch.arange(20) < torch.tensor([[20], [7], [1]]), ids, 0)
+    for given in (ids[:1, :9], filled, ids[:2, :1].expand(2, 6)):
+        inputs = given, (given != 0).long(), torch.zeros_like(given)
+        torch.testing.assert_close(graph(*inputs), usual(*inputs), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow
