@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from decimal import Decimal
@@ -17,7 +18,7 @@ from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
 from bench.report.groups import ReportGroup, groups
 from bench.report.render import github
-from bench.stats.metrics import named_in
+from bench.stats.metrics import METRICS, label_of, named_in
 from bench.stats.summary import summarise
 
 SAME, DIFFERS, ABSENT = "as measured", "differs", "no record"
@@ -71,7 +72,7 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
         plain = plain_name(row.system)
         label = named.get(plain, row.system if row.system in known else by_name.get(plain))
         # a mean is over these, and not over columns like layers or seeds
-        tasks = {plain_task(column) for column in row.cells if is_score(column)}
+        tasks = {plain_task(METRIC_NAMES.sub("", column)) for column in row.cells if is_score(column)}
         for column, cell in row.cells.items():
             candidates: list[Measured] = []
             if label is not None:
@@ -101,21 +102,31 @@ def _mapping(text: str, known: Collection[str], results: Path) -> tuple[str, str
     return plain_name(halves[0][0]), known_row(halves[0][1], known, results)
 
 
+METRIC_NAMES = re.compile(
+    rf"\b(?:{'|'.join(sorted({w for m in METRICS.values() for w in (m.name, m.label)} | {'acc', 'mcc'}, key=len, reverse=True))})\b\.?",
+    re.IGNORECASE,
+)
+"""In a column's title, with or without brackets."""
+
 Measured = tuple[float, Sequence[Record], str]
 """What some records give for one cell of a paper, the records, and the examples that they are of."""
 
 
 def _scores(tables: Sequence[ReportGroup], label: str, column: str) -> Iterator[Measured]:
     """What the records may have printed in a column of this name: any metric of the task that the name does not exclude."""
-    wanted, metric_named = plain_task(column), named_in(column)
+    wanted, metric_named = {plain_task(column), plain_task(METRIC_NAMES.sub("", column))}, named_in(column)
     for group in tables:
         for place in group.columns:
             done = group.finished(label, place)
-            if wanted in (plain_task(place.title), plain_task(place.task)):
-                for metric in dict.fromkeys(m for r in done for m in r.scores[place.evaluation]):
-                    if metric_named in ("", metric):
-                        mean = summarise([100 * r.scores[place.evaluation][metric] for r in done]).mean
-                        yield mean, done, group.described_data()
+            if wanted & {plain_task(place.title), plain_task(place.task)}:
+                metrics = list(dict.fromkeys(m for r in done for m in r.scores[place.evaluation]))
+                if metric_named:  # F1 of questions is that of answers
+                    last = label_of(metric_named).lower()
+                    alike = [metric for metric in metrics if label_of(metric).lower().split()[-1] == last]
+                    metrics = [metric_named] if metric_named in metrics else alike
+                for metric in metrics:
+                    mean = summarise([100 * r.scores[place.evaluation][metric] for r in done]).mean
+                    yield mean, done, group.described_data()
 
 
 def _means(tables: Sequence[ReportGroup], label: str, tasks: Collection[str]) -> Iterator[Measured]:

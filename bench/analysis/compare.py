@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.data.tasks import check_known
 from bench.errors import InputError, known_row
 from bench.progress import Progress
-from bench.record.cell import TEACHER
+from bench.record.cell import CHECKPOINT, TEACHER
 from bench.record.code import stale_lines, unknown_lines
 from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW
@@ -58,7 +58,9 @@ def compare(
         place = f"{r.row} on {'+'.join(r.cell.tasks)}, seed {r.cell.seed} ({r.key[:12]})"
         progress.say(f"left out: {place}: its answers are not stored; run it again with --rerun")
         of_rows.remove(r)
-    met = [r for r in of_rows if (not tasks or r.cell.tasks[0] in tasks) and (not seeds or r.cell.seed in seeds)]
+    # the teacher and a finished checkpoint are one model for all seeds
+    fixed, of_tasks = (TEACHER, CHECKPOINT), [r for r in of_rows if not tasks or r.cell.tasks[0] in tasks]
+    met = [r for r in of_tasks if not seeds or r.cell.seed in seeds or r.cell.method in fixed]
     for row in rows:
         if all(r.row != row for r in met):
             has: dict[str, list[int]] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 from xml.etree import ElementTree
@@ -29,12 +29,13 @@ from bench.errors import (
     unknown,
 )
 from bench.files import slug
-from bench.record.cell import TEACHER
+from bench.record.cell import IN_8_BITS, TEACHER
 from bench.record.code import STALE, WHAT_TO_DO, state_of_record
 from bench.record.differences import comparability_key, differing_parts
 from bench.record.schema import Record
 from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import Store
+from bench.record.task_facts import row_as_typed
 from bench.report.escape import flat
 from bench.report.render import github
 from bench.report.speed import conditions_of, described, speed_up
@@ -195,7 +196,11 @@ def check(
     limits = limits._replace(level=limits.level / max(1, sum(len(of_row[0].scores) for of_row in in_order)))
     findings = [f for of_row in in_order for f in _row(of_row, news, seeds, (old_store, new_store), limits)]
     if sessions:
-        findings += _speeds(sessions, list(speed_records(results, new_store.note)), rows, limits.speed)
+        # sessions name rows as they are typed: without (fast kernels), and in 8 bits without +int8
+        typed = {row_as_typed(r.cell) + (f" at {r.point}" if r.point not in ("", IN_8_BITS) else "") for r in olds}
+        findings += _speeds(
+            sessions, list(speed_records(results, new_store.note)), {*rows, *typed} if rows else (), limits.speed
+        )
     met = {name for old in olds for name in (old.cell.label, old.row)} | {finding.subject for finding in findings}
     why = "the baseline has no finished record of it" + (f" on {', '.join(tasks)}" if tasks else "")
     return findings + [GateResult(row, "row", MISSING, why) for row in dict.fromkeys(rows) if row not in met]
@@ -219,6 +224,9 @@ def _row(
         why = f"no {'seed in common' if near else 'record'}; run the baseline's command"
         return [GateResult(subject, "row", MISSING, why)]
     findings, usable = [], []
+    if seeds and (missing := [old.cell.seed for old in asked if old.key not in same]):
+        why = f"no record of seed {', '.join(map(str, missing))}; run the baseline's command"
+        findings.append(GateResult(subject, "row", MISSING, why))
     for old, new in pairs:
         seed = f"seed {new.cell.seed}"
         if new.status != "ok":
@@ -315,7 +323,7 @@ def verdict(difference: float, half: float, margin: float, certain: bool = True)
 
 
 def _speeds(
-    olds: Sequence[SpeedRecord], news: Sequence[SpeedRecord], rows: Sequence[str], allowed: float
+    olds: Sequence[SpeedRecord], news: Sequence[SpeedRecord], rows: Collection[str], allowed: float
 ) -> list[GateResult]:
     """The last session of each teacher, system by system (of the rows named, if any are), under the same conditions."""
     findings = []

@@ -24,6 +24,7 @@ from bench.report.speed import latency_tables
 from bench.report.table import Table
 from bench.report.tables.parts import counted
 from bench.report.tables.registry import make_tables
+from bench.report.write import add_speed
 
 PLAIN, DIFFERENCE, SPEED_UP = "", "difference", "speed-up"
 SHOWN = 20
@@ -47,6 +48,8 @@ def trace(text: str, results: Path) -> list[Origin]:
     if not records and not sessions:
         raise InputError(f"no records in {results}")
     kind, tables = _kind(text), groups(records)
+    for group in tables:
+        add_speed(group, sessions)
     origins = [origin for group in tables for origin in origins_of(group, store)]
     for session in sessions:
         where = f"session {session.key[:12]}, teacher {session.teacher}"

@@ -39,14 +39,15 @@ NOT_SIGNIFICANT = "not significant"
 """How tables of differences print :data:`UNCLEAR`."""
 
 
-def verdict_of(difference: float, p: float, adjusted: float, is_drawn: bool = True) -> str:
+def verdict_of(difference: float, p: float, adjusted: float, test: str = "bootstrap") -> str:
     """How a test ended, from its p and that after Holm's adjustment.
 
     Args:
-        is_drawn: whether p was counted in resamples: then it has an error, as large as its distance to the limit if it is borderline.
+        test: where p was counted in resamples it has an error, as large as its distance to the limit if it is borderline.
     """
-    # p is twice the smaller tail; the limit of the adjusted p, seen from p itself
-    if is_drawn and p > 0 and is_near(p / 2, LEVEL * p / max(adjusted, p) / 2):
+    # a bootstrap's p is twice the counted tail; the limit of the adjusted p, seen from p itself
+    tails = 2 if test == "bootstrap" else 1
+    if "McNemar" not in test and p > 0 and is_near(p / tails, LEVEL * p / max(adjusted, p) / tails):
         return BORDERLINE
     if adjusted > LEVEL:
         return UNCLEAR
@@ -91,7 +92,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        return verdict_of(self.difference, self.p, self.adjusted, is_drawn="McNemar" not in self.test)
+        return verdict_of(self.difference, self.p, self.adjusted, self.test)
 
 
 MEAN = "mean"

@@ -13,6 +13,7 @@ from bench.record.cell import TEACHER, record_key
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.report.comparison import columns_of_noise
 from bench.report.document import Section, to_page, write_index
 from bench.report.file_names import ENDING, LONGEST, PAGE, TABLES, fitted, paper_place, table_names
 from bench.report.groups import ReportGroup, groups
@@ -137,6 +138,9 @@ def _write(
     measured = f"{whole.title}; recipe {whole.recipe}{length}; {whole.cell.numeric.precision}; "
     measured += f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}."
     texts = [measured, *warnings(whole), *([f"Expected beside the printed numbers: {expected}"] if expected else [])]
+    if noise := {column.name: None for part in parts.values() for column in columns_of_noise(part, store)}:
+        said = "the teacher is not shown to be better than the majority class: what a student loses there is noise"
+        texts.append(f"On {', '.join(noise)} {said}. Means are over all columns, as the paper's.")
     if settings:
         texts.append("Settings of some rows or tasks; the others are as the recipe has them:")
     page = [Section("", texts, settings)]

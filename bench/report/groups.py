@@ -323,6 +323,11 @@ def groups(records: Iterable[Record]) -> list[ReportGroup]:
             ]
             for group in homes or [home(record.cell)]:
                 group.records.append(record)
+    for group in (
+        by_key.values()
+    ):  # a teacher of a task that no student has would be a column without students, and no mean be whole
+        if learned := {task for r in group.records if r.cell.method != TEACHER for task in r.cell.tasks}:
+            group.records = [r for r in group.records if learned.intersection(r.cell.tasks)]
     keys = {key: {r.key for r in group.records} for key, group in by_key.items()}
     kept = [by_key[key] for key in sorted(by_key, key=str) if not any(keys[key] < other for other in keys.values())]
     for group in kept:

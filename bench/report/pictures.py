@@ -294,9 +294,11 @@ def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
     lines = [line for line in table.lines if line.label in rows] if table else []
     if table is None or not lines or len(group.columns) < 2:  # of one column the forest plot says the same
         return None
-    mean = len(table.columns) - 3 if len(table.columns) > 4 else 0  # behind the columns: mean of ratios, ratio of means
+    # behind the columns: mean of ratios, ratio of means
+    mean = len(table.columns) - 3 if len(group.averaged) > 1 else 0
     places = [*([mean] if mean else []), *range(len(table.columns) - 3)]
-    lines.sort(key=lambda line: -(line.cells[places[0]].value or 0.0))
+    first = mean or group.columns.index(group.averaged[0])
+    lines.sort(key=lambda line: -(line.cells[first].value or 0.0))
     values = np.array([[np.nan if (v := line.cells[i].value) is None else v for i in places] for line in lines])
     if np.isnan(values).all():
         return None

@@ -289,7 +289,7 @@ def mcnemar(first_only: int, second_only: int, exact: bool = False) -> float:
 
 
 def seed_half_width(baseline: Sequence[float], runs: int) -> float | None:
-    """Half the interval that the baseline's spread over seeds gives the difference to ``runs`` other trainings.
+    """Half the interval that the baseline's spread over seeds gives the difference of ``runs`` of its trainings to as many others.
 
     Student's t with the baseline's degrees of freedom; None where one seed says nothing of the spread.
     """
@@ -299,7 +299,7 @@ def seed_half_width(baseline: Sequence[float], runs: int) -> float | None:
 
     deviation = float(np.std(baseline, ddof=1))
     quantile = float(t.ppf((1 + CONFIDENCE) / 2, len(baseline) - 1))
-    return quantile * deviation * float(np.sqrt(1 / len(baseline) + 1 / runs))
+    return quantile * deviation * float(np.sqrt(2 / runs))
 
 
 def changed_answers(form: Form, reference: np.ndarray, answers: np.ndarray, within: float = ROUNDED) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,12 +31,14 @@ def ratio(reference: Sequence[float], own: Sequence[float]) -> Ratio:
     Raises:
         ValueError: the two have different numbers of rounds, or fewer than 6.
     """
+    import numpy as np
+    from scipy.stats import binom
+
     if len(reference) != len(own):
         raise ValueError(f"{len(reference)} rounds of the reference, {len(own)} of the other")
     ratios = sorted(r / o for r, o in zip(reference, own, strict=True))
-    n, below, k = len(ratios), 0.0, 0
-    while k <= n and (below := below + math.comb(n, k) * 0.5**n) <= LEVEL / 2:
-        k += 1
+    n = len(ratios)
+    k = int((binom.cdf(np.arange(n // 2 + 1), n, 0.5) <= LEVEL / 2).sum())
     if k == 0:
         raise ValueError(f"{n} rounds are too few for a 95 % interval; at least 6 are needed")
     return Ratio(statistics.median(ratios), ratios[k - 1], ratios[n - k], n)

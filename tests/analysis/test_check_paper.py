@@ -61,6 +61,14 @@ def test_generated_sample_data_are_never_compared_with_a_paper_on_real_data(tmp_
     )
 
 
+@pytest.mark.parametrize("column", ["RTE (Acc)", "RTE acc.", "RTE Accuracy"])
+def test_a_metric_is_part_of_a_columns_name(tmp_path, column):
+    store, file = Store(tmp_path / "r"), tmp_path / "paper.md"
+    store.write(factories.record("kd", score=0.61))
+    file.write_text(f"| System | {column} | RTE F1 |\n|---|---|---|\n| kd | 61.0 | 61.0 |\n")
+    assert [c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")] == ["as measured", "no record"]
+
+
 def test_an_average_is_compared_with_a_mean_of_the_same_tasks_alone(tmp_path):
     store = Store(tmp_path / "r")
     for task, score in (("rte", 0.61), ("cola", 0.75)):

@@ -18,6 +18,9 @@ from bench.record.store import Store
 from bench.report.comparison import BETTER, UNCLEAR
 from bench.report.file_names import place_of
 from bench.report.groups import groups
+from bench.report.pictures import plotted_differences
+from bench.report.tables.leaderboard import leaderboard, summary
+from bench.report.write import write_groups
 from bench.stats.paired import interval
 
 LABELS = np.random.default_rng(0).integers(2, size=300)
@@ -72,6 +75,30 @@ def test_a_mean_of_what_nobody_named_leaves_out_what_a_report_leaves_out(taught,
     assert "Means leave out mrpc" in " ".join(in_words(choice))
     (choice,) = choose(taught.root, {}, ["mrpc", "rte"])
     assert [column.task for column in choice["columns"]] == ["mrpc", "rte"]
+
+
+def test_a_teacher_has_no_seeds_of_its_own(taught):
+    (lines,) = compare(taught.root, "kd", "teacher", ["rte"], seeds=[1, 2]).values()
+    assert [(line.seeds, line.second_seeds) for line in lines] == [((1, 2), (0,))]
+
+
+@pytest.mark.slow
+def test_where_one_column_is_no_noise_the_report_shows_its_difference(store, tmp_path):
+    """rte, the last column, is noise: its differences are no verdict on the rows."""
+    coin = np.random.default_rng(5).integers(2, size=300)
+    for task, answers in (("sst2", wrong(0.05, 98)), ("rte", coin)):
+        factories.write(store, factories.record("teacher", task), answers, LABELS)
+    for seed in (0, 1, 2):  # on rte the row that is the better one on sst2 is the worse one
+        factories.write(store, factories.record("microbert", "rte", seed), wrong(0.6, seed), LABELS)
+        factories.write(store, factories.record("finetune", "rte", seed), wrong(0.3, 20 + seed), LABELS)
+        factories.write(store, factories.record("finetune", "sst2", seed), wrong(0.3, 30 + seed), LABELS)
+    ((_, group),) = write_groups(store, tmp_path / "p")
+    assert [column.task for column in group.averaged] == ["sst2"]
+    ((sst2, *_),) = compare(store.root, "microbert", "finetune", ["sst2"]).values()
+    (row,) = (line for line in leaderboard(group).lines if line.label == "microbert")
+    assert row.cells[2].value == pytest.approx(sst2.difference)
+    assert plotted_differences(group)["microbert"].value == pytest.approx(sst2.difference)
+    assert any(text.startswith("Best: microbert") and f"{sst2.difference:+.1f}" in text for text in summary(group))
 
 
 @pytest.mark.slow

@@ -265,6 +265,17 @@ def test_seed_interval_is_students():
     assert seed_half_width([80.0], 3) is None
     # t of 2 degrees of freedom 4.303; sd 1; two means of three
     assert seed_half_width([79.0, 80.0, 81.0], 3) == pytest.approx(4.303 * np.sqrt(2 / 3), rel=1e-3)
+    assert seed_half_width([79.0, 80.0, 81.0], 1) == pytest.approx(4.303 * np.sqrt(2), rel=1e-3), (
+        "of one seed before and after"
+    )
+
+
+def test_a_seed_that_was_named_and_is_not_there_does_not_pass(base, tmp_path):
+    new = store(tmp_path / "one", {0: SEEDS[0]})
+    assert overall(check(base, new)) == PASSED, "nobody named the others"
+    findings = check(base, new, seeds=[0, 1, 2])
+    assert overall(findings) == MISSING
+    assert [f.why for f in findings if f.verdict == MISSING] == ["no record of seed 1, 2; run the baseline's command"]
 
 
 def test_ratio_interval_by_order_statistics():
@@ -272,6 +283,7 @@ def test_ratio_interval_by_order_statistics():
     of_rounds = ratio([float(i) for i in range(1, 31)], [1.0] * 30)
     assert (of_rounds.median, of_rounds.low, of_rounds.high, of_rounds.rounds) == (15.5, 10.0, 21.0, 30)
     assert ratio([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0] * 6).low == 1.0
+    assert ratio([1.0] * 2000, [1.0] * 2000).low == 1.0
     for reference, own in (([1.0] * 5, [1.0] * 5), ([1.0], [1.0, 2.0])):
         with pytest.raises(ValueError, match="rounds"):
             ratio(reference, own)

@@ -104,6 +104,15 @@ def test_a_limit_that_leaves_nothing_out_changes_no_key(glue_folder, teacher_fol
     assert [planned.key for planned in build(limited).cells] == [planned.key for planned in build(asked).cells]
 
 
+def test_a_teacher_of_a_task_that_no_student_has_makes_no_column():
+    records = [
+        factories.record(label, task) for label, task in (("teacher", "rte"), ("teacher", "sst2"), ("kd", "sst2"))
+    ]
+    (group,) = groups(records)
+    assert [column.task for column in group.columns] == ["sst2"]
+    assert [record.cell.tasks for record in groups(records[:1])[0].records] == [("rte",)], "alone it is a table"
+
+
 def test_trainings_of_several_tasks_differ_if_another_task_had_other_examples():
     """A student of mrpc and sst2 learns mrpc otherwise if it saw fewer examples of sst2."""
     one = factories.record("mtdnn", seed=0, score=0.7)

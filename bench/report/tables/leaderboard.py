@@ -19,8 +19,10 @@ SYMBOLS = {BETTER: "▲", WORSE: "▼", UNCLEAR: "○", BORDERLINE: "◐"}
 def verdicts_of_means(group: ReportGroup) -> dict[str, TableCell]:
     """Row -> the cell of its tested mean difference to the baseline."""
     table = next((table for table in group.tables if table.file == SYSTEMS), None)
-    # the last column is the mean, or the only one
-    return {line.label: line.cells[-1] for line in (table.lines if table else ()) if line.cells[-1].verdict}
+    # behind `compared with` and `tests`: the columns, and a mean where it is over several
+    place = -1 if len(group.averaged) > 1 else 2 + group.columns.index(group.averaged[0])
+    cells = {line.label: line.cells[place] for line in (table.lines if table else ())}
+    return {label: cell for label, cell in cells.items() if cell.verdict}
 
 
 def ranks(group: ReportGroup) -> dict[str, int]:
