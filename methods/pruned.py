@@ -22,7 +22,7 @@ class PrunedBertConfig(BertConfig):
     layer_neurons: list[int] | None = None
 
 
-class NoAttention(nn.Module):
+class NoHeads(nn.Module):
     """In the place of an attention without heads: the states pass, without LayerNorm."""
 
     def forward(self, states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, None]:
@@ -46,7 +46,7 @@ def cut_layers(bert: Any, config: PrunedBertConfig) -> None:
             own.query, own.key, own.value = (nn.Linear(width, own.all_head_size) for _ in range(3))
             layer.attention.output.dense = nn.Linear(own.all_head_size, width)
         else:
-            layer.attention = NoAttention()
+            layer.attention = NoHeads()
         if neurons:
             layer.intermediate.dense, layer.output.dense = nn.Linear(width, neurons), nn.Linear(neurons, width)
         else:

@@ -30,6 +30,7 @@ KINDS = ("masked", "rules")
 P_REPLACED, CANDIDATES = 0.4, 15
 P_MASKED, P_OF_CLASS, NGRAM, LONGEST_NGRAM = 0.1, 0.1, 0.25, 5
 MASK = "[MASK]"
+"""What hides a word, unless the teacher's tokenizer has another word for it."""
 FUNCTION_WORDS = frozenset(
     """
     a an the this that these those i me my mine you your yours he him his she her hers it its we us our ours they them
@@ -100,14 +101,17 @@ def by_candidates(words: Sequence[str], candidates: Mapping[int, Sequence[str]],
 
 
 def by_chance(
-    words: Sequence[str], classes: Mapping[str, tuple[list[str], np.ndarray]], rng: np.random.Generator
+    words: Sequence[str],
+    classes: Mapping[str, tuple[list[str], np.ndarray]],
+    rng: np.random.Generator,
+    mask: str = MASK,
 ) -> list[str]:
     """One variant by ``rules``; never one in which every word was replaced."""
     variant, changed = [], 0
     for word in words:
         chance = rng.random()
         if chance < P_MASKED:
-            variant.append(MASK)
+            variant.append(mask)
             changed += 1
         elif chance < P_MASKED + P_OF_CLASS:
             members, shares = classes[word_class(word)]
@@ -136,11 +140,12 @@ def classes_of(sentences: Sequence[Sequence[str]]) -> dict[str, tuple[list[str],
 
 
 def augmented(
-    split: Split, augmentation: Augmentation, candidates: Candidates | None = None
+    split: Split, augmentation: Augmentation, candidates: Candidates | None = None, mask: str = MASK
 ) -> tuple[Split, np.ndarray]:
     """The examples and their variants, each variant of an example once; and for each the example that it was made of.
 
-    A variant has its origin's label. Examples keep their order, each followed by its variants; ids are counted anew.
+    A variant has its origin's label. Examples keep their order, each followed by its variants; ids are counted anew. ``mask`` stands for
+    a hidden word.
     """
     sides = [split.first] if split.second is None else [split.first, split.second]
     words = [[words_of(text) for text in side] for side in sides]
@@ -151,7 +156,7 @@ def augmented(
         draw = lambda side, example: by_candidates(words[side][example], known[side][example], rng)  # noqa: E731
     else:
         classes = classes_of([sentence for side in words for sentence in side])
-        draw = lambda side, example: by_chance(words[side][example], classes, rng)  # noqa: E731
+        draw = lambda side, example: by_chance(words[side][example], classes, rng, mask)  # noqa: E731
     texts: list[tuple[str, ...]] = []
     origins: list[int] = []
     for example, original in enumerate(zip(*sides, strict=True)):

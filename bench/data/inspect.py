@@ -59,7 +59,11 @@ def export(tasks: str, data: str, offline: bool, out: Path) -> int:
         columns: dict[str, Any] = {task.columns[0]: list(split.first)}
         if split.second is not None:
             columns[task.columns[1]] = list(split.second)
-        columns[task.label_column] = [-1] * len(split) if split.labels is None else split.labels
+        if split.answers is not None:
+            given = split.answers.of_questions
+            columns["answers"] = [{"text": [x for _, x in own], "answer_start": [at for at, _ in own]} for own in given]
+        elif not task.writes:
+            columns[task.label_column] = [-1] * len(split) if split.labels is None else split.labels
         columns["idx"] = list(split.ids)
         file = out / config / f"{name}-00000-of-00001.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)

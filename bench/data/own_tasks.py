@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.data.hub import DATA_SET, converted
-from bench.data.tasks import GLUE, GROUPS, KNOWN, READERS, EvaluationSet, Task, check_metrics, from_toml
+from bench.data.tasks import GLUE, GROUPS, KNOWN, READERS, EvaluationSet, Task, check_metrics, free_name, from_toml
 from bench.errors import InputError, one_line, unknown
 from bench.user_files import comma_separated, is_file
 
@@ -104,7 +104,10 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
     metrics = given.get("metrics") or (
         "spearman+pearson" if not labels else "accuracy+f1" if len(labels) == 2 else "accuracy+macro_f1"
     )
-    name = given.get("name") or _name(place, on_hub)
+    try:
+        name = free_name(given.get("name") or _name(place, on_hub))
+    except ValueError as error:
+        raise InputError(f"--tasks {typed}: {error}, with :name=NAME") from None
     task = Task(
         name,
         columns,

@@ -154,6 +154,19 @@ def check_known(tasks: Sequence[str], recorded: Collection[str], results: Path) 
             raise unknown(f"task in {results}", task, sorted(recorded))
 
 
+def free_name(name: str) -> str:
+    """The name of somebody's own task. Raises ValueError: it has other signs, or means something else in records and commands."""
+    if not name.replace("_", "").replace("-", "").isalnum():
+        raise ValueError(f"{name!r} should be letters, digits, - and _")
+    if part := re.search(r"-(held-back|half-dev|(masked|rules)-augmented-\d.*)$", name):
+        raise ValueError(
+            f"{name!r}: names of records end with {part[0]!r} for what was done with the data; choose another end"
+        )
+    if name in KNOWN or name in GROUPS:
+        raise ValueError(f"the name {name!r} belongs to a task of this program; choose another")
+    return name
+
+
 class TaskFile(TypedFile):
     """A user's own task as its TOML file says it. Files are named as seen from there."""
 
@@ -178,18 +191,7 @@ class TaskFile(TypedFile):
     truncation: Literal["head", "tail", "both"] = "head"
     """what stays of a longer text; of pairs always the head of the longer one"""
 
-    @field_validator("name")
-    @classmethod
-    def _is_free(cls, name: str) -> str:
-        if not name.replace("_", "").replace("-", "").isalnum():
-            raise ValueError(f"{name!r} should be letters, digits, - and _")
-        if part := re.search(r"-(held-back|half-dev|(masked|rules)-augmented-\d.*)$", name):
-            raise ValueError(
-                f"{name!r}: names of records end with {part[0]!r} for what was done with the data; choose another end"
-            )
-        if name in KNOWN or name in GROUPS:
-            raise ValueError(f"the name {name!r} belongs to a task of this program; choose another")
-        return name
+    _is_free = field_validator("name")(free_name)
 
     @field_validator("text")
     @classmethod

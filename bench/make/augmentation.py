@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from bench.cache import cache_root, keep
 from bench.data.augmentation import CANDIDATES, Candidates, augmented, replaceable
-from bench.data.checkpoints import Checkpoint, sha256_of, tokenizer_of
+from bench.data.checkpoints import Checkpoint, longest_input, sha256_of, tokenizer_of
 from bench.data.encoding import Encoded
 from bench.data.table_files import Split
 from bench.data.word_vectors import WordVectors, read
@@ -66,7 +66,8 @@ def augmented_rows(
             candidates = TeacherCandidates(
                 plan.checkpoint, head.tensors, work.numerics, on_step, vectors, kept, work.progress.is_stopping
             )
-        variants, origins = augmented(split, augmentation, candidates)
+        mask = tokenizer_of(plan.checkpoint).mask_token or tokenizer_of(plan.checkpoint).unk_token
+        variants, origins = augmented(split, augmentation, candidates, mask)
         columns: dict[str, Any] = {"first": list(variants.first), "origin": origins}
         if variants.second is not None:
             columns["second"] = list(variants.second)
@@ -130,7 +131,7 @@ class TeacherCandidates:
             os.truncate(kept, self._earlier.nbytes)  # without the end of a pass that was half-written
         self._tokenizer = tokenizer_of(checkpoint)
         self._last_layer = checkpoint.config.num_hidden_layers
-        self._longest = min(LONGEST, checkpoint.config.max_position_embeddings - 3) // 2  # [CLS] and two [SEP]
+        self._longest = min(LONGEST, longest_input(checkpoint.config) - 3) // 2  # [CLS] and two [SEP]
         with torch.random.fork_rng(devices=[]):  # a head that the checkpoint lacks is drawn, and not asked
             self._model = base_model(checkpoint.folder, checkpoint.config.num_labels).to(numerics.device).eval()
         weights = {name: value.cpu() for name, value in self._model.state_dict().items()}

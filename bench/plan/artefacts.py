@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors import safe_open
 
 from bench.cache import WEIGHTS
-from bench.data.checkpoints import given_start, hash_of_tokenizer
+from bench.data.checkpoints import given_start, hash_of_tokenizer, longest_input
 from bench.data.corpus import read_corpus
 from bench.errors import InputError
 from bench.optimizers import refusal
@@ -105,7 +105,7 @@ class ArtefactPlanner:
             InputError: a stage names an optimiser that is not there, or that cannot do what the stage asks.
         """
         stages = tuple(entry.artefact.stages(entry.setup({})))
-        recipe = replace(START, max_length=min(START.max_length, entry.checkpoint.config.max_position_embeddings))
+        recipe = replace(START, max_length=min(START.max_length, longest_input(entry.checkpoint.config)))
         if self.request.recipe != PAPER or not any(without_epochs(stage.paper) for stage in stages):
             return recipe
         named = optimizers_of_stages((stage.name, stage.paper) for stage in stages)
@@ -181,6 +181,7 @@ def _identity(entry: ArtefactPlan, numeric: NumericIdentity) -> Any:
         }
     if task is not None and entry.reads_rows:
         generic |= {"tokenizer": task.tokenizer, "max_length": task.recipe.max_length}
+        generic |= {} if task.recipe.truncation == "head" else {"truncation": task.recipe.truncation}
         # sums over batches of another size are rounded differently
         generic |= {} if task.recipe.batch_size == Recipe.batch_size else {"batch_size": task.recipe.batch_size}
     if task is not None and artefact.row_epochs:

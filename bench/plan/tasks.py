@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bench.data.checkpoints import hash_of_tokenizer, sha256_of
+from bench.data.checkpoints import hash_of_tokenizer, longest_input, sha256_of
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlanner
@@ -108,7 +108,7 @@ def plan_tasks(
 
 def _recipes(request: Request, task: Task, source: DataSource, checkpoint: Checkpoint) -> tuple[Recipe, Recipe]:
     """Of students that read with this checkpoint's tokenizer, and of the checkpoint's own fine-tuning."""
-    longest = checkpoint.config.max_position_embeddings
+    longest = longest_input(checkpoint.config)
     recipe = replace(recipe_of(request, source.epochs, longest, task.max_length), truncation=task.truncation)
     plain = recipe_of(replace(request, numbers=(), optimizer=None), source.epochs, longest, task.max_length)
     rate = TEACHER_LEARNING_RATES[checkpoint.width < WIDE]

@@ -25,8 +25,8 @@ def check_tracker(name: str) -> None:
 
 
 def track(name: str, records: Iterable[Record], folder: Path) -> int:
-    """Write the finished ones among these records, each as a run of its own; returns how many. A curve has the part of the stage as
-    its step, from 1 on.
+    """Write the finished ones among these records, each as a run of its own; returns how many. Steps are the parts of its stages, one
+    behind the other, from 1 on: some trackers take no step twice.
 
     Args:
         folder: of tensorboard's files.
@@ -42,13 +42,15 @@ def track(name: str, records: Iterable[Record], folder: Path) -> int:
             "settings": cell.settings, "recipe": cell.recipe, "key": record.key,
         }  # fmt: skip
         log, finish = _run(name, title, facts, folder / record.key[:16])
+        part = 0
         for stage, terms in record.terms.items():
-            for part, values in enumerate(zip(*terms.values(), strict=False), start=1):
+            for values in zip(*terms.values(), strict=False):
+                part += 1
                 log({f"{stage}/{term}": value for term, value in zip(terms, values, strict=True)}, part)
         final = {
             f"{where}/{metric}": value for where, scores in record.scores.items() for metric, value in scores.items()
         }
-        log(final, 1 + max((len(curve) for terms in record.terms.values() for curve in terms.values()), default=0))
+        log(final, part + 1)
         finish()
         count += 1
     return count

@@ -353,8 +353,9 @@ def gradient_norm(loss: Tensor, parameters: Sequence[nn.Parameter]) -> float:
 
 def is_not_decayed(name: str) -> bool:
     """Whether a parameter is a bias or belongs to a LayerNorm, by its name: ``sa_layer_norm.weight``, ``bias_ih_l0``."""
-    own = name.rpartition(".")[2]
-    return "bias" in own.split("_") or "layernorm" in name.replace("_", "").lower()
+    *modules, own = name.split(".")
+    is_norm = any("layernorm" in part.replace("_", "").lower() or part.lower().endswith("norm") for part in modules)
+    return is_norm or "bias" in own.split("_") or "layernorm" in own.replace("_", "").lower()
 
 
 def optimizer_of(

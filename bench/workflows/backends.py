@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from bench.data.checkpoints import trained_model
+from bench.data.checkpoints import OURS, longest_input, trained_model
+from bench.data.encoding import encode
 from bench.data.own_tasks import expand
-from bench.data.spans import SpanQuestions, windows_of
+from bench.data.spans import SpanQuestions
 from bench.errors import InputError, one_line
 from bench.progress import Progress, quiet
 from bench.report.render import github
@@ -84,12 +85,14 @@ def compare_backends(
             for number, place in enumerate(places):
                 model, tokenizer = trained_model(place, task, offline)
                 names = [name for name in inputs_of(model) if name in tokenizer.model_input_names]
-                # some architectures, as XLNet, have no limit of their own
-                longest = min(task.max_length, getattr(model.config, "max_position_embeddings", task.max_length))
-                batches, questions = batches_of(tokenizer, split, names, BATCH, longest)
+                # as it was trained, where this program trained it; some architectures, as XLNet, have no limit of their own
+                wanted = dict(getattr(model.config, OURS, {})).get("max_length", task.max_length)
+                has_limit = hasattr(model.config, "max_position_embeddings")
+                longest = min(wanted, longest_input(model.config)) if has_limit else wanted
+                batches, questions = batches_of(tokenizer, split, names, BATCH, longest, task.truncation)
                 # in 8 bits an answer depends on what else is in its batch: each example is scored alone
                 most = None if INT8 in backends else LATENCY_EXAMPLES
-                singles, _ = batches_of(tokenizer, split, names, 1, longest, most)
+                singles, _ = batches_of(tokenizer, split, names, 1, longest, task.truncation, most)
                 reference = None
                 for backend in dict.fromkeys(["eager", *backends]):
                     row: dict[str, Any] = {"model": place, "backend": backend}
@@ -141,33 +144,24 @@ def compare_backends(
 
 
 def batches_of(
-    tokenizer: Any, split: Any, names: Sequence[str], size: int, longest: int, most: int | None = None
+    tokenizer: Any, split: Any, names: Sequence[str], size: int, longest: int, truncation: str, most: int | None = None
 ) -> tuple[list[tuple], SpanQuestions | None]:
     """The examples in batches of padded tensors [B, L], those of these names in their order; and of questions, whose examples are
     windows of a text, what the windows are of."""
-    batches = []
-    if split.answers is not None:
-        import torch
-        from torch.nn.utils.rnn import pad_sequence
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
 
-        tokens, segments, _, questions = windows_of(tokenizer, split, longest)
-        for start in range(0, min(len(tokens), most or len(tokens)), size):
-            ids, kinds = ([torch.from_numpy(row) for row in rows[start : start + size]] for rows in (tokens, segments))
-            given = {
-                "input_ids": pad_sequence(ids, True, tokenizer.pad_token_id),
-                "attention_mask": pad_sequence([torch.ones_like(row) for row in ids], True),
-                "token_type_ids": pad_sequence(kinds, True),
-            }
-            batches.append(tuple(given[name] for name in names))
-        return batches, questions
-    for start in range(0, min(len(split), most or len(split)), size):
-        texts = [list(column[start : start + size]) for column in (split.first, split.second) if column is not None]
-        encoded = tokenizer(
-            *texts, truncation="longest_first", max_length=longest, padding=True,
-            return_token_type_ids="token_type_ids" in names, return_tensors="pt",
-        )  # fmt: skip
-        batches.append(tuple(encoded[name] for name in names))
-    return batches, None
+    encoded, batches = encode(tokenizer, split, longest, truncation), []
+    for start in range(0, min(len(encoded), most or len(encoded)), size):
+        of_batch = (rows[start : start + size] for rows in (encoded.tokens, encoded.segments))
+        ids, kinds = ([torch.from_numpy(np.asarray(row, np.int64)) for row in rows] for rows in of_batch)
+        given = {
+            "input_ids": pad_sequence(ids, True, tokenizer.pad_token_id),
+            "attention_mask": pad_sequence([torch.ones_like(row) for row in ids], True),
+            "token_type_ids": pad_sequence(kinds, True),
+        }
+        batches.append(tuple(given[name] for name in names))
+    return batches, encoded.questions
 
 
 def answers_of(run: Any, batches: Sequence[tuple], questions: SpanQuestions | None) -> tuple[np.ndarray, np.ndarray]:

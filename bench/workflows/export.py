@@ -272,5 +272,5 @@ def _answers(folder: Path, form: str, split: Any, task: TaskPlan) -> np.ndarray:
         names = tuple(inputs_of(model))
         run = runner(model, "sdpa", torch.device("cpu"), torch.float32, threads, names)
     size = 1 if form == INT8 else BATCH  # in 8 bits an answer depends on what else is in its batch
-    batches, questions = batches_of(tokenizer, split, names, size, task.recipe.max_length)
+    batches, questions = batches_of(tokenizer, split, names, size, task.recipe.max_length, task.recipe.truncation)
     return answers_of(run, batches, questions)[0]

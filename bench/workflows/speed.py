@@ -198,18 +198,18 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
 
 def _load(request: SpeedRequest, length: str, batch: int, configs: Sequence[Any]) -> Load:
     """Sequences of one length that models of these configurations can all read, or those of a task."""
-    from bench.data.checkpoints import find, tokenizer_of
+    from bench.data.checkpoints import find, longest_input, tokenizer_of
     from bench.data.encoding import encode
     from bench.data.own_tasks import expand
     from bench.data.sources import source_for
     from bench.measure.latency import full_length, load_of_task
 
+    longest = min(map(longest_input, configs))
     if length != "task":
-        longest = min(config.max_position_embeddings for config in configs)
         return full_length(batch, min(int(length), longest), min(config.vocab_size for config in configs))
     ((task, _),) = expand(request.task or "")
     source = source_for(task, request.data, request.offline)
     checkpoint = find(request.teacher, task, request.offline)
     split = source.load(task, task.evaluation[0])
-    longest = min(128, checkpoint.config.max_position_embeddings)
-    return load_of_task(f"{task.name} of {source.slug}", encode(tokenizer_of(checkpoint), split, longest).tokens, batch)
+    tokens = encode(tokenizer_of(checkpoint), split, min(longest, task.max_length), task.truncation).tokens
+    return load_of_task(f"{task.name} of {source.slug}", tokens, batch)

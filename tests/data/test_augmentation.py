@@ -75,6 +75,13 @@ def test_the_other_rules_keep_classes_and_never_change_everything(words, seed):
             assert new == augmentation.MASK or word_class(new) == word_class(old)
 
 
+def test_a_word_is_hidden_as_the_teachers_tokenizer_writes_it():
+    rows = tiny.split(20, pairs=False)
+    more, _ = augmented(rows, Augmentation("rules", 5), mask="<mask>")
+    assert any("<mask>" in text.split() for text in more.first)
+    assert not any(augmentation.MASK in text for text in more.first)
+
+
 def test_shares_of_the_other_rules():
     rng = np.random.default_rng(0)
     words = [f"word{'x' * n}" for n in range(10)]

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
+import squad_articles
 import tiny
 
 from bench.data.corpus import read_corpus
@@ -160,6 +161,14 @@ def test_an_export_has_the_columns_of_the_task(tmp_path):
     written = pandas.read_parquet(next((tmp_path / "out").glob("*/train-*.parquet")))
     assert written["label"].tolist() == ["the cat runs", "the dog sleeps"]
     assert written["target"].tolist() == [1, 0]
+
+
+def test_an_export_of_questions_and_of_texts_is_read_again(tmp_path):
+    squad_articles.write_tiny(tmp_path / "squad", version="2.0")
+    assert export("squad_v2", str(tmp_path / "squad"), True, tmp_path / "out") == 2
+    before, after = (inspect("squad_v2", str(tmp_path / place), True) for place in ("squad", "out"))
+    assert [row["fingerprint"] for row in after] == [row["fingerprint"] for row in before]
+    assert export("generated-translation", "sample", True, tmp_path / "texts") >= 2
 
 
 @pytest.mark.parametrize(

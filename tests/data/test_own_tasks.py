@@ -8,6 +8,7 @@ import numpy as np
 import pandas
 import pytest
 import tiny
+from transformers import BertForSequenceClassification
 
 from bench.data import own_tasks
 from bench.data.encoding import encode
@@ -15,6 +16,9 @@ from bench.data.own_tasks import expand
 from bench.data.sources import source_for
 from bench.data.table_files import Split
 from bench.errors import InputError
+from bench.plan.build import build
+from bench.plan.request import Request
+from bench.workflows.backends import batches_of
 
 ROWS = {
     "title": [f"title {i}" for i in range(50)],
@@ -82,6 +86,9 @@ def test_a_second_file_is_scored_and_columns_can_be_named(tmp_path):
         (":lable=stars", "did you mean 'label'"),
         (":label=stars:label=stars", "write label once"),
         (":label=stars:validation=gone.csv", "no file"),
+        (":label=stars:name=sst2", "belongs to a task of this program; choose another, with :name=NAME"),
+        (":label=stars:name=reviews-half-dev", "choose another end"),
+        (":label=stars:name=../x", "letters, digits"),
         (":label=stars:metrics=acuracy", "metric 'acuracy' does not fit; did you mean 'accuracy'"),
     ],
 )
@@ -147,3 +154,34 @@ def test_a_task_file_says_what_stays_and_its_key_does_too(bench, tmp_path, teach
         assert done.returncode == 0, done.stderr
         keys |= {cell["key"] for cell in json.loads((tmp_path / "plan.json").read_text())["cells"]}
     assert len(keys) == 6, "a teacher and a student of each"
+
+
+def test_what_a_tuned_teacher_answers_to_other_ends_of_a_text_is_kept_apart(tmp_path):
+    """Its key has no recipe: outputs and what is computed from rows would be shared."""
+    pandas.DataFrame({"body": ["the cat runs " * 30] * 24, "stars": ["no", "yes"] * 12}).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    teacher = tiny.save_teacher(tmp_path / "tuned", BertForSequenceClassification)
+    slots = set()
+    for truncation in ("head", "tail", "both"):
+        (tmp_path / "long.toml").write_text(
+            'name = "long"\ntrain = "t.csv"\nvalidation = "t.csv"\ntext = ["body"]\nlabels = ["no", "yes"]\n'
+            f'label = "stars"\nmetrics = ["accuracy"]\nmax_length = 40\ntruncation = "{truncation}"\n'
+        )
+        asked = {
+            "methods": f"kd:{tiny.SHAPE}:start=random,moebert",
+            "tasks": str(tmp_path / "long.toml"),
+            "device": "cpu",
+        }
+        plan = build(Request(**asked, teacher=str(teacher), teacher_outputs="fp32", results=tmp_path / "r"))
+        slots |= {step.slot.key for step in plan.steps.values() if step.slot is not None}
+    assert len(slots) == 6, "outputs and importances of each"
+
+
+def test_the_rest_of_a_long_text_is_read_by_backends_too(teacher_folder):
+    tokenizer = tiny.tokenizer(teacher_folder)
+    split = Split([" ".join(tiny.WORDS[:20] * 2), "the cat"], None, np.array([0, 1]), [0, 1])
+    ((ids, mask),), _ = batches_of(tokenizer, split, ["input_ids", "attention_mask"], 2, 11, "tail")
+    assert [row[own == 1].tolist() for row, own in zip(ids, mask, strict=True)] == [
+        list(row) for row in encode(tokenizer, split, 11, "tail").tokens
+    ]

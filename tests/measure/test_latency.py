@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from transformers import BertForSequenceClassification
+from transformers import BertForSequenceClassification, RobertaConfig
 
 from bench.data import checkpoints
 from bench.errors import InputError
@@ -353,3 +353,21 @@ def test_what_cannot_be_timed_is_said_before_any_timing(monkeypatch, teacher_fol
     with pytest.raises(InputError, match="other packages"):
         speed.measure(replace(request, backends=("sdpa", "onnx")))
     assert timed == []
+
+
+def test_lengths_of_a_task_are_those_that_its_rows_are_trained_with(tmp_path):
+    (tmp_path / "long.csv").write_text("text,label\n" + "".join(f"{'the cat runs ' * 60},{i % 2}\n" for i in range(20)))
+    (tmp_path / "long.toml").write_text(
+        'name = "long"\ntrain = "long.csv"\nvalidation = "long.csv"\ntext = ["text"]\nlabels = ["0", "1"]\n'
+        'metrics = ["accuracy"]\nmax_length = 160\n'
+    )
+    teacher = tiny.save_teacher(tmp_path / "teacher")
+    config = tiny.config()
+    config.max_position_embeddings = 150
+    config.save_pretrained(teacher)
+    asked = speed.SpeedRequest(methods="kd", teacher=str(teacher), task=str(tmp_path / "long.toml"))
+    assert speed._load(asked, "task", 4, [config]).batches[0][0].shape == (4, 150)
+    roberta = RobertaConfig(max_position_embeddings=66, pad_token_id=1)
+    assert speed._load(asked, "task", 4, [config, roberta]).batches[0][0].shape == (4, 64), (
+        "positions 0 and 1 are [PAD]'s"
+    )

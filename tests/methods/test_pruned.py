@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import re
+from pathlib import Path
 
 import pytest
 import tiny
 import torch
 from tiny_training import built
 
+import methods
 from methods import fisher, losses
 from methods.api import Setup
 from methods.artefacts import blank_artefacts
@@ -393,3 +396,9 @@ def test_importance_is_the_mean_size_of_each_examples_gradient(teacher, batch):
     by_mask = [gradient.abs().mean(0) for gradient in fisher.mask_gradients(teacher, batch)]
     torch.testing.assert_close(importance["heads"], torch.stack(by_mask[:layers]))
     torch.testing.assert_close(importance["neurons"], torch.stack(by_mask[layers:]))
+
+
+def test_transformers_lets_our_models_choose_their_attention():
+    """It looks for ``class ...Attention...(nn.Module)`` in a model's file, which would be an attention of its own kind."""
+    for file in Path(methods.__file__).parent.glob("*.py"):
+        assert not re.search(r"^class \w*Attention\w*\(nn\.Module\)", file.read_text(), re.MULTILINE), file.name

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_training import RECIPE, finished, trainer
 from torch import nn
+from transformers import AutoConfig, AutoModelForSequenceClassification
 
 import methods
 from bench import optimizers
@@ -31,6 +32,7 @@ from bench.report.groups import groups
 from bench.report.reproduce import commands
 from bench.train import student_trainer as of_loop
 from bench.train.student_trainer import is_not_decayed, optimizer_of
+from methods.families import FAMILIES
 
 NAMES = list(OPTIMIZERS)
 RATE, DECAY, FACTOR = 0.01, 0.1, 0.5
@@ -247,3 +249,24 @@ def test_the_decayed_group_has_the_rest() -> None:
     decayed = {group["weight_decay"]: {id(p) for p in group["params"]} for group in made.param_groups}
     matrices = {id(p) for p in model.parameters() if p.dim() == 2}
     assert decayed == {0.01: matrices, 0.0: {id(p) for p in model.parameters()} - matrices}
+
+
+def test_no_normalisation_of_another_family_is_decayed() -> None:
+    shape = {
+        "hidden_size": 8,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 8,
+        "vocab_size": 20,
+    }
+    for family in FAMILIES:
+        config = AutoConfig.for_model(family, **shape, **({} if family == "bert" else {"pad_token_id": 0}))
+        model = AutoModelForSequenceClassification.from_config(config)
+        norms = [
+            f"{where}.{own}"
+            for where, m in model.named_modules()
+            if isinstance(m, nn.LayerNorm)
+            for own, _ in m.named_parameters()
+        ]
+        assert norms or family == "mobilebert"
+        assert all(map(is_not_decayed, norms)), family
