@@ -105,10 +105,14 @@ class HeadTransform(Artefact):
     """The layer of a checkpoint's masked-language head below its vocabulary, or a new one where it has none."""
 
     name: ClassVar = "head_transform"
-    in_checkpoint: ClassVar = {
-        name.removeprefix("aux.head."): theirs
-        for name, theirs in TeacherHead.in_checkpoint.items()
-        if name != "aux.head.bias"
+    in_checkpoint: ClassVar = {  # a DistilBERT has names of its own
+        ours: (*TeacherHead.in_checkpoint[f"aux.head.{ours}"], theirs)
+        for ours, theirs in {
+            "dense.weight": "vocab_transform.weight",
+            "dense.bias": "vocab_transform.bias",
+            "LayerNorm.weight": "vocab_layer_norm.weight",
+            "LayerNorm.bias": "vocab_layer_norm.bias",
+        }.items()
     }
 
     def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:

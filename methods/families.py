@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import AutoModelForSequenceClassification, PreTrainedModel
 
 from methods.packed import Batch, Layout
 
@@ -159,6 +159,13 @@ def family_name(model: Any) -> str:
     if not isinstance(model, PreTrainedModel):
         return ""
     names = (model.config.model_type, model.base_model_prefix)
+    return next((name for name in names if name in FAMILIES), "")
+
+
+def family_of_config(config: Any) -> str:
+    """As :func:`family_name`, of the classifier that transformers makes of a configuration."""
+    kind: Any = AutoModelForSequenceClassification._model_mapping.get(type(config), None)
+    names = (config.model_type, kind.base_model_prefix if kind else "")
     return next((name for name in names if name in FAMILIES), "")
 
 

@@ -213,7 +213,9 @@ def padded(classifier: Any, batch: Batch, taps: Taps = LOGITS) -> Out:
             f"{type(classifier).__name__} runs padded and gives no {refused[0]}; {', '.join(FAMILIES)} run packed and do"
         )
     ids_BL = pad_sequence(batch.token_ids.split(layout.lengths), True, classifier.config.pad_token_id or 0)
-    read_BL = torch.arange(ids_BL.size(1), device=ids_BL.device) < layout.lengths_B[:, None]
+    # of a sequence that was filled, what it is filled with is not attended to
+    real_B1 = torch.tensor(layout.real, device=ids_BL.device)[:, None]
+    read_BL = torch.arange(ids_BL.size(1), device=ids_BL.device) < real_B1
     given = {"input_ids": ids_BL, "attention_mask": read_BL.long()}
     if "token_type_ids" in inputs_of(classifier):
         given["token_type_ids"] = pad_sequence(batch.segment_ids.split(layout.lengths), True)
@@ -322,6 +324,11 @@ def closed_form(model: Any) -> Cost:
     if not is_packed(model):  # attention as wide as the states in every layer, and a head that reads one token
         body, config = getattr(model, model.base_model_prefix), model.config
         by_token = linear_macs(body)
+        if hasattr(
+            config, "num_hidden_groups"
+        ):  # ALBERT has the weights of its layers once, and goes through them again and again
+            own = linear_macs(body.encoder.albert_layer_groups)
+            by_token += own * config.num_hidden_layers // config.num_hidden_groups - own
         return Cost(by_token, 2 * config.num_hidden_layers * config.hidden_size, linear_macs(model) - by_token)
     family, body = family_of(model), getattr(model, model.base_model_prefix)
     layers = family.layers(body)

@@ -61,9 +61,10 @@ class OwnShape(Method):
         return classifier(bert_config(self.shape, setup.teacher, setup.num_labels), encoder)
 
     def start_projection(self, setup: Setup) -> nn.Linear:
-        """The student's way up to the teacher's width: the one learned with the general start, as TinyBERT keeps it."""
+        """The student's way up to the teacher's width: the one learned with the general start, as TinyBERT keeps it; a new one where
+        that start was made below a teacher of another width."""
         layer = nn.Linear(self.hidden, setup.teacher.hidden_size)
         begun = self.start_tensors(setup)
-        if "projection.weight" in begun:
+        if "projection.weight" in begun and begun["projection.weight"].shape == layer.weight.shape:
             layer.load_state_dict({"weight": begun["projection.weight"], "bias": begun["projection.bias"]})
         return layer

@@ -109,6 +109,8 @@ class TinyBERT(OwnShape):
         return Student(model, nn.ModuleDict({"projection": self.start_projection(setup)}))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
+        if setup.spans and self.head == "relu":
+            raise MethodError("head=relu is a head that reads the pooled states, which that of questions does not")
         encoder = self.layer_map(setup.teacher)
         unequal = why_heads_differ(self.heads, setup.teacher)
         intermediate = {

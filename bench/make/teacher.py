@@ -71,7 +71,7 @@ def as_question_answering(model: Any) -> Any:
     config.architectures = None
     try:
         with torch.random.fork_rng(devices=[]):
-            shipped = AutoModelForQuestionAnswering.from_config(config)
+            shipped = AutoModelForQuestionAnswering.from_config(config, dtype=model.dtype)
     except ValueError:
         raise InputError(f"transformers has no question answering by a {config.model_type}") from None
     weights = model.state_dict()

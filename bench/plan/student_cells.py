@@ -149,27 +149,26 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
             schedule_stages(stages, row.dropped, together[0].recipe, *(len(task.train) for task in together))
             earlier = [stage for artefact in wanted for stage in artefact.stages(setup_of(together, {}))]
             for task in together:
-                family = task.checkpoint.config.model_type
-                check_what_teacher_gives(stages, row.dropped, family, "drop it (:-{}), or ")
-                check_what_teacher_gives(earlier, (), family)
+                check_what_teacher_gives(stages, row.dropped, task.checkpoint.config, "drop it (:-{}), or ")
+                check_what_teacher_gives(earlier, (), task.checkpoint.config)
         except (ValueError, CellError) as error:
             raise InputError(f"{row.spelling} on {', '.join(task.name for task in together)}: {error}") from None
 
 
-def check_what_teacher_gives(stages: Sequence[Stage], dropped: Sequence[str], family: str, hint: str = "") -> None:
+def check_what_teacher_gives(stages: Sequence[Stage], dropped: Sequence[str], teacher: Any, hint: str = "") -> None:
     """A teacher of a family that is not described runs padded and keeps nothing of its attention.
 
     Raises:
         ValueError: a term reads it.
     """
     from bench.plan.scheduled_stages import kept_terms
-    from methods.families import FAMILIES
+    from methods.families import FAMILIES, family_of_config
     from methods.models import PADDED_KINDS
 
-    for stage in stages if family not in FAMILIES else ():
+    for stage in stages if not family_of_config(teacher) else ():
         for name, term in kept_terms(stage, dropped).items():
             if refused := sorted(str(tap) for tap in term.teacher if tap.kind not in PADDED_KINDS):
                 raise ValueError(
-                    f"the term {name} reads {refused[0]}, which a {family} as a teacher does not give: {hint.format(name)}take a "
+                    f"the term {name} reads {refused[0]}, which a {teacher.model_type} as a teacher does not give: {hint.format(name)}take a "
                     f"teacher of {', '.join(FAMILIES)}"
                 )

@@ -157,7 +157,7 @@ def teacher_model(config: Any, num_labels: int = 2, device: str = "cpu") -> Any:
     config = copy.deepcopy(config)
     config.num_labels = num_labels
     with torch.random.fork_rng(devices=[]), torch.device(device):
-        return AutoModelForSequenceClassification.from_config(config)
+        return AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
 
 
 def counts_of(row: str, teacher: str) -> dict[str, dict[str, int]]:

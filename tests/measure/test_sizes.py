@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import AlbertConfig, AlbertForSequenceClassification, BertConfig, BertForSequenceClassification
 
 from bench import api
 from bench.errors import BenchError
@@ -145,3 +145,17 @@ def test_closed_form_of_bert_base():
 def test_costs_add_up_over_sequences(lengths):
     one = Cost(5, 3, 7)
     assert one.macs(sum(lengths), sum(n * n for n in lengths), len(lengths)) == sum(map(one.of_length, lengths))
+
+
+def test_layers_that_share_their_weights_are_gone_through_again_and_again():
+    shape = {
+        "vocab_size": 60,
+        "embedding_size": 16,
+        "hidden_size": 64,
+        "intermediate_size": 256,
+        "num_attention_heads": 4,
+    }
+    for groups in (1, 2):
+        model = AlbertForSequenceClassification(AlbertConfig(**shape, num_hidden_layers=6, num_hidden_groups=groups))
+        model.set_attn_implementation("eager")
+        assert cost(model).of_length(64) == pytest.approx(macs(model, 64), rel=0.02)

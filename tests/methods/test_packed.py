@@ -289,3 +289,24 @@ def test_what_was_not_declared_is_named_with_what_was(batch):
 def test_a_term_declares_taps_and_nothing_else(wrong):
     with pytest.raises(MethodError, match="declares taps"):
         Term(lambda *_: None, 1.0, wrong)
+
+
+@pytest.mark.parametrize("family", ["deberta-v2", "albert"])
+def test_nothing_attends_to_what_fills_a_padded_sequence(teacher_folder, family):
+    shape = {
+        "vocab_size": tiny.config().vocab_size,
+        "hidden_size": 24,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+    }
+    config = AutoConfig.for_model(
+        family, num_hidden_layers=2, embedding_size=8, relative_attention=True, pos_att_type=["c2p"], **shape
+    )
+    model = AutoModelForSequenceClassification.from_config(config).eval()
+    data = tiny.encoded(teacher_folder)
+    plain = data.batch([3, 1, 4])
+    filled = pad_batch(plain, data, 20)
+    real_T = filled.layout.positions_T < torch.tensor(plain.layout.lengths)[filled.layout.owner_T]
+    with torch.no_grad():
+        ours, theirs = (forward(model, batch, hidden(2)).hidden(2) for batch in (plain, filled))
+    torch.testing.assert_close(theirs[real_T], ours, atol=1e-5, rtol=1e-4)

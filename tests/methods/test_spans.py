@@ -69,6 +69,8 @@ def test_packed_logits_and_loss_are_those_of_padded_sequences_of_384_tokens(tmp_
         assert losses.hard(forward(packed, alone, LOGITS).logits, alone.labels) == pytest.approx(float(loss), abs=1e-6)
     again = as_question_answering(packed)
     assert all(torch.equal(value, padded.state_dict()[name]) for name, value in again.state_dict().items())
+    packed.config.dtype = torch.bfloat16  # as a teacher's file has it, whose configuration a student made of it copies
+    assert {value.dtype for value in as_question_answering(packed).parameters()} == {torch.float32}
 
 
 @pytest.mark.parametrize("name", [name for name in methods.names() if method_class(name).spans])

@@ -10,9 +10,12 @@ import torch
 from tiny_training import built, finished, trainer
 
 import methods
+from bench.plan.spelling import parse_one
 from bench.plan.untrained import counts_of
 from bench.record.store import Store
 from methods import losses
+from methods.api import MethodError, Setup
+from methods.artefacts import GivenEncoder
 from methods.models import forward
 from methods.moebert import (
     Experts,
@@ -203,3 +206,15 @@ def test_frozen_positions_stay_the_teachers():
         {name for name, p in built(each)[1].model.named_parameters() if p.requires_grad} for each in (wish, plain)
     )
     assert usual - learned == {"distilbert.embeddings.position_embeddings.weight"}
+
+
+def test_a_head_of_pooled_states_is_refused_for_questions():
+    with pytest.raises(MethodError, match="head=relu"):
+        parse_one("tinybert:head=relu").method.stages(Setup(tiny.config(), 2, ("squad",), spans=True))
+
+
+def test_a_projection_to_another_width_is_no_start_of_this_one():
+    row = parse_one(f"tinybert:{tiny.SHAPE}:start_from=somewhere").method
+    begun = {"projection.weight": torch.ones(48, 12), "projection.bias": torch.ones(48)}
+    setup = Setup(tiny.config(), 2, ("rte",), {GivenEncoder.name: begun})
+    assert row.start_projection(setup).weight.shape == (tiny.config().hidden_size, row.hidden)

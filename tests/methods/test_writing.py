@@ -10,7 +10,7 @@ import pandas
 import pytest
 import tiny
 import torch
-from transformers import BertModel
+from transformers import BertModel, DistilBertConfig, DistilBertForMaskedLM
 
 from bench.conformance.checks import check_method
 from bench.conformance.tiny_bench import MASK, Bench, tiny_pairs, tiny_teacher_config
@@ -18,13 +18,14 @@ from bench.data import questions
 from bench.data.own_tasks import expand
 from bench.data.sources import source_for
 from bench.errors import InputError
+from bench.plan.artefacts import names_in_file
 from bench.record.answers import fault
 from bench.record.store import Store
 from bench.stats.form import TEXT_COUNTS
 from bench.stats.metrics import METRICS
 from methods import losses
 from methods.api import Batch
-from methods.cmlm import Cmlm, ConditionalMaskedModel, SoftTargets
+from methods.cmlm import Cmlm, ConditionalMaskedModel, HeadTransform, SoftTargets
 from methods.seq2seq import Seq2Seq
 from methods.taps import LOGITS
 from methods.writing import BEGIN, FIRST, OTHER, PAD, sides, words_of
@@ -263,3 +264,11 @@ def test_from_pairs_to_a_report(bench, tmp_path, teacher_folder):
     assert bench(*words).returncode == 0
     again = list(Store(tmp_path / "r").records())
     assert [record.finished for record in again] == [record.finished for record in records], "nothing is trained twice"
+
+
+def test_the_head_of_a_distilbert_is_found_by_its_own_names(tmp_path):
+    shape = {"vocab_size": 60, "dim": 12, "n_layers": 2, "n_heads": 2, "hidden_dim": 24}
+    DistilBertForMaskedLM(DistilBertConfig(**shape)).save_pretrained(tmp_path)
+    assert set(names_in_file(HeadTransform(), tmp_path / "model.safetensors")) == set(
+        HeadTransform().blank(tiny.config(), 2)
+    )

@@ -17,6 +17,7 @@ from bench.errors import OK, InputError
 from bench.plan.spelling import settings_of
 from bench.progress import Progress
 from bench.run import carry_out
+from methods.families import family_of_config
 
 MORE = {"mtdnn": ":members=1"}
 """What a method has to be told beside the start and a small shape: one teacher that comes tuned is no ensemble."""
@@ -118,3 +119,12 @@ def test_a_teacher_of_another_family_teaches_what_it_gives(family, tmp_path):
     for folder in saved:
         model = AutoModelForSequenceClassification.from_pretrained(folder)
         assert (model.config.model_type == family) == (folder.name.split("-")[0] in (*CUT.split(","), "teacher"))
+
+
+def test_a_family_under_another_name_gives_what_it_gives():
+    """XLM-R and CamemBERT are RoBERTas, which a model's prefix says."""
+    of = {
+        family: family_of_config(AutoConfig.for_model(family))
+        for family in ("xlm-roberta", "camembert", "bert", "deberta-v2")
+    }
+    assert of == {"xlm-roberta": "roberta", "camembert": "roberta", "bert": "bert", "deberta-v2": ""}
