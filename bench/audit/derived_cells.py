@@ -165,7 +165,26 @@ def _origin(
     labels = map(plain_name, (best.first, best.second))
     named = sum(bool(label) and label in plain_name(name) for label in labels)
     tried = len(sources) if named else max(1, len(sources) * (len(sources) - 1))
-    return best if named == 2 or best.expected(tried) <= LIKELY else None
+    if named < 2 and best.expected(tried) > LIKELY:
+        return None
+    return best if kind != "difference" or _is_absolute(best, target, sources) else None
+
+
+def _is_absolute(origin: DerivedFrom, target: Cells, sources: Sequence[Source]) -> bool:
+    """Whether a row of differences is in points and not in percent of its second source. Cells that are the difference to the best
+    (or worst) of the other sources, which may be another one in each column, are no cells of this origin."""
+    x, y = origin.sources
+    relative = 0
+    for place, derived in list(origin.cells.items()):
+        cell, a, b = target[place], x[place], y[place]
+        if b.value:
+            of_a, of_b = 50 * a.step / abs(b.value), 50 * b.step * abs(a.value) / b.value**2
+            relative += abs(cell.value - 100 * (a.value - b.value) / b.value) <= cell.step / 2 + of_a + of_b
+        others = [cells[place].value for name, cells in sources if name != origin.first and place in cells]
+        ends = (a.value - end for end in (max(others), min(others)))
+        if not derived.is_possible and any(abs(cell.value - value) <= derived.slack for value in ends):
+            del origin.cells[place]
+    return relative <= origin.fitting
 
 
 def _fits(kind: str, target: Cells, sources: Sequence[Cells]) -> Any:

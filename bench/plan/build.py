@@ -93,6 +93,10 @@ def build(request: Request) -> Plan:
         records = [record, store.find(cell, IN_8_BITS)] if planned.in_8_bits else [record]
         planned.code_state = state_of_record(record) if record is not None and record.status == "ok" else ""
         again = request.rerun or (request.rerun_stale and planned.code_state == STALE)
+        # the metrics of a task of one's own are not in the key: what lacks one of today's is scored anew
+        metrics = {task.name: task.task.metrics for task in tasks}.get(cell.tasks[0], ())
+        sets = record.scores.values() if record is not None and record.status == "ok" else ()
+        again |= any(metric not in scores for scores in sets for metric in metrics)
         planned.is_todo = again or not all(each is not None and each.status in ended for each in records)
         planned.has_full_record = not again and record is not None and record.status == "ok"
         cells.append(planned)

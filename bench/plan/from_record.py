@@ -11,6 +11,7 @@ from typing import Any
 
 import methods
 from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
+from bench.data.own_tasks import expand
 from bench.data.tasks import KNOWN
 from bench.errors import InputError
 from bench.plan import request as requests
@@ -48,11 +49,13 @@ def request_from_record(record: Record, request: Request, typed: Collection[str]
     asked = replace(request, **own)
     if asked.recipe == PAPER and "epochs" not in typed:
         asked = replace(asked, epochs=None)
-    if cell.method in (TEACHER, CHECKPOINT) or "methods" in typed:
+    if cell.method == TEACHER:
         return asked
     if "numbers" not in typed:
         set_apart = {name: cell.recipe.get(name, 0) for name in NUMBERS}
-        numbers = [(name, value) for name, value in set_apart.items() if value != getattr(Recipe, name)]
+        longest = expand(asked.tasks, asked.offline)[0][0].max_length
+        usual = {name: getattr(Recipe, name) for name in NUMBERS} | {"max_length": longest}
+        numbers = [(name, value) for name, value in set_apart.items() if value != usual[name]]
         asked = replace(asked, numbers=tuple(sorted(numbers)))
     return asked
 

@@ -147,6 +147,15 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
         try:
             stages = row.stages(setup_of(together, {}))
             schedule_stages(stages, row.dropped, together[0].recipe, *(len(task.train) for task in together))
+            if (
+                tasks[0].recipe.name == PAPER
+                and row.pace != 1
+                and all("learning_rate" in stage.paper for stage in stages)
+            ):
+                typed = ", ".join(f":{stage.name}.learning_rate=" for stage in stages)
+                raise ValueError(
+                    f"pace= changes nothing with --recipe paper, where stages have their own rates; type {typed}"
+                )
             earlier = [stage for artefact in wanted for stage in artefact.stages(setup_of(together, {}))]
             for task in together:
                 check_what_teacher_gives(stages, row.dropped, task.checkpoint.config, "drop it (:-{}), or ")

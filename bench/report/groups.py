@@ -194,7 +194,8 @@ class ReportGroup:
 
     def finished(self, label: str, column: ScoreColumn) -> list[Record]:
         """The finished records of a row in a column, in the order of their seeds."""
-        return [r for r in self.records_of(label, column.task) if r.status == "ok" and column.evaluation in r.scores]
+        done = [r for r in self.records_of(label, column.task) if r.status == "ok"]
+        return [r for r in done if column.metric in r.scores.get(column.evaluation, ())]
 
     def called(self, label: str) -> str:
         """The name of a row as tables print it: ``distilbert (second step only)``. CSV files have the label alone."""

@@ -52,7 +52,9 @@ def choose(
     request = replace(request, **{name: value for name, value in said.items() if name not in typed})
     # an option that is typed makes another system of every row
     unlike = [
-        f"--{name.replace('_', '-')}" for name in sorted(typed & SAID) if getattr(request, name) != said.get(name)
+        "--set" if name == "numbers" else f"--{name.replace('_', '-')}"
+        for name in sorted(typed & SAID)
+        if getattr(request, name) != said.get(name)
     ]
     other = [f"ours with other {', '.join(unlike)}"] if unlike else []
     # what a folder or the sample suite has not is left out, unless it was typed
@@ -69,6 +71,9 @@ def choose(
         parts = []
         for part in experiment.requests_of(table):
             own = {name: value for name, value in part.request_options().items() if name not in typed}
+            if "numbers" in typed:  # each number by itself: a typed micro_batch leaves the file's batch_size
+                of_file = dict(part.request_options().get("numbers", ()))
+                own["numbers"] = tuple(sorted((of_file | dict(request.numbers)).items()))
             parts.append((part, replace(request, methods=part.methods, tasks=part.tasks, **own)))
         columns = {cell.task for cell in published() if cell.source == table.paper}
         for name in table.absent:

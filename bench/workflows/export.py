@@ -187,9 +187,9 @@ def _weights(
     progress: Progress | None,
 ) -> tuple[Path, str | None]:
     """A folder of the student below ``above``, and the hash of its weights; None if a folder is not the record's."""
-    kept_under = record_key(
-        record.cell, "" if record.point == IN_8_BITS else record.point
-    )  # the model is kept once, in fp32
+    # the model is kept once, in fp32; what is trained again here was not searched for
+    cell = record.cell if saved is not None else record.cell.model_copy(update={"search": None})
+    kept_under = record_key(cell, "" if record.point == IN_8_BITS else record.point)
     if saved is None:
         outcome = run(replace(asked, save_students=above / "students"), progress)
         folders = [path.parent for path in (above / "students").rglob("config.json")]

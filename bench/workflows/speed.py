@@ -112,9 +112,11 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
 
     # all loads before the first timing: one that cannot be made must not cost the minutes of the others
     configs = [model.config for model in systems.values() if not reads_texts(model)]
-    loads = [
+    made = [
         (batch, _load(request, length, batch, configs)) for length, batch in product(request.lengths, request.batches)
     ]
+    # a length that no model reads is cut to the longest; one that is there is timed once
+    loads = list({(batch, load.name): (batch, load) for batch, load in made}.values())
     timings = []
     for backend, (batch, load) in product(request.backends, loads):
         conditions = Conditions(

@@ -15,6 +15,7 @@ import numpy as np
 
 from bench.data.own_tasks import expand, is_own
 from bench.errors import InputError
+from bench.plan.build import build
 from bench.plan.request import Request
 from bench.plan.spelling import PACE, MethodRow, defaults, grid_of, parse_methods, parse_one, parse_rows
 from bench.progress import Progress
@@ -106,6 +107,9 @@ def tune(
             progress.say(f"{row.spelling} is left out of `--methods all`: {NOT_SEARCHED}")
         else:
             raise InputError(f"{row.spelling}: {NOT_SEARCHED}; leave it out")
+    if any(row.from_all for row in rows):  # trials are named: what a teacher does not allow has to be left out before
+        planned = {cell.spelling for cell in build(replace(request, held_back=True)).cells}
+        rows = [row for row in rows if row.spelling in planned or not row.from_all]
     searched = tuple(sorted(set(comma_separated(settings))))
     offered = {PACE}.union(*(grid_of(row.method) for row in rows))
     for name in searched:

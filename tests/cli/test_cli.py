@@ -26,6 +26,7 @@ BAD_INPUT = {
     f"plan --methods kd --set max_length=4096 {SAMPLE}": "reads at most",
     f"plan --methods finetune --precision tf32 --device cpu {SAMPLE}": "only CUDA has it",
     f"plan --methods kd --optimizer sgd --recipe paper {SAMPLE}": "--optimizer goes with --recipe common",
+    f"plan --recipe paper --methods kd:pace=3 {SAMPLE}": "type :distil.learning_rate=",
     f"plan --recipe paper --methods kd:distil.optimizer=sgd:distil.eps=0.1 {SAMPLE}": "sgd reads no eps (0.1)",
     f"run --methods kd --results README.md {SAMPLE}": "--results README.md: that is a file; name a folder",
     "store verify --results nowhere": "no such folder",

@@ -18,6 +18,7 @@ from bench.data.table_files import Split
 from bench.errors import InputError
 from bench.plan.build import build
 from bench.plan.request import Request
+from bench.record.store import Store
 from bench.workflows.backends import batches_of
 
 ROWS = {
@@ -185,3 +186,30 @@ def test_the_rest_of_a_long_text_is_read_by_backends_too(teacher_folder):
     assert [row[own == 1].tolist() for row, own in zip(ids, mask, strict=True)] == [
         list(row) for row in encode(tokenizer, split, 11, "tail").tokens
     ]
+
+
+@pytest.mark.slow
+def test_a_task_whose_metrics_have_changed_is_scored_by_them(bench, tmp_path, teacher_folder):
+    pandas.DataFrame({"body": ["the cat runs", "a dog sings"] * 12, "stars": [0, 1] * 12}).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    words = [
+        "--tasks",
+        tmp_path / "t.toml",
+        "--teacher",
+        teacher_folder,
+        "--results",
+        tmp_path / "r",
+        "--reports",
+        tmp_path / "p",
+    ]
+    for metric, row in (("accuracy", "finetune"), ("f1", "kd")):
+        (tmp_path / "t.toml").write_text(
+            'name = "mine"\ntrain = "t.csv"\nvalidation = "t.csv"\ntext = ["body"]\nlabels = ["0", "1"]\nlabel = "stars"\n'
+            f'metrics = ["{metric}"]\n'
+        )
+        done = bench("run", "--methods", f"{row}:{tiny.SHAPE}:start=random", *words, "--epochs", 1, "--device", "cpu")
+        assert done.returncode == 0, done.stderr
+    teacher, *_ = [r for r in Store(tmp_path / "r").records() if r.row == "teacher"]
+    assert list(teacher.scores["validation"]) == ["f1"]
+    assert bench("report", "--results", tmp_path / "r", "--reports", tmp_path / "p").returncode == 0

@@ -17,7 +17,7 @@ from bench.plan.experiment_file import read_experiment
 from bench.plan.request import Request
 from bench.plan.spelling import parse_methods
 from bench.record.store import Store
-from bench.workflows.experiment import describe_experiment
+from bench.workflows.experiment import choose, describe_experiment
 from methods import WRITERS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -238,3 +238,14 @@ stages.distil.epochs = 2
     assert (plain.cell.recipe["batch_size"], plain.cell.recipe["max_length"]) == (32, plain.cell.recipe["max_length"])
     answer = bench("verify", made["kd", "sst2"].key[:12], *places[:6])
     assert answer.stdout.startswith("bitwise equal"), answer.stdout
+
+
+def test_a_number_that_is_typed_leaves_the_files_others(tmp_path):
+    file = tmp_path / "e.toml"
+    file.write_text(
+        'title = "T"\n[[table]]\nname = "scores"\nmethods = ["kd"]\ntasks = ["rte"]\n'
+        '[[settings]]\nsource = "table 7"\nbatch_size = 16\nmax_length = 64\n'
+    )
+    asked = Request(data="sample", teacher="embedded", numbers=(("batch_size", 8), ("micro_batch", 4)))
+    ((_, (table,), _)) = choose(file, asked, {"numbers"})
+    assert [dict(part.numbers) for _, part in table.parts] == [{"batch_size": 8, "max_length": 64, "micro_batch": 4}]

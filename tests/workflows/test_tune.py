@@ -197,6 +197,8 @@ def test_a_search_records_what_was_tried_and_trains_the_best_on_all_rows(bench, 
     again = command.replace("tiny-glue", str(glue_folder)).replace("tiny-bert", str(teacher_folder))
     typed = (*shlex.split(again), "--results", tmp_path / "r", "--reports", tmp_path / "p")
     assert bench(*typed).stderr.count("nothing to do: every cell has its record") == 2, command
+    places = ("--data", glue_folder, "--teacher", teacher_folder, "--results", tmp_path / "r")
+    assert bench("export", final[0].key[:12], "--to", tmp_path / "chosen", *places).returncode == 0
     trials = next((tmp_path / "p").glob("*held-back*/*/README.md")).read_text()
     assert "- command:" not in trials
 

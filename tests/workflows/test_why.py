@@ -17,6 +17,7 @@ from transformers import BertForSequenceClassification
 
 from bench.errors import InputError
 from bench.plan.build import Plan, build
+from bench.plan.from_record import request_from_record
 from bench.plan.request import Request
 from bench.record.cell import Cell, Partner, Search, Selection, Trial, record_key, train_key
 from bench.record.code import CURRENT, STALE, UNKNOWN, digest_of, named_code, student_modules
@@ -315,3 +316,19 @@ def test_the_verb(bench, asked, tmp_path):
     bad = bench("why", "zzzz", *typed[:2])
     assert bad.returncode == 2
     assert "a key that begins with zzzz" in bad.stderr
+
+
+def test_a_length_that_was_typed_is_typed_again_where_it_is_not_the_tasks(tmp_path):
+    (tmp_path / "long.toml").write_text(
+        'name = "long"\ntrain = "t.csv"\nvalidation = "t.csv"\ntext = ["body"]\nlabels = ["no", "yes"]\nmetrics = ["accuracy"]\n'
+        "max_length = 256\n"
+    )
+    (tmp_path / "t.csv").write_text("body,label\nthe cat runs,no\n")
+    asked = Request(tasks=str(tmp_path / "long.toml"))
+    for length in (128, 256):
+        cell = factories.record().cell
+        record = factories.record().model_copy(
+            update={"cell": cell.model_copy(update={"recipe": cell.recipe | {"max_length": length}})}
+        )
+        again = dict(request_from_record(record, asked, {"tasks"}).numbers)
+        assert again.get("max_length", 256) == length
