@@ -55,7 +55,7 @@ class Slot:
     title: str
     """for people"""
     identity: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """plain values whose hash is the key"""
+    """plain values whose hash is the key; of a teacher also the tokenizer, which is in the key of its students"""
 
     @property
     def folder(self) -> Path:
@@ -65,9 +65,12 @@ class Slot:
     def is_made(self) -> bool:
         """Whether it is there, with what is known of how it was made; its files are looked at when they are read."""
         try:
-            return isinstance(self.read_made(), dict)
-        except (OSError, ValueError):
+            body = self.read_made()
+            # of a teacher the key has no tokenizer: what was tuned with another one, as after its file was mended, is made again
+            made_with, now = (dict(known).get("tokenizer") for known in (body.get("identity", {}), self.identity))
+        except (OSError, ValueError, AttributeError, TypeError):
             return False
+        return None in (made_with, now) or made_with == now
 
     def read_made(self) -> dict[str, Any]:
         """What is known of how it was made; raises FileNotFoundError where it was not."""

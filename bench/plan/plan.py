@@ -135,7 +135,7 @@ class TaskPlan:
             "numeric": self.numeric.identity(),
         }
         title = f"teacher of {self.name}" + (f", seed {seed}" if seed else "")
-        return Slot("teachers", digest(identity), TEACHER, title, identity)
+        return Slot("teachers", digest(identity), TEACHER, title, identity | {"tokenizer": self.tokenizer})
 
     @property
     def augmentation_slot(self) -> Slot:

@@ -115,6 +115,25 @@ def test_what_stands_in_for_the_cache_is_replaced_and_the_original_stays(tmp_pat
     assert original.read_bytes() == b"others"
 
 
+def test_a_teacher_that_was_tuned_with_another_tokenizer_is_made_again():
+    made = []
+
+    def write(folder):
+        made.append(1)
+        (folder / cache.WEIGHTS).write_bytes(bytes(made))
+        return {"weights": hashlib.sha256(bytes(made)).hexdigest()}
+
+    before, after = (Slot("teachers", "a" * 64, (), "teacher", {"tokenizer": name}) for name in ("cased", "uncased"))
+    cache.keep(before, write)
+    assert before.is_made
+    assert not after.is_made
+    cache.keep(after, write)
+    cache.keep(after, write)
+    assert len(made) == 2
+    assert after.is_made
+    assert not before.is_made
+
+
 ROW = f"shrinkbert/prototypes:{tiny.SHAPE}:start=text"
 
 
