@@ -173,6 +173,8 @@ def submit(
         return text, wrong, CHECK_FAILED if wrong else OK
     if to is None:
         raise InputError("--to names no folder for the submission")
+    if diagnostics is not None and not diagnostics.is_file():  # before anything is written
+        raise InputError(f"--diagnostics {diagnostics}: there is no such file; GLUE's page offers diagnostic-full.tsv")
     quiet()
     answer = workflow.submit(saved, data, to, row, seed, constant_rest, device, offline)
     lines = [f"{name:12} {folder or 'one class for every example'}" for name, folder in answer["models"].items()]

@@ -272,6 +272,11 @@ class Request:
     notes: tuple[str, ...] = field(default=(), compare=False)
     """for the title of a report: why ``auto`` chose what it chose"""
 
+    def __post_init__(self) -> None:
+        for name in ("results", "reports", "save_students"):  # typed in Python as text
+            if isinstance(folder := getattr(self, name), str):
+                object.__setattr__(self, name, Path(folder))
+
     @property
     def augmentation(self) -> Augmentation | None:
         """How training rows are multiplied; None where they are not."""
