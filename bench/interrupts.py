@@ -55,9 +55,8 @@ def interrupts_noticed() -> Iterator[None]:
     def remembered(number: int, frame: Any) -> None:
         global _noticed
         _noticed = True
-        cast(Callable[[int, None], None], before)(
-            number, None
-        )  # no frame: bench.__main__ ends a run only outside imports
+        # without the frame: bench.__main__ ends no run because something is being imported
+        cast(Callable[[int, None], None], before)(number, None)
 
     _noticed = False
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import comb, prod
 from statistics import NormalDist
@@ -167,15 +167,15 @@ def _origin(
     tried = len(sources) if named else max(1, len(sources) * (len(sources) - 1))
     if named < 2 and best.expected(tried) > LIKELY:
         return None
-    return best if kind != "difference" or _is_absolute(best, target, sources) else None
+    return _in_points(best, target, sources) if kind == "difference" else best
 
 
-def _is_absolute(origin: DerivedFrom, target: Cells, sources: Sequence[Source]) -> bool:
-    """Whether a row of differences is in points and not in percent of its second source. Cells that are the difference to the best
-    (or worst) of the other sources, which may be another one in each column, are no cells of this origin."""
+def _in_points(origin: DerivedFrom, target: Cells, sources: Sequence[Source]) -> DerivedFrom | None:
+    """The origin of differences, without the cells that are the difference to the best (or worst) of the other sources, which may be
+    another one in each column; None where the cells are rather changes in percent of the second source."""
     x, y = origin.sources
-    relative = 0
-    for place, derived in list(origin.cells.items()):
+    relative, cells_in_points = 0, dict(origin.cells)
+    for place, derived in origin.cells.items():
         cell, a, b = target[place], x[place], y[place]
         if b.value:
             of_a, of_b = 50 * a.step / abs(b.value), 50 * b.step * abs(a.value) / b.value**2
@@ -183,8 +183,8 @@ def _is_absolute(origin: DerivedFrom, target: Cells, sources: Sequence[Source]) 
         others = [cells[place].value for name, cells in sources if name != origin.first and place in cells]
         ends = (a.value - end for end in (max(others), min(others)))
         if not derived.is_possible and any(abs(cell.value - value) <= derived.slack for value in ends):
-            del origin.cells[place]
-    return relative <= origin.fitting
+            del cells_in_points[place]
+    return replace(origin, cells=cells_in_points) if relative <= origin.fitting else None
 
 
 def _fits(kind: str, target: Cells, sources: Sequence[Cells]) -> Any:

@@ -324,9 +324,8 @@ def groups(records: Iterable[Record]) -> list[ReportGroup]:
             ]
             for group in homes or [home(record.cell)]:
                 group.records.append(record)
-    for group in (
-        by_key.values()
-    ):  # a teacher of a task that no student has would be a column without students, and no mean be whole
+    # a teacher of a task that no student has would be a column without students, and no mean be whole
+    for group in by_key.values():
         if learned := {task for r in group.records if r.cell.method != TEACHER for task in r.cell.tasks}:
             group.records = [r for r in group.records if learned.intersection(r.cell.tasks)]
     keys = {key: {r.key for r in group.records} for key, group in by_key.items()}
