@@ -111,7 +111,10 @@ def test_no_verdict_depends_on_what_else_lies_in_the_folder(store):
 )
 def test_a_verdict_that_other_resamples_would_change_is_borderline(p, tests, verdict):
     assert verdict_of(1.0, p, tests * p) == verdict
-    assert verdict_of(1.0, p, tests * p, is_drawn=False) in (BETTER, UNCLEAR), "an exact test has no error"
+    assert verdict_of(1.0, p, tests * p, "McNemar, mid-p") in (BETTER, UNCLEAR), "an exact test has no error"
+    if tests == 1:  # two standard errors of a share of 10,000 resamples are 0.0044 at 0.05, and at half of it 0.0031
+        near = abs(p - 0.05) < 0.0044
+        assert (verdict_of(1.0, p, p, "permutation") == BORDERLINE) == near, "its p is the counted share"
 
 
 def test_keeping_the_teacher_is_tested_against_a_margin(tables):
