@@ -324,9 +324,7 @@ def closed_form(model: Any) -> Cost:
     if not is_packed(model):  # attention as wide as the states in every layer, and a head that reads one token
         body, config = getattr(model, model.base_model_prefix), model.config
         by_token = linear_macs(body)
-        if hasattr(
-            config, "num_hidden_groups"
-        ):  # ALBERT has the weights of its layers once, and goes through them again and again
+        if config.model_type == "albert":  # its layers share their weights, which are gone through again and again
             own = linear_macs(body.encoder.albert_layer_groups)
             by_token += own * config.num_hidden_layers // config.num_hidden_groups - own
         return Cost(by_token, 2 * config.num_hidden_layers * config.hidden_size, linear_macs(model) - by_token)

@@ -66,8 +66,8 @@ def augmented_rows(
             candidates = TeacherCandidates(
                 plan.checkpoint, head.tensors, work.numerics, on_step, vectors, kept, work.progress.is_stopping
             )
-        mask = tokenizer_of(plan.checkpoint).mask_token or tokenizer_of(plan.checkpoint).unk_token
-        variants, origins = augmented(split, augmentation, candidates, mask)
+        tokenizer = tokenizer_of(plan.checkpoint)
+        variants, origins = augmented(split, augmentation, candidates, tokenizer.mask_token or tokenizer.unk_token)
         columns: dict[str, Any] = {"first": list(variants.first), "origin": origins}
         if variants.second is not None:
             columns["second"] = list(variants.second)

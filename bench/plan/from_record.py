@@ -52,10 +52,11 @@ def request_from_record(record: Record, request: Request, typed: Collection[str]
     if cell.method == TEACHER:
         return asked
     if "numbers" not in typed:
-        set_apart = {name: cell.recipe.get(name, 0) for name in NUMBERS}
-        longest = expand(asked.tasks, asked.offline)[0][0].max_length
-        usual = {name: getattr(Recipe, name) for name in NUMBERS} | {"max_length": longest}
-        numbers = [(name, value) for name, value in set_apart.items() if value != usual[name]]
+        # a task of one's own may have another usual length
+        ((task, _), *_) = expand(asked.tasks, asked.offline)
+        usual = Recipe().as_dict() | {"max_length": task.max_length}
+        recorded = {name: cell.recipe.get(name, 0) for name in NUMBERS}
+        numbers = [(name, value) for name, value in recorded.items() if value != usual.get(name, 0)]
         asked = replace(asked, numbers=tuple(sorted(numbers)))
     return asked
 

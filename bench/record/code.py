@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import methods
@@ -51,7 +51,9 @@ def student_modules(method: str, metrics: Sequence[str] = ()) -> tuple[str, ...]
 def metric_modules(metrics: Sequence[str]) -> tuple[str, ...]:
     from bench.stats.metrics import metric_of
 
-    return tuple(sorted({metric_of(name).score.__module__ for name in metrics}))
+    scores = [metric_of(name).score for name in metrics]
+    # a partial's own module is functools
+    return tuple(sorted({(score.func if isinstance(score, partial) else score).__module__ for score in scores}))
 
 
 def named_code(modules: Sequence[str], parts: Mapping[str, Any] | None = None) -> dict[str, Any]:

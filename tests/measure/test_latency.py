@@ -371,3 +371,13 @@ def test_lengths_of_a_task_are_those_that_its_rows_are_trained_with(tmp_path):
     assert speed._load(asked, "task", 4, [config, roberta]).batches[0][0].shape == (4, 64), (
         "positions 0 and 1 are [PAD]'s"
     )
+
+
+def test_a_length_is_timed_once_also_where_a_longer_one_is_cut_to_it(tmp_path, teacher_folder):
+    lengths = ("16", str(tiny.config().max_position_embeddings), "512", "16")
+    session, *_ = speed.measure(
+        asked(
+            tmp_path, teacher_folder, methods=f"kd:{tiny.SHAPE}", lengths=lengths, batches=(1,), rounds=6, memory=False
+        )
+    )
+    assert [t.conditions.length for t in session.timings if t.system == "teacher"] == list(lengths[:2])

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import methods
-from bench.record.code import digest_of, files_of, student_modules
+from bench.record.code import digest_of, files_of, metric_modules, student_modules
 from bench.record.stated import stated
+from bench.stats.metrics import METRICS
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = itertools.count()
@@ -124,3 +125,10 @@ def test_the_version_is_read_without_importing_the_method():
     }
     assert stated("teacher", "version") is None
     assert stated("nobody/method", "version") is None
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_metric_is_known_by_a_file_of_its_folder(name):
+    """Also where its score is a partial, whose own module is functools."""
+    (module,) = metric_modules([name])
+    assert module.startswith("bench.stats.metrics.")

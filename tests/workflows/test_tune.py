@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import factories
 import pytest
 import tiny
+from transformers import ElectraConfig, ElectraModel
 
 from bench.data.own_tasks import expand
 from bench.data.sources import held_back, source_for
@@ -70,6 +71,28 @@ def test_all_leaves_out_students_of_several_tasks_and_says_so(monkeypatch):
     assert said == ["mtdnn is left out of `--methods all`: a student of several tasks is not searched for"]
     with pytest.raises(InputError, match=r"^mtdnn: a student of several tasks"):
         tune.tune(Request(methods="mtdnn", tasks="rte"), 2, progress=progress)
+
+
+def test_of_all_rows_those_that_a_teacher_does_not_allow_are_not_tried(monkeypatch, glue_folder, tmp_path):
+    def is_asked(request, *_):
+        raise InputError(request.methods)
+
+    monkeypatch.setattr(tune, "run", is_asked)
+    shape = {
+        "hidden_size": 24,
+        "embedding_size": 24,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+    }
+    teacher = tiny.save_teacher(tmp_path / "teacher")
+    ElectraModel(ElectraConfig(**shape, vocab_size=tiny.config().vocab_size)).save_pretrained(teacher)
+    request = Request(methods="all", tasks="rte", data=str(glue_folder), teacher=str(teacher), results=tmp_path / "r")
+    with pytest.raises(InputError) as asked:
+        tune.tune(request, 2, progress=SimpleNamespace(say=lambda text: None))
+    tried = {text.split(":")[0] for text in str(asked.value).split(",")}
+    assert "kd" in tried
+    assert "distilbert" not in tried, "it takes layers of a BERT alone"
 
 
 def test_pace_multiplies_the_learning_rate_and_nothing_else(glue_folder, teacher_folder, tmp_path):

@@ -37,25 +37,9 @@ def _right(predicted: np.ndarray, answerable: np.ndarray) -> np.ndarray:
     return np.asarray(_each(EXACT, predicted, answerable) == 1)
 
 
-# a score is a function of this file, as code hashes know a metric's file by it; a partial is one of functools
 EXACT_MATCH = Metric(
-    "exact_match",
-    "EM",
-    SPANS,
-    score=lambda predicted, answerable: _mean(EXACT, predicted, answerable),
-    resampled_by=Mean(partial(_each, EXACT)),
-    right=_right,
+    "exact_match", "EM", SPANS, score=partial(_mean, EXACT), resampled_by=Mean(partial(_each, EXACT)), right=_right
 )
-ANSWER_F1 = Metric(
-    "answer_f1",
-    "answer F1",
-    SPANS,
-    score=lambda predicted, answerable: _mean(F1, predicted, answerable),
-    resampled_by=Mean(partial(_each, F1)),
-)
-BEST_EXACT_MATCH = Metric(
-    "best_exact_match", "best EM", SPANS, score=lambda predicted, answerable: _best(EXACT, predicted, answerable)
-)
-BEST_ANSWER_F1 = Metric(
-    "best_answer_f1", "best answer F1", SPANS, score=lambda predicted, answerable: _best(F1, predicted, answerable)
-)
+ANSWER_F1 = Metric("answer_f1", "answer F1", SPANS, score=partial(_mean, F1), resampled_by=Mean(partial(_each, F1)))
+BEST_EXACT_MATCH = Metric("best_exact_match", "best EM", SPANS, score=partial(_best, EXACT))
+BEST_ANSWER_F1 = Metric("best_answer_f1", "best answer F1", SPANS, score=partial(_best, F1))
