@@ -60,11 +60,7 @@ def toml_of(path: Path, said: str) -> dict[str, Any]:
     text = text_of(path, said)
     try:
         return tomllib.loads(text.replace("\r\n", "\n").replace("\r", "\n"))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{said} is not TOML: {error}") from None
-    except RecursionError:
-        raise InputError(f"{said} is not TOML: nested too deeply") from None
-    except ValueError as error:  # a number or a date that Python has not
+    except (ValueError, RecursionError) as error:  # also a number or a date that Python has not
         raise InputError(f"{said} is not TOML: {error}") from None
 
 
@@ -84,11 +80,7 @@ def refused_as_json(said: str) -> Iterator[None]:
     """Inside, what is wrong with JSON is an InputError."""
     try:
         yield
-    except json.JSONDecodeError as error:
-        raise InputError(f"{said} is not JSON (line {error.lineno}: {error.msg})") from None
-    except RecursionError:
-        raise InputError(f"{said} is not JSON: nested too deeply") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{said} is not JSON: {error}") from None
 
 
@@ -126,11 +118,3 @@ def _forms_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for argument in get_args(annotation):
         yield from _forms_in(argument)
-
-
-def is_file(path: Path) -> bool:
-    """Whether there is such a file; no for a name that none can have."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False

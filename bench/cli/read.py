@@ -21,7 +21,7 @@ from bench.cli.options import (
     with_request_options,
 )
 from bench.cli.program import Answer, verb
-from bench.errors import CHECK_FAILED, OK, InputError, one_line
+from bench.errors import CHECK_FAILED, OK, InputError
 from bench.plan.request import TEACHERS
 
 
@@ -40,8 +40,7 @@ def list_(
     from bench.plan.spelling import method_class
 
     known = registry.names() | {name: summary for name, (_, summary) in registry.WRITERS.items()}
-    refused = registry.refused()
-    wrong = dict(refused) if check else {}
+    wrong: dict[str, str] = {}
     lines = ["methods"]
     for name, summary in known.items():
         state = ""
@@ -53,8 +52,6 @@ def list_(
                 wrong[name] = f"{type(error).__name__}: {error}"
                 state = f"  FAILS: {wrong[name]}"
         lines.append(f"  {name:12} {summary}{state}")
-    for why in refused.values():
-        lines.append(f"  cannot be used: {one_line(why)}")
     lines.append("tasks")
     for task in KNOWN.values():
         if task.writes:
@@ -66,7 +63,7 @@ def list_(
     for group, members in GROUPS.items():
         lines.append(f"  {group:12} {', '.join(members)}")
     body = {"methods": known, "tasks": list(KNOWN), "groups": {name: list(members) for name, members in GROUPS.items()}}
-    return "\n".join(lines), body | {"failing": wrong, "refused": refused}, CHECK_FAILED if wrong else OK
+    return "\n".join(lines), body | {"failing": wrong}, CHECK_FAILED if wrong else OK
 
 
 @verb("show b8aa0426 --results results/reference", has_json=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ from pathlib import Path
 from bench.data import sample_suite
 from bench.data.hub import DATA_SET, downloaded
 from bench.errors import InputError
-from bench.user_files import is_file
+from bench.user_files import text_of
 
 CHARACTERS_A_TOKEN = 8
 """So many characters of a data set are read for each token that is wanted: English has four or five."""
@@ -124,18 +125,13 @@ def _from_hub(asked: str, tokens: int, offline: bool) -> tuple[list[str], str]:
 
 def _from_file(name: str) -> list[str]:
     path = Path(name).expanduser()
-    if not is_file(path):
+    if not os.path.isfile(path):
         raise InputError(
             f"--corpus {name}: no such file; give text with one document a line, parquet with a text column, or hub:NAME/CONFIG"
         )
     if path.suffix == ".parquet":
         return list(_parquet(path))
-    try:
-        return [line.strip() for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
-    except UnicodeDecodeError as error:
-        raise InputError(f"--corpus {path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
-    except OSError as error:
-        raise InputError(f"--corpus {path}: {error.strerror}; name a file that can be read") from None
+    return [line.strip() for line in text_of(path, f"--corpus {path}").split("\n") if line.strip()]
 
 
 def _parquet(path: Path) -> Iterator[str]:

@@ -7,6 +7,7 @@ decimals is a regression. A file without a ``validation`` is split: one fifth of
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from bench.data.hub import DATA_SET, converted
 from bench.data.tasks import GLUE, GROUPS, KNOWN, READERS, EvaluationSet, Task, check_metrics, free_name, from_toml
 from bench.errors import InputError, one_line, unknown
-from bench.user_files import comma_separated, is_file
+from bench.user_files import comma_separated
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -83,7 +84,7 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
     else:  # a file that is both is split by whoever reads it
         scored = Path(place).parent / given["validation"] if "validation" in given else Path(place)
         for file in (Path(place), scored):
-            if not is_file(file):
+            if not os.path.isfile(file):
                 raise InputError(f"--tasks {place}: there is no file {file}")
         files = [("train", str(Path(place))), ("validation", str(scored))]
     rows = table_of(Path(files[0][1]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import numpy as np
 
 from bench.data.tasks import READERS, Task
 from bench.errors import InputError, one_line
-from bench.user_files import is_file, refused_as_json, text_of
+from bench.user_files import refused_as_json, text_of
 
 if TYPE_CHECKING:
     import datasets
@@ -177,8 +178,10 @@ def table_of(file: Path) -> datasets.Dataset:
     kind = READERS.get(file.suffix)
     if kind is None:
         raise InputError(f"{file} has no ending that can be read; known: {', '.join(READERS)}")
-    if not is_file(file) or not file.stat().st_size:
-        raise InputError(f"{file} cannot be read as {kind}: {'it is empty' if is_file(file) else 'no such file'}")
+    if not os.path.isfile(file) or not file.stat().st_size:
+        raise InputError(
+            f"{file} cannot be read as {kind}: {'it is empty' if os.path.isfile(file) else 'no such file'}"
+        )
     rows = _json_rows(file) if kind == "json" else []
     try:
         if kind == "json":

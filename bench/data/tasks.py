@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ConfigDict, Field, field_validator
 
 from bench.errors import InputError, nearest, unknown
-from bench.user_files import TypedFile, checked, is_file, toml_of
+from bench.user_files import TypedFile, checked, toml_of
 
 if TYPE_CHECKING:
     from bench.stats.form import Form
@@ -218,12 +219,12 @@ def from_toml(path: Path) -> Task:
     Raises:
         InputError: naming the key that is missing, unknown or wrong.
     """
-    if not is_file(path):
+    if not os.path.isfile(path):
         raise InputError(f"no file {path}; a task file is TOML with name, train, validation, text, labels, metrics")
     given = checked(TaskFile, toml_of(path, str(path)), str(path))
     files = {"train": path.parent / given.train, "validation": path.parent / given.validation}
     for split, file in files.items():
-        if not is_file(file):
+        if not os.path.isfile(file):
             raise InputError(f"{path}: {split}: there is no file {file}")
     if given.target and (given.labels or len(given.text) != 1):
         raise InputError(f"{path}: target goes with one column of text and without labels")

@@ -15,7 +15,7 @@ from bench.errors import InputError, unknown
 from bench.optimizers import OPTIMIZERS
 from bench.record.cell import Search
 from bench.record.recipe import ADAMW, Recipe
-from bench.user_files import comma_separated, is_file
+from bench.user_files import comma_separated
 
 if TYPE_CHECKING:
     from bench.data.augmentation import Augmentation
@@ -112,7 +112,7 @@ def check_executor(executor: str, address: str, slurm: Iterable[tuple[str, str]]
         raise InputError(f"--slurm time={minutes}: give a whole number of minutes, from 1 on")
     if given.get(CLUSTER, SLURM) not in (SLURM, LOCAL):
         raise InputError(f"--slurm {CLUSTER}={given[CLUSTER]}: choose {SLURM} or {LOCAL}")
-    if SETUP in given and not is_file(Path(given[SETUP]).expanduser()):
+    if SETUP in given and not os.path.isfile(Path(given[SETUP]).expanduser()):
         raise InputError(
             f"--slurm {SETUP}={given[SETUP]}: no such file; it has the lines of shell that each job runs first"
         )

@@ -244,8 +244,6 @@ def method_name(text: str) -> str:
     words = re.split(r"[;\s]+", name)
     if len(words) > 1 and all(word in known for word in words):
         raise InputError(f"{name!r}: rows are separated by commas: {','.join(words)}")
-    if name in methods.refused():
-        raise InputError(f"the method {name!r} cannot be used: {methods.refused()[name]}")
     raise unknown("method", name, [*known, ALL])
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from typing import Annotated, Any, Literal, NoReturn, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -13,11 +12,10 @@ from bench.record.cell import IN_8_BITS, Cell
 from bench.record.keys import SCHEMA
 from bench.record.stated import stated
 from bench.record.task_facts import TaskFacts, facts_of_older_record
-from bench.user_files import refused_as_json
 
 
 class StrictModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 Form = TypeVar("Form", bound=StrictModel)
@@ -101,7 +99,7 @@ class Failure(StrictModel):
 class Record(StrictModel):
     """Field order is the order in the file."""
 
-    schema_version: int = SCHEMA
+    schema_version: Annotated[int, Field(le=SCHEMA)] = SCHEMA
     """version of this layout"""
     key: str
     """name of the cell: hash of what was trained and what is scored"""
@@ -178,117 +176,32 @@ def load(text: str | bytes, where: str) -> Record:
         where: what the message calls it.
 
     Raises:
-        InputError: as :func:`parsed`, or what no reader could go on with.
+        InputError: as :func:`parsed`, or finished without a score.
     """
-    record = parsed(Record, SCHEMA, text, where)
-    try:
-        wrong = fault(record)
-    except ValidationError as error:
-        wrong = _first(error)
-    if wrong:
-        raise InputError(f"{where}: {wrong}")
+    record = parsed(Record, text, where)
+    if record.status == "ok" and not (record.scores or record.predicted):
+        raise InputError(f"{where}: it is finished and has neither scores nor predictions")
+    if "train" not in record.cell.data.rows:
+        raise InputError(f"{where}: cell.data.rows does not say how many training rows there were")
     if record.task.metrics:
         return record
     return record.model_copy(update={"task": facts_of_older_record(record.cell.tasks, record.scores)})
 
 
-def parsed(form: type[Form], newest: int, text: str | bytes, where: str) -> Form:
+def parsed(form: type[Form], text: str | bytes, where: str) -> Form:
     """A file of ours, if it has this form.
 
-    Args:
-        newest: the schema up to which this version reads such files.
-
     Raises:
-        InputError: no text, no JSON or too deep a nesting, an infinity or NaN, written by a newer schema, or a field that does not fit.
+        InputError: no JSON, an infinity or NaN, or the first field that does not fit.
     """
-
-    def no_number(word: str) -> NoReturn:
-        raise InputError(f"{where} contains {word}, not a finite number")
-
-    def finite(word: str) -> float:
-        return value if math.isfinite(value := float(word)) else no_number(word)
-
     try:
-        text = text.decode("utf-8") if isinstance(text, bytes) else text
-        with refused_as_json(where):
-            body = json.loads(text, parse_constant=no_number, parse_float=finite)
-        version = body.get("schema_version") if isinstance(body, dict) else None
-        if not isinstance(version, int):
-            raise InputError(f"{where} is not a record: it has no schema_version")
-        if version > newest:
-            raise InputError(f"{where} has schema {version}, this version reads up to {newest}; update the package")
-        return form.model_validate(body)
-    except UnicodeDecodeError as error:
-        raise InputError(f"{where} is not text ({error.reason} at byte {error.start})") from None
+        return form.model_validate_json(text)
     except ValidationError as error:
-        if error.errors()[0]["type"] == "extra_forbidden":
-            newer = "which this version does not know; it was written by a newer one: update the package"
-            raise InputError(f"{where} has the field {_first(error).partition(':')[0]}, {newer}") from None
-        raise InputError(f"{where}: {_first(error)}") from None
-    except RecursionError:
-        raise InputError(f"{where} is nested too deeply") from None
-
-
-def _first(error: ValidationError) -> str:
-    """The first fault: its place and what is wrong."""
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-
-
-class NamedCode(BaseModel):
-    """What readers need of a code that a record names. :func:`bench.record.code.named_code` writes it."""
-
-    digest: str = ""
-    """"" in records of before, which name a ``hash`` that nothing computes any more"""
-    of: list[str] = Field(default_factory=list)
-    parts: dict[str, NamedCode | None] = Field(default_factory=dict)
-
-
-class _Text(BaseModel):
-    files: list[str]
-    tokens: int
-
-
-class _Trained(BaseModel):
-    tokens: int
-    seconds_own: float
-
-
-class _Artefact(BaseModel):
-    """What readers need of a thing that was prepared."""
-
-    key: str
-    weights: str | None = None
-    beginning: str = ""
-    seconds: float = 0.0
-    code: NamedCode | None = None
-    text: _Text | None = None
-    train: _Trained | None = None
-
-
-class _Open(BaseModel):
-    """The parts of a record that its schema leaves open and its key does not hold, as far as readers look into them."""
-
-    artefacts: dict[str, _Artefact]
-    computed_by: NamedCode | None
-    jobs: int
-
-
-def fault(record: Record) -> str:
-    """What no reader of this record could go on with; "" for a sound one.
-
-    Raises:
-        ValidationError: a part that the schema leaves open is not as readers need it.
-    """
-    if record.status == "ok" and not (record.scores or record.predicted):
-        return "it is finished and has neither scores nor predictions"
-    if "train" not in record.cell.data.rows:
-        return "cell.data.rows does not say how many training rows there were"
-    if not all(record.scores.values()):
-        return "scores: a set of examples without a score"
-    code, jobs = record.code.get("computed_by"), record.env.get("jobs", 1)
-    _Open.model_validate({"artefacts": record.artefacts, "computed_by": code, "jobs": jobs})
-    return ""
+        first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
+    newer = first["type"] == "extra_forbidden" or place == "schema_version"
+    what_to_do = "; a newer version wrote it: update the package" if newer else ""
+    raise InputError(f"{where}: {place}{': ' * bool(place)}{first['msg']}{what_to_do}")
 
 
 def not_finite(value: Any, where: str = "") -> str:

@@ -69,7 +69,7 @@ class Footprint(StrictModel):
 class SpeedRecord(StrictModel):
     """One session: a teacher and students timed in turns."""
 
-    schema_version: int = SPEED_SCHEMA
+    schema_version: Annotated[int, Field(le=SPEED_SCHEMA)] = SPEED_SCHEMA
     key: str = ""
     teacher: str
     timings: list[Timing]
@@ -112,7 +112,7 @@ def speed_records(root: Path, note: Callable[[Note], None] = notify) -> Iterator
 def _read(path: Path) -> SpeedRecord:
     """Raises InputError: what is wrong with it."""
     try:
-        record = parsed(SpeedRecord, SPEED_SCHEMA, path.read_bytes(), "it")
+        record = parsed(SpeedRecord, path.read_bytes(), "it")
     except OSError as error:
         raise InputError(f"it cannot be read: {error.strerror}") from None
     if record.key[:16] != path.stem:

@@ -6,8 +6,6 @@ The long forms, 10,000 inputs each, are ``tox -e faults``; ``FUZZ_SEED`` chooses
 from __future__ import annotations
 
 import io
-import json
-import random
 import shutil
 from pathlib import Path
 
@@ -201,23 +199,15 @@ def checkpoint(tmp_path, teacher_folder):
 
 
 @hostile_input.counts(60)
-@pytest.mark.parametrize(
-    "name", ["config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json", "tokenizer.json"]
-)
+@pytest.mark.parametrize("name", ["model.safetensors", "vocab.txt", "tokenizer_config.json", "tokenizer.json"])
 def test_files_of_checkpoints(count, name, checkpoint):
-    """Of the weights the header alone; of JSON other values too."""
-    file, rng = checkpoint / name, random.Random(hostile_input.SEED)
+    """Of the weights the header alone."""
+    file = checkpoint / name
     if name == "tokenizer.json":
         tiny.tokenizer(checkpoint).save_pretrained(checkpoint)
     sound = file.read_bytes()
     header = 400 if name == "model.safetensors" else len(sound)
-    others = list(hostile_input.inputs([sound[:header]], count))
-    if name == "config.json":
-        body = json.loads(sound) | {"num_labels": 2, "id2label": {"0": "a"}, "auto_map": {}, "torch_dtype": "float32"}
-        others += [json.dumps(hostile_input.mutated(body, rng)).encode() for _ in range(count)]
-        others += [json.dumps(body | {"num_labels": value}).encode() for value in hostile_input.VALUES]
-        others += [b"[]", b"null", b"3"]
-    for data in others:
+    for data in hostile_input.inputs([sound[:header]], count):
         file.write_bytes(data + sound[header:])
         hostile_input.refuses(lambda: open_checkpoint(checkpoint), data[:300], checkpoint.name)
 
