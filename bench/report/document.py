@@ -62,9 +62,9 @@ def to_page(title: str, sections: Iterable[Section]) -> bytes:
         for table in section.tables:
             heading = escape.markdown(section.heading_of(table))
             lines += [f"### {heading}", ""] if heading else []
-            if table.folded or (len(table.printed_lines) > LONGEST and table.width is None):  # where it is
+            if table.folded or (len(table.lines) > LONGEST and table.width is None):  # where it is
                 (stem,) = named([table])
-                file, length = f"{TABLES}/{stem}.csv", counted(len(table.printed_lines), "line")
+                file, length = f"{TABLES}/{stem}.csv", counted(len(table.lines), "line")
                 text = f"**{escape.markdown(table.title)}**: {length}, in [{file}]({file}) and [{HTML}]({HTML})."
                 lines += [" ".join([text, *map(escape.markdown, table.notes)]), ""]
                 continue

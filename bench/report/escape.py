@@ -10,9 +10,6 @@ import re
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
 """Line ends, control characters, and those that turn the direction of writing."""
 TAG = re.compile(r"<(?=[A-Za-z/!?])")
-NUMBER = re.compile(r"[+-][0-9][0-9.,]*(?: \([+-]?[0-9.]+ to [+-]?[0-9.]+\))?")
-"""What may begin with a sign in a table of numbers: a difference, with its interval."""
-FORMULA = ("=", "+", "-", "@")
 
 
 def flat(text: str) -> str:
@@ -36,11 +33,3 @@ def code(text: str) -> str:
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence, space = "`" * (longest + 1), " " if longest else ""
     return f"{fence}{space}{text}{space}{fence}"
-
-
-def csv_cell(value: object) -> object:
-    """A cell of a CSV file: what a spreadsheet would take for a formula begins with an apostrophe."""
-    if not isinstance(value, str):
-        return value
-    text = flat(value)
-    return f"'{text}" if text.lstrip().startswith(FORMULA) and not NUMBER.fullmatch(text) else text

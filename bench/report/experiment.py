@@ -24,9 +24,9 @@ from bench.report.resampled import resample
 from bench.report.sources import environment, warnings
 from bench.report.table import Table
 from bench.report.tables.accuracy import accuracy
-from bench.report.tables.differences import differences, differences_to
+from bench.report.tables.differences import differences_to
 from bench.report.tables.registry import ENVIRONMENT, provenance_section
-from bench.report.tables.retention import reappearance
+from bench.report.tables.retention import retentions
 from bench.report.write import paper_of, prepare
 
 
@@ -164,13 +164,10 @@ def _write(
 
 
 def _tables(section: PaperTable, part: ReportGroup, store: Store, title: str) -> dict[str, Table]:
-    """What a table shows, by the ends of the files' names; differences also with their intervals, where answers are stored."""
-    full, intervals = section.rows[0], None
-    if section.show == "differences":
-        main: Table | None = differences(title, part, full, section.rows)
-        intervals = differences_to(part, full, resample(part, store))
-    else:
-        main = reappearance(part) if section.show == "reappearance" else accuracy(part)
+    """What a table shows, by the ends of the files' names; differences behind the scores."""
+    answers = {} if section.show == "accuracy" else resample(part, store)
+    main = retentions(part, answers) if section.show == "reappearance" else accuracy(part)
+    intervals = differences_to(part, section.rows[0], answers) if section.show == "differences" else None
     tables = {
         "": main and replace(main, title=title),
         "-intervals": intervals,

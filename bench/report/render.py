@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.files import write_atomically
 from bench.report.escape import cell as escaped
-from bench.report.escape import csv_cell, flat
+from bench.report.escape import flat
 from bench.report.table import Footnotes, Line, Table, TableCell
 
 
@@ -61,7 +61,7 @@ def to_markdown(table: Table, notes: Footnotes | None = None) -> str:
         marked = " ".join([cell.text, *(f"[{notes.number(note)}]" for note in cell.footnotes)])
         return f"**{marked}**" if cell.bold else marked
 
-    rows = [[text(cell) for cell in line.all_cells] for line in table.printed_lines]
+    rows = [[text(cell) for cell in line.all_cells] for line in table.lines]
     widths = [max(map(len, map(escaped, column))) for column in zip(table.header, *rows, strict=True)]
     blocks = [range(len(widths))] if table.width is None else _blocks(table, widths, table.width)
 
@@ -113,7 +113,7 @@ def to_csv(table: Table) -> str:
     """Plain numbers, unrounded where the table has them."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerows([csv_cell(value) for value in row] for row in (table.values_header, *table.values))
+    writer.writerows(map(flat, row) for row in (table.values_header, *table.values))
     return out.getvalue()
 
 
@@ -189,8 +189,6 @@ def _tex_cell(cell: TableCell, notes: Footnotes, interval: bool, small_share: fl
             small = f"±{cell.deviation:.{digits}f}"
         elif interval and _has_interval(cell):
             small = f" [{cell.low:.{digits}f}, {cell.high:.{digits}f}]"
-        gap = re.search(r"\([+-][\d.]+\)$", rest)  # of an ablation, to its full row
-        small += f" {gap[0]}" if gap else ""
         small += " (n = " + rest.partition("(n = ")[2] if "(n = " in rest else ""
         text = f"{text[:-1]}×" if text.endswith("x") else text
         marks = [f"${sign}$" if (sign := SIGNS.get(cell.verdict, "")) else "", *marks]
@@ -206,7 +204,7 @@ def _tex_notes(table: Table, lines: Sequence[Line], interval: bool, said: Sequen
     cells = [cell for line in lines for cell in line.cells]
     verdicts = {cell.verdict for cell in cells}
     # each row of the leaderboard has one test: its mean
-    columns = list(zip(*(line.cells for line in table.printed_lines), strict=True))
+    columns = list(zip(*(line.cells for line in table.lines), strict=True))
     has_family = sum(any(cell.verdict for cell in column) for column in columns) > 1
     has_mean = any(column.title.startswith("mean of") for column in table.columns)
     adjusted = (
@@ -235,7 +233,7 @@ def to_latex(table: Table, paper: Paper, stem: str) -> str:
     Args:
         stem: ends its label.
     """
-    lines = table.printed_lines
+    lines = table.lines
     # a column of words or counts that says the same of all rows is said once, below
     shown, said = [0], []
     for i, column in enumerate(table.columns[1:], start=1):

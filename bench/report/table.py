@@ -98,18 +98,14 @@ class Line:
         label: the name as it is typed; CSV files and look-ups have this one.
         name: as it is printed; "" where that is the label.
         footnotes: what a reader has to know of the whole line.
-        only: ``csv`` for a line of the CSV file alone, ``markdown`` for one that every form but the CSV file has; "" for all forms.
         row: the label of the row that the line is of; None where it is ``label``, "" for a line of no row.
-        continues: whether it stays below the line before it when a reader sorts the table.
     """
 
     label: str
     cells: Sequence[TableCell]
     name: str = ""
     footnotes: tuple[str, ...] = ()
-    only: str = ""
     row: str | None = None
-    continues: bool = False
 
     @property
     def all_cells(self) -> list[TableCell]:
@@ -155,14 +151,9 @@ class Table:
         return ["left" if i == 0 or column.words else "right" for i, column in enumerate(self.columns)]
 
     @property
-    def printed_lines(self) -> list[Line]:
-        """The lines of all forms but the CSV file."""
-        return [line for line in self.lines if line.only != "csv"]
-
-    @property
     def rows(self) -> list[list[str]]:
         """What is printed in each cell, without bold and footnotes."""
-        return [[cell.text for cell in line.all_cells] for line in self.printed_lines]
+        return [[cell.text for cell in line.all_cells] for line in self.lines]
 
     @property
     def _fields(self) -> list[Fields]:
@@ -183,7 +174,6 @@ class Table:
                 for attribute in fields.values()
             ]
             for line in self.lines
-            if line.only != "markdown"
         ]
 
 

@@ -16,7 +16,6 @@ class Ratio:
     median: float
     low: float
     high: float
-    rounds: int
 
     def text(self) -> str:
         return f"{self.median:.2f}x ({self.low:.2f} to {self.high:.2f})"
@@ -25,23 +24,16 @@ class Ratio:
 def ratio(reference: Sequence[float], own: Sequence[float]) -> Ratio:
     """Reference over own, round by round; the interval is that of a median by order statistics.
 
-    It assumes nothing but independent rounds (Conover 1999, section 3.2): the k-th smallest and largest ratio. k is the
-    largest number for which n throws of a fair coin give fewer than k heads with a probability of at most LEVEL / 2.
+    It assumes nothing but independent rounds (Conover 1999, section 3.2).
 
     Raises:
-        ValueError: the two have different numbers of rounds, or fewer than 6.
+        ValueError: the two have different numbers of rounds.
     """
-    import numpy as np
-    from scipy.stats import binom
+    from scipy.stats import quantile_test
 
-    if len(reference) != len(own):
-        raise ValueError(f"{len(reference)} rounds of the reference, {len(own)} of the other")
-    ratios = sorted(r / o for r, o in zip(reference, own, strict=True))
-    n = len(ratios)
-    k = int((binom.cdf(np.arange(n // 2 + 1), n, 0.5) <= LEVEL / 2).sum())
-    if k == 0:
-        raise ValueError(f"{n} rounds are too few for a 95 % interval; at least 6 are needed")
-    return Ratio(statistics.median(ratios), ratios[k - 1], ratios[n - k], n)
+    ratios = [r / o for r, o in zip(reference, own, strict=True)]
+    low, high = quantile_test(ratios, q=1.0, p=0.5).confidence_interval(1 - LEVEL)
+    return Ratio(statistics.median(ratios), float(low), float(high))
 
 
 def enough_rounds_for(rounds: int, share: float) -> bool:

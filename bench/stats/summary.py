@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,8 +25,5 @@ def summarise(values: Sequence[float]) -> Summary:
     """Raises ValueError for no values: nothing has no mean."""
     if not values:
         raise ValueError("no values to summarise")
-    mean = math.fsum(values) / len(values)
-    if len(values) == 1:
-        return Summary(mean, None, 1)
-    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return Summary(mean, math.sqrt(variance), len(values))
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return Summary(statistics.fmean(values), deviation, len(values))

@@ -30,7 +30,7 @@ def shown(group: ReportGroup, cells: Sequence[Cell], results: Path) -> str:
     lines = [*(textwrap.fill(flat(line), TERMINAL) for line in said), ""]
     table = group.tables[0]
     own = [
-        replace(line, only="", footnotes=(), cells=[replace(cell, footnotes=()) for cell in line.cells])
+        replace(line, footnotes=(), cells=[replace(cell, footnotes=()) for cell in line.cells])
         for line in table.lines
         if line.label in (*kept, group.baseline_name)
     ]

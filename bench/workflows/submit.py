@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 import zipfile
@@ -10,13 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas
 
 import bench.data.checkpoints as checkpoints
 from bench.data.sources import Folder, source_for
 from bench.data.tasks import GLUE, EvaluationSet, Task
-from bench.errors import InputError
+from bench.errors import InputError, one_line
 from bench.files import folder_in_place_of
-from bench.user_files import json_of, text_of
+from bench.user_files import json_of
 
 ARCHIVE = "submission.zip"
 HEADER = "index\tprediction"
@@ -224,28 +226,25 @@ def diagnostics(answers: Path, labelled: Path) -> list[dict[str, Any]]:
     from bench.stats.metrics.matthews import MATTHEWS
 
     names = GLUE["mnli"].labels
-    head, *rows = [line.split("\t") for line in text_of(labelled, str(labelled)).splitlines() if line.strip()]
-    if lacking := [name for name in (*AX_CATEGORIES, "Label") if name not in head]:
+    try:
+        rows = pandas.read_csv(labelled, sep="\t", dtype=str, keep_default_na=False, quoting=csv.QUOTE_NONE)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{labelled} cannot be read: {one_line(str(error))}") from None
+    if lacking := [name for name in (*AX_CATEGORIES, "Label") if name not in rows]:
         raise InputError(f"{labelled}: no column {lacking[0]!r}; diagnostic-full.tsv of GLUE has it")
-    examples = [dict(zip(head, row, strict=False)) for row in rows]
-    if strange := [row for row in examples if row.get("Label") not in names]:
-        raise InputError(f"{labelled}: the label {strange[0].get('Label')!r} should be {' or '.join(names)}")
+    if strange := sorted(set(rows["Label"]) - set(names)):
+        raise InputError(f"{labelled}: the label {strange[0]!r} should be {' or '.join(names)}")
     predicted = np.array([names.index(line.partition("\t")[2]) for line in answers.read_text().splitlines()[1:]])
-    true = np.array([names.index(row["Label"]) for row in examples])
+    true = np.array([names.index(label) for label in rows["Label"]])
     if len(true) != len(predicted):
         raise InputError(f"{labelled} has {len(true)} examples, {answers.name} {len(predicted)}")
-    groups: dict[tuple[str, str], list[int]] = {("all", ""): list(range(len(true)))}
+    groups: dict[tuple[str, str], Any] = {("all", ""): np.arange(len(true))}
     for column in AX_CATEGORIES:
-        for i, row in enumerate(examples):
-            kinds = [kind.strip() for kind in row[column].split(";") if kind.strip()]
-            for kind in ["", *kinds] if kinds else []:
-                groups.setdefault((column, kind), []).append(i)
+        kinds = rows[column].str.split(";").explode().str.strip()
+        kinds = kinds[kinds != ""]
+        groups |= {(column, ""): kinds.index.unique().to_numpy()} if len(kinds) else {}
+        groups |= {(column, str(kind)): own.index.to_numpy() for kind, own in kinds.groupby(kinds, sort=False)}
     return [
-        {
-            "category": coarse,
-            "kind": kind,
-            "examples": len(rows),
-            "matthews": MATTHEWS.score(predicted[rows], true[rows]),
-        }
-        for (coarse, kind), rows in groups.items()
+        {"category": coarse, "kind": kind, "examples": len(own), "matthews": MATTHEWS.score(predicted[own], true[own])}
+        for (coarse, kind), own in groups.items()
     ]

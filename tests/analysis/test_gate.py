@@ -281,12 +281,9 @@ def test_a_seed_that_was_named_and_is_not_there_does_not_pass(base, tmp_path):
 def test_ratio_interval_by_order_statistics():
     """30 rounds: the 10th smallest and largest, by the table for a median (Conover)."""
     of_rounds = ratio([float(i) for i in range(1, 31)], [1.0] * 30)
-    assert (of_rounds.median, of_rounds.low, of_rounds.high, of_rounds.rounds) == (15.5, 10.0, 21.0, 30)
+    assert (of_rounds.median, of_rounds.low, of_rounds.high) == (15.5, 10.0, 21.0)
     assert ratio([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0] * 6).low == 1.0
     assert ratio([1.0] * 2000, [1.0] * 2000).low == 1.0
-    for reference, own in (([1.0] * 5, [1.0] * 5), ([1.0], [1.0, 2.0])):
-        with pytest.raises(ValueError, match="rounds"):
-            ratio(reference, own)
 
 
 def test_the_gate_does_not_pass_if_a_named_row_was_not_compared(base):

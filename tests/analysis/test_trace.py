@@ -17,8 +17,7 @@ from bench.report.resampled import judge_answers, resample
 from bench.report.speed import latency_tables
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost, sizes_of
-from bench.report.tables.differences import ablation
-from bench.report.tables.retention import reappearance, retentions
+from bench.report.tables.retention import retentions
 
 CONDITIONS = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=8, length="128")
 SESSION = SpeedRecord(
@@ -41,7 +40,7 @@ def numbers(cell: str) -> list[str]:
 @pytest.mark.slow
 def test_every_number_of_the_tables_is_found(paper_store):
     (group,) = groups(paper_store.records())
-    tables = [table for table in (accuracy(group), reappearance(group), ablation(group), cost(group)) if table]
+    tables = [table for table in (accuracy(group), cost(group)) if table]
     printed = {number for table in tables for row in table.rows for cell in row[1:] for number in numbers(cell)}
     assert len(printed) >= 15
     assert [number for number in sorted(printed) if not trace(number, paper_store.root)] == []
@@ -68,7 +67,7 @@ def test_ratios_are_found_where_a_teacher_is_suspect_or_has_another_training(tmp
     judge_answers(group, store)
     drawn = resample(group, store)
     monkeypatch.setattr("bench.analysis.trace.resample", lambda *_: drawn)
-    tables = [table for table in (reappearance(group), retentions(group, drawn)) if table]
+    tables = [retentions(group, drawn)]
     printed = {number for table in tables for row in table.rows for cell in row[1:] for number in numbers(cell)}
     assert len(printed) >= 15
     assert [number for number in sorted(printed) if not trace(number, store.root)] == []

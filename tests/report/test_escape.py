@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from bench.analysis.gate import REGRESSED, GateResult, junit, summary
 from bench.record.store import Store
 from bench.report import escape
-from bench.report.render import Paper, github, tex, to_csv, to_latex
+from bench.report.render import Paper, github, tex, to_latex
 from bench.report.table import Column, Line, Table, TableCell
 from bench.report.write import write_reports
 
@@ -56,13 +56,6 @@ def test_latex_of_any_text_is_one_line_of_words(text):
         assert words.count(sign) == words.count(f"\\{sign}")
 
 
-def test_a_spreadsheet_takes_no_text_for_a_formula_and_numbers_stay():
-    for text in ("=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", " =1", "\t=1", "\r=1", "-x", "+1 =2"):
-        assert str(escape.csv_cell(text)).startswith("'")
-    for text in ("-3.25", "+4.5 (+2.3 to +6.7)", "+0.1", "kd", "-0.5 (-1.0 to 0.0)", "-1,234.5", "–", ""):
-        assert escape.csv_cell(text) == text
-
-
 def test_a_comment_in_latex_cannot_be_ended():
     rows = ((NASTY, "[2pt] 1"), ("[3cm] x", "2"), ("=1", "-2"))
     lines = tuple(Line(name, (TableCell(text),)) for name, text in rows)
@@ -73,7 +66,6 @@ def test_a_comment_in_latex_cannot_be_ended():
     assert "\x1b" not in text
     assert "\n{}{[}" not in text
     assert "\n{}[3cm]" in text, "a bracket would belong to the line end before it"
-    assert [row[0][0] for row in csv.reader(io.StringIO(to_csv(table)))][3] == "'"
 
 
 def hostile(root: Path) -> Store:

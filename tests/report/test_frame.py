@@ -29,7 +29,7 @@ def test_a_new_table_is_a_line_of_the_list(monkeypatch, paper_store, tmp_path):
     monkeypatch.setattr(registry, "TABLES", (*registry.TABLES[:2], ("Results", lucky), *registry.TABLES[2:]))
     (path,) = write_reports(paper_store, tmp_path / "p", latex=True)
     titles = re.findall(r"^##+ (.*)", path.read_text(), re.MULTILINE)
-    assert titles.index("Results") < titles.index("Lucky numbers") < titles.index("Reappearance (retention)")
+    assert titles.index("Results") < titles.index("Lucky numbers") < titles.index("Cost and size")
     tables = path.parent / "tables"
     assert path.read_text().count("4.25") == (tables / "lucky-numbers.csv").read_text().count("4.25") == 5
     assert (tables / "lucky-numbers.tex").read_text().count("4.25") == 5
@@ -46,7 +46,7 @@ def test_all_forms_print_the_same_cells(frame):
     """What Markdown prints of a cell is in LaTeX too."""
     markdown = to_markdown(frame)
     latex = to_latex(frame, Paper("made"), "x").replace("--", "–").replace(r"$\pm$", "±").replace("\\", "")
-    for line in frame.printed_lines:
+    for line in frame.lines:
         for cell in line.cells:
             assert escape.cell(cell.text) in markdown
             if re.fullmatch(r"[0-9.,–]+", cell.text):
@@ -58,7 +58,7 @@ def test_a_csv_file_has_a_whole_line_for_each_row(frame):
     head, *rows = csv.reader(io.StringIO(to_csv(frame)))
     assert head[0] == frame.header[0]
     assert {len(row) for row in rows} == {len(head)}
-    assert [row[0] for row in rows] == [line.label for line in frame.lines if line.only != "markdown"]
+    assert [row[0] for row in rows] == [line.label for line in frame.lines]
 
 
 def test_the_numbers_of_the_main_table_name_their_records():

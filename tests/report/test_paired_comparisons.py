@@ -15,7 +15,7 @@ from bench.report.groups import groups
 from bench.report.resampled import judge_answers, resample
 from bench.report.tables.differences import paired_comparisons
 from bench.report.tables.registry import make_tables
-from bench.report.tables.retention import KEEPS, LOSES, REFUSED, reappearance, retention, retentions
+from bench.report.tables.retention import KEEPS, LOSES, REFUSED, retention, retentions
 
 N = 400
 LABELS = np.random.default_rng(0).integers(2, size=N)
@@ -118,7 +118,7 @@ def test_a_verdict_that_other_resamples_would_change_is_borderline(p, tests, ver
 
 
 def test_keeping_the_teacher_is_tested_against_a_margin(tables):
-    lines = tables["Retention with intervals"]
+    lines = tables["Share of the teacher's score"]
     assert [cell.verdict for cell in lines["finetune"]] == [LOSES, LOSES, "", ""]
     assert LOSES not in [cell.verdict for cell in lines["microbert"]]
 
@@ -132,7 +132,7 @@ def test_the_margin_decides_by_the_interval(low, high, verdict):
 
 
 def test_a_student_of_another_teacher_is_refused_with_both_hashes(tables):
-    (refused,) = (cell for cell in tables["Retention with intervals"]["tinybert"] if cell.text == REFUSED)
+    (refused,) = (cell for cell in tables["Share of the teacher's score"]["tinybert"] if cell.text == REFUSED)
     assert "trained from another teacher (aaaaaaaaaaaa and tttttttttttt)" in refused.footnotes[0]
 
 
@@ -154,7 +154,7 @@ def test_a_student_of_another_training_of_the_teacher_is_compared_with_that_trai
 
 def test_a_retention_that_two_seeds_do_not_tell_stays_within_what_is_possible(tables):
     """23.6 % (-81.0 to 125.0): below no score, above more than all of it."""
-    kept = [cell for cell in tables["Retention with intervals"]["pkd"] if cell.verdict]
+    kept = [cell for cell in tables["Share of the teacher's score"]["pkd"] if cell.verdict]
     assert [cell.verdict for cell in kept] == ["inconclusive"] * 2
     assert all(cell.low >= 0 and cell.high < 100 / 0.85 for cell in kept), "the teacher is right in 90 %"
     differences = [cell for cell in tables["Systems compared with finetune"]["pkd"] if cell.low is not None]
@@ -189,14 +189,25 @@ def test_a_teacher_of_one_answer_makes_no_ratio(store):
     (group,) = groups(store.records())
     judge_answers(group, store)
     assert [column.task for column in group.columns] == ["sst2", "rte"]
-    for table, row in (
-        (retentions(group, resample(group, store)), "finetune"),
-        (reappearance(group), "finetune, % of teacher"),
-    ):
-        sst2, rte, *_ = next(line.cells for line in table.lines if line.label == row)
-        assert sst2.value > 0
-        assert (rte.value, rte.text) == (None, "–")
-        assert "rte (acc): the answers of the teacher are suspect" in rte.footnotes[0]
+    lines = retentions(group, resample(group, store)).lines
+    sst2, rte, *_ = next(line.cells for line in lines if line.label == "finetune")
+    assert sst2.value > 0
+    assert (rte.value, rte.text) == (None, "–")
+    assert "rte (acc): the answers of the teacher are suspect" in rte.footnotes[0]
+
+
+def test_a_student_that_costs_as_much_as_its_teacher_claims_nothing(store):
+    """One whose sequences leave early is judged by what they cost."""
+    for label, expected in (("wide", None), ("early", 4 * 10**8)):
+        record = factories.record(label, "rte", macs=2 * 10**9)
+        sizes = record.sizes.model_copy(update={"expected_macs": expected})
+        teacher = {"teacher": {"key": "k", "weights": "t" * 64}}
+        factories.write(
+            store, record.model_copy(update={"sizes": sizes, "artefacts": teacher}), answers(0.8, 1), LABELS
+        )
+    lines = retained(store)
+    assert "wide" not in lines
+    assert lines["early"].cells[1].value == pytest.approx(100 * 0.8 / 0.9, abs=5)
 
 
 def test_records_without_predictions_make_no_verdicts(paper_store):
@@ -212,7 +223,7 @@ def test_the_margin_is_an_option(bench, store, tmp_path):
     answer = bench("report", "--results", store.root, "--reports", tmp_path / "p", "--kept", 60)
     assert answer.returncode == 0, answer.stderr
     (path,) = (tmp_path / "p").glob("*/*/README.md")
-    section = re.split(r"\n##+ ", path.read_text().split("## Retention with intervals\n")[1])[0]
+    section = re.split(r"\n##+ ", path.read_text().split("## Share of the teacher's score\n")[1])[0]
     assert next(line for line in section.splitlines() if "finetune" in line).count(KEEPS) == 2
     assert bench("report", "--results", store.root, "--kept", 0).returncode == 2
 

@@ -25,7 +25,6 @@ from bench.report.tables.accuracy import accuracy, as_good_as_best
 from bench.report.tables.cost import cost, gradient_shares, sizes_of, start_of
 from bench.report.tables.leaderboard import leaderboard, summary
 from bench.report.tables.registry import make_tables
-from bench.report.tables.retention import reappearance
 from bench.report.write import write_reports
 from bench.stats.summary import summarise
 
@@ -47,15 +46,6 @@ def test_same_records_same_bytes_and_latex_changes_nothing_else(bench, answered_
     assert set(after) - set(before) == {p.with_suffix(papers[p.suffix]) for p in before if p.suffix in papers}
 
 
-def test_reappearance_is_student_over_teacher_and_names_its_mean():
-    records = [factories.record("teacher", t, score=s, macs=10**9) for t, s in (("rte", 0.5), ("cola", 0.4))]
-    records += [factories.record("kd", "rte", score=0.4), factories.record("kd", "cola", score=0.5)]
-    table = reappearance(groups(records)[0])
-    assert table is not None
-    assert table.header[-1] == "mean of 2 ratios"
-    assert table.values[-1][1:] == ["125.0000", "80.0000", "102.5000"]
-
-
 @pytest.mark.parametrize("width", [50, 70, 120])
 def test_pearson_stands_beside_spearman_and_no_mean_counts_it(width):
     records = [factories.record(row, task, score=0.5) for row in ("teacher", "kd") for task in ("rte", "stsb", "mrpc")]
@@ -69,23 +59,6 @@ def test_pearson_stands_beside_spearman_and_no_mean_counts_it(width):
     assert "stsb (Spearman) | stsb (Pearson)" in line, "also where the table is broken into blocks"
     kd = dict(zip(table.values_header, table.values[-1], strict=True))
     assert (kd["stsb (Pearson) mean"], kd["mean of 3"]) == ("90.0000", f"{(50 + 50 + 60) / 3:.4f}")
-
-
-def test_a_student_that_costs_more_than_its_teacher_claims_nothing():
-    records = [factories.record("teacher", score=0.7, macs=10**6), factories.record("wide", score=0.69, macs=2 * 10**6)]
-    table = reappearance(groups(records)[0])
-    assert table is not None
-    assert table.rows[-1][1:] == ["–", "–"]
-    assert "at least as many FLOPs" in table.lines[-1].footnotes[0]
-
-
-def test_a_student_whose_sequences_leave_early_is_judged_by_what_they_cost():
-    whole = factories.record("early", score=0.65, macs=2 * 10**6)
-    assert whole.sizes is not None
-    early = whole.model_copy(update={"sizes": whole.sizes.model_copy(update={"expected_macs": 4 * 10**5})})
-    table = reappearance(groups([factories.record("teacher", score=0.7, macs=10**6), early])[0])
-    assert table is not None
-    assert table.rows[-1][1] == "92.9 %"
 
 
 def test_every_gap_has_its_reason():

@@ -64,19 +64,14 @@
     for (const other of all("thead th", table)) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", falls ? "descending" : "ascending");
     const body = table.tBodies[0];
-    const compare = (...groups) => { // by the first line of each that has a value
-      const [a, b] = groups.map((lines) => lines.map((line) => valueOf(line.children[place])).find((value) => value !== null) ?? null);
+    const compare = (...lines) => {
+      const [a, b] = lines.map((line) => valueOf(line.children[place]));
       if (a === null || b === null) return (a === null) - (b === null); // what is missing is last
       if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
       const order = typeof a === "number" ? a - b : a.localeCompare(b);
       return falls ? -order : order;
     };
-    const groups = []; // a line that continues the one before it stays below it
-    for (const line of body.rows) {
-      if ("continues" in line.dataset) groups[groups.length - 1].push(line);
-      else groups.push([line]);
-    }
-    body.append(...groups.sort(compare).flat());
+    body.append(...[...body.rows].sort(compare));
   }
 
   function sortable(table) {
@@ -216,16 +211,6 @@
     button.addEventListener("click", () => copy(button));
   }
 
-  // ---- theme ----
-  const themes = ["automatic", "light", "dark"];
-  let theme = 0;
-  by("theme").addEventListener("click", () => {
-    theme = (theme + 1) % themes.length;
-    if (theme) document.documentElement.dataset.theme = themes[theme];
-    else delete document.documentElement.dataset.theme;
-    by("theme").textContent = `Theme: ${themes[theme]}`;
-  });
-
   // ---- tables wider than the screen ----
   const widths = new ResizeObserver((entries) => {
     for (const { target } of entries) target.classList.toggle("cut", target.scrollWidth > target.clientWidth + 1);
@@ -244,6 +229,5 @@
     });
   }
   by("choice").hidden = false;
-  by("theme").hidden = false;
   filter();
 })();

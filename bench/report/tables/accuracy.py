@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 
 from bench.record.cell import TEACHER
 from bench.record.schema import Sizes
@@ -29,37 +28,19 @@ def as_good_as_best(group: ReportGroup) -> set[str]:
     return {label for label, pair in pairs.items() if pair is not None and (pair.low or 0.0) <= 0}
 
 
-def accuracy(group: ReportGroup, only_complete: bool = False, alike: Collection[str] = ()) -> Table:
+def accuracy(group: ReportGroup, alike: Collection[str] = ()) -> Table:
     """One column an evaluation set, their mean, and the size of each system; the best student of a column in bold.
 
     Args:
-        only_complete: print only the rows that have all columns, where there are such students; the CSV file has all rows.
         alike: rows whose mean difference to the best one has an interval with 0; they are bold too.
     """
     lines = [_line(group, label, alike) for label in group.systems]
-    if only_complete:
-        apart = _incomplete(group)
-        lines = [replace(line, only="csv") if line.label in apart else line for line in lines]
     if group.baselines:  # behind the teacher, which is the first line where there is one
         baselines = [number(group.baselines.get(column)) for column in group.printed_columns]
         empty = [TableCell("") for _ in further_columns(group)]
         line = Line(group.baseline_name, [*baselines, *_mean(group, number(group.majority)), *empty], row="")
         lines.insert(1 if group.systems[:1] == [TEACHER] else 0, line)
     return Table("Results", _columns(group), lines, _notes(group, bool(alike)), file="accuracy", width=WIDTH)
-
-
-def incomplete(group: ReportGroup) -> Table | None:
-    """The rows that lack a column, where other students have all of them: their numbers, without a mean."""
-    lines = [_line(group, label) for label in _incomplete(group)]
-    note = "These rows lack results in some columns. So they have no mean and are not in the table above."
-    file = "rows with some of the results"
-    return Table("Rows without all results", _columns(group), lines, (note,), file, width=WIDTH) if lines else None
-
-
-def _incomplete(group: ReportGroup) -> list[str]:
-    """The rows that lack a column; none where no student has all of them."""
-    lacking = [label for label in group.students if label not in group.mean_scores]
-    return lacking if len(lacking) < len(group.students) else []
 
 
 def _columns(group: ReportGroup) -> list[Column]:

@@ -7,7 +7,7 @@ one line; its mean is a test of its own. So no verdict depends on the other line
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -30,9 +30,8 @@ from bench.report.comparison import (
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Answers
 from bench.report.table import DASH, TESTED, Column, Line, Table, TableCell, number
-from bench.report.tables.parts import keys_of, line_of, missing
+from bench.report.tables.parts import keys_of, line_of
 from bench.stats.power import LEVEL, POWER
-from bench.stats.summary import summarise
 
 SYSTEMS, VARIANTS = "paired comparisons", "variants and ablations"
 """The names of the two tables' files."""
@@ -117,7 +116,7 @@ def _compared(
         values = [line.least for line in compared_in[place] if line.least is not None]
         empty = number(None) if place or compared_in[place] else TableCell("")
         least.append(number(float(np.median(values))) if values else empty)
-    lines.append(Line("min. detectable", [TableCell(""), TableCell(""), *least], only="markdown", row=""))
+    lines.append(Line("min. detectable", [TableCell(""), TableCell(""), *least], row=""))
     columns = [Column("System"), Column("compared with", words=True), Column("tests", digits=0)]
     columns += [
         Column(place.title if place else f"mean of {len(averaged)} differences", csv=TESTED) for place in places
@@ -157,45 +156,3 @@ NOTE = (
     "otherwise. Minimum detectable difference: the true difference that such comparisons find in "
     f"{100 * POWER:.0f} of 100 cases (the median of the column). docs/statistics.md explains all this."
 )
-
-
-def ablation(group: ReportGroup) -> Table | None:
-    """Every ``w/o X`` row under its full row, with the difference to it."""
-    full_of = {r.row: r.cell.ablation_of for r in group.records if r.cell.ablation_of}
-    fulls = [label for label in group.systems if label in full_of.values()]
-    fulls += sorted(set(full_of.values()) - set(fulls))  # a full row that is not there
-    parts = [
-        differences("Ablations", group, full, [full, *(s for s in group.systems if full_of.get(s) == full)])
-        for full in fulls
-    ]
-    if not parts:
-        return None
-    return replace(parts[0], lines=[line for part in parts for line in part.lines], file="ablation")
-
-
-def differences(title: str, group: ReportGroup, full: str, labels: Sequence[str]) -> Table:
-    """Rows with their difference to the row ``full`` over the seeds that both have, column by column and on average."""
-    lines = []
-    for label in labels:
-        cells, gaps = [], dict[ScoreColumn, float]()
-        for column in group.columns:
-            summary = group.summaries.get((label, column))
-            own, reference = group.values(label, column), group.values(full, column)
-            shared = sorted(set(own) & set(reference)) if label != full else ()
-            if shared:
-                gaps[column] = summarise([own[seed] - reference[seed] for seed in shared]).mean
-            if summary is None:
-                cells.append(missing(group, label, column))
-            else:
-                text = summary.text() + (f" ({gaps[column]:+.1f})" if shared else "")
-                cells.append(TableCell(text, value=summary.mean, deviation=summary.deviation, n=summary.n))
-        known = [gaps[column] for column in group.averaged if column in gaps]
-        mean = summarise(known).mean if known and len(known) == len(group.averaged) else None
-        cells.append(TableCell("") if mean is None else number(mean, "+.1f"))
-        lines.append(line_of(group, label, cells))
-    note = (
-        "In brackets: the difference to the full row, computed before rounding, over the seeds that both rows have. The table of "
-        "paired comparisons uses all seeds of both rows."
-    )
-    columns = [*(Column(c.title) for c in group.columns), Column("mean difference")]
-    return Table(title, [Column("System"), *columns], lines, (note,))

@@ -13,28 +13,25 @@ from bench.report.reproduce import commands
 from bench.report.resampled import Answers
 from bench.report.sources import environment, on_commands, provenance, warnings
 from bench.report.table import Table
-from bench.report.tables.accuracy import accuracy, as_good_as_best, incomplete
+from bench.report.tables.accuracy import accuracy, as_good_as_best
 from bench.report.tables.cost import cost, gradient_shares, sizes_of, writing
-from bench.report.tables.differences import ablation, paired_comparisons
+from bench.report.tables.differences import paired_comparisons
 from bench.report.tables.fidelity import fidelity_table
 from bench.report.tables.leaderboard import leaderboard, summary
 from bench.report.tables.provenance import hyper_parameters, record_keys
-from bench.report.tables.retention import reappearance, retentions
+from bench.report.tables.retention import retentions
 
 SUMMARY, RESULTS, PAIRED, RETENTION = "Summary", "Results", "Paired comparisons", "Reappearance (retention)"
-ABLATIONS, COST = "Ablations", "Cost and size"
+COST = "Cost and size"
 ENVIRONMENT, PROVENANCE = "Learning rates and environment", "Provenance"
 """The sections of a report, in their order."""
 
 TABLES: tuple[tuple[str, Callable[[ReportGroup], Table | Iterable[Table] | None]], ...] = (
-    (RESULTS, lambda group: accuracy(group, only_complete=True, alike=as_good_as_best(group))),
-    (RESULTS, incomplete),
+    (RESULTS, lambda group: accuracy(group, as_good_as_best(group))),
     (RESULTS, writing),
     (PAIRED, lambda group: paired_comparisons(group, group.answers)),
-    (RETENTION, reappearance),
     (RETENTION, lambda group: retentions(group, group.answers, group.kept)),
     (RETENTION, fidelity_table),
-    (ABLATIONS, ablation),
     (COST, cost),
     (COST, gradient_shares),
     (COST, sizes_of),
@@ -43,9 +40,6 @@ TABLES: tuple[tuple[str, Callable[[ReportGroup], Table | Iterable[Table] | None]
     (SUMMARY, leaderboard),  # made last: it reads the others
 )
 """Section and function of each table, or of several; None, or a table without lines, where the records have nothing for it."""
-
-FOLDED = ("rows with some of the results", "reappearance")
-"""The files of tables that a reader opens, besides those of costs and conditions."""
 
 
 def make_tables(group: ReportGroup, answers: Answers, kept: float = KEPT) -> ReportGroup:
@@ -60,7 +54,7 @@ def make_tables(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Rep
         answer = make(group)
         for table in [answer] if isinstance(answer, Table) else answer or ():
             if table.lines:
-                is_folded = table.folded or section in (COST, ENVIRONMENT) or table.file in FOLDED
+                is_folded = table.folded or section in (COST, ENVIRONMENT)
                 tables.append(replace(table, section=section, folded=is_folded))
     return group
 
@@ -72,7 +66,7 @@ def report_sections(group: ReportGroup, pictures: Sequence[Picture]) -> list[Sec
         Section("", warnings(group)),
         Section(SUMMARY, summary(group), tables=tables.get(SUMMARY, ())),
         Section(RESULTS, pictures=pictures, tables=tables.get(RESULTS, ())),
-        *(Section(title, tables=tables.get(title, ())) for title in (PAIRED, RETENTION, ABLATIONS, COST)),
+        *(Section(title, tables=tables.get(title, ())) for title in (PAIRED, RETENTION, COST)),
         Section(ENVIRONMENT, environment(group), tables=tables.get(ENVIRONMENT, ())),
         provenance_section(group, commands(group), tables.get(PROVENANCE, ())),
     ]

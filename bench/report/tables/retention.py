@@ -13,16 +13,15 @@ from bench.report.comparison import BORDERLINE, UNCLEAR
 from bench.report.frame import same_teacher, teacher_weights
 from bench.report.groups import KEPT, ReportGroup, ScoreColumn
 from bench.report.resampled import Answers, rng_for
-from bench.report.table import DASH, INTERVAL, JUDGED, Column, Line, Table, TableCell, number
-from bench.report.tables.parts import counted, keys_of, left_out_of_means, line_of, listed, missing, students_of
+from bench.report.table import DASH, INTERVAL, JUDGED, Column, Table, TableCell, number
+from bench.report.tables.parts import keys_of, left_out_of_means, line_of, listed, students_of
 from bench.stats.metrics import metric_of
 from bench.stats.paired import Resamples, interval, is_near, mean_over_columns, over_seeds
 from bench.stats.power import LEVEL
-from bench.stats.summary import summarise
 
 KEEPS, LOSES, REFUSED = "keeps", "loses", "refused"
 KEPT_OF_THE_TEACHER = "retention"
-"""The name of the files of the table with intervals."""
+"""The name of the table's files."""
 
 
 def _teacher(group: ReportGroup) -> tuple[dict[ScoreColumn, float], dict[ScoreColumn, str], str]:
@@ -49,43 +48,6 @@ def _is_cheaper(group: ReportGroup, label: str) -> bool:
     return bool(own and teacher and min(own) < min(teacher))
 
 
-def reappearance(group: ReportGroup) -> Table | None:
-    """Student / teacher in percent, per column and as the mean of the ratios. Needs the teacher's record."""
-    (teacher, unsound, left_out), students = _teacher(group), students_of(group)
-    if not teacher or not students:
-        return None
-    sound = [c for c in teacher if c not in unsound and c in group.averaged]
-    mean = summarise([teacher[c] for c in sound]).mean if sound else None
-    lines = [Line(TEACHER, [*map(number, teacher.values()), number(mean)])]
-    for label in students:
-        own = {c: group.summaries[label, c].mean for c in teacher if (label, c) in group.summaries}
-        scores = [number(own[c]) if c in own else missing(group, label, c) for c in teacher]
-        lines.append(Line(label, [*scores, TableCell("")], group.called(label), only="markdown"))
-        ratios = {c: 100 * own[c] / teacher[c] for c in teacher if c in own and c not in unsound}
-        notes: tuple[str, ...] = ()
-        if ratios and not _is_cheaper(group, label):
-            why = "needs at least as many FLOPs as its teacher, so it is not a compressed model and has no retention"
-            notes, cells = (f"{label} {why}",), [TableCell(DASH)] * (len(teacher) + 1)
-        else:
-            cells = [number(ratios.get(c), unit=" %") for c in teacher]
-            for i, c in enumerate(teacher):
-                if c in unsound and c in own:
-                    cells[i] = TableCell(DASH, footnotes=(unsound[c],))
-            in_mean = [ratios[c] for c in sound if c in ratios]
-            is_whole = len(in_mean) == len(sound) > 0
-            cells.append(number(summarise(in_mean).mean if is_whole else None, unit=" %"))
-        name, called = f"{label}, % of teacher", f"{group.called(label)}, % of teacher"
-        lines.append(Line(name, cells, called, notes, row=label, continues=True))
-    note = (
-        "The student's score divided by the teacher's score of the first line, on the same development set and by the same metric. "
-        "The last column is the mean of the ratios (in the teacher's row: the mean of its scores). A "
-        "student of another training of that teacher is divided by that training's score in the table with intervals."
-    )
-    heads = map(Column, ("System", *(c.title for c in teacher), f"mean of {counted(len(sound), 'ratio')}"))
-    notes = (note + left_out,)
-    return Table("Share of the teacher's score", [*heads], lines, notes, "reappearance")
-
-
 def retention(student: Sequence[float], teacher: float, samples: np.ndarray, kept: float = KEPT) -> TableCell:
     """Non-inferiority: kept if the 95 % interval lies above the margin, lost if below, else the data are inconclusive."""
     samples = samples[~np.isnan(samples)]
@@ -99,7 +61,7 @@ def retention(student: Sequence[float], teacher: float, samples: np.ndarray, kep
 
 
 def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Table | None:
-    """Retention with intervals, one cell a student and column; behind them the mean of ratios and the ratio of means.
+    """One cell a student and column, with its interval; behind them the mean of ratios and the ratio of means.
 
     ``kept`` is the share of the teacher's score that counts as kept. A student whose record names another teacher than
     the one in the table is refused, with the two hashes, unless the store has that teacher's answers to the same examples:
@@ -159,12 +121,12 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
         f"{UNCLEAR}: the interval contains {100 * kept:g} %, so these examples and seeds do not decide. "
         f"{BORDERLINE}: other resamples may end otherwise. "
         "Mean of ratios: the mean of the columns' ratios. Ratio of means: the student's mean score divided by its "
-        "teacher's. These two have no verdict."
+        "teacher's. These two have no verdict. Rows that need at least as many FLOPs as their teacher are no compressed models, and not here."
     )
     heads = [Column("System"), *(Column(c.title, csv=JUDGED) for c in scored)]
     heads += [Column("mean of ratios", csv=INTERVAL), Column("ratio of means")]
     notes = (note + left_out,)
-    return Table("Retention with intervals", heads, lines, notes, KEPT_OF_THE_TEACHER, margin=kept)
+    return Table("Share of the teacher's score", heads, lines, notes, KEPT_OF_THE_TEACHER, margin=kept)
 
 
 def _means(scores: Sequence[tuple[float, float]], drawn_R: np.ndarray) -> tuple[TableCell, TableCell]:
