@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import permutations, zip_longest
 from pathlib import Path
 
 from bench.data.tasks import check_known
@@ -12,6 +14,7 @@ from bench.record.cell import CHECKPOINT, TEACHER
 from bench.record.code import stale_lines, unknown_lines
 from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW
+from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
 from bench.report.comparison import (
@@ -29,6 +32,11 @@ from bench.report.render import github
 from bench.report.resampled import resampled
 from bench.report.tables.parts import left_out_of_means
 
+CONDITIONS = (
+    "data", "limit of training examples", "teacher", "origin of the teacher", "recipe", "epochs", "precision, threads or device", "optimiser"
+)  # fmt: skip
+"""What tables differ in, in the order of :attr:`bench.report.groups.ReportGroup.identity`."""
+
 
 def compare(
     results: Path,
@@ -40,10 +48,11 @@ def compare(
 ) -> dict[str, list[Comparison]]:
     """By table of records, as a report has them: one comparison for each evaluation set that both rows have, and of their mean.
 
-    A row is named by its label or as tables print it. Each is the mean of all its seeds, or of ``seeds``.
+    A row is named by its label or as tables print it. Each is the mean of all its seeds, or of ``seeds``. Where no table has both, rows
+    of two tables are compared that were scored on the same examples, and a line says in what else the tables differ.
 
     Raises:
-        InputError: a row that is not there, one row twice, or no table and task that both have.
+        InputError: a row that is not there, one row twice, or no examples that both were scored on.
     """
     store, progress = Store(results), Progress()
     everything = list(store.records())
@@ -75,18 +84,21 @@ def compare(
     learned = {task for r in met for task in r.cell.tasks}
     taught = [r for r in everything if r.row == TEACHER and learned.issuperset(r.cell.tasks) and r.status == "ok"]
     taught = [r for r in taught if r not in met and store.has_predictions(r)]
-    tables: list[tuple[ReportGroup, list[ScoreColumn]]] = []
     # generated sentences last, and what was trained on fewer rows behind what was trained on all
-    for group in sorted(
-        groups([*met, *taught]), key=lambda g: (g.facts.source == SAMPLE, g.cell.data.max_train_rows or 0)
-    ):
-        shared = [column for column in group.columns if all(group.finished(row, column) for row in rows)]
-        if shared:
-            tables.append((group, sorted(shared, key=lambda column: (column.task, column.evaluation))))
+    apart = sorted(groups([*met, *taught]), key=lambda g: (g.facts.source == SAMPLE, g.cell.data.max_train_rows or 0))
+    tables = _with_both(apart, rows)
+    if not tables:  # rows of two tables, on the same examples: said with what else differs
+        for group, other in permutations(apart, 2):
+            own = [r for r in other.records if r.row == rows[1]]
+            kept = [r for r in group.records if r.row != rows[1]]
+            pair = _with_both([replace(group, records=[*kept, *own])], rows) if _scored_alike(kept, own) else []
+            if pair:
+                parts = zip_longest(CONDITIONS, group.identity, other.identity)
+                differing = ", ".join(name for name, one, two in parts if one != two)
+                progress.say(f"{rows[0]} and {rows[1]} stand in two tables, which differ in: {differing}")
+                tables += pair
     if not tables:
-        raise InputError(
-            f"{rows[0]} and {rows[1]} have no task, data and teacher in common; compare rows of one report"
-        )
+        raise InputError(f"{rows[0]} and {rows[1]} were scored on no examples in common")
     shown = list({r.key: r for group, _ in tables for r in group.records if r.row in rows}.values())
     left = list(
         {entry[0].key: entry for group, _ in tables for entry in group.left_out if entry[0].row in rows}.values()
@@ -111,6 +123,18 @@ def compare(
                 progress.say(f"{title}: {left_out_of_means(group)}")
             update(number, len(tables))
     return answer
+
+
+def _with_both(tables: Iterable[ReportGroup], rows: Sequence[str]) -> list[tuple[ReportGroup, list[ScoreColumn]]]:
+    """The tables in which both rows are scored, each with the columns of both."""
+    shared = [(g, [c for c in g.columns if all(g.finished(row, c) for row in rows)]) for g in tables]
+    return [(g, sorted(columns, key=lambda c: (c.task, c.evaluation))) for g, columns in shared if columns]
+
+
+def _scored_alike(first: Iterable[Record], second: Iterable[Record]) -> bool:
+    """Whether some of these records have answers to the same examples of the same task."""
+    places = [{(r.cell.tasks, *sorted(r.cell.data.evaluation.items())) for r in records} for records in (first, second)]
+    return bool(places[0] & places[1])
 
 
 def _titles(tables: Sequence[ReportGroup]) -> list[str]:

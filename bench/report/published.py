@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.errors import InputError, unknown
+from bench.errors import unknown
 from bench.record.task_facts import SAMPLE
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.table import TEXT, Column, Line, Table, TableCell, number
@@ -65,13 +65,7 @@ def published() -> tuple[Published, ...]:
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
-    """The rows of a file that comes with the package.
-
-    Raises:
-        InputError: it is not there.
-    """
-    if not path.is_file():
-        raise InputError(f"{path} is not there; it comes with the package: install it again")
+    """The rows of a file that comes with the package."""
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 

@@ -129,9 +129,27 @@ def test_rows_that_are_not_there_or_not_alike_are_refused(store):
     with pytest.raises(InputError, match="there are: kd, microbert, tinybert"):
         compare(store.root, "microbert", "pkd")
     other = factories.record("pkd", "rte", 0, 0.5, data="another")
-    factories.write(store, factories.changed(other, data={"train": "1" * 64}), wrong(0.1, 0), LABELS)
+    unlike = {"train": "1" * 64, "evaluation": {"validation": "2" * 64}}
+    factories.write(store, factories.changed(other, data=unlike), wrong(0.1, 0), LABELS)
     with pytest.raises(InputError, match="in common"):
         compare(store.root, "pkd", "kd")
+
+
+@pytest.mark.slow
+def test_rows_of_two_tables_are_compared_on_the_same_examples_and_it_is_said_in_what_they_differ(store, capsys):
+    (lines,) = compare(store.root, "kd", "microbert").values()
+    for record in list(store.records()):
+        if record.row == "microbert":
+            numeric = record.cell.numeric.model_copy(update={"precision": "bf16"})
+            other = factories.record("pkd", *record.cell.tasks, record.cell.seed)
+            other = other.model_copy(update={"cell": other.cell.model_copy(update={"numeric": numeric})})
+            arrays = store.predictions(record)
+            answers = arrays["logits.validation"].argmax(1)
+            factories.write(store, other, answers, LABELS)
+    capsys.readouterr()
+    (across,) = compare(store.root, "kd", "pkd").values()
+    assert "two tables, which differ in: precision, threads or device" in capsys.readouterr().err
+    assert [line.difference for line in across] == [line.difference for line in lines]
 
 
 @pytest.mark.slow
