@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import errno
-import re
 import shlex
 import sys
 from collections.abc import Iterable
@@ -70,25 +69,11 @@ def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:
 
 
 def what_to_install(error: ImportError) -> str:
-    """What to type where a package is missing that the project depends on; "" for any other error of an import."""
-    from importlib.metadata import PackageNotFoundError, requires
-
+    """What to type where a package is missing; "" for any other error of an import."""
     name = (error.name or "").partition(".")[0]
     if not isinstance(error, ModuleNotFoundError) or not name or name in ("bench", "methods"):
         return ""
-    try:
-        needed = [requirement.partition(";")[0].strip() for requirement in requires("bert-bench") or []]
-    except PackageNotFoundError:  # it runs from its folder and was never installed
-        needed = ["-e ."]
-    own = [
-        requirement
-        for requirement in needed
-        if re.split(r"[^\w.-]", requirement, maxsplit=1)[0].replace("-", "_").lower() == name.lower()
-    ]
-    if not own and needed != ["-e ."]:
-        return ""
-    what = shlex.quote(own[0]) if own else "-e . in the folder of the project"
-    return f"the package {name} is not installed; type: {shlex.quote(sys.executable)} -m pip install {what}"
+    return f"the package {name} is not installed; type: {shlex.quote(sys.executable)} -m pip install {name}"
 
 
 OF_A_DISK = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT, errno.ENOLCK)

@@ -164,7 +164,7 @@ def _train(
         for student in built:
             student.trainer.fail(error)
         return gone_on
-    for numbers, own_states in states.groups([student.trainer for student in built]):
+    for numbers, own_states in states.groups():
         some = [built[number] for number in numbers]
         if own_states.has_begun:
             gone_on |= {student.key for student in some}

@@ -6,7 +6,6 @@ import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from textwrap import wrap
 from typing import Any, NamedTuple
 
@@ -333,15 +332,6 @@ def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
 
 MOST_PANELS = 8
 """Of learning curves, where no row is complete."""
-CURVE_POINTS = 60
-"""Values of a loss that a curve shows at most: each the mean of its part of the training."""
-
-
-def thinned(values: Sequence[float]) -> list[float]:
-    """A bounded number of values: the means of equal parts."""
-    count = min(len(values), CURVE_POINTS)
-    bounds = [round(i * len(values) / count) for i in range(count + 1)] if count else []
-    return [float(f"{sum(values[a:b]) / (b - a):.4g}") for a, b in pairwise(bounds)]
 
 
 def learning_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
@@ -373,7 +363,10 @@ def learning_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
             axes.set_axis_off()
         for axes, (label, record) in zip(panels, rows.items(), strict=False):
             colour, start = look[label][0], 0
-            stages = [{name: thinned(own) for name, own in terms.items()} for terms in record.terms.values()]
+            stages = [
+                {name: [float(f"{loss:.4g}") for loss in own] for name, own in terms.items()}
+                for terms in record.terms.values()
+            ]
             names = list(dict.fromkeys(name for terms in stages for name in terms))
             for stage in stages:
                 for name, values in stage.items():

@@ -135,12 +135,6 @@ class Table:
     folded: bool = False
     margin: float | None = None
 
-    def __post_init__(self) -> None:
-        for line in self.lines:
-            if len(line.cells) != len(self.columns) - 1:
-                columns = f"the {len(self.columns) - 1} columns behind the first"
-                raise ValueError(f"{self.title}, {line.label}: {len(line.cells)} cells for {columns}")
-
     @property
     def header(self) -> list[str]:
         return [column.title for column in self.columns]

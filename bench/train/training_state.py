@@ -83,26 +83,17 @@ class TrainingStates:
         self.files = [self._folder / f"{digest(key)[:24]}.safetensors" for key in keys]
         self._all, self._kept, self._preparation = self.files, clock(), 0
 
-    def groups(self, trainers: Sequence[StudentTrainer]) -> list[tuple[list[int], TrainingStates]]:
-        """The students in groups that can go on together, as positions in ``trainers`` with their states: those of a group are at the
+    def groups(self) -> list[tuple[list[int], TrainingStates]]:
+        """The students in groups that can go on together, as positions with their states: those of a group are at the
         same step; one group where no state was kept.
 
-        Students whose state was kept at different steps, because they trained in different groups, go on apart. One that has
-        ended its preparation, or has none, can wait for others that are still at theirs.
+        Students whose state was kept at different steps, because they trained in different groups, go on apart.
         """
         groups: dict[StepsDone, list[int]] = {}
-        waiting, apart = [], list[int]()
-        for number, (trainer, file) in enumerate(zip(trainers, self.files, strict=True)):
+        for number, file in enumerate(self.files):
             preparation, counted = steps_done(file)
-            if counted or preparation < trainer.steps(PREPARATION):
-                groups.setdefault((0, counted) if counted else (preparation, 0), []).append(number)
-            else:
-                waiting.append(number)
-        for number in waiting:
-            own = trainers[number].steps(PREPARATION)
-            fits = (group for (step, counted), group in groups.items() if not counted and step >= own)
-            next(fits, apart).append(number)
-        return [(sorted(group), self._of(sorted(group))) for group in [*groups.values(), apart] if group]
+            groups.setdefault((0, counted) if counted else (preparation, 0), []).append(number)
+        return [(group, self._of(group)) for group in groups.values()]
 
     def _of(self, numbers: Sequence[int]) -> TrainingStates:
         """The states of some of the students alone."""
