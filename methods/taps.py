@@ -85,6 +85,8 @@ def pooled(source: Source, *pools: Pool) -> Taps:
 
 
 def _pooled(source: Source, pool: Pool) -> Tap:
+    if pool not in ("cls", "mean", "max"):
+        raise ValueError(f"there is no pool {pool!r}: choose cls, mean or max")
     if isinstance(source, int):
         return Tap("pooled", source, pool)
     return Tap("pooled", 0, pool, tuple(source.items()))

@@ -86,6 +86,12 @@ def report(
     ),
     latex: bool = LATEX,
     names: Path | None = option(None, "What rows are called in a paper: a TOML file with lines like row = 'Name'."),
+    baseline: str = option(
+        "",
+        "The row that the others are compared with, with the name that it has in reports.",
+        metavar="ROW",
+        show_default="finetune, or the teacher",
+    ),
 ) -> Answer:
     """Write the reports of a folder of records: Markdown, HTML, CSV and pictures. The same records give the same bytes."""
     from bench.record.store import Store
@@ -93,7 +99,9 @@ def report(
 
     if not 0 < kept <= 200:
         raise InputError(f"--kept {kept:g}: should be a percentage of the teacher's score, like 97")
-    written = write_reports(Store(results), reports, latex, kept / 100, {} if names is None else names_in(names))
+    written = write_reports(
+        Store(results), reports, latex, kept / 100, {} if names is None else names_in(names), baseline
+    )
     paths = [str(path) for path in written]
     return "\n".join(paths), paths, OK
 

@@ -40,7 +40,7 @@ from bench.plan.scheduled_stages import kept_terms, schedule_stages
 from bench.plan.spelling import as_typed, convert, grid_of, parse_of, refuse_other_classes, settings_of
 from bench.plan.untrained import untrained
 from bench.record.stated import stated_in
-from bench.train.student_trainer import StudentTrainer, weight_at
+from bench.train.student_trainer import StudentTrainer, as_scalar, weight_at
 from bench.train.training_state import TrainingStates
 from methods.api import Method, MethodError, Out, Setup, Stage, missing_members
 from methods.artefacts import sources
@@ -93,7 +93,9 @@ class Trained:
 
     @functools.cached_property
     def mixing(self) -> list[MixingFault]:
-        return [fault for scene in self.bench().scenes() for fault in findings(scene)]
+        # a regression has logits of another shape than its labels: a loss may take every pair of them
+        scenes = [*self.bench().scenes(), *([] if self.kind.writes else self.bench(1).scenes()[:1])]
+        return [fault for scene in scenes for fault in findings(scene)]
 
     def stages(self) -> Sequence[Stage]:
         return self.method.stages(self.bench().setup)  # type: ignore[no-any-return]
@@ -107,6 +109,8 @@ class Suite(Trained):
         bench = self.bench()
         depth = bench.teacher.config.num_hidden_layers
         student, random = bench.build()
+        if not isinstance(student.aux, torch.nn.ModuleDict):
+            raise Broken(f"aux is {type(student.aux).__name__}; make it a torch.nn.ModuleDict")
         batch = bench.data.batch(range(4))
         nothing = Out(batch.layout)
         with random.current():
@@ -122,11 +126,15 @@ class Suite(Trained):
                     try:
                         ours = forward(student.model, batch, term.student) if term.student else nothing
                         theirs = forward(bench.teacher, batch, term.teacher) if term.teacher else nothing
-                        term.fn(batch, ours, theirs, student.aux)
-                    except KeyError as error:
-                        raise Broken(f"{name}: the student has no layer {error}; take it from the settings") from error
+                        as_scalar(name, term.fn(batch, ours, theirs, student.aux))
+                    except CellError as error:
+                        raise Broken(str(error)) from error
                     except Exception as error:
-                        raise Broken(f"{name}: {error}") from error
+                        if isinstance(error, KeyError) and isinstance(error.args[0], int):
+                            what = f"the student has no layer {error}; take it from the settings"
+                        else:
+                            what = f"{type(error).__name__}: {error}"
+                        raise Broken(f"the term {name}: {what}") from error
 
     def contract(self) -> None:
         """A dataclass whose settings have defaults; every term declared; epoch fractions sum to 1; the teacher is announced."""
@@ -137,6 +145,16 @@ class Suite(Trained):
         if not_fields := sorted(annotated - {setting.name for setting in fields(kind)}):
             raise Broken(
                 f"{', '.join(not_fields)} would be no setting: put @dataclass(frozen=True, kw_only=True) before the class"
+            )
+        untyped = [
+            name
+            for name, value in vars(kind).items()
+            if type(value) in (bool, int, float, str)
+            and name not in {*annotated, *dir(Method), *Method.__annotations__}
+        ]
+        if untyped := [name for name in untyped if not name.startswith("_") and not name.isupper()]:
+            raise Broken(
+                f"{', '.join(untyped)} has no type, so it is no setting: write it like {untyped[0]}: float = 0.5"
             )
         if unreadable := [name for name in READ_FROM_FILE if not _is_stated(kind, name)]:
             raise Broken(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -79,14 +79,18 @@ def terms_that_move_nothing(scene: Scene, deployed: Collection[int] | None) -> I
         if stage.extra_steps:
             continue  # what comes before the counted stages may be for aux alone
         term, batch = anew(), batch_of(scene.data, stage, ROWS, (), scene.mask)
-        ours = forward(student.model.eval(), batch, term.student) if term.student else Out(batch.layout)
         with torch.no_grad():
             theirs = forward(teacher, batch, term.teacher) if term.teacher else Out(batch.layout)
-        value = term.fn(batch, ours, theirs, student.aux.eval())
-        gradients: Sequence[Tensor | None] = ()
-        if value.requires_grad:
-            gradients = torch.autograd.grad(value, parameters, allow_unused=True)
-        if not any(gradient is not None and bool(gradient.any()) for gradient in gradients):
+        moves = False
+        for mode in (False, True):  # a loss between two passes is 0 without dropout
+            student.model.train(mode), student.aux.train(mode)
+            ours = forward(student.model, batch, term.student) if term.student else Out(batch.layout)
+            value, gradients = term.fn(batch, ours, theirs, student.aux), list[Tensor | None]()
+            if value.requires_grad:
+                gradients = list(torch.autograd.grad(value, parameters, allow_unused=True))
+            moves = moves or any(gradient is not None and bool(gradient.any()) for gradient in gradients)
+        student.model.eval(), student.aux.eval()
+        if not moves:
             what = "what is deployed" if deployed is not None else "what it makes"
             yield f"{where}, term {name}: it gives {what} no gradient: is the student's side detached?"
 

@@ -340,6 +340,8 @@ def method_class(name: str) -> type[Method]:
     """
     if not methods.reference(name):
         raise unknown("method", name, methods.names())
+    if ":" in name and ("/" in name or name.partition(":")[0].endswith(".py")):
+        raise InputError(f"{name}: name a module as Python imports it, like mine:Mine, not a file")
     if os.getcwd() not in sys.path:
         sys.path.append(
             os.getcwd()
@@ -347,9 +349,7 @@ def method_class(name: str) -> type[Method]:
     try:
         kind = methods.get(name)
     except ImportError as error:
-        hint = (
-            "; name a module as Python imports it, like mine:Mine, not a file" if "/" in name or ".py" in name else ""
-        )
+        hint = ""
         if (error.name or "").startswith("methods."):  # a name of another contract
             hint = f"; it is not written for contract {methods.CONTRACT} ({PAGE})"
         raise InputError(f"the method {name} cannot be imported: {what_to_install(error) or error}{hint}") from None

@@ -165,17 +165,22 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
 
 
 def check_what_teacher_gives(stages: Sequence[Stage], dropped: Sequence[str], teacher: Any, hint: str = "") -> None:
-    """A teacher of a family that is not described runs padded and keeps nothing of its attention.
+    """Terms read layers that the teacher has. One of a family that is not described runs padded and keeps nothing of its attention.
 
     Raises:
-        ValueError: a term reads it.
+        ValueError: a term reads something else.
     """
     from bench.plan.scheduled_stages import kept_terms
     from methods.families import FAMILIES, family_of_config
     from methods.models import PADDED_KINDS
 
-    for stage in stages if not family_of_config(teacher) else ():
+    for stage in stages:
         for name, term in kept_terms(stage, dropped).items():
+            depth = teacher.num_hidden_layers if term.teacher else 0
+            if beyond := sorted(str(tap) for tap in term.teacher if max(tap.layers, default=0) > depth):
+                raise ValueError(f"the term {name} reads {', '.join(beyond)}, but the teacher has {depth} layers")
+            if family_of_config(teacher):
+                continue
             if refused := sorted(str(tap) for tap in term.teacher if tap.kind not in PADDED_KINDS):
                 raise ValueError(
                     f"the term {name} reads {refused[0]}, which a {teacher.model_type} as a teacher does not give: {hint.format(name)}take a "

@@ -59,6 +59,7 @@ class ReportGroup:
         speed_ups, latencies: system -> times faster than the teacher, and median milliseconds of a batch, under ``speed_conditions``.
         order: labels of rows in this order, where it is given; other rows come after them.
         names: row -> its name in a paper.
+        reference: the row that others are compared with; "" for the one that :func:`bench.report.tables.differences.reference_of` chooses.
         suspicions: (row, column) -> what is suspect about its answers.
         baselines: column -> percent that the best single answer to every example scores.
         left_out: records under the name of a newer training.
@@ -81,6 +82,7 @@ class ReportGroup:
     speed_conditions: str = ""
     order: list[str] = field(default_factory=list)
     names: Mapping[str, str] = field(default_factory=dict)
+    reference: str = ""
     suspicions: dict[tuple[str, ScoreColumn], list[str]] = field(default_factory=dict)
     baselines: dict[ScoreColumn, float] = field(default_factory=dict)
     left_out: LeftOut = field(default_factory=list)

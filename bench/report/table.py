@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -58,6 +59,7 @@ def number(value: float | None, form: str = ".1f", unit: str = "", **facts: Any)
     """The cell of a number, with its interval in brackets where ``facts`` have one; a dash where there is no number."""
     if value is None:
         return TableCell(DASH)
+    form = re.sub(r"^\+?", r"\g<0>z", form) if form.endswith("f") else form  # no negative zero
     low, high = facts.get("low"), facts.get("high")
     ends = "" if low is None or high is None else f" ({low:{form}} to {high:{form}})"
     return TableCell(f"{value:{form}}{unit}{ends}", value=value, **facts)
@@ -180,5 +182,5 @@ def _plain(cell: TableCell, attribute: str, digits: int) -> str:
         return str(cell.n or 0)
     value = getattr(cell, attribute)
     if isinstance(value, float):
-        return f"{value:.4g}" if attribute in ("p", "alone") else f"{value:.{digits}f}"
+        return f"{value:.4g}" if attribute in ("p", "alone") else f"{value:z.{digits}f}"
     return "" if value is None else str(value)

@@ -55,7 +55,12 @@ def names_in(path: Path) -> dict[str, str]:
 
 
 def write_reports(
-    store: Store, folder: Path, latex: bool = False, kept: float = KEPT, names: Mapping[str, str] = MappingProxyType({})
+    store: Store,
+    folder: Path,
+    latex: bool = False,
+    kept: float = KEPT,
+    names: Mapping[str, str] = MappingProxyType({}),
+    reference: str = "",
 ) -> list[Path]:
     """Write the reports of a store and its sessions of timing; returns the Markdown files.
 
@@ -65,12 +70,13 @@ def write_reports(
         latex: each table as LaTeX too, and each picture as PDF.
         kept: share of the teacher's score that a student has to reach to keep it.
         names: row -> what it is called in a paper.
+        reference: the row that others are compared with; "" for plain fine-tuning, or the teacher.
 
     Raises:
         NothingMeasured: the store has neither a record nor a session of timing.
-        InputError: a row that a name is given for does not exist, or the name is another row's.
+        InputError: the reference or a row that a name is given for does not exist, or the name is another row's.
     """
-    written = [path for path, _ in write_groups(store, folder, None, (), latex, kept, names)]
+    written = [path for path, _ in write_groups(store, folder, None, (), latex, kept, names, reference)]
     return written + [write_speed_report(session, folder, latex) for session in speed_records(store.root, store.note)]
 
 
@@ -82,6 +88,7 @@ def write_groups(
     latex: bool = False,
     kept: float = KEPT,
     names: Mapping[str, str] = MappingProxyType({}),
+    reference: str = "",
 ) -> list[tuple[Path, ReportGroup]]:
     """As :func:`write_reports`, of those groups that some cells belong to, without sessions of timing; returns the groups too.
 
@@ -93,15 +100,22 @@ def write_groups(
         raise NothingMeasured(nothing_in(store.root))
     touched = None if cells is None else {record_key(cell) for cell in cells}
     # rows are called as they were typed now: what was trained as kd:-hard is the ablation "kd w/o hard" of kd:ablate
-    typed = {train_key(cell): {"label": cell.label, "ablation_of": cell.ablation_of} for cell in cells or ()}
+    # a row that a search chose may be the training of a plain row, and stays a row of its own
+    typed = {
+        (train_key(cell), cell.search is None): {"label": cell.label, "ablation_of": cell.ablation_of}
+        for cell in cells or ()
+    }
     records = [
-        r.model_copy(update={"cell": r.cell.model_copy(update=typed[r.train_key])}) if r.train_key in typed else r
+        r.model_copy(update={"cell": r.cell.model_copy(update=label)})
+        if (label := typed.get((r.train_key, r.cell.search is None)))
+        else r
         for r in records
     ]
 
     # a name for a row that there is not is refused (it is misspelt, and the right row would keep its own name), and another row's too
     called = {record.row: record.called for record in records}
     names = {known_row(row, called, store.root): name for row, name in names.items()}
+    reference = known_row(reference, called, store.root) if reference else ""
     for row, name in names.items():
         if any(
             name in (other, name_there) for other, name_there in called.items() if other != row and other not in names
@@ -113,7 +127,7 @@ def write_groups(
         is_teacher_alone = all(r.cell.method == TEACHER for r in group.records)
         own = {r.key for r in group.records if r.cell.method != TEACHER or is_teacher_alone}
         if touched is None or touched & own:
-            group.order, group.names = list(order), names
+            group.order, group.names, group.reference = list(order), names, reference
             prepare(group, store, records)
             add_speed(group, sessions)
             written.append((write_group(group, folder, store, latex, kept), group))

@@ -255,9 +255,11 @@ class StudentTrainer:
             with self.numerics.autocast():
                 for name, term in scheduled.terms.items():
                     if term.player == player:
-                        value = term.fn(part.batch, seen, part.teacher, self.student.aux)
+                        value = as_scalar(name, term.fn(part.batch, seen, part.teacher, self.student.aux))
                         own[name], weighted[name] = value.detach().float(), weight_at(term, progress) * value
             if number == 0:  # the guards look at one part: all have the same terms
+                if self._step_of_stage == 0:
+                    self._check_parameters(scheduled, weighted.values())
                 # where a model draws what it trains, and draws nothing, what is read of it has no history
                 read = ours.tensors()
                 can_move = not read or any(x.requires_grad for x in [*read, *weighted.values()])
@@ -312,6 +314,23 @@ class StudentTrainer:
         if dead := [name for name, steps in self._without_gradient.items() if steps > GRADIENT_WITHIN]:
             raise self._no_gradient(dead)
 
+    def _check_parameters(self, scheduled: ScheduledStage, losses: Iterable[Tensor]) -> None:
+        """Stop a training whose loss goes through parameters that no optimiser has, as those of a projection made in the term."""
+        held = {id(p) for p in self._modules().parameters()}
+        waiting, seen = [loss.grad_fn for loss in losses], set[Any]()
+        while waiting:  # the graph of the losses down to its leaves
+            node = waiting.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            waiting += [function for function, _ in node.next_functions]
+            leaf = getattr(node, "variable", None)  # of a node that accumulates the gradient of a leaf
+            if isinstance(leaf, nn.Parameter) and id(leaf) not in held:
+                raise CellError(
+                    f"{self.label}, stage {scheduled.stage.name}: a parameter of shape {list(leaf.shape)} gets a gradient and is neither "
+                    "in the model nor in aux, so nothing trains it; put its module into Student.aux"
+                )
+
     def _check_losses(self) -> None:
         """Fetch the pending loss values; raise at the first that is not a number."""
         if not self._pending or self._current is None:
@@ -335,6 +354,14 @@ class StudentTrainer:
             )
         for column, name in enumerate(names):
             self._curves[name] += table[:, column].tolist()
+
+
+def as_scalar(name: str, value: Any) -> Tensor:
+    """What a term returned. Raises CellError where that is no scalar tensor."""
+    if isinstance(value, Tensor) and value.dim() == 0:
+        return value
+    what = f"a tensor of shape {list(value.shape)}" if isinstance(value, Tensor) else repr(type(value).__name__)
+    raise CellError(f"the term {name} returned {what}; it should return a scalar tensor")
 
 
 def weight_at(term: Term, progress: float) -> float:

@@ -14,6 +14,7 @@ from bench.analysis.choose import choose, in_words
 from bench.analysis.compare import compare, table
 from bench.analysis.trace import trace
 from bench.errors import InputError
+from bench.record.cell import Search, record_key
 from bench.record.store import Store
 from bench.report.comparison import BETTER, UNCLEAR
 from bench.report.file_names import place_of
@@ -133,6 +134,26 @@ def test_rows_that_are_not_there_or_not_alike_are_refused(store):
     factories.write(store, factories.changed(other, data=unlike), wrong(0.1, 0), LABELS)
     with pytest.raises(InputError, match="in common"):
         compare(store.root, "pkd", "kd")
+
+
+def test_a_row_that_a_search_chose_and_the_plain_row_of_the_same_training_stay_two_rows(store, tmp_path):
+    plain = next(r for r in store.records() if (r.row, r.cell.tasks, r.cell.seed) == ("kd", ("rte",), 0))
+    search = Search(of="kd", metric="accuracy", held_back="h", settings=("pace",), seed=0, trials=())
+    cell = plain.cell.model_copy(update={"label": "kd (best of 2)", "search": search})
+    keys = {"cell": cell, "key": record_key(cell)}
+    factories.write(store, plain.model_copy(update=keys), wrong(0.30, 1), LABELS)
+    for typed in (plain.cell, cell):
+        ((_, group),) = write_groups(store, tmp_path / "p", [typed])
+        assert {"kd", "kd (best of 2)"} <= set(group.systems)
+        assert not group.left_out
+
+
+def test_a_report_compares_with_the_row_that_is_named(store, tmp_path):
+    ((_, group),) = write_groups(store, tmp_path / "p", reference="tinybert")
+    (table,) = [table for table in group.tables if table.title == "Systems compared with tinybert"]
+    assert [line.label for line in table.lines][:-1] == ["kd", "microbert"]
+    with pytest.raises(InputError, match="pkd"):
+        write_groups(store, tmp_path / "p", reference="pkd")
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ import methods
 from bench.conformance.checks import CHECKS, Suite, check_method
 from bench.conformance.directions import distances_of_wrong_sign
 from bench.conformance.mixing import findings
+from bench.plan.student_cells import check_what_teacher_gives
 from methods import losses, taps
 from methods.api import Method, MethodError, Stage, Student, Term
 from methods.finetune import FineTune
@@ -204,10 +205,31 @@ class SmallOfAnotherType(FineTune):
         pass
 
 
+@dataclass(frozen=True, kw_only=True)
+class Untyped(FineTune):
+    alpha = 0.5
+
+
+def through_a_layer_of_its_own(batch, student, teacher, aux):
+    return torch.nn.Linear(student.hidden(1).size(1), 5)(student.hidden(1)).square().mean()
+
+
 @pytest.mark.parametrize(
     "kind, check, says",
     [
         (NotDecorated, "contract", "warm would be no setting: put @dataclass"),
+        (Untyped, "contract", "alpha has no type, so it is no setting"),
+        (with_term(lambda *_: 0.5), "needs", "the term planted returned 'float'; it should return a scalar tensor"),
+        (
+            with_term(lambda b, student, t, aux: student.logits[:, 0], LOGITS),
+            "needs",
+            "planted returned a tensor of shape [4]",
+        ),
+        (
+            with_term(through_a_layer_of_its_own, taps.hidden(1)),
+            "loss falls",
+            "gets a gradient and is neither in the model nor in aux",
+        ),
         (
             method(KD, needs_teacher=False),
             "contract",
@@ -327,6 +349,8 @@ def contrastive(batch, student, teacher, aux):
 
 def balanced_by_the_batch(batch, student, teacher, aux):
     """Labels weighted by how rare they are among the sequences that happen to be together."""
+    if student.logits.size(1) == 1:
+        return losses.hard(student.logits, batch.labels)
     weights = 1.0 / (1 + torch.bincount(batch.labels, minlength=2)).float() ** 2
     return (F.cross_entropy(student.logits, batch.labels, reduction="none") * weights[batch.labels]).mean()
 
@@ -411,6 +435,33 @@ def test_a_loss_that_mixes_sequences_or_counts_padding_is_found_and_a_sound_one_
     found = found_by({**MIXING, **PADDED, **SOUND}[what], APART, UNPADDED)
     assert set(found) == ({APART} if what in MIXING else {UNPADDED} if what in PADDED else set())
     assert all("term planted" in said for said in found.values())
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_a_loss_that_takes_every_pair_of_answer_and_label_is_found():
+    """Logits of a regression are [B, 1], its labels [B]."""
+
+    def every_pair(batch, student, teacher, aux):
+        if student.logits.size(1) > 1:
+            return losses.hard(student.logits, batch.labels)
+        return F.mse_loss(student.logits, batch.labels)
+
+    assert set(found_by(with_term(every_pair, LOGITS, name="hard"), APART, UNPADDED)) == {APART}
+
+
+def test_a_loss_between_two_passes_that_differ_by_dropout_alone_moves_the_student():
+    def two_passes(batch, student, teacher, aux):
+        return F.mse_loss(aux["dropped"](up(student, aux)), aux["dropped"](up(student, aux)))
+
+    assert not found_by(reads(two_passes, hidden=1), "terms move the deployed")
+
+
+def test_a_plan_refuses_layers_that_the_teacher_has_not_and_pools_that_are_none():
+    stage = Stage("distil", {"deep": Term(square, 1.0, LOGITS, taps.hidden(13))})
+    with pytest.raises(ValueError, match="the term deep reads hidden 13, but the teacher has 12 layers"):
+        check_what_teacher_gives([stage], (), BertConfig())
+    with pytest.raises(ValueError, match="no pool 'avg': choose cls, mean or max"):
+        taps.pooled(1, "avg")
 
 
 def test_a_student_that_answers_by_its_batch_is_found():

@@ -75,13 +75,15 @@ def _score(group: ReportGroup, label: str, column: ScoreColumn, alike: Collectio
     if (label, column) not in group.summaries:
         return missing(group, label, column)
     summary, fewer = group.summaries[label, column], group.lacks_seeds(label, column)
-    notes = list(group.suspicions.get((label, column), ()))
+    # answers are judged by the first metric of their examples
+    judged = next(c for c in group.columns if (c.task, c.evaluation) == (column.task, column.evaluation))
+    notes = list(group.suspicions.get((label, judged), ()))
     if lost := [r for r in group.records_of(label, column.task) if r.status != "ok"]:
         whys = (f"seed {r.cell.seed} {r.status}" + (f": {r.error.message}" if r.error else "") for r in lost)
         notes.insert(0, f"{label} on {column.task}: {summary.n} of {summary.n + len(lost)} seeds; {'; '.join(whys)}")
     # the best as it is printed, among the students that have all seeds and sound answers
     full = [s for s in group.students if (s, column) in group.summaries and not group.lacks_seeds(s, column)]
-    full = [s for s in full if not group.suspicions.get((s, column))]
+    full = [s for s in full if not group.suspicions.get((s, judged))]
     best = max((round(group.summaries[s, column].mean, 1) for s in full), default=math.nan)
     return TableCell(
         summary.text() + (f" (n = {summary.n})" if fewer else ""),

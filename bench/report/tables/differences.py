@@ -38,8 +38,11 @@ SYSTEMS, VARIANTS = "paired comparisons", "variants and ablations"
 
 
 def reference_of(group: ReportGroup) -> str:
-    """The row that full rows are compared with: one whose method says that it is to be compared with, as it is without settings (plain
-    fine-tuning with the shared start); else the teacher; where no teacher is scored, such a row with settings."""
+    """The row that full rows are compared with: the group's own reference; else one whose method says that it is to be compared with,
+    as it is without settings (plain fine-tuning with the shared start); else the teacher; where no teacher is scored, such a row
+    with settings."""
+    if group.reference in group.systems:
+        return group.reference
     first = {label: group.records_of(label)[0] for label in group.students}
     alone = [label for label, record in first.items() if stated(record.cell.method, "baseline") and not record.point]
     plain = [label for label in alone if row_as_typed(first[label].cell) == first[label].cell.method]
