@@ -248,15 +248,16 @@ def _changed(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, sto
 
 
 def _exports(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store) -> list[str]:
-    """One command for each task; a finished checkpoint is a folder already and has none."""
+    """One command for each task; a finished checkpoint is a folder already, and has one in 8 bits alone."""
     commands = list[str]()
     for column in {c.task: c for c in reversed(columns)}.values():  # of two sets of a task the first
         record = max(group.finished(label, column), key=lambda r: r.scores[column.evaluation][column.metric])
         cell = record.cell
-        if cell.method != CHECKPOINT:
+        if cell.method != CHECKPOINT or record.point == IN_8_BITS:
             words = ["export", record.key[:16], "--to", f"{cell.method}-{column.task}", "--results", str(store.root)]
             words += ["--tasks", typed_task(cell.data.slug, column.task, [cell])] if is_own(cell.data.slug) else []
             words += ["--format", f"onnx-{IN_8_BITS}"] if record.point == IN_8_BITS else []
+            words += ["--from", "FOLDER"] if cell.method == CHECKPOINT else []
             words += source_options(cell.data.slug, cell.teacher.name, cell.teacher.base)
             commands.insert(0, f"python -m bench {shlex.join(words)}")
     return commands

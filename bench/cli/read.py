@@ -80,7 +80,7 @@ def show(
 @verb("report --results results/reference --reports reports")
 def report(
     results: Path = RESULTS,
-    reports: Path = REPORTS,
+    reports: Path | None = REPORTS,
     kept: float = option(
         97.0, "A student keeps its teacher's score if the whole 95 % interval of the ratio is above this percentage."
     ),
@@ -94,13 +94,19 @@ def report(
     ),
 ) -> Answer:
     """Write the reports of a folder of records: Markdown, HTML, CSV and pictures. The same records give the same bytes."""
+    from bench.plan.request import reports_of
     from bench.record.store import Store
     from bench.report.write import names_in, write_reports
 
     if not 0 < kept <= 200:
         raise InputError(f"--kept {kept:g}: should be a percentage of the teacher's score, like 97")
     written = write_reports(
-        Store(results), reports, latex, kept / 100, {} if names is None else names_in(names), baseline
+        Store(results),
+        reports or reports_of(results),
+        latex,
+        kept / 100,
+        {} if names is None else names_in(names),
+        baseline,
     )
     paths = [str(path) for path in written]
     return "\n".join(paths), paths, OK

@@ -254,9 +254,10 @@ def speed(
         False, "Measure although other processes use the processor. The report says how busy it was.", "--busy"
     ),
     results: Path = RESULTS,
-    reports: Path = REPORTS,
+    reports: Path | None = REPORTS,
 ) -> Answer:
     """Measure latency, throughput, memory and speed-up of the students compared with their teacher."""
+    from bench.plan.request import reports_of
     from bench.report.speed import write_speed_report
     from bench.user_files import comma_separated
     from bench.workflows.speed import SpeedRequest, measure
@@ -270,7 +271,7 @@ def speed(
         data=data, offline=offline, memory=memory, busy=busy, results=results,
     )  # fmt: skip
     record, path = measure(request)
-    report = write_speed_report(record, reports)
+    report = write_speed_report(record, reports or reports_of(results))
     text = f"{report.read_text(encoding='utf-8')}\nrecord: {path}\nreport: {report}"
     return text, record.model_dump(mode="json"), OK
 

@@ -150,7 +150,7 @@ class Suite(Trained):
             name
             for name, value in vars(kind).items()
             if type(value) in (bool, int, float, str)
-            and name not in {*annotated, *dir(Method), *Method.__annotations__}
+            and name not in {*vars(kind).get("__annotations__", {}), *dir(Method), *Method.__annotations__}
         ]
         if untyped := [name for name in untyped if not name.startswith("_") and not name.isupper()]:
             raise Broken(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from importlib.util import find_spec
@@ -175,7 +175,7 @@ def find(
             return Checkpoint(teacher, Path(), f"configuration of {teacher}", known, False, asked=asked, outline=True)
         checkpoint = replace(_open(folder, teacher, asked, ours=ours, source=teacher, task=task), revision=folder.name)
     if checkpoint.finetuned and task is not None:
-        check_labels(checkpoint.config, task, asked)
+        check_labels(checkpoint.config, task, asked, in_order=not ours)
     return replace(checkpoint, named=teacher)
 
 
@@ -211,7 +211,9 @@ def trained_model(place: str, task: Task, offline: bool = False) -> tuple[Any, A
         raise InputError(
             f"{place}: it has no weights for {sorted(seen['missing_keys'])[0]}: is it a trained model of {task.name}?"
         )
-    check_labels(model.config, task, place)
+    check_labels(model.config, task, place, in_order=False)
+    if not task.spans:
+        put_in_order(model, task.labels)
     return model.eval(), tokenizer
 
 
@@ -402,27 +404,50 @@ def config_from_name(teacher: str, offline: bool = False, asked: str = "") -> An
     return find(teacher, offline=offline, asked=asked).config
 
 
-def check_labels(config: Any, task: Task, asked: str) -> None:
-    """A fine-tuned classifier must have the task's classes, in the task's order.
+def label_names(labels: Iterable[object]) -> list[str]:
+    """Names of labels as they are compared: other code bases have capitals and blanks elsewhere."""
+    return [str(label).lower().replace(" ", "_") for label in labels]
+
+
+def put_in_order(model: Any, labels: Sequence[str]) -> None:
+    """Turn the rows of a classifier's last linear layer into the order of these labels, where it names the same in another one."""
+    from torch import nn, no_grad
+
+    ours, theirs = label_names(labels), label_names(model.config.id2label.values())
+    if ours == theirs or sorted(ours) != sorted(theirs):
+        return
+    rows = [theirs.index(name) for name in ours]
+    *_, head = (m for m in model.modules() if isinstance(m, nn.Linear) and m.out_features == len(rows))
+    with no_grad():
+        for parameter in head.parameters():
+            parameter.copy_(parameter[rows])
+    model.config.id2label = dict(enumerate(labels))
+    model.config.label2id = {name: number for number, name in enumerate(labels)}
+
+
+def check_labels(config: Any, task: Task, asked: str, in_order: bool = True) -> None:
+    """A fine-tuned classifier must have the task's classes.
 
     Args:
         asked: what was typed to name it, for the message.
+        in_order: whether they must have the task's order: of a teacher, whose head students may begin with.
 
     Raises:
         InputError: another number of labels, other names, or the same names in another order.
     """
     if config.num_labels != task.num_labels:
         raise InputError(f"{asked}: it has {config.num_labels} labels, {task.name} has {task.num_labels}")
-    # names of other code bases have capitals and blanks elsewhere
-    theirs = [str(config.id2label[i]).lower().replace(" ", "_") for i in range(config.num_labels or 0)]
-    ours = [label.lower().replace(" ", "_") for label in task.labels]
+    theirs = label_names(config.id2label[i] for i in range(config.num_labels or 0))
+    ours = label_names(task.labels)
     if task.regression or task.spans or theirs == ours or all(name.startswith("label_") for name in theirs):
+        return
+    if sorted(theirs) == sorted(ours) and not in_order:
         return
     if sorted(theirs) != sorted(ours):
         what, next_move = "other label names", "is it a classifier of this task?"
     else:
         what, next_move = "the same label names in another order", "reorder the rows of its classifier"
-        if task.file:
+        if task.file.endswith(".toml"):
             labels = json.dumps([task.labels[ours.index(name)] for name in theirs], ensure_ascii=False)
             next_move = f"write labels = {labels} in {task.file} (if your files have codes for labels, {next_move})"
     raise InputError(f"{asked}: {what}: {theirs} where {task.name} has {list(task.labels)}; {next_move}")

@@ -42,6 +42,7 @@ def inspect(tasks: str, data: str, offline: bool) -> list[dict[str, Any]]:
             labels = task.form.described(split.labels, task.labels)
         name = wanted if isinstance(wanted, str) else wanted.name
         row = {"task": task.name, "split": name, "rows": len(split), "labels": labels}
+        row |= {"form": task.form.name, "columns": [*task.columns, *([] if task.writes else [task.label_column])]}
         rows.append({**row, "fingerprint": split.fingerprint(), "also_in_train": shared})
     if not rows:
         raise InputError(f"--data {data} has none of the tasks {tasks}")

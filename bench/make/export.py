@@ -17,6 +17,7 @@ from bench.make.work import FailedCell, StepResult, Work
 from bench.plan.from_record import scoring_again
 from bench.plan.plan import TaskPlan
 from bench.plan.request import SAMPLE
+from bench.record.cell import IN_8_BITS
 from bench.record.recipe import optimizers_of
 from bench.record.schema import Record
 from bench.record.task_facts import HUB, data_facts
@@ -55,6 +56,7 @@ def export_student(
         model.config.problem_type = "regression" if task.regression else "single_label_classification"
     own = {"method": record.cell.method, "row": record.row, "record": record.key, "seed": record.cell.seed}
     setattr(model.config, OURS, {**own, "max_length": record.cell.recipe["max_length"]})
+    tokenizer.model_max_length = record.cell.recipe["max_length"]  # where `truncation=True` cuts
     with folder_in_place_of(final) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
@@ -173,11 +175,9 @@ def card(record: Record, model: Any, arrays: Mapping[str, np.ndarray]) -> str:
     spans = "ForQuestionAnswering" in kind.__name__
     pipeline = "question-answering" if spans else "text-classification"
     auto_class = opener(spans).__name__
-    answers = 'logits = model(**tokenizer(["a text"], return_tensors="pt")).logits'
-    if spans:
-        answers = (
-            'answer = model(**tokenizer("a question", "its text", return_tensors="pt"))  # start_logits, end_logits'
-        )
+    answers = 'logits = model(**tokenizer(["a text"], truncation=True, return_tensors="pt")).logits'
+    if spans:  # start_logits and end_logits
+        answers = 'answer = model(**tokenizer("a question", "its text", truncation="only_second", return_tensors="pt"))'
     lines = ["---", _metadata(record, pipeline), "---", ""]
     lines += [f"# {record.row} on {'+'.join(cell.tasks)}", ""]
     if cell.data.slug.startswith(f"{SAMPLE}-"):
@@ -185,8 +185,13 @@ def card(record: Record, model: Any, arrays: Mapping[str, np.ndarray]) -> str:
     lines += ["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in rows), ""]
     lines += [f"- {note}" for note in record.notes]
     lines += [
+        *(
+            ["- Linear layers compute in 8 bits, and these are the scores of that."]
+            if record.point == IN_8_BITS
+            else []
+        ),
         f"- One training, with seed {cell.seed}: another seed gives another score.",
-        f"- It reads at most {cell.recipe['max_length']} tokens of a text.",
+        f"- It reads at most {cell.recipe['max_length']} tokens of a text: give a pipeline of transformers `truncation=True`.",
         "- The licence is that of the base model and of the data; no other is given here.",
     ]
     own = not kind.__module__.startswith("transformers.")

@@ -70,7 +70,10 @@ def add_in_8_bits(result: StepResult, record: Record, model: Any, task_data: Tas
 
             of_training = [fault for fault in record.faults if not fault.startswith(SUSPECT)]
             changes = {"scores": scores, "env": record.env | {"onnxruntime": onnxruntime.__version__}}
-            changes["faults"] = (*of_training, *faults_in(record.cell, None, arrays, scores, task_data))
+            changes["faults"] = (
+                *of_training,
+                *faults_in(record.cell, None, arrays, scores, task_data, f"+{IN_8_BITS}"),
+            )
             if record.sizes is not None:
                 changes["sizes"] = record.sizes.model_copy(update={"file_bytes": file.stat().st_size})
     except Exception as error:  # the exporter has errors of its own kinds

@@ -123,11 +123,16 @@ def answered(
 
 
 def faults_in(
-    cell: Cell, log: TrainLog | None, arrays: Mapping[str, np.ndarray], scored: Iterable[str], task_data: TaskData
+    cell: Cell,
+    log: TrainLog | None,
+    arrays: Mapping[str, np.ndarray],
+    scored: Iterable[str],
+    task_data: TaskData,
+    point: str = "",
 ) -> list[str]:
     """What is suspect of a training and of its answers; each is said at once."""
     task = task_data.plan.task
-    say, row = task_data.work.progress.say, f"{cell.label}, seed {cell.seed}"
+    say, row = task_data.work.progress.say, f"{cell.label}{point}, seed {cell.seed}"
     faults = [] if log is None else faults_of_training(log.terms, log.gradient_shares)
     for line in faults:
         say(f"suspect: {task.name}, {row}: {line}")

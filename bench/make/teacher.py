@@ -4,7 +4,7 @@ transformers' question answering: each becomes the other."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import torch
 from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClassification
 
 from bench.cache import WEIGHTS, keep
-from bench.data.checkpoints import is_tuned_for, sha256_of
+from bench.data.checkpoints import is_tuned_for, put_in_order, sha256_of
 from bench.data.encoding import Encoded
 from bench.errors import InputError
 from bench.make.work import Work
@@ -29,13 +29,14 @@ from methods.models import is_packed
 from methods.terms import hard
 
 
-def base_model(folder: Path, num_labels: int, spans: bool = False) -> Any:
+def base_model(folder: Path, num_labels: int, spans: bool = False, labels: Sequence[str] = ()) -> Any:
     """The checkpoint in a folder as a classifier that reads packed batches; a head it lacks comes from torch's generator.
 
     Its weights are fp32 whatever its file has: transformers keeps bf16 and fp16, in which small steps of a training are lost.
 
     Args:
         spans: whether it answers questions: then a checkpoint that was tuned for that brings its head.
+        labels: of its task, in whose order a finished classifier is to answer.
     """
     model, seen = AutoModelForSequenceClassification.from_pretrained(
         folder, num_labels=num_labels, dtype=torch.float32, output_loading_info=True
@@ -46,6 +47,8 @@ def base_model(folder: Path, num_labels: int, spans: bool = False) -> Any:
     if spans and is_tuned_for(model.config.architectures, spans):
         tuned = AutoModelForQuestionAnswering.from_pretrained(folder, dtype=torch.float32)
         take_span_head(model, tuned)
+    if labels and not spans:
+        put_in_order(model, labels)
     if is_packed(model):
         model.set_attn_implementation("packed")
     return model

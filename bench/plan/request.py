@@ -164,6 +164,11 @@ def asks_no_hub(typed: bool | None) -> bool:
     return bool(os.environ.get("CI")) if typed is None else typed
 
 
+def reports_of(results: Path) -> Path:
+    """Where the reports of a folder of records are, if nobody says: two folders of records never write one report."""
+    return results.with_name("reports") if results.name == "results" else Path("reports") / results.name
+
+
 TENSORBOARD = "tensorboard"
 TRACKERS = (TENSORBOARD, "wandb", "trackio")
 
@@ -200,7 +205,8 @@ class Request:
     data: str = _option(AUTO, f"{SOURCES} auto: the hub {IF_HUB} sample.")
     teacher: str = _option(AUTO, f"{TEACHERS} auto: bert-base-uncased {IF_HUB} embedded.")
     results: Path = _option(Path("results/runs"), "Folder of the records.")
-    reports: Path = _option(Path("reports/runs"), "Folder of the reports.")
+    reports: Path = _option(None, "Folder of the reports.", typed=(Path | None, None),
+        show_default="reports/ and the name of the folder of records")
     recipe: str = _option("common", "common: the same epochs, batch size and shape of the schedule for all methods. "
         "paper: the numbers of each method's paper.")
     numbers: tuple[tuple[str, int], ...] = _option((), "Change a number of the students' recipe: batch_size, max_length, or micro_batch (at "
@@ -273,9 +279,20 @@ class Request:
     """for the title of a report: why ``auto`` chose what it chose"""
 
     def __post_init__(self) -> None:
-        for name in ("results", "reports", "save_students"):  # typed in Python as text
-            if isinstance(folder := getattr(self, name), str):
-                object.__setattr__(self, name, Path(folder))
+        """Values as somebody types them in Python: lists of names, folders as text, one seed, numbers by name."""
+        own: dict[str, Any] = {"reports": reports_of(Path(self.results)) if self.reports is None else self.reports}
+        for name in ("methods", "tasks"):
+            value: Any = getattr(self, name)
+            own[name] = str(value) if isinstance(value, str | Path) else ",".join(map(str, value))
+        for name in ("results", "reports", "save_students"):
+            folder = own.get(name, getattr(self, name))
+            own[name] = None if folder is None else Path(folder)
+        seeds: Any = (self.seeds,) if isinstance(self.seeds, int) else self.seeds
+        own["seeds"] = parse_seeds(seeds) if isinstance(seeds, str) else tuple(seeds)
+        own["corpus"] = (str(self.corpus),) if isinstance(self.corpus, str | Path) else tuple(map(str, self.corpus))
+        own["numbers"] = tuple(sorted(dict(self.numbers).items()))
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
 
     @property
     def augmentation(self) -> Augmentation | None:

@@ -72,7 +72,8 @@ def compare_backends(
     ((task, _),) = tasks
     if task.writes:
         raise InputError(f"--tasks {task_name}: backends are not compared on texts that are written")
-    split = source_for(task, data, offline).load(task, task.evaluation[0])
+    source = source_for(task, data, offline)
+    split = source.load(task, task.evaluation[0])
     if split.labels is None:
         raise InputError(f"--tasks {task_name}: its examples have no labels here")
     metric, torch_threads = task.metrics[0], torch.get_num_threads()
@@ -138,7 +139,7 @@ def compare_backends(
         row["p50"], row["p90"] = (float(np.quantile(row["seconds"], share)) for share in (0.5, 0.9))
         row["per_second"] = 1 / float(np.median(row["batch_seconds"]))
     return {
-        "task": task.name, "data": data, "set": task.evaluation[0].name, "metric": metric, "threads": threads, "rounds": rounds,
+        "task": task.name, "data": source.name, "set": task.evaluation[0].name, "metric": metric, "threads": threads, "rounds": rounds,
         "models": rows, "env": environment("cpu"), "code": revision(),
     }  # fmt: skip
 

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 import methods
-from bench.data.checkpoints import OURS, opener
+from bench.data.checkpoints import OURS, Checkpoint, opener, tokenizer_of
 from bench.data.tasks import Task
 from bench.errors import InputError, one_line
 from bench.files import TEMPORARY, folder_in_place_of
+from bench.make.export import card, export_student
 from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.plan.plan import TaskPlan
@@ -99,8 +100,10 @@ def export(
         raise InputError(f"--format {form}: choose one of {', '.join(FORMATS)}")
     if to.exists():
         raise InputError(f"--to {to}: is there already; name a new folder")
-    if record.status != "ok" or record.cell.method == CHECKPOINT:
-        raise InputError(f"the record {key} is of no model that was trained here, so there is nothing to export")
+    if record.status != "ok":
+        raise InputError(f"the record {key} is of a training that failed, so there is nothing to export")
+    if record.cell.method == CHECKPOINT and saved is None:
+        raise InputError(f"the record {key} is of a finished model: add --from with its folder")
     if "truncation" in record.cell.recipe:
         raise InputError(
             f"the record {key} reads the end of long texts, and tokenizers cut it off: --save-students keeps it"
@@ -114,23 +117,33 @@ def export(
 
         check_backends([form])
     quiet()
-    if record.cell.method != TEACHER:
+    if record.cell.method not in (TEACHER, CHECKPOINT):
         methods.get(record.cell.method)  # its module makes its architecture known to transformers
     to.parent.mkdir(parents=True, exist_ok=True)
     answer: dict[str, Any] = {"record": record.key, "folder": "", "why": "", "sets": {}, "bytes": 0}
     with tempfile.TemporaryDirectory(dir=to.parent, prefix=TEMPORARY) as above:
         asked = request_from_record(record, request, typed)
         asked = replace(asked, results=Path(above) / "r", reports=Path(above) / "p", yes=True, rerun=True)
+        if record.cell.method == CHECKPOINT:
+            asked = replace(asked, methods=f"{CHECKPOINT}:{saved}")
         plan = build(asked)
         planned = next((each for each in plan.cells if train_key(each.cell) == record.train_key), None)
         if planned is None:
             raise InputError(f"what was typed trains another cell than the record {key}; `why {key}` says what differs")
         task = planned.own_task or next(task for task in plan.tasks if (task.name,) == record.cell.tasks)
-        folder, weights = _weights(record, store, asked, saved, Path(above), task, progress)
+        if record.cell.method == CHECKPOINT or (record.cell.method == TEACHER and task.teacher.origin == "given"):
+            checkpoint = planned.row if isinstance(planned.row, Checkpoint) else task.checkpoint
+            folder, weights = _of_given(record, store, checkpoint, task, Path(above))
+        else:
+            folder, weights = _weights(record, store, asked, saved, Path(above), task, progress)
         if weights != record.weights:
             return answer | {
                 "why": "these are other weights than the record's; `verify` says how far the two are apart"
             }
+        if record.point == IN_8_BITS:  # the page of the model that was scored in 8 bits
+            (folder / "README.md").write_text(
+                card(record, _opened(folder, task), _arrays(store, record)), encoding="utf-8"
+            )
         if form != HF:
             _to_onnx(folder, form == INT8, task.task)
         file = folder / (MODEL if form != HF else "model.safetensors")
@@ -175,6 +188,27 @@ def describe(answer: Mapping[str, Any]) -> str:
         lines.append(line + ("" if gap is None else f"; logits differ by at most {gap:.2g}"))
     lines += [] if answer["sets"] else ["  not compared: the record keeps no answers"]
     return "\n".join([*lines, *([f"wrong: {answer['why']}"] if answer["why"] else [])])
+
+
+def _of_given(
+    record: Record, store: Store, checkpoint: Checkpoint, task: TaskPlan, above: Path
+) -> tuple[Path, str | None]:
+    """A folder of a model that came tuned, and the hash of its weights."""
+    from bench.make.teacher import base_model
+    from bench.measure.parameters import weights_hash
+
+    model = base_model(checkpoint.folder, task.task.num_labels, task.task.spans, task.task.labels)
+    weights, full = weights_hash(model), store.find(record.cell) or record
+    tokenizer = tokenizer_of(checkpoint, to_save=True)
+    return export_student(above / "given", model, tokenizer, full, task.task, _arrays(store, full)), weights
+
+
+def _arrays(store: Store, record: Record) -> Mapping[str, np.ndarray]:
+    return store.predictions(record) if store.has_predictions(record) else {}
+
+
+def _opened(folder: Path, task: TaskPlan) -> Any:
+    return opener(task.task.spans).from_pretrained(folder)
 
 
 def _weights(
@@ -242,7 +276,7 @@ def _to_onnx(folder: Path, in_8_bits: bool, task: Task) -> None:
 
 def _compared(folder: Path, form: str, task: TaskPlan, store: Store, record: Record) -> dict[str, Any]:
     """Of each evaluation set whose answers a record keeps, how many of them the folder's model changes."""
-    known = store.predictions(record) if store.has_predictions(record) else {}
+    known = _arrays(store, record)
     return {
         name: changed_answers(task.task.form, known[f"logits.{name}"], _answers(folder, form, split, task))
         for name, split in task.evaluation.items()

@@ -10,8 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny
+import torch
 from safetensors import SafetensorError
-from transformers import AlbertConfig, AlbertForSequenceClassification, AutoTokenizer
+from transformers import (
+    AlbertConfig,
+    AlbertForSequenceClassification,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
 
 from bench.errors import CELLS_FAILED, OK
 from bench.files import MODE
@@ -116,3 +122,61 @@ def test_any_classifier_of_transformers_is_a_row(bench, tmp_path, places, teache
     (record,) = (r for r in Store(tmp_path / "r").records() if r.row == "checkpoint:albert")
     assert 0 <= record.scores["validation"]["accuracy"] <= 1
     assert record.sizes.macs > 0
+
+
+def turned(folder: Path, place: Path) -> Path:
+    """The same classifier with its labels, and the rows of its head, in the other order."""
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    with torch.no_grad():
+        for parameter in model.classifier.parameters():
+            parameter.copy_(parameter.flip(0))
+    names = list(model.config.id2label.values())[::-1]
+    model.config.id2label, model.config.label2id = dict(enumerate(names)), {name: i for i, name in enumerate(names)}
+    model.save_pretrained(place)
+    AutoTokenizer.from_pretrained(folder).save_pretrained(place)
+    return place
+
+
+@pytest.mark.slow
+def test_a_model_with_its_labels_in_another_order_scores_the_same_and_leaves_in_8_bits(bench, tmp_path, places):
+    done = bench("run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *places, "--save-students", tmp_path / "s")
+    assert done.returncode == OK, done.stderr
+    (folder,) = saved(tmp_path / "s")
+    tokenizer, long = AutoTokenizer.from_pretrained(folder), "word " * 1000
+    assert len(tokenizer(long, truncation=True)["input_ids"]) == 128
+    other = turned(folder, tmp_path / "turned")
+    rows = ",".join(f"checkpoint:{each}+int8" for each in (folder, other))
+    assert bench("run", "--methods", rows, "--tasks", "rte", *places).returncode == OK
+    store = Store(tmp_path / "r")
+    records = {record.row: record for record in store.records() if record.cell.method == "checkpoint"}
+    logits = {row: store.predictions(record)["logits.validation"] for row, record in records.items()}
+    assert len(logits) == 4
+    for point in ("", "+int8"):
+        assert np.array_equal(logits[f"checkpoint:{folder.name}{point}"], logits[f"checkpoint:turned{point}"])
+    record = records["checkpoint:turned+int8"]
+    words = ["export", record.key[:16], "--format", "onnx-int8", *places[:4], "--results", tmp_path / "r"]
+    refused = bench(*words, "--to", tmp_path / "out")
+    assert "add --from with its folder" in refused.stderr
+    done = bench(*words, "--to", tmp_path / "out", "--from", other)
+    assert done.returncode == OK, done.stderr + done.stdout
+    assert "0 of" in done.stdout
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "compute in 8 bits" in card
+    assert f"accuracy {100 * record.scores['validation']['accuracy']:.1f} %" in card
+
+
+@pytest.mark.slow
+def test_a_teacher_that_came_tuned_leaves_as_a_graph(bench, tmp_path, places):
+    """As choose says it for the teacher's row."""
+    done = bench("run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *places, "--save-students", tmp_path / "s")
+    (folder,) = saved(tmp_path / "s")
+    given = [folder if str(places[places.index("--teacher") + 1]) == str(word) else word for word in places]
+    assert bench("run", "--methods", "teacher+int8", "--tasks", "rte", *given).returncode == OK
+    records = [r for r in Store(tmp_path / "r").records() if r.cell.teacher.origin == "given"]
+    assert {record.row for record in records} == {"teacher", "teacher+int8"}
+    for record in records:
+        form = "onnx-int8" if record.point else "onnx"
+        words = ["export", record.key[:16], "--to", tmp_path / form, "--format", form, *given[:4]]
+        done = bench(*words, "--results", tmp_path / "r")
+        assert done.returncode == OK, done.stderr + done.stdout
+        assert "0 of" in done.stdout
