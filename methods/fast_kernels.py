@@ -129,8 +129,8 @@ class _Linear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         x_TI, gradient_TO = x.reshape(-1, x.size(-1)), gradients[0].reshape(-1, weight.size(0))
         wanted = (
-            lambda: multiplied(gradient_TO, weight.t().contiguous(), None).view_as(x),
-            lambda: multiplied(gradient_TO.t().contiguous(), x_TI.t().contiguous(), None),
+            lambda: multiplied(gradient_TO, weight.t(), None).view_as(x),  # oneDNN reads a turned matrix where it lies
+            lambda: multiplied(gradient_TO.t(), x_TI.t(), None),
             lambda: gradient_TO.sum(0),
         )
         return tuple(compute() if asked else None for compute, asked in zip(wanted, ctx.needs_input_grad, strict=True))

@@ -102,8 +102,8 @@ def in_words(choice: Choice) -> list[str]:
         limit, unit, needs, gain, ends = (binding[key] for key in ("limit", "unit", "needs", "gain", "interval"))
         row = called(binding["row"])
         text = f"The limit that binds: {limit} alone leaves out {row}, which needs {_rounded(limit, needs)} {unit}"
-        text += "" if gain is None else f" and gains {gain:+z.1f} points"
-        lines.append(text + (f" ({ends[0]:+z.1f} to {ends[1]:+z.1f})." if ends else "."))
+        text += "" if gain is None else f" and gains {gain:+.1f} points"
+        lines.append(text + (f" ({ends[0]:+.1f} to {ends[1]:+.1f})." if ends else "."))
     return [*lines, *(f"To take it away: {command}" for command in choice["export"])]
 
 

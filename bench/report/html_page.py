@@ -99,7 +99,7 @@ def _split(cell: TableCell) -> tuple[str, str, str]:
     verdict = NOT_SIGNIFICANT if cell.verdict == UNCLEAR else cell.verdict
     said = f"{verdict}: p = {p_in_words(cell.p)}".replace("= <", "<")
     said += f" after Holm's adjustment ({p_in_words(cell.alone)} before)" if cell.alone not in (None, cell.p) else ""
-    return f"{cell.value:+z.1f} {SYMBOLS[cell.verdict]}", f"({cell.low:+z.1f} to {cell.high:+z.1f})", said
+    return f"{cell.value:+.1f} {SYMBOLS[cell.verdict]}", f"({cell.low:+.1f} to {cell.high:+.1f})", said
 
 
 def _hash(text: str) -> str:

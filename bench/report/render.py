@@ -188,7 +188,7 @@ def _tex_cell(cell: TableCell, notes: Footnotes, interval: bool, small_share: fl
         if cell.deviation is not None:
             small = f"±{cell.deviation:.{digits}f}"
         elif interval and _has_interval(cell):
-            small = f" [{cell.low:z.{digits}f}, {cell.high:z.{digits}f}]"
+            small = f" [{cell.low:.{digits}f}, {cell.high:.{digits}f}]"
         small += " (n = " + rest.partition("(n = ")[2] if "(n = " in rest else ""
         text = f"{text[:-1]}×" if text.endswith("x") else text
         marks = [f"${sign}$" if (sign := SIGNS.get(cell.verdict, "")) else "", *marks]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -59,12 +58,16 @@ def number(value: float | None, form: str = ".1f", unit: str = "", **facts: Any)
     """The cell of a number, with its interval in brackets where ``facts`` have one; a dash where there is no number."""
     if value is None:
         return TableCell(DASH)
-    form = re.sub(r"^\+?", r"\g<0>z", form) if form.endswith("f") else form  # no negative zero
+    if isinstance(value, float):  # a difference of equal answers is 0 up to rounding, and has no sign
+        value = round(value, EXACT) + 0.0
+    facts |= {name: round(facts[name], EXACT) + 0.0 for name in ("low", "high") if facts.get(name) is not None}
     low, high = facts.get("low"), facts.get("high")
     ends = "" if low is None or high is None else f" ({low:{form}} to {high:{form}})"
     return TableCell(f"{value:{form}}{unit}{ends}", value=value, **facts)
 
 
+EXACT = 9
+"""Decimals that are told apart."""
 Fields = Mapping[str, str]
 """The columns that one column has in a CSV file: what their titles have behind its own -> the attribute of its cells."""
 TEXT: Fields = {"": "text"}
@@ -182,5 +185,5 @@ def _plain(cell: TableCell, attribute: str, digits: int) -> str:
         return str(cell.n or 0)
     value = getattr(cell, attribute)
     if isinstance(value, float):
-        return f"{value:.4g}" if attribute in ("p", "alone") else f"{value:z.{digits}f}"
+        return f"{value:.4g}" if attribute in ("p", "alone") else f"{value:.{digits}f}"
     return "" if value is None else str(value)

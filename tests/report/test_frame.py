@@ -73,11 +73,6 @@ def test_the_numbers_of_the_main_table_name_their_records():
     assert kd.value == pytest.approx(sum(group.values("kd", group.columns[-1]).values()) / 2)
 
 
-def test_a_line_with_too_few_cells_is_an_error():
-    with pytest.raises(ValueError, match="1 cells for the 2 columns behind the first"):
-        Table("T", (Column("System"), Column("a"), Column("b")), (Line("kd", (TableCell("1"),)),))
-
-
 def test_footnotes_are_numbered_in_the_order_of_their_use_and_once():
     notes, first, second = Footnotes(), "lost", "other"
     lines = (

@@ -122,7 +122,9 @@ def summary(group: ReportGroup) -> list[str]:
     text = f"Best: {group.called(best)} with {means[best].value:.1f}" + (f" ({named})" if named else "")
     if tested := verdicts_of_means(group).get(best):
         verdict = NOT_SIGNIFICANT if tested.verdict == UNCLEAR else tested.verdict
-        text += f"; {tested.value:+z.1f} ({tested.low:+z.1f} to {tested.high:+z.1f}) to {group.called(reference)}, {verdict}"
+        text += (
+            f"; {tested.value:+.1f} ({tested.low:+.1f} to {tested.high:+.1f}) to {group.called(reference)}, {verdict}"
+        )
         text += f" (p = {p_in_words(tested.p)})".replace("= <", "<") if tested.p is not None else ""
     text += f"; {ratio.text()} as fast as its teacher" if (ratio := group.speed_ups.get(best)) else ""
     texts.append(text + ".")
