@@ -66,7 +66,7 @@ def number(value: float | None, form: str = ".1f", unit: str = "", **facts: Any)
     return TableCell(f"{value:{form}}{unit}{ends}", value=value, **facts)
 
 
-EXACT = 9
+EXACT = 12
 """Decimals that are told apart."""
 Fields = Mapping[str, str]
 """The columns that one column has in a CSV file: what their titles have behind its own -> the attribute of its cells."""
