@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import re
 import shlex
 import sys
 from collections.abc import Iterable
@@ -69,11 +70,20 @@ def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:
 
 
 def what_to_install(error: ImportError) -> str:
-    """What to type where a package is missing; "" for any other error of an import."""
-    name = (error.name or "").partition(".")[0]
-    if not isinstance(error, ModuleNotFoundError) or not name or name in ("bench", "methods"):
+    """What to type where a package is missing that the project depends on; "" for any other error of an import."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    name = (error.name or "").partition(".")[0].lower()
+    try:
+        needed = [requirement.partition(";")[0].strip() for requirement in requires("bert-bench") or []]
+    except PackageNotFoundError:  # it runs from its folder and was never installed
         return ""
-    return f"the package {name} is not installed; type: {shlex.quote(sys.executable)} -m pip install {name}"
+    own = [each for each in needed if re.split(r"[^\w.-]", each)[0].replace("-", "_").lower() == name]
+    if not own or not isinstance(error, ModuleNotFoundError):
+        return ""
+    return (
+        f"the package {name} is not installed; type: {shlex.quote(sys.executable)} -m pip install {shlex.quote(own[0])}"
+    )
 
 
 OF_A_DISK = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT, errno.ENOLCK)

@@ -14,7 +14,6 @@ from bench.record.cell import CHECKPOINT, TEACHER
 from bench.record.code import stale_lines, unknown_lines
 from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW
-from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
 from bench.report.comparison import (
@@ -87,16 +86,16 @@ def compare(
     # generated sentences last, and what was trained on fewer rows behind what was trained on all
     apart = sorted(groups([*met, *taught]), key=lambda g: (g.facts.source == SAMPLE, g.cell.data.max_train_rows or 0))
     tables = _with_both(apart, rows)
-    if not tables:  # rows of two tables, on the same examples: said with what else differs
-        for group, other in permutations(apart, 2):
-            own = [r for r in other.records if r.row == rows[1]]
-            kept = [r for r in group.records if r.row != rows[1]]
-            pair = _with_both([replace(group, records=[*kept, *own])], rows) if _scored_alike(kept, own) else []
-            if pair:
-                parts = zip_longest(CONDITIONS, group.identity, other.identity)
-                differing = ", ".join(name for name, one, two in parts if one != two)
-                progress.say(f"{rows[0]} and {rows[1]} stand in two tables, which differ in: {differing}")
-                tables += pair
+    others: list[ReportGroup] = []  # of rows of two tables, on the same examples: said with what else differs
+    for group, other in permutations(apart, 2) if not tables else ():
+        own = [r for r in other.records if r.row == rows[1]]
+        pair = _with_both([replace(group, records=[*(r for r in group.records if r.row != rows[1]), *own])], rows)
+        if pair:
+            parts = zip_longest(CONDITIONS, group.identity, other.identity)
+            differing = ", ".join(name for name, one, two in parts if one != two)
+            progress.say(f"{rows[0]} and {rows[1]} stand in two tables, which differ in: {differing}")
+            tables += pair
+            others.append(other)
     if not tables:
         raise InputError(f"{rows[0]} and {rows[1]} were scored on no examples in common")
     shown = list({r.key: r for group, _ in tables for r in group.records if r.row in rows}.values())
@@ -107,9 +106,13 @@ def compare(
         progress.say(text)
     answer = {}
     with progress.task("resampling") as update:
-        for number, ((group, columns), title) in enumerate(
-            zip(tables, _titles([group for group, _ in tables]), strict=True), start=1
-        ):
+        titles = _titles([group for group, _ in tables])
+        if others:
+            titles = [
+                first_title if len(others) == 1 else f"{first_title}, and {rows[1]} of {other_title}"
+                for first_title, other_title in zip(titles, _titles(others), strict=True)
+            ]
+        for number, ((group, columns), title) in enumerate(zip(tables, titles, strict=True), start=1):
             sides = [(group.finished(rows[0], column), group.finished(rows[1], column)) for column in columns]
             pairs = [
                 (resampled(c, [(r, store.predictions(r)) for r in (*side[0], *side[1])]), side)
@@ -126,15 +129,14 @@ def compare(
 
 
 def _with_both(tables: Iterable[ReportGroup], rows: Sequence[str]) -> list[tuple[ReportGroup, list[ScoreColumn]]]:
-    """The tables in which both rows are scored, each with the columns of both."""
-    shared = [(g, [c for c in g.columns if all(g.finished(row, c) for row in rows)]) for g in tables]
-    return [(g, sorted(columns, key=lambda c: (c.task, c.evaluation))) for g, columns in shared if columns]
+    """The tables in which both rows are scored, each with the columns in which they are scored on the same examples."""
 
+    def has_both(group: ReportGroup, column: ScoreColumn) -> bool:
+        sides = [group.finished(row, column) for row in rows]
+        return all(sides) and len({r.cell.data.evaluation[column.evaluation] for side in sides for r in side}) == 1
 
-def _scored_alike(first: Iterable[Record], second: Iterable[Record]) -> bool:
-    """Whether some of these records have answers to the same examples of the same task."""
-    places = [{(r.cell.tasks, *sorted(r.cell.data.evaluation.items())) for r in records} for records in (first, second)]
-    return bool(places[0] & places[1])
+    shared = [(group, [column for column in group.columns if has_both(group, column)]) for group in tables]
+    return [(group, sorted(columns, key=lambda c: (c.task, c.evaluation))) for group, columns in shared if columns]
 
 
 def _titles(tables: Sequence[ReportGroup]) -> list[str]:
@@ -156,8 +158,8 @@ def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
             or "each its own",
             f"{line.first:.1f}",
             f"{line.second:.1f}",
-            f"{line.difference:+.1f}",
-            f"{line.low:+.1f} to {line.high:+.1f}",
+            f"{line.difference + 0.0:+.1f}",
+            f"{line.low + 0.0:+.1f} to {line.high + 0.0:+.1f}",
             "–" if line.least is None else f"{line.least:.1f}",
             f"{p_in_words(line.p)} ({line.test})",
             p_in_words(line.adjusted),

@@ -127,15 +127,16 @@ def export(
     to: Path = option(..., "The folder to write; it must not exist."),
     form: str = option("hf", "hf (transformers' files), onnx, or onnx-int8 (8-bit linear layers).", "--format"),
     saved: Path | None = option(
-        None, "A folder of --save-students; without it the student is trained again.", "--from"
+        None, "A folder of --save-students, or of the checkpoint; without it the student is trained again.", "--from"
     ),
     push: str = option("", "Send the folder to this private repository of the hub too.", metavar="OWNER/NAME"),
 ) -> Answer:
     """Write the student of a record as a folder that works elsewhere.
 
-    The student is trained again, unless --from names its folder. Type the data, the teacher, the device, the corpus and its tokens of the
-    run. Weights other than the record's are not exported (exit code 1). The answers of the exported model are compared with the
-    record's: with hf and onnx all have to be the same (exit code 1), with onnx-int8 the changed ones are counted.
+    The student is trained again, unless --from names its folder or it is a teacher that came tuned. Type the data, the teacher, the
+    device, the corpus and its tokens of the run. Weights other than the record's are not exported (exit code 1). The answers of the
+    exported model are compared with the record's: with hf and onnx all have to be the same (exit code 1), with onnx-int8 the changed
+    ones are counted.
     """
     from bench.workflows import export as workflow
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import math
 import tempfile
 import time
@@ -94,7 +95,10 @@ class Trained:
     @functools.cached_property
     def mixing(self) -> list[MixingFault]:
         # a regression has logits of another shape than its labels: a loss may take every pair of them
-        scenes = [*self.bench().scenes(), *([] if self.kind.writes else self.bench(1).scenes()[:1])]
+        scenes = [
+            *self.bench().scenes(),
+            *([] if self.kind.writes else [replace(self.bench(1).scenes()[0], title="of a regression")]),
+        ]
         return [fault for scene in scenes for fault in findings(scene)]
 
     def stages(self) -> Sequence[Stage]:
@@ -130,7 +134,7 @@ class Suite(Trained):
                     except CellError as error:
                         raise Broken(str(error)) from error
                     except Exception as error:
-                        if isinstance(error, KeyError) and isinstance(error.args[0], int):
+                        if isinstance(error, KeyError) and error.args and isinstance(error.args[0], int):
                             what = f"the student has no layer {error}; take it from the settings"
                         else:
                             what = f"{type(error).__name__}: {error}"
@@ -150,7 +154,7 @@ class Suite(Trained):
             name
             for name, value in vars(kind).items()
             if type(value) in (bool, int, float, str)
-            and name not in {*vars(kind).get("__annotations__", {}), *dir(Method), *Method.__annotations__}
+            and name not in {*inspect.get_annotations(kind), *dir(Method), *Method.__annotations__}
         ]
         if untyped := [name for name in untyped if not name.startswith("_") and not name.isupper()]:
             raise Broken(

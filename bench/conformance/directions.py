@@ -88,7 +88,9 @@ def terms_that_move_nothing(scene: Scene, deployed: Collection[int] | None) -> I
             value, gradients = term.fn(batch, ours, theirs, student.aux), list[Tensor | None]()
             if value.requires_grad:
                 gradients = list(torch.autograd.grad(value, parameters, allow_unused=True))
-            moves = moves or any(gradient is not None and bool(gradient.any()) for gradient in gradients)
+            moves = any(gradient is not None and bool(gradient.any()) for gradient in gradients)
+            if moves:
+                break
         student.model.eval(), student.aux.eval()
         if not moves:
             what = "what is deployed" if deployed is not None else "what it makes"

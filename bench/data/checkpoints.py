@@ -388,6 +388,9 @@ def _config_of(body: Mapping[str, Any]) -> Any:
     from transformers import AutoConfig
 
     config = AutoConfig.for_model(**body)
+    for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "num_labels"):
+        if (value := getattr(config, name, 1)) is True or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} is {repr(value)[:40]}; it should be a whole number from 1 on")
     if not isinstance(config.id2label, dict) or any(i not in config.id2label for i in range(config.num_labels or 0)):
         raise ValueError(f"id2label does not name the {config.num_labels} labels")
     return config
@@ -410,16 +413,24 @@ def label_names(labels: Iterable[object]) -> list[str]:
 
 
 def put_in_order(model: Any, labels: Sequence[str]) -> None:
-    """Turn the rows of a classifier's last linear layer into the order of these labels, where it names the same in another one."""
+    """Turn the rows of a classifier's head into the order of these labels, where it names the same in another one.
+
+    Raises:
+        InputError: it has no linear layer of so many outputs, or several.
+    """
     from torch import nn, no_grad
 
-    ours, theirs = label_names(labels), label_names(model.config.id2label.values())
+    ours, theirs = label_names(labels), label_names(model.config.id2label[i] for i in range(model.config.num_labels))
     if ours == theirs or sorted(ours) != sorted(theirs):
         return
     rows = [theirs.index(name) for name in ours]
-    *_, head = (m for m in model.modules() if isinstance(m, nn.Linear) and m.out_features == len(rows))
+    heads = [m for m in model.modules() if isinstance(m, nn.Linear) and m.out_features == len(rows)]
+    if len(heads) != 1:
+        raise InputError(
+            f"its labels {theirs} have another order than {list(labels)}; reorder the rows of its classifier"
+        )
     with no_grad():
-        for parameter in head.parameters():
+        for parameter in heads[0].parameters():
             parameter.copy_(parameter[rows])
     model.config.id2label = dict(enumerate(labels))
     model.config.label2id = {name: number for number, name in enumerate(labels)}

@@ -17,7 +17,7 @@ from bench.make.work import FailedCell, StepResult, Work
 from bench.plan.from_record import scoring_again
 from bench.plan.plan import TaskPlan
 from bench.plan.request import SAMPLE
-from bench.record.cell import IN_8_BITS
+from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER
 from bench.record.recipe import optimizers_of
 from bench.record.schema import Record
 from bench.record.task_facts import HUB, data_facts
@@ -60,15 +60,20 @@ def export_student(
     with folder_in_place_of(final) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        (folder / "README.md").write_text(card(record, model, arrays or {}), encoding="utf-8")
-        if _is_hubs_glue(record):
-            from huggingface_hub import eval_result_entries_to_yaml
-            from huggingface_hub.utils import yaml_dump
-
-            (folder / ".eval_results").mkdir()
-            entries = eval_result_entries_to_yaml(_benchmark_entries(record))
-            (folder / ".eval_results" / "glue.yaml").write_text(yaml_dump(entries), encoding="utf-8")
+        write_page(folder, model, record, arrays or {})
     return final
+
+
+def write_page(folder: Path, model: Any, record: Record, arrays: Mapping[str, np.ndarray]) -> None:
+    """The card of a folder, and its entries of the hub's leaderboard."""
+    (folder / "README.md").write_text(card(record, model, arrays), encoding="utf-8")
+    if _is_hubs_glue(record):
+        from huggingface_hub import eval_result_entries_to_yaml
+        from huggingface_hub.utils import yaml_dump
+
+        (folder / ".eval_results").mkdir(exist_ok=True)
+        entries = eval_result_entries_to_yaml(_benchmark_entries(record))
+        (folder / ".eval_results" / "glue.yaml").write_text(yaml_dump(entries), encoding="utf-8")
 
 
 def save_where_asked(
@@ -83,6 +88,11 @@ def save_where_asked(
     except Exception as error:  # a full disk, a model that cannot be saved
         why = f"trained and recorded, but not saved in {work.save_to}: {error}"
         result.not_saved.append(FailedCell(task.name, record.row, record.cell.seed, why))
+
+
+def _came_tuned(record: Record) -> bool:
+    """Whether the model was not trained here."""
+    return record.cell.method == CHECKPOINT or (record.cell.method == TEACHER and record.cell.teacher.origin == "given")
 
 
 def _is_hubs_glue(record: Record) -> bool:
@@ -125,7 +135,7 @@ def _metadata(record: Record, pipeline: str) -> str:
     data = ModelCardData(
         library_name="transformers",
         pipeline_tag=pipeline,
-        base_model=teacher if is_on_hub else None,
+        base_model=teacher if is_on_hub and not _came_tuned(record) else None,
         datasets=HUB_REPOSITORY if _is_hubs_glue(record) else None,
         model_name=f"{record.row} on {task}",
         eval_results=results or None,
@@ -165,8 +175,11 @@ def card(record: Record, model: Any, arrays: Mapping[str, np.ndarray]) -> str:
     rows = [
         ("row", f"`{record.row}`"),
         ("task", "+".join(cell.tasks) + partners),
-        ("trained on", learned),
-        ("teacher", f"{cell.teacher.name}, {cell.teacher.origin}"),
+        *(
+            []
+            if _came_tuned(record)
+            else [("trained on", learned), ("teacher", f"{cell.teacher.name}, {cell.teacher.origin}")]
+        ),
         ("development set", scores or "no labels"),
         ("size", counted),
         ("record", f"`{record.key}`; sha256 of the weights as tensors `{record.weights}`"),
@@ -190,7 +203,9 @@ def card(record: Record, model: Any, arrays: Mapping[str, np.ndarray]) -> str:
             if record.point == IN_8_BITS
             else []
         ),
-        f"- One training, with seed {cell.seed}: another seed gives another score.",
+        "- It was not trained by this program."
+        if _came_tuned(record)
+        else f"- One training, with seed {cell.seed}: another seed gives another score.",
         f"- It reads at most {cell.recipe['max_length']} tokens of a text: give a pipeline of transformers `truncation=True`.",
         "- The licence is that of the base model and of the data; no other is given here.",
     ]

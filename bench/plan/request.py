@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -165,8 +166,10 @@ def asks_no_hub(typed: bool | None) -> bool:
 
 
 def reports_of(results: Path) -> Path:
-    """Where the reports of a folder of records are, if nobody says: two folders of records never write one report."""
-    return results.with_name("reports") if results.name == "results" else Path("reports") / results.name
+    """Where the reports of a folder of records are, if nobody says: folders of other names do not write one report."""
+    if results.name == "results":
+        return results.with_name("reports")
+    return Path("reports") / results.resolve().name
 
 
 TENSORBOARD = "tensorboard"
@@ -287,9 +290,11 @@ class Request:
         for name in ("results", "reports", "save_students"):
             folder = own.get(name, getattr(self, name))
             own[name] = None if folder is None else Path(folder)
-        seeds: Any = (self.seeds,) if isinstance(self.seeds, int) else self.seeds
+        seeds: Any = (int(self.seeds),) if isinstance(self.seeds, Integral) else self.seeds
         own["seeds"] = parse_seeds(seeds) if isinstance(seeds, str) else tuple(seeds)
-        own["corpus"] = (str(self.corpus),) if isinstance(self.corpus, str | Path) else tuple(map(str, self.corpus))
+        own["corpus"] = (
+            (str(self.corpus),) if isinstance(self.corpus, str | Path) else tuple(map(str, self.corpus or ()))
+        )
         own["numbers"] = tuple(sorted(dict(self.numbers).items()))
         for name, value in own.items():
             object.__setattr__(self, name, value)

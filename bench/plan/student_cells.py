@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -176,7 +177,7 @@ def check_what_teacher_gives(stages: Sequence[Stage], dropped: Sequence[str], te
 
     for stage in stages:
         for name, term in kept_terms(stage, dropped).items():
-            depth = teacher.num_hidden_layers if term.teacher else 0
+            depth = getattr(teacher, "num_hidden_layers", math.inf)  # a few families have none
             if beyond := sorted(str(tap) for tap in term.teacher if max(tap.layers, default=0) > depth):
                 raise ValueError(f"the term {name} reads {', '.join(beyond)}, but the teacher has {depth} layers")
             if family_of_config(teacher):

@@ -192,7 +192,7 @@ def parsed(form: type[Form], text: str | bytes, where: str) -> Form:
     """A file of ours, if it has this form.
 
     Raises:
-        InputError: no JSON, an infinity or NaN, or the first field that does not fit.
+        InputError: no JSON, or the first field that does not fit: also a number that is infinite or NaN.
     """
     try:
         return form.model_validate_json(text)

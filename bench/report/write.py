@@ -115,7 +115,8 @@ def write_groups(
     # a name for a row that there is not is refused (it is misspelt, and the right row would keep its own name), and another row's too
     called = {record.row: record.called for record in records}
     names = {known_row(row, called, store.root): name for row, name in names.items()}
-    reference = known_row(reference, called, store.root) if reference else ""
+    printed = {name: row for row, name in called.items()}
+    reference = printed.get(reference) or known_row(reference, called, store.root) if reference else ""
     for row, name in names.items():
         if any(
             name in (other, name_there) for other, name_there in called.items() if other != row and other not in names

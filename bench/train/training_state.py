@@ -87,7 +87,7 @@ class TrainingStates:
         """The students in groups that can go on together, as positions with their states: those of a group are at the
         same step; one group where no state was kept.
 
-        Students whose state was kept at different steps, because they trained in different groups, go on apart.
+        Students whose state was kept at different steps go on apart.
         """
         groups: dict[StepsDone, list[int]] = {}
         for number, file in enumerate(self.files):

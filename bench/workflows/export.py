@@ -20,7 +20,7 @@ from bench.data.checkpoints import OURS, Checkpoint, opener, tokenizer_of
 from bench.data.tasks import Task
 from bench.errors import InputError, one_line
 from bench.files import TEMPORARY, folder_in_place_of
-from bench.make.export import card, export_student
+from bench.make.export import export_student, write_page
 from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.plan.plan import TaskPlan
@@ -43,6 +43,7 @@ USE = """
 
     import json, numpy, onnxruntime, tokenizers
     tokenizer = tokenizers.Tokenizer.from_file("THIS-FOLDER/tokenizer.json")
+    tokenizer.enable_truncation(LONGEST)
     session = onnxruntime.InferenceSession("THIS-FOLDER/model.onnx")
     def logits_of(encoded):
         inputs = {"input_ids": [encoded.ids], "attention_mask": [encoded.attention_mask], "token_type_ids": [encoded.type_ids]}
@@ -82,7 +83,8 @@ def export(
         key: the beginning of the record's key.
         request: data, teacher and what else the training needs; the record names the rest.
         form: one of :data:`FORMATS`.
-        saved: a folder that ``--save-students`` wrote for this record; None to train it again.
+        saved: a folder that ``--save-students`` wrote for this record, or that of its checkpoint; None to train it again. A teacher
+            that came tuned is its own folder.
         typed: names of the request's fields that somebody typed although a record has them.
         push: OWNER/NAME on the hub, where the folder is sent too if its answers are the record's.
 
@@ -92,7 +94,7 @@ def export(
         ``largest_difference`` of logits, where the answers are no spans of a text; the ``bytes`` of the model's file.
 
     Raises:
-        InputError: no such record, or one that is no student's; a folder that is not its own; a training that fails when it is
+        InputError: no such record, or one of a failed training; a folder that is not its own; a training that fails when it is
             repeated; an ONNX file that cannot be made.
     """
     store, record = Store(results), Store(results).find_by_key(key)
@@ -141,11 +143,9 @@ def export(
                 "why": "these are other weights than the record's; `verify` says how far the two are apart"
             }
         if record.point == IN_8_BITS:  # the page of the model that was scored in 8 bits
-            (folder / "README.md").write_text(
-                card(record, _opened(folder, task), _arrays(store, record)), encoding="utf-8"
-            )
+            write_page(folder, _opened(folder, task), record, _arrays(store, record))
         if form != HF:
-            _to_onnx(folder, form == INT8, task.task)
+            _to_onnx(folder, form == INT8, task.task, record.cell.recipe["max_length"])
         file = folder / (MODEL if form != HF else "model.safetensors")
         answer["sets"] = _compared(folder, form, task, store, record)
         with folder_in_place_of(to) as whole:
@@ -248,7 +248,7 @@ def _weights(
     return folder, record.weights if is_the_same else None
 
 
-def _to_onnx(folder: Path, in_8_bits: bool, task: Task) -> None:
+def _to_onnx(folder: Path, in_8_bits: bool, task: Task, longest: int | str) -> None:
     """Put an ONNX file in the place of a folder's weights.
 
     Raises:
@@ -268,10 +268,13 @@ def _to_onnx(folder: Path, in_8_bits: bool, task: Task) -> None:
     (folder / "model.safetensors").unlink()
     card = folder / "README.md"
     use = ASK if task.spans else CLASSIFY + (SHOW_NUMBER if task.regression else SHOW_LABEL)
+    longest = f'{longest}, strategy="only_second"' if task.spans else str(longest)
     # its indented lines open the weights that are no longer there
     _, head, body = card.read_text(encoding="utf-8").split("---\n", 2)
     lines = [line for line in body.splitlines() if not line.startswith("    ")]
-    card.write_text(f"---\n{head}---\n" + "\n".join(lines) + "\n" + USE + use, encoding="utf-8")
+    card.write_text(
+        f"---\n{head}---\n" + "\n".join(lines) + "\n" + USE.replace("LONGEST", longest) + use, encoding="utf-8"
+    )
 
 
 def _compared(folder: Path, form: str, task: TaskPlan, store: Store, record: Record) -> dict[str, Any]:

@@ -166,11 +166,14 @@ def test_rows_of_two_tables_are_compared_on_the_same_examples_and_it_is_said_in_
             other = other.model_copy(update={"cell": other.cell.model_copy(update={"numeric": numeric})})
             arrays = store.predictions(record)
             answers = arrays["logits.validation"].argmax(1)
+            if record.cell.tasks == ("sst2",):  # of these examples there are others
+                unlike = {"evaluation": {"validation": "2" * 64}}
+                other = factories.changed(other, data=unlike)
             factories.write(store, other, answers, LABELS)
     capsys.readouterr()
     (across,) = compare(store.root, "kd", "pkd").values()
     assert "two tables, which differ in: precision, threads or device" in capsys.readouterr().err
-    assert [line.difference for line in across] == [line.difference for line in lines]
+    assert [(line.task, line.difference) for line in across] == [(line.task, line.difference) for line in lines][:1]
 
 
 @pytest.mark.slow

@@ -17,9 +17,12 @@ from transformers import (
     AlbertForSequenceClassification,
     AutoModelForSequenceClassification,
     AutoTokenizer,
+    BertConfig,
+    BertForSequenceClassification,
 )
 
-from bench.errors import CELLS_FAILED, OK
+from bench.data.checkpoints import put_in_order
+from bench.errors import CELLS_FAILED, OK, InputError
 from bench.files import MODE
 from bench.make import export
 from bench.record.store import Store
@@ -163,6 +166,21 @@ def test_a_model_with_its_labels_in_another_order_scores_the_same_and_leaves_in_
     card = (tmp_path / "out" / "README.md").read_text()
     assert "compute in 8 bits" in card
     assert f"accuracy {100 * record.scores['validation']['accuracy']:.1f} %" in card
+
+
+def test_labels_are_ordered_by_their_numbers_not_by_their_place_in_the_file():
+    names = [f"class {i}" for i in range(12)]
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    model = BertForSequenceClassification(BertConfig(vocab_size=9, num_labels=12, **shape))
+    model.config.id2label = {i: names[i] for i in sorted(range(12), key=str)}
+    before = model.classifier.weight.clone()
+    put_in_order(model, names)
+    assert torch.equal(model.classifier.weight, before)
+    put_in_order(model, names[::-1])
+    assert torch.equal(model.classifier.weight, before.flip(0))
+    model.second = torch.nn.Linear(8, 12)
+    with pytest.raises(InputError, match="another order"):
+        put_in_order(model, names)
 
 
 @pytest.mark.slow

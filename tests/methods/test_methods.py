@@ -55,7 +55,7 @@ def test_published_shape(method):
     assert (counted.active < counted.total) == (made.name == "moebert")
 
 
-def test_a_badly_named_method_is_refused_and_the_others_stay(monkeypatch):
+def test_a_badly_named_method_is_left_out_and_the_others_stay(monkeypatch):
     from importlib.metadata import EntryPoint
 
     def points(names):

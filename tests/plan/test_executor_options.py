@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 
 import pytest
 
 from bench import api
 from bench.errors import InputError
-from bench.plan.request import PACKAGES, parse_slurm
+from bench.plan.request import PACKAGES, Request, parse_slurm
 
 
 @pytest.fixture
@@ -66,3 +67,12 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(monkeypatch, benc
 def test_other_parameters_of_slurm_are_refused(text, message):
     with pytest.raises(InputError, match=message):
         parse_slurm(text)
+
+
+def test_a_request_takes_what_somebody_types_in_python():
+    typed = Request(methods=["kd", "finetune"], tasks=["rte"], seeds=1, corpus="a.txt", numbers={"batch_size": 8})
+    assert (typed.methods, typed.tasks, typed.seeds) == ("kd,finetune", "rte", (1,))
+    assert (typed.corpus, typed.numbers) == (("a.txt",), (("batch_size", 8),))
+    places = {"results/runs": "reports/runs", "results/h200": "reports/h200", "base": "reports/base"}
+    assert {name: str(Request(results=name).reports) for name in places} == places
+    assert Request(results="gate/results").reports == Path("gate/reports")
