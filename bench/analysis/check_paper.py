@@ -92,11 +92,14 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
 
 
 def _mapping(text: str, known: Collection[str], results: Path) -> tuple[str, str]:
-    """``Name in the paper=row``, with the name as it is compared. A row may have ``=`` in it."""
-    paper, sign, ours = text.partition("=")
-    if not sign:
+    """``Name in the paper=row``, with the name as it is compared. A name and a row may have ``=`` in them themselves."""
+    halves = [(text[:place], text[place + 1 :]) for place, sign in enumerate(text) if sign == "=" and place]
+    if not halves:
         raise InputError(f"--row {text}: expected Name=row, with the name in the paper and a row of the records")
-    return plain_name(paper), known_row(ours, known, results)
+    for paper, ours in halves:
+        if ours in known:
+            return plain_name(paper), ours
+    return plain_name(halves[0][0]), known_row(halves[0][1], known, results)
 
 
 METRIC_NAMES = re.compile(

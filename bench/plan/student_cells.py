@@ -159,29 +159,40 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
                 )
             earlier = [stage for artefact in wanted for stage in artefact.stages(setup_of(together, {}))]
             for task in together:
+                check_layers(stages, row.dropped, task.checkpoint.config)
                 check_what_teacher_gives(stages, row.dropped, task.checkpoint.config, "drop it (:-{}), or ")
                 check_what_teacher_gives(earlier, (), task.checkpoint.config)
         except (ValueError, CellError) as error:
             raise InputError(f"{row.spelling} on {', '.join(task.name for task in together)}: {error}") from None
 
 
-def check_what_teacher_gives(stages: Sequence[Stage], dropped: Sequence[str], teacher: Any, hint: str = "") -> None:
-    """Terms read layers that the teacher has. One of a family that is not described runs padded and keeps nothing of its attention.
+def check_layers(stages: Sequence[Stage], dropped: Sequence[str], teacher: Any) -> None:
+    """Terms read layers that the teacher has; those of an artefact may have another teacher.
 
     Raises:
-        ValueError: a term reads something else.
+        ValueError: a term reads a layer beyond.
+    """
+    from bench.plan.scheduled_stages import kept_terms
+
+    depth = getattr(teacher, "num_hidden_layers", math.inf)  # a few families have none
+    for stage in stages:
+        for name, term in kept_terms(stage, dropped).items():
+            if beyond := sorted(str(tap) for tap in term.teacher if max(tap.layers, default=0) > depth):
+                raise ValueError(f"the term {name} reads {', '.join(beyond)}, but the teacher has {depth} layers")
+
+
+def check_what_teacher_gives(stages: Sequence[Stage], dropped: Sequence[str], teacher: Any, hint: str = "") -> None:
+    """A teacher of a family that is not described runs padded and keeps nothing of its attention.
+
+    Raises:
+        ValueError: a term reads it.
     """
     from bench.plan.scheduled_stages import kept_terms
     from methods.families import FAMILIES, family_of_config
     from methods.models import PADDED_KINDS
 
-    for stage in stages:
+    for stage in stages if not family_of_config(teacher) else ():
         for name, term in kept_terms(stage, dropped).items():
-            depth = getattr(teacher, "num_hidden_layers", math.inf)  # a few families have none
-            if beyond := sorted(str(tap) for tap in term.teacher if max(tap.layers, default=0) > depth):
-                raise ValueError(f"the term {name} reads {', '.join(beyond)}, but the teacher has {depth} layers")
-            if family_of_config(teacher):
-                continue
             if refused := sorted(str(tap) for tap in term.teacher if tap.kind not in PADDED_KINDS):
                 raise ValueError(
                     f"the term {name} reads {refused[0]}, which a {teacher.model_type} as a teacher does not give: {hint.format(name)}take a "

@@ -27,11 +27,13 @@ def ratio(reference: Sequence[float], own: Sequence[float]) -> Ratio:
     It assumes nothing but independent rounds (Conover 1999, section 3.2).
 
     Raises:
-        ValueError: the two have different numbers of rounds.
+        ValueError: the two have different numbers of rounds, or fewer than 6.
     """
     from scipy.stats import quantile_test
 
     ratios = [r / o for r, o in zip(reference, own, strict=True)]
+    if len(ratios) < 6:
+        raise ValueError(f"{len(ratios)} rounds are too few for a 95 % interval; at least 6 are needed")
     low, high = quantile_test(ratios, q=1.0, p=0.5).confidence_interval(1 - LEVEL)
     return Ratio(statistics.median(ratios), float(low), float(high))
 

@@ -16,7 +16,7 @@ import methods
 from bench.conformance.checks import CHECKS, Suite, check_method
 from bench.conformance.directions import distances_of_wrong_sign
 from bench.conformance.mixing import findings
-from bench.plan.student_cells import check_what_teacher_gives
+from bench.plan.student_cells import check_layers
 from methods import losses, taps
 from methods.api import Method, MethodError, Stage, Student, Term
 from methods.finetune import FineTune
@@ -459,7 +459,7 @@ def test_a_loss_between_two_passes_that_differ_by_dropout_alone_moves_the_studen
 def test_a_plan_refuses_layers_that_the_teacher_has_not_and_pools_that_are_none():
     stage = Stage("distil", {"deep": Term(square, 1.0, LOGITS, taps.hidden(13))})
     with pytest.raises(ValueError, match="the term deep reads hidden 13, but the teacher has 12 layers"):
-        check_what_teacher_gives([stage], (), BertConfig())
+        check_layers([stage], (), BertConfig())
     with pytest.raises(ValueError, match="no pool 'avg': choose cls, mean or max"):
         taps.pooled(1, "avg")
 

@@ -96,7 +96,7 @@ def test_a_method_that_cannot_be_used_is_told_in_one_line_and_stops_no_other(tex
     (tmp_path / "badplain.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     sys.modules.pop("badplain", None)
-    for rows, said in (("bad/plain", BAD[text]), ("kd,nameless", "the method 'nameless' cannot be used")):
+    for rows, said in (("bad/plain", BAD[text]), ("kd,nameless", "no method is called 'nameless'")):
         planned = bench("plan", "--methods", rows, "--tasks", "rte", "--data", "sample", "--teacher", "embedded")
         assert planned.returncode == 2
         assert said in planned.stderr
@@ -105,7 +105,7 @@ def test_a_method_that_cannot_be_used_is_told_in_one_line_and_stops_no_other(tex
     listed = bench("list")
     assert listed.returncode == 0
     assert "  bad/plain    from badplain:Plain" in listed.stdout
-    assert "'nameless' of badplain:Plain needs the form package/method" in listed.stdout
+    assert "nameless" not in listed.stdout
     monkeypatch.setattr(methods, "TABLE", {"kd": methods.TABLE["kd"]})
     checked = bench("list", "--check")
     assert checked.returncode == 1

@@ -220,7 +220,7 @@ def test_a_run_trains_again_what_it_must_and_says_why(tmp_path, teacher_folder, 
     (lost.parent / "current").unlink()
     answer = bench(*words)
     assert answer.returncode == 0, answer.stderr
-    assert "is trained again, because its record was set aside: Invalid JSON" in answer.stderr
+    assert "is trained again, because its record was set aside: it: Invalid JSON" in answer.stderr
     assert answer.stderr.count("bench: set aside: ") == 1
     assert answer.stderr.count("bench: adopted: ") == 1
     assert (lost.parent / "current").read_text() == pointer

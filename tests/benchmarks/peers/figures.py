@@ -14,7 +14,7 @@ def speed(reference: list[float], own: list[float]) -> dict[str, Any]:
         whole = ratio(reference, own)
     except ValueError:
         return {"median": median(r / o for r, o in zip(reference, own, strict=True)), "rounds": len(own)}
-    return {"median": whole.median, "low": whole.low, "high": whole.high, "rounds": whole.rounds}
+    return {"median": whole.median, "low": whole.low, "high": whole.high, "rounds": len(own)}
 
 
 def figures(record: dict[str, Any]) -> dict[str, Any]:
