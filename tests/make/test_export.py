@@ -142,6 +142,7 @@ def turned(folder: Path, place: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_model_with_its_labels_in_another_order_scores_the_same_and_leaves_in_8_bits(bench, tmp_path, places):
+    pytest.importorskip("onnxruntime")
     done = bench("run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *places, "--save-students", tmp_path / "s")
     assert done.returncode == OK, done.stderr
     (folder,) = saved(tmp_path / "s")
@@ -186,6 +187,7 @@ def test_labels_are_ordered_by_their_numbers_not_by_their_place_in_the_file():
 @pytest.mark.slow
 def test_a_teacher_that_came_tuned_leaves_as_a_graph(bench, tmp_path, places):
     """As choose says it for the teacher's row."""
+    pytest.importorskip("onnxruntime")
     done = bench("run", "--methods", f"kd:{SMALL}", "--tasks", "rte", *places, "--save-students", tmp_path / "s")
     (folder,) = saved(tmp_path / "s")
     given = [folder if str(places[places.index("--teacher") + 1]) == str(word) else word for word in places]

@@ -127,7 +127,8 @@ TIMES |= dict.fromkeys("ABCDEFGHKLNOPQRSTUVXYZ", 0.72)
 
 
 def test_committed_tables_fit_in_the_columns_of_papers():
-    (group,) = [g for g in groups(Store(MAIN_TABLE).records()) if g.cell.data.max_train_rows == 20_000]
+    limited = [g for g in groups(Store(MAIN_TABLE).records()) if g.cell.data.max_train_rows == 20_000]
+    group = max(limited, key=lambda g: len(g.systems))  # not that of the tuned baseline
     paper = paper_of(group, group.records, place_of(group))
     for table in (accuracy(group), sizes_of(group)):
         text = to_latex(table, paper, "x")
