@@ -389,7 +389,7 @@ def _config_of(body: Mapping[str, Any]) -> Any:
 
     config = AutoConfig.for_model(**body)
     for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "num_labels"):
-        if (value := getattr(config, name, 1)) is True or not isinstance(value, int) or value < 1:
+        if not isinstance(value := getattr(config, name, 1), int) or value < 1:  # some families have no such number
             raise ValueError(f"{name} is {repr(value)[:40]}; it should be a whole number from 1 on")
     if not isinstance(config.id2label, dict) or any(i not in config.id2label for i in range(config.num_labels or 0)):
         raise ValueError(f"id2label does not name the {config.num_labels} labels")

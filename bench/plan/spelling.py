@@ -349,9 +349,8 @@ def method_class(name: str) -> type[Method]:
     try:
         kind = methods.get(name)
     except ImportError as error:
-        hint = ""
-        if (error.name or "").startswith("methods."):  # a name of another contract
-            hint = f"; it is not written for contract {methods.CONTRACT} ({PAGE})"
+        is_other = (error.name or "").startswith("methods.")  # a name of another contract
+        hint = f"; it is not written for contract {methods.CONTRACT} ({PAGE})" if is_other else ""
         raise InputError(f"the method {name} cannot be imported: {what_to_install(error) or error}{hint}") from None
     except InputError:
         raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -174,7 +173,7 @@ def check_layers(stages: Sequence[Stage], dropped: Sequence[str], teacher: Any) 
     """
     from bench.plan.scheduled_stages import kept_terms
 
-    depth = getattr(teacher, "num_hidden_layers", math.inf)  # a few families have none
+    depth = teacher.num_hidden_layers
     for stage in stages:
         for name, term in kept_terms(stage, dropped).items():
             if beyond := sorted(str(tap) for tap in term.teacher if max(tap.layers, default=0) > depth):

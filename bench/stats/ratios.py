@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from bench.stats.power import LEVEL
 
+FEWEST_ROUNDS = 6
+"""That have a 95 % interval of their median."""
+
 
 @dataclass(frozen=True)
 class Ratio:
@@ -32,8 +35,8 @@ def ratio(reference: Sequence[float], own: Sequence[float]) -> Ratio:
     from scipy.stats import quantile_test
 
     ratios = [r / o for r, o in zip(reference, own, strict=True)]
-    if len(ratios) < 6:
-        raise ValueError(f"{len(ratios)} rounds are too few for a 95 % interval; at least 6 are needed")
+    if len(ratios) < FEWEST_ROUNDS:
+        raise ValueError(f"{len(ratios)} rounds are too few for a 95 % interval; at least {FEWEST_ROUNDS} are needed")
     low, high = quantile_test(ratios, q=1.0, p=0.5).confidence_interval(1 - LEVEL)
     return Ratio(statistics.median(ratios), float(low), float(high))
 

@@ -317,18 +317,20 @@ class StudentTrainer:
     def _check_parameters(self, scheduled: ScheduledStage, losses: Iterable[Tensor]) -> None:
         """Stop a training whose loss goes through parameters that no optimiser has, as those of a projection made in the term."""
         held = {id(p) for p in self._modules().parameters()}
-        waiting, seen = [loss.grad_fn for loss in losses], set[Any]()
+        waiting, seen = list[Any](loss.grad_fn for loss in losses), set[Any]()
         while waiting:  # the graph of the losses down to its leaves
             node = waiting.pop()
             if node is None or node in seen:
                 continue
             seen.add(node)
             waiting += [function for function, _ in node.next_functions]
-            leaf = getattr(node, "variable", None)  # of a node that accumulates the gradient of a leaf
-            if isinstance(leaf, nn.Parameter) and id(leaf) not in held:
+            # a leaf stands at the end of the graph, in the node that accumulates its gradient
+            is_leaf = node.name() == "torch::autograd::AccumulateGrad"
+            if is_leaf and isinstance(node.variable, nn.Parameter) and id(node.variable) not in held:
+                shape = list(node.variable.shape)
                 raise CellError(
-                    f"{self.label}, stage {scheduled.stage.name}: a parameter of shape {list(leaf.shape)} gets a gradient and is neither "
-                    "in the model nor in aux, so nothing trains it; put its module into Student.aux"
+                    f"{self.label}, stage {scheduled.stage.name}: a parameter of shape {shape} gets a gradient and is neither in the model "
+                    "nor in aux, so nothing trains it; put its module into Student.aux"
                 )
 
     def _check_losses(self) -> None:

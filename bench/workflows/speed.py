@@ -13,11 +13,10 @@ from bench.plan.request import AUTO
 from bench.progress import Progress
 from bench.record.cell import CHECKPOINT
 from bench.record.speed_sessions import BUSY_CORES, Conditions, SpeedRecord, write_speed
+from bench.stats.ratios import FEWEST_ROUNDS
 
 if TYPE_CHECKING:
     from bench.measure.latency import Load
-
-FEWEST_ROUNDS = 6
 
 
 @dataclass(frozen=True)
