@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification, PreTrainedModel
 
-from methods.packed import Batch, Layout
+from methods.packed import AttentionTrace, Batch, Layout, packed_attention
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,9 @@ class Family:
         lambda layer: {}
     )
     """body, embedded tokens and layout -> what a layer is told besides: computed once a pass"""
+    run_layer: Callable[..., Tensor] | None = None
+    """layer, [1, T, W] states, its :class:`AttentionTrace` and options -> [1, T, W], where transformers' own layer computes its attention
+    itself and does not ask the ``AttentionInterface``"""
     finish: Callable[[Any, Tensor], Tensor] = lambda body, x_TW: x_TW
     """body and the states of the last layer -> those that heads read"""
     before_span_head: Callable[[Any, Tensor], Tensor] | None = lambda model, x_TW: x_TW
@@ -104,6 +107,23 @@ def _pool_modernbert(model: Any, layout: Layout, x_TW: Tensor) -> Tensor:
     return model.drop(model.head(pooled_BW))  # type: ignore[no-any-return]
 
 
+def _bias_of_mpnet(body: Any, x_TW: Tensor, layout: Layout) -> Callable[[Any], dict[str, Any]]:
+    """What MPNet adds to scores by the distance of two tokens, the same in all layers: of the longest sequence, whose corner others read."""
+    bias_1HLL = body.encoder.compute_position_bias(x_TW.new_empty(1, max(layout.lengths), 0))
+    return lambda layer: {"position_bias": bias_1HLL}
+
+
+def _run_mpnet(layer: Any, x_1TW: Tensor, trace: AttentionTrace, position_bias: Tensor) -> Tensor:
+    own, around = layer.attention.attn, layer.attention
+    shape = (own.num_attention_heads, own.attention_head_size)
+    q_1HTD, k_1HTD, v_1HTD = (part(x_1TW).unflatten(-1, shape).transpose(1, 2) for part in (own.q, own.k, own.v))
+    mixed_1THD, _ = packed_attention(
+        own, q_1HTD, k_1HTD, v_1HTD, None, trace=trace, dropout=own.dropout.p, position_bias=position_bias
+    )
+    mixed_1TW = around.LayerNorm(around.dropout(own.o(mixed_1THD.flatten(2))) + x_1TW)
+    return layer.output(layer.intermediate(mixed_1TW), mixed_1TW)  # type: ignore[no-any-return]
+
+
 FAMILIES: dict[str, Family] = {
     "bert": Family(
         lambda body: body.encoder.layer,
@@ -150,6 +170,18 @@ FAMILIES: dict[str, Family] = {
         layer_options=_rotations,
         finish=lambda body, x_TW: body.final_norm(x_TW),
         before_span_head=lambda model, x_TW: model.drop(model.head(x_TW)),
+    ),
+    "mpnet": Family(
+        lambda body: body.encoder.layer,
+        lambda body, batch: body.embeddings(
+            input_ids=batch.token_ids[None],
+            position_ids=batch.layout.positions_T[None] + body.embeddings.padding_idx + 1,
+        )[0],
+        _alone,
+        lambda config: config.hidden_size,
+        layer_options=_bias_of_mpnet,
+        run_layer=_run_mpnet,
+        before_span_head=None,
     ),
 }
 

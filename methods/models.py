@@ -236,7 +236,7 @@ def run_layers(
     family, by_token = family_of(model), family_of(model).before_span_head
     if batch.spans and by_token is None:
         raise TypeError(f"the head of a {type(model).__name__} reads first tokens alone")
-    if model.config._attn_implementation != "packed":
+    if family.run_layer is None and model.config._attn_implementation != "packed":
         wrong = (
             f"this model's attention is {model.config._attn_implementation!r}: attention scores would come back empty"
         )
@@ -258,6 +258,8 @@ def run_layers(
         trace = AttentionTrace(layout, keeps_scores=scores in taps, keeps_vectors=vectors in taps)
         if layout.one_chunk and isinstance(layer, nn.Module) and is_plain(layer):
             x_1TW = DirectLayer(layer)(x_TW[None], trace)
+        elif family.run_layer is not None:
+            x_1TW = family.run_layer(layer, x_TW[None], trace, **options(layer))
         else:
             x_1TW = layer(x_TW[None], trace=trace, **options(layer))
         x_TW = (x_1TW[0] if isinstance(x_1TW, tuple) else x_1TW).squeeze(0)

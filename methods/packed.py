@@ -309,15 +309,18 @@ def packed_attention(
     """What transformers calls for each layer's attention: :func:`attention_by_chunk` with torch's own operations; on an
     accelerator :func:`fused_attention`. The arithmetic is the same whether or not scores are kept, so asking for them can never change a result.
     There is no mask: the layout says where sequences end. Options: ``scaling`` of the scores, else 1 / sqrt(D), the probability of
-    ``dropout``, and the ``sliding_window`` of a layer that sees near tokens alone (its kept scores are of all)."""
+    ``dropout``, the ``sliding_window`` of a layer that sees near tokens alone (its kept scores are of all), and ``position_bias``, [1, H, L, L]
+    of the longest sequence, which is added to the scaled scores."""
     if query.device.type != "cpu":
         return fused_attention(module, query, key, value, mask, trace=trace, **options)
     scale = options.get("scaling") or query.size(-1) ** -0.5
-    dropout = options.get("dropout", 0.0)
+    dropout, bias_1HLL = options.get("dropout", 0.0), options.get("position_bias")
 
     def kernel(q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor | None]:
         # in place where nothing else reads the numbers: a tensor of n * H * L * L less to write and to read
         scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)).mul_(scale)
+        if bias_1HLL is not None:
+            scores_nHLL.add_(bias_1HLL[..., : chunk.longest, : chunk.longest])
         masked_nHLL = scores_nHLL
         if (keys := keys_to_read(chunk, options.get("sliding_window"))) is not None:
             fill = scores_nHLL.masked_fill if trace.keeps_scores else scores_nHLL.masked_fill_
@@ -334,13 +337,17 @@ def fused_attention(
     """:func:`packed_attention` by ``scaled_dot_product_attention``, which never writes the scores to memory. Kept scores are computed
     next to the attention and not for it: asking for them cannot change a result."""
     scale = options.get("scaling") or query.size(-1) ** -0.5
-    dropout = options.get("dropout", 0.0) if module.training else 0.0
+    dropout, bias_1HLL = options.get("dropout", 0.0) if module.training else 0.0, options.get("position_bias")
 
     def kernel(q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor | None]:
         scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale if trace.keeps_scores else None
         keys = keys_to_read(chunk, options.get("sliding_window"))
         if keys is not None and keys.size(2) == 1:
             keys = chunk.added_n11L
+        if bias_1HLL is not None:
+            added_1HLL = bias_1HLL[..., : chunk.longest, : chunk.longest]
+            scores_nHLL = None if scores_nHLL is None else scores_nHLL + added_1HLL
+            keys = (added_1HLL if keys is None else keys + added_1HLL).to(q_nHLD.dtype)
         mixed_nHLD = nn.functional.scaled_dot_product_attention(q_nHLD, k_nHLD, v_nHLD, keys, dropout, scale=scale)
         return mixed_nHLD, scores_nHLL
 

@@ -142,7 +142,7 @@ def teacher_depth(teacher: PretrainedConfig, layers: int, method: str) -> int:
     return layers or max(1, depth // 2)
 
 
-LAYERED = ("bert", "roberta", "electra")
+LAYERED = ("bert", "roberta", "electra", "mpnet")
 """Families whose models are built alike, ``FAMILY.encoder.layer.N``: layers can be taken out of them."""
 
 

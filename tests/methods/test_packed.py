@@ -18,7 +18,7 @@ from transformers import (
 
 from bench.data.masking import pad_batch
 from bench.measure.flops import macs
-from methods import packed, taps
+from methods import families, packed, taps
 from methods.api import MethodError, Term, UndeclaredNeed
 from methods.errors import EmptyAttention
 from methods.models import closed_form, forward, inputs_of, is_packed, of_states
@@ -94,6 +94,7 @@ OTHERS = {
     "electra": {"embedding_size": 16},
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0},
     "modernbert": {**WINDOW, "classifier_pooling": "mean"},
+    "mpnet": {},
     "albert": {"embedding_size": 16},
 }
 
@@ -216,6 +217,25 @@ def test_fused_attention_answers_as_the_usual_one_and_whether_or_not_scores_are_
     assert torch.equal(alone, kept.logits)
     torch.testing.assert_close(kept.logits.cpu(), expected.logits, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(kept.scores(1)[0].cpu(), expected.scores(1)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_the_bias_of_mpnet_is_in_its_scores_and_in_both_attentions(teacher_folder, monkeypatch):
+    torch.manual_seed(0)
+    config = AutoConfig.for_model("mpnet", vocab_size=tiny.config().vocab_size, pad_token_id=0, **SHAPE)
+    model = AutoModelForSequenceClassification.from_config(config).eval()
+    batch = tiny.encoded(teacher_folder).batch([3, 1, 4, 15, 9])
+    usual = forward(model, batch, LOGITS | taps.scores(1, 3))
+    (chunk,) = batch.layout.chunks
+    for place, ids in enumerate(batch.token_ids.split(batch.layout.lengths)):
+        expected = model(input_ids=ids[None], output_attentions=True).attentions
+        row, length = chunk.sequences.index(place), len(ids)
+        for layer in (1, 3):
+            probabilities = usual.scores(layer)[0][row, :, :length, :length].softmax(-1)
+            torch.testing.assert_close(probabilities, expected[layer - 1][0], atol=1e-6, rtol=1e-5)
+    monkeypatch.setattr(families, "packed_attention", packed.fused_attention)
+    fused = forward(model, batch, LOGITS | taps.scores(1, 3))
+    torch.testing.assert_close(fused.logits, usual.logits, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(fused.scores(3)[0], usual.scores(3)[0], atol=1e-6, rtol=1e-5)
 
 
 @given(lengths=st.lists(st.integers(1, 20), min_size=1, max_size=5))

@@ -75,6 +75,7 @@ OTHERS = {
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0},
     "roberta": {"type_vocab_size": 1, "pad_token_id": 0},
     "electra": {"embedding_size": 12},
+    "mpnet": {"pad_token_id": 0},
 }
 
 
@@ -96,7 +97,7 @@ def test_a_teacher_of_another_family_teaches_what_it_gives(family, tmp_path):
     rows = [f"kd:{small}", f"microbert:start=random:{small}", f"tinybert:start=random:{small}:-attn"]
     refused = []
     (refused if family == "deberta-v2" else rows).extend([f"minilmv2:{small}", f"tinybert:start=random:{small}"])
-    (rows if family in ("roberta", "electra") else refused).extend(CUT.split(","))
+    (rows if family in ("roberta", "electra", "mpnet") else refused).extend(CUT.split(","))
     request = api.Request(
         methods=",".join(rows),
         tasks="rte",
