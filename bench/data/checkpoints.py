@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -106,6 +105,8 @@ class Checkpoint:
     """whether there is a configuration alone, without weights and tokenizer: enough for a plan"""
     revision: str = field(default="", compare=False)
     """the hub's commit; "" for what is not of the hub"""
+    labels: tuple[str, ...] = ()
+    """of the task that its head was tuned for, in whose order it answers here"""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """On another machine: the same folder, or the same checkpoint found again by its name.
@@ -175,7 +176,8 @@ def find(
             return Checkpoint(teacher, Path(), f"configuration of {teacher}", known, False, asked=asked, outline=True)
         checkpoint = replace(_open(folder, teacher, asked, ours=ours, source=teacher, task=task), revision=folder.name)
     if checkpoint.finetuned and task is not None:
-        check_labels(checkpoint.config, task, asked, in_order=not ours)
+        check_labels(checkpoint.config, task, asked)
+        checkpoint = replace(checkpoint, labels=() if task.spans else tuple(task.labels))
     return replace(checkpoint, named=teacher)
 
 
@@ -211,7 +213,7 @@ def trained_model(place: str, task: Task, offline: bool = False) -> tuple[Any, A
         raise InputError(
             f"{place}: it has no weights for {sorted(seen['missing_keys'])[0]}: is it a trained model of {task.name}?"
         )
-    check_labels(model.config, task, place, in_order=False)
+    check_labels(model.config, task, place)
     if not task.spans:
         put_in_order(model, task.labels)
     return model.eval(), tokenizer
@@ -436,32 +438,25 @@ def put_in_order(model: Any, labels: Sequence[str]) -> None:
     model.config.label2id = {name: number for number, name in enumerate(labels)}
 
 
-def check_labels(config: Any, task: Task, asked: str, in_order: bool = True) -> None:
-    """A fine-tuned classifier must have the task's classes.
+def check_labels(config: Any, task: Task, asked: str) -> None:
+    """A fine-tuned classifier must have the task's classes; their order may be another one (:func:`put_in_order`).
 
     Args:
         asked: what was typed to name it, for the message.
-        in_order: whether they must have the task's order: of a teacher, whose head students may begin with.
 
     Raises:
-        InputError: another number of labels, other names, or the same names in another order.
+        InputError: another number of labels, or other names.
     """
     if config.num_labels != task.num_labels:
         raise InputError(f"{asked}: it has {config.num_labels} labels, {task.name} has {task.num_labels}")
     theirs = label_names(config.id2label[i] for i in range(config.num_labels or 0))
     ours = label_names(task.labels)
-    if task.regression or task.spans or theirs == ours or all(name.startswith("label_") for name in theirs):
-        return
-    if sorted(theirs) == sorted(ours) and not in_order:
+    if task.regression or task.spans or all(name.startswith("label_") for name in theirs):
         return
     if sorted(theirs) != sorted(ours):
-        what, next_move = "other label names", "is it a classifier of this task?"
-    else:
-        what, next_move = "the same label names in another order", "reorder the rows of its classifier"
-        if task.file.endswith(".toml"):
-            labels = json.dumps([task.labels[ours.index(name)] for name in theirs], ensure_ascii=False)
-            next_move = f"write labels = {labels} in {task.file} (if your files have codes for labels, {next_move})"
-    raise InputError(f"{asked}: {what}: {theirs} where {task.name} has {list(task.labels)}; {next_move}")
+        raise InputError(
+            f"{asked}: other label names: {theirs} where {task.name} has {list(task.labels)}; is it a classifier of this task?"
+        )
 
 
 def tokenizer_of(checkpoint: Checkpoint, to_save: bool = False) -> Any:

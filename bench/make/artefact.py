@@ -105,7 +105,7 @@ class _GivenByCache(Given):
             # a head that came with the checkpoint stays as it is, also where no task says how many labels there are
             checkpoint = self._entry.checkpoint
             labels = checkpoint.config.num_labels if checkpoint.finetuned else self._entry.setup({}).num_labels
-            return base_model(checkpoint.folder, labels)  # type: ignore[no-any-return]
+            return base_model(checkpoint.folder, labels, labels=checkpoint.labels)  # type: ignore[no-any-return]
         if source not in self._teachers:
             assert self._data is not None, "only what is a task's own reads its teacher"
             self._teachers[source] = self._data.tuned(source.seed)

@@ -77,7 +77,7 @@ def _score(step: Step, work: Work) -> StepResult:
     try:
         if isinstance(planned.row, Checkpoint):  # read with its own tokenizer
             data = _task_data(replace(task, checkpoint=planned.row), work)
-            model = base_model(planned.row.folder, task.task.num_labels, task.task.spans, task.task.labels)
+            model = base_model(planned.row.folder, task.task.num_labels, task.task.spans, planned.row.labels)
             facts["notes"] = (NOT_OURS,)
         else:
             model, body = data.teacher

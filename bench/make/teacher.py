@@ -96,7 +96,7 @@ def tuned_teacher(plan: TaskPlan, seed: int, data: Callable[[], Encoded], work: 
     task, recipe, numerics, progress = plan.task, plan.teacher_recipe, work.numerics, work.progress
     if plan.teacher.origin == "given":
         body = {"key": plan.teacher.key, "weights": plan.checkpoint.sha256}
-        return base_model(plan.checkpoint.folder, task.num_labels, task.spans), body
+        return base_model(plan.checkpoint.folder, task.num_labels, task.spans, plan.checkpoint.labels), body
     slot = plan.teacher_slot(seed)
     states = TrainingStates(
         [["teacher", slot.key]], progress.say, code=(digest_of(slot.code),), is_stopping=progress.is_stopping

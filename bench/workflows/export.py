@@ -197,7 +197,7 @@ def _of_given(
     from bench.make.teacher import base_model
     from bench.measure.parameters import weights_hash
 
-    model = base_model(checkpoint.folder, task.task.num_labels, task.task.spans, task.task.labels)
+    model = base_model(checkpoint.folder, task.task.num_labels, task.task.spans, checkpoint.labels)
     weights, full = weights_hash(model), store.find(record.cell) or record
     tokenizer = tokenizer_of(checkpoint, to_save=True)
     return export_student(above / "given", model, tokenizer, full, task.task, _arrays(store, full)), weights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tiny
+import torch
 from transformers import BertForSequenceClassification
 
 from bench import api
@@ -138,20 +140,40 @@ def test_a_checkpoint_without_a_classification_head_is_no_row(request_, teacher_
         api.plan(request_(methods=f"checkpoint:{teacher_folder}", tasks="rte"))
 
 
-@pytest.mark.parametrize(
-    "labels, message",
-    [(["a", "b"], "other label names"), (["not_entailment", "entailment"], "in another order")],
-)
-def test_a_teacher_whose_labels_do_not_match_is_refused(request_, tmp_path, labels, message):
-    folder = tiny.save_teacher(tmp_path / "done", BertForSequenceClassification)
-    import json
-
+def named(folder, labels):
+    """A finished classifier with these names of its labels, in the order of its head."""
     config = json.loads((folder / "config.json").read_text())
     config["id2label"] = dict(enumerate(labels))
     config["label2id"] = {name: i for i, name in enumerate(labels)}
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match=message):
-        api.plan(request_(tasks="rte", teacher=str(folder)))
+    return str(folder)
+
+
+def test_a_teacher_with_other_labels_is_refused(request_, tmp_path):
+    folder = tiny.save_teacher(tmp_path / "done", BertForSequenceClassification)
+    with pytest.raises(InputError, match="other label names"):
+        api.plan(request_(tasks="rte", teacher=named(folder, ["a", "b"])))
+
+
+@pytest.mark.slow
+def test_a_teacher_whose_labels_have_another_order_teaches_the_same(request_, tmp_path):
+    """Its head is put into the task's order, also where a student begins with it: the same weights to the bit."""
+    weights = []
+    for labels in (["entailment", "not_entailment"], ["not_entailment", "entailment"]):
+        folder = tiny.save_teacher(tmp_path / labels[0], BertForSequenceClassification)
+        model = BertForSequenceClassification.from_pretrained(folder)
+        with torch.no_grad():
+            model.classifier.weight[0] += 1.0
+            if weights:
+                model.classifier.weight.copy_(model.classifier.weight.flip(0))
+                model.classifier.bias.copy_(model.classifier.bias.flip(0))
+        model.save_pretrained(folder)
+        request = request_(methods="pkd:layers=2,theseus:layers=1", tasks="rte", seeds=(0,))
+        request = replace(request, teacher=named(folder, labels), results=tmp_path / labels[0] / "r")
+        done(request)
+        weights.append({row: record.weights for (_, row, _), record in records(request).items()})
+    assert weights[0] == weights[1]
+    assert len(weights[0]) == 3
 
 
 @pytest.mark.parametrize(
