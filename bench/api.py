@@ -1,4 +1,4 @@
-"""Six functions for use from Python: plan, run, pretrain, report, check_method and profile.
+"""Five functions for use from Python: plan, run, report, check_method and profile.
 
 Each imports what it needs when it is called.
 
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from bench.plan.plan import Plan
     from bench.progress import Progress
     from bench.run import Outcome
-    from bench.workflows.pretrain import PretrainedArtefact
 
-__all__ = ["Record", "Request", "Sizes", "Store", "check_method", "plan", "pretrain", "profile", "report", "run"]
+__all__ = ["Record", "Request", "Sizes", "Store", "check_method", "plan", "profile", "report", "run"]
 
 
 def plan(request: Request) -> Plan:
@@ -38,18 +37,16 @@ def plan(request: Request) -> Plan:
     return build(request)
 
 
-def run(request: Request, progress: Progress | None = None, confirm: Callable[[str], bool] | None = None) -> Outcome:
+def run(
+    request: Request,
+    progress: Progress | None = None,
+    confirm: Callable[[str], bool] | None = None,
+    only_pretraining: bool = False,
+) -> Outcome:
     """Do what is missing and write the report; see :func:`bench.workflows.run.run`."""
     from bench.workflows.run import run as carry_out
 
-    return carry_out(request, progress, confirm)
-
-
-def pretrain(request: Request, progress: Progress | None = None) -> list[PretrainedArtefact]:
-    """Make the general stages of the request's rows; see :func:`bench.workflows.pretrain.pretrain`."""
-    from bench.workflows.pretrain import pretrain as carry_out
-
-    return carry_out(request, progress)
+    return carry_out(request, progress, confirm, only_pretraining)
 
 
 def report(results: Path | str, reports: Path | str, latex: bool = False) -> list[Path]:

@@ -27,7 +27,7 @@ from bench.cli.options import (
 )
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError
-from bench.plan.request import PROCESSES, SOURCES, TEACHERS
+from bench.plan.request import SOURCES, TEACHERS
 
 if TYPE_CHECKING:
     from bench.run import Outcome
@@ -140,7 +140,7 @@ def run(
     only: str = option(
         "",
         f"{TUNING}: fine-tune the teachers of the tasks and score them; one that has a classifier for the task "
-        f"already is only scored. {PRETRAINING}: run the rows' pre-training on text. Later runs "
+        f"already is only scored. {PRETRAINING}: run the rows' pre-training on text that tasks share. Later runs "
         "find the results in the cache.",
         metavar="PART",
         show_default=False,
@@ -150,14 +150,6 @@ def run(
     typed = typed_options(ctx, given, experiment, table)
     if only:
         _check_part(only, given, typed, experiment)
-    if only == PRETRAINING:
-        from bench.progress import quiet
-        from bench.workflows.pretrain import pretrain
-
-        quiet()
-        for pretraining in pretrain(request_from_options(**given)):
-            print(pretraining.describe())
-        return OK
     if experiment is not None:
         request = request_from_options(**given)
         say_planning()
@@ -168,7 +160,7 @@ def run(
     say_planning()
     from bench.workflows import run as workflow
 
-    return report_outcome(workflow.run(request, confirm=asking()))
+    return report_outcome(workflow.run(request, confirm=asking(), only_pretraining=only == PRETRAINING))
 
 
 def _check_part(part: str, given: dict[str, Any], typed: Collection[str], experiment: Path | None) -> None:
@@ -179,9 +171,7 @@ def _check_part(part: str, given: dict[str, Any], typed: Collection[str], experi
         raise InputError("--only and --experiment do not go together: type the rows and tasks")
     if part == TUNING and "methods" in typed:
         raise InputError(f"--only {TUNING} trains no rows: leave out --methods")
-    if part == PRETRAINING and given["executor"] != PROCESSES:
-        raise InputError(f"--only {part} runs in this process: leave out --executor, or type `run` without --only")
-    idle = [name for name in ("rerun", "retry_failed", "save_students", "curves", "track", "latex") if name in typed]
+    idle = [name for name in ("retry_failed", "save_students", "curves", "track", "latex") if name in typed]
     if part == PRETRAINING and idle:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in idle)
         raise InputError(f"--only {part} trains no rows: leave out {options}")

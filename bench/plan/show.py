@@ -44,13 +44,13 @@ def describe(plan: Plan) -> str:
     }
     stale = sum(planned.code_state == STALE and not planned.is_todo for planned in plan.cells)
     lines = [
-        f"plan: {len(plan.cells)} cells: {states}"
+        (f"plan: {len(plan.cells)} cells: {states}" if plan.cells else "plan: pre-training on text alone")
         + (f"; {stale} of those there were made by other code than this" if stale else ""),
         f"  data: {', '.join(dict.fromkeys(t.data.name for t in tasks))}",
         f"  teacher: {', '.join(dict.fromkeys(f'{t.teacher.name}, {t.teacher.origin}' for t in tasks))}; one for each task, for all seeds",
         f"  recipe: {', '.join([request.recipe, *optimizers, request.precision])}, {request.threads} thread{'s' if request.threads > 1 else ''}",
     ]
-    if plan.jobs_description and plan.todo:
+    if plan.jobs_description and plan.todo_steps:
         lines.append(f"  jobs: {plan.jobs_description}")
     lines += [f"  {line}" for line in _artefacts(plan)]
     if outputs := [task.outputs for task in tasks if task.outputs is not None]:
@@ -60,7 +60,7 @@ def describe(plan: Plan) -> str:
             f"  teacher outputs: {outputs[0].number_format}, {there} of {len(outputs)} files there, about {size:,.0f} MB; one pass over "
             f"the examples of each task, shared by epochs, seeds and methods"
         )
-    for task in tasks:
+    for task in tasks if plan.cells else ():
         names = ", ".join(
             dict.fromkeys(p.cell.label + f"+{IN_8_BITS}" * p.in_8_bits for p in plan.cells_of(task.name) if p.is_todo)
         )
@@ -70,7 +70,7 @@ def describe(plan: Plan) -> str:
         lines.append(f"  {task.name:8} {task.data.rows['train']:>7,} examples: {names or 'nothing to do'}{sharing}")
     lines += [f"  note: {note}" for note in plan.notes]
     lines += [f"  code: {line}" for line in plan.code_warnings]
-    if plan.todo:
+    if plan.todo_steps:
         took, parts = duration(plan.seconds), shares(plan)
         disk, work = f"{plan.disk_bytes / 1e6:,.0f} MB of disk", ""
         if request.jobs > 1:

@@ -186,11 +186,6 @@ def drop_unusable(
     return kept, left
 
 
-def drop_incompatible(rows: Sequence[MethodRow], teacher: Any) -> tuple[list[MethodRow], list[str]]:
-    """The rows that can be built with a teacher of this configuration, and why others of ``all`` are left out."""
-    return drop_unusable(rows, lambda row: row.method.requires(teacher))
-
-
 def _rows(text: str) -> list[MethodRow]:
     name, parts = split_row(text)
     own = [part for part in parts if part != "ablate"]

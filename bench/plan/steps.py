@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from bench.cache import Slot
+from bench.errors import InputError
 from bench.plan.plan import (
     ARTEFACT_STEP,
     AUGMENTATION_STEP,
@@ -105,3 +106,17 @@ def steps_of(plan: Plan, parts: int = 1) -> dict[str, Step]:
         if cells[0].cell.together:
             records(STUDENTS_STEP, [cells], plan.tasks)
     return steps
+
+
+def keep_pretraining(plan: Plan) -> None:
+    """Leave of a plan the pre-training on text that its cells to do share: no cell, and nothing that is a task's own.
+
+    Raises:
+        InputError: there is none.
+    """
+    plan.steps = {key: step for key, step in plan.steps.items() if step.kind == ARTEFACT_STEP and not step.tasks}
+    if not plan.steps:
+        raise InputError(f"--methods {plan.request.methods}: none of the rows to train has a pre-training on text")
+    plan.cells = []
+    vars(plan).pop("todo_steps", None)
+    plan.costs = {step.key: plan.costs[step.key] for step in plan.todo_steps}

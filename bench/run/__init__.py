@@ -54,8 +54,8 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
     store = Store(request.results)
     for pointer, attempt in store.write_pointers():
         progress.say(f"written: {pointer} names {attempt}")
-    if not plan.todo:
-        progress.say("nothing to do: every cell has its record")
+    if not plan.todo_steps:
+        progress.say(f"nothing to do: {'every cell has its record' if plan.cells else 'it is in the cache'}")
         return outcome
     agree(request, plan.seconds, plan.disk_bytes, confirm)
     check_disk(plan)

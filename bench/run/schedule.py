@@ -160,6 +160,8 @@ class Schedule:
         """A folder cannot be made."""
         self._lost[step.key] = why
         self._unmade.discard(step.key)
+        if not self.plan.cells:  # else the cells that need it say so
+            self.outcome.failures.append(FailedCell("pre-training", step.title, 0, why.message))
 
     def _fail(self, student: Student, why: Failure, started: str) -> None:
         for planned in student:

@@ -8,18 +8,22 @@ from typing import Any
 from bench.plan.build import build
 from bench.plan.request import Request
 from bench.plan.show import describe
+from bench.plan.steps import keep_pretraining
 from bench.progress import Progress, quiet
 from bench.record.store import Store
 from bench.report.write import write_groups
 from bench.run import Outcome, carry_out, refuse_script_without_main_guard
-from bench.workflows.run_summary import shown
+from bench.workflows.run_summary import pretrained_line, shown
 
 
-def run(request: Request, progress: Progress | None = None, confirm: Any = None) -> Outcome:
+def run(
+    request: Request, progress: Progress | None = None, confirm: Any = None, only_pretraining: bool = False
+) -> Outcome:
     """Do what is missing, then write the reports.
 
     Args:
         confirm: asked with a question when the plan is long; without it, and without ``yes``, that is an error.
+        only_pretraining: make only what the rows' students begin with, on text; a later run finds it in the cache.
 
     Raises:
         InputError: bad input, or a long plan that nobody agreed to; nothing was started.
@@ -28,8 +32,14 @@ def run(request: Request, progress: Progress | None = None, confirm: Any = None)
     refuse_script_without_main_guard()
     quiet()
     plan = build(request)
+    if only_pretraining:
+        keep_pretraining(plan)
     progress.say(describe(plan))
     outcome = carry_out(plan, progress, confirm)
+    if only_pretraining:
+        slots = [step.slot for step in plan.steps.values() if step.slot is not None and step.slot.is_made]
+        outcome.shown = ["\n".join(pretrained_line(slot.title, slot.read_made()) for slot in slots)]
+        return outcome
     # the reports of the plan's tables, with their rows as they were typed
     cells = [planned.cell for planned in outcome.plan.cells]
     written = write_groups(Store(plan.request.results), plan.request.reports, cells, plan.labels, plan.request.latex)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bench.make.work import FailedCell
 from bench.record.cell import TEACHER, Cell
@@ -52,6 +53,19 @@ def shown(group: ReportGroup, cells: Sequence[Cell], results: Path) -> str:
         words = ["python", "-m", "bench", "compare", *best, "--results", str(results)]
         lines.append(f"next: {shlex.join(words)}")
     return "\n".join(lines)
+
+
+def pretrained_line(title: str, body: Mapping[str, Any]) -> str:
+    """What the cache has of a pre-training: its cost, and its losses in the first and the last window."""
+    trained = body.get("train", {})
+    curves = [
+        f"{term} {values[0]:.4g} -> {values[-1]:.4g}"
+        for terms in trained.get("terms", {}).values()
+        for term, values in terms.items()
+        if values
+    ]
+    cost = f"{trained['tokens']:,} tokens, {trained['seconds_own']:,.0f} s" if trained else "nothing to train"
+    return f"{title} ({body['key'][:12]}): {'; '.join([cost, *([', '.join(curves)] if curves else [])])}"
 
 
 def failure_lines(failures: Sequence[FailedCell], results: Path) -> list[str]:

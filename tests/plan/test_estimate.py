@@ -8,6 +8,7 @@ import pytest
 import tiny
 import torch
 
+from bench.errors import BAD_INPUT
 from bench.plan import estimate, show
 from bench.plan.build import Plan, build
 from bench.plan.estimate import BASE_BYTES, epochs_of, seconds_saved_by_outputs
@@ -185,12 +186,17 @@ def test_what_is_made_alone_is_found_by_a_run(bench, places, tmp_path):
     """The parts of `run` have the threads of `run`, where nobody types a number."""
     (tmp_path / "corpus.txt").write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
     text = ("--methods", KD, "--corpus", tmp_path / "corpus.txt", "--corpus-tokens", "300")
-    for words in (("pretraining", *text, *places[2:4]), ("teachers", "--tasks", "rte", *places[:-2])):
-        made = bench("run", "--only", *words)
+    for words in (("pretraining", *text), ("teachers",)):
+        made = bench("run", "--only", *words, "--tasks", "rte", *places)
         assert made.returncode == 0, made.stderr
     plan = bench("plan", *text, "--tasks", "rte", *places[:6])
     assert "general start 2x12: there" in plan.stdout
     assert "2 cells: 1 there, 1 to do" in plan.stdout
+    again = bench("run", "--only", "pretraining", *text, "--tasks", "rte", *places)
+    assert "nothing to do: it is in the cache" in again.stderr
+    none = bench("run", "--only", "pretraining", "--methods", "pkd:layers=2", "--tasks", "rte", *places)
+    assert none.returncode == BAD_INPUT
+    assert "none of the rows to train has a pre-training on text" in none.stderr
 
 
 def test_what_bf16_saves_is_said_where_products_take_the_time(planned, card, monkeypatch):

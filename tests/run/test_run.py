@@ -176,6 +176,19 @@ def test_a_teacher_whose_labels_have_another_order_teaches_the_same(request_, tm
     assert len(weights[0]) == 3
 
 
+def test_a_pre_training_alone_that_fails_says_so(request_, monkeypatch, tmp_path):
+    (tmp_path / "text.txt").write_text("the cat runs in the house .\n" * 30)
+
+    def fail(*args, **kwargs):
+        raise ValueError("planted")
+
+    monkeypatch.setattr("bench.make.given.train_task", fail)
+    request = request_(methods=f"kd:{tiny.SHAPE}", tasks="rte", corpus=(str(tmp_path / "text.txt"),), corpus_tokens=300)
+    outcome = api.run(request, only_pretraining=True)
+    assert outcome.exit_code == CELLS_FAILED
+    assert "planted" in outcome.failures[0].why
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
