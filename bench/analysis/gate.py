@@ -29,12 +29,13 @@ from bench.errors import (
     unknown,
 )
 from bench.files import slug
-from bench.record.cell import IN_8_BITS, TEACHER
+from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER
 from bench.record.code import STALE, WHAT_TO_DO, state_of_record
 from bench.record.differences import comparability_key, differing_parts
 from bench.record.schema import Record
+from bench.record.set_aside import DEPTH, SET_ASIDE
 from bench.record.speed_sessions import SpeedRecord, speed_records
-from bench.record.store import Store
+from bench.record.store import KEY_DIGITS, Store
 from bench.record.task_facts import row_as_typed
 from bench.report.escape import flat
 from bench.report.render import github
@@ -142,6 +143,12 @@ def accept(findings: Sequence[GateResult], acceptances: Sequence[Acceptance]) ->
     return after + [GateResult(a.row, a.what, UNCLEAR, "accepted, but it does not regress: remove it") for a in stale]
 
 
+def unmet(findings: Sequence[GateResult], acceptances: Sequence[Acceptance]) -> list[str]:
+    """A line for each acceptance of something that was not compared: another name than the table's, or not asked for."""
+    compared = {(f.subject, f.what) for f in findings}
+    return [f"--accept: {a.row}, {a.what} was not compared" for a in acceptances if (a.row, a.what) not in compared]
+
+
 def overall(findings: Sequence[GateResult]) -> str:
     """The worst verdict; nothing measured where there is none."""
     return next((verdict for verdict in WORST_FIRST if any(f.verdict == verdict for f in findings)), MISSING)
@@ -182,9 +189,10 @@ def check(
     olds = [record for record in there if wanted(record)]
     sessions = list(speed_records(root, old_store.note)) if data is None else []
     if not olds and not sessions:
-        raise InputError(
-            f"--baseline {baseline} has no finished record of what was asked for; is it a folder of records?"
-        )
+        asked = f"the tasks {', '.join(tasks)}" if there and tasks else "what was asked for"
+        has = sorted({task for record in there for task in record.cell.tasks})
+        next_move = f"it has {', '.join(has)}" if has else "is it a folder of records?"
+        raise InputError(f"--baseline {baseline} has no finished record of {asked}; {next_move}")
     news = list(new_store.records())
     by_row: dict[tuple[Any, ...], list[Record]] = {}  # of one row and task all seeds, in a fixed order
     for record in sorted(olds, key=lambda r: r.cell.seed):
@@ -195,6 +203,13 @@ def check(
     # Bonferroni: the level is that of the whole run
     limits = limits._replace(level=limits.level / max(1, sum(len(of_row[0].scores) for of_row in in_order)))
     findings = [f for of_row in in_order for f in _row(of_row, news, seeds, (old_store, new_store), limits)]
+    for note in old_store.notes:
+        place = note.path.relative_to(root).parts  # data, tasks, method, key, file
+        if note.kind == SET_ASIDE and len(place) == DEPTH and data in (None, place[0]):
+            is_asked = not tasks or not set(tasks).isdisjoint(place[1].split("+"))
+            if is_asked and (not rows or any(slug(row).startswith(place[2]) for row in rows)):
+                why = f"the baseline's record {place[3][:KEY_DIGITS]} is set aside: {note.why}"
+                findings.append(GateResult(f"{place[1]} {place[2]}", "row", MISSING, why))
     if sessions:
         # sessions name rows as they are typed: without (fast kernels), and in 8 bits without +int8
         typed = {row_as_typed(r.cell) + (f" at {r.point}" if r.point not in ("", IN_8_BITS) else "") for r in olds}
@@ -209,11 +224,11 @@ def check(
 def _row(
     olds: list[Record], news: list[Record], seeds: Sequence[int], stores: tuple[Store, Store], limits: GateLimits
 ) -> list[GateResult]:
-    """One row on one task. All seeds of the baseline tell its noise, also where only some are compared."""
+    """One row on one task. All seeds of the baseline tell its noise, also where only some are compared; without ``seeds`` all are."""
     first = olds[0]
     subject = f"{'+'.join(first.cell.tasks)} {first.row}"
     same = {r.key: r for r in news}
-    asked = [old for old in olds if not seeds or old.cell.seed in seeds or old.cell.method == TEACHER]
+    asked = [old for old in olds if not seeds or old.cell.seed in seeds or old.cell.method in (TEACHER, CHECKPOINT)]
     pairs = [(old, same[old.key]) for old in asked if old.key in same]
     if not pairs:
         place = (first.cell.tasks, first.cell.label, first.point)
@@ -221,11 +236,21 @@ def _row(
         others = differing_parts(first.cell, near.cell) if near else ""
         if others:
             return [GateResult(subject, "row", OTHER, f"measured with other {others}")]
-        why = f"no {'seed in common' if near else 'record'}; run the baseline's command"
-        return [GateResult(subject, "row", MISSING, why)]
+        wrong = "; ".join(filter(None, (stores[1].set_aside_reason(old.cell) for old in asked)))
+        why = f"its record is set aside: {wrong}" if wrong else f"no {'seed in common' if near else 'record'}"
+        return [GateResult(subject, "row", MISSING, f"{why}; run the baseline's command")]
     findings, usable = [], []
-    if seeds and (missing := [old.cell.seed for old in asked if old.key not in same]):
-        why = f"no record of seed {', '.join(map(str, missing))}; run the baseline's command"
+    if missing := [old for old in asked if old.key not in same]:
+        wrong = "; ".join(filter(None, (stores[1].set_aside_reason(old.cell) for old in missing)))
+        why = f"no record of seed {', '.join(str(old.cell.seed) for old in missing)}{f' ({wrong})' if wrong else ''}"
+        findings.append(
+            GateResult(subject, "row", MISSING, f"{why}; run the baseline's command, or choose with --seeds")
+        )
+    absent = (
+        set(seeds).difference(old.cell.seed for old in olds) if first.cell.method not in (TEACHER, CHECKPOINT) else ()
+    )
+    if absent:
+        why = f"the baseline has no record of seed {', '.join(map(str, sorted(absent)))}"
         findings.append(GateResult(subject, "row", MISSING, why))
     for old, new in pairs:
         seed = f"seed {new.cell.seed}"
@@ -374,17 +399,15 @@ def workflow_commands(findings: Sequence[GateResult]) -> list[str]:
 
 
 def junit(findings: Sequence[GateResult]) -> bytes:
-    """JUnit XML: regressed and not comparable are failures, inconclusive and nothing measured are skipped."""
+    """JUnit XML: regressed and not comparable are failures, nothing measured is an error, inconclusive and accepted are skipped."""
+    kinds = {REGRESSED: "failure", OTHER: "failure", MISSING: "error", UNCLEAR: "skipped", ACCEPTED: "skipped"}
     suite = ElementTree.Element("testsuite", name="bench check", tests=str(len(findings)))
-    failures = skipped = 0
     for finding in findings:
         case = ElementTree.SubElement(suite, "testcase", classname=flat(finding.subject), name=flat(finding.what))
-        if finding.verdict in (REGRESSED, OTHER):
-            failures += 1
-            ElementTree.SubElement(case, "failure", message=flat(f"{finding.verdict}: {finding.why}"))
-        elif finding.verdict not in (PASSED, ACCEPTED):
-            skipped += 1
-            ElementTree.SubElement(case, "skipped", message=flat(f"{finding.verdict}: {finding.why}"))
-    suite.set("failures", str(failures))
-    suite.set("skipped", str(skipped))
+        if kind := kinds.get(finding.verdict):
+            ElementTree.SubElement(case, kind, message=flat(f"{finding.verdict}: {finding.why}"))
+    if not findings:
+        ElementTree.SubElement(ElementTree.SubElement(suite, "testcase", name="check"), "error", message=MISSING)
+    for kind, counter in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        suite.set(counter, str(len(suite.findall(f"testcase/{kind}"))))
     return ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)

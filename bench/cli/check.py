@@ -56,6 +56,7 @@ def check(
     from bench.analysis import gate
     from bench.files import write_atomically
     from bench.plan.request import parse_seeds
+    from bench.plan.spelling import parse_methods
     from bench.user_files import comma_separated
 
     if not 0 <= margin <= 100 or not 0 <= speed_margin < 1:
@@ -63,9 +64,13 @@ def check(
     limits = gate.GateLimits(margin, speed_margin, gate.budgets_of(budget or []))
     acceptances = gate.read_acceptances(accept) if accept is not None else []
     chosen = parse_seeds(seeds) if seeds.strip() else ()
-    findings = gate.check(baseline, results, comma_separated(tasks), comma_separated(methods), chosen, limits)
+    rows = list[str]()
+    for row in comma_separated(methods):
+        rows += [part.label for part in parse_methods(row)] if row.endswith(":ablate") else [row]
+    findings = gate.check(baseline, results, comma_separated(tasks), rows, chosen, limits)
+    unmet = gate.unmet(findings, acceptances)
     findings = gate.accept(findings, acceptances)
-    text, verdict = gate.summary(findings), gate.overall(findings)
+    text, verdict = "\n".join([gate.summary(findings), *unmet]), gate.overall(findings)
     if summary_file is not None:
         write_atomically(summary_file, text.encode())
     if junit_file is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -23,7 +24,9 @@ from bench.analysis.gate import (
     budgets_of,
     chance,
     check,
+    junit,
     overall,
+    summary,
     verdict,
     workflow_commands,
 )
@@ -96,7 +99,7 @@ def test_exit_codes_and_files(bench, base, tmp_path):
     for results, code in ((base, 0), (tmp_path / "none", 4), (worse, 1)):
         assert bench("check", "--baseline", base, "--results", results, *files).returncode == code
     suite = ElementTree.parse(tmp_path / "j.xml").getroot()
-    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
     assert json.loads((tmp_path / "c.json").read_text())["verdict"] == REGRESSED
     lines = (tmp_path / "s.md").read_text().splitlines()
     assert "regressed" in lines[0]
@@ -105,15 +108,19 @@ def test_exit_codes_and_files(bench, base, tmp_path):
 
 def test_planted_failure_of_a_cell(base, tmp_path):
     Store(tmp_path / "b").write(factories.record("kd", "rte", 0, None, failed="the term soft became nan"))
-    (finding,) = check(base, tmp_path / "b")
+    (finding,) = check(base, tmp_path / "b", seeds=[0])
     assert finding.verdict == REGRESSED
     assert "soft became nan" in finding.why
 
 
 def test_nothing_measured(base, tmp_path):
     assert verdicts(base, tmp_path / "empty") == {"row": MISSING}
-    for baseline, results, tasks in ((tmp_path / "empty", base, ()), (base, base, ["mrpc"])):
-        with pytest.raises(InputError, match="no finished record"):
+    for findings in (check(base, tmp_path / "empty"), []):
+        suite = ElementTree.fromstring(junit(findings))
+        assert (suite.get("errors"), suite.get("skipped")) == ("1", "0"), "no viewer shows it as green"
+    cases = [(tmp_path / "empty", base, (), "is it a folder"), (base, base, ["mrpc"], "of the tasks mrpc; it has rte")]
+    for baseline, results, tasks, message in cases:
+        with pytest.raises(InputError, match=message):
             check(baseline, results, tasks=tasks)
     for options, name in (({"rows": ["kdd"]}, "kd"), ({"tasks": ["rtee"]}, "rte")):
         with pytest.raises(InputError, match=f"did you mean '{name}'"):
@@ -241,6 +248,10 @@ def test_a_regression_that_was_looked_at_is_accepted_and_a_stale_acceptance_is_s
     assert answer.returncode == 0
     assert "accepted: another tokenizer, issue 12" in answer.stdout
     assert bench("check", "--baseline", base, "--results", base, "--accept", file).returncode == 3
+    file.write_text(f'[[accepted]]\nrow = "kd rte"\nwhat = "{SCORE}"\nreason = "turned round"\n')
+    answer = bench("check", "--baseline", base, "--results", worse, "--accept", file)
+    assert answer.returncode == 1
+    assert "kd rte, validation accuracy was not compared" in answer.stdout
     file.write_text('[[accepted]]\nrow = "rte kd"\n')
     for wrong in (file, tmp_path / "none.toml"):
         assert bench("check", "--baseline", base, "--results", base, "--accept", wrong).returncode == 2
@@ -270,12 +281,27 @@ def test_seed_interval_is_students():
     )
 
 
-def test_a_seed_that_was_named_and_is_not_there_does_not_pass(base, tmp_path):
+def test_a_seed_that_is_not_there_does_not_pass(base, tmp_path):
     new = store(tmp_path / "one", {0: SEEDS[0]})
-    assert overall(check(base, new)) == PASSED, "nobody named the others"
-    findings = check(base, new, seeds=[0, 1, 2])
-    assert overall(findings) == MISSING
-    assert [f.why for f in findings if f.verdict == MISSING] == ["no record of seed 1, 2; run the baseline's command"]
+    assert overall(check(base, new, seeds=[0])) == PASSED
+    for options in ({}, {"seeds": [0, 1, 2]}):
+        findings = check(base, new, **options)
+        assert overall(findings) == MISSING
+        assert ["no record of seed 1, 2" in f.why for f in findings if f.verdict == MISSING] == [True]
+    findings = check(base, base, seeds=[0, 9])
+    assert ["no record of seed 9" in f.why for f in findings if f.verdict == MISSING] == [True]
+
+
+def test_a_damaged_record_does_not_pass_on_either_side(base, tmp_path):
+    """Planted: a file of three seeds' answers is cut short. The summary says what is wrong."""
+    sound = shutil.copytree(base, tmp_path / "sound")
+    answers = next(base.rglob("*.npz"))
+    answers.write_bytes(answers.read_bytes()[:100])
+    for baseline, results in ((base, sound), (sound, base)):
+        findings = check(baseline, results)
+        assert overall(findings) == MISSING
+        assert "answers" in summary(findings)
+    assert overall(check(base, sound, rows=["kd"], tasks=["rte"])) == MISSING
 
 
 def test_ratio_interval_by_order_statistics():
