@@ -16,11 +16,13 @@ from bench.record.code import STALE, WHAT_TO_DO, state_of_record
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
+from bench.report.comparison import columns_of_noise
 from bench.report.groups import ReportGroup, groups
 from bench.report.render import github
 from bench.stats.metrics import METRICS, label_of, named_in
 from bench.stats.summary import summarise
 
+RATIO_TITLE = re.compile(r"^(?:shares?|percent(?:age)?|ratios?) of\b|\bretention\b|\breappearance\b", re.IGNORECASE)
 SAME, DIFFERS, ABSENT = "as measured", "differs", "no record"
 
 
@@ -45,7 +47,7 @@ class Checked(NamedTuple):
 def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()) -> list[Checked]:
     """Every score and average of a paper's tables, with its verdict: ABSENT where its row or its column has no record.
 
-    Parameters, FLOPs and speed-ups are not compared.
+    Parameters, FLOPs, speed-ups, columns of differences (most with a sign) and tables whose title is of a share are not compared.
 
     A row spelled exactly as one of the records is that row. Else names are compared without punctuation; a name that fits
     several rows has no record, unless ``rows`` has it.
@@ -67,6 +69,10 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
     often = Counter(map(plain_name, known))
     by_name = {name: label for label in known if often[name := plain_name(label)] == 1}
     stale = {r.key[:12] for group in tables for r in group.records if state_of_record(r) == STALE}
+    if any(is_average(column) for sheet in sheets for column in sheet.columns):
+        for group in tables:  # a report's mean leaves these out
+            group.left_out_of_means = columns_of_noise(group, store)
+    differences = {(sheet.where, column) for sheet in sheets for column in sheet.columns if _has_signs(sheet, column)}
     checked = []
     for sheet, row in ((of_row, row) for of_row in sheets for row in of_row.rows):
         plain = plain_name(row.system)
@@ -74,8 +80,10 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
         # a mean is over these, and not over columns like layers or seeds
         tasks = {plain_task(METRIC_NAMES.sub("", column)) for column in row.cells if is_score(column)}
         for column, cell in row.cells.items():
+            if (sheet.where, column) in differences:
+                continue
             candidates: list[Measured] = []
-            if label is not None:
+            if label is not None and not RATIO_TITLE.search(sheet.name):
                 is_mean = is_average(column)
                 candidates = list(_means(tables, label, tasks) if is_mean else _scores(tables, label, column))
             if not candidates:
@@ -129,25 +137,34 @@ def _scores(tables: Sequence[ReportGroup], label: str, column: str) -> Iterator[
                     yield mean, done, group.described_data()
 
 
+def _has_signs(sheet: Sheet, column: str) -> bool:
+    """Whether most numbers of a column have a sign; of one number none is most."""
+    texts = [row.cells[column].text for row in sheet.rows if column in row.cells and row.cells[column].value]
+    return len(texts) > 1 and 2 * sum(text[0] in "+-" for text in texts) > len(texts)
+
+
 def _means(tables: Sequence[ReportGroup], label: str, tasks: Collection[str]) -> Iterator[Measured]:
-    """The means of the groups that have just these tasks: a mean of other tasks says nothing about the printed one."""
+    """The means over just these tasks, and over those of them that a report averages: a mean of other tasks says nothing about the
+    printed one."""
     for group in tables:
-        is_of_these = all({plain_task(c.title), plain_task(c.task)} & set(tasks) for c in group.columns)
-        means = group.means(label)
-        if is_of_these and len(means) == len(group.columns) == len(tasks) > 1:
-            yield summarise(means).mean, group.records_of(label), group.described_data()
+        of_these = [c for c in group.columns if {plain_task(c.title), plain_task(c.task)} & set(tasks)]
+        averaged = [column for column in of_these if column in group.averaged]
+        for columns in (of_these, averaged) if len(of_these) == len(tasks) else ():
+            if len(columns) > 1 and all((label, column) in group.summaries for column in columns):
+                mean = summarise([group.summaries[label, column].mean for column in columns]).mean
+                yield mean, group.records_of(label), group.described_data()
 
 
 def describe(checked: Sequence[Checked]) -> str:
-    """What differs and what has no record, then the counts."""
+    """What differs, which rows and columns have no record, then the counts."""
     counts = Counter(c.verdict for c in checked)
-    rows = [
-        [c.where, c.row, c.column, c.printed, c.measured or "–", c.data or "–", c.verdict]
-        for c in checked
-        if c.verdict != SAME
-    ]
-    header = ["where", "row", "column", "printed", "measured", "data", "verdict"]
-    text = f"{github(rows, header, 'left')}\n\n" if rows else ""
+    rows = [[c.where, c.row, c.column, c.printed, c.measured, c.data] for c in checked if c.verdict == DIFFERS]
+    text = f"{github(rows, ['where', 'row', 'column', 'printed', 'measured', 'data'], 'left')}\n\n" if rows else ""
+    without = [c for c in checked if c.verdict == ABSENT]
+    for what in ("row", "column"):
+        met = {getattr(c, what) for c in checked if c.verdict != ABSENT}
+        none = dict.fromkeys(name for c in without if (name := getattr(c, what)) not in met)
+        text += f"{what}s without a record: {', '.join(none)}\n" if none else ""
     text += ", ".join(f"{counts[verdict]} {verdict}" for verdict in (SAME, DIFFERS, ABSENT))
     if stale := sum(c.stale for c in checked):
         text += f"\n{stale} of them against records that other code than this made. {WHAT_TO_DO}."

@@ -17,7 +17,6 @@ from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.report.comparison import (
     NOT_SIGNIFICANT,
-    UNCLEAR,
     WORSE,
     columns_of_noise,
     drawn_mean,
@@ -66,9 +65,8 @@ def table(choice: Choice) -> Table:
     for c in choice["candidates"]:
         rest = [TableCell(""), TableCell(""), TableCell("best")]
         if lines:
-            verdict = NOT_SIGNIFICANT if c["verdict"] == UNCLEAR else c["verdict"]
             gap = number(c["score"] - choice["candidates"][0]["score"], "+.1f", low=c["low"], high=c["high"])
-            rest = [gap, TableCell(p_in_words(c["p"]), c["p"]), TableCell(verdict)]
+            rest = [gap, TableCell(p_in_words(c["p"]), c["p"]), TableCell(c["verdict"])]
         cells = [*(number(c[name], ".2f") for name in LIMITS), number(c["changed"]), number(c["score"])]
         lines.append(line_of(group, c["label"], [*cells, number(100 * c["probability"], ".0f", " %"), *rest]))
     titles = ["System", "Params (M)", "file (MB)", "FLOPs (G)", "latency (ms)", "% of teacher", "changed answers (%)"]
@@ -171,7 +169,7 @@ def _choice(
             RETAINED: 100 * score / teacher if teacher > 0 else None,
             "changed": _changed(group, columns, label, store),
         }
-        candidate |= {"probability": 1.0, "low": 0.0, "high": 0.0, "p": 1.0, "verdict": UNCLEAR}
+        candidate |= {"probability": 1.0, "low": 0.0, "high": 0.0, "p": 1.0, "verdict": NOT_SIGNIFICANT}
         over = []
         for name in LIMITS:
             cost, most = candidate[name], budget.get(name)
@@ -182,6 +180,7 @@ def _choice(
         # answer to every example: by chance a seed of a sound row may be below it
         wrong = [
             f"{c.name}: {what}, {seeds_in_words(of_seeds)}"
+            + (f"; mean {group.summaries[label, c].mean:.1f}" if any(s.figure for s in of_seeds.values()) else "")
             for c in columns
             for what, of_seeds in faults.get((label, c), {}).items()
             if group.summaries[label, c].mean

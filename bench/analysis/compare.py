@@ -17,8 +17,6 @@ from bench.record.recipe import ADAMW
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
 from bench.report.comparison import (
-    NOT_SIGNIFICANT,
-    UNCLEAR,
     Comparison,
     columns_of_noise,
     compared,
@@ -164,7 +162,7 @@ def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
             f"{p_in_words(line.p)} ({line.test})",
             p_in_words(line.adjusted),
             str(line.family),
-            NOT_SIGNIFICANT if line.verdict == UNCLEAR else line.verdict,
+            line.verdict,
         ]
         for line in lines
     ]

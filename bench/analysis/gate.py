@@ -204,12 +204,12 @@ def check(
     limits = limits._replace(level=limits.level / max(1, sum(len(of_row[0].scores) for of_row in in_order)))
     findings = [f for of_row in in_order for f in _row(of_row, news, seeds, (old_store, new_store), limits)]
     for note in old_store.notes:
-        place = note.path.relative_to(root).parts  # data, tasks, method, key, file
-        if note.kind == SET_ASIDE and len(place) == DEPTH and data in (None, place[0]):
-            is_asked = not tasks or not set(tasks).isdisjoint(place[1].split("+"))
-            if is_asked and (not rows or any(slug(row).startswith(place[2]) for row in rows)):
-                why = f"the baseline's record {place[3][:KEY_DIGITS]} is set aside: {note.why}"
-                findings.append(GateResult(f"{place[1]} {place[2]}", "row", MISSING, why))
+        parts = note.path.relative_to(root).parts  # data, tasks, method, key, file
+        if note.kind == SET_ASIDE and len(parts) == DEPTH and data in (None, parts[0]):
+            is_asked = not tasks or not set(tasks).isdisjoint(parts[1].split("+"))
+            if is_asked and (not rows or any(slug(row).startswith(parts[2]) for row in rows)):
+                why = f"the baseline's record {parts[3][:KEY_DIGITS]} is set aside: {note.why}"
+                findings.append(GateResult(f"{parts[1]} {parts[2]}", "row", MISSING, why))
     if sessions:
         # sessions name rows as they are typed: without (fast kernels), and in 8 bits without +int8
         typed = {row_as_typed(r.cell) + (f" at {r.point}" if r.point not in ("", IN_8_BITS) else "") for r in olds}

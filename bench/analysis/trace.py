@@ -19,6 +19,7 @@ from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.report.comparison import columns_of_noise
 from bench.report.groups import ReportGroup, groups
+from bench.report.reproduce import set_record_source, verifying
 from bench.report.resampled import judge_answers, resample
 from bench.report.speed import latency_tables
 from bench.report.table import Table
@@ -30,7 +31,8 @@ PLAIN, DIFFERENCE, SPEED_UP = "", "difference", "speed-up"
 SHOWN = 20
 """Origins that are printed; of a short number there may be hundreds."""
 Origin = dict[str, Any]
-"""``what`` rounds to the number, its ``exact`` value, the keys of its ``records``, its ``kind``, and the ``session`` of a timing."""
+"""``what`` rounds to the number, its ``exact`` value, the keys of its ``records``, its ``kind``, the ``session`` of a timing, and
+the command that makes the first record again (``verify``)."""
 
 
 def trace(text: str, results: Path) -> list[Origin]:
@@ -70,9 +72,15 @@ def trace(text: str, results: Path) -> list[Origin]:
         answer = fitting(
             o for group, of_group in drawn for table in of_group for o in _cells(table, _where(group), group)
         )
+    commands = dict[str, str]()  # that make a record again
+    for group in tables if answer else ():
+        set_record_source(group, store, records)
+        commands |= dict.fromkeys((record.key[:12] for record in group.records), verifying(group))
     stale = {record.key[:12] for record in records if state_of_record(record) == STALE}
     for origin in answer:
         origin["what"] += " (made by other code than this)" if stale & set(origin["records"]) else ""
+        first = next(iter(origin["records"]), "")
+        origin["verify"] = commands.get(first, "").replace("KEY", first)
     return answer
 
 
@@ -144,7 +152,7 @@ def describe(text: str, origins: list[Origin], results: Path) -> str:
         lines.append(f"  {origin['what']}: {origin['exact']:.4f}{'; records ' if keys else ''}{', '.join(keys)}")
     if len(origins) > SHOWN:
         lines.append(f"  ... and {len(origins) - SHOWN} more: --json FILE has all; with more digits fewer places fit")
-    for key in [origin["records"][0] for origin in origins if origin["records"]][:1]:
-        show, again = (f"python -m bench {verb} {key} --results {results}" for verb in ("show", "verify"))
-        lines.append(f"  see one: {show}; run it again: {again}")
+    for origin in [origin for origin in origins if origin["records"]][:1]:
+        lines.append(f"  see one: python -m bench show {origin['records'][0]} --results {results}")
+        lines.append(f"  run it again (folders and files are named without their place): {origin['verify']}")
     return "\n".join(lines)

@@ -43,7 +43,7 @@ SYMBOLS = {
     "to": "→", "dagger": "†", "ddagger": "‡", "ast": "*", "star": "*", "Delta": "Δ", "delta": "δ", "alpha": "α",
     "beta": "β", "lambda": "λ", "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "textpm": "±", "texttimes": "×",
     "percent": "%", "cdot": "·", "checkmark": "✓", "xmark": "✗", "cmark": "✓", "mu": "µ", "infty": "∞",
-    "textasciitilde": "~", "textuparrow": "↑", "textdownarrow": "↓", "ldots": "…", "dots": "…", "textendash": "–",
+    "textasciitilde": "~", "textasciicircum": "^", "textuparrow": "↑", "textdownarrow": "↓", "ldots": "…", "dots": "…", "textendash": "–",
     "textbackslash": "", "gamma": "γ", "sigma": "σ", "tau": "τ", "rho": "ρ", "epsilon": "ε", "theta": "θ",
     "textless": "<", "textgreater": ">",
 }  # fmt: skip

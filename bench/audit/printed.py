@@ -86,7 +86,8 @@ def numbers_of(text: str) -> tuple[tuple[PrintedNumber, str], ...]:
         glue, end = plain[end : token.start()], token.end()
         # 84.3%–85.1% is a range
         has_sign = token["sign"] and (not parts or (glue and glue[-1] in " (/[,;→|"))
-        shown = ("-" if has_sign and token["sign"] != "+" else "") + token["number"].replace(",", "").rstrip(".")
+        shown = token["number"].replace(",", "").rstrip(".")
+        shown = ("+" if token["sign"] == "+" else "-") + shown if has_sign else shown
         value = Decimal(shown)
         number = PrintedNumber(shown, value, max(0, -int(value.as_tuple().exponent)), None, token["unit"] or "")
         if not parts:
@@ -100,7 +101,7 @@ def numbers_of(text: str) -> tuple[tuple[PrintedNumber, str], ...]:
             last, its_role = parts[-1]
             parts[-1] = replace(last, deviation=last.deviation or number), its_role
         elif role == "change" and "↓" in glue:
-            parts.append((replace(number, text=f"-{number.text.lstrip('-')}", value=-abs(value)), role))
+            parts.append((replace(number, text=f"-{number.text.lstrip('+-')}", value=-abs(value)), role))
         else:
             parts.append((number, role))
     return tuple(parts)

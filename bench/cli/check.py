@@ -17,8 +17,7 @@ from bench.cli.options import (
     with_request_options,
 )
 from bench.cli.program import Answer, store, verb
-from bench.errors import CHECK_FAILED, OK, InputError
-from bench.plan.request import SOURCES
+from bench.errors import BAD_INPUT, CHECK_FAILED, OK, InputError
 from bench.record.set_aside import notes_sent_to
 
 if TYPE_CHECKING:
@@ -158,7 +157,9 @@ def submit(
     to: Path | None = option(None, "The new folder of the files and their archive."),
     row: str = option("", "The row that is meant, where a task has several models."),
     seed: int | None = option(None, "The seed that is meant."),
-    data: str = option("hub", SOURCES),
+    data: str = option(
+        "hub", "Where GLUE's test sets come from: hub; or a folder with <task>/test-00000-of-00001.parquet."
+    ),
     constant_rest: bool = option(False, "Answer tasks without a model with their first class.", "--constant-rest"),
     diagnostics: Path | None = option(
         None, "GLUE's diagnostic-full.tsv: also print Matthews' correlation on AX by category.", metavar="FILE"
@@ -238,22 +239,20 @@ def audit(
     if results is None:
         return "\n".join(texts), body, CHECK_FAILED if findings else OK
     text, compared, code = _compared(pages.sheets, results, row or [])
-    return "\n".join([*texts, text]), {"findings": body, "compared": compared}, CHECK_FAILED if findings else code
+    ended = code if code == BAD_INPUT or not findings else CHECK_FAILED
+    return "\n".join([*texts, text]), {"findings": body, "compared": compared}, ended
 
 
 def _compared(sheets: Sequence[Sheet], results: Path, rows: Sequence[str]) -> Answer:
-    """How the numbers of some tables compare with the records.
-
-    Raises:
-        InputError: no row and column of any table are in the records.
-    """
+    """How the numbers of some tables compare with the records; bad input where no row and column of any table are in them."""
     from bench.analysis.check_paper import ABSENT, DIFFERS, check_paper, describe
     from bench.audit.summary import printable
 
     compared = check_paper(sheets, results, rows)
     if all(number.verdict == ABSENT for number in compared):
         named = ", ".join(dict.fromkeys(sheet.source for sheet in sheets))
-        raise InputError(f"{named}: no row and column are in {results}; name rows with --row 'Name in the paper=row'")
+        why = f"{named}: no row and column are in {results}; name rows with --row 'Name in the paper=row'"
+        return f"\n{printable(why)}", [number._asdict() for number in compared], BAD_INPUT
     text = printable(f"\nCompared with the records in {results}:\n\n{describe(compared)}")
     differ = any(number.verdict == DIFFERS for number in compared)
     return text, [number._asdict() for number in compared], CHECK_FAILED if differ else OK

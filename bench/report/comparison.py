@@ -32,11 +32,8 @@ from bench.stats.paired import (
 )
 from bench.stats.power import LEVEL, least_gap_at_any_disagreement
 
-BETTER, WORSE, UNCLEAR, BORDERLINE = "better", "worse", "inconclusive", "borderline"
-"""How a comparison ended. Inconclusive: not significant, or the interval does not exclude the margin. Borderline: another draw of
-the resamples may end otherwise."""
-NOT_SIGNIFICANT = "not significant"
-"""How tables of differences print :data:`UNCLEAR`."""
+BETTER, WORSE, NOT_SIGNIFICANT, BORDERLINE = "better", "worse", "not significant", "borderline"
+"""How a comparison ended. Borderline: another draw of the resamples may end otherwise."""
 
 
 def verdict_of(difference: float, p: float, adjusted: float, test: str = "bootstrap") -> str:
@@ -50,7 +47,7 @@ def verdict_of(difference: float, p: float, adjusted: float, test: str = "bootst
     if "McNemar" not in test and p > 0 and is_near(p / tails, LEVEL * p / max(adjusted, p) / tails):
         return BORDERLINE
     if adjusted > LEVEL:
-        return UNCLEAR
+        return NOT_SIGNIFICANT
     return BETTER if difference > 0 else WORSE
 
 

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.report.comparison import NOT_SIGNIFICANT, UNCLEAR, p_in_words
+from bench.report.comparison import p_in_words
 from bench.report.document import Section
 from bench.report.escape import flat
 from bench.report.file_names import named
@@ -96,8 +96,7 @@ def _split(cell: TableCell) -> tuple[str, str, str]:
     large, bracket, small = flat(cell.text).partition(" (") if cell.low is not None else (cell.text, "", "")
     if cell.p is None or cell.value is None or cell.low is None or cell.high is None:
         return large, bracket.strip() + small, ""
-    verdict = NOT_SIGNIFICANT if cell.verdict == UNCLEAR else cell.verdict
-    said = f"{verdict}: p = {p_in_words(cell.p)}".replace("= <", "<")
+    said = f"{cell.verdict}: p = {p_in_words(cell.p)}".replace("= <", "<")
     said += f" after Holm's adjustment ({p_in_words(cell.alone)} before)" if cell.alone not in (None, cell.p) else ""
     return f"{cell.value:+.1f} {SYMBOLS[cell.verdict]}", f"({cell.low:+.1f} to {cell.high:+.1f})", said
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import factories
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from bench.analysis.check_paper import check_paper
 from bench.audit.sheets import read_all
 from bench.record.store import Store
+
+ROOT = Path(__file__).parents[2]
 
 LATEX = r"""
 \begin{table}\caption{Results}
@@ -83,6 +86,25 @@ def test_an_average_is_compared_with_a_mean_of_the_same_tasks_alone(tmp_path):
     assert [c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")] == ["as measured", "no record"]
 
 
+@pytest.mark.slow
+def test_the_committed_report_of_the_main_table_agrees_with_its_records():
+    """Its means leave out RTE, which the table has too."""
+    (report,) = (ROOT / "reports" / "glue-20000-rows").glob("all-minilm-1t-common-3ep-*/README.md")
+    compared = check_paper(read_all([report]).sheets, ROOT / "results" / "h200")
+    assert [c for c in compared if c.verdict == "differs"] == []
+    assert {c.row for c in compared if c.verdict == "as measured" and "mean of 4" in c.column} >= {"teacher", "kd"}
+
+
+def test_differences_and_shares_are_no_scores(tmp_path):
+    store, file = Store(tmp_path / "r"), tmp_path / "paper.md"
+    for row, score in (("kd", 0.61), ("pkd", 0.63)):
+        store.write(factories.record(row, score=score))
+    for title, numbers in (("Differences", ("+1.0", "-2.0")), ("Share of the teacher's score", ("97.1", "98.2"))):
+        rows = "".join(f"| {row} | {number} |\n" for row, number in zip(("kd", "pkd"), numbers, strict=True))
+        file.write_text(f"# {title}\n\n| System | RTE |\n|---|---|\n{rows}")
+        assert "differs" not in {c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")}
+
+
 def test_two_rows_whose_names_differ_in_punctuation_alone_are_not_confused(tmp_path):
     store, file = Store(tmp_path / "r"), tmp_path / "paper.md"
     for label, score in (("kd:temperature=1.5", 0.61), ("kd:temperature=15", 0.62), ("pkd", 0.63)):
@@ -109,6 +131,8 @@ def test_a_paper_that_agrees_passes_and_one_of_other_rows_is_bad_input(bench, pl
     file.write_text(LATEX.replace(before, after))
     answer = bench("audit", file, "--results", root, *(word for row in rows for word in ("--row", row)))
     assert answer.returncode == code, answer.stderr
+    if not rows and code:
+        assert "nothing found; read" in answer.stdout, "what needs no records is said"
 
 
 def test_several_files_are_compared_where_one_has_no_table_and_one_no_row_of_the_records(bench, place, tmp_path):

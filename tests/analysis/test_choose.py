@@ -46,7 +46,7 @@ def store(written, tmp_path):
 def test_the_cheapest_of_those_that_cannot_be_told_from_the_best(store):
     (choice,) = choose(store.root, {"flops": 2.0})
     assert [c["label"] for c in choice["candidates"]] == ["wide", "small", "twin", "poor"]
-    assert [c["verdict"] for c in choice["candidates"]] == ["inconclusive"] * 3 + ["worse"]
+    assert [c["verdict"] for c in choice["candidates"]] == ["not significant"] * 3 + ["worse"]
     assert [row[-1] for row in table(choice).rows] == ["best", *["not significant"] * 2, "worse"]
     assert [c["label"] for c in choice["as_good"]] == ["small", "twin", "wide"], "of one size the better one first"
     assert choice["left_out"] == {"dear": "needs 10.00 G FLOPs", "half": "no score on sst2"}

@@ -16,7 +16,7 @@ from bench.analysis.trace import trace
 from bench.errors import InputError
 from bench.record.cell import Search, record_key
 from bench.record.store import Store
-from bench.report.comparison import BETTER, UNCLEAR
+from bench.report.comparison import BETTER, NOT_SIGNIFICANT
 from bench.report.file_names import place_of
 from bench.report.groups import groups
 from bench.report.pictures import plotted_differences
@@ -123,7 +123,7 @@ def test_a_clear_difference_is_better_one_way_and_worse_the_other(store):
 
 def test_what_is_too_close_cannot_be_told(store):
     (lines,) = compare(store.root, "microbert", "tinybert", tasks=["rte"]).values()
-    assert [line.verdict for line in lines] == [UNCLEAR]
+    assert [line.verdict for line in lines] == [NOT_SIGNIFICANT]
 
 
 def test_rows_that_are_not_there_or_not_alike_are_refused(store):

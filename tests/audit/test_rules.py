@@ -113,7 +113,7 @@ PLANTED = [
     (GLUE, "| 75.6", "| 77.6", ("b", "Avg", "77.6", "75.6", "average", ARITHMETIC)),
     (SUM, "174", "175", ("Total", "Files", "175", "174", "sum", ARITHMETIC)),
     (SUM, "256.50", "256.90", ("Total", "Tokens (M)", "256.90", "256.50", "sum", ARITHMETIC)),
-    (PRUNED, "| -0.23", "| +0.23", ("second", "Δ Acc", "0.23", "-0.23", "sign", ARITHMETIC)),
+    (PRUNED, "| -0.23", "| +0.23", ("second", "Δ Acc", "+0.23", "-0.23", "sign", ARITHMETIC)),
     (QUOTED, "54.90\nfir | 55.98\nmore", "54.91\nfir | 55.98\nmore",
      ("ash", "Retrieval score", "54.91", "54.90", "quoted differently", INFERENCE)),
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from transformers import BertConfig
 
 import methods
 from bench.errors import InputError
-from bench.plan.spelling import drop_incompatible, parse_methods, parse_one
+from bench.plan.spelling import drop_unusable, parse_methods, parse_one
 
 
 def test_defaults_spelled_out_give_the_same_row():
@@ -81,9 +81,13 @@ def test_mistakes(text, message):
 def test_all_leaves_out_what_the_teacher_does_not_suit_and_a_name_does_not():
     """A teacher of 16 heads, like BERT-large: MiniLM compares head by head with its own 12."""
     large = BertConfig(hidden_size=1024, num_attention_heads=16, num_hidden_layers=24)
-    kept, left = drop_incompatible(parse_methods("all"), large)
+
+    def usable(rows, teacher):
+        return drop_unusable(parse_methods(rows), lambda row: row.method.requires(teacher))
+
+    kept, left = usable("all", large)
     assert [note.split(" ")[0] for note in left] == ["minilm"]
     assert len(kept) + 1 == len(methods.TABLE)
     with pytest.raises(InputError, match="head by head"):
-        drop_incompatible(parse_methods("minilm"), large)
-    assert len(drop_incompatible(parse_methods("all"), BertConfig())[0]) == len(methods.TABLE)
+        usable("minilm", large)
+    assert len(usable("all", BertConfig())[0]) == len(methods.TABLE)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.record.store import Store
-from bench.report.comparison import BETTER, BORDERLINE, UNCLEAR, not_shown_better, verdict_of
+from bench.report.comparison import BETTER, BORDERLINE, NOT_SIGNIFICANT, not_shown_better, verdict_of
 from bench.report.groups import groups
 from bench.report.resampled import judge_answers, resample
 from bench.report.tables.differences import paired_comparisons
@@ -76,7 +76,7 @@ def test_differences_end_in_a_verdict_next_to_their_reference(tables):
     assert set(variants) >= {"microbert w/o Dis", "microbert:gamma=2"}
     for lines, row, reference, verdict, tests in (
         (systems, "microbert", "finetune", "better", 3),  # two columns and their mean
-        (systems, "kd", "finetune", "inconclusive", 3),
+        (systems, "kd", "finetune", "not significant", 3),
         (variants, "microbert w/o Dis", "microbert", "worse", 3),
         (variants, "microbert:gamma=2", "microbert", "worse", 1),
     ):
@@ -106,12 +106,12 @@ def test_no_verdict_depends_on_what_else_lies_in_the_folder(store):
     ("p", "tests", "verdict"),
     [
         *((p, tests, BORDERLINE) for p, tests in ((0.05, 1), (0.0125, 4), (0.046, 1), (0.054, 1))),
-        *((p, 1, verdict) for p, verdict in ((0.03, BETTER), (0.0001, BETTER), (0.08, UNCLEAR), (1.0, UNCLEAR))),
+        *((p, 1, verdict) for p, verdict in ((0.03, BETTER), (0.0001, BETTER), (0.08, NOT_SIGNIFICANT), (1.0, NOT_SIGNIFICANT))),
     ],
 )
 def test_a_verdict_that_other_resamples_would_change_is_borderline(p, tests, verdict):
     assert verdict_of(1.0, p, tests * p) == verdict
-    assert verdict_of(1.0, p, tests * p, "McNemar, mid-p") in (BETTER, UNCLEAR), "an exact test has no error"
+    assert verdict_of(1.0, p, tests * p, "McNemar, mid-p") in (BETTER, NOT_SIGNIFICANT), "an exact test has no error"
     if tests == 1:  # two standard errors of a share of 10,000 resamples are 0.0044 at 0.05, and at half of it 0.0031
         near = abs(p - 0.05) < 0.0044
         assert (verdict_of(1.0, p, p, "permutation") == BORDERLINE) == near, "its p is the counted share"

@@ -31,7 +31,7 @@ def test_the_forest_plot_has_the_numbers_and_verdicts_of_the_table(data):
     for label, cell in means.items():
         one = found[label]
         assert (one.value, one.low, one.high) == (cell.value, cell.low, cell.high)
-    assert (found["microbert"].verdict, found["kd"].verdict) == ("better", "inconclusive")
+    assert (found["microbert"].verdict, found["kd"].verdict) == ("better", "not significant")
     assert [one.value for one in found.values()] == sorted((one.value for one in found.values()), reverse=True)
 
 

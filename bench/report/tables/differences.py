@@ -19,7 +19,6 @@ from bench.record.task_facts import row_as_typed
 from bench.report.comparison import (
     BORDERLINE,
     NOT_SIGNIFICANT,
-    UNCLEAR,
     Comparison,
     Pair,
     compared,
@@ -133,7 +132,7 @@ def _cell(line: Comparison | None, keys: tuple[str, ...]) -> TableCell:
     if line is None:
         return TableCell(DASH)
     without_zero, p = line.low > 0 or line.high < 0, f"(p = {p_in_words(line.adjusted)})"
-    if line.verdict == UNCLEAR:
+    if line.verdict == NOT_SIGNIFICANT:
         verdict = f"{NOT_SIGNIFICANT} after Holm {p}" if without_zero else NOT_SIGNIFICANT
     elif line.verdict == BORDERLINE:
         verdict = f"{BORDERLINE} {p}"

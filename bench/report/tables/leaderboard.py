@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bench.record.cell import TEACHER
-from bench.report.comparison import BETTER, BORDERLINE, NOT_SIGNIFICANT, UNCLEAR, WORSE, p_in_words
+from bench.report.comparison import BETTER, BORDERLINE, NOT_SIGNIFICANT, WORSE, p_in_words
 from bench.report.groups import ReportGroup
 from bench.report.table import INTERVAL, TESTED, Column, Line, Table, TableCell, number
 from bench.report.tables.accuracy import as_good_as_best, further_columns
 from bench.report.tables.differences import SYSTEMS, reference_of
 from bench.report.tables.parts import counted, left_out_of_means, line_of, listed
 
-SYMBOLS = {BETTER: "▲", WORSE: "▼", UNCLEAR: "○", BORDERLINE: "◐"}
+SYMBOLS = {BETTER: "▲", WORSE: "▼", NOT_SIGNIFICANT: "○", BORDERLINE: "◐"}
 """Verdict -> how it is printed."""
 
 
@@ -80,7 +80,7 @@ def leaderboard(group: ReportGroup) -> Table | None:
     note = (
         "Rows with all results, in percent, with 95 % intervals. Rows of one rank: the interval of their difference to the first of "
         "them contains 0 (not adjusted); a dash: fewer seeds, or suspect answers. "
-        f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, {SYMBOLS[UNCLEAR]} not significant, "
+        f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, {SYMBOLS[NOT_SIGNIFICANT]} not significant, "
         f"{SYMBOLS[BORDERLINE]} {BORDERLINE}; the mean of a row is one test. No sign: not tested."
     )
     return Table("Leaderboard", columns, lines, (note,), file="leaderboard")
@@ -121,10 +121,7 @@ def summary(group: ReportGroup) -> list[str]:
     named = ", ".join(f"{name} {mean:.1f}" for name, mean in others.items() if name != group.called(best))
     text = f"Best: {group.called(best)} with {means[best].value:.1f}" + (f" ({named})" if named else "")
     if tested := verdicts_of_means(group).get(best):
-        verdict = NOT_SIGNIFICANT if tested.verdict == UNCLEAR else tested.verdict
-        text += (
-            f"; {tested.value:+.1f} ({tested.low:+.1f} to {tested.high:+.1f}) to {group.called(reference)}, {verdict}"
-        )
+        text += f"; {tested.value:+.1f} ({tested.low:+.1f} to {tested.high:+.1f}) to {group.called(reference)}, {tested.verdict}"
         text += f" (p = {p_in_words(tested.p)})".replace("= <", "<") if tested.p is not None else ""
     text += f"; {ratio.text()} as fast as its teacher" if (ratio := group.speed_ups.get(best)) else ""
     texts.append(text + ".")

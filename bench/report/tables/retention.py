@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bench.record.cell import TEACHER
-from bench.report.comparison import BORDERLINE, UNCLEAR
+from bench.report.comparison import BORDERLINE
 from bench.report.frame import same_teacher, teacher_weights
 from bench.report.groups import KEPT, ReportGroup, ScoreColumn
 from bench.report.resampled import Answers, rng_for
@@ -19,7 +19,7 @@ from bench.stats.metrics import metric_of
 from bench.stats.paired import Resamples, interval, is_near, mean_over_columns, over_seeds
 from bench.stats.power import LEVEL
 
-KEEPS, LOSES, REFUSED = "keeps", "loses", "refused"
+KEEPS, LOSES, INCONCLUSIVE, REFUSED = "keeps", "loses", "inconclusive", "refused"
 KEPT_OF_THE_TEACHER = "retention"
 """The name of the table's files."""
 
@@ -52,7 +52,7 @@ def retention(student: Sequence[float], teacher: float, samples: np.ndarray, kep
     """Non-inferiority: kept if the 95 % interval lies above the margin, lost if below, else the data are inconclusive."""
     samples = samples[~np.isnan(samples)]
     low, high = interval(samples)
-    verdict = KEEPS if low >= kept else LOSES if high < kept else UNCLEAR
+    verdict = KEEPS if low >= kept else LOSES if high < kept else INCONCLUSIVE
     below = float(np.mean(samples < kept))
     if is_near(below, LEVEL / 2, len(samples)) or is_near(below, 1 - LEVEL / 2, len(samples)):
         verdict = BORDERLINE
@@ -118,7 +118,7 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     note = (
         f"The student's score in percent of its own teacher's, with the 95 % interval of a paired bootstrap. "
         f"keeps: the whole interval, before rounding, is above {100 * kept:g} %. loses: the whole interval is below. "
-        f"{UNCLEAR}: the interval contains {100 * kept:g} %, so these examples and seeds do not decide. "
+        f"{INCONCLUSIVE}: the interval contains {100 * kept:g} %, so these examples and seeds do not decide. "
         f"{BORDERLINE}: other resamples may end otherwise. "
         "Mean of ratios: the mean of the columns' ratios. Ratio of means: the student's mean score divided by its "
         "teacher's. These two have no verdict. Rows that need at least as many FLOPs as their teacher are no compressed models, and not here."
