@@ -106,7 +106,10 @@ def test_no_verdict_depends_on_what_else_lies_in_the_folder(store):
     ("p", "tests", "verdict"),
     [
         *((p, tests, BORDERLINE) for p, tests in ((0.05, 1), (0.0125, 4), (0.046, 1), (0.054, 1))),
-        *((p, 1, verdict) for p, verdict in ((0.03, BETTER), (0.0001, BETTER), (0.08, NOT_SIGNIFICANT), (1.0, NOT_SIGNIFICANT))),
+        *(
+            (p, 1, verdict)
+            for p, verdict in ((0.03, BETTER), (0.0001, BETTER), (0.08, NOT_SIGNIFICANT), (1.0, NOT_SIGNIFICANT))
+        ),
     ],
 )
 def test_a_verdict_that_other_resamples_would_change_is_borderline(p, tests, verdict):
