@@ -119,6 +119,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int, tr
         texts = [(split.first[w.question], questions.contexts[w.question]) for w in questions.windows]
         pad, labels = tokenizer.pad_token_id, torch.from_numpy(places)
         return Encoded(tokens, segments, labels, range(len(texts)), texts, pad=pad, questions=questions)
+    tokenizer.truncation_side = "right"  # a student of truncation = "tail" is saved with "left"
     tokens, segments = [], []
     for start in range(0, len(split), ROWS_A_CALL):  # lists of Python's numbers take ten times the room of arrays
         rows = slice(start, start + ROWS_A_CALL)
@@ -144,13 +145,19 @@ def encode(tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int, tr
     return Encoded(tokens, segments, codes, list(split.ids), rows_of_text, pad=tokenizer.pad_token_id)
 
 
+def ends_kept(max_length: int, truncation: str) -> tuple[int, int]:
+    """How many tokens stay at the two ends of a longer sequence: [CLS], the text's tail and [SEP], or with ``both`` a quarter of the
+    room for its head: 128 and 382 of 510 tokens are 127 and 383 here (Sun et al. 2019, "How to fine-tune BERT for text
+    classification", section 5.3.1)."""
+    head = 1 + ((max_length - 2) // 4 if truncation == "both" else 0)
+    return head, max_length - head
+
+
 def _without_middle(row: list[int], max_length: int, truncation: str) -> list[int]:
-    """[CLS], the text's tail and [SEP], or with ``both`` a quarter of the room for its head: 128 and 382 of 510 tokens are 127 and 383
-    here (Sun et al. 2019, "How to fine-tune BERT for text classification", section 5.3.1)."""
     if len(row) <= max_length:
         return row
-    head = 1 + ((max_length - 2) // 4 if truncation == "both" else 0)
-    return row[:head] + row[len(row) - (max_length - head) :]
+    head, tail = ends_kept(max_length, truncation)
+    return row[:head] + row[-tail:]
 
 
 def guard_unknown(tokens: list[np.ndarray], tokenizer: PreTrainedTokenizerBase) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from bench.data.checkpoints import EMBEDDED_SHA256, HUB_CONFIGURED, OURS, opener, tokenizer_of
+from bench.data.encoding import ends_kept
 from bench.data.sources import HUB_REPOSITORY
+from bench.data.spans import ANSWER_TOKENS, QUESTION_TOKENS
 from bench.data.tasks import GLUE, Task
 from bench.files import folder_in_place_of, slug
 from bench.make.teacher import as_question_answering
@@ -56,17 +58,26 @@ def export_student(
         model.config.problem_type = "regression" if task.regression else "single_label_classification"
     own = {"method": record.cell.method, "row": record.row, "record": record.key, "seed": record.cell.seed}
     setattr(model.config, OURS, {**own, "max_length": record.cell.recipe["max_length"]})
-    tokenizer.model_max_length = record.cell.recipe["max_length"]  # where `truncation=True` cuts
     with folder_in_place_of(final) as folder:
         model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        write_page(folder, model, record, arrays or {})
+        save_tokenizer(folder, tokenizer, record, task)
+        write_page(folder, model, record, task, arrays or {})
     return final
 
 
-def write_page(folder: Path, model: Any, record: Record, arrays: Mapping[str, np.ndarray]) -> None:
+def save_tokenizer(folder: Path, tokenizer: Any, record: Record, task: Task) -> None:
+    """A tokenizer that pads and cuts nothing unasked; ``truncation=True`` cuts where the model's task does."""
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.backend_tokenizer.no_truncation()
+    tokenizer.model_max_length = record.cell.recipe["max_length"]
+    side = "left" if task.truncation == "tail" else "right"
+    tokenizer.truncation_side = tokenizer.init_kwargs["truncation_side"] = side  # its keys are what is saved
+    tokenizer.save_pretrained(folder)
+
+
+def write_page(folder: Path, model: Any, record: Record, task: Task, arrays: Mapping[str, np.ndarray]) -> None:
     """The card of a folder, and its entries of the hub's leaderboard."""
-    (folder / "README.md").write_text(card(record, model, arrays), encoding="utf-8")
+    (folder / "README.md").write_text(card(record, model, task, arrays), encoding="utf-8")
     if _is_hubs_glue(record):
         from huggingface_hub import eval_result_entries_to_yaml
         from huggingface_hub.utils import yaml_dump
@@ -154,11 +165,99 @@ def _with_interval(value: float, name: str, metric: str, record: Record, arrays:
     return f"{metric} {100 * value:.1f} % (95 % interval over examples: {100 * low:.1f} to {100 * high:.1f})"
 
 
-def card(record: Record, model: Any, arrays: Mapping[str, np.ndarray]) -> str:
+def _what_it_reads(task: Task, longest: int) -> str:
+    if task.spans:
+        return (
+            f"It reads at most {longest} tokens: at most {_of_question(longest)} of a question, and its text. Longer texts are scored "
+            "in windows (bert-bench's docs/questions.md); the lines below read the first one."
+        )
+    if task.truncation == "both":
+        head, tail = ends_kept(longest, task.truncation)
+        return (
+            f"It reads at most {longest} tokens, of a longer text the first {head} and the last {tail}: no tokenizer cuts that way, "
+            "the lines below do."
+        )
+    amount = f"the last {longest} tokens" if task.truncation == "tail" else f"at most {longest} tokens"
+    texts = "two texts" if len(task.columns) == 2 else "a text"
+    return f"It reads {amount} of {texts}: give a pipeline of transformers `truncation=True`."
+
+
+def _of_question(longest: int) -> int:
+    return min(QUESTION_TOKENS, longest // 2 - 3)
+
+
+def lines_for_both(longest: int) -> list[str]:
+    """Code that makes ``ids`` of a text, as ``truncation = "both"`` has them, with ``tokenizer``, of the library tokenizers."""
+    head, tail = ends_kept(longest, "both")
+    return [
+        'ids = tokenizer.encode("a text").ids',
+        f"ids = ids if len(ids) <= {longest} else ids[:{head}] + ids[-{tail}:]",
+    ]
+
+
+def lines_for_questions(task: Task, longest: int) -> list[str]:
+    """Code that prints an answer as records have it, with ``tokenizer``, of the library tokenizers, and ``logits_of(ids, kinds)``."""
+    answer = "text[offsets[a][0] : offsets[b][1]]"
+    shown = [f"print({answer})"]
+    if task.name == "squad_v2":
+        shown = [
+            "is_answered = starts[a] + ends[b] >= none  # else [CLS] says that the text has no answer",
+            f'print({answer} if is_answered else "")',
+        ]
+    return [
+        'question, text = "a question", "the text that has the answer"',
+        f"asked = tokenizer.encode(question, add_special_tokens=False).ids[:{_of_question(longest)}]",
+        "read = tokenizer.encode(text, add_special_tokens=False)",
+        f"words, offsets = read.ids[: {longest - 3} - len(asked)], read.offsets",
+        'cls, sep = tokenizer.encode("").ids',
+        "first = len(asked) + 2  # place of the text",
+        "starts, ends = logits_of([cls, *asked, sep, *words, sep], [0] * first + [1] * (len(words) + 1))",
+        "none, starts, ends = starts[0] + ends[0], starts[first:], ends[first:]",
+        f"spans = [(a, b) for a in range(len(words)) for b in range(a, min(a + {ANSWER_TOKENS}, len(words)))]",
+        "a, b = max(spans, key=lambda span: starts[span[0]] + ends[span[1]])",
+        *shown,
+    ]
+
+
+def _code(model: Any, task: Task, longest: int) -> list[str]:
+    """The lines that open the folder and answer."""
+    from methods.models import inputs_of, reads_texts
+
+    kind, auto_class = type(model), opener(task.spans).__name__
+    own = [f"import {kind.__module__}  # {kind.__name__}: with bert-bench installed"]
+    own = [] if kind.__module__.startswith("transformers.") else own
+    opening = [f'model = {auto_class}.from_pretrained("THIS-FOLDER").eval()']
+    pair = len(task.columns) == 2
+    if reads_texts(model):
+        texts = '("a text", "a second one")' if pair else '("a text", None)'
+        return [f"from transformers import {auto_class}", *own, *opening, f"logits = model.of_texts([{texts}])"]
+    imports = [f"from transformers import {auto_class}, AutoTokenizer", *own]
+    tokenizer = 'tokenizer = AutoTokenizer.from_pretrained("THIS-FOLDER")'
+    if task.spans:
+        kinds = ", token_type_ids=torch.tensor([kinds])" if "token_type_ids" in inputs_of(model) else ""
+        return [
+            "import torch",
+            *imports,
+            *opening,
+            f"{tokenizer}.backend_tokenizer",
+            "def logits_of(ids, kinds):",
+            f"    scores = model(torch.tensor([ids]){kinds})",
+            "    return scores.start_logits[0].tolist(), scores.end_logits[0].tolist()",
+            *lines_for_questions(task, longest),
+        ]
+    if task.truncation == "both":
+        logits = "logits = model(torch.tensor([ids])).logits"
+        return ["import torch", *imports, *opening, f"{tokenizer}.backend_tokenizer", *lines_for_both(longest), logits]
+    texts = '"a text", "a second one"' if pair else '"a text"'
+    logits = f'logits = model(**tokenizer({texts}, truncation=True, return_tensors="pt")).logits'
+    return [*imports, *opening, tokenizer, logits]
+
+
+def card(record: Record, model: Any, task: Task, arrays: Mapping[str, np.ndarray]) -> str:
     """The model's page: what it is, what it scored, its limits, its record, and how to open it."""
     from methods.models import reads_texts
 
-    cell, kind = record.cell, type(model)
+    cell, longest = record.cell, int(record.cell.recipe["max_length"])
     scores = "; ".join(
         f"{name}: " + ", ".join(_with_interval(value, name, metric, record, arrays) for metric, value in scored.items())
         for name, scored in record.scores.items()
@@ -185,12 +284,7 @@ def card(record: Record, model: Any, arrays: Mapping[str, np.ndarray]) -> str:
         ("record", f"`{record.key}`; sha256 of the weights as tensors `{record.weights}`"),
         ("code", f"bert-bench {record.code.get('version')}, commit {str(record.code.get('commit'))[:12]}"),
     ]
-    spans = "ForQuestionAnswering" in kind.__name__
-    pipeline = "question-answering" if spans else "text-classification"
-    auto_class = opener(spans).__name__
-    answers = 'logits = model(**tokenizer(["a text"], truncation=True, return_tensors="pt")).logits'
-    if spans:  # start_logits and end_logits
-        answers = 'answer = model(**tokenizer("a question", "its text", truncation="only_second", return_tensors="pt"))'
+    pipeline = "question-answering" if task.spans else "text-classification"
     lines = ["---", _metadata(record, pipeline), "---", ""]
     lines += [f"# {record.row} on {'+'.join(cell.tasks)}", ""]
     if cell.data.slug.startswith(f"{SAMPLE}-"):
@@ -206,25 +300,10 @@ def card(record: Record, model: Any, arrays: Mapping[str, np.ndarray]) -> str:
         "- It was not trained by this program."
         if _came_tuned(record)
         else f"- One training, with seed {cell.seed}: another seed gives another score.",
-        f"- It reads at most {cell.recipe['max_length']} tokens of a text: give a pipeline of transformers `truncation=True`.",
+        "- It reads words, without a tokenizer." if reads_texts(model) else f"- {_what_it_reads(task, longest)}",
         "- The licence is that of the base model and of the data; no other is given here.",
     ]
-    own = not kind.__module__.startswith("transformers.")
-    in_words = reads_texts(model)
-    lines += [
-        "",
-        f"    from transformers import {auto_class}{'' if in_words else ', AutoTokenizer'}",
-        *([f"    import {kind.__module__}  # {kind.__name__}: with bert-bench installed"] if own else []),
-        f'    model = {auto_class}.from_pretrained("THIS-FOLDER").eval()',
-        *(
-            ['    logits = model.of_texts([("a text", "a second one or None")])']
-            if in_words
-            else [
-                '    tokenizer = AutoTokenizer.from_pretrained("THIS-FOLDER")',
-                f"    {answers}",
-            ]
-        ),
-        "",
-        f"To score it again next to other rows: `{scoring_again(cell)}`.",
-    ]
+    lines += ["", *(f"    {line}" for line in _code(model, task, longest)), ""]
+    again = f"To score it again next to other rows: `{scoring_again(cell)}`"
+    lines += [f"{again}, where folders and files are named by the last part of their path."]
     return "\n".join(lines) + "\n"

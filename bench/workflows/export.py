@@ -20,7 +20,7 @@ from bench.data.checkpoints import OURS, Checkpoint, opener, tokenizer_of
 from bench.data.tasks import Task
 from bench.errors import InputError, one_line
 from bench.files import TEMPORARY, folder_in_place_of
-from bench.make.export import export_student, write_page
+from bench.make.export import export_student, lines_for_both, lines_for_questions, save_tokenizer, write_page
 from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.plan.plan import TaskPlan
@@ -38,32 +38,6 @@ HF, ONNX, INT8 = "hf", "onnx", "onnx-int8"
 FORMATS = (HF, ONNX, INT8)
 MODEL = "model.onnx"
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-USE = """
-## With ONNX Runtime alone
-
-    import json, numpy, onnxruntime, tokenizers
-    tokenizer = tokenizers.Tokenizer.from_file("THIS-FOLDER/tokenizer.json")
-    tokenizer.enable_truncation(LONGEST)
-    session = onnxruntime.InferenceSession("THIS-FOLDER/model.onnx")
-    def logits_of(encoded):
-        inputs = {"input_ids": [encoded.ids], "attention_mask": [encoded.attention_mask], "token_type_ids": [encoded.type_ids]}
-        return session.run(None, {each.name: numpy.array(inputs[each.name]) for each in session.get_inputs()})
-
-"""
-CLASSIFY = """    (logits,) = logits_of(tokenizer.encode("a text"))  # of two texts: encode("a text", "a second one")
-"""
-ASK = """    text = "the text that has the answer"
-    encoded = tokenizer.encode("a question", text)
-    starts, ends = logits_of(encoded)
-    pairs = [(a, b) for a, part in enumerate(encoded.sequence_ids) if part == 1 for b in range(a, min(a + 30, len(starts[0]) - 1))]
-    a, b = max(pairs, key=lambda pair: starts[0, pair[0]] + ends[0, pair[1]])
-    is_answered = starts[0, a] + ends[0, b] > starts[0, 0] + ends[0, 0]  # else [CLS] says that the text has no answer
-    print(text[encoded.offsets[a][0] : encoded.offsets[b][1]] if is_answered else "")
-"""
-SHOW_LABEL = """    labels = json.load(open("THIS-FOLDER/config.json"))["id2label"]
-    print(labels[str(logits[0].argmax())])
-"""
-SHOW_NUMBER = "    print(logits[0][0])\n"
 
 
 def export(
@@ -83,8 +57,8 @@ def export(
         key: the beginning of the record's key.
         request: data, teacher and what else the training needs; the record names the rest.
         form: one of :data:`FORMATS`.
-        saved: a folder that ``--save-students`` wrote for this record, or that of its checkpoint; None to train it again. A teacher
-            that came tuned is its own folder.
+        saved: the folder given to ``--save-students``, the one that it has for this record, or that of its checkpoint; None to train
+            it again. A teacher that came tuned is its own folder.
         typed: names of the request's fields that somebody typed although a record has them.
         push: OWNER/NAME on the hub, where the folder is sent too if its answers are the record's.
 
@@ -106,10 +80,6 @@ def export(
         raise InputError(f"the record {key} is of a training that failed, so there is nothing to export")
     if record.cell.method == CHECKPOINT and saved is None:
         raise InputError(f"the record {key} is of a finished model: add --from with its folder")
-    if "truncation" in record.cell.recipe:
-        raise InputError(
-            f"the record {key} reads the end of long texts, and tokenizers cut it off: --save-students keeps it"
-        )
     if record.point == IN_8_BITS and form != INT8:
         raise InputError(
             f"the record {key} is of a model in 8 bits: add --format {INT8}, or export the row without +int8"
@@ -142,10 +112,10 @@ def export(
             return answer | {
                 "why": "these are other weights than the record's; `verify` says how far the two are apart"
             }
-        if record.point == IN_8_BITS:  # the page of the model that was scored in 8 bits
-            write_page(folder, _opened(folder, task), record, _arrays(store, record))
+        if saved is not None or record.point == IN_8_BITS:  # an earlier version's page, or that of the model in fp32
+            write_page(folder, _opened(folder, task), record, task.task, _arrays(store, record))
         if form != HF:
-            _to_onnx(folder, form == INT8, task.task, record.cell.recipe["max_length"])
+            _to_onnx(folder, form == INT8, task.task, int(record.cell.recipe["max_length"]))
         file = folder / (MODEL if form != HF else "model.safetensors")
         answer["sets"] = _compared(folder, form, task, store, record)
         with folder_in_place_of(to) as whole:
@@ -232,13 +202,25 @@ def _weights(
             whys = dict.fromkeys(failure.why for failure in outcome.failures)
             raise InputError(f"the student could not be trained again: {'; '.join(whys)}")
         return own[0], Store(asked.results).find_by_key(kept_under).weights
+    from transformers import AutoTokenizer
+
     from bench.measure.parameters import weights_hash
 
-    body = json_of(saved / "config.json", f"--from {saved}")
-    if not isinstance(body, dict) or dict(body.get(OURS) or {}).get("record") != kept_under:
-        raise InputError(f"--from {saved}: this is not the folder of record {record.key[:8]}")
+    kept = [
+        file.parent
+        for file in sorted(saved.rglob("config.json"))
+        if (file.parent / "model.safetensors").is_file()
+        and dict(json_of(file, f"--from {file}").get(OURS) or {}).get("record") == kept_under
+    ]
+    if not kept:
+        raise InputError(
+            f"--from {saved}: neither it nor a folder below it is the student of record {kept_under[:8]}; "
+            "name the folder given to --save-students"
+        )
     folder = above / "student"
-    shutil.copytree(saved, folder)
+    shutil.copytree(kept[0], folder)
+    # an earlier version's cuts and pads
+    save_tokenizer(folder, AutoTokenizer.from_pretrained(folder), record, task.task)
     if not task.task.spans:
         return folder, weights_hash(opener(spans=False).from_pretrained(folder))
     # the file lacks the pooler that the record's hash is of too: the folder is known by its answers, which are kept in fp32
@@ -248,7 +230,7 @@ def _weights(
     return folder, record.weights if is_the_same else None
 
 
-def _to_onnx(folder: Path, in_8_bits: bool, task: Task, longest: int | str) -> None:
+def _to_onnx(folder: Path, in_8_bits: bool, task: Task, longest: int) -> None:
     """Put an ONNX file in the place of a folder's weights.
 
     Raises:
@@ -267,14 +249,45 @@ def _to_onnx(folder: Path, in_8_bits: bool, task: Task, longest: int | str) -> N
         raise InputError(f"--format onnx: this student cannot be exported: {first_line}") from None
     (folder / "model.safetensors").unlink()
     card = folder / "README.md"
-    use = ASK if task.spans else CLASSIFY + (SHOW_NUMBER if task.regression else SHOW_LABEL)
-    longest = f'{longest}, strategy="only_second"' if task.spans else str(longest)
     # its indented lines open the weights that are no longer there
     _, head, body = card.read_text(encoding="utf-8").split("---\n", 2)
     lines = [line for line in body.splitlines() if not line.startswith("    ")]
-    card.write_text(
-        f"---\n{head}---\n" + "\n".join(lines) + "\n" + USE.replace("LONGEST", longest) + use, encoding="utf-8"
-    )
+    lines += ["", "## With ONNX Runtime alone", "", *(f"    {line}" for line in _code(task, longest))]
+    card.write_text(f"---\n{head}---\n" + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _code(task: Task, longest: int) -> list[str]:
+    """The lines that open the folder and answer."""
+    lines = [
+        "import numpy, onnxruntime, tokenizers",
+        'tokenizer = tokenizers.Tokenizer.from_file("THIS-FOLDER/tokenizer.json")',
+        'session = onnxruntime.InferenceSession("THIS-FOLDER/model.onnx")',
+        "def logits_of(ids, kinds):",
+        '    inputs = {"input_ids": ids, "attention_mask": [1] * len(ids), "token_type_ids": kinds}',
+        "    given = {each.name: numpy.array([inputs[each.name]]) for each in session.get_inputs()}",
+        "    return [scores[0] for scores in session.run(None, given)]",
+        "",
+    ]
+    if task.spans:
+        return lines + lines_for_questions(task, longest)
+    if task.truncation == "both":
+        lines += [*lines_for_both(longest), "(logits,) = logits_of(ids, [0] * len(ids))"]
+    else:
+        side = ', direction="left"' if task.truncation == "tail" else ""
+        texts = '"a text", "a second one"' if len(task.columns) == 2 else '"a text"'
+        lines += [
+            f"tokenizer.enable_truncation({longest}{side})",
+            f"encoded = tokenizer.encode({texts})",
+            "(logits,) = logits_of(encoded.ids, encoded.type_ids)",
+        ]
+    if task.regression:
+        return [*lines, "print(logits[0])"]
+    return [
+        *lines,
+        "import json, pathlib",
+        'labels = json.loads(pathlib.Path("THIS-FOLDER/config.json").read_text())["id2label"]',
+        "print(labels[str(logits.argmax())])",
+    ]
 
 
 def _compared(folder: Path, form: str, task: TaskPlan, store: Store, record: Record) -> dict[str, Any]:

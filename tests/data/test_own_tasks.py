@@ -133,6 +133,7 @@ def test_what_stays_of_a_long_text(teacher_folder, truncation, kept):
     """Of 40 words and room for 9, between [CLS] and [SEP]; a short text stays whole."""
     words = [tiny.WORDS[i] for i in range(40)]
     tokenizer = tiny.tokenizer(teacher_folder)
+    tokenizer.truncation_side = "left"  # as that of a student is saved whose task has another truncation
     split = Split([" ".join(words), "the cat"], None, None, [0, 1])
     encoded = encode(tokenizer, split, 11, truncation)
     assert tokenizer.decode(encoded.tokens[0]).split() == ["[CLS]", *(words[i] for i in kept), "[SEP]"]
