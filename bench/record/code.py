@@ -40,7 +40,7 @@ AUGMENTATION = ("bench.make.augmentation", "bench.data.augmentation", "bench.dat
 CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
 COMPUTED_BY = "computed_by"
 """Where ``Record.code`` names the code that trained and scored it; in what is cached the field is ``code``."""
-WHAT_TO_DO = "`run --rerun-stale` trains again what other code made; where results should change, raise `version`"
+WHAT_TO_DO = "`verify KEY` trains one again and compares it; `run --rerun-stale` trains all of them again"
 
 
 def student_modules(method: str, metrics: Sequence[str] = ()) -> tuple[str, ...]:

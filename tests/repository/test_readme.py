@@ -242,7 +242,7 @@ def test_workflows_type_commands_that_exist_and_the_gate_has_a_baseline_that_is_
     steps = [step for file in files for job in file["jobs"].values() for step in job["steps"]]
     runs = [step.get("run", "") for step in [*steps, *action["runs"]["steps"]]]
     commands = [command for run in runs for command in re.findall(r"python -m bench ([^|\n]+)", run)]
-    assert {command.split()[0] for command in commands} == {"run", "check"}
+    assert {command.split()[0] for command in commands} == {"run", "check", "speed"}
     for command in commands:
         assert set(re.findall(r"--[a-z-]+", command)) <= known_options(command.split()), command
     (given,) = [step["with"] for step in steps if step.get("uses") == "./"]
