@@ -414,6 +414,11 @@ def label_names(labels: Iterable[object]) -> list[str]:
     return [str(label).lower().replace(" ", "_") for label in labels]
 
 
+def names_labels(config: Any) -> bool:
+    """Whether a classifier's labels have other names than transformers gives: LABEL_0, LABEL_1 ..."""
+    return not all(name.startswith("label_") for name in label_names(config.id2label.values()))
+
+
 def put_in_order(model: Any, labels: Sequence[str]) -> None:
     """Turn the rows of a classifier's head into the order of these labels, where it names the same in another one.
 
@@ -449,10 +454,10 @@ def check_labels(config: Any, task: Task, asked: str) -> None:
     """
     if config.num_labels != task.num_labels:
         raise InputError(f"{asked}: it has {config.num_labels} labels, {task.name} has {task.num_labels}")
+    if task.regression or task.spans or not names_labels(config):
+        return
     theirs = label_names(config.id2label[i] for i in range(config.num_labels or 0))
     ours = label_names(task.labels)
-    if task.regression or task.spans or all(name.startswith("label_") for name in theirs):
-        return
     if sorted(theirs) != sorted(ours):
         raise InputError(
             f"{asked}: other label names: {theirs} where {task.name} has {list(task.labels)}; is it a classifier of this task?"

@@ -87,10 +87,16 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
             if not os.path.isfile(file):
                 raise InputError(f"--tasks {place}: there is no file {file}")
         files = [("train", str(Path(place))), ("validation", str(scored))]
-    rows = table_of(Path(files[0][1]))
+    is_same = given.get("validation") == "train" if on_hub else os.path.samefile(place, scored)
+    if "validation" in given and is_same:
+        raise InputError(
+            f"--tasks {typed}: validation names what is trained on; name another, or leave it out to score a fifth of the rows"
+        )
+    text = tuple(given["text"].split("+")) if "text" in given else ()
+    rows = table_of(Path(files[0][1]), text)
     table = rows.to_pandas()
     label = given.get("label", "label")
-    columns = tuple(given["text"].split("+")) if "text" in given else _text_columns(table, label, typed)
+    columns = text or _text_columns(table, label, typed)
     for column in (label, *columns):
         if column not in table.columns:
             hint = "" if "label" in given or column != label else "; add :label=COLUMN"
@@ -156,10 +162,19 @@ def _text_columns(table: DataFrame, label: str, typed: str) -> tuple[str, ...]:
 
 def _classes(values: Any, typed: str) -> Sequence[str]:
     """The names of the classes in order; none for a regression."""
-    from pandas.api.types import is_float_dtype, is_integer_dtype
+    from pandas import to_numeric
+    from pandas.api.types import is_float_dtype, is_integer_dtype, is_string_dtype
 
     if is_float_dtype(values):
         return ()
+    if is_string_dtype(values):
+        numbers = to_numeric(values, errors="coerce")
+        words = values[numbers.isna() & values.notna()]
+        if (numbers % 1 > 0).any() and 0 < len(words) < len(values) / 2:
+            raise InputError(
+                f"--tasks {typed}, row {words.index[0]}: {values.name} is {words.iloc[0]!r}, but a number in most rows; write a number "
+                "there, or the names of the classes into a TOML file"
+            )
     names = [
         str(value)
         for value in (sorted(values.unique()) if is_integer_dtype(values) else sorted(set(map(str, values.dropna()))))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -128,14 +130,16 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
 
 def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split:
     """The rows of one file, as :func:`read` promises them."""
-    table = table_of(file)
+    table = table_of(file, task.columns)
     if any("." in column for column in task.columns):
         table = table.flatten()
     where, has_labels = str(file), labelled and not task.writes
     for column in [*task.columns, *([task.label_column] if has_labels else [])]:
         if column not in table.column_names:
             key = 'label = "..."' if column == task.label_column else "text = [...]"
-            hint = f"; {key} in {task.file} names it" if task.file else ""
+            hint = f"; {key} in {task.file} names it" if task.file.endswith(".toml") else ""
+            if task.file and not hint:
+                hint = "; all files of a task have the same columns"
             there = one_line(", ".join(table.column_names))[:400]
             raise InputError(f"{where} has no column {column!r} for {task.name}; it has: {there}{hint}")
     if len(table) == 0:
@@ -151,6 +155,9 @@ def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split
     texts = [values(column) for column in task.columns]
     for column, column_texts in zip(task.columns, texts, strict=True):
         for row, value in enumerate(column_texts):
+            if value is None:
+                fix = "write a text there, or leave the row out"
+                raise InputError(f"{where}, row {row}: {column} should be text, but the cell is empty; {fix}")
             if not isinstance(value, str):
                 raise InputError(f"{where}, row {row}: {column} should be text, found {_shown(value)}")
             if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
@@ -165,8 +172,11 @@ def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split
     return Split(texts[0], texts[1] if len(texts) == 2 else None, labels, ids)
 
 
-def table_of(file: Path) -> datasets.Dataset:
+def table_of(file: Path, texts: Sequence[str] = ()) -> datasets.Dataset:
     """The rows of a file.
+
+    Args:
+        texts: columns that are text, also where a CSV file has numbers in them.
 
     Raises:
         InputError: the file cannot be read.
@@ -183,18 +193,40 @@ def table_of(file: Path) -> datasets.Dataset:
             f"{file} cannot be read as {kind}: {'it is empty' if os.path.isfile(file) else 'no such file'}"
         )
     rows = _json_rows(file) if kind == "json" else []
+    text = text_of(file, str(file)) if kind == "csv" else ""
+    header = text.lstrip().partition("\n")[0]
+    if file.suffix == ".csv" and ";" in header and "," not in header:
+        raise InputError(f"{file} seems to be separated by semicolons; save it with commas, or with tabs as .tsv")
     try:
         if kind == "json":
             return datasets.Dataset.from_list(rows)
         if kind == "parquet":
             return datasets.Dataset(pyarrow.parquet.read_table(file))
+        as_text: Any = dict.fromkeys(texts, str)
         tsv: Any = {"sep": "\t", "quoting": csv.QUOTE_NONE} if file.suffix == ".tsv" else {}  # GLUE's quotes are text
         # pandas would read words like None and NA as missing
-        frame = pandas.read_csv(file, keep_default_na=False, na_values=[""], **tsv)
-        return datasets.Dataset.from_pandas(frame, preserve_index=False)
+        frame = pandas.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""], dtype=as_text, **tsv)
+        if isinstance(frame.index, pandas.RangeIndex):
+            return datasets.Dataset.from_pandas(frame, preserve_index=False)
     except Exception as error:  # the parsers raise many kinds; theirs name the row
-        why = one_line(str(error).strip())[:400] or type(error).__name__
+        why = _where_kinds_change(rows) or one_line(str(error).strip())[:400] or type(error).__name__
         raise InputError(f"{file} cannot be read as {kind}: {why}") from None
+    # pandas takes the first fields of rows that are longer than the header for names of rows
+    named = len(frame.columns)
+    fix = "take out what is too much" if tsv else "put a text with a comma into quotes, and end no row with a comma"
+    raise InputError(f"{file}, row 0: it has {named + frame.index.nlevels} fields, the header {named}; {fix}")
+
+
+def _where_kinds_change(rows: Sequence[dict[str, Any]]) -> str:
+    """Where a column of a JSON file is no longer of the kind that it was; "" where none changes."""
+    kinds: dict[str, type] = {}
+    for number, row in enumerate(rows):
+        for column, value in row.items():
+            kind = float if type(value) is int else type(value)
+            if value is not None and kinds.setdefault(column, kind) is not kind:
+                before = {str: "text", float: "a number", bool: "a truth value"}.get(kinds[column], "of another kind")
+                return f"row {number}: {column} is {_shown(value)}, and {before} in the rows before it; write one kind"
+    return ""
 
 
 def _json_rows(file: Path) -> list[Any]:
@@ -239,7 +271,10 @@ def labels_of(values: Sequence[object], task: Task, where: str) -> np.ndarray:
     are_numbers = bool(names) and all(re.fullmatch(r"-?\d+", name) for name in names)
     for row, value in enumerate(values):
         named = value
-        if isinstance(value, bool):
+        if task.regression and isinstance(value, str):  # one word makes text of all numbers of a CSV file's column
+            with suppress(ValueError):
+                named = float(value)
+        elif isinstance(value, bool):
             named = names.get(str(value).lower(), value)
         elif are_numbers and isinstance(value, int):
             named = str(value)

@@ -226,6 +226,10 @@ def from_toml(path: Path) -> Task:
     for split, file in files.items():
         if not os.path.isfile(file):
             raise InputError(f"{path}: {split}: there is no file {file}")
+    if os.path.samefile(*files.values()):
+        raise InputError(
+            f"{path}: train and validation are the same file; name another, or type --tasks {files['train']} to score a fifth of its rows"
+        )
     if given.target and (given.labels or len(given.text) != 1):
         raise InputError(f"{path}: target goes with one column of text and without labels")
     task = Task(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.data.checkpoints import hash_of_tokenizer
+from bench.data.checkpoints import hash_of_tokenizer, names_labels
 from bench.data.hub import CHANGED
 from bench.data.own_tasks import expand, is_own
 from bench.errors import InputError
@@ -114,7 +114,9 @@ def build(request: Request) -> Plan:
                 f"{CHECKPOINT}:{given[0]} on {task.name}: finished models are classifiers; this task has texts to write"
             )
         for path in given:
-            enter(*_checkpoint_cell(path, given, task, request))
+            cell, checkpoint = _checkpoint_cell(path, given, task, request)
+            notes += _nameless(task, checkpoint)
+            enter(cell, checkpoint)
         for row in rows:
             if not row.method.multitask:
                 read = tasks_of(row)[number]
@@ -170,7 +172,8 @@ def _check_backends(request: Request, tasks: Sequence[TaskPlan], in_8_bits: Coll
 
 
 def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
-    """Examples that are scored and were seen: by students in training, or by the embedded teacher before it."""
+    """Examples that are scored and were seen: by students in training, or by the embedded teacher before it. And teachers that come tuned
+    with labels without names."""
     shared = [
         f"{task.name}: {shared:,} of {len(split):,} examples of {name} are also in train"
         for task in tasks
@@ -179,7 +182,16 @@ def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
     ]
     # the embedded teacher saw texts of these two tasks
     real = [t for t in tasks if t.task.name in ("mnli", "qqp") and not t.source.slug.startswith(SAMPLE)]
-    return [*shared, *sorted({t.checkpoint.note for t in real if t.checkpoint.note})]
+    nameless = [note for task in tasks if task.checkpoint.finetuned for note in _nameless(task, task.checkpoint)]
+    return [*shared, *nameless, *sorted({t.checkpoint.note for t in real if t.checkpoint.note})]
+
+
+def _nameless(task: TaskPlan, checkpoint: Checkpoint) -> list[str]:
+    """A note where the labels of a classifier have no names that could be compared with the task's."""
+    if not task.task.labels or task.task.spans or names_labels(checkpoint.config):
+        return []
+    order = ", ".join(task.task.labels)
+    return [f"{task.name}: the labels of {checkpoint.asked} have no names; they are taken in the task's order: {order}"]
 
 
 def numeric_of(request: Request) -> NumericIdentity:

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -286,16 +286,19 @@ class Request:
         own: dict[str, Any] = {"reports": reports_of(Path(self.results)) if self.reports is None else self.reports}
         for name in ("methods", "tasks"):
             value: Any = getattr(self, name)
+            if name == "methods" and not isinstance(value, str | Path) and not value:
+                raise InputError(f"methods={value}: it names no row; methods='' scores the teachers alone")
             own[name] = str(value) if isinstance(value, str | Path) else ",".join(map(str, value))
         for name in ("results", "reports", "save_students"):
             folder = own.get(name, getattr(self, name))
             own[name] = None if folder is None else Path(folder)
-        seeds: Any = (int(self.seeds),) if isinstance(self.seeds, Integral) else self.seeds
-        own["seeds"] = parse_seeds(seeds) if isinstance(seeds, str) else tuple(seeds)
+        seeds: Any = self.seeds if isinstance(self.seeds, Iterable) else [self.seeds]
+        own["seeds"] = parse_seeds(seeds if isinstance(seeds, str) else ",".join(map(str, seeds)))
         own["corpus"] = (
             (str(self.corpus),) if isinstance(self.corpus, str | Path) else tuple(map(str, self.corpus or ()))
         )
-        own["numbers"] = tuple(sorted(dict(self.numbers).items()))
+        own["jobs"] = parse_jobs(self.jobs) if isinstance(self.jobs, str) else self.jobs
+        own["numbers"] = parse_numbers([f"{name}={number}" for name, number in dict(self.numbers).items()])
         for name, value in own.items():
             object.__setattr__(self, name, value)
 
@@ -337,6 +340,12 @@ class Request:
         ):
             if value not in known:
                 raise InputError(f"--{name} {value}: choose one of {', '.join(known)}")
+        whole = "max_train_rows", "corpus_tokens", "augment_times", "threads", "jobs"
+        for name in (*whole, "epochs", "teacher_outputs_limit"):
+            kind, value = Integral if name in whole else Real, getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+                words = "a whole number" if name in whole else "a number"
+                raise InputError(f"--{name.replace('_', '-')} {value!r}: give {words}")
         if not self.teacher_outputs_limit > 0:
             raise InputError(f"--teacher-outputs-limit {self.teacher_outputs_limit:g}: should be above 0 gigabytes")
         if self.kernels == FAST and self.precision != "fp32":
@@ -351,8 +360,6 @@ class Request:
         if self.jobs < 0:
             raise InputError(f"--jobs {self.jobs}: should be at least 1, or auto")
         for name, number in self.numbers:
-            if name not in NUMBERS:
-                raise unknown("number of the recipe", name, list(NUMBERS))
             least, most = NUMBERS[name]
             if not least <= number <= most:
                 raise InputError(f"{name} {number}: should lie between {least} and {most:,}")

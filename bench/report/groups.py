@@ -17,7 +17,7 @@ from bench.record.schema import Record
 from bench.record.task_facts import FOLDER, SAMPLE, DataFacts, data_facts, row_as_typed
 from bench.report.frame import frame
 from bench.report.table import Table
-from bench.stats.form import CLASSES, SPANS, TEXT
+from bench.stats.form import CLASSES, FORMS, TEXT
 from bench.stats.metrics import label_of
 from bench.stats.ratios import Ratio
 from bench.stats.summary import Summary, summarise
@@ -250,7 +250,7 @@ class ReportGroup:
     def baseline_name(self) -> str:
         """What the answers behind :attr:`baselines` are called."""
         forms = {record.task.form for record in self.records}
-        return next((form.baseline for form in (SPANS, TEXT) if forms == {form.name}), CLASSES.baseline)
+        return next((form.baseline for form in FORMS.values() if forms == {form.name}), CLASSES.baseline)
 
     @property
     def majority(self) -> float | None:

@@ -41,7 +41,7 @@ GOOD = {"sentence1": ["a", "b"], "sentence2": ["c", "d"], "label": [0, 1]}
         ({"label": [0, 2]}, "row 1: label 2 of rte should be a whole number from 0 to 1"),
         ({"label": [0, 0.5]}, "row 1: label 0.5 of rte should be a whole number from 0 to 1"),
         ({"label": ["entailment", "maybe"]}, "row 1: the label of rte should be one of 0..1 or entailment"),
-        ({"sentence1": ["a", None]}, "row 1: sentence1 should be text"),
+        ({"sentence1": ["a", None]}, "row 1: sentence1 should be text, but the cell is empty"),
         ({"idx": ["abc", "def"]}, "row 0: idx should be a whole number, found 'abc'"),
         ({"sentence1": [], "sentence2": [], "label": []}, "has no rows"),
     ],
@@ -80,6 +80,43 @@ def test_a_malformed_csv_names_the_row(tmp_path):
     file.write_text("sentence1,sentence2,label\na,b,0\na,b,0,extra,fields\n")
     with pytest.raises(InputError, match="line 3"):
         read([file], RTE, True)
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("t.csv", b"a,label\nred cat, more,yes\nblue dog, x,no\n", "row 0: it has 3 fields, the header 2; put a text with"),
+        ("t.csv", b"a,label\nred cat,yes,\nblue dog,no,\n", "row 0: it has 3 fields, the header 2"),
+        ("t.tsv", b"a\tlabel\nred\tcat\t1\tyes\n", "row 0: it has 4 fields, the header 2; take out"),
+        ("t.csv", b"a;label\nred, old cat;yes\nblue dog;no\n", "separated by semicolons; save it with commas"),
+        ("t.csv", "a,label\nCafé,yes\n".encode("latin-1"), "not UTF-8 text .* save it as UTF-8"),
+        ("t.csv", "a,label\nCafé,yes\n".encode("utf-16"), "not UTF-8 text .* save it as UTF-8"),
+        ("t.jsonl", b'{"a": "x", "label": 1}\n{"a": "y", "label": "no"}\n', "row 1: label is 'no', and a number in the rows"),
+    ],
+)  # fmt: skip
+def test_a_file_that_would_be_read_as_something_else(tmp_path, name, content, message):
+    """The first field of a row that is longer than the header is the name of a row for pandas, and was lost."""
+    task = from_toml(own_task(tmp_path))
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=rf"{name}.*{message}") as refused:
+        read([tmp_path / name], task, True)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_text_of_numbers_is_read_as_it_stands_in_a_csv(tmp_path):
+    task = from_toml(own_task(tmp_path))
+    (tmp_path / "t.csv").write_text("a,label\n007,yes\n1e5,no\n")
+    assert read([tmp_path / "t.csv"], task, True).first == ["007", "1e5"]
+
+
+def test_a_word_among_the_numbers_of_a_regression_is_named_by_its_row(tmp_path):
+    task = from_toml(own_task(tmp_path, REGRESSION))
+    for word in ("nan", "high"):
+        (tmp_path / "t.csv").write_text(f"a,label\nNone,0.5\nNA,{word}\n")
+        with pytest.raises(InputError, match=rf"row 1: the label of mine should be a number, found '?{word}"):
+            read([tmp_path / "t.csv"], task, True)
+    (tmp_path / "t.csv").write_text("a,label\nNone,0.5\nNA,1.25\n")
+    assert read([tmp_path / "t.csv"], task, True).first == ["None", "NA"]
 
 
 def test_quotes_in_a_tsv_are_text(tmp_path):
@@ -145,6 +182,9 @@ def test_the_folder_and_the_hub_agree_with_real_files(shared_glue):
 TOML = 'name = "mine"\ntrain = "t.csv"\nvalidation = "v.csv"\ntext = ["a"]\nlabels = ["no", "yes"]\nmetrics = ["accuracy"]\n'
 
 
+REGRESSION = TOML.replace('labels = ["no", "yes"]\n', "").replace("accuracy", "spearman")
+
+
 def own_task(tmp_path, text=TOML):
     for name in ("t.csv", "v.csv"):
         (tmp_path / name).write_text("a,label\nthe cat runs,yes\nthe dog sleeps,no\n")
@@ -181,6 +221,7 @@ def test_an_export_of_questions_and_of_texts_is_read_again(tmp_path):
         (('"accuracy"', '"macrof1"'), "did you mean 'macro_f1'"),
         (('["a"]', '["a", "b", "c"]'), "one or two columns"),
         (('"t.csv"', '"x.csv"'), "there is no file"),
+        (('"v.csv"', '"./t.csv"'), "train and validation are the same file; name another"),
         (('["no", "yes"]', '["no"]'), "at least two classes"),
         (('["no", "yes"]', '["no", "yes", "no"]'), "two classes have the same name"),
         (('["a"]', '["a", "a"]'), "the same column twice"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas
@@ -87,6 +88,7 @@ def test_a_second_file_is_scored_and_columns_can_be_named(tmp_path):
         (":lable=stars", "did you mean 'label'"),
         (":label=stars:label=stars", "write label once"),
         (":label=stars:validation=gone.csv", "no file"),
+        (":label=stars:validation=x.csv", "validation names what is trained on; name another, or leave it out"),
         (":label=stars:name=sst2", "belongs to a task of this program; choose another, with :name=NAME"),
         (":label=stars:name=reviews-half-dev", "choose another end"),
         (":label=stars:name=../x", "letters, digits"),
@@ -99,6 +101,41 @@ def test_what_is_wrong_is_one_line(tmp_path, typed, says, monkeypatch):
     with pytest.raises(InputError, match=says) as refused:
         expand(f"{tmp_path / 'x.csv'}{typed}")
     assert "\n" not in str(refused.value)
+
+
+def test_a_word_among_decimals_makes_no_classes_of_them(tmp_path):
+    scores = ["nan" if row == 30 else row + 0.5 for row in range(50)]
+    pandas.DataFrame({"title": ROWS["title"], "score": scores}).to_csv(tmp_path / "x.csv", index=False)
+    with pytest.raises(InputError, match="row 30: score is 'nan', but a number in most rows"):
+        expand(f"{tmp_path / 'x.csv'}:label=score")
+    stars = pandas.DataFrame({"title": ROWS["title"], "stars": ["none", "1", "2", "NA", "1.0"] * 10})
+    stars.to_csv(tmp_path / "stars.csv", index=False)
+    assert task_of(f"{tmp_path / 'stars.csv'}:label=stars").labels == ("1", "1.0", "2", "NA", "none")
+
+
+def test_a_named_column_of_numbers_is_text_and_a_second_file_needs_the_same_columns(tmp_path):
+    pandas.DataFrame({"text": [f"{i:03}" for i in range(10)], "label": [0, 1] * 5}).to_csv(
+        tmp_path / "x.csv", index=False
+    )
+    (tmp_path / "v.csv").write_text("body,label\n1,0\n")
+    task = task_of(f"{tmp_path / 'x.csv'}:text=text:validation=v.csv")
+    source = source_for(task, "hub", offline=True)
+    assert source.load(task, "train").first[:2] == ["000", "001"]
+    with pytest.raises(InputError, match=r"v.csv has no column 'text' .*; all files of a task have the same columns"):
+        source.load(task, task.evaluation[0])
+
+
+@pytest.mark.parametrize("label, labels", [("0.5", ""), ("yes", 'labels = ["no", "yes"]\n')])
+def test_training_examples_of_one_label_are_refused(tmp_path, teacher_folder, label, labels):
+    for name in ("t.csv", "v.csv"):
+        (tmp_path / name).write_text("text,label\n" + f"the cat runs,{label}\n" * 12)
+    metric = "accuracy" if labels else "spearman"
+    (tmp_path / "one.toml").write_text(
+        f'name = "one"\ntrain = "t.csv"\nvalidation = "v.csv"\ntext = ["text"]\n{labels}metrics = ["{metric}"]\n'
+    )
+    asked = Request("kd", str(tmp_path / "one.toml"), teacher=str(teacher_folder), results=tmp_path / "r")
+    with pytest.raises(InputError, match=rf"all 12 training examples in .*t.csv have the label {label}"):
+        build(asked)
 
 
 def test_a_data_set_of_the_hub_brings_the_names_of_its_classes(tmp_path, monkeypatch):
@@ -141,13 +178,14 @@ def test_what_stays_of_a_long_text(teacher_folder, truncation, kept):
 
 
 def test_a_task_file_says_what_stays_and_its_key_does_too(bench, tmp_path, teacher_folder):
-    pandas.DataFrame({"body": ["the cat runs " * 30] * 24, "stars": [0, 1] * 12}).to_csv(
-        tmp_path / "t.csv", index=False
-    )
+    for name in ("t.csv", "v.csv"):
+        pandas.DataFrame({"body": ["the cat runs " * 30] * 24, "stars": [0, 1] * 12}).to_csv(
+            tmp_path / name, index=False
+        )
     keys = set()
     for truncation in ("head", "tail", "both"):
         (tmp_path / "long.toml").write_text(
-            'name = "long"\ntrain = "t.csv"\nvalidation = "t.csv"\ntext = ["body"]\nlabels = ["no", "yes"]\n'
+            'name = "long"\ntrain = "t.csv"\nvalidation = "v.csv"\ntext = ["body"]\nlabels = ["no", "yes"]\n'
             f'label = "stars"\nmetrics = ["accuracy"]\nmax_length = 40\ntruncation = "{truncation}"\n'
         )
         words = ["plan", "--methods", f"finetune:start=random:{tiny.SHAPE}", "--tasks", tmp_path / "long.toml"]
@@ -160,14 +198,14 @@ def test_a_task_file_says_what_stays_and_its_key_does_too(bench, tmp_path, teach
 
 def test_what_a_tuned_teacher_answers_to_other_ends_of_a_text_is_kept_apart(tmp_path):
     """Its key has no recipe: outputs and what is computed from rows would be shared."""
-    pandas.DataFrame({"body": ["the cat runs " * 30] * 24, "stars": ["no", "yes"] * 12}).to_csv(
-        tmp_path / "t.csv", index=False
-    )
+    rows = {"body": ["the cat runs " * 30] * 24, "stars": ["no", "yes"] * 12}
+    for name in ("t.csv", "v.csv"):
+        pandas.DataFrame(rows).to_csv(tmp_path / name, index=False)
     teacher = tiny.save_teacher(tmp_path / "tuned", BertForSequenceClassification)
     slots = set()
     for truncation in ("head", "tail", "both"):
         (tmp_path / "long.toml").write_text(
-            'name = "long"\ntrain = "t.csv"\nvalidation = "t.csv"\ntext = ["body"]\nlabels = ["no", "yes"]\n'
+            'name = "long"\ntrain = "t.csv"\nvalidation = "v.csv"\ntext = ["body"]\nlabels = ["no", "yes"]\n'
             f'label = "stars"\nmetrics = ["accuracy"]\nmax_length = 40\ntruncation = "{truncation}"\n'
         )
         asked = {
@@ -176,6 +214,8 @@ def test_what_a_tuned_teacher_answers_to_other_ends_of_a_text_is_kept_apart(tmp_
             "device": "cpu",
         }
         plan = build(Request(**asked, teacher=str(teacher), teacher_outputs="fp32", results=tmp_path / "r"))
+        note = "long: the labels of .* have no names; they are taken in the task's order: no, yes"
+        assert any(re.fullmatch(note, said) for said in plan.notes)
         slots |= {step.slot.key for step in plan.steps.values() if step.slot is not None}
     assert len(slots) == 6, "outputs and importances of each"
 
@@ -191,9 +231,9 @@ def test_the_rest_of_a_long_text_is_read_by_backends_too(teacher_folder):
 
 @pytest.mark.slow
 def test_a_task_whose_metrics_have_changed_is_scored_by_them(bench, tmp_path, teacher_folder):
-    pandas.DataFrame({"body": ["the cat runs", "a dog sings"] * 12, "stars": [0, 1] * 12}).to_csv(
-        tmp_path / "t.csv", index=False
-    )
+    rows = {"body": ["the cat runs", "a dog sings"] * 12, "stars": [0, 1] * 12}
+    for name in ("t.csv", "v.csv"):
+        pandas.DataFrame(rows).to_csv(tmp_path / name, index=False)
     words = [
         "--tasks",
         tmp_path / "t.toml",
@@ -206,7 +246,7 @@ def test_a_task_whose_metrics_have_changed_is_scored_by_them(bench, tmp_path, te
     ]
     for metric, row in (("accuracy", "finetune"), ("f1", "kd")):
         (tmp_path / "t.toml").write_text(
-            'name = "mine"\ntrain = "t.csv"\nvalidation = "t.csv"\ntext = ["body"]\nlabels = ["0", "1"]\nlabel = "stars"\n'
+            'name = "mine"\ntrain = "t.csv"\nvalidation = "v.csv"\ntext = ["body"]\nlabels = ["0", "1"]\nlabel = "stars"\n'
             f'metrics = ["{metric}"]\n'
         )
         done = bench("run", "--methods", f"{row}:{tiny.SHAPE}:start=random", *words, "--epochs", 1, "--device", "cpu")

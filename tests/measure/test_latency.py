@@ -356,9 +356,10 @@ def test_what_cannot_be_timed_is_said_before_any_timing(monkeypatch, teacher_fol
 
 
 def test_lengths_of_a_task_are_those_that_its_rows_are_trained_with(tmp_path):
-    (tmp_path / "long.csv").write_text("text,label\n" + "".join(f"{'the cat runs ' * 60},{i % 2}\n" for i in range(20)))
+    for name in ("long.csv", "dev.csv"):
+        (tmp_path / name).write_text("text,label\n" + "".join(f"{'the cat runs ' * 60},{i % 2}\n" for i in range(20)))
     (tmp_path / "long.toml").write_text(
-        'name = "long"\ntrain = "long.csv"\nvalidation = "long.csv"\ntext = ["text"]\nlabels = ["0", "1"]\n'
+        'name = "long"\ntrain = "long.csv"\nvalidation = "dev.csv"\ntext = ["text"]\nlabels = ["0", "1"]\n'
         'metrics = ["accuracy"]\nmax_length = 160\n'
     )
     teacher = tiny.save_teacher(tmp_path / "teacher")

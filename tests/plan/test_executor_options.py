@@ -76,3 +76,20 @@ def test_a_request_takes_what_somebody_types_in_python():
     places = {"results/runs": "reports/runs", "results/h200": "reports/h200", "base": "reports/base"}
     assert {name: str(Request(results=name).reports) for name in places} == places
     assert Request(results="gate/results").reports == Path("gate/reports")
+    assert (Request(jobs="auto").jobs, Request(seeds=["0", 1]).seeds) == (0, (0, 1))
+
+
+@pytest.mark.parametrize(
+    "typed, message",
+    [
+        ({"numbers": {"batch_size": 8.5}}, "--set batch_size=8.5: give NAME=NUMBER"),
+        ({"seeds": [0.5]}, "--seeds 0.5: give whole numbers"),
+        ({"epochs": "1"}, "--epochs '1': give a number"),
+        ({"max_train_rows": 64.5}, "--max-train-rows 64.5: give a whole number"),
+        ({"threads": "2"}, "--threads '2': give a whole number"),
+        ({"methods": []}, "methods=.*: it names no row"),
+    ],
+)
+def test_a_request_in_python_is_checked_like_a_command(typed, message):
+    with pytest.raises(InputError, match=message):
+        Request(**typed).checked()

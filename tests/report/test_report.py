@@ -61,6 +61,14 @@ def test_pearson_stands_beside_spearman_and_no_mean_counts_it(width):
     assert (kd["stsb (Pearson) mean"], kd["mean of 3"]) == ("90.0000", f"{(50 + 50 + 60) / 3:.4f}")
 
 
+@pytest.mark.parametrize(
+    "tasks, name", [(["stsb"], "one value for every example"), (["stsb", "rte"], "majority class")]
+)
+def test_what_knows_nothing_is_called_by_what_the_answers_are(tasks, name):
+    (group,) = groups([factories.record("kd", task) for task in tasks])
+    assert group.baseline_name == name
+
+
 def test_every_gap_has_its_reason():
     records = [
         factories.record("kd", "rte"),

@@ -36,9 +36,10 @@ def five_labels(folder: Path) -> str:
     """A task of its own with five labels."""
     sentences = [f"the {animal} {verb}" for animal in ("cat", "dog", "bird", "fish") for verb in tiny.WORDS]
     rows = pandas.DataFrame({"sentence": sentences[:40], "label": [f"l{row % 5}" for row in range(40)]})
-    rows.to_csv(folder / "rows.csv", index=False)
+    for name in ("rows.csv", "scored.csv"):
+        rows.to_csv(folder / name, index=False)
     (folder / "five.toml").write_text(
-        'name = "five"\ntrain = "rows.csv"\nvalidation = "rows.csv"\ntext = ["sentence"]\nmetrics = ["accuracy"]\n'
+        'name = "five"\ntrain = "rows.csv"\nvalidation = "scored.csv"\ntext = ["sentence"]\nmetrics = ["accuracy"]\n'
         f"labels = {[f'l{label}' for label in range(5)]}\n"
     )
     return str(folder / "five.toml")

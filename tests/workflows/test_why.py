@@ -320,10 +320,11 @@ def test_the_verb(bench, asked, tmp_path):
 
 def test_a_length_that_was_typed_is_typed_again_where_it_is_not_the_tasks(tmp_path):
     (tmp_path / "long.toml").write_text(
-        'name = "long"\ntrain = "t.csv"\nvalidation = "t.csv"\ntext = ["body"]\nlabels = ["no", "yes"]\nmetrics = ["accuracy"]\n'
+        'name = "long"\ntrain = "t.csv"\nvalidation = "v.csv"\ntext = ["body"]\nlabels = ["no", "yes"]\nmetrics = ["accuracy"]\n'
         "max_length = 256\n"
     )
-    (tmp_path / "t.csv").write_text("body,label\nthe cat runs,no\n")
+    for name in ("t.csv", "v.csv"):
+        (tmp_path / name).write_text("body,label\nthe cat runs,no\n")
     asked = Request(tasks=str(tmp_path / "long.toml"))
     for length in (128, 256):
         cell = factories.record().cell
