@@ -22,7 +22,9 @@ from bench.report.render import github
 from bench.stats.metrics import METRICS, label_of, named_in
 from bench.stats.summary import summarise
 
-RATIO_TITLE = re.compile(r"^(?:shares?|percent(?:age)?|ratios?) of\b|\bretention\b|\breappearance\b", re.IGNORECASE)
+RATIO_TITLE = re.compile(
+    r"^\W*(?:shares?|percent(?:age)?|ratios?|retention|reappearance)\b(?: of\b|\W*$)", re.IGNORECASE
+)
 SAME, DIFFERS, ABSENT = "as measured", "differs", "no record"
 
 

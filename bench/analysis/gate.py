@@ -203,12 +203,14 @@ def check(
     # Bonferroni: the level is that of the whole run
     limits = limits._replace(level=limits.level / max(1, sum(len(of_row[0].scores) for of_row in in_order)))
     findings = [f for of_row in in_order for f in _row(of_row, news, seeds, (old_store, new_store), limits)]
+    kept = {record.key[:KEY_DIGITS] for record in there}
     for note in old_store.notes:
-        parts = note.path.relative_to(root).parts  # data, tasks, method, key, file
-        if note.kind == SET_ASIDE and len(parts) == DEPTH and data in (None, parts[0]):
-            is_asked = not tasks or not set(tasks).isdisjoint(parts[1].split("+"))
-            if is_asked and (not rows or any(slug(row).startswith(parts[2]) for row in rows)):
-                why = f"the baseline's record {parts[3][:KEY_DIGITS]} is set aside: {note.why}"
+        parts = note.path.relative_to(root).parts  # data, task, method and dropped terms, key, file
+        if note.kind == SET_ASIDE and len(parts) == DEPTH and data in (None, parts[0]) and parts[3] not in kept:
+            method = parts[2].partition("-no-")[0]
+            is_asked = not rows or method == TEACHER or any(slug(row).startswith(method) for row in rows)
+            if is_asked and (not tasks or parts[1] in map(slug, tasks)):
+                why = f"the baseline's record {parts[3]} is set aside: {note.why}"
                 findings.append(GateResult(f"{parts[1]} {parts[2]}", "row", MISSING, why))
     if sessions:
         # sessions name rows as they are typed: without (fast kernels), and in 8 bits without +int8

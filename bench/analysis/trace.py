@@ -75,7 +75,8 @@ def trace(text: str, results: Path) -> list[Origin]:
     commands = dict[str, str]()  # that make a record again
     for group in tables if answer else ():
         set_record_source(group, store, records)
-        commands |= dict.fromkeys((record.key[:12] for record in group.records), verifying(group))
+        of_group = [*group.records, *(record for record, _ in group.left_out)]
+        commands |= dict.fromkeys((record.key[:12] for record in of_group), verifying(group))
     stale = {record.key[:12] for record in records if state_of_record(record) == STALE}
     for origin in answer:
         origin["what"] += " (made by other code than this)" if stale & set(origin["records"]) else ""

@@ -171,7 +171,7 @@ def _check_part(part: str, given: dict[str, Any], typed: Collection[str], experi
         raise InputError("--only and --experiment do not go together: type the rows and tasks")
     if part == TUNING and "methods" in typed:
         raise InputError(f"--only {TUNING} trains no rows: leave out --methods")
-    idle = [name for name in ("retry_failed", "save_students", "curves", "track", "latex") if name in typed]
+    idle = [name for name in ("save_students", "curves", "track", "latex") if name in typed]
     if part == PRETRAINING and idle:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in idle)
         raise InputError(f"--only {part} trains no rows: leave out {options}")

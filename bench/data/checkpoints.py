@@ -215,7 +215,7 @@ def trained_model(place: str, task: Task, offline: bool = False) -> tuple[Any, A
         )
     check_labels(model.config, task, place)
     if not task.spans:
-        put_in_order(model, task.labels)
+        put_in_order(model, task.labels, place)
     return model.eval(), tokenizer
 
 
@@ -419,8 +419,11 @@ def names_labels(config: Any) -> bool:
     return not all(name.startswith("label_") for name in label_names(config.id2label.values()))
 
 
-def put_in_order(model: Any, labels: Sequence[str]) -> None:
+def put_in_order(model: Any, labels: Sequence[str], said: str) -> None:
     """Turn the rows of a classifier's head into the order of these labels, where it names the same in another one.
+
+    Args:
+        said: what the message calls it.
 
     Raises:
         InputError: it has no linear layer of so many outputs, or several.
@@ -434,7 +437,7 @@ def put_in_order(model: Any, labels: Sequence[str]) -> None:
     heads = [m for m in model.modules() if isinstance(m, nn.Linear) and m.out_features == len(rows)]
     if len(heads) != 1:
         raise InputError(
-            f"its labels {theirs} have another order than {list(labels)}; reorder the rows of its classifier"
+            f"{said}: its labels {theirs} have another order than {list(labels)}; reorder the rows of its classifier"
         )
     with no_grad():
         for parameter in heads[0].parameters():

@@ -48,7 +48,7 @@ def base_model(folder: Path, num_labels: int, spans: bool = False, labels: Seque
         tuned = AutoModelForQuestionAnswering.from_pretrained(folder, dtype=torch.float32)
         take_span_head(model, tuned)
     if labels and not spans:
-        put_in_order(model, labels)
+        put_in_order(model, labels, folder.name)
     if is_packed(model):
         model.set_attn_implementation("packed")
     return model

@@ -25,7 +25,7 @@ from bench.plan.steps import steps_of
 from bench.plan.student_cells import check_row, student_cells
 from bench.plan.tasks import augment, mean_tokens, plan_tasks, with_encoder
 from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER, Cell, NumericIdentity
-from bench.record.code import STALE, WHAT_TO_DO, stale_lines, state_of, state_of_record, unknown_lines
+from bench.record.code import STALE, stale_lines, state_of, state_of_record, unknown_lines
 from bench.record.keys import digest
 from bench.record.store import Store
 from bench.user_files import comma_separated
@@ -126,6 +126,9 @@ def build(request: Request) -> Plan:
         if row.method.multitask:
             for cell, asked in student_cells(row, tasks, request, planner):
                 enter(cell, row, asked)
+    for task in tasks:
+        if rows or task.teacher.origin == "fine-tuned":
+            _check_labels(task)
     outlined = [name for name, read in own_tasks.items() if read[0].checkpoint.outline]
     notes += [OUTLINE.format(name) for name in (*outlined, *sorted(planner.outlined))]
     plan = Plan(request, tasks, planner.entries, cells, notes)
@@ -142,7 +145,10 @@ def build(request: Request) -> Plan:
     plan.steps = steps_of(plan)
     slots = [step.slot for step in plan.steps.values() if step.slot is not None]
     plan.stale = [slot for slot in slots if slot.is_made and state_of(slot.read_made().get("code")) == STALE]
-    in_cache = [f"{slot.title}, in the cache, was made by other code than this. {WHAT_TO_DO}." for slot in plan.stale]
+    in_cache = [
+        f"{slot.title}, in the cache, was made by other code than this. `run --rerun-stale` makes it again."
+        for slot in plan.stale
+    ]
     kept = [planned.record for planned in cells if planned.record is not None and not planned.is_todo]
     plan.code_warnings = [*in_cache, *stale_lines(kept), *unknown_lines(kept)]
     choose_jobs(plan)
@@ -169,6 +175,19 @@ def _check_backends(request: Request, tasks: Sequence[TaskPlan], in_8_bits: Coll
     for task in tasks if in_8_bits else ():
         if task.task.writes:
             raise InputError(f"+int8 on {task.name}: models that write texts are not quantised")
+
+
+def _check_labels(task: TaskPlan) -> None:
+    """Raises InputError where all training examples have one label."""
+    labels = task.train.labels
+    if labels is None or task.task.spans or len(set(labels.tolist())) > 1:
+        return
+    label = task.task.labels[int(labels[0])] if task.task.labels else f"{labels[0]:g}"
+    where = f" in {dict(task.task.files)['train']}" if task.task.files else ""
+    raise InputError(
+        f"{task.name}: all {len(labels):,} training examples{where} have the label {label}, so there is nothing to learn; add examples "
+        "with other labels" + (", or raise --max-train-rows" if task.data.max_train_rows else "")
+    )
 
 
 def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:

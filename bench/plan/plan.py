@@ -394,9 +394,8 @@ class Plan:
 
     @cached_property
     def todo_steps(self) -> list[Step]:
-        """The steps that are to do: those that make records, and what they need and the cache has not; in a plan without cells all
-        that the cache has not."""
-        wanted: set[str] = set() if self.cells else set(self.steps)
+        """The steps that are to do: those that make records, and what they need and the cache has not."""
+        wanted: set[str] = set()
         for step in reversed(list(self.steps.values())):  # whoever needs a step stands behind it
             if step.slot is None or (step.key in wanted and not self.is_there(step.slot)):
                 wanted |= {step.key, *step.needs}

@@ -109,14 +109,18 @@ def steps_of(plan: Plan, parts: int = 1) -> dict[str, Step]:
 
 
 def keep_pretraining(plan: Plan) -> None:
-    """Leave of a plan the pre-training on text that its cells to do share: no cell, and nothing that is a task's own.
+    """Leave of a plan the pre-training on text that tasks share: no cell, and nothing that is a task's own. What is to do of it is what
+    the cells to do need.
 
     Raises:
-        InputError: there is none.
+        InputError: the rows have none.
     """
-    plan.steps = {key: step for key, step in plan.steps.items() if step.kind == ARTEFACT_STEP and not step.tasks}
-    if not plan.steps:
-        raise InputError(f"--methods {plan.request.methods}: none of the rows to train has a pre-training on text")
-    plan.cells = []
-    vars(plan).pop("todo_steps", None)
-    plan.costs = {step.key: plan.costs[step.key] for step in plan.todo_steps}
+    plan.artefacts = [entry for entry in plan.artefacts if entry.task is None and entry.artefact.is_kept]
+    if not plan.artefacts:
+        raise InputError(f"--methods {plan.request.methods}: none of these rows has a pre-training on text")
+    todo = {step.key: step for step in plan.todo_steps if step.kind == ARTEFACT_STEP and not step.tasks}
+    plan.steps, plan.cells, plan.jobs_description = todo, [], ""
+    plan.costs = {key: plan.costs[key] for key in todo}
+    for task in plan.tasks:
+        task.outputs = None
+    vars(plan)["todo_steps"] = list(todo.values())

@@ -66,13 +66,6 @@ def plan_tasks(
             continue
         all_rows = source.load(task, "train")
         train = all_rows.limited(request.max_train_rows)
-        if train.labels is not None and not task.spans and len(set(train.labels.tolist())) == 1:
-            label = task.labels[int(train.labels[0])] if task.labels else f"{train.labels[0]:g}"
-            where = f" in {dict(task.files)['train']}" if task.files else ""
-            raise InputError(
-                f"{task.name}: all {len(train):,} training examples{where} have the label {label}, so there is nothing to learn; add "
-                "examples with other labels" + (", or raise --max-train-rows" if len(train) < len(all_rows) else "")
-            )
         evaluation = {e.name: source.load(task, e) for e in task.evaluation if e.labelled or source.has(task, e)}
         checkpoint = find(request.teacher, task, request.offline, outline=request.outline)
         recipe, tuned = _recipes(request, task, source, checkpoint)

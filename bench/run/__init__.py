@@ -55,7 +55,9 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
     for pointer, attempt in store.write_pointers():
         progress.say(f"written: {pointer} names {attempt}")
     if not plan.todo_steps:
-        progress.say(f"nothing to do: {'every cell has its record' if plan.cells else 'it is in the cache'}")
+        progress.say(
+            f"nothing to do: {'every cell has its record' if plan.cells else 'no cell to do needs more of it'}"
+        )
         return outcome
     agree(request, plan.seconds, plan.disk_bytes, confirm)
     check_disk(plan)

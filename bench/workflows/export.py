@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import methods
-from bench.data.checkpoints import OURS, Checkpoint, opener, tokenizer_of
+from bench.data.checkpoints import Checkpoint, opener, tokenizer_of
 from bench.data.tasks import Task
 from bench.errors import InputError, one_line
 from bench.files import TEMPORARY, folder_in_place_of
@@ -30,7 +30,6 @@ from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER, record_key, train_
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.stats.paired import changed_answers
-from bench.user_files import json_of
 from bench.workflows.backends import BATCH, answers_of, batches_of
 from bench.workflows.run import run
 
@@ -210,7 +209,7 @@ def _weights(
         file.parent
         for file in sorted(saved.rglob("config.json"))
         if (file.parent / "model.safetensors").is_file()
-        and dict(json_of(file, f"--from {file}").get(OURS) or {}).get("record") == kept_under
+        and kept_under.encode() in file.read_bytes()  # transformers' file, in which only we write keys
     ]
     if not kept:
         raise InputError(

@@ -37,7 +37,7 @@ def run(
     progress.say(describe(plan))
     outcome = carry_out(plan, progress, confirm)
     if only_pretraining:
-        slots = [step.slot for step in plan.steps.values() if step.slot is not None and step.slot.is_made]
+        slots = [entry.slot for entry in plan.artefacts if entry.slot.is_made]
         outcome.shown = ["\n".join(pretrained_line(slot.title, slot.read_made()) for slot in slots)]
         return outcome
     # the reports of the plan's tables, with their rows as they were typed

@@ -157,7 +157,9 @@ def _predicted(
         raise InputError(f"{folder}: it has no trained classifier of {task.name}")
     length = int(dict(getattr(checkpoint.config, checkpoints.OURS, None) or {}).get("max_length", 128))
     encoded = encode(checkpoints.tokenizer_of(checkpoint), split, length)
-    logits = predict(base_model(folder, task.num_labels), encoded, ComputeSettings(device_of(device)))
+    logits = predict(
+        base_model(folder, task.num_labels, labels=checkpoint.labels), encoded, ComputeSettings(device_of(device))
+    )
     return split.ids, task.form.predicted(logits)
 
 

@@ -18,7 +18,7 @@ from bench.plan.from_record import request_from_record
 from bench.plan.request import Request
 from bench.progress import Progress
 from bench.record.cell import CHECKPOINT, TEACHER, record_key
-from bench.record.code import STALE, UNKNOWN, WHAT_TO_DO, state_of_record
+from bench.record.code import STALE, UNKNOWN, state_of_record
 from bench.record.differences import differences
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -107,7 +107,7 @@ def verify(
         if verdict == BITWISE:
             why += "; made by other code than this"
         else:
-            why = f"made by other code than this; trained by this code it is {verdict}: {why} To replace it: {WHAT_TO_DO}."
+            why = f"made by other code than this; trained by this code it is {verdict}: {why} To replace it: `run --rerun-stale`."
             verdict = OTHER
     return {
         "verdict": verdict,

@@ -304,6 +304,14 @@ def test_a_damaged_record_does_not_pass_on_either_side(base, tmp_path):
     assert overall(check(base, sound, rows=["kd"], tasks=["rte"])) == MISSING
 
 
+def test_the_teachers_damage_counts_whatever_is_named_and_a_lost_pointer_does_not(base):
+    Store(base).write(*with_predictions(factories.record("teacher", "rte", 0), 0.9, 0, "w"))
+    next(base.glob("*/rte/kd/*/current")).write_text("nonsense")
+    assert overall(check(base, base)) == PASSED
+    next(base.glob("*/rte/teacher/*/attempt-1.json")).write_text("{")
+    assert overall(check(base, base, rows=["kd"], tasks=["rte"])) == MISSING
+
+
 def test_ratio_interval_by_order_statistics():
     """30 rounds: the 10th smallest and largest, by the table for a median (Conover)."""
     of_rounds = ratio([float(i) for i in range(1, 31)], [1.0] * 30)

@@ -175,13 +175,13 @@ def test_labels_are_ordered_by_their_numbers_not_by_their_place_in_the_file():
     model = BertForSequenceClassification(BertConfig(vocab_size=9, num_labels=12, **shape))
     model.config.id2label = {i: names[i] for i in sorted(range(12), key=str)}
     before = model.classifier.weight.clone()
-    put_in_order(model, names)
+    put_in_order(model, names, "it")
     assert torch.equal(model.classifier.weight, before)
-    put_in_order(model, names[::-1])
+    put_in_order(model, names[::-1], "it")
     assert torch.equal(model.classifier.weight, before.flip(0))
     model.second = torch.nn.Linear(8, 12)
     with pytest.raises(InputError, match="another order"):
-        put_in_order(model, names)
+        put_in_order(model, names, "it")
 
 
 @pytest.mark.slow

@@ -193,10 +193,10 @@ def test_what_is_made_alone_is_found_by_a_run(bench, places, tmp_path):
     assert "general start 2x12: there" in plan.stdout
     assert "2 cells: 1 there, 1 to do" in plan.stdout
     again = bench("run", "--only", "pretraining", *text, "--tasks", "rte", *places)
-    assert "nothing to do: it is in the cache" in again.stderr
+    assert "nothing to do: no cell to do needs more of it" in again.stderr
     none = bench("run", "--only", "pretraining", "--methods", "pkd:layers=2", "--tasks", "rte", *places)
     assert none.returncode == BAD_INPUT
-    assert "none of the rows to train has a pre-training on text" in none.stderr
+    assert "none of these rows has a pre-training on text" in none.stderr
 
 
 def test_what_bf16_saves_is_said_where_products_take_the_time(planned, card, monkeypatch):

@@ -7,6 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 import tiny
+import torch
 from transformers import BertForSequenceClassification
 
 from bench.data.tasks import GLUE
@@ -54,6 +55,19 @@ def test_the_files_are_as_the_server_wants_them(bench, tmp_path, test_sets, mode
         else:
             assert set(answers) <= set("01" if file.in_codes else GLUE[file.task].labels), name
     assert bench("submit", tmp_path / "s" / "submission.zip").returncode == OK
+
+
+def test_a_model_whose_labels_have_another_order_answers_by_their_names(bench, tmp_path, test_sets, models):
+    model = BertForSequenceClassification.from_pretrained(models / "rte")
+    model.classifier.weight.data.zero_()
+    model.classifier.bias.data = torch.tensor([5.0, -5.0])
+    model.config.id2label = {0: "not_entailment", 1: "entailment"}
+    model.config.label2id = {"not_entailment": 0, "entailment": 1}
+    model.save_pretrained(models / "rte")
+    done = bench("submit", models, "--to", tmp_path / "s", "--data", test_sets, "--constant-rest", "--device", "cpu")
+    assert done.returncode == OK, done.stderr
+    _, *lines = (tmp_path / "s" / "RTE.tsv").read_text().splitlines()
+    assert {line.split("\t")[1] for line in lines} == {"not_entailment"}
 
 
 def test_a_dropped_line_is_named(bench, tmp_path, test_sets, models):
