@@ -436,13 +436,18 @@ class TeacherWeights(Artefact):
         return {name: value for name, value in weights.items() if not name.startswith(head)}
 
 
+def why_random(teacher: PretrainedConfig) -> str:
+    """Why a :class:`TruncatedShape` begins with random weights beside this teacher, as a clause; "" where its family is no reason."""
+    kind = teacher.model_type
+    return "" if kind == "bert" else f"only a BERT can be truncated, and this teacher is a {kind}"
+
+
 def fill_from_teacher(given: Given, model: Any, projection: nn.Linear) -> nn.Module:
     """Fill a classifier's encoder and the way back to the teacher's width in place, on the CPU; a note says why not, where it is
     not filled. Returns the un-tuned teacher, unchanged, on the CPU."""
     teacher: Any = given.teacher(BASE)
-    kind = given.setup.teacher.model_type
-    if kind != "bert":
-        given.note(f"random weights: only a BERT can be truncated, and this teacher is a {kind}")
+    if why := why_random(given.setup.teacher):
+        given.note(f"random weights: {why}")
         return teacher.cpu()  # type: ignore[no-any-return]
     # the teacher reads the text on the device; what is fitted are small matrices in float64
     states = collect_activations(teacher, given.first(CORPUS, OBSERVED_TOKENS), given.on_step)

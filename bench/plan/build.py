@@ -129,6 +129,7 @@ def build(request: Request) -> Plan:
     for task in tasks:
         if rows or task.teacher.origin == "fine-tuned":
             _check_labels(task)
+    notes += _random_starts(planner.entries)
     outlined = [name for name, read in own_tasks.items() if read[0].checkpoint.outline]
     notes += [OUTLINE.format(name) for name in (*outlined, *sorted(planner.outlined))]
     plan = Plan(request, tasks, planner.entries, cells, notes)
@@ -175,6 +176,18 @@ def _check_backends(request: Request, tasks: Sequence[TaskPlan], in_8_bits: Coll
     for task in tasks if in_8_bits else ():
         if task.task.writes:
             raise InputError(f"+int8 on {task.name}: models that write texts are not quantised")
+
+
+def _random_starts(entries: Sequence[ArtefactPlan]) -> list[str]:
+    """A note where students begin with a pre-training that has to learn everything from its text."""
+    from methods.artefacts import TruncatedShape, why_random
+
+    of_shape = [entry for entry in entries if isinstance(entry.artefact, TruncatedShape)]
+    return [
+        f"the pre-training on text begins with random weights, because {why}; it needs more text than one that begins as its teacher truncated"
+        for why in dict.fromkeys(why_random(entry.checkpoint.config) for entry in of_shape)
+        if why
+    ]
 
 
 def _check_labels(task: TaskPlan) -> None:

@@ -114,7 +114,9 @@ def test_a_teacher_of_another_family_teaches_what_it_gives(family, tmp_path):
     for row in refused:
         with pytest.raises(InputError, match=f"{family} as a teacher does not give|this teacher is a {family}"):
             api.plan(replace(request, methods=row))
-    assert carry_out(api.plan(request), Progress()).exit_code == OK
+    plan = api.plan(request)
+    assert any("begins with random weights, because only a BERT can be truncated" in note for note in plan.notes)
+    assert carry_out(plan, Progress()).exit_code == OK
     assert not api.plan(request).todo
     saved = list((tmp_path / "students").glob("*/rte/*"))
     assert len(saved) > len(rows)
