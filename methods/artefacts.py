@@ -22,7 +22,15 @@ from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassificati
 from methods import losses
 from methods.errors import MethodError
 from methods.packed import Batch
-from methods.parts import DISTILBERT_NAMES, bert_config, classifier, encoder_of, nearest_layers, pretrained_tensors
+from methods.parts import (
+    DISTILBERT_NAMES,
+    LAYERED,
+    bert_config,
+    classifier,
+    encoder_of,
+    nearest_layers,
+    pretrained_tensors,
+)
 from methods.stages import Setup, Shape, Stage, Student, Term
 from methods.taps import Out, hidden
 from methods.truncation import collect_activations, init_from_teacher
@@ -123,6 +131,7 @@ class Identity:
     """plain values: ``what`` is made, the keys of all inputs, and what of the recipe and the numerics they depend on"""
     teachers: tuple[str, ...] = ()  # keys of the fine-tuned ones, in the order of the inputs
     reads_as_teacher: bool = True  # whether students read sequences of the length that their teacher was tuned on
+    family: str = "bert"  # the teacher's model_type
 
 
 class Artefact:
@@ -294,7 +303,8 @@ class PretrainingStage(Artefact):
 class TruncatedShape(Artefact):
     """What the artefacts share that begin as the un-tuned teacher truncated to this shape, and then go through :meth:`stages`; named
     first among the bases. Tensors: those of a ``BertModel`` without pooler by name, and ``projection.weight``, ``projection.bias`` to
-    the teacher's width. Where the teacher is no BERT or the shape does not fit into it, they begin at random."""
+    the teacher's width. Where the teacher is not of :data:`methods.parts.LAYERED` or the shape does not fit into it, they begin at
+    random."""
 
     shape: Shape
 
@@ -323,7 +333,8 @@ class TruncatedShape(Artefact):
     def identity(self, known: Identity) -> Mapping[str, Any]:
         """The form of the oldest keys: a shape, and nothing that says what has it."""
         generic = {name: value for name, value in known.generic.items() if name != "what"}
-        return generic | {"shape": list(asdict(self.shape).values())}
+        truncated = {} if known.family == "bert" or known.family not in LAYERED else {"truncated": known.family}
+        return generic | {"shape": list(asdict(self.shape).values())} | truncated
 
 
 @dataclass(frozen=True)
@@ -439,7 +450,7 @@ class TeacherWeights(Artefact):
 def why_random(teacher: PretrainedConfig) -> str:
     """Why a :class:`TruncatedShape` begins with random weights beside this teacher, as a clause; "" where its family is no reason."""
     kind = teacher.model_type
-    return "" if kind == "bert" else f"only a BERT can be truncated, and this teacher is a {kind}"
+    return "" if kind in LAYERED else f"only {', '.join(LAYERED)} can be truncated, and this teacher is a {kind}"
 
 
 def fill_from_teacher(given: Given, model: Any, projection: nn.Linear) -> nn.Module:

@@ -3,8 +3,9 @@
 Learning attention from nothing takes far more text than a small corpus has; a student that begins with the
 teacher's attention keeps it. Widths are cut to the coordinates that vary most, what is lost is regressed on what
 stays, heads are cut by singular values, feed-forward neurons by how much they write. Layers follow the nearest
-map. The teacher has to be a BERT with as many heads as the student and no smaller dimension; otherwise the student
-begins at random. Our choice, measured in reports/LOG.md; ``start=random`` is the row without any of it.
+map. The teacher has to be of :data:`methods.parts.LAYERED`, with as many heads as the student and no smaller dimension;
+otherwise the student begins at random. What a BERT has no place for is left out: MPNet's bias of relative positions.
+Our choice, measured in reports/LOG.md; ``start=random`` is the row without any of it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from transformers import BertForSequenceClassification
 
+from methods.families import family_of
 from methods.models import forward
 from methods.packed import Batch
 from methods.parts import nearest_layers
@@ -34,9 +36,19 @@ class Activations:
     """layer -> [F], mean absolute activation of each feed-forward neuron"""
 
 
+def _mixing_parts(layer: Any) -> tuple[nn.Linear, nn.Linear, nn.Linear, nn.Linear, nn.LayerNorm]:
+    """Queries, keys, values, output and norm of a layer's attention."""
+    attention = layer.attention
+    if type(attention).__name__ == "MPNetAttention":
+        own = attention.attn
+        return own.q, own.k, own.v, own.o, attention.LayerNorm
+    own, output = attention.self, attention.output
+    return own.query, own.key, own.value, output.dense, output.LayerNorm
+
+
 @torch.no_grad()
 def collect_activations(
-    teacher: BertForSequenceClassification, batch: Batch, on_layer: Callable[[int, int], Any] = lambda done, total: None
+    teacher: Any, batch: Batch, on_layer: Callable[[int, int], Any] = lambda done, total: None
 ) -> Activations:
     """Run the teacher once, where it lies, and keep what :func:`init_from_teacher` fits on.
 
@@ -45,17 +57,18 @@ def collect_activations(
     """
     states = Activations()
     hooks = []
-    layers: Any = teacher.bert.encoder.layer
+    layers: Any = family_of(teacher).layers(teacher.base_model)
     for number, layer in enumerate(layers, start=1):
 
-        def middle(module: nn.Module, inputs: Any, output: Any, number: int = number) -> None:
-            states.middle[number] = (output[0] if isinstance(output, tuple) else output)[0].cpu().double()
+        def middle(module: nn.Module, inputs: Any, output: Tensor, number: int = number) -> None:
+            states.middle[number] = output[0].cpu().double()
 
         def activity(module: nn.Module, inputs: Any, output: Tensor, number: int = number) -> None:
             states.neuron_activity[number] = output[0].abs().cpu().double().mean(0)
             on_layer(number, len(layers))
 
-        hooks += [layer.attention.register_forward_hook(middle), layer.intermediate.register_forward_hook(activity)]
+        norm = _mixing_parts(layer)[-1]  # the last thing that attention does
+        hooks += [norm.register_forward_hook(middle), layer.intermediate.register_forward_hook(activity)]
     try:
         out = forward(teacher.eval(), batch, hidden(*range(len(layers) + 1)))
     finally:
@@ -84,7 +97,7 @@ def _root(x: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def init_from_teacher(
-    teacher: BertForSequenceClassification,
+    teacher: Any,
     student: BertForSequenceClassification,
     projection: nn.Linear,
     states: Activations,
@@ -94,24 +107,40 @@ def init_from_teacher(
     big, small = teacher.config, student.config
     heads, sizes = small.num_attention_heads, ("hidden_size", "intermediate_size", "num_hidden_layers")
     ours, theirs = small.to_dict(), big.to_dict()
-    if heads != big.num_attention_heads or any(ours[size] > theirs[size] for size in sizes):
+    tables: Any = dict(teacher.base_model.embeddings.named_children())
+    is_narrow = (
+        tables["word_embeddings"].weight.size(1) < big.hidden_size
+    )  # ELECTRA's, which is projected to the width of the layers
+    if heads != big.num_attention_heads or is_narrow or any(ours[size] > theirs[size] for size in sizes):
         return False
+    layers: Any = family_of(teacher).layers(teacher.base_model)
     layer_map = nearest_layers(small.num_hidden_layers, big.num_hidden_layers)
     # divided by their standard deviation, so that every layer counts alike
     variance_W = torch.stack([(x / x.std()).var(0) for x in (*states.hidden.values(), *states.middle.values())]).mean(0)
     keep = variance_W.topk(small.hidden_size).indices.sort().values
 
-    tables: Any = dict(teacher.bert.embeddings.named_children())
-    for name, table in student.bert.embeddings.named_children():
-        if isinstance(table, nn.Embedding):
-            table.weight.copy_(tables[name].weight[:, keep])
+    own = student.bert.embeddings
+    own.word_embeddings.weight.copy_(tables["word_embeddings"].weight[:, keep])
+    # RoBERTa and MPNet number positions from behind that of [PAD]
+    first = teacher.base_model.embeddings.padding_idx + 1 if big.model_type in ("roberta", "mpnet") else 0
+    places_LW = tables["position_embeddings"].weight[first:, keep]
+    own.position_embeddings.weight[: len(places_LW)] = places_LW
+    # a teacher that knows one kind of segment, or none, adds the same to both
+    kinds_KW = (
+        tables["token_type_embeddings"].weight[:, keep]
+        if "token_type_embeddings" in tables
+        else torch.zeros(1, len(keep))
+    )
+    own.token_type_embeddings.weight.copy_(
+        kinds_KW.expand(len(own.token_type_embeddings.weight), -1) if len(kinds_KW) == 1 else kinds_KW
+    )
     _copy_norm(student.bert.embeddings.LayerNorm, tables["LayerNorm"], keep)
     for m in range(1, small.num_hidden_layers + 1):
         target: Any = student.bert.encoder.layer[m - 1]
-        source: Any = teacher.bert.encoder.layer[layer_map[m] - 1]
+        source: Any = layers[layer_map[m] - 1]
         before = states.hidden[layer_map[m - 1]][:, keep]
         _attention(target, source, before, regression(before, states.hidden[layer_map[m] - 1]), keep, heads)
-        _copy_norm(target.attention.output.LayerNorm, source.attention.output.LayerNorm, keep)
+        _copy_norm(target.attention.output.LayerNorm, _mixing_parts(source)[-1], keep)
         middle = states.middle[layer_map[m]]
         importance = states.neuron_activity[layer_map[m]] * source.output.dense.weight.double().norm(dim=0)
         neurons = importance.topk(small.intermediate_size).indices.sort().values
@@ -138,7 +167,8 @@ def _copy_norm(target: nn.LayerNorm, source: nn.LayerNorm, keep: Tensor) -> None
 def _attention(target: Any, source: Any, before: Tensor, back: Tensor, keep: Tensor, heads: int) -> None:
     """Cut each head to the student's width by the singular values of what it does to this text."""
     root, inverse = _root(before)
-    width, small = source.attention.self.attention_head_size, target.attention.self.attention_head_size
+    *reading, writing, _ = _mixing_parts(source)
+    width, small = writing.in_features // heads, target.attention.self.attention_head_size
 
     def augmented(linear: nn.Linear) -> Tensor:
         """[heads, D, K + 1]: the layer reading [kept, 1]."""
@@ -146,8 +176,8 @@ def _attention(target: Any, source: Any, before: Tensor, back: Tensor, keep: Ten
         weight[:, -1] += linear.bias.double()
         return weight.view(heads, width, -1)
 
-    query, key, value = (augmented(getattr(source.attention.self, name)) for name in ("query", "key", "value"))
-    out = source.attention.output.dense.weight.double()[keep].view(len(keep), heads, width)
+    query, key, value = map(augmented, reading)
+    out = writing.weight.double()[keep].view(len(keep), heads, width)
     mine = target.attention.self
     for head in range(heads):
         rows = slice(head * small, (head + 1) * small)
@@ -158,7 +188,7 @@ def _attention(target: Any, source: Any, before: Tensor, back: Tensor, keep: Ten
         u, s, v = torch.linalg.svd(out[:, head] @ value[head] @ root, full_matrices=False)
         _fill_rows(mine.value, rows, s[:small].sqrt()[:, None] * (v[:small] @ inverse))
         target.attention.output.dense.weight[:, rows] = (u[:, :small] * s[:small].sqrt()).float()
-    target.attention.output.dense.bias.copy_(source.attention.output.dense.bias[keep])
+    target.attention.output.dense.bias.copy_(writing.bias[keep])
 
 
 def _fill_rows(linear: nn.Linear, rows: slice, augmented: Tensor) -> None:

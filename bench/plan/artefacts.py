@@ -188,4 +188,4 @@ def _identity(entry: ArtefactPlan, numeric: NumericIdentity) -> Any:
         generic |= {"recipe": replace(task.teacher_recipe, epochs=artefact.row_epochs).as_dict(), "seed": 0}
     reads_as_teacher = task is None or task.recipe.max_length == task.teacher_recipe.max_length
     tuned = tuple(str(key) for source, key in entry.sources.items() if source.kind == "fine_tuned")
-    return Identity(generic, tuned, reads_as_teacher)
+    return Identity(generic, tuned, reads_as_teacher, entry.checkpoint.config.model_type)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_training import built
 from torch import nn
-from transformers import BertConfig, DistilBertConfig
+from transformers import AutoConfig, AutoModelForSequenceClassification, BertConfig, DistilBertConfig
 
 import methods
 from methods import losses
@@ -143,9 +143,32 @@ def test_other_families_packed_equal_each_sequence_alone(teacher_folder, kind):
         torch.testing.assert_close(packed[i], alone[0], atol=1e-5, rtol=1e-4)
 
 
-def test_nothing_is_lost_when_nothing_is_cut(teacher_folder):
+def teacher_of(family):
+    """A small teacher whose attention is not the same for all tokens, as with usual random weights."""
+    if family == "bert":
+        return tiny.classifier(seed=1).eval()
+    shape = {
+        n: getattr(tiny.config(), n)
+        for n in ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings")
+    }
+    kinds = {"type_vocab_size": 1} if family == "roberta" else {}
+    embedding = {"embedding_size": shape["hidden_size"]} if family == "electra" else {}
+    torch.manual_seed(1)
+    config = AutoConfig.for_model(
+        family, num_hidden_layers=3, pad_token_id=0, initializer_range=0.2, **shape, **kinds, **embedding
+    )
+    teacher = AutoModelForSequenceClassification.from_config(config).eval()
+    if family == "mpnet":
+        teacher.mpnet.encoder.relative_attention_bias.weight.data.zero_()  # a BERT has no place for it
+    else:
+        teacher.set_attn_implementation("packed")
+    return teacher
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "electra", "mpnet"])
+def test_nothing_is_lost_when_nothing_is_cut(teacher_folder, family):
     """The same shape: the student answers as the teacher does, layer by layer, through the projection."""
-    teacher, student = tiny.classifier(seed=1).eval(), tiny.classifier(seed=2).eval()
+    teacher, student = teacher_of(family), tiny.classifier(seed=2).eval()
     batch = tiny.encoded(teacher_folder, rows=60).batch(range(60))
     projection = nn.Linear(24, 24)
     assert init_from_teacher(teacher, student, projection, collect_activations(teacher, batch))
@@ -176,7 +199,11 @@ def test_a_cut_student_is_nearer_than_a_random_one(teacher_folder):
     [
         (tiny.config(), 24, "the cut-down teacher"),
         (tiny.config(), 32, "random weights: the shape does not fit into the teacher's"),
-        (DistilBertConfig(), 24, "random weights: only a BERT can be truncated, and this teacher is a distilbert"),
+        (
+            DistilBertConfig(),
+            24,
+            "random weights: only bert, roberta, electra, mpnet can be truncated, and this teacher is a distilbert",
+        ),
     ],
     ids=["truncated", "too wide", "no BERT"],
 )
