@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import BertForSequenceClassification
+from transformers.models.mpnet.modeling_mpnet import MPNetAttention
 
 from methods.families import family_of
 from methods.models import forward
@@ -39,7 +40,7 @@ class Activations:
 def _mixing_parts(layer: Any) -> tuple[nn.Linear, nn.Linear, nn.Linear, nn.Linear, nn.LayerNorm]:
     """Queries, keys, values, output and norm of a layer's attention."""
     attention = layer.attention
-    if type(attention).__name__ == "MPNetAttention":
+    if isinstance(attention, MPNetAttention):
         own = attention.attn
         return own.q, own.k, own.v, own.o, attention.LayerNorm
     own, output = attention.self, attention.output
@@ -108,9 +109,8 @@ def init_from_teacher(
     heads, sizes = small.num_attention_heads, ("hidden_size", "intermediate_size", "num_hidden_layers")
     ours, theirs = small.to_dict(), big.to_dict()
     tables: Any = dict(teacher.base_model.embeddings.named_children())
-    is_narrow = (
-        tables["word_embeddings"].weight.size(1) < big.hidden_size
-    )  # ELECTRA's, which is projected to the width of the layers
+    # ELECTRA's may be, and is projected to the width of the layers
+    is_narrow = tables["word_embeddings"].weight.size(1) < big.hidden_size
     if heads != big.num_attention_heads or is_narrow or any(ours[size] > theirs[size] for size in sizes):
         return False
     layers: Any = family_of(teacher).layers(teacher.base_model)

@@ -163,10 +163,10 @@ def describe(checked: Sequence[Checked]) -> str:
     rows = [[c.where, c.row, c.column, c.printed, c.measured, c.data] for c in checked if c.verdict == DIFFERS]
     text = f"{github(rows, ['where', 'row', 'column', 'printed', 'measured', 'data'], 'left')}\n\n" if rows else ""
     without = [c for c in checked if c.verdict == ABSENT]
-    for what in ("row", "column"):
-        met = {getattr(c, what) for c in checked if c.verdict != ABSENT}
-        none = dict.fromkeys(name for c in without if (name := getattr(c, what)) not in met)
-        text += f"{what}s without a record: {', '.join(none)}\n" if none else ""
+    for what, name_of in (("rows", lambda c: c.row), ("columns", lambda c: c.column)):
+        met = {name_of(c) for c in checked if c.verdict != ABSENT}
+        none = dict.fromkeys(name for c in without if (name := name_of(c)) not in met)
+        text += f"{what} without a record: {', '.join(none)}\n" if none else ""
     text += ", ".join(f"{counts[verdict]} {verdict}" for verdict in (SAME, DIFFERS, ABSENT))
     if stale := sum(c.stale for c in checked):
         text += f"\n{stale} of them against records that other code than this made. {WHAT_TO_DO}."
