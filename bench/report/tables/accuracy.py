@@ -34,40 +34,30 @@ def accuracy(group: ReportGroup, alike: Collection[str] = ()) -> Table:
     Args:
         alike: rows whose mean difference to the best one has an interval with 0; they are bold too.
     """
-    lines = [_line(group, label, alike) for label in group.systems]
-    if group.baselines:  # behind the teacher, which is the first line where there is one
-        baselines = [number(group.baselines.get(column)) for column in group.printed_columns]
-        empty = [TableCell("") for _ in further_columns(group)]
-        line = Line(group.baseline_name, [*baselines, *_mean(group, number(group.majority)), *empty], row="")
-        lines.insert(1 if group.systems[:1] == [TEACHER] else 0, line)
-    return Table("Results", _columns(group), lines, _notes(group, bool(alike)), file="accuracy", width=WIDTH)
-
-
-def _columns(group: ReportGroup) -> list[Column]:
-    scores = [Column(c.title, csv=SPREAD, beside=c not in group.columns) for c in group.printed_columns]
-    further = [Column(title, csv=INTERVAL) for title in further_columns(group)]
-    mean = [Column(f"mean of {len(group.averaged)}")] * (len(group.columns) > 1)
-    return [Column("System"), *scores, *mean, *further]
-
-
-def _mean(group: ReportGroup, cell: TableCell) -> list[TableCell]:
-    """The cell of a mean; nothing where there is one column, which is its own mean."""
-    return [cell] * (len(group.columns) > 1)
-
-
-def _line(group: ReportGroup, label: str, alike: Collection[str] = ()) -> Line:
-    records, mean = group.records_of(label), group.mean_scores.get(label)
+    has_mean, further = len(group.columns) > 1, further_columns(group)  # one column is its own mean
     best = max((round(group.mean_scores[s], 1) for s in group.sound), default=math.nan)
-    is_best = mean is not None and label in group.sound and round(mean, 1) == best
-    cells = [_score(group, label, column, alike if len(group.columns) == 1 else ()) for column in group.printed_columns]
-    cells += [
-        *_mean(group, number(mean, bold=is_best or label in alike)),
-        *(cell(group, label) for cell in further_columns(group).values()),
-    ]
-    method = records[0].cell.method
-    remark = stated(method, "remark")
-    notes = "\n".join(dict.fromkeys(f"{label}: {note}" for record in records for note in record.notes))
-    return line_of(group, label, cells, *dict.fromkeys([*([remark] if remark else []), *notes.splitlines()]))
+    lines = []
+    for label in group.systems:
+        cells = [_score(group, label, column, () if has_mean else alike) for column in group.printed_columns]
+        if has_mean:
+            is_best = label in group.sound and round(group.mean_scores[label], 1) == best
+            cells.append(number(group.mean_scores.get(label), bold=is_best or label in alike))
+        cells += [cell(group, label) for cell in further.values()]
+        records = group.records_of(label)
+        remark = stated(records[0].cell.method, "remark")
+        notes = [remark] if remark else []
+        notes += [text for record in records for note in record.notes for text in f"{label}: {note}".splitlines()]
+        lines.append(line_of(group, label, cells, *dict.fromkeys(notes)))
+    if group.baselines:  # behind the teacher, which is the first line where there is one
+        cells = [number(group.baselines.get(column)) for column in group.printed_columns]
+        cells += [number(group.majority)] if has_mean else []
+        cells += [TableCell("")] * len(further)
+        lines.insert(1 if group.systems[:1] == [TEACHER] else 0, Line(group.baseline_name, cells, row=""))
+    columns = [Column("System")]
+    columns += [Column(c.title, csv=SPREAD, beside=c not in group.columns) for c in group.printed_columns]
+    columns += [Column(f"mean of {len(group.averaged)}")] if has_mean else []
+    columns += [Column(title, csv=INTERVAL) for title in further]
+    return Table("Results", columns, lines, _notes(group, bool(alike)), file="accuracy", width=WIDTH)
 
 
 def _score(group: ReportGroup, label: str, column: ScoreColumn, alike: Collection[str]) -> TableCell:

@@ -104,14 +104,16 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                         limits.append((metric.low / teacher_R, metric.high / teacher_R))
                         scores.append((float(np.mean(of_seeds)), teacher))
         if any(cell.text != DASH or cell.footnotes for cell in cells):
-            is_whole = len(parts) == len(averaged) > 1
             means = [TableCell(DASH)] * 2
-            if is_whole:
+            if len(parts) == len(averaged) > 1:
                 spread = mean_over_columns(parts).spread(rng_for(averaged, "ratio", label, TEACHER))
                 # a resample in which the teacher has no score above 0 in any column has no ratio
                 known_R = ~np.isnan(spread)
                 low_R, high_R = np.nanmean(np.array(limits)[:, :, known_R], axis=0)
-                means = [*_means(scores, np.clip(spread[known_R], low_R, high_R))]
+                low, high = (100 * bound for bound in interval(np.clip(spread[known_R], low_R, high_R)))
+                of_ratios = float(np.mean([100 * student / teacher for student, teacher in scores]))
+                of_means = 100 * sum(student for student, _ in scores) / sum(teacher for _, teacher in scores)
+                means = [number(of_ratios, unit=" %", low=low, high=high), number(of_means, unit=" %")]
             lines.append(line_of(group, label, [*cells, *means]))
     if not lines:
         return None
@@ -127,11 +129,3 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     heads += [Column("mean of ratios", csv=INTERVAL), Column("ratio of means")]
     notes = (note + left_out,)
     return Table("Share of the teacher's score", heads, lines, notes, KEPT_OF_THE_TEACHER, margin=kept)
-
-
-def _means(scores: Sequence[tuple[float, float]], drawn_R: np.ndarray) -> tuple[TableCell, TableCell]:
-    """The mean of ratios and the ratio of means, of a student's and its teacher's scores in several columns."""
-    ratio = float(np.mean([100 * student / teacher for student, teacher in scores]))
-    low, high = (100 * bound for bound in interval(drawn_R))
-    of_means = 100 * sum(student for student, _ in scores) / sum(teacher for _, teacher in scores)
-    return number(ratio, unit=" %", low=low, high=high), number(of_means, unit=" %")
