@@ -15,7 +15,6 @@ from bench.record.keys import canonical
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.record.task_facts import FOLDER, SAMPLE, DataFacts, data_facts, row_as_typed
-from bench.report.frame import frame
 from bench.report.table import Table
 from bench.stats.form import CLASSES, FORMS, TEXT
 from bench.stats.metrics import label_of
@@ -214,11 +213,12 @@ class ReportGroup:
     @cached_property
     def _scores(self) -> dict[tuple[str, ScoreColumn], dict[int, float]]:
         """(row, column) -> seed -> score in percent, of all metrics."""
-        columns = ["row", "task", "set", "metric", "seed", "score"]
-        table = frame(record for records in self._by_row.values() for record in records)[columns]
         scores: dict[tuple[str, ScoreColumn], dict[int, float]] = {}
-        for row, *place, seed, score in table.itertuples(index=False, name=None):
-            scores.setdefault((row, ScoreColumn(*place)), {})[seed] = score
+        for record in (r for records in self._by_row.values() for r in records if r.status == "ok"):
+            for evaluation, metrics in record.scores.items():
+                for metric, score in metrics.items():
+                    column = ScoreColumn("+".join(record.cell.tasks), evaluation, metric)
+                    scores.setdefault((record.row, column), {})[record.cell.seed] = 100 * score
         return scores
 
     def values(self, label: str, column: ScoreColumn) -> dict[int, float]:
