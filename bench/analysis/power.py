@@ -95,15 +95,16 @@ def describe(answer: dict[str, Any]) -> str:
     """A few sentences."""
     usual = f"{100 * POWER:.0f} of 100 cases"
     name, n, most = answer["task"] or "The test set", answer["examples"], answer["disagreement"] / 100
+    gap, seeds = answer.get("gap"), answer.get("seeds")
 
     def points(value: float) -> str:
         return f"{value:g} point{'' if value == 1 else 's'}"
 
-    def least_of(systems: str, gap: float | None, largest: float) -> str:
+    def least_of(systems: str, least: float | None, largest: float) -> str:
         """The minimum detectable difference in words; ``largest`` is the power for the largest possible difference."""
         begins = f"Minimum detectable difference of {systems}:"
-        if gap is not None:
-            return f"{begins} {gap:.1f} points. A test finds a true difference of this size in {usual}."
+        if least is not None:
+            return f"{begins} {least:.1f} points. A test finds a true difference of this size in {usual}."
         return (
             f"{begins} none. Even if one system alone is right on all these examples, a test finds the difference in "
             f"{100 * largest:.0f} of 100 cases."
@@ -113,30 +114,29 @@ def describe(answer: dict[str, Any]) -> str:
         f"{name} has {n:,} examples. Exactly one of the two systems is right on {answer['disagreement']:g} % of them.",
         least_of("two trainings", answer["least_gap"], power_of(most, n, most)),
     ]
-    if "gap" in answer:
+    if gap is not None:
         lines.append(
-            f"It finds a true difference of {points(answer['gap'])} in {100 * answer['power']:.0f} of 100 cases. For {usual} it needs "
-            f"{answer['examples_needed']:,} examples{'' if 'seeds' in answer else '; --seeds says what several seeds find'}."
+            f"It finds a true difference of {points(gap)} in {100 * answer['power']:.0f} of 100 cases. For {usual} it needs "
+            f"{answer['examples_needed']:,} examples{'' if seeds else '; --seeds says what several seeds find'}."
         )
-    if "seeds" in answer:
-        seeds, spread, of_seeds = answer["seeds"], answer["spread"], answer["seed_disagreement"]
-        systems = f"two methods with {seeds} seeds each (standard deviation {points(spread)})"
-        largest = power_of_seeds(most, n, seeds, spread / 100, most, of_seeds / 100)
-        lines += [
-            f"Exactly one of two seeds of the same method is right on {of_seeds:g} % of the examples (--seed-disagreement; without "
-            "it as many as two methods differ on, which is the most that it can be): more seeds average this part out.",
-            least_of(systems, answer["least_gap_of_seeds"], largest),
-        ]
-    if "power_of_seeds" in answer:
-        needed = f"For {usual} it needs {answer['seeds_needed']} seeds of each method."
-        if not answer["seeds_needed"]:
-            # where the seeds scatter as a whole, a larger test set does not help either
-            largest = power_of_seeds(answer["gap"] / 100, 10**9, 100, spread / 100, most, of_seeds / 100)
-            needed = (
-                f"A hundred seeds of each method are too few{': it needs more examples' if largest >= POWER else ''}."
-            )
+    if seeds is None:
+        return "\n".join(lines)
+
+    of_seeds = answer["seed_disagreement"]
+    shares = answer["spread"] / 100, most, of_seeds / 100
+    systems = f"two methods with {seeds} seeds each (standard deviation {points(answer['spread'])})"
+    lines += [
+        f"Exactly one of two seeds of the same method is right on {of_seeds:g} % of the examples (--seed-disagreement; without "
+        "it as many as two methods differ on, which is the most that it can be): more seeds average this part out.",
+        least_of(systems, answer["least_gap_of_seeds"], power_of_seeds(most, n, seeds, *shares)),
+    ]
+    if gap is not None:
+        if answer["seeds_needed"]:
+            needed = f"For {usual} it needs {answer['seeds_needed']} seeds of each method."
+        else:  # where the seeds scatter as a whole, a larger test set does not help either
+            helps = power_of_seeds(gap / 100, 10**9, 100, *shares) >= POWER
+            needed = f"A hundred seeds of each method are too few{': it needs more examples' if helps else ''}."
         lines.append(
-            f"A test of these seeds finds a true difference of {points(answer['gap'])} in "
-            f"{100 * answer['power_of_seeds']:.0f} of 100 cases. {needed}"
+            f"A test of these seeds finds a true difference of {points(gap)} in {100 * answer['power_of_seeds']:.0f} of 100 cases. {needed}"
         )
     return "\n".join(lines)

@@ -49,15 +49,9 @@ def html_page(group: ReportGroup, sections: Sequence[Section], paper: Paper) -> 
         """Add the entry of a cell; returns its index, or None where the cell has only its text."""
         if cell.value is None and not cell.keys:
             return None
-        values = {
-            "value": cell.value,
-            "low": cell.low,
-            "high": cell.high,
-            "sd": cell.deviation,
-            "n": cell.n,
-            "p": cell.p,
-        }
-        details.append({name: _rounded(value) for name, value in values.items() if value is not None})
+        names = ("value", "low", "high", "sd", "n", "p")
+        values = (cell.value, cell.low, cell.high, cell.deviation, cell.n, cell.p)
+        details.append({name: _rounded(v) for name, v in zip(names, values, strict=True) if v is not None})
         if cell.keys:
             details[-1]["keys"] = list(cell.keys)
         return len(details) - 1

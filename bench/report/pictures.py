@@ -22,8 +22,8 @@ from bench.report.tables.leaderboard import verdicts_of_means
 from bench.report.tables.parts import counted
 from bench.report.tables.retention import KEEPS, KEPT_OF_THE_TEACHER, LOSES
 
-GREY, BLUE, PALE = "#444444", "#0072b2", "#bbbbbb"
-COLOURS = (BLUE, "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+GREY, PALE = "#444444", "#bbbbbb"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Told apart by people who see colours differently (Okabe and Ito 2008), and by their brightness in print without colour."""
 SHAPES = ("o", "s", "^", "v", "P", "X", "*")
 """One more than colours: 42 methods are different, although both begin again."""
@@ -201,12 +201,8 @@ def points(group: ReportGroup, costs: Mapping[str, float]) -> list[Point]:
         pairs = {row: group.pairs.get((row, label)) for row in rows if row not in few and costs[row] <= costs[label]}
         return any(pair is not None and (pair.low or 0.0) > 0 for pair in pairs.values())
 
-    judged = []
-    for label in rows:
-        mean = group.mean_intervals[label]
-        judged.append(
-            Point(label, costs[label], mean.value or 0.0, mean.low, mean.high, is_beaten(label), label in few)
-        )
+    means = {label: group.mean_intervals[label] for label in rows}
+    judged = [Point(s, costs[s], m.value or 0.0, m.low, m.high, is_beaten(s), s in few) for s, m in means.items()]
     return sorted(judged, key=lambda point: (-point.value, point.label))
 
 
@@ -247,15 +243,8 @@ def scatter(group: ReportGroup, costs: Mapping[str, float], form: str, axis: str
         least, most = min(p.cost for p in shown), max(p.cost for p in shown)
         span = max(most / least, 1.5)
         best = front(shown)
-        edges = [*(p.cost for p in best), most * span**0.08]
-        axes.step(
-            edges,
-            [*(p.value for p in best), best[-1].value],
-            where="post",
-            color=PALE,
-            linewidth=1.0,
-            zorder=1,
-        )
+        edges, values = [*(p.cost for p in best), most * span**0.08], [*(p.value for p in best), best[-1].value]
+        axes.step(edges, values, where="post", color=PALE, linewidth=1.0, zorder=1)
         for point, name in zip(shown, names, strict=True):
             alike = [p.label for p in shown if abs(p.cost / point.cost - 1) < 0.01]
             gaps = [abs(math.log(p.cost / point.cost)) for p in shown if p.label not in alike]
@@ -304,11 +293,9 @@ def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
     most = min(30.0, max(5.0, float(np.nanmax(np.abs(values - 100)))))
     titles = ["mean" if i == mean and mean else table.columns[1 + i].title.partition(" (")[0] for i in places]
     is_narrow = max(map(len, titles)) <= NARROW_TITLES // len(places)
-    with drawing(
-        NARROW if is_narrow else WIDE,
-        row_height(group, [line.label for line in lines]) * len(lines) + 0.75,
-        form,
-    ) as (figure, out):
+    labels = [line.label for line in lines]
+    height = row_height(group, labels) * len(lines) + 0.75
+    with drawing(NARROW if is_narrow else WIDE, height, form) as (figure, out):
         axes = figure.subplots()
         image = axes.imshow(values, cmap="PuOr", vmin=100 - most, vmax=100 + most, aspect="auto")
         for row, line in enumerate(lines):
@@ -320,7 +307,7 @@ def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
                 axes.text(place, row, text, ha="center", va="center", color="white" if is_dark else "black")
         width = min(12, (NARROW_TITLES if is_narrow else WIDE_TITLES) // len(places))
         axes.set_xticks(range(len(places)), [text_of(title, max(2, width)) for title in titles])
-        _name_rows(axes, group, [line.label for line in lines])
+        _name_rows(axes, group, labels)
         axes.set_ylim(len(lines) - 0.5, -0.5)
         axes.grid(visible=False)
         axes.tick_params(length=0)

@@ -100,19 +100,18 @@ def _timings(record: SpeedRecord, c: Conditions) -> Table:
         latencies = [1000 * float(np.quantile(seconds, share)) for share in shares.values()]
         cells = [number(latency, ".2f") for latency in latencies]
         cells.append(number(c.batch * len(seconds) / sum(seconds), ",.1f"))
+        ratio_cells, energy_cells = [empty, empty], [empty, empty]
         if faster := speed_up(record, name, c):
-            cells.append(TableCell(f"{faster.median:.2f}x", faster.median, faster.low, faster.high))
-            cells.append(TableCell(f"{faster.low:.2f} to {faster.high:.2f}"))
-        else:
-            cells += [empty, empty]
-        cells.append(number(len(seconds), "d"))
-        if with_energy and timing.joules:  # joules of one sequence, and the turns' smallest and largest
+            text, ends = f"{faster.median:.2f}x", f"{faster.low:.2f} to {faster.high:.2f}"
+            ratio_cells = [TableCell(text, faster.median, faster.low, faster.high), TableCell(ends)]
+        if timing.joules:  # of one sequence, and the turns' smallest and largest
             own = [joules / c.batch for joules in timing.joules]
             low, high = min(own), max(own)
-            cells.append(TableCell(f"{median(own):.3g}", median(own), low, high))
-            cells.append(TableCell(f"{low:.3g} to {high:.3g}"))
-        elif with_energy:
-            cells += [empty, empty]
+            energy_cells = [
+                TableCell(f"{median(own):.3g}", median(own), low, high),
+                TableCell(f"{low:.3g} to {high:.3g}"),
+            ]
+        cells += [*ratio_cells, number(len(seconds), "d"), *(energy_cells if with_energy else [])]
         lines.append(Line(name, cells))
         third = len(seconds) // 3  # how much longer the last third of the rounds took than the first
         change = median(seconds[-third:]) / median(seconds[:third]) - 1 if third else 0.0

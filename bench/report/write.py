@@ -49,8 +49,6 @@ def names_in(path: Path) -> dict[str, str]:
     for row, name in body.items():
         if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME:
             raise InputError(f"{option}: {row}: give a name of 1 to {LONGEST_NAME} characters, like {row!r} = 'Name'")
-        if list(body.values()).count(name) > 1 or (name in body and name != row):
-            raise InputError(f"{option}: {row}: another row has {name!r} as its name or label; give each its own")
     return body
 
 
@@ -118,9 +116,7 @@ def write_groups(
     printed = {name: row for row, name in called.items()}
     reference = printed.get(reference) or known_row(reference, called, store.root) if reference else ""
     for row, name in names.items():
-        if any(
-            name in (other, name_there) for other, name_there in called.items() if other != row and other not in names
-        ):
+        if any(name in (other, names.get(other, called[other])) for other in called if other != row):
             raise InputError(f"--names: {row}: another row has {name!r} as its name or label; give each its own")
 
     written = []

@@ -32,9 +32,8 @@ def ranks(group: ReportGroup) -> dict[str, int]:
     seeds have no rank, and one with suspect answers is not first.
     """
     first, places = "", dict[str, int]()
-    for place, label in enumerate(
-        sorted(group.complete, key=lambda label: -group.mean_intervals[label].value), start=1
-    ):
+    by_mean = sorted(group.complete, key=lambda label: -group.mean_intervals[label].value)
+    for place, label in enumerate(by_mean, start=1):
         pair = group.pairs.get((first, label))
         if first and pair is not None and (pair.low or 0.0) <= 0:
             if not (group.is_suspect(label) and places[first] == min(places.values())):
