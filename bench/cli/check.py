@@ -7,15 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.cli.options import (
-    DEVICE,
-    OFFLINE,
-    RESULTS,
-    argument,
-    option,
-    request_from_options,
-    with_request_options,
-)
+from bench.cli.options import DEVICE, OFFLINE, RESULTS, argument, option, request_from_options, with_request_options
 from bench.cli.program import Answer, store, verb
 from bench.errors import BAD_INPUT, CHECK_FAILED, OK, InputError
 from bench.record.set_aside import notes_sent_to

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 
 import typer
 
-from bench.plan.request import Request, parse_numbers, threads_for
+from bench.plan.request import Request, parse_numbers
 
 
 def option(default: Any, words: str, *names: str, **more: Any) -> Any:
@@ -59,8 +59,8 @@ def request_from_options(**given: Any) -> Request:
         InputError: numbers of a recipe that cannot be read.
     """
     given |= {"numbers": parse_numbers(given.get("numbers")), "corpus": tuple(given.get("corpus") or ())}
-    if given.get("threads") is None:
-        given["threads"] = threads_for(given.get("jobs", 0))
+    if given.get("threads") is None:  # several jobs keep the cores busy: threads of one would wait for each other
+        given["threads"] = 2 if given.get("jobs") == 1 else 1
     return Request(**given)
 
 

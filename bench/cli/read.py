@@ -67,10 +67,7 @@ def list_(
 
 
 @verb("show b8aa0426 --results results/reference", has_json=False)
-def show(
-    key: str = argument(..., "The beginning of a record's key."),
-    results: Path = RESULTS,
-) -> None:
+def show(key: str = argument(..., "The beginning of a record's key."), results: Path = RESULTS) -> None:
     """Print one record as JSON."""
     from bench.record.store import Store
 

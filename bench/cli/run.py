@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -97,12 +96,7 @@ def asking() -> Callable[[str], bool] | None:
 
 @verb("plan --methods microbert:ablate --tasks rte --data sample --teacher embedded")
 @with_request_options(without=f"reports yes {OF_RUN}")
-def plan(
-    given: dict[str, Any],
-    ctx: typer.Context,
-    experiment: Path | None = EXPERIMENT,
-    table: str = TABLE,
-) -> Answer:
+def plan(given: dict[str, Any], ctx: typer.Context, experiment: Path | None = EXPERIMENT, table: str = TABLE) -> Answer:
     """Show what `run` would do: its cells, what they share, time and disk; memory, where several jobs run at the same time. It starts nothing.
 
     For an experiment it also shows the settings of each task.
@@ -121,11 +115,7 @@ def plan(
 
         text, body = describe_experiment(experiment, request, typed, table)
     else:
-        gc.disable()  # what a plan makes lives to its end: to look for what can go is a twentieth of its time
-        try:
-            planned = build(request)
-        finally:
-            gc.enable()
+        planned = build(request)
         text, body = describe(planned), as_json(planned)
     return text, body, OK
 
@@ -191,9 +181,7 @@ def status() -> Answer:
 
 @verb("tune --methods kd,tinybert --tasks mrpc --trials 6 --data sample --teacher embedded")
 @with_request_options(
-    without=f"recipe numbers augment augment_times word_vectors checkpoint {OF_RUN}",
-    methods=...,
-    tasks=...,
+    without=f"recipe numbers augment augment_times word_vectors checkpoint {OF_RUN}", methods=..., tasks=...
 )
 def tune(
     given: dict[str, Any],

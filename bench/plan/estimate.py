@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.measure.capacity import usable_cores, usable_memory_bytes
 from bench.plan.outputs import SQUARED_LENGTHS, row_taps
-from bench.plan.plan import (
-    AUGMENTATION_STEP,
-    OUTPUTS_STEP,
-    TEACHER_STEP,
-    Cost,
-    Plan,
-    Step,
-    TaskPlan,
-)
+from bench.plan.plan import AUGMENTATION_STEP, OUTPUTS_STEP, TEACHER_STEP, Cost, Plan, Step, TaskPlan
 from bench.plan.request import SLURM, SLURM_JOBS
 from bench.plan.scheduled_stages import kept_terms
 from bench.plan.spelling import MethodRow

@@ -176,12 +176,6 @@ TENSORBOARD = "tensorboard"
 TRACKERS = (TENSORBOARD, "wandb", "trackio")
 
 
-def threads_for(jobs: int) -> int:
-    """The threads of a job where nobody says a number: one, because threads wait for each other where cores are busy; two
-    where only one job at a time was asked for."""
-    return 2 if jobs == 1 else 1
-
-
 def _option(default: Any, words: str, *names: str, typed: Any = None, run: bool = False, **more: Any) -> Any:
     """A field with its option.
 

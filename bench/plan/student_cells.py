@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bench.errors import InputError
+from bench.errors import CellError, InputError
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.outputs import row_taps
 from bench.plan.plan import ArtefactPlan, TaskPlan
 from bench.plan.request import EPOCH_RULES, FAST, Request
+from bench.plan.scheduled_stages import kept_terms, schedule_stages
 from bench.plan.spelling import MethodRow
 from bench.plan.tasks import setup_of
 from bench.record.cell import Cell, Partner, Selection, split_row
@@ -64,10 +65,7 @@ def student_cells(
     suffixes = label_suffixes(search, bool(EPOCH_RULES[request.checkpoint]), outputs, kernels, recipe)
     partners = [
         Partner(
-            task=task.name,
-            train=task.data.train,
-            max_train_rows=task.data.max_train_rows,
-            teacher=task.teacher.key,
+            task=task.name, train=task.data.train, max_train_rows=task.data.max_train_rows, teacher=task.teacher.key
         )
         for task in tasks
     ]
@@ -119,8 +117,6 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
     Raises:
         ValueError, InputError: these tasks and teachers do not allow the row.
     """
-    from bench.errors import CellError
-    from bench.plan.scheduled_stages import schedule_stages
     from methods.artefacts import sources
 
     if row.method.own_encoder and (row.method.needs_teacher or row.method.multitask):
@@ -171,8 +167,6 @@ def check_layers(stages: Sequence[Stage], dropped: Sequence[str], teacher: Any) 
     Raises:
         ValueError: a term reads a layer beyond.
     """
-    from bench.plan.scheduled_stages import kept_terms
-
     depth = teacher.num_hidden_layers
     for stage in stages:
         for name, term in kept_terms(stage, dropped).items():
@@ -186,7 +180,6 @@ def check_what_teacher_gives(stages: Sequence[Stage], dropped: Sequence[str], te
     Raises:
         ValueError: a term reads it.
     """
-    from bench.plan.scheduled_stages import kept_terms
     from methods.families import FAMILIES, family_of_config
     from methods.models import PADDED_KINDS
 

@@ -20,7 +20,7 @@ from bench.data.checkpoints import Checkpoint, opener, tokenizer_of
 from bench.data.tasks import Task
 from bench.errors import InputError, one_line
 from bench.files import TEMPORARY, folder_in_place_of
-from bench.make.export import export_student, lines_for_both, lines_for_questions, save_tokenizer, write_page
+from bench.make.export import export_student, lines_for_both, lines_for_questions, write_page
 from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.plan.plan import TaskPlan
@@ -111,8 +111,9 @@ def export(
             return answer | {
                 "why": "these are other weights than the record's; `verify` says how far the two are apart"
             }
-        if saved is not None or record.point == IN_8_BITS:  # an earlier version's page, or that of the model in fp32
-            write_page(folder, _opened(folder, task), record, task.task, _arrays(store, record))
+        if record.point == IN_8_BITS:  # the folder has the page of the model in fp32
+            model = opener(task.task.spans).from_pretrained(folder)
+            write_page(folder, model, record, task.task, _arrays(store, record))
         if form != HF:
             _to_onnx(folder, form == INT8, task.task, int(record.cell.recipe["max_length"]))
         file = folder / (MODEL if form != HF else "model.safetensors")
@@ -176,10 +177,6 @@ def _arrays(store: Store, record: Record) -> Mapping[str, np.ndarray]:
     return store.predictions(record) if store.has_predictions(record) else {}
 
 
-def _opened(folder: Path, task: TaskPlan) -> Any:
-    return opener(task.task.spans).from_pretrained(folder)
-
-
 def _weights(
     record: Record,
     store: Store,
@@ -201,8 +198,6 @@ def _weights(
             whys = dict.fromkeys(failure.why for failure in outcome.failures)
             raise InputError(f"the student could not be trained again: {'; '.join(whys)}")
         return own[0], Store(asked.results).find_by_key(kept_under).weights
-    from transformers import AutoTokenizer
-
     from bench.measure.parameters import weights_hash
 
     kept = [
@@ -218,8 +213,6 @@ def _weights(
         )
     folder = above / "student"
     shutil.copytree(kept[0], folder)
-    # an earlier version's cuts and pads
-    save_tokenizer(folder, AutoTokenizer.from_pretrained(folder), record, task.task)
     if not task.task.spans:
         return folder, weights_hash(opener(spans=False).from_pretrained(folder))
     # the file lacks the pooler that the record's hash is of too: the folder is known by its answers, which are kept in fp32

@@ -119,12 +119,7 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     timings = []
     for backend, (batch, load) in product(request.backends, loads):
         conditions = Conditions(
-            device=device,
-            backend=backend,
-            dtype=request.dtype,
-            threads=request.threads,
-            batch=batch,
-            length=load.name,
+            device=device, backend=backend, dtype=request.dtype, threads=request.threads, batch=batch, length=load.name
         )
         with progress.task(f"{backend}, batch {batch}, length {load.name}") as update:
             timings += time_in_turns(systems, load, conditions, request.rounds, update, counter)

@@ -158,18 +158,16 @@ def compare_runs(first: Record, second: Record, store: Store, again: Store) -> t
 def parting(first: Record, second: Record) -> str:
     """From which steps on the losses of the two trainings are not the same."""
     for stage, terms in first.terms.items():
+        apart = list[int]()
         for name, values in terms.items():
             others = second.terms.get(stage, {}).get(name, [])
             if len(values) != len(others):
                 return f"stage {stage}: {name} has {len(values)} and {len(others)} points"
-    for stage, terms in first.terms.items():
-        apart = [
-            i
-            for name, values in terms.items()
-            for i, (a, b) in enumerate(zip(values, second.terms[stage][name], strict=True))
-            if abs(a - b) > CURVE * max(abs(a), abs(b))
-        ]
+            apart += [
+                i
+                for i, (a, b) in enumerate(zip(values, others, strict=True))
+                if abs(a - b) > CURVE * max(abs(a), abs(b))
+            ]
         if apart:
-            windows = len(next(iter(terms.values())))
-            return f"The losses part in stage {stage} at window {min(apart) + 1} of {windows}."
+            return f"The losses part in stage {stage} at window {min(apart) + 1} of {len(next(iter(terms.values())))}."
     return "The losses are the same throughout."
