@@ -153,8 +153,8 @@ def _origin(
     if not target or not sources:
         return None
     best: DerivedFrom | None = None
-    for place in _most(_fits(kind, target, [cells for _, cells in sources])):
-        (first, x), (second, y) = sources[place // len(sources)], sources[place % len(sources)]
+    for at_first, at_second in _likeliest(kind, target, [cells for _, cells in sources]):
+        (first, x), (second, y) = sources[at_first], sources[at_second]
         shared = [c for c in target if c in x and c in y and (kind == "difference" or y[c].value)]
         origin = DerivedFrom(kind, first, second, {c: _derived(kind, target[c], x[c], y[c]) for c in shared}, (x, y))
         if origin.fitting >= least and origin.share >= share and (best is None or origin.share > best.share):
@@ -187,8 +187,8 @@ def _in_points(origin: DerivedFrom, target: Cells, sources: Sequence[Source]) ->
     return replace(origin, cells=cells_in_points) if relative <= origin.fitting else None
 
 
-def _fits(kind: str, target: Cells, sources: Sequence[Cells]) -> Any:
-    """For each pair of sources the share of some of the target's cells that they can give, of those that they share."""
+def _likeliest(kind: str, target: Cells, sources: Sequence[Cells]) -> list[tuple[int, int]]:
+    """The places of the pairs of sources that can give most of some of the target's cells, of those that they share."""
     import numpy
 
     places = list(target)
@@ -208,13 +208,9 @@ def _fits(kind: str, target: Cells, sources: Sequence[Cells]) -> Any:
         shared = numpy.isfinite(computed).sum(axis=-1)
         shares = numpy.where(shared > 0, fitting / numpy.maximum(shared, 1), 0.0)
     numpy.fill_diagonal(shares, 0)
-    return shares
-
-
-def _most(shares: Any) -> list[int]:
-    """The places of the greatest shares that are no chance, the first of equal ones first."""
-    flat = shares.ravel()
-    return [int(at) for at in (-flat).argsort(kind="stable")[:MOST_TRIED] if flat[at] > 0.3]
+    best = (-shares.ravel()).argsort(kind="stable")[:MOST_TRIED].tolist()  # of equal ones the first
+    pairs = [divmod(at, len(sources)) for at in best]
+    return [pair for pair in pairs if shares[pair] > 0.3]  # a smaller share is chance
 
 
 def _nearest(name: str, place: int, sources: Sequence[tuple[int, Source]]) -> list[Source]:
