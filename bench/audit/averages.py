@@ -88,16 +88,14 @@ def averages(sheet: Sheet) -> Iterator[Finding]:
     """
     for column in [column for column in sheet.columns if is_average(column)][:MOST_AVERAGES]:
         name, judged = _rule_of(sheet, column)
-        only_cut = [
-            row.cells[column].is_cut(mean) and not row.cells[column].is_rounded(mean) for row, mean, *_ in judged
-        ]
-        cut = sum(only_cut)
-        exact = sum(row.cells[column].is_rounded(mean) for row, mean, *_ in judged)
+        cells = [(row.cells[column], mean) for row, mean, *_ in judged]
+        cut = sum(cell.is_only_cut(mean) for cell, mean in cells)
+        exact = sum(cell.is_rounded(mean) for cell, mean in cells)
         # where an average has no more digits than its scores, some look cut by chance, but never all of six
-        everywhere = cut >= 3 and len(judged) >= 6 and all(row.cells[column].is_cut(mean) for row, mean, *_ in judged)
-        for (row, mean, step, fits), is_only_cut in zip(judged, only_cut, strict=True):
+        everywhere = cut >= 3 and len(judged) >= 6 and all(cell.is_cut(mean) for cell, mean in cells)
+        for row, mean, step, fits in judged:
             cell = row.cells[column]
-            is_rounded, finer = cell.is_rounded(mean), cell.step < step
+            is_only_cut, is_rounded, finer = cell.is_only_cut(mean), cell.is_rounded(mean), cell.step < step
             follows_printed = finer and len(judged) >= 3 and exact - is_rounded >= 0.8 * (len(judged) - 1)
             # no rounding of the scores gives it, and cutting does only if another cell of the column is cut too;
             # or the others follow the printed scores to the digit, and it does not

@@ -81,10 +81,6 @@ class DerivedCell:
         return self.cell.is_rounded(self.value)
 
     @property
-    def is_cut(self) -> bool:
-        return self.cell.is_cut(self.value)
-
-    @property
     def chance(self) -> float:
         """Probability that unrounded scores behind the printed ones, each uniform within its rounding, round to the cell."""
         # an error that is uniform within its half-width h has the variance h**2 / 3; their sum is taken as normal
@@ -274,7 +270,7 @@ def _habit(cells: Sequence[DerivedCell]) -> tuple[bool, float] | None:
     """
     habits = []
     for cuts in (False, True):
-        conforming = [derived for derived in cells if (derived.is_cut if cuts else derived.is_rounded)]
+        conforming = [d for d in cells if (d.cell.is_cut(d.value) if cuts else d.is_rounded)]
         odd = len(cells) - len(conforming)
         # without two cells that rounding would not give nothing tells cutting from rounding
         if odd <= 1 and not (cuts and sum(not derived.is_rounded for derived in conforming) < 2):
@@ -297,7 +293,7 @@ def _row(sheet: Sheet, row: PrintedRow, origin: DerivedFrom, cuts: bool | None) 
             changes = "the sign of a comparison" if derived.value * derived.cell.value < 0 else ""
             why = f"{origin.rule}{': the sign is reversed' if derived.is_turned else ''}"
             yield of_cell(sheet, row, column, derived.value, check, why, changes)
-        elif cuts is not None and derived.is_cut and not derived.is_rounded:
+        elif cuts is not None and derived.cell.is_only_cut(derived.value):
             others = "agree with truncating" if cuts else "are rounded"
             why = f"{origin.rule} is truncated, not rounded; the other cells {others}"
             yield of_cell(sheet, row, column, derived.value, "truncation", why, "a digit")
