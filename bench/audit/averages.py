@@ -40,7 +40,7 @@ NEAR = Decimal("0.02")
 
 
 def averaging_rules(columns: Sequence[str]) -> dict[str, list[list[str]]]:
-    """Ways in which a table may average: name -> groups of columns, the means of which are averaged. Each way is there once."""
+    """Ways in which a table may average: name -> groups of columns, the means of which are averaged."""
 
     def by(key: Callable[[str], str], chosen: Sequence[str]) -> list[list[str]]:
         groups: dict[str, list[str]] = {}
@@ -63,11 +63,7 @@ def averaging_rules(columns: Sequence[str]) -> dict[str, list[list[str]]]:
         "the GLUE mean without WNLI": by(task_of, [c for c in scored if "wnli" not in c.lower()]),
         "the mean without AX": by(str, scored),
     }
-    once: dict[str, list[list[str]]] = {}
-    for name, groups in rules.items():
-        if len(groups) >= 2 and groups not in once.values():
-            once[name] = groups
-    return once
+    return {name: groups for name, groups in rules.items() if len(groups) >= 2}
 
 
 def mean_of(groups: Sequence[Sequence[str]], cells: Mapping[str, PrintedNumber]) -> Decimal | None:
@@ -92,16 +88,14 @@ def averages(sheet: Sheet) -> Iterator[Finding]:
     """
     for column in [column for column in sheet.columns if is_average(column)][:MOST_AVERAGES]:
         name, judged = _rule_of(sheet, column)
-        only_cut = [
-            row.cells[column].is_cut(mean) and not row.cells[column].is_rounded(mean) for row, mean, *_ in judged
-        ]
-        cut = sum(only_cut)
-        exact = sum(row.cells[column].is_rounded(mean) for row, mean, *_ in judged)
+        cells = [(row.cells[column], mean) for row, mean, *_ in judged]
+        cut = sum(cell.is_only_cut(mean) for cell, mean in cells)
+        exact = sum(cell.is_rounded(mean) for cell, mean in cells)
         # where an average has no more digits than its scores, some look cut by chance, but never all of six
-        everywhere = cut >= 3 and len(judged) >= 6 and all(row.cells[column].is_cut(mean) for row, mean, *_ in judged)
-        for (row, mean, step, fits), is_only_cut in zip(judged, only_cut, strict=True):
+        everywhere = cut >= 3 and len(judged) >= 6 and all(cell.is_cut(mean) for cell, mean in cells)
+        for row, mean, step, fits in judged:
             cell = row.cells[column]
-            is_rounded, finer = cell.is_rounded(mean), cell.step < step
+            is_only_cut, is_rounded, finer = cell.is_only_cut(mean), cell.is_rounded(mean), cell.step < step
             follows_printed = finer and len(judged) >= 3 and exact - is_rounded >= 0.8 * (len(judged) - 1)
             # no rounding of the scores gives it, and cutting does only if another cell of the column is cut too;
             # or the others follow the printed scores to the digit, and it does not
@@ -128,11 +122,8 @@ def _rule_of(sheet: Sheet, column: str) -> tuple[str, list[tuple[PrintedRow, Dec
         " since the average before": [c for c in sheet.columns[last + 1 : place] if is_score(c)],
     }
     rows = [r for r in sheet.rows if column in r.cells and (is_plain(r) or is_average_row(r))]
-    most, best, tried = 0, ("", list[tuple[PrintedRow, Decimal, Decimal, bool]]()), list[list[str]]()
+    most, best = 0, ("", list[tuple[PrintedRow, Decimal, Decimal, bool]]())
     for suffix, columns in sets.items():
-        if columns in tried or len(columns) < 2:
-            continue
-        tried.append(columns)
         for name, groups in averaging_rules(columns).items():
             judged = []
             for row in rows:
@@ -141,7 +132,7 @@ def _rule_of(sheet: Sheet, column: str) -> tuple[str, list[tuple[PrintedRow, Dec
                     slack = slack_of_mean(row.cells[column], len(groups), step)
                     judged.append((row, mean, step, abs(row.cells[column].value - mean) <= slack))
             fitting = sum(fits for *_, fits in judged)
-            if judged and (not best[1] or fitting > most):
+            if fitting > most:
                 most, best = fitting, (f"{name}{suffix}", judged)
     return best if most >= max(2, len(best[1]) / 2) else ("", [])
 
@@ -151,14 +142,14 @@ def average_rows(sheet: Sheet) -> Iterator[Finding]:
     for row, choices in rows_above(sheet, is_average_row):
         best: tuple[int, str, dict[str, Decimal], set[str]] = (0, "", {}, set())
         for name, chosen in choices.items():
-            if len(row.cells) < 2 or len(chosen) < 2:
+            if len(chosen) < 2:
                 continue
             columns = [column for column in row.cells if all(column in r.cells for r in chosen)]
             means = {c: sum((r.cells[c].value for r in chosen), Decimal(0)) / len(chosen) for c in columns}
             steps = {c: max(row.cells[c].step, *(r.cells[c].step for r in chosen)) for c in columns}
             slacks = {c: slack_of_mean(row.cells[c], len(chosen), steps[c]) for c in columns}
             fitting = {c for c, mean in means.items() if abs(row.cells[c].value - mean) <= slacks[c]}
-            if len(fitting) > best[0] or not best[2]:
+            if len(fitting) > best[0]:
                 best = len(fitting), name, means, fitting
         count, name, means, fitting = best
         if count < max(2, len(means) / 2):

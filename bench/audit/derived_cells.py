@@ -81,10 +81,6 @@ class DerivedCell:
         return self.cell.is_rounded(self.value)
 
     @property
-    def is_cut(self) -> bool:
-        return self.cell.is_cut(self.value)
-
-    @property
     def chance(self) -> float:
         """Probability that unrounded scores behind the printed ones, each uniform within its rounding, round to the cell."""
         # an error that is uniform within its half-width h has the variance h**2 / 3; their sum is taken as normal
@@ -153,8 +149,8 @@ def _origin(
     if not target or not sources:
         return None
     best: DerivedFrom | None = None
-    for place in _most(_fits(kind, target, [cells for _, cells in sources])):
-        (first, x), (second, y) = sources[place // len(sources)], sources[place % len(sources)]
+    for at_first, at_second in _likeliest(kind, target, [cells for _, cells in sources]):
+        (first, x), (second, y) = sources[at_first], sources[at_second]
         shared = [c for c in target if c in x and c in y and (kind == "difference" or y[c].value)]
         origin = DerivedFrom(kind, first, second, {c: _derived(kind, target[c], x[c], y[c]) for c in shared}, (x, y))
         if origin.fitting >= least and origin.share >= share and (best is None or origin.share > best.share):
@@ -187,8 +183,8 @@ def _in_points(origin: DerivedFrom, target: Cells, sources: Sequence[Source]) ->
     return replace(origin, cells=cells_in_points) if relative <= origin.fitting else None
 
 
-def _fits(kind: str, target: Cells, sources: Sequence[Cells]) -> Any:
-    """For each pair of sources the share of some of the target's cells that they can give, of those that they share."""
+def _likeliest(kind: str, target: Cells, sources: Sequence[Cells]) -> list[tuple[int, int]]:
+    """The places of the pairs of sources that can give most of some of the target's cells, of those that they share."""
     import numpy
 
     places = list(target)
@@ -208,13 +204,9 @@ def _fits(kind: str, target: Cells, sources: Sequence[Cells]) -> Any:
         shared = numpy.isfinite(computed).sum(axis=-1)
         shares = numpy.where(shared > 0, fitting / numpy.maximum(shared, 1), 0.0)
     numpy.fill_diagonal(shares, 0)
-    return shares
-
-
-def _most(shares: Any) -> list[int]:
-    """The places of the greatest shares that are no chance, the first of equal ones first."""
-    flat = shares.ravel()
-    return [int(at) for at in (-flat).argsort(kind="stable")[:MOST_TRIED] if flat[at] > 0.3]
+    best = (-shares.ravel()).argsort(kind="stable")[:MOST_TRIED].tolist()  # of equal ones the first
+    pairs = [divmod(at, len(sources)) for at in best]
+    return [pair for pair in pairs if shares[pair] > 0.3]  # a smaller share is chance
 
 
 def _nearest(name: str, place: int, sources: Sequence[tuple[int, Source]]) -> list[Source]:
@@ -278,7 +270,7 @@ def _habit(cells: Sequence[DerivedCell]) -> tuple[bool, float] | None:
     """
     habits = []
     for cuts in (False, True):
-        conforming = [derived for derived in cells if (derived.is_cut if cuts else derived.is_rounded)]
+        conforming = [d for d in cells if (d.cell.is_cut(d.value) if cuts else d.is_rounded)]
         odd = len(cells) - len(conforming)
         # without two cells that rounding would not give nothing tells cutting from rounding
         if odd <= 1 and not (cuts and sum(not derived.is_rounded for derived in conforming) < 2):
@@ -301,7 +293,7 @@ def _row(sheet: Sheet, row: PrintedRow, origin: DerivedFrom, cuts: bool | None) 
             changes = "the sign of a comparison" if derived.value * derived.cell.value < 0 else ""
             why = f"{origin.rule}{': the sign is reversed' if derived.is_turned else ''}"
             yield of_cell(sheet, row, column, derived.value, check, why, changes)
-        elif cuts is not None and derived.is_cut and not derived.is_rounded:
+        elif cuts is not None and derived.cell.is_only_cut(derived.value):
             others = "agree with truncating" if cuts else "are rounded"
             why = f"{origin.rule} is truncated, not rounded; the other cells {others}"
             yield of_cell(sheet, row, column, derived.value, "truncation", why, "a digit")

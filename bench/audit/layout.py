@@ -122,7 +122,7 @@ def _leading(names: Sequence[str], body: Sequence[GridLine]) -> int:
         texts = [line.cells[lead].text for line in body if lead < len(line.cells)]
         numeric = sum(bool(numbers_of(text)) for text in texts)
         words = sum(bool(WORDS.search(text)) and not numbers_of(text) for text in texts)
-        if words <= numeric or size_of(names[lead]) or not words:
+        if words <= numeric or size_of(names[lead]):
             break
         lead += 1
     further = any(numbers_of(cell.own) for line in body for cell in line.cells[lead:])

@@ -58,6 +58,10 @@ class PrintedNumber:
         """Whether it is ``exact`` with the further digits cut off."""
         return self.value == exact.quantize(self.step, ROUND_DOWN, ROOM)
 
+    def is_only_cut(self, exact: Decimal) -> bool:
+        """Whether ``exact`` is cut off here where it would be rounded up."""
+        return self.is_cut(exact) and not self.is_rounded(exact)
+
 
 def printed(text: str) -> PrintedNumber | None:
     """The number of a cell, or None where there is none or more than one.

@@ -95,10 +95,7 @@ class Trained:
     @functools.cached_property
     def mixing(self) -> list[MixingFault]:
         # a regression has logits of another shape than its labels: a loss may take every pair of them
-        scenes = [
-            *self.bench().scenes(),
-            *([] if self.kind.writes else [replace(self.bench(1).scenes()[0], title="of a regression")]),
-        ]
+        scenes = [*self.bench().scenes(), replace(self.bench(1).scenes()[0], title="of a regression")]
         return [fault for scene in scenes for fault in findings(scene)]
 
     def stages(self) -> Sequence[Stage]:
@@ -306,8 +303,7 @@ class Suite(Trained):
         """Nothing of ``aux`` is in what is deployed."""
         aux = {p.data_ptr(): name for name, p in self.whole.student.aux.named_parameters()}
         for point, model in self.bench().deployed(self.whole).items():
-            deployed = [name for name, p in model.named_parameters() if p.data_ptr() in aux]
-            if deployed:
+            if deployed := [name for name, p in model.named_parameters() if p.data_ptr() in aux]:
                 raise Broken(
                     f"deployed{' at ' + point if point else ''} although it belongs to aux: {', '.join(deployed)}"
                 )

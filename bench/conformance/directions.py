@@ -100,10 +100,9 @@ def terms_that_move_nothing(scene: Scene, deployed: Collection[int] | None) -> I
 def _terms_of(scene: Scene) -> Iterator[tuple[str, Stage, str, Callable[[], Term]]]:
     """Where it is, the stage, the name and a maker of every term that is to train the student."""
     for number, stage in enumerate(scene.stages()):
-        where = f"{scene.title}, " * bool(scene.title) + f"stage {stage.name}"
         for name, term in kept_terms(stage, ()).items():
             if term.player == MAIN and not term.unsupported:
-                yield where, stage, name, lambda number=number, name=name: scene.stages()[number].terms[name]  # type: ignore[misc]
+                yield scene.told(stage), stage, name, scene.maker(number, name)
 
 
 def _without_projections(container: Any) -> Any:

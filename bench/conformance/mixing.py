@@ -72,6 +72,14 @@ class Scene:
     data: Encoded
     mask: int
 
+    def told(self, stage: Stage) -> str:
+        """A stage as messages name it."""
+        return f"{self.title}, stage {stage.name}" if self.title else f"stage {stage.name}"
+
+    def maker(self, number: int, name: str) -> Callable[[], Term]:
+        """What makes one term of the stage of this number, each time anew."""
+        return lambda: self.stages()[number].terms[name]
+
 
 class MixingFault(NamedTuple):
     """Something wrong with a term; ``padding`` where it counts places without a token, else it mixes sequences."""
@@ -224,7 +232,7 @@ def findings(scene: Scene) -> list[MixingFault]:
     faults: list[MixingFault] = []
     for number, stage in enumerate(scene.stages()):
         comparisons = _comparisons(scene, stage)
-        where = f"{scene.title}, " * bool(scene.title) + f"stage {stage.name}"
+        where = scene.told(stage)
         for pair in comparisons:  # what the student says of one sequence must not depend on the others
             gap, name = pair.gap(pair.first.student, pair.second.student)
             if gap > TOLERANCE:
@@ -237,12 +245,8 @@ def findings(scene: Scene) -> list[MixingFault]:
         for name, term in stage.terms.items():
             if term.unsupported:
                 continue  # a row that keeps it is refused
-
-            def anew(number: int = number, name: str = name) -> Term:
-                return scene.stages()[number].terms[name]
-
             with contextlib.suppress(UndeclaredNeed):  # the check of needs says so
-                if fault := _fault_of(comparisons, anew):
+                if fault := _fault_of(comparisons, scene.maker(number, name)):
                     faults.append(fault._replace(text=f"{where}, term {name}: {fault.text}"))
     return faults
 

@@ -172,13 +172,9 @@ def guard_unknown(tokens: list[np.ndarray], tokenizer: PreTrainedTokenizerBase) 
         )
 
 
-def epoch_order(examples: int, seed: int, epoch: int) -> np.ndarray:
-    """The order in which an epoch visits the examples: a function of seed and epoch alone, for every method."""
-    return np.random.default_rng([seed, epoch + 1]).permutation(examples)
-
-
 def batches_of_epoch(examples: int, batch_size: int, seed: int, epoch: int) -> list[list[int]]:
-    order = epoch_order(examples, seed, epoch).tolist()
+    """The examples in the order in which an epoch visits them: a function of seed and epoch alone, for every method."""
+    order = np.random.default_rng([seed, epoch + 1]).permutation(examples).tolist()
     return [order[i : i + batch_size] for i in range(0, examples, batch_size)]
 
 

@@ -158,24 +158,15 @@ def _cola(rng: random.Random, split: str) -> Group:
         plural = rng.randrange(2)
         noun = who if not plural else f"{who}s"
         verb = "were" if plural == label else "was"
-        return [
-            SampleExample(
-                rng.choice(
-                    (f"the {noun} in the {place} {verb} {adjective}", f"the {adjective} {noun} {verb} in the {place}")
-                ),
-                None,
-                label,
-            )
-        ]
+        ways = f"the {noun} in the {place} {verb} {adjective}", f"the {adjective} {noun} {verb} in the {place}"
+        return [SampleExample(rng.choice(ways), None, label)]
     subject, ending = f"the {adjective} {who}", f"the {thing}"
     if not label and kind == "adjective":
         subject = f"the {who} {adjective}"
     elif not label:
         ending = f"{thing} the"
-    sentence = rng.choice(
-        (f"{subject} {action} {ending} in the {place}", f"in the {place} {subject} {action} {ending}")
-    )
-    return [SampleExample(sentence, None, label)]
+    ways = f"{subject} {action} {ending} in the {place}", f"in the {place} {subject} {action} {ending}"
+    return [SampleExample(rng.choice(ways), None, label)]
 
 
 def _event(rng: random.Random, split: str, like: tuple | None = None) -> tuple[str, str, tuple]:
@@ -247,9 +238,8 @@ def _stsb(rng: random.Random, split: str) -> Group:
         words = list(base)
         for place in rng.sample(range(4), different):
             words[place] = rng.choice([w for w in pools[place] if w != base[place]])
-        rows.append(
-            SampleExample(f"{rng.choice(('today', 'yesterday', 'once'))} {say(words)}", second, 5 - 1.25 * different)
-        )
+        first = f"{rng.choice(('today', 'yesterday', 'once'))} {say(words)}"
+        rows.append(SampleExample(first, second, 5 - 1.25 * different))
     return rows
 
 
@@ -263,21 +253,13 @@ def _mnli(rng: random.Random, split: str) -> Group:
     """One hypothesis with a premise that entails it, one that leaves it open, one that contradicts it."""
     kinds, things = _kinds(rng, split)
     place, person = rng.choice(_half(PLACES, split)), rng.choice(_half(PEOPLE, split))
-    frame = rng.choice(
-        (
-            lambda w: f"the {person} only wants {_a(w)}",
-            lambda w: f"{_a(w)} is all the {person} wants",
-        )
-    )
-    unrelated = rng.choice(
-        (f"the {person} walks to the {place}", f"the {person} lives in {rng.choice(_half(CITIES, split))}")
-    )
+    frame = rng.choice(("the {1} only wants {0}", "{0} is all the {1} wants"))
+    entails, contradicts = (frame.format(_a(thing), person) for thing in things)
+    city = rng.choice(_half(CITIES, split))
+    leaves_open = rng.choice((f"the {person} walks to the {place}", f"the {person} lives in {city}"))
     hypothesis = f"the {person} wants {_a(kinds[0])}"
-    return [
-        SampleExample(frame(things[0]), hypothesis, 0),
-        SampleExample(unrelated, hypothesis, 1),
-        SampleExample(frame(things[1]), hypothesis, 2),
-    ]
+    premises = entails, leaves_open, contradicts
+    return [SampleExample(premise, hypothesis, label) for label, premise in enumerate(premises)]
 
 
 def _qnli(rng: random.Random, split: str) -> Group:
@@ -287,9 +269,8 @@ def _qnli(rng: random.Random, split: str) -> Group:
         action, synonym = rng.choice(_half(ACTIONS, split))
         thing = rng.choice(_half(OBJECTS, split))
         question = rng.choice((f"when was the {thing} {_participle(synonym)} ?", f"who {synonym} the {thing} ?"))
-        facts.append(
-            (question, f"{rng.choice((name, f'the {person}'))} {action} the {thing} {rng.choice(_half(WHEN, split))}")
-        )
+        who = rng.choice((name, f"the {person}"))
+        facts.append((question, f"{who} {action} the {thing} {rng.choice(_half(WHEN, split))}"))
     return _crossed(facts[0], facts[1], yes=0)
 
 
@@ -297,32 +278,25 @@ def _rte(rng: random.Random, split: str) -> Group:
     """Something of a kind is named; the hypothesis names the kind or another one."""
     kinds, things = _kinds(rng, split)
     place, person = rng.choice(_half(PLACES, split)), rng.choice(_half(PEOPLE, split))
-    frame = rng.choice(
-        (
-            lambda w: f"the {person} was looking at {_a(w)}",
-            lambda w: f"the {person} saw {_a(w)} in the {place}",
-            lambda w: f"the {person} dreams about {_a(w)}",
-        )
-    )
-    pairs = [(frame(thing), f"the {person} thinks of {_a(kind)}") for kind, thing in zip(kinds, things, strict=True)]
+    does = rng.choice(("was looking at {0}", "saw {0} in the {1}", "dreams about {0}"))
+    pairs = [
+        (f"the {person} {does.format(_a(thing), place)}", f"the {person} thinks of {_a(kind)}")
+        for kind, thing in zip(kinds, things, strict=True)
+    ]
     return _crossed(pairs[0], pairs[1], yes=0)
 
 
 def _wnli(rng: random.Random, split: str) -> Group:
     """Whom a pronoun stands for; the word that decides is the adjective at the end."""
     first, second = rng.sample(_half(PEOPLE, split), 2)
-    frame, points_to_first, points_to_second = rng.choice(
+    verb, points_to_first, points_to_second = rng.choice(
         (
-            (
-                "the {0} thanked the {1} because that person was",
-                _words("grateful, thankful"),
-                _words("helpful, generous"),
-            ),
-            ("the {0} feared the {1} because that person was", _words("weak, timid"), _words("cruel, violent")),
-            ("the {0} paid the {1} because that person was", _words("rich, wealthy"), _words("poor, hungry")),
+            ("thanked", ("grateful", "thankful"), ("helpful", "generous")),
+            ("feared", ("weak", "timid"), ("cruel", "violent")),
+            ("paid", ("rich", "wealthy"), ("poor", "hungry")),
         )
     )
-    start = frame.format(first, second)
+    start = f"the {first} {verb} the {second} because that person was"
     rows = []
     for word in (rng.choice(points_to_first), rng.choice(points_to_second)):
         answer = first if word in points_to_first else second

@@ -102,10 +102,6 @@ def normalised(text: str) -> str:
     return " ".join(ARTICLES.sub(" ", text.lower().translate(WITHOUT_PUNCTUATION)).split())
 
 
-def exact_match(predicted: str, right: str) -> float:
-    return float(normalised(predicted) == normalised(right))
-
-
 def word_f1(predicted: str, right: str, none_counts: bool) -> float:
     """F1 of the words that two answers share. Where one of them has no words version 2.0 asks whether both have none
     (``none_counts``); in version 1.1 it is 0."""
@@ -121,7 +117,7 @@ def graded(predicted: str, right: Sequence[str], none_counts: bool) -> tuple[flo
     if none_counts:  # answers of nothing but articles and punctuation are none
         right = [text for text in right if normalised(text)] or [""]
     return (
-        max(exact_match(predicted, text) for text in right),
+        float(any(normalised(predicted) == normalised(text) for text in right)),
         max(word_f1(predicted, text, none_counts) for text in right),
     )
 

@@ -89,8 +89,6 @@ def test_the_head_is_tied_and_names_the_matrix_once():
     states = torch.randn(3, 6)
     head(states).sum().backward()
     assert words.grad is not None
-    inner = torch.nn.functional.layer_norm(torch.nn.functional.gelu(head.dense(states)), (6,), eps=1e-12)
-    torch.testing.assert_close(head(states), inner @ words.T + head.bias)
 
 
 def test_the_head_is_that_of_transformers(tmp_path):

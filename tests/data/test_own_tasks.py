@@ -177,18 +177,23 @@ def test_what_stays_of_a_long_text(teacher_folder, truncation, kept):
     assert [len(row) for row in encoded.segments] == [11, 4]
 
 
-def test_a_task_file_says_what_stays_and_its_key_does_too(bench, tmp_path, teacher_folder):
+def long_tasks(folder):
+    """A file of a task of long texts, once for each end of a text that stays."""
+    rows = pandas.DataFrame({"body": ["the cat runs " * 30] * 24, "stars": ["no", "yes"] * 12})
     for name in ("t.csv", "v.csv"):
-        pandas.DataFrame({"body": ["the cat runs " * 30] * 24, "stars": [0, 1] * 12}).to_csv(
-            tmp_path / name, index=False
-        )
-    keys = set()
+        rows.to_csv(folder / name, index=False)
     for truncation in ("head", "tail", "both"):
-        (tmp_path / "long.toml").write_text(
+        (folder / "long.toml").write_text(
             'name = "long"\ntrain = "t.csv"\nvalidation = "v.csv"\ntext = ["body"]\nlabels = ["no", "yes"]\n'
             f'label = "stars"\nmetrics = ["accuracy"]\nmax_length = 40\ntruncation = "{truncation}"\n'
         )
-        words = ["plan", "--methods", f"finetune:start=random:{tiny.SHAPE}", "--tasks", tmp_path / "long.toml"]
+        yield folder / "long.toml"
+
+
+def test_a_task_file_says_what_stays_and_its_key_does_too(bench, tmp_path, teacher_folder):
+    keys = set()
+    for file in long_tasks(tmp_path):
+        words = ["plan", "--methods", f"finetune:start=random:{tiny.SHAPE}", "--tasks", file]
         words += ["--teacher", teacher_folder, "--device", "cpu", "--results", tmp_path / "r"]
         done = bench(*words, "--json", tmp_path / "plan.json")
         assert done.returncode == 0, done.stderr
@@ -198,21 +203,10 @@ def test_a_task_file_says_what_stays_and_its_key_does_too(bench, tmp_path, teach
 
 def test_what_a_tuned_teacher_answers_to_other_ends_of_a_text_is_kept_apart(tmp_path):
     """Its key has no recipe: outputs and what is computed from rows would be shared."""
-    rows = {"body": ["the cat runs " * 30] * 24, "stars": ["no", "yes"] * 12}
-    for name in ("t.csv", "v.csv"):
-        pandas.DataFrame(rows).to_csv(tmp_path / name, index=False)
     teacher = tiny.save_teacher(tmp_path / "tuned", BertForSequenceClassification)
     slots = set()
-    for truncation in ("head", "tail", "both"):
-        (tmp_path / "long.toml").write_text(
-            'name = "long"\ntrain = "t.csv"\nvalidation = "v.csv"\ntext = ["body"]\nlabels = ["no", "yes"]\n'
-            f'label = "stars"\nmetrics = ["accuracy"]\nmax_length = 40\ntruncation = "{truncation}"\n'
-        )
-        asked = {
-            "methods": f"kd:{tiny.SHAPE}:start=random,moebert",
-            "tasks": str(tmp_path / "long.toml"),
-            "device": "cpu",
-        }
+    for file in long_tasks(tmp_path):
+        asked = {"methods": f"kd:{tiny.SHAPE}:start=random,moebert", "tasks": str(file), "device": "cpu"}
         plan = build(Request(**asked, teacher=str(teacher), teacher_outputs="fp32", results=tmp_path / "r"))
         note = "long: the labels of .* have no names; they are taken in the task's order: no, yes"
         assert any(re.fullmatch(note, said) for said in plan.notes)
@@ -234,16 +228,8 @@ def test_a_task_whose_metrics_have_changed_is_scored_by_them(bench, tmp_path, te
     rows = {"body": ["the cat runs", "a dog sings"] * 12, "stars": [0, 1] * 12}
     for name in ("t.csv", "v.csv"):
         pandas.DataFrame(rows).to_csv(tmp_path / name, index=False)
-    words = [
-        "--tasks",
-        tmp_path / "t.toml",
-        "--teacher",
-        teacher_folder,
-        "--results",
-        tmp_path / "r",
-        "--reports",
-        tmp_path / "p",
-    ]
+    words = ["--tasks", tmp_path / "t.toml", "--teacher", teacher_folder]
+    words += ["--results", tmp_path / "r", "--reports", tmp_path / "p"]
     for metric, row in (("accuracy", "finetune"), ("f1", "kd")):
         (tmp_path / "t.toml").write_text(
             'name = "mine"\ntrain = "t.csv"\nvalidation = "v.csv"\ntext = ["body"]\nlabels = ["0", "1"]\nlabel = "stars"\n'

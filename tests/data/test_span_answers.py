@@ -25,56 +25,28 @@ DEVELOPMENT = SHARED / "extra" / "squad" / "plain_text" / "validation-00000-of-0
 # answer, right answers, EM, F1 as a fraction; worked out by hand from the rules: lower case, no punctuation, no articles, blanks
 CASES = [
     ("Denver Broncos", ["Denver Broncos"], 1, (1, 1)),
-    ("denver broncos", ["Denver Broncos"], 1, (1, 1)),
     ("the Denver Broncos", ["Denver Broncos"], 1, (1, 1)),
-    ("Denver Broncos.", ["Denver Broncos"], 1, (1, 1)),
     ("Denver", ["Denver Broncos"], 0, (2, 3)),
     ("Broncos Denver", ["Denver Broncos"], 0, (1, 1)),
-    ("a cat", ["cat"], 1, (1, 1)),
-    ("The The", ["The"], 1, None),
     ("the-cat", ["cat"], 0, (0, 1)),
     ("1,000", ["1000"], 1, (1, 1)),
-    ("$5 million", ["5 million"], 1, (1, 1)),
-    ("U.S.", ["US"], 1, (1, 1)),
     ("rock-and-roll", ["rock and roll"], 0, (0, 1)),
     ("  two   blanks ", ["two blanks"], 1, (1, 1)),
     ("two\u00a0blanks", ["two blanks"], 1, (1, 1)),
     ("ÉCOLE", ["école"], 1, (1, 1)),
-    ("“Hello”", ["Hello"], 0, (0, 1)),
     ("1990–2000", ["1990-2000"], 0, (0, 1)),
-    ("to be", ["to be or not to be"], 0, (1, 2)),
     ("be be", ["be to be"], 0, (4, 5)),
-    ("Saint Bernadette", ["Saint Bernadette Soubirous", "Bernadette"], 0, (4, 5)),
     ("Bernadette", ["Saint Bernadette Soubirous", "Bernadette"], 1, (1, 1)),
-    ("blue gold", ["gold leaf", "blue paint on gold"], 0, (2, 3)),
     ("year 1066", ["the year 1066", "1066"], 1, (1, 1)),
     ("", ["cat"], 0, (0, 1)),
-    ("cat", ["", "cat"], 1, (1, 1)),
-    ("Gold, gold", ["gold gold gold"], 0, (4, 5)),
     ("an apple a day", ["apple day"], 1, (1, 1)),
-    ("An", ["An apple"], 0, (0, 1)),
     ("theatre", ["the atre"], 0, (0, 1)),
-    ("atheist", ["theist"], 0, (0, 1)),
-    ("A.D. 70", ["AD 70"], 1, (1, 1)),
-    ("3.14", ["314"], 1, (1, 1)),
-    ("50%", ["50"], 1, (1, 1)),
-    ("O'Brien", ["OBrien"], 1, (1, 1)),
     ("O’Brien", ["OBrien"], 0, (0, 1)),
-    ("(in 1969)", ["in 1969"], 1, (1, 1)),
-    ("in\t1969\n", ["in 1969"], 1, (1, 1)),
     ("one two three four", ["two three"], 0, (2, 3)),
-    ("two three", ["one two three four"], 0, (2, 3)),
-    ("one two", ["three four"], 0, (0, 1)),
     ("one", ["one two three", "one two", "two"], 0, (2, 3)),
-    ("one one two", ["one two two"], 0, (2, 3)),
-    ("the king of the hill", ["king of hill"], 1, (1, 1)),
     ("STRASSE", ["straße"], 0, (0, 1)),
     ("İstanbul", ["istanbul"], 0, (0, 1)),
-    ("naïve", ["naive"], 0, (0, 1)),
-    ("東京", ["東京"], 1, (1, 1)),
     ("the 東京", ["東京"], 1, (1, 1)),
-    ("20 000", ["20000"], 0, (0, 1)),
-    ("C++", ["C"], 1, (1, 1)),
 ]
 # where nothing is left of one of the two, the scripts differ: F1 of version 1.1, then EM and F1 of version 2.0
 EMPTY = [
@@ -87,7 +59,7 @@ EMPTY = [
 ]
 
 
-@pytest.mark.parametrize("answer, right, exact, f1", [case for case in CASES if case[3]])
+@pytest.mark.parametrize("answer, right, exact, f1", CASES)
 @pytest.mark.parametrize("none_counts", [False, True])
 def test_an_answer_is_graded_as_the_official_scripts_do(answer, right, exact, f1, none_counts):
     assert spans.graded(answer, right, none_counts) == (exact, pytest.approx(f1[0] / f1[1]))
