@@ -268,6 +268,16 @@ class ComputedArtefact(Artefact):
         return {"data" if name == "evaluation" else name: value for name, value in known.generic.items()}
 
 
+def first_examples(batches: Iterable[Batch], count: int) -> Iterator[Batch]:
+    """The leading batches with so many examples; the batch in which the last of them lies is whole."""
+    seen = 0
+    for batch in batches:
+        yield batch
+        seen += len(batch.example_ids)
+        if seen >= count:
+            return
+
+
 class PretrainingStage(Artefact):
     """A student trained on unlabelled text beside the un-tuned teacher. Its tensors are those of the student's model by name, and
     those of its aux after ``aux.``. A plan builds the student too, for counting its time and memory. If the encoder of the row's

@@ -75,9 +75,8 @@ class ConditionalMaskedModel(nn.Module):
         if not is_masked:  # a source does not see its target, and no word of a target what comes after it
             before_LL = torch.ones_like(seen_BLL[0]).tril()
             seen_BLL = seen_BLL & (~target_BL[:, None, :] | (target_BL[:, :, None] & before_LL))
-        segments = (
-            {"token_type_ids": target_BL.long()} if getattr(self.encoder.config, "type_vocab_size", 0) > 1 else {}
-        )
+        has_kinds = getattr(self.encoder.config, "type_vocab_size", 0) > 1
+        segments = {"token_type_ids": target_BL.long()} if has_kinds else {}
         states_BLW = self.encoder(input_ids=ids_BL, attention_mask=seen_BLL[:, None], **segments).last_hidden_state
         asked_T = hidden_T if is_masked else target_T
         states_TW = states_BLW[real_BL]
@@ -150,17 +149,13 @@ class SoftTargets(Artefact):
         for batch in given.batches(TRAIN):
             target_T = batch.segment_ids == 1
             number_T = torch.cat([row.cumsum(0) - 1 for row in target_T.split(batch.layout.lengths)])
-            logits_TV = None
+            logits_TV = torch.zeros(len(target_T), len(model.pieces), device=target_T.device)
             for turn in range(EVERY if self.direction == "both" else 1):
                 hidden_T = target_T & (number_T % EVERY == turn)
                 if hidden_T.any():
                     with torch.no_grad():
                         answers_KV, places_K = model.answers(batch, hidden_T)
-                    logits_TV = (
-                        answers_KV.new_zeros(len(target_T), answers_KV.size(1)) if logits_TV is None else logits_TV
-                    )
                     logits_TV[places_K] = answers_KV.float()
-            assert logits_TV is not None, "every pair has a target"
             best = logits_TV[target_T].topk(min(self.k, logits_TV.size(1)))
             tops, words = [*tops, best.values.cpu()], [*words, best.indices.cpu() + FIRST]
             lengths += [int(row.sum()) for row in target_T.split(batch.layout.lengths)]
@@ -179,10 +174,9 @@ class SoftTargets(Artefact):
 
 def _cmlm(given: Given, transform: Mapping[str, Tensor], direction: Direction) -> ConditionalMaskedModel:
     classifier: Any = given.teacher(BASE)
-    encoder, pieces_V = getattr(classifier, classifier.base_model_prefix), given[WordPieces()]["pieces"]
-    return ConditionalMaskedModel(encoder, transform, pieces_V.to(given.device), given.mask_id, direction).to(
-        given.device
-    )
+    pieces_V = given[WordPieces()]["pieces"].to(given.device)
+    model = ConditionalMaskedModel(classifier.base_model, transform, pieces_V, given.mask_id, direction)
+    return model.to(given.device)
 
 
 @dataclass(frozen=True)

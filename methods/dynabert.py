@@ -30,7 +30,7 @@ from transformers import BertForSequenceClassification, PretrainedConfig
 
 from methods import losses
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Taps, Term
-from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights
+from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights, first_examples
 from methods.models import Around, run_layers
 from methods.parts import Reach, cut_classifier, require_bert, select_layers
 from methods.pruned import mask_gradients, pruned_classifier
@@ -54,15 +54,11 @@ class Importance(ComputedArtefact):
         return dict(zip(("heads", "neurons"), (torch.ones(layers, n, device="cpu") for n in units), strict=True))
 
     def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
-        layers, seen, sums = cast(Any, teacher.config).num_hidden_layers, 0, None
-        for batch in batches:
-            own = [gradient_BU.abs().sum(0).double().cpu() for gradient_BU in mask_gradients(teacher, batch)]
-            sums = own if sums is None else [a + b for a, b in zip(sums, own, strict=True)]
+        layers, seen, parts = cast(Any, teacher.config).num_hidden_layers, 0, []
+        for batch in first_examples(batches, self.examples):
+            parts.append([gradient_BU.abs().sum(0).double().cpu() for gradient_BU in mask_gradients(teacher, batch)])
             seen += len(batch.example_ids)
-            if seen >= self.examples:
-                break
-        assert sums is not None, "a task has examples"
-        by_layer = [(total / seen).float() for total in sums]  # all layers' heads, then all layers' neurons
+        by_layer = [(sum(each) / seen).float() for each in zip(*parts, strict=True)]  # all heads, then all neurons
         return {"heads": torch.stack(by_layer[:layers]), "neurons": torch.stack(by_layer[layers:])}
 
 

@@ -27,7 +27,8 @@ class Family:
     embed: Callable[[Any, Batch], Tensor]  # body and batch -> [T, W]
     pool: Callable[[Any, Layout, Tensor], Tensor]
     """classifier, layout and the [T, W] states of the last layer -> what the classification layer reads of each sequence"""
-    attended: Callable[[Any], int]  # configuration -> width of all heads' queries together
+    attended: Callable[[Any], int] = lambda config: config.hidden_size
+    """configuration -> width of all heads' queries together"""
     embedding: Callable[[Any], Sequence[nn.Module]] = lambda body: [body.embeddings]
     """the body's modules through which every token goes before the first layer"""
     layer_options: Callable[[Any, Tensor, Layout], Callable[[Any], dict[str, Any]]] = lambda body, x_TW, layout: (
@@ -129,13 +130,11 @@ FAMILIES: dict[str, Family] = {
         lambda body: body.encoder.layer,
         _embed_bert,
         lambda model, layout, x_TW: model.dropout(model.bert.pooler(layout.first(x_TW)[:, None])),
-        lambda config: config.hidden_size,
     ),
     "distilbert": Family(
         lambda body: body.transformer.layer,
         lambda body, batch: body.embeddings(batch.token_ids[None], position_ids=batch.layout.positions_T[None])[0],
         lambda model, layout, x_TW: model.dropout(torch.relu(model.pre_classifier(layout.first(x_TW)))),
-        lambda config: config.dim,
     ),
     "mobilebert": Family(
         lambda body: body.encoder.layer,
@@ -151,22 +150,19 @@ FAMILIES: dict[str, Family] = {
             position_ids=batch.layout.positions_T[None] + body.embeddings.padding_idx + 1,
         )[0],
         _alone,
-        lambda config: config.hidden_size,
         before_span_head=None,
     ),
     "electra": Family(
         lambda body: body.encoder.layer,
         _embed_electra,
         _alone,
-        lambda config: config.hidden_size,
-        _embedding_of_electra,
+        embedding=_embedding_of_electra,
         before_span_head=None,
     ),
     "modernbert": Family(
         lambda body: body.layers,
         lambda body, batch: body.embeddings(batch.token_ids[None])[0],  # it knows no kinds of segments
         _pool_modernbert,
-        lambda config: config.hidden_size,
         layer_options=_rotations,
         finish=lambda body, x_TW: body.final_norm(x_TW),
         before_span_head=lambda model, x_TW: model.drop(model.head(x_TW)),
@@ -178,7 +174,6 @@ FAMILIES: dict[str, Family] = {
             position_ids=batch.layout.positions_T[None] + body.embeddings.padding_idx + 1,
         )[0],
         _alone,
-        lambda config: config.hidden_size,
         layer_options=_bias_of_mpnet,
         run_layer=_run_mpnet,
         before_span_head=None,

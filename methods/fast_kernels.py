@@ -9,7 +9,6 @@ scores to memory.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -72,14 +71,10 @@ def with_fast_kernels(model: Any) -> nn.Module:
     # a deep copy copies what it has not seen yet: so it has seen the tensors
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     fast = copy.deepcopy(model, shared)
-    for layer in encoder_modules(fast):
+    for layer in family_of(fast).layers(fast.base_model):
         for module in list(layer.modules()):
             _replace_parts(module)
     return fast
-
-
-def encoder_modules(model: Any) -> Sequence[nn.Module]:
-    return family_of(model).layers(model.base_model)
 
 
 def _replace_parts(module: Any) -> None:

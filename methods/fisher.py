@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from methods.api import Batch, Method, Setup, Stage, Student
-from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights
+from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights, first_examples
 from methods.families import FAMILIES
 from methods.packed import AttentionTrace
 from methods.parts import require_bert
@@ -58,11 +58,9 @@ class Masks(ComputedArtefact):
         model: Any = teacher
         layers, config = model.bert.encoder.layer, model.config
         seen, gradients = [], []
-        for batch in batches:
+        for batch in first_examples(batches, self.examples):
             seen.append(batch)
             gradients.append(mask_gradients(model, batch))
-            if sum(len(each.example_ids) for each in seen) >= self.examples:
-                break
         # of each layer [examples, units]: first all heads, then all neurons
         by_block = [torch.cat(parts).double().cpu() for parts in zip(*gradients, strict=True)]
         by_heads, by_neurons = by_block[: len(layers)], by_block[len(layers) :]

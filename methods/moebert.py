@@ -38,7 +38,7 @@ from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceCl
 
 from methods import losses
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Tap, Taps, Term, UndeclaredNeed
-from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights
+from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights, first_examples
 from methods.models import Cost, PackedModel, RoutedModule, label_gradients
 from methods.parts import Padding, check_padding, load_checked, opened_by_transformers, own_config, require_bert, under
 from methods.settings import NOT_NEGATIVE, Count, added_setting
@@ -62,16 +62,14 @@ class NeuronImportance(ComputedArtefact):
         return {f"layer.{i}": torch.zeros(teacher.intermediate_size) for i in range(1, teacher.num_hidden_layers + 1)}
 
     def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
-        """Sum of |w1_j . dL/dw1_j + w2_j . dL/dw2_j| over the first ``examples`` rows, biases ignored (section 3.2). The
-        batch in which the last of them lies counts whole.
+        """Sum of |w1_j . dL/dw1_j + w2_j . dL/dw2_j| over the first ``examples`` rows, biases ignored (section 3.2).
 
         For a linear layer, w . dL/dw of one example is the sum over its tokens of (output - bias) x gradient of
         the output, and likewise input x gradient of the input: no pass per example is needed.
         """
         layers: Any = cast(BertForSequenceClassification, teacher).bert.encoder.layer
         totals: dict[str, Tensor] = {}
-        seen = 0
-        for batch in batches:
+        for batch in first_examples(batches, self.examples):
             # by layer what each neuron adds up to, and then what it hands on
             modules = [*(layer.intermediate.dense for layer in layers), *(layer.intermediate for layer in layers)]
             both = list(label_gradients(teacher, batch, modules))
@@ -81,9 +79,6 @@ class NeuronImportance(ComputedArtefact):
                 by_token_TF = (read_TF - bias_F) * to_read_TF + written_TF * to_written_TF
                 name = f"layer.{i}"
                 totals[name] = totals.get(name, torch.zeros(())) + batch.layout.sum(by_token_TF).abs().sum(0)
-            seen += len(batch.example_ids)
-            if seen >= self.examples:
-                break
         return totals
 
 
@@ -109,8 +104,7 @@ def balanced_routes(counts_V: Tensor, experts: int) -> Tensor:
     route_V = torch.randint(experts, counts_V.shape)
     order_V = torch.randperm(len(counts_V))
     order_V = order_V[counts_V[order_V].argsort(descending=True, stable=True)]
-    had = [(0, expert) for expert in torch.randperm(experts).tolist()]
-    heap = [(count, place, expert) for place, (count, expert) in enumerate(had)]
+    heap = [(0, place, expert) for place, expert in enumerate(torch.randperm(experts).tolist())]
     for token in order_V[: int((counts_V > 0).sum())].tolist():
         count, place, expert = heap[0]
         route_V[token] = expert

@@ -32,10 +32,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self), include_extras=True)
-        given = values_of(self)
-        for name, value in given.items():
+        for name, value in values_of(self).items():
             check_setting(name, value, hints[name])
-        for name, value in given.items():
             for limit in get_args(hints[name])[1:] if get_origin(hints[name]) is Annotated else ():
                 if isinstance(limit, Limit) and not limit.allows(value):
                     raise MethodError(f"{name}={value} should {limit.words}")

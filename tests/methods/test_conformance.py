@@ -517,58 +517,15 @@ SETTINGS = {
 """Settings that change a loss, of every method."""
 
 
-def wrapped(scene, change):
-    """The scene with every term's function changed."""
-
-    def stages():
-        return [
-            replace(stage, terms={name: replace(term, fn=change(term.fn)) for name, term in stage.terms.items()})
-            for stage in scene.stages()
-        ]
-
-    return replace(scene, stages=stages)
-
-
-def over_centred(fn):
-    """Of what was read, less its mean over the batch."""
-    centred = lambda out: out.each(lambda value: value - value.mean(0))  # noqa: E731
-    return lambda batch, ours, theirs, aux: fn(batch, centred(ours), centred(theirs), aux)
-
-
-def over_longest(fn):
-    return lambda batch, ours, theirs, aux: fn(batch, ours, theirs, aux) / max(batch.layout.lengths)
-
-
-def turned(fn):
-    return lambda batch, ours, theirs, aux: -fn(batch, ours, theirs, aux)
-
-
 @pytest.mark.parametrize("name", methods.TABLE)
 @pytest.mark.slow
 @pytest.mark.long
-def test_no_loss_of_ours_mixes_and_each_would_be_found(name):
-    """With its readings centred over the batch, divided by the longest sequence, or its sign turned, every term of every method is
-    found."""
+def test_no_loss_of_ours_mixes_or_has_the_wrong_sign_in_any_setting(name):
     kind = methods.get(name)
     for settings in SETTINGS.get(name, ({},)):
         for scene in Suite(kind, settings).bench().scenes():
             assert findings(scene) == [], settings
-            # what compares sequences may mix them, and what reads no model cannot
-            judged = [
-                (stage.padding, term.student | term.teacher)
-                for stage in scene.stages()
-                for term in stage.terms.values()
-                if not term.across_batch
-            ]
-            count = sum(bool(read) for _, read in judged)
-            mixed = [found for found in findings(wrapped(scene, over_centred)) if not found.padding]
-            assert len(mixed) == count, settings
-            padded = [found for found in findings(wrapped(scene, over_longest)) if found.padding]
-            assert len(padded) == sum(bool(read) and not padding for padding, read in judged), settings
-            learned = [term for stage in scene.stages() for term in stage.terms.values() if term.player == "main"]
-            distances = [term for term in learned if term.is_distance and term.student and term.teacher and term.weight]
-            assert not [*distances_of_wrong_sign(scene)]
-            assert len([*distances_of_wrong_sign(wrapped(scene, turned))]) == len(distances), settings
+            assert not [*distances_of_wrong_sign(scene)], settings
 
 
 def test_a_gradient_that_is_not_a_number_at_padding_is_found():

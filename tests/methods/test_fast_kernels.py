@@ -14,6 +14,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from bench.data.masking import pad_batch
 from methods import fast_kernels
+from methods.families import family_of
 from methods.fast_kernels import (
     LEAST_ROWS,
     FastLinear,
@@ -103,7 +104,7 @@ def test_the_model_keeps_its_tensors_and_its_kernels(model):
     assert model.config._attn_implementation == "packed"
     assert not any(isinstance(part, ReorderedLinear) for part in model.modules())
     replaced = [part for part in fast.modules() if isinstance(part, ReorderedLinear)]
-    layers = [part for layer in fast_kernels.encoder_modules(model) for part in layer.modules()]
+    layers = [part for layer in family_of(model).layers(model.base_model) for part in layer.modules()]
     linear = [part for part in layers if isinstance(part, nn.Linear)]
     assert len(replaced) == len(linear) > 0
     assert cost(fast_teacher(model)) == cost(model)

@@ -17,7 +17,6 @@ from shipped_methods import has_every_method
 from transformers import MobileBertConfig
 
 from bench.plan.spelling import parse_one
-from methods import packed
 from methods.api import Batch, Out, Setup
 from methods.artefacts import EnsembleTargets, GeneralDistillation, PretrainingStage, blank_artefacts
 from methods.models import of_states
@@ -586,32 +585,3 @@ def test_no_method_is_left_out():
         "FORMULAS in tests/methods/test_formulas.py (each term's weight and its paper's formula)",
         '("mine", BERT): {"soft": (0.5, softened(2.0)), "hard": (0.5, labels_loss)}',
     )
-
-
-@pytest.mark.parametrize(
-    ("where", "planted", "row"),
-    [
-        (
-            "methods.tinybert.nearest_layers",
-            lambda m, n: {k: max(1, 3 * k - 1) if k else 0 for k in range(m + 1)},
-            "tinybert",
-        ),
-        ("methods.losses.F.mse_loss", lambda a, b: (a - b).square().sum(-1).mean(), "moebert"),
-        ("methods.pkd.nearest_layers", lambda m, n: {k: k for k in range(m + 1)}, "pkd"),
-        ("methods.losses._sequence_mean", lambda rows, layout: sum(r.sum() for r in rows) / layout.total, "minilmv2"),
-    ],
-    ids=["layer map", "sum for mean", "first layers", "all tokens alike"],
-)
-@pytest.mark.slow
-def test_a_planted_mistake_is_seen(monkeypatch, where, planted, row):
-    monkeypatch.setattr(where, planted)
-    with pytest.raises(AssertionError):
-        agree(next(r for r in FORMULAS if r[0].startswith(row)), LENGTHS["padded"])
-
-
-def test_padding_in_a_mean_is_seen(monkeypatch):
-    monkeypatch.setitem(packed.POOLS, "mean", lambda layout, x: layout.padded(x).mean(1))
-    row = next(r for r in FORMULAS if r[0].startswith("microbert"))
-    agree(row, (6, 6, 6))
-    with pytest.raises(AssertionError):
-        agree(row, LENGTHS["padded"])

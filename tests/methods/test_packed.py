@@ -21,7 +21,7 @@ from bench.measure.flops import macs
 from methods import families, packed, taps
 from methods.api import MethodError, Term, UndeclaredNeed
 from methods.errors import EmptyAttention
-from methods.models import closed_form, forward, inputs_of, is_packed, of_states
+from methods.models import closed_form, forward, inputs_of, is_packed
 from methods.packed import POOLS, AttentionTrace, Layout
 from methods.taps import LOGITS, Out, Tap, hidden, pooled
 
@@ -90,6 +90,8 @@ SHAPE = {
 }  # fmt: skip
 WINDOW = {"local_attention": 2, "cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
 OTHERS = {
+    "distilbert": {},
+    "mobilebert": {"embedding_size": 16, "intra_bottleneck_size": 16},  # trigrams must not see neighbours
     "roberta": {"type_vocab_size": 1},
     "electra": {"embedding_size": 16},
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0},
@@ -129,12 +131,12 @@ def test_an_example_of_another_family_is_answered_as_transformers_does_alone(tea
     ours = forward(model, batch, LOGITS | hidden(*range(4)))
     expected = torch.cat([each.logits for each in alone])
     torch.testing.assert_close(ours.logits, expected, atol=1e-6, rtol=1e-5)
-    if is_packed(model):
-        filled = pad_batch(batch, tiny.encoded(teacher_folder), 20)
-        torch.testing.assert_close(forward(model, filled, LOGITS).logits, expected, atol=1e-6, rtol=1e-5)
+    filled = pad_batch(batch, tiny.encoded(teacher_folder), 20)  # nothing attends to what fills a sequence
+    torch.testing.assert_close(forward(model, filled, LOGITS).logits, expected, atol=1e-6, rtol=1e-5)
+    near = 1e-5 if family == "mobilebert" else 2e-6  # without LayerNorm states are larger
     for layer in range(4):
         expected = torch.cat([each.hidden_states[layer][0] for each in alone])
-        torch.testing.assert_close(ours.hidden(layer), expected, atol=2e-6, rtol=1e-5)
+        torch.testing.assert_close(ours.hidden(layer), expected, atol=near, rtol=1e-5)
     model.train()
     forward(model, batch, LOGITS).logits.sum().backward()
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
@@ -273,24 +275,6 @@ def test_pooled_states_are_the_pools_of_the_states_to_the_bit(batch, source, poo
     assert out[tap].shape == (5, 24), "and nothing else is handed on"
 
 
-@given(
-    weights=st.dictionaries(st.integers(0, 5), st.floats(-2, 2, width=32), min_size=1, max_size=6),
-    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4),
-)
-@settings(max_examples=60, deadline=None)
-def test_a_weighted_sum_is_added_in_its_own_order(weights, lengths):
-    """The order decides the last bit, and so does what is pooled: states, not sums of what was pooled."""
-    layout, generator = Layout(lengths), torch.Generator().manual_seed(0)
-    states = {n: torch.randn(sum(lengths), 3, generator=generator) for n in range(6)}
-    total = 0
-    for layer, weight in weights.items():
-        total = total + weight * states[layer]
-    read = of_states(layout, states, pooled(weights, *POOLS))
-    for pool, by_hand in POOLS.items():
-        (tap,) = pooled(weights, pool)
-        assert torch.equal(read[tap], by_hand(layout, total))
-
-
 def test_what_was_not_declared_is_named_with_what_was(batch):
     out = forward(tiny.classifier().eval(), batch, hidden(1) | pooled(2, "cls"))
     for read in (
@@ -309,24 +293,3 @@ def test_what_was_not_declared_is_named_with_what_was(batch):
 def test_a_term_declares_taps_and_nothing_else(wrong):
     with pytest.raises(MethodError, match="declares taps"):
         Term(lambda *_: None, 1.0, wrong)
-
-
-@pytest.mark.parametrize("family", ["deberta-v2", "albert"])
-def test_nothing_attends_to_what_fills_a_padded_sequence(teacher_folder, family):
-    shape = {
-        "vocab_size": tiny.config().vocab_size,
-        "hidden_size": 24,
-        "num_attention_heads": 4,
-        "intermediate_size": 48,
-    }
-    config = AutoConfig.for_model(
-        family, num_hidden_layers=2, embedding_size=8, relative_attention=True, pos_att_type=["c2p"], **shape
-    )
-    model = AutoModelForSequenceClassification.from_config(config).eval()
-    data = tiny.encoded(teacher_folder)
-    plain = data.batch([3, 1, 4])
-    filled = pad_batch(plain, data, 20)
-    real_T = filled.layout.positions_T < torch.tensor(plain.layout.lengths)[filled.layout.owner_T]
-    with torch.no_grad():
-        ours, theirs = (forward(model, batch, hidden(2)).hidden(2) for batch in (plain, filled))
-    torch.testing.assert_close(theirs[real_T], ours, atol=1e-5, rtol=1e-4)

@@ -19,7 +19,6 @@ from methods import losses
 from methods.api import Setup
 from methods.artefacts import fill_from_teacher
 from methods.layerdrop import DropLayers, LayerDrop
-from methods.mobilebert import InvertedBottleneck
 from methods.models import forward
 from methods.moebert import MoEBERT, NeuronImportance
 from methods.parts import averaged_layers, evenly_spread, nearest_layers
@@ -113,34 +112,6 @@ def test_a_copy_routes_by_its_own_tokens(teacher_folder):
     forward(student, data.batch([0]), LOGITS)
     twin = copy.deepcopy(student)
     assert torch.equal(forward(twin, data.batch([3, 4]), LOGITS).logits, expected)
-
-
-def ib_bert():
-    """A small inverted-bottleneck teacher: as deep and as wide outside as the shrunken student."""
-    torch.manual_seed(1)
-    model = InvertedBottleneck(layers=2, hidden=16, heads=2, embedding=8, inner=24).model(Setup(tiny.config(), 2, ()))
-    with torch.no_grad():
-        for layer in model.mobilebert.encoder.layer:
-            layer.attention.self.query.weight *= 20  # random weights attend to everything alike: nothing to learn
-            layer.attention.self.key.weight *= 20
-    return model.eval()
-
-
-@pytest.mark.parametrize("kind", ["mobilebert", "distilbert"])
-def test_other_families_packed_equal_each_sequence_alone(teacher_folder, kind):
-    """Against transformers' own eager pass of one sequence without padding: trigrams must not see neighbours."""
-    teacher = ib_bert() if kind == "mobilebert" else None
-    model = teacher or methods.get(kind)().build(setup_of(tiny.classifier(layers=4))).model.eval()
-    data = tiny.encoded(teacher_folder)
-    rows = [3, 1, 4, 15, 9]
-    packed = forward(model, data.batch(rows), LOGITS).logits
-    model.set_attn_implementation("eager")
-    for i, row in enumerate(rows):
-        one = data.batch([row])
-        segments = {"token_type_ids": one.segment_ids[None]} if kind == "mobilebert" else {}
-        with torch.no_grad():
-            alone = model(input_ids=one.token_ids[None], **segments).logits
-        torch.testing.assert_close(packed[i], alone[0], atol=1e-5, rtol=1e-4)
 
 
 def teacher_of(family):
