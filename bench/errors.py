@@ -15,16 +15,8 @@ import shlex
 import sys
 from collections.abc import Iterable
 
-OK, CHECK_FAILED, BAD_INPUT, INCONCLUSIVE, NOTHING_MEASURED, NOT_COMPARABLE, CELLS_FAILED, INTERRUPTED = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    130,
-)
+OK, CHECK_FAILED, BAD_INPUT, INCONCLUSIVE, NOTHING_MEASURED, NOT_COMPARABLE, CELLS_FAILED = range(7)
+INTERRUPTED = 130
 
 
 def one_line(text: str) -> str:

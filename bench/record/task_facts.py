@@ -11,9 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
-
-from bench.record.cell import Cell, Search
+from bench.record.cell import Cell, Frozen, Search
 
 if TYPE_CHECKING:
     from bench.data.tasks import Task
@@ -22,10 +20,8 @@ SAMPLE, HUB, OWN, FOLDER = "sample", "hub", "own", "folder"
 """Where examples are from: the generated suite, GLUE from the hub, a task file of one's own, a folder of GLUE files."""
 
 
-class TaskFacts(BaseModel):
+class TaskFacts(Frozen):
     """A task as its records describe it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     form: str = ""
     """of its answers, a name of :data:`bench.stats.form.FORMS`; "" where it is not known"""
