@@ -1,8 +1,9 @@
 """The gate: new records against a baseline's, and an exit code that means something.
 
 A score passes when a loss above the margin is excluded, regresses when a loss is certain, and is inconclusive
-between the two: test sets are finite, and so are seeds. Sizes and FLOPs must be equal. Speed is compared as the
-ratio to the teacher timed in the same session.
+between the two: test sets are finite, and so are seeds. Sizes, FLOPs and the names of the losses must be equal: a
+method that lost one of its losses may stay within the margin. Speed is compared as the ratio to the teacher timed in
+the same session.
 """
 
 from __future__ import annotations
@@ -275,6 +276,11 @@ def _row(
             name = "macs" if before.parameters == after.parameters else "parameters"
             why = f"{name} {getattr(after, name):,}, were {getattr(before, name):,}"
             findings.append(GateResult(subject, "size", REGRESSED, why))
+        then, now = ({f"{stage}.{term}" for stage in r.terms for term in r.terms[stage]} for r in usable[0])
+        if then != now:
+            changes = ("without", then - now), ("with the new", now - then)
+            why = ", ".join(f"{word} {', '.join(sorted(names))}" for word, names in changes if names)
+            findings.append(GateResult(subject, "losses", REGRESSED, why))
         for evaluation, scores in first.scores.items():
             metric = next(iter(scores))
             ended = _score(olds, usable, stores, evaluation, metric, limits)

@@ -93,6 +93,13 @@ def test_planted_growth(base, tmp_path, name):
     assert verdicts(base, store(tmp_path / "b", SEEDS, sizes=grown))["size"] == REGRESSED
 
 
+def test_a_loss_that_went_is_named_though_scores_are_within_the_margin(tmp_path):
+    old = store(tmp_path / "a", SEEDS, terms={"joint": {"hard": [1.0], "soft": [1.0]}})
+    new = store(tmp_path / "b", SEEDS, 10, terms={"joint": {"hard": [1.0]}})
+    (finding,) = (f for f in check(old, new, limits=GateLimits(points=20)) if f.verdict != PASSED)
+    assert (finding.what, finding.verdict, finding.why) == ("losses", REGRESSED, "without joint.soft")
+
+
 def test_exit_codes_and_files(bench, base, tmp_path):
     worse = store(tmp_path / "b", SEEDS, 10, 0.2)
     files = ["--summary", tmp_path / "s.md", "--junit", tmp_path / "j.xml", "--json", tmp_path / "c.json"]
