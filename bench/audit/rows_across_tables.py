@@ -56,7 +56,8 @@ def quotes_and_teachers(sheets: Sequence[Sheet]) -> Iterator[Finding]:
     having: dict[tuple[str, Decimal], list[int]] = defaultdict(list)
     for number, system in enumerate(systems):
         for name, column in system.columns.items():
-            having[name, system.row.cells[column].value].append(number)
+            if value := system.row.cells[column].value:  # 0 is what every constant answer has: it says nothing
+                having[name, value].append(number)
     agreeing = Counter(
         pair for numbers in having.values() if len(numbers) <= CROWD for pair in combinations(numbers, 2)
     )
@@ -76,7 +77,8 @@ def quotes_and_teachers(sheets: Sequence[Sheet]) -> Iterator[Finding]:
             least, most, check = 0.8, 1, "quoted differently" if source != second.sheet.source else ""
         shared = []
         for name, column in first.columns.items() if check else ():
-            if (other := second.columns.get(name)) is None:
+            other = second.columns.get(name)
+            if other is None or a.cells[column].value == b.cells[other].value == 0:
                 continue
             # both may be of one metric and split: unknown goes with everything
             kinds = zip(a.kinds.get(column, ("", "")), b.kinds.get(other, ("", "")), strict=True)
