@@ -1,4 +1,4 @@
-"""Five functions for use from Python: plan, run, report, check_method and profile.
+"""The commands as functions: plan, run, report, compare, choose, check_method and profile.
 
 Each imports what it needs when it is called.
 
@@ -9,7 +9,7 @@ print(outcome.reports)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,26 @@ from bench.record.schema import Record, Sizes
 from bench.record.store import Store
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from bench.conformance.checks import Check
     from bench.plan.plan import Plan
     from bench.progress import Progress
     from bench.run import Outcome
 
-__all__ = ["Record", "Request", "Sizes", "Store", "check_method", "plan", "profile", "report", "run"]
+__all__ = [
+    "Record",
+    "Request",
+    "Sizes",
+    "Store",
+    "check_method",
+    "choose",
+    "compare",
+    "plan",
+    "profile",
+    "report",
+    "run",
+]
 
 
 def plan(request: Request) -> Plan:
@@ -58,6 +72,57 @@ def report(results: Path | str, reports: Path | str, latex: bool = False) -> lis
     from bench.report.write import write_reports
 
     return write_reports(Store(Path(results)), Path(reports), latex)
+
+
+def compare(
+    results: Path | str, first: str, second: str, tasks: Sequence[str] = (), seeds: Sequence[int] = ()
+) -> DataFrame:
+    """Two rows on the same examples, a line for each table, evaluation set and mean; see ``bench compare``.
+
+    Scores, differences and the ends of their 95 % intervals are in percent; ``adjusted`` is p after Holm's adjustment, from which the
+    verdict comes.
+
+    Raises:
+        InputError: a row that is not there, one row twice, or no examples that both were scored on.
+    """
+    from pandas import DataFrame
+
+    from bench.analysis.compare import compare as carry_out
+
+    tables = carry_out(Path(results), first, second, tasks, seeds)
+    return DataFrame([{"table": title, **line.to_dict()} for title, lines in tables.items() for line in lines])
+
+
+def choose(
+    results: Path | str,
+    budget: Mapping[str, float | None],
+    tasks: Sequence[str] = (),
+    backend: str = "",
+    threads: int = 0,
+) -> DataFrame:
+    """The rows within limits, by table, best first, and behind them those left out with the reason; see ``bench choose``.
+
+    Args:
+        budget: any of ``parameters`` (millions), ``megabytes``, ``flops`` (G, of one sequence of 128 tokens), ``latency`` (ms), which
+            are the most that a row may have, and ``retained``, the least percentage of the teacher's mean.
+        backend, threads: of the latencies; by default those that a session measured first.
+
+    Raises:
+        InputError: another name in the budget, a limit that is not above 0, or an unknown task.
+        NothingMeasured: no table has all of the tasks.
+    """
+    from pandas import DataFrame
+
+    from bench.analysis.choose import choose as carry_out
+
+    lines = []
+    for choice in carry_out(Path(results), budget, tasks, backend, threads):
+        table, names = {"table": choice["group"].title}, choice["group"].called
+        as_good = [c["label"] for c in choice["as_good"]]
+        for c in choice["candidates"]:
+            lines.append(table | c | {"label": names(c["label"]), "as_good_as_best": c["label"] in as_good})
+        lines += [table | {"label": names(row), "left_out": why} for row, why in choice["left_out"].items()]
+    return DataFrame(lines).rename(columns={"label": "row"})
 
 
 def check_method(method: type | str, checks: Sequence[str] = ()) -> list[Check]:

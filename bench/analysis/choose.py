@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bench.data.tasks import check_known
-from bench.errors import NothingMeasured
+from bench.errors import InputError, NothingMeasured
 from bench.plan.from_record import is_own, source_options, typed_task
 from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER
 from bench.record.speed_sessions import speed_records
@@ -121,9 +121,14 @@ def choose(
         backend, threads: of the latencies; by default those that a session measured first.
 
     Raises:
-        InputError: there is no such task: neither in the records nor in GLUE.
+        InputError: no such limit, one that is not above 0, or no such task: neither in the records nor in GLUE.
         NothingMeasured: no table has all of them.
     """
+    for name, value in budget.items():
+        if name not in LIMITS:
+            raise InputError(f"no limit {name!r}; there are: {', '.join(LIMITS)}")
+        if value is not None and not value > 0:
+            raise InputError(f"{LIMITS[name][0]} {value:g}: should be above 0")
     store = Store(results)
     sessions, records, choices = list(speed_records(store.root, store.note)), list(store.records()), []
     for group in groups(records):

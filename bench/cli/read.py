@@ -119,8 +119,6 @@ def compare(
     exact: bool = option(False, "Use the exact McNemar test instead of its mid-p form.", "--exact"),
 ) -> Answer:
     """Compare two rows on the same examples: difference, interval, paired test and verdict."""
-    from dataclasses import asdict
-
     from bench.analysis import compare as analysis
     from bench.plan.request import parse_seeds
     from bench.report.comparison import comparison_notes
@@ -136,10 +134,7 @@ def compare(
         "tests of these two rows, whose number stands beside it. The mean is one test."
     )
     texts += comparison_notes([line for lines in comparisons.values() for line in lines])
-    body = {
-        data: [{**asdict(line), "difference": line.difference, "verdict": line.verdict} for line in lines]
-        for data, lines in comparisons.items()
-    }
+    body = {data: [line.to_dict() for line in lines] for data, lines in comparisons.items()}
     return "\n".join(texts), body, OK
 
 
@@ -178,9 +173,6 @@ def choose(
         "latency": max_latency,
         "retained": min_retain,
     }
-    for name, value in budget.items():
-        if value is not None and not value > 0:
-            raise InputError(f"{analysis.LIMITS[name][0]} {value:g}: should be above 0")
     choices = analysis.choose(results, budget, comma_separated(tasks), backend, threads or 0)
     lines: list[str] = []
     for choice in choices:

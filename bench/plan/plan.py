@@ -15,6 +15,7 @@ from bench.cache import Slot
 from bench.errors import InputError
 from bench.plan.request import Request
 from bench.plan.spelling import MethodRow, parse_rows
+from bench.progress import duration
 from bench.record.cell import Cell, DataIdentity, NumericIdentity, TeacherIdentity, record_key, train_key
 from bench.record.code import ARTEFACT, AUGMENTATION, TEACHER, digest_of, student_modules
 from bench.record.keys import SCHEMA, digest
@@ -361,7 +362,7 @@ class Cost:
     """bytes"""
 
 
-@dataclass
+@dataclass(repr=False)
 class Plan:
     """All cells of a request: which have a record, which are to do, and the steps that make them. Trains nothing."""
 
@@ -383,6 +384,9 @@ class Plan:
     """for a reader: how the work is divided among several jobs"""
     slowed: dict[int, float] = field(default_factory=dict)
     """so many jobs at a time -> how many times longer each of their steps takes, because they share an accelerator"""
+
+    def __repr__(self) -> str:
+        return f"<Plan: {len(self.cells)} cells, {len(self.todo)} to do, about {duration(self.seconds)}>"
 
     def is_there(self, slot: Slot) -> bool:
         """Whether something is in the cache and will be used."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -90,6 +91,9 @@ class Comparison:
     @property
     def verdict(self) -> str:
         return verdict_of(self.difference, self.p, self.adjusted, self.test)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "difference": self.difference, "verdict": self.verdict}
 
 
 MEAN = "mean"

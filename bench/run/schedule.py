@@ -39,7 +39,7 @@ MAX_FAILED_STARTS = 2
 """After so many workers that ended before they began a step, the run ends with a message: none can start here."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Outcome:
     """What a run did. ``exit_code`` is 0, or 6 if some cells failed or some students could not be saved."""
 
@@ -49,6 +49,12 @@ class Outcome:
     reports: list[Path] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     """for a terminal: the main table of each report, and what to type next"""
+
+    def __repr__(self) -> str:
+        failed = "".join(f"; failed: {cell.row} on {cell.task}, seed {cell.seed}: {cell.why}" for cell in self.failures)
+        return (
+            f"<Outcome: {self.trained} cells trained{failed}; reports: {', '.join(map(str, self.reports)) or 'none'}>"
+        )
 
     @property
     def exit_code(self) -> int:

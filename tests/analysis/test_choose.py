@@ -9,8 +9,9 @@ import factories
 import numpy as np
 import pytest
 
+from bench import api
 from bench.analysis.choose import LIMITS, choose, in_words, table
-from bench.errors import CHECK_FAILED, NOTHING_MEASURED, OK
+from bench.errors import CHECK_FAILED, NOTHING_MEASURED, OK, InputError
 from bench.record.cell import IN_8_BITS, record_key
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
 from bench.record.store import Store
@@ -48,6 +49,13 @@ def test_the_cheapest_of_those_that_cannot_be_told_from_the_best(store):
     assert [c["label"] for c in choice["candidates"]] == ["wide", "small", "twin", "poor"]
     assert [c["verdict"] for c in choice["candidates"]] == ["not significant"] * 3 + ["worse"]
     assert [row[-1] for row in table(choice).rows] == ["best", *["not significant"] * 2, "worse"]
+    frame = api.choose(store.root, {"flops": 2.0})
+    assert frame["row"].tolist() == ["wide", "small", "twin", "poor", "dear", "half"]
+    assert frame["as_good_as_best"].tolist()[:4] == [True] * 3 + [False]
+    assert frame["left_out"].tolist()[4:] == ["needs 10.00 G FLOPs", "no score on sst2"]
+    for wrong in ({"flop": 2.0}, {"flops": 0.0}):
+        with pytest.raises(InputError, match="flop"):
+            api.choose(store.root, wrong)
     assert [c["label"] for c in choice["as_good"]] == ["small", "twin", "wide"], "of one size the better one first"
     assert choice["left_out"] == {"dear": "needs 10.00 G FLOPs", "half": "no score on sst2"}
     said = " ".join(in_words(choice))

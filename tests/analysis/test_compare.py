@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from differences_drawn import bootstrap
 
+from bench import api
 from bench.analysis.choose import choose, in_words
 from bench.analysis.compare import compare, table
 from bench.analysis.trace import trace
@@ -228,6 +229,9 @@ def test_the_verb_prints_a_table_and_writes_json(bench, store, tmp_path):
     assert "One seed says nothing" in answer.stdout
     (lines,) = json.loads((tmp_path / "c.json").read_text()).values()
     assert [line["verdict"] for line in lines] == ["better"] * 3
+    frame = api.compare(store.root, "microbert", "kd", seeds=[0])
+    for name in ("task", "difference", "low", "high", "adjusted", "verdict"):
+        assert frame[name].tolist() == [line[name] for line in lines]
 
 
 @pytest.mark.slow
