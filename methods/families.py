@@ -1,8 +1,8 @@
 """The encoder families of transformers that can run packed: how each embeds and answers.
 
-A family is known by the ``model_type`` of its configuration, or by the ``base_model_prefix`` of its models, which classes of our
-own keep. Another architecture joins by an entry in FAMILIES, or as a :class:`methods.models.PackedModel`, with a forward pass of
-its own; any other runs padded, and gives logits and hidden states alone.
+A family is known by the ``model_type`` of its configuration; of a class that is not transformers' own, by its
+``base_model_prefix``. Another architecture joins by an entry in FAMILIES, or as a :class:`methods.models.PackedModel`, with a
+forward pass of its own; any other runs padded, and gives logits and hidden states alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification, PreTrainedModel
+from transformers import PreTrainedModel
 
 from methods.packed import AttentionTrace, Batch, Layout, packed_attention
 
@@ -181,19 +181,23 @@ FAMILIES: dict[str, Family] = {
 }
 
 
+SAME_LAYERS = {"camembert": "roberta", "xlm-roberta": "roberta"}
+"""Other model types of transformers -> the family whose layers they have. Their prefix does not say it: BigBird's is ``bert`` too."""
+
+
 def family_name(model: Any) -> str:
     """The key of a model's family; "" for an architecture that nobody described."""
     if not isinstance(model, PreTrainedModel):
         return ""
-    names = (model.config.model_type, model.base_model_prefix)
-    return next((name for name in names if name in FAMILIES), "")
+    if type(model).__module__.startswith("transformers."):
+        return family_of_config(model.config)
+    return model.base_model_prefix if model.base_model_prefix in FAMILIES else ""
 
 
 def family_of_config(config: Any) -> str:
     """As :func:`family_name`, of the classifier that transformers makes of a configuration."""
-    kind: Any = AutoModelForSequenceClassification._model_mapping.get(type(config), None)
-    names = (config.model_type, kind.base_model_prefix if kind else "")
-    return next((name for name in names if name in FAMILIES), "")
+    kind = SAME_LAYERS.get(config.model_type, config.model_type)
+    return kind if kind in FAMILIES else ""
 
 
 def family_of(model: Any) -> Family:

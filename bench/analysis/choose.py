@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.data.tasks import check_known
+from bench.data.own_tasks import recorded_tasks
 from bench.errors import InputError, NothingMeasured
 from bench.plan.from_record import is_own, source_options, typed_task
 from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER
@@ -131,6 +131,9 @@ def choose(
             raise InputError(f"{LIMITS[name][0]} {value:g}: should be above 0")
     store = Store(results)
     sessions, records, choices = list(speed_records(store.root, store.note)), list(store.records()), []
+    if not records:
+        raise NothingMeasured(nothing_in(store.root))
+    tasks = recorded_tasks(tasks, {task for record in records for task in record.cell.tasks}, results)
     for group in groups(records):
         # a mean over what nobody named leaves out the columns that a report's does
         group.left_out_of_means = [] if tasks else columns_of_noise(group, store)
@@ -139,9 +142,6 @@ def choose(
             add_speed(group, sessions, backend, threads)
             choices.append(_choice(group, columns, budget, store))
     if not choices:
-        if not records:
-            raise NothingMeasured(nothing_in(store.root))
-        check_known(tasks, {task for record in records for task in record.cell.tasks}, results)
         wanted = f" with {', '.join(tasks)}" if tasks else ""
         raise NothingMeasured(f"no table of records{wanted} in {results}; `report` shows what there is")
     return choices

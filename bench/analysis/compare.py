@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import permutations, zip_longest
 from pathlib import Path
 
-from bench.data.tasks import check_known
+from bench.data.own_tasks import recorded_tasks
 from bench.errors import InputError, known_row
 from bench.progress import Progress
 from bench.record.cell import CHECKPOINT, TEACHER
@@ -56,7 +56,7 @@ def compare(
     labels = {r.row for r in everything}
     printed = {r.called: r.row for r in everything if r.called not in labels}
     rows = [printed.get(name) or known_row(name, labels, results) for name in (first, second)]
-    check_known(tasks, {task for r in everything for task in r.cell.tasks}, results)
+    tasks = recorded_tasks(tasks, {task for r in everything for task in r.cell.tasks}, results)
     if rows[0] == rows[1]:
         raise InputError(f"compare needs two different rows; both are {rows[0]!r}")
     of_rows = [r for r in everything if r.row in rows and r.status == "ok"]

@@ -47,7 +47,7 @@ def check(
     from bench.analysis import gate
     from bench.files import write_atomically
     from bench.plan.request import parse_seeds
-    from bench.plan.spelling import parse_methods
+    from bench.plan.spelling import ALL, parse_methods
     from bench.user_files import comma_separated
 
     if not 0 <= margin <= 100 or not 0 <= speed_margin < 1:
@@ -56,7 +56,9 @@ def check(
     acceptances = gate.read_acceptances(accept) if accept is not None else []
     chosen = parse_seeds(seeds) if seeds.strip() else ()
     rows = list[str]()
-    for row in comma_separated(methods):
+    for row in comma_separated(
+        methods if methods != ALL else ""
+    ):  # as `run` takes them; all: whatever the baseline has
         rows += [part.label for part in parse_methods(row)] if row.endswith(":ablate") else [row]
     findings = gate.check(baseline, results, comma_separated(tasks), rows, chosen, limits)
     unmet = gate.unmet(findings, acceptances)

@@ -163,6 +163,7 @@ def choose(
     says which row is the cheapest. Rows that `:ablate` made do not take part; rows with a dropped loss that were typed (name:-term) do.
     """
     from bench.analysis import choose as analysis
+    from bench.record.cell import IN_8_BITS
     from bench.report.render import to_markdown
     from bench.user_files import comma_separated
 
@@ -182,7 +183,9 @@ def choose(
         if not group.speed_conditions and (backend or threads):
             lines.append(f"No `speed` session measured {group.cell.teacher.name} under these conditions.")
         if group.speed_conditions:
-            lines.append(f"Latency: {group.speed_conditions}.")
+            in_8_bits = any(c["label"].endswith(f"+{IN_8_BITS}") for c in choice["candidates"])
+            rest = "; of rows in 8 bits: onnx-int8" if in_8_bits else ""
+            lines.append(f"Latency: {group.speed_conditions}{rest}.")
         if choice["left_out"]:
             lines.append("Left out: " + "; ".join(f"{row} ({why})" for row, why in choice["left_out"].items()) + ".")
         lines.append("")

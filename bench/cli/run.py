@@ -266,7 +266,7 @@ def backends(
         "Backends, separated by commas: sdpa, compile, onnx, onnx-int8, openvino. eager is always measured.",
     ),
     threads: int = THREADS,
-    rounds: int = option(30, "How many times each model is timed on each backend, in turns.", min=6),
+    rounds: int = option(30, "How many times each model is timed on each backend, in turns: 6 or more.", min=6),
     offline: bool = OFFLINE,
 ) -> Answer:
     """Compare the same trained weights on several backends: score, changed predictions, latency, megabytes and load time.

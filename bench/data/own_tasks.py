@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +55,25 @@ def expand(names: str, offline: bool = False) -> list[tuple[Task, bool]]:
     if not chosen:
         raise InputError("no task was named; try --tasks glue")
     return list(chosen.values())
+
+
+def recorded_tasks(typed: Sequence[str], recorded: Collection[str], results: Path) -> list[str]:
+    """How records call tasks as they are typed; of a group those that they have.
+
+    Raises:
+        InputError: neither the records of this folder nor this program has a task.
+    """
+    names = list[str]()
+    for task in typed:
+        if task in GROUPS:
+            names += [name for name in GROUPS[task] if name in recorded]
+        elif is_own(task) and task not in recorded:
+            names += [own.name for own, _ in expand(task)]
+        else:
+            names.append(task)
+        if not names or names[-1] not in {*recorded, *KNOWN}:
+            raise unknown(f"task in {results}", task, sorted(recorded))
+    return names
 
 
 @lru_cache

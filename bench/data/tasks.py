@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
-from bench.errors import InputError, nearest, unknown
+from bench.errors import InputError, nearest
 from bench.user_files import TypedFile, checked, toml_of
 
 if TYPE_CHECKING:
@@ -146,13 +145,6 @@ SQUAD: dict[str, Task] = {
 """Tasks whose answers are parts of a text."""
 KNOWN: dict[str, Task] = GLUE | SQUAD | WRITTEN
 """All tasks that come with the program."""
-
-
-def check_known(tasks: Sequence[str], recorded: Collection[str], results: Path) -> None:
-    """Raises InputError for a task that neither the records of this folder nor this program has."""
-    for task in tasks:
-        if task not in {*recorded, *KNOWN}:
-            raise unknown(f"task in {results}", task, sorted(recorded))
 
 
 def free_name(name: str) -> str:

@@ -28,6 +28,7 @@ from bench.stats.paired import interval, resampled_scores
 
 EMBEDDED_ON_HUB = "sentence-transformers/all-MiniLM-L6-v2"
 CARD_RESAMPLES = 2000
+SCORE_AGAIN = "To score it again next to other rows"
 
 
 def folder_for(root: Path, record: Record) -> Path:
@@ -304,6 +305,6 @@ def card(record: Record, model: Any, task: Task, arrays: Mapping[str, np.ndarray
         "- The licence is that of the base model and of the data; no other is given here.",
     ]
     lines += ["", *(f"    {line}" for line in _code(model, task, longest)), ""]
-    again = f"To score it again next to other rows: `{scoring_again(cell)}`"
+    again = f"{SCORE_AGAIN}: `{scoring_again(cell)}`"
     lines += [f"{again}, where folders and files are named by the last part of their path."]
     return "\n".join(lines) + "\n"

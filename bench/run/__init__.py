@@ -14,6 +14,7 @@ from bench.cache import cache_root
 from bench.errors import InputError
 from bench.folders import users_cache
 from bench.interrupts import interrupts_noticed
+from bench.make.export import folder_for
 from bench.measure.busy import training_here
 from bench.plan.plan import Plan
 from bench.plan.request import RAY, SAMPLE, SLURM, Request
@@ -115,7 +116,7 @@ def agree(request: Request, seconds: float, disk_bytes: int, confirm: Any) -> No
 
 
 def check_saving(root: Path, plan: Plan, progress: Progress) -> None:
-    """Make the folder for students, and say which of them are not trained again and so not saved.
+    """Make the folder for students, and say which of them are neither in it nor trained again.
 
     Raises:
         InputError: it cannot be made.
@@ -125,9 +126,10 @@ def check_saving(root: Path, plan: Plan, progress: Progress) -> None:
     except OSError as error:
         raise InputError(f"--save-students {root}: {error.strerror}; choose another folder") from None
     trained = [p for p in plan.cells if isinstance(p.row, MethodRow)]
-    gone = [p.cell for p in trained if not p.is_todo and p.record and p.record.status == "ok"]
+    done = [p.record for p in trained if not p.is_todo and p.record and p.record.status == "ok"]
+    gone = [record for record in done if not folder_for(root, record).is_dir()]
     if gone:
-        names = ", ".join(dict.fromkeys(f"{cell.label} on {'+'.join(cell.tasks)}" for cell in gone))
+        names = ", ".join(dict.fromkeys(f"{r.cell.label} on {'+'.join(r.cell.tasks)}" for r in gone))
         progress.say(f"not saved, because trained before: {names}; --rerun trains them again")
 
 

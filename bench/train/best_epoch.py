@@ -72,11 +72,12 @@ class BestEpoch:
         """The best weights so far and the scores of all epochs so far."""
         return dict(self._best), list(self.scores)
 
-    def restore(self, best: Mapping[str, Tensor], scores: Sequence[float]) -> None:
+    def restore(self, best: Mapping[str, Tensor], scores: Sequence[float] | None) -> None:
         """Go on where :meth:`state` was asked."""
-        if not self.chooses and not scores:
+        if not self.chooses and scores is None:
             self.selection_examples = ()  # epochs may be over that nobody scored: half a curve would have wrong epochs
-        self._best, self.scores = {name: value.to(self.numerics.device) for name, value in best.items()}, list(scores)
+        self._best = {name: value.to(self.numerics.device) for name, value in best.items()}
+        self.scores = list(scores or ())
 
     def as_dict(self) -> dict[str, Any]:
         """For the record."""

@@ -140,8 +140,8 @@ class StudentTrainer:
         for player, optimizer in self._optimizers.items():
             for number, values in optimizer.state_dict()["state"].items():
                 tensors |= {f"optimizer.{player}.{number}.{name}": value for name, value in values.items()}
-        scores: list[float] = []
-        if self.best_epoch is not None:
+        scores: list[float] | None = None
+        if self.best_epoch is not None and self.best_epoch.selection_examples:
             best, scores = self.best_epoch.state()
             tensors |= {f"best.{name}": value for name, value in best.items()}
         places = ((series, i, stage) for series, stages in self.schedule.items() for i, stage in enumerate(stages))

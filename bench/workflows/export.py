@@ -20,7 +20,7 @@ from bench.data.checkpoints import Checkpoint, opener, tokenizer_of
 from bench.data.tasks import Task
 from bench.errors import InputError, one_line
 from bench.files import TEMPORARY, folder_in_place_of
-from bench.make.export import export_student, lines_for_both, lines_for_questions, write_page
+from bench.make.export import SCORE_AGAIN, export_student, lines_for_both, lines_for_questions, write_page
 from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.plan.plan import TaskPlan
@@ -241,9 +241,10 @@ def _to_onnx(folder: Path, in_8_bits: bool, task: Task, longest: int) -> None:
         raise InputError(f"--format onnx: this student cannot be exported: {first_line}") from None
     (folder / "model.safetensors").unlink()
     card = folder / "README.md"
-    # its indented lines open the weights that are no longer there
+    # its indented lines, and the command that scores it again, open the weights that are no longer there
     _, head, body = card.read_text(encoding="utf-8").split("---\n", 2)
-    lines = [line for line in body.splitlines() if not line.startswith("    ")]
+    head = head.replace("library_name: transformers", "library_name: onnx")
+    lines = [line for line in body.splitlines() if not line.startswith(("    ", SCORE_AGAIN))]
     lines += ["", "## With ONNX Runtime alone", "", *(f"    {line}" for line in _code(task, longest))]
     card.write_text(f"---\n{head}---\n" + "\n".join(lines) + "\n", encoding="utf-8")
 

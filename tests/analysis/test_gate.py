@@ -31,7 +31,7 @@ from bench.analysis.gate import (
     workflow_commands,
 )
 from bench.errors import InputError
-from bench.record.cell import record_key
+from bench.record.cell import IN_8_BITS, record_key
 from bench.record.schema import Record
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records, write_speed
 from bench.record.store import Store
@@ -346,6 +346,27 @@ def test_a_row_may_be_named_with_its_operating_point(tmp_path):
         Store(tmp_path / "a").write(*with_predictions(record, 0.8, seed, "w"))
     for name in (record.row, "fastbert"):
         assert overall(check(tmp_path / "a", tmp_path / "a", rows=[name])) == PASSED
+
+
+def test_a_row_in_8_bits_is_compared_where_it_is_named_and_a_task_or_checkpoint_as_it_is_typed(bench, tmp_path):
+    for name, point in (
+        ("teacher", ""),
+        ("teacher", IN_8_BITS),
+        ("kd", ""),
+        ("kd", IN_8_BITS),
+        ("checkpoint:mine", ""),
+    ):
+        record = factories.record(name, "rte", 0)
+        record = record.model_copy(update={"point": point, "key": record_key(record.cell, point)})
+        Store(tmp_path / "a").write(*with_predictions(record, 0.8, 0, "w"))
+    base = tmp_path / "a"
+    compared = {f.subject for f in check(base, base, rows=["kd"]) if f.what == SCORE}
+    assert compared == {"rte kd", "rte teacher"}
+    assert "rte kd+int8" in {f.subject for f in check(base, base, rows=["kd+int8"])}
+    for words in (("--tasks", "glue"), ("--methods", "all"), ("--methods", "checkpoint:some/where/mine")):
+        answer = bench("check", "--baseline", base, "--results", base, *words)
+        assert answer.returncode == 0, answer.stderr
+    assert bench("check", "--baseline", base, "--results", base, "--tasks", "cola,glu").returncode == 2
 
 
 def test_what_did_not_pass_is_marked_in_a_pull_request_on_one_line_each():

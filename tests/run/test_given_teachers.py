@@ -127,9 +127,7 @@ def test_a_teacher_of_another_family_teaches_what_it_gives(family, tmp_path):
 
 
 def test_a_family_under_another_name_gives_what_it_gives():
-    """XLM-R and CamemBERT are RoBERTas, which a model's prefix says."""
-    of = {
-        family: family_of_config(AutoConfig.for_model(family))
-        for family in ("xlm-roberta", "camembert", "bert", "deberta-v2")
-    }
-    assert of == {"xlm-roberta": "roberta", "camembert": "roberta", "bert": "bert", "deberta-v2": ""}
+    """XLM-R and CamemBERT are RoBERTas. BigBird and MegatronBERT are no BERTs, though their models have its prefix."""
+    families = {"xlm-roberta": "roberta", "camembert": "roberta", "bert": "bert", "deberta-v2": ""}
+    families |= dict.fromkeys(("big_bird", "megatron-bert", "xlm-roberta-xl", "xmod"), "")
+    assert {name: family_of_config(AutoConfig.for_model(name)) for name in families} == families

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+from itertools import count
 
 import numpy as np
 import pytest
 import tiny
 
+from bench.conformance.tiny_bench import Bench
 from bench.record.store import Store
+from bench.train.best_epoch import BestEpoch, SelectionExamples
+from bench.train.loop import LoopOptions, train_task
+from bench.train.training_state import TrainingStates
+from methods import get
 
 SMALL = f"{tiny.SHAPE}:start=random"
 ROWS = f"kd:{SMALL},fastbert:branch_heads=4:branch_width=12,moebert:experts=2:expert_size=24:shared_size=12,finetune:{SMALL},microbert:{SMALL}:tasks=together"
@@ -112,3 +118,25 @@ def test_scores_of_epochs_for_a_curve_change_no_training(bench, typed, tmp_path)
         assert len(record.usage["epochs"]["scores"]) == 3
         assert record.usage["epochs"]["scores"][-1] == pytest.approx(100 * next(iter(scores.values())), abs=0.001)
     assert "epochs" not in kept[0][where].usage
+
+
+@pytest.mark.parametrize("looks", [2, 8])
+def test_a_curve_goes_on_where_a_training_was_stopped_in_its_first_epoch_and_later(looks, tmp_path):
+    method = get("kd")
+    bench = Bench(method(**{**method.tiny_settings, "start": "random"}), 2)
+
+    def curve(stop_at: float = np.inf) -> list[float]:
+        trainer, seen = bench.trainer(), count(1)
+        selection = [SelectionExamples("tiny", bench.data, bench.data.labels.numpy(), "accuracy")]
+        trainer.best_epoch = BestEpoch(bench.method.deploy, selection, bench.numerics, chooses=False)
+        states = TrainingStates(
+            [["kd"]], print, every=1e9, folder=tmp_path, code=["x"], is_stopping=lambda: next(seen) >= stop_at
+        )
+        train_task([trainer], bench.data, bench.teacher, LoopOptions(0, bench.numerics, 16, states=states))
+        return trainer.best_epoch.scores
+
+    whole = curve()
+    with pytest.raises(KeyboardInterrupt):
+        curve(looks)
+    assert curve() == whole
+    assert len(whole) > 1

@@ -73,7 +73,8 @@ def test_an_exported_student_answers_as_its_record(bench, trained, tmp_path, for
     assert form == "onnx-int8" or (compared["changed"] == 0 and compared["largest_difference"] < 1e-5)
     assert {"config.json", "tokenizer.json", "README.md"} <= {path.name for path in to.iterdir()}
     assert (to / "model.safetensors").is_file() == (form == "hf")
-    assert ("from_pretrained" in (to / "README.md").read_text()) == (form == "hf")
+    page = (to / "README.md").read_text()
+    assert ("from_pretrained" in page) == ("checkpoint:THIS-FOLDER" in page) == (form == "hf")
     again = bench("export", record.key[:10], "--to", to, *typed)
     assert again.returncode == 2
     assert "is there already" in again.stderr
