@@ -53,7 +53,7 @@ def of_cell(
 
     ``changes`` is worked out where it is not given: whether the right value moves the row in its column.
     """
-    cell = row.cells[column]
+    cell = row.cells.get(column) or row.sizes[column]
     rounded = right.quantize(cell.step, ROUND_HALF_UP, ROOM)
     if not changes:
         changes = "a headline" if is_average(column) or is_average_row(row) else "a digit"

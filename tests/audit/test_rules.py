@@ -52,6 +52,33 @@ def test_planted_errors_are_found():
     assert min(hits.values()) >= 0.85 * 30, hits
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_multiple_of_one_row_that_its_column_does_not_give_is_found(seed):
+    """Speed-ups from times, compression from sizes and a share that is kept; right as they are, then one of them changed by a tenth."""
+    rng = np.random.default_rng(seed)
+    times, sizes, scores = (
+        rng.uniform(5, 100, 6).round(1),
+        rng.uniform(10, 400, 6).round(),
+        rng.uniform(40, 90, 6).round(1),
+    )
+    columns = [times[0] / times, sizes[0] / sizes, 100 * scores / scores[0]]
+    planted = rng.integers(3), rng.integers(1, 6)
+    names = ("Speed-up", "Compression", "Retained (%)")
+
+    def lines():
+        yield f"System | ms | MB | Score | {' | '.join(names)}"
+        for row, made in enumerate(zip(*columns, strict=True)):
+            yield f"S{row} | {times[row]} | {sizes[row]:.0f} | {scores[row]} | {made[0]:.2f}x | {made[1]:.2f}x | {made[2]:.1f}"
+
+    assert not as_tuples(page("Results\n" + "\n".join(lines())))
+    right = f"{columns[planted[0]][planted[1]]:.{2 - planted[0] // 2}f}"
+    columns[planted[0]][planted[1]] *= 1.1
+    (finding,) = audit(page("Results\n" + "\n".join(lines())))
+    assert (finding.row, finding.check, finding.basis) == (f"S{planted[1]}", "relative", ARITHMETIC)
+    assert finding.column.lower() == names[planted[0]].lower()
+    assert float(finding.recomputed) == pytest.approx(float(right), rel=0.01)
+
+
 def with_derived_columns(seed):
     """A right table with every derived column that papers print."""
     rng = np.random.default_rng(seed)

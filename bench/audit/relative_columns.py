@@ -1,0 +1,84 @@
+"""Columns of multiples and shares of one row (speed-ups, compression, relative sizes), compared with the column that they come from.
+
+Column and row are those that most of the cells follow; no name says them. A cell is a finding if no rounding of the two numbers
+gives what is printed. A column that follows none, as a measured speed-up beside FLOPs, says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from itertools import product
+
+from bench.audit.findings import Finding, of_cell
+from bench.audit.names import is_average
+from bench.audit.printed import PrintedNumber
+from bench.audit.table import Sheet
+
+RELATIVE = re.compile(
+    r"speed.?up|faster|compress|smaller|reduc|times\b|×|ratio|relative|reten|retain|\bkept\b|remain|%\s*of",
+    re.IGNORECASE,
+)
+Form = Callable[[Decimal, Decimal], Decimal]
+FORMS: Mapping[str, Form] = {
+    "{column} of {row} / its own": lambda own, base: base / own,
+    "its own {column} / that of {row}": lambda own, base: own / base,
+    "1 - its own {column} / that of {row}": lambda own, base: 1 - own / base,
+}
+LEAST_FITS = 3
+"""So many different values have to follow a row, and three times as many as do not. In 1,000 tables of random numbers none did."""
+MOST_BASES = 8
+NARROW, NEAR = Decimal("0.05"), Decimal("0.05")
+"""A cell counts if rounding leaves no more than the first share of it open. One that is as near as the second may be of other numbers
+than the printed ones: the median of ratios is not the ratio of medians."""
+
+
+def relative_columns(sheet: Sheet) -> Iterator[Finding]:
+    by_column: dict[str, dict[int, PrintedNumber]] = {}
+    for at, row in enumerate(sheet.rows):
+        for column, number in (*row.cells.items(), *row.sizes.items()):
+            by_column.setdefault(column, {})[at] = number
+    for column, target in by_column.items():
+        multiples = sum(number.unit in ("x", "X", "×") for number in target.values())
+        if len(target) < LEAST_FITS or is_average(column) or not (RELATIVE.search(column) or multiples >= LEAST_FITS):
+            continue
+        best = 0, 0, dict[int, Decimal](), ""  # fits, misses with a minus, the right values of these, and the rule
+        for name, source in by_column.items():
+            bases = (
+                [at for at in source if at not in target or target[at].value in (0, 1, 100)] if name != column else []
+            )
+            for base in bases[:MOST_BASES]:
+                for (words, form), scale in product(FORMS.items(), (1, 100)):
+                    fits, misses = _followed(target, source, base, form, scale)
+                    if fits >= max(LEAST_FITS, 3 * len(misses)) and (fits, -len(misses)) > best[:2]:
+                        rule = words.format(column=name, row=sheet.rows[base].system)
+                        best = fits, -len(misses), misses, rule if scale == 1 else f"100 x ({rule})"
+        for at, right in best[2].items():
+            yield of_cell(sheet, sheet.rows[at], column, right, "relative", best[3], "a digit")
+
+
+def _followed(
+    target: Mapping[int, PrintedNumber], source: Mapping[int, PrintedNumber], base: int, form: Form, scale: int
+) -> tuple[int, dict[int, Decimal]]:
+    """How many different values follow a row, and the right values of the cells that do not."""
+    fits, misses = set(), {}
+    for at, cell in target.items():
+        if at == base or at not in source or source[at].value == source[base].value:
+            continue
+        own, of_base = ([n.value - n.step / 2, n.value + n.step / 2] for n in (source[at], source[base]))
+        if own[0] <= 0 or of_base[0] <= 0:
+            continue
+        corners = [scale * form(a, b) for a, b in product(own, of_base)]  # it is monotone in both
+        low, high = min(corners) - cell.step / 2, max(corners) + cell.step / 2
+        if high - low > NARROW * max(abs(low), abs(high)):
+            continue
+        right, printed = (
+            scale * form(source[at].value, source[base].value),
+            abs(cell.value),
+        )  # a reduction may have a minus
+        if low <= printed <= high:
+            fits.add(printed)
+        elif abs(printed - right) > NEAR * abs(right):
+            misses[at] = right
+    return len(fits), misses
