@@ -45,7 +45,7 @@ def _systems(sheets: Sequence[Sheet]) -> Iterator[System]:
 def quotes_and_teachers(sheets: Sequence[Sheet]) -> Iterator[Finding]:
     """Cells that differ in rows of two tables which otherwise agree.
 
-    - Of one system, at least three in four cells agree, at most two do not: one was copied wrongly.
+    - Of one system, at least three in four cells agree, at most two do not: one was copied wrongly. Or two changed places.
     - Under another name, a row of another source is taken for a copy if four in five of its cells agree, and one does not.
     - A teacher of one source has other scores from table to table, although half of them stay.
 
@@ -86,7 +86,9 @@ def quotes_and_teachers(sheets: Sequence[Sheet]) -> Iterator[Finding]:
                 shared.append((other, a.cells[column], b.cells[other]))
         differing = [cells for cells in shared if cells[1].value != cells[2].value]
         equal = len(shared) - len(differing)
-        if equal < 3 or equal < least * len(shared) or len(differing) > most:
+        # two cells that changed places are no chance
+        is_swap = len(differing) == 2 and differing[0][1:] == differing[1][:0:-1]
+        if equal < 3 or (equal < least * len(shared) and not is_swap) or len(differing) > most:
             continue
         for column, theirs, cell in differing:
             why = f"{first.sheet.where} has {theirs.text}{f' as {a.system}' if first.name != second.name else ''}"

@@ -52,6 +52,14 @@ def test_planted_errors_are_found():
     assert min(hits.values()) >= 0.85 * 30, hits
 
 
+def test_two_cells_that_changed_places_from_table_to_table_are_found():
+    first = "One\nSystem | A | B | C | D | E\nOurs | 92.0 | 87.1 | 60.5 | 55.2 | 71.3\nKD | 80.1 | 82.4 | 59.9 | 50.0 | 70.2"
+    second = first.replace("One", "Two").replace("92.0 | 87.1", "87.1 | 92.0")
+    findings = as_tuples(page(f"{first}\n\n{second}"))
+    assert {finding[:4] for finding in findings} == {("Ours", "A", "87.1", "92.0"), ("Ours", "B", "92.0", "87.1")}
+    assert not as_tuples(page(f"{first}\n\n{second.replace('87.1 | 92.0', '87.1 | 92.1')}"))
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_multiple_of_one_row_that_its_column_does_not_give_is_found(seed):
     """Speed-ups from times, compression from sizes and a share that is kept; right as they are, then one of them changed by a tenth."""
@@ -67,8 +75,8 @@ def test_a_multiple_of_one_row_that_its_column_does_not_give_is_found(seed):
 
     def lines():
         yield f"System | ms | MB | Score | {' | '.join(names)}"
-        for row, made in enumerate(zip(*columns, strict=True)):
-            yield f"S{row} | {times[row]} | {sizes[row]:.0f} | {scores[row]} | {made[0]:.2f}x | {made[1]:.2f}x | {made[2]:.1f}"
+        for row, (speed, smaller, kept) in enumerate(zip(*columns, strict=True)):
+            yield f"S{row} | {times[row]} | {sizes[row]:.0f} | {scores[row]} | {speed:.2f}x | {smaller:.2f}x | {kept:.1f}"
 
     assert not as_tuples(page("Results\n" + "\n".join(lines())))
     right = f"{columns[planted[0]][planted[1]]:.{2 - planted[0] // 2}f}"
