@@ -197,6 +197,9 @@ def check(
         ]
         tasks = recorded_tasks(tasks, {task for record in there for task in record.cell.tasks}, baseline)
     olds = [record for record in there if wanted(record)]
+    if teachers := [r.cell.teacher for r in olds if r.cell.method != TEACHER] if rows else []:
+        # not a teacher that only other rows learned from
+        olds = [r for r in olds if r.cell.method != TEACHER or r.row in rows or r.cell.teacher in teachers]
     sessions = list(speed_records(root, old_store.note)) if data is None else []
     if not olds and not sessions:
         asked = f"the tasks {', '.join(tasks)}" if there and tasks else "what was asked for"

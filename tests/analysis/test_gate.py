@@ -348,6 +348,21 @@ def test_a_row_may_be_named_with_its_operating_point(tmp_path):
         assert overall(check(tmp_path / "a", tmp_path / "a", rows=[name])) == PASSED
 
 
+def test_a_teacher_that_only_other_rows_learned_from_is_not_demanded(tmp_path):
+    place, base = tmp_path / "new", tmp_path / "a"
+    for name, teacher, roots in (
+        ("kd", "a", (base, place)),
+        ("teacher", "a", (base, place)),
+        ("pkd", "b", (base,)),
+        ("teacher", "b", (base,)),
+    ):
+        record = factories.changed(factories.record(name, "rte", 0), teacher={"name": teacher, "key": teacher})
+        for root in roots:
+            Store(root).write(*with_predictions(record, 0.8, 0, "w"))
+    assert overall(check(base, place, rows=["kd"])) == PASSED
+    assert PASSED not in {overall(check(base, place, rows=["kd", "pkd"])), overall(check(base, place))}
+
+
 def test_a_row_in_8_bits_is_compared_where_it_is_named_and_a_task_or_checkpoint_as_it_is_typed(bench, tmp_path):
     for name, point in (
         ("teacher", ""),
