@@ -1,7 +1,7 @@
 """Columns of multiples and shares of one row (speed-ups, compression, relative sizes), compared with the column that they come from.
 
-Column and row are those that most of the cells follow; no name says them. A cell is a finding if no rounding of the two numbers
-gives what is printed. A column that follows none, as a measured speed-up beside FLOPs, says nothing.
+Column and row are those that most of the cells follow to the digit; no name says them. A cell that is off by more than 5 % is a
+finding then. A column that follows none, as a measured speed-up beside FLOPs, says nothing.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def relative_columns(sheet: Sheet) -> Iterator[Finding]:
             continue
         best = 0, 0, dict[int, Decimal](), ""  # fits, misses with a minus, the right values of these, and the rule
         for name, source in by_column.items():
-            bases = (
-                [at for at in source if at not in target or target[at].value in (0, 1, 100)] if name != column else []
-            )
+            if name == column:
+                continue
+            bases = [at for at in source if at not in target or target[at].value in (0, 1, 100)]
             for base in bases[:MOST_BASES]:
                 for (words, form), scale in product(FORMS.items(), (1, 100)):
                     fits, misses = _followed(target, source, base, form, scale)
@@ -73,10 +73,8 @@ def _followed(
         low, high = min(corners) - cell.step / 2, max(corners) + cell.step / 2
         if high - low > NARROW * max(abs(low), abs(high)):
             continue
-        right, printed = (
-            scale * form(source[at].value, source[base].value),
-            abs(cell.value),
-        )  # a reduction may have a minus
+        right = scale * form(source[at].value, source[base].value)
+        printed = abs(cell.value)  # a reduction may have a minus
         if low <= printed <= high:
             fits.add(printed)
         elif abs(printed - right) > NEAR * abs(right):

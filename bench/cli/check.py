@@ -56,9 +56,8 @@ def check(
     acceptances = gate.read_acceptances(accept) if accept is not None else []
     chosen = parse_seeds(seeds) if seeds.strip() else ()
     rows = list[str]()
-    for row in comma_separated(
-        methods if methods != ALL else ""
-    ):  # as `run` takes them; all: whatever the baseline has
+    # rows are typed as for `run`; all are whatever the baseline has
+    for row in comma_separated("" if methods == ALL else methods):
         rows += [part.label for part in parse_methods(row)] if row.endswith(":ablate") else [row]
     findings = gate.check(baseline, results, comma_separated(tasks), rows, chosen, limits)
     unmet = gate.unmet(findings, acceptances)

@@ -65,14 +65,14 @@ def recorded_tasks(typed: Sequence[str], recorded: Collection[str], results: Pat
     """
     names = list[str]()
     for task in typed:
+        own = [task]
         if task in GROUPS:
-            names += [name for name in GROUPS[task] if name in recorded]
+            own = [name for name in GROUPS[task] if name in recorded]
         elif is_own(task) and task not in recorded:
-            names += [own.name for own, _ in expand(task)]
-        else:
-            names.append(task)
-        if not names or names[-1] not in {*recorded, *KNOWN}:
+            own = [member.name for member, _ in expand(task)]
+        if not own or own[0] not in {*recorded, *KNOWN}:
             raise unknown(f"task in {results}", task, sorted(recorded))
+        names += own
     return names
 
 
