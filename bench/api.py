@@ -100,7 +100,8 @@ def choose(
     backend: str = "",
     threads: int = 0,
 ) -> DataFrame:
-    """The rows within limits, by table, best first, and behind them those left out with the reason; see ``bench choose``.
+    """The rows within limits, by table, best first, and behind them those left out with the reason; see ``bench choose``. Tables of one name
+    differ in their report.
 
     Args:
         budget: any of ``parameters`` (millions), ``megabytes``, ``flops`` (G, of one sequence of 128 tokens), ``latency`` (ms), which
@@ -114,10 +115,12 @@ def choose(
     from pandas import DataFrame
 
     from bench.analysis.choose import choose as carry_out
+    from bench.report.file_names import place_of
 
     lines = []
     for choice in carry_out(Path(results), budget, tasks, backend, threads):
-        table, names = {"table": choice["group"].title}, choice["group"].called
+        group = choice["group"]
+        table, names = {"table": group.title, "report": place_of(group).as_posix()}, group.called
         as_good = [c["label"] for c in choice["as_good"]]
         for c in choice["candidates"]:
             lines.append(table | c | {"label": names(c["label"]), "as_good_as_best": c["label"] in as_good})

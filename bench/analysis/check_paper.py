@@ -154,7 +154,7 @@ def _means(tables: Sequence[ReportGroup], label: str, tasks: Collection[str]) ->
         for columns in (of_these, averaged) if len(of_these) == len(tasks) else ():
             if len(columns) > 1 and all((label, column) in group.summaries for column in columns):
                 mean = summarise([group.summaries[label, column].mean for column in columns]).mean
-                yield mean, group.records_of(label), group.described_data()
+                yield mean, [r for c in columns for r in group.finished(label, c)], group.described_data()
 
 
 def describe(checked: Sequence[Checked]) -> str:

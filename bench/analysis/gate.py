@@ -138,15 +138,19 @@ def accept(findings: Sequence[GateResult], acceptances: Sequence[Acceptance]) ->
             used.add(place)
             finding = finding._replace(verdict=ACCEPTED, why=f"{finding.why}; accepted: {known[place].reason}")
         after.append(finding)
-    # a row that was scored did not fail: an acceptance of its failure is stale too
-    compared = {(f.subject, what) for f in findings if f.verdict not in (MISSING, OTHER) for what in (f.what, "row")}
-    stale = [a for place, a in known.items() if place in compared - used]
+    stale = [a for place, a in known.items() if place in _compared(findings) - used]
     return after + [GateResult(a.row, a.what, UNCLEAR, "accepted, but it does not regress: remove it") for a in stale]
+
+
+def _compared(findings: Sequence[GateResult]) -> set[tuple[str, str]]:
+    """Row and what of it was compared. A row that was scored did not fail, and its losses were looked at, without a line of their own."""
+    done = [f for f in findings if f.verdict not in (MISSING, OTHER)]
+    return {(f.subject, what) for f in done for what in (f.what, "row", "losses")}
 
 
 def unmet(findings: Sequence[GateResult], acceptances: Sequence[Acceptance]) -> list[str]:
     """A line for each acceptance of something that was not compared: another name than the table's, or not asked for."""
-    compared = {(f.subject, f.what) for f in findings}
+    compared = {(f.subject, f.what) for f in findings} | _compared(findings)
     return [f"--accept: {a.row}, {a.what} was not compared" for a in acceptances if (a.row, a.what) not in compared]
 
 
