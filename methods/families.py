@@ -190,7 +190,7 @@ def family_name(model: Any) -> str:
     if not isinstance(model, PreTrainedModel):
         return ""
     if type(model).__module__.startswith("transformers."):
-        return family_of_config(model.config)
+        return family_of_config(type(model).config_class)  # its own configuration may have another name
     return model.base_model_prefix if model.base_model_prefix in FAMILIES else ""
 
 
