@@ -203,9 +203,8 @@ def _tex_notes(table: Table, lines: Sequence[Line], interval: bool, said: Sequen
     """What the signs of these lines of a table mean, in a line."""
     cells = [cell for line in lines for cell in line.cells]
     verdicts = {cell.verdict for cell in cells}
-    # each row of the leaderboard has one test: its mean
-    columns = list(zip(*(line.cells for line in table.lines), strict=True))
-    has_family = sum(any(cell.verdict for cell in column) for column in columns) > 1
+    # each row of the leaderboard has one test, which is not adjusted: its mean
+    has_family = any(cell.verdict and cell.alone not in (None, cell.p) for line in table.lines for cell in line.cells)
     has_mean = any(column.title.startswith("mean of") for column in table.columns)
     adjusted = (
         "Holm over the columns of a row" + ("; its mean is one test, not adjusted" if has_mean else "")

@@ -21,6 +21,7 @@ from bench.report.comparison import BETTER, NOT_SIGNIFICANT
 from bench.report.file_names import place_of
 from bench.report.groups import groups
 from bench.report.pictures import plotted_differences
+from bench.report.render import Paper, to_latex
 from bench.report.tables.leaderboard import leaderboard, summary
 from bench.report.write import write_groups
 from bench.stats.paired import interval
@@ -97,7 +98,10 @@ def test_where_one_column_is_no_noise_the_report_shows_its_difference(store, tmp
     ((_, group),) = write_groups(store, tmp_path / "p")
     assert [column.task for column in group.averaged] == ["sst2"]
     ((sst2, *_),) = compare(store.root, "microbert", "finetune", ["sst2"]).values()
-    (row,) = (line for line in leaderboard(group).lines if line.label == "microbert")
+    table = leaderboard(group)
+    assert "adjusted (Holm) over 2 columns" in " ".join(table.notes)
+    assert "one test a row" not in to_latex(table, Paper("made"), "t")
+    (row,) = (line for line in table.lines if line.label == "microbert")
     assert row.cells[2].value == pytest.approx(sst2.difference)
     assert plotted_differences(group)["microbert"].value == pytest.approx(sst2.difference)
     assert any(text.startswith("Best: microbert") and f"{sst2.difference:+.1f}" in text for text in summary(group))

@@ -64,7 +64,7 @@ def test_cells_have_numbers_and_signs_and_no_words():
 
 
 def test_stars_of_several_columns_are_adjusted_and_that_of_the_mean_is_not():
-    cells = [TableCell("+1.0 (+0.5 to +1.5) better", 1.0, 0.5, 1.5, p=0.01, verdict="better")] * 3
+    cells = [TableCell("+1.0 (+0.5 to +1.5) better", 1.0, 0.5, 1.5, p=0.01, alone=0.005, verdict="better")] * 3
     columns = map(Column, ("System", "cola (Matthews)", "mrpc (F1)", "mean of 2 differences"))
     text = to_latex(Table("T", list(columns), [Line("a", cells)]), Paper("made"), "t")
     assert "($p<0.05$, Holm over the columns of a row; its mean is one test, not adjusted)." in text

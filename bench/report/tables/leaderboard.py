@@ -76,11 +76,15 @@ def leaderboard(group: ReportGroup) -> Table | None:
         Column(f"difference to {group.called(reference)}", csv=TESTED),
         *(Column(title, csv=INTERVAL) for title in further),
     ]
+    # where one column alone is no noise, its verdict is that of the differences between systems
+    tests = (
+        f"the verdict is adjusted (Holm) over {len(group.columns)} columns" if count == 1 < len(group.columns) else ""
+    )
     note = (
         "Rows with all results, in percent, with 95 % intervals. Rows of one rank: the interval of their difference to the first of "
         "them contains 0 (not adjusted); a dash: fewer seeds, or suspect answers. "
         f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, {SYMBOLS[NOT_SIGNIFICANT]} not significant, "
-        f"{SYMBOLS[BORDERLINE]} {BORDERLINE}; the mean of a row is one test. No sign: not tested."
+        f"{SYMBOLS[BORDERLINE]} {BORDERLINE}; {tests or 'the mean of a row is one test'}. No sign: not tested."
     )
     return Table("Leaderboard", columns, lines, (note,), file="leaderboard")
 
