@@ -23,7 +23,7 @@ from bench.report.comparison import (
     p_in_words,
     verdict_of,
 )
-from bench.report.frame import nothing_in
+from bench.report.frame import nothing_in, same_teacher
 from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.resampled import faults_of, resampled, seeds_in_words
 from bench.report.sources import warnings
@@ -235,7 +235,7 @@ def _choice(
 
 
 def _changed(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store) -> float | None:
-    """Percent of a row's answers that are others than its teacher's, where both are stored."""
+    """Percent of a row's answers that are others than its own teacher's, where both are stored."""
     shares = []
     for column in columns:
         theirs, students = group.finished(TEACHER, column), group.finished(label, column)
@@ -243,6 +243,7 @@ def _changed(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, sto
             metric_of(column.metric).form is not CLASSES
             or not theirs
             or not all(map(store.has_predictions, [*theirs, *students]))
+            or not all(same_teacher(student, theirs[0]) for student in students)
         ):
             continue
         teacher, *others = (store.predictions(record) for record in (theirs[0], *students))

@@ -120,7 +120,7 @@ def compare(
             group.left_out_of_means = [] if tasks else [c for c in columns_of_noise(group, store) if c in columns]
             averaged = {n: pair for n, pair in enumerate(pairs) if columns[n] in group.averaged}
             answer[title] = judged(lines, averaged if len(averaged) > 1 else {})
-            if 1 < len(averaged) < len(pairs):
+            if 0 < len(averaged) < len(pairs):  # of one column that is left there is no mean, and this is why
                 progress.say(f"{title}: {left_out_of_means(group)}")
             update(number, len(tables))
     return answer

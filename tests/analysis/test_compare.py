@@ -86,7 +86,7 @@ def test_a_teacher_has_no_seeds_of_its_own(taught):
 
 
 @pytest.mark.slow
-def test_where_one_column_is_no_noise_the_report_shows_its_difference(store, tmp_path):
+def test_where_one_column_is_no_noise_the_report_shows_its_difference(store, tmp_path, capsys):
     """rte, the last column, is noise: its differences are no verdict on the rows."""
     coin = np.random.default_rng(5).integers(2, size=300)
     for task, answers in (("sst2", wrong(0.05, 98)), ("rte", coin)):
@@ -98,6 +98,8 @@ def test_where_one_column_is_no_noise_the_report_shows_its_difference(store, tmp
     ((_, group),) = write_groups(store, tmp_path / "p")
     assert [column.task for column in group.averaged] == ["sst2"]
     ((sst2, *_),) = compare(store.root, "microbert", "finetune", ["sst2"]).values()
+    assert [line.task for line in next(iter(compare(store.root, "microbert", "finetune").values()))] == ["rte", "sst2"]
+    assert "Means leave out rte" in capsys.readouterr().err
     table = leaderboard(group)
     assert "adjusted (Holm) over 2 columns" in " ".join(table.notes)
     assert "one test a row" not in to_latex(table, Paper("made"), "t")
