@@ -194,7 +194,10 @@ def _rows(text: str) -> list[MethodRow]:
         return [full]
     method = type(full.method)
     if not method.ablations:
-        raise InputError(f"{name} has no ablation rows; leave :ablate out")
+        instead = (
+            f"type which loss a row drops: {name}:-{method.terms[-1]}" if len(method.terms) > 1 else "leave :ablate out"
+        )
+        raise InputError(f"{name} names no ablations; {instead}")
     rows = [full]
     for label, suffix in method.ablations.items():
         # what the ablation sets goes before what was typed; one that changes nothing of this row is no row of its own

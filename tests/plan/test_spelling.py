@@ -69,7 +69,7 @@ def test_all_is_every_method_that_ships():
         ("kd:temperature=nan", "finite"),
         ("microbert:distance=mae", "known: mse"),
         ("microbert:attention=yes", "true or false"),
-        ("finetune:ablate", "no ablation rows"),
+        ("finetune:ablate", "names no ablations; leave"),
         ("", "no method was named"),
     ],
 )
