@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModel, PretrainedConfig
+from transformers import AutoModel, BertConfig, PretrainedConfig
 
 from methods import losses
 from methods.api import Batch, MethodError, Out, Setup, Stage, Student, Term
@@ -75,7 +75,8 @@ class ConditionalMaskedModel(nn.Module):
         if not is_masked:  # a source does not see its target, and no word of a target what comes after it
             before_LL = torch.ones_like(seen_BLL[0]).tril()
             seen_BLL = seen_BLL & (~target_BL[:, None, :] | (target_BL[:, :, None] & before_LL))
-        has_kinds = getattr(self.encoder.config, "type_vocab_size", 0) > 1
+        config = self.encoder.config
+        has_kinds = isinstance(config, BertConfig) and config.type_vocab_size > 1  # a DistilBERT has none
         segments = {"token_type_ids": target_BL.long()} if has_kinds else {}
         states_BLW = self.encoder(input_ids=ids_BL, attention_mask=seen_BLL[:, None], **segments).last_hidden_state
         asked_T = hidden_T if is_masked else target_T

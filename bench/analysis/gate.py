@@ -195,10 +195,9 @@ def check(
     if there:  # a row or task that nobody has would be left out without a word
         known = {name for record in there for name in (record.cell.label, record.row)}
         # a checkpoint is typed as a folder, and called by its last part
-        short = (f"{CHECKPOINT}:{Path(row).name}" if row.startswith(f"{CHECKPOINT}:") else row for row in rows)
-        rows = [
-            known_row(row if row in known else other, known, baseline) for row, other in zip(rows, short, strict=True)
-        ]
+        folders = {row for row in rows if row.startswith(f"{CHECKPOINT}:") and row not in known}
+        names = [f"{CHECKPOINT}:{Path(row).name}" if row in folders else row for row in rows]
+        rows = [known_row(name, known, baseline) for name in names]
         tasks = recorded_tasks(tasks, {task for record in there for task in record.cell.tasks}, baseline)
     olds = [record for record in there if wanted(record)]
     if teachers := [r.cell.teacher for r in olds if r.cell.method != TEACHER] if rows else []:

@@ -364,7 +364,7 @@ def learning_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
                 if stage is not stages[-1]:
                     axes.axvline(start - 0.5, color=PALE, linewidth=0.7)
             name = group.called(label)
-            width = 30 if len(name) <= 30 else 22  # next to its neighbours
+            width = 30 if len(name) <= 30 and " " not in name else 22  # next to its neighbours, words wrapped
             axes.set_title(text_of(name, width), color=colour, **title)
             axes.set_xticks([])
             positive = [v for stage in stages for values in stage.values() for v in values if v > 0]

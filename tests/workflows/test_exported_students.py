@@ -257,6 +257,14 @@ def test_the_programs_of_the_pages_cut_long_texts_as_the_record_does(bench, tmp_
         assert graph.tolist() == pytest.approx(logits.tolist(), abs=1e-6)
 
 
+def test_only_students_that_are_not_in_the_folder_are_called_unsaved(trained, tmp_path, capsys):
+    typed, record, saved = trained
+    named = {"data": str(typed[1]), "teacher": str(typed[3]), "results": typed[5]}
+    for place, is_said in ((saved.parents[2], False), (tmp_path / "other", True)):
+        train(methods=record.cell.label, tasks="rte", save_students=place, **named)
+        assert ("not saved, because trained before" in capsys.readouterr().err) == is_said
+
+
 def test_the_program_of_a_card_reads_both_texts_of_a_pair(trained, glue_folder):
     typed, record, saved = trained
     rows = pandas.read_parquet(glue_folder / "rte" / "validation-00000-of-00001.parquet")
