@@ -55,6 +55,14 @@ TABLE: dict[str, tuple[str, str]] = {
         "small weights become zero in fine-tuning; not faster (Sanh et al. 2020)",
     ),
     "movement": ("methods.movement:Movement", "weights that move to zero become zero; not faster (Sanh et al. 2020)"),
+    "q8bert": (
+        "methods.q8bert:Q8BERT",
+        "no distillation: 8-bit weights and activations in fine-tuning (Zafrir et al. 2019)",
+    ),
+    "ternarybert": (
+        "methods.ternarybert:TernaryBERT",
+        "2-bit weights, distilled from the model that was rounded (Zhang et al. 2020)",
+    ),
     "cofi": ("methods.cofi:CoFi", "heads, neurons and blocks pruned while it is distilled (Xia et al. 2022)"),
     "dynabert": ("methods.dynabert:DynaBERT", "parts of every width and depth out of one training (Hou et al. 2020)"),
     "microbert": ("methods.microbert:MicroBERT", "feature alignment, task experts, discriminator (Zheng et al. 2024)"),

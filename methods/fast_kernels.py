@@ -79,10 +79,12 @@ def with_fast_kernels(model: Any) -> nn.Module:
 
 def _replace_parts(module: Any) -> None:
     """The linear layers directly in a module, and the attention that it asks its configuration for."""
-    if isinstance(dict(module.named_children()).get("intermediate_act_fn"), GELUActivation):
+    children = dict(module.named_children())
+    # a linear layer of somebody's own class may do more than multiply
+    if isinstance(children.get("intermediate_act_fn"), GELUActivation) and type(children["dense"]) is nn.Linear:
         module.dense, module.intermediate_act_fn = ReorderedLinear(module.dense, "gelu"), nn.Identity()
     for name, child in list(module.named_children()):
-        if isinstance(child, nn.Linear):
+        if type(child) is nn.Linear:
             setattr(module, name, ReorderedLinear(child))
     if "config" in vars(module):
         module.config = copy.copy(module.config)  # the model's own says "packed", which its run_layers looks at

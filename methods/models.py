@@ -70,6 +70,10 @@ class PackedModel(nn.Module):
         the names of :class:`Cost`, is that of an average sequence."""
         return {}
 
+    def stored(self) -> Mapping[str, Tensor]:
+        """What a saved folder holds, where that is not every tensor as it is, like codes of few bits; else nothing."""
+        return {}
+
     def of_texts(self, texts: Sequence[tuple[str, str | None]]) -> Tensor:
         """[B, C] logits of texts, or of pairs of texts; of a model with ``reads_texts``."""
         raise TypeError(f"{type(self).__name__} reads token ids, not texts")

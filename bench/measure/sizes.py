@@ -7,7 +7,7 @@ from typing import Any
 from bench.measure.flops import macs
 from bench.measure.parameters import count
 from bench.record.schema import Sizes
-from methods.models import cost
+from methods.models import PackedModel, cost
 
 LENGTH = 128
 """The papers' FLOPs columns are at this sequence length (BERT-base 22.5 B = 2 x 11.2 G MACs)."""
@@ -25,6 +25,7 @@ def sizes(model: Any, length: int = LENGTH) -> Sizes:
     key = (type(model), model.config.to_json_string(), shapes, length)
     if key not in _known:
         parameters = count(model)
+        stored = model.stored() if isinstance(model, PackedModel) else {}
         kernel = model.config._attn_implementation
         model.set_attn_implementation("eager")
         try:
@@ -42,6 +43,7 @@ def sizes(model: Any, length: int = LENGTH) -> Sizes:
             batch=1,
             attention="eager",
             counter="fvcore",
+            file_bytes=sum(tensor.nbytes for tensor in stored.values()) or None,
         )
     return _known[key]
 

@@ -497,6 +497,8 @@ SETTINGS = {
     "fisher": ({"retrain": True},),
     "magnitude": ({},),
     "cofi": ({},),
+    "q8bert": ({},),
+    "ternarybert": ({}, {"prediction": "labels"}),
     "dynabert": ({},),
     "movement": ({},),
     "pd": ({"start": "masked", "finetune": True},),

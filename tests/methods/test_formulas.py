@@ -155,12 +155,12 @@ def tinybert_hidden(layers: list[int], padding: bool = False) -> Callable[[Case]
     return loss
 
 
-def attention_scores(c: Case) -> float:
+def attention_scores(c: Case, every: int = 3) -> float:
     """TinyBERT: squared difference of scores before the softmax, over real pairs; layer m learns from layer 3m."""
     total = 0.0
-    for m in (1, 2, 3, 4):
+    for m in range(1, len(c.student.scores)):
         parts = [
-            (c.student.scores[m][b, :, :n, :n].astype(float) - c.teacher.scores[3 * m][b, :, :n, :n]) ** 2
+            (c.student.scores[m][b, :, :n, :n].astype(float) - c.teacher.scores[every * m][b, :, :n, :n]) ** 2
             for b, n in enumerate(c.lengths)
         ]
         total += sum(p.sum() for p in parts) / sum(p.size for p in parts)
@@ -383,7 +383,15 @@ PKD = {
 TRANSFER = {"fmt": (100.0, feature_maps([1, 2])), "att": (1.0, attention_kl({1: 1, 2: 2}, False))}
 PREDICTION = {"soft": (0.5, softened(1.0)), "hard": (0.5, labels_loss)}
 FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]] = {
-    **{(name, BERT): {"hard": (1.0, labels_loss)} for name in ("finetune", "theseus", "droplayers", "layerdrop")},
+    **{
+        (name, BERT): {"hard": (1.0, labels_loss)}
+        for name in ("finetune", "theseus", "droplayers", "layerdrop", "q8bert")
+    },
+    ("ternarybert", BERT): {
+        "hidn": (1.0, layers_mse),
+        "attn": (1.0, lambda c: attention_scores(c, every=1)),
+        "pred": (1.0, lambda c: float(soft_cross_entropy(c).sum(-1).mean())),
+    },
     ("kd:temperature=4:alpha=0.3", BERT): {"soft": (0.3, softened(4.0)), "hard": (0.7, labels_loss)},
     ("distilbert", BERT): DISTILBERT,
     ("distilbert:pretraining=masked", BERT): FIRST_STEP | DISTILBERT | {"triple_loss cos": (1.0, cosine(6, 12))},

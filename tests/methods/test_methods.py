@@ -44,7 +44,7 @@ def test_published_shape(method):
         "moebert": 81.24,
         "fastbert": 111.48,
         "bilstm": 3.60,  # 3.00 of them 10,000 word vectors
-        **dict.fromkeys(("mtdnn", "magnitude", "movement"), 109.48),
+        **dict.fromkeys(("mtdnn", "magnitude", "movement", "q8bert", "ternarybert"), 109.48),
         "dynabert": 35.08,  # a quarter of the width, half of the depth: its smallest part
         "cofi": 58.96,  # 60 % of the weights of heads and neurons gone, evenly
         "fisher": 67.96,  # half of the multiply-accumulates of length 128, evenly

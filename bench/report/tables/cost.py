@@ -187,14 +187,19 @@ COUNTS: Mapping[str, tuple[float, Callable[[Sizes], float | None]]] = {
     "embedding (M)": (1e6, lambda s: s.embedding),
     "without embedding (M)": (1e6, lambda s: s.without_embedding),
     "pooler and head (M)": (1e6, lambda s: s.pooler_and_head),
+    "file (MB)": (1e6, lambda s: s.file_bytes),
     "MACs (G)": (1e9, lambda s: s.macs),
     "MACs, closed form (G)": (1e9, lambda s: s.macs_closed_form),
     "MACs, average over exits (G)": (1e9, lambda s: s.expected_macs),
     "FLOPs (G)": (1e9, lambda s: s.flops),
 }
 """Title of a column -> its unit, and what is counted of a model."""
-ELSE = {"active for a token (M)": "Params (M)", "MACs, average over exits (G)": "MACs (G)"}
-"""A column that is left out where no model has a count of its own -> the count that the other models have there."""
+ELSE: Mapping[str, Callable[[Sizes], float]] = {
+    "active for a token (M)": lambda s: s.parameters,
+    "file (MB)": lambda s: 4 * s.parameters,
+    "MACs, average over exits (G)": lambda s: s.macs,
+}
+"""A column that is left out where no model has a count of its own -> what is counted of the other models there."""
 CLASSIFIER_SHARE = 0.01
 """Classification layers of two or three classes differ by a few hundred weights: by less than this part of a model."""
 
@@ -205,7 +210,7 @@ def sizes(named: Sequence[tuple[str, Sizes]]) -> Table:
     lines = []
     for name, s in named:
         counts = {
-            title: (count(s) or COUNTS[ELSE.get(title, title)][1](s) or 0) / u for title, (u, count) in COUNTS.items()
+            title: (count(s) or (ELSE[title](s) if title in ELSE else 0)) / u for title, (u, count) in COUNTS.items()
         }
         lines.append(Line(name, [number(counts[title], ".2f") for title in titles]))
     return Table("Sizes", [Column("System"), *map(Column, titles)], lines)

@@ -1,0 +1,232 @@
+"""A BERT whose weight matrices have few bits: rounded in every training step, shipped as small whole numbers with their scales.
+
+The forward pass reads the rounded matrices, the backward pass counts the rounding as the identity (straight-through), so what is
+trained stays precise. What linear layers read is rounded too, for each token by its own largest number, so that no answer depends on
+its neighbours in a batch. A saved folder holds the whole numbers, several in a byte. An opened model has the same matrices in fp32:
+its file is small, its answers take BERT's memory and no less than BERT's time.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceClassification
+from transformers.utils import SAFE_WEIGHTS_NAME, cached_file
+
+from methods.models import PackedModel
+from methods.parts import load_checked, opened_by_transformers, own_config
+from methods.settings import Limit
+from methods.stages import Setup
+
+TERNARY = 2  # bits of weights that are -1, 0 or 1 times a scale
+PRECISE = 32  # bits that are not rounded
+THRESHOLD = (
+    0.7  # of the mean absolute weight: below it a ternary weight is 0 (Li and Liu 2016, arXiv 1605.04711, equation 6)
+)
+TINY = 1e-12  # in the place of the scale of a matrix, row or token that is all zeros
+HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
+
+WeightBits = Annotated[int, Limit(lambda bits: 2 <= bits <= 8, "lie between 2 (ternary) and 8")]
+ActivationBits = Annotated[int, Limit(lambda bits: 3 <= bits <= 8 or bits == PRECISE, "lie between 3 and 8, or be 32")]
+
+
+class QuantizedBertConfig(BertConfig):
+    """A BERT with rounded weights. ``rounds_all``: also those of the classification layer, the positions and the segments;
+    ``is_rounded``: the weights are the rounded ones already, as in a saved folder."""
+
+    model_type = "quantized_bert"
+    weight_bits: int = TERNARY
+    activation_bits: int = 8
+    clip: float | None = None
+    rounds_all: bool = False
+    is_rounded: bool = False
+
+
+def codes_and_scale(x: Tensor, bits: int, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Whole numbers, as floats, and the scale that they are multiplied with: of each row for ``dims`` (-1,), of a matrix for (0, 1)."""
+    size = x.abs()
+    if bits == TERNARY:
+        is_kept = size > THRESHOLD * size.mean(dims, keepdim=True)
+        scale = (size * is_kept).sum(dims, keepdim=True) / is_kept.sum(dims, keepdim=True).clamp(min=1)
+        return x.sign() * is_kept, scale
+    scale = size.amax(dims, keepdim=True).clamp(min=TINY) / (2 ** (bits - 1) - 1)
+    return (x / scale).round(), scale
+
+
+def cut(x: Tensor, clip: float | None) -> Tensor:
+    return x if clip is None else x.clamp(-clip, clip)
+
+
+def rounded(x: Tensor, bits: int, clip: float | None, dims: tuple[int, ...] = (-1,)) -> Tensor:
+    """``x``, cut at -clip and clip, with so many bits. Its gradient is that of the cut numbers: none where something was cut off."""
+    if bits == PRECISE:
+        return x
+    held = cut(x, clip)
+    with torch.no_grad():
+        codes, scale = codes_and_scale(held, bits, dims)
+    # the difference is 0, with the gradient of x; the other way round, x + (near - x), the value would be near up to its last digits
+    return codes * scale + (held - held.detach())
+
+
+class Quantized(nn.Module):
+    """What linear layers and embeddings with rounded weights share."""
+
+    weight: Any
+    config: QuantizedBertConfig
+    dims: tuple[int, ...]
+
+    def set_up(self, config: QuantizedBertConfig) -> None:
+        self.config = config
+        if config.is_rounded:
+            rows = 1 if self.dims == (0, 1) else len(self.weight)
+            self.register_buffer("scale", self.weight.new_zeros(rows, 1))
+
+    def finish(self) -> None:
+        """Replace the weights by the rounded ones."""
+        held = cut(self.weight.detach(), self.config.clip)
+        codes, scale = codes_and_scale(held, self.config.weight_bits, self.dims)
+        self.register_buffer("scale", scale)
+        self.weight.data = codes * scale + 0.0  # a negative zero would come back from its code as a positive one
+
+
+class QuantizedLinear(Quantized, nn.Linear):
+    """One scale for the matrix; what it reads is rounded too, and what it gives where ``rounds_output``: queries, keys and values."""
+
+    dims = (0, 1)
+    rounds_output = False
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  the name that torch gives it
+        own = self.config
+        weight = self.weight if own.is_rounded else rounded(self.weight, own.weight_bits, own.clip, self.dims)
+        output = F.linear(rounded(input, own.activation_bits, own.clip), weight, self.bias)
+        return rounded(output, own.activation_bits, own.clip) if self.rounds_output else output
+
+
+class QuantizedEmbedding(Quantized, nn.Embedding):
+    """One scale for each row, of which only those that are read are rounded."""
+
+    dims = (-1,)
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  the name that torch gives it
+        own, rows = self.config, super().forward(input)
+        return rows if own.is_rounded else rounded(rows, own.weight_bits, own.clip)
+
+
+def quantize(model: Any, config: QuantizedBertConfig) -> None:
+    """Round the linear layers of encoder and pooler and the word embeddings of a BERT; with ``rounds_all`` every other matrix too."""
+    body = model.base_model
+    parts: list[Any] = [part for whole in (body.encoder, body.pooler) if whole is not None for part in whole.modules()]
+    embeddings = [body.embeddings.word_embeddings]
+    if config.rounds_all:
+        parts += model.children()
+        embeddings += [body.embeddings.position_embeddings, body.embeddings.token_type_embeddings]
+    for part in (*parts, *embeddings):
+        if isinstance(part, nn.Linear | nn.Embedding):
+            part.__class__ = QuantizedLinear if isinstance(part, nn.Linear) else QuantizedEmbedding
+            part.set_up(config)
+    for layer in body.encoder.layer:
+        for part in (layer.attention.self.query, layer.attention.self.key, layer.attention.self.value):
+            part.rounds_output = True
+
+
+def packed(codes: Tensor, bits: int) -> Tensor:
+    """Whole numbers between -(2^(bits-1) - 1) and its opposite -> uint8, as many in a byte as fit, in their order."""
+    each = 8 // bits
+    numbers = (codes + (2 ** (bits - 1) - 1)).to(torch.uint8).flatten()
+    numbers = F.pad(numbers, (0, -len(numbers) % each)).view(-1, each)
+    return (numbers << bits * torch.arange(each, device=codes.device)).sum(1, dtype=torch.uint8)
+
+
+def unpacked(stored: Tensor, bits: int, shape: torch.Size) -> Tensor:
+    """The opposite of :func:`packed`, as floats."""
+    numbers = stored[:, None] >> bits * torch.arange(8 // bits) & (2**bits - 1)
+    return numbers.flatten()[: shape.numel()].view(shape).float() - (2 ** (bits - 1) - 1)
+
+
+class StoredAsCodes(PackedModel):
+    """Mix-in of a model with rounded weights, named first: its folder holds ``NAME.codes`` in the place of each ``NAME.weight``."""
+
+    config: Any
+
+    def stored(self) -> Mapping[str, Tensor]:
+        """Empty while it trains: what is trained is precise."""
+        if not self.config.is_rounded:
+            return {}
+        held = self.state_dict()
+        for name, part in self.named_modules():
+            if isinstance(part, Quantized):
+                weight, scale = held.pop(f"{name}.weight"), held[f"{name}.scale"]
+                held[f"{name}.codes"] = packed((weight / scale.clamp(min=TINY)).round(), self.config.weight_bits)
+        return held
+
+    def save_pretrained(self, folder: Any, **options: Any) -> None:
+        super().save_pretrained(folder, state_dict=dict(self.stored()) or None, **options)  # type: ignore[misc]
+
+    @classmethod
+    def from_pretrained(cls, name: Any, *args: Any, config: Any = None, **options: Any) -> Any:
+        """As transformers opens a folder or a repository of the hub; the matrices are codes times scales."""
+        hub = {option: options.pop(option) for option in HUB_OPTIONS if option in options}
+        kind: Any = cls
+        config = config or kind.config_class.from_pretrained(name, **hub)
+        weights = load_file(str(cached_file(name, SAFE_WEIGHTS_NAME, **hub)))
+        with torch.device("meta"):
+            shapes = kind(config).state_dict()
+        for coded in [each for each in weights if each.endswith(".codes")]:
+            own = coded.removesuffix(".codes")
+            codes = unpacked(weights.pop(coded), config.weight_bits, shapes[f"{own}.weight"].shape)
+            weights[f"{own}.weight"] = codes * weights[f"{own}.scale"]
+        return super().from_pretrained(None, *args, config=config, state_dict=weights, **options)  # type: ignore[misc]
+
+
+@opened_by_transformers
+class QuantizedBertForQuestionAnswering(StoredAsCodes, BertForQuestionAnswering):  # type: ignore[misc]
+    """The same body with the head that the folder of a student of questions has."""
+
+    config_class = QuantizedBertConfig
+
+    def __init__(self, config: QuantizedBertConfig) -> None:
+        super().__init__(config)
+        quantize(self, config)
+
+
+@opened_by_transformers
+class QuantizedBertForSequenceClassification(StoredAsCodes, BertForSequenceClassification):  # type: ignore[misc]
+    """A BERT classifier with rounded weights; saves and opens like any other."""
+
+    config_class = QuantizedBertConfig
+
+    def __init__(self, config: QuantizedBertConfig) -> None:
+        super().__init__(config)
+        quantize(self, config)
+
+
+def quantized_classifier(
+    setup: Setup, weights: Mapping[str, Tensor], **how: Any
+) -> QuantizedBertForSequenceClassification:
+    """A classifier of the teacher's shape with these weights, which are rounded wherever they are read.
+
+    Args:
+        how: fields of :class:`QuantizedBertConfig`.
+    """
+    model = QuantizedBertForSequenceClassification(
+        own_config(QuantizedBertConfig, setup.teacher, setup.num_labels, **how)
+    )
+    model.set_attn_implementation("packed")
+    load_checked(model, weights, "what was taken of the teacher", new=("classifier.",))
+    return model
+
+
+def finished(model: nn.Module) -> nn.Module:
+    """A copy as it is shipped: its weights are the rounded ones."""
+    shipped: Any = copy.deepcopy(model)
+    shipped.config.is_rounded = True
+    for part in shipped.modules():
+        if isinstance(part, Quantized):
+            part.finish()
+    return shipped  # type: ignore[no-any-return]

@@ -1,0 +1,70 @@
+"""TernaryBERT, Zhang et al. 2020 (EMNLP, "TernaryBERT: distillation-aware ultra-low bit BERT", arXiv 2009.12812).
+
+The paper's: every matrix of the fine-tuned model is made of -1, 0 and 1 times a scale (ternary weight networks, Li and Liu 2016): one
+scale for a matrix of the encoder, one for each row of the word embeddings; activations have 8 bits. The model that is rounded so is
+trained by distillation from the one that it was: hidden states of every layer and of the embedding (mean squared error), attention
+scores of every layer (the same), and the teacher's predictions (soft cross-entropy), in one stage, all weights 1.
+As in the authors' code: the pooler is rounded, positions, segments, LayerNorms, biases and the classification layer are not;
+queries, keys and values are rounded as they leave their layers; weights and activations are cut at ``clip``; ``weight_bits=8`` is
+their other choice, with symmetric steps. STS-B learns from the teacher's score.
+Ours, where the code is another: a scale of activations for each token, theirs one for the whole batch, whose answers depend on their
+neighbours; attention probabilities are not rounded; means over real tokens, theirs over padded ones; the last checkpoint, theirs the
+best one on development examples; augmentation is an option of the run (theirs is on by default); AdamW and clipping, theirs BertAdam.
+Loss-aware ternarization (the paper's LAT rows), which weighs the error of rounding by the optimiser's second moments, is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import nn
+from transformers import PretrainedConfig
+
+from methods import losses
+from methods.api import Method, Setup, Stage, Student
+from methods.artefacts import Artefact, TeacherWeights
+from methods.parts import require_bert
+from methods.quantized import TERNARY, ActivationBits, WeightBits, finished, quantized_classifier
+from methods.settings import Positive
+from methods.terms import HIDDEN, SCORES, hard, layerwise, plain, soft, with_layout
+
+
+@dataclass(frozen=True, kw_only=True)
+class TernaryBERT(Method):
+    name: ClassVar = "ternarybert"
+    version: ClassVar = 1
+    terms: ClassVar = ("hidn", "attn", "pred")
+    needs_teacher: ClassVar = True
+    spans: ClassVar = True
+    same_init_across_seeds: ClassVar = True
+    ablations: ClassVar = {"w/o Trm": ":-hidn:-attn", "w/o Trm, logits": ":prediction=labels:-hidn:-attn"}
+    search_space: ClassVar = {"clip": (2.5, 5.0, 10.0)}
+    remark: ClassVar = "ternarybert: its file is small; opened, its weights are fp32 again, so memory and time are no less than its teacher's."
+
+    weight_bits: WeightBits = TERNARY  # 2: -1, 0 and 1 times a scale; above: 2^bits - 1 equal steps
+    activation_bits: ActivationBits = 8  # 32: not rounded
+    clip: Positive = 2.5  # absolute value at which weights and activations are cut
+    prediction: Literal["soft", "labels"] = "soft"
+    """``soft``: the teacher's predictions; ``labels``: cross-entropy with the labels, of weight 1."""
+
+    def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
+        require_bert(teacher, self.name)
+        return (TeacherWeights(tuned=True),)
+
+    def build(self, setup: Setup) -> Student:
+        how = {"weight_bits": self.weight_bits, "activation_bits": self.activation_bits, "clip": self.clip}
+        return Student(quantized_classifier(setup, setup.artefacts["tuned_teacher"], **how))
+
+    def stages(self, setup: Setup) -> Sequence[Stage]:
+        layers = {m: m for m in range(setup.teacher.num_hidden_layers + 1)}
+        terms = {
+            "hidn": layerwise(HIDDEN, layers, plain(losses.hidden_mse_tokenmean)),
+            "attn": layerwise(SCORES, {m: m for m in layers if m}, with_layout(losses.scores_mse_realmean)),
+            "pred": hard() if self.prediction == "labels" else soft(losses.soft_cross_entropy_batchmean),
+        }
+        return (Stage("quantize", terms, paper={"epochs": 3.0, "learning_rate": 2e-5}),)
+
+    def deploy(self, student: Student) -> Mapping[str, nn.Module]:
+        return {"": finished(student.model)}
