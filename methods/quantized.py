@@ -121,15 +121,17 @@ class QuantizedEmbedding(Quantized, nn.Embedding):
 def quantize(model: Any, config: QuantizedBertConfig) -> None:
     """Round the linear layers of encoder and pooler and the word embeddings of a BERT; with ``rounds_all`` every other matrix too."""
     body = model.base_model
-    parts: list[Any] = [part for whole in (body.encoder, body.pooler) if whole is not None for part in whole.modules()]
+    parts = [part for whole in (body.encoder, body.pooler) if whole is not None for part in whole.modules()]
     embeddings = [body.embeddings.word_embeddings]
     if config.rounds_all:
         parts += model.children()
         embeddings += [body.embeddings.position_embeddings, body.embeddings.token_type_embeddings]
-    for part in (*parts, *embeddings):
-        if isinstance(part, nn.Linear | nn.Embedding):
-            part.__class__ = QuantizedLinear if isinstance(part, nn.Linear) else QuantizedEmbedding
-            part.set_up(config)
+    linears = [part for part in parts if isinstance(part, nn.Linear)]
+    for part, kind in [(each, QuantizedLinear) for each in linears] + [
+        (each, QuantizedEmbedding) for each in embeddings
+    ]:
+        part.__class__ = kind
+        kind.set_up(part, config)
     for layer in body.encoder.layer:
         for part in (layer.attention.self.query, layer.attention.self.key, layer.attention.self.value):
             part.rounds_output = True
