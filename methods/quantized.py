@@ -126,12 +126,11 @@ def quantize(model: Any, config: QuantizedBertConfig) -> None:
     if config.rounds_all:
         parts += model.children()
         embeddings += [body.embeddings.position_embeddings, body.embeddings.token_type_embeddings]
-    linears = [part for part in parts if isinstance(part, nn.Linear)]
-    for part, kind in [(each, QuantizedLinear) for each in linears] + [
-        (each, QuantizedEmbedding) for each in embeddings
-    ]:
-        part.__class__ = kind
-        kind.set_up(part, config)
+    linears: list[Any] = [part for part in parts if isinstance(part, nn.Linear)]
+    for kind, those in ((QuantizedLinear, linears), (QuantizedEmbedding, embeddings)):
+        for part in those:
+            part.__class__ = kind
+            part.set_up(config)
     for layer in body.encoder.layer:
         for part in (layer.attention.self.query, layer.attention.self.key, layer.attention.self.value):
             part.rounds_output = True
