@@ -181,13 +181,14 @@ def gradient_shares(group: ReportGroup) -> Table | None:
     return Table("Gradient share of each term", heads, lines, notes)
 
 
+FILE = "file (MB)"
 COUNTS: Mapping[str, tuple[float, Callable[[Sizes], float | None]]] = {
     "Params (M)": (1e6, lambda s: s.parameters),
     "active for a token (M)": (1e6, lambda s: s.active_parameters),
     "embedding (M)": (1e6, lambda s: s.embedding),
     "without embedding (M)": (1e6, lambda s: s.without_embedding),
     "pooler and head (M)": (1e6, lambda s: s.pooler_and_head),
-    "file (MB)": (1e6, lambda s: s.file_bytes),
+    FILE: (1e6, lambda s: s.file_bytes),
     "MACs (G)": (1e9, lambda s: s.macs),
     "MACs, closed form (G)": (1e9, lambda s: s.macs_closed_form),
     "MACs, average over exits (G)": (1e9, lambda s: s.expected_macs),
@@ -196,7 +197,7 @@ COUNTS: Mapping[str, tuple[float, Callable[[Sizes], float | None]]] = {
 """Title of a column -> its unit, and what is counted of a model."""
 ELSE: Mapping[str, Callable[[Sizes], float]] = {
     "active for a token (M)": lambda s: s.parameters,
-    "file (MB)": lambda s: 4 * s.parameters,
+    FILE: lambda s: 4 * s.parameters,
     "MACs, average over exits (G)": lambda s: s.macs,
 }
 """A column that is left out where no model has a count of its own -> what is counted of the other models there."""
