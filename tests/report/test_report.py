@@ -301,6 +301,16 @@ def test_a_row_of_two_models_has_two_sizes(models, printed, lines):
     assert [row[0] for row in sizes_of(group).rows] == lines
 
 
+def test_the_size_of_files_is_told_where_some_model_has_fewer_bits():
+    teacher, kd = factories.record("teacher"), factories.record("kd")
+    small = kd.model_copy(update={"sizes": kd.sizes.model_copy(update={"file_bytes": 7_000_000})})
+    for made in (accuracy, sizes_of):
+        assert "file (MB)" not in made(groups([teacher, kd])[0]).header
+        table = made(groups([teacher, small])[0])
+        told = {row[0]: row[table.header.index("file (MB)")] for row in table.rows}
+        assert (told["teacher"], told["kd"]) == (f"{4 * teacher.sizes.parameters / 1e6:.2f}", "7.00")
+
+
 @pytest.mark.parametrize(
     ("label", "artefacts", "start"),
     [
