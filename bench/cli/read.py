@@ -144,7 +144,8 @@ def choose(
     tasks: str = ONLY_TASKS,
     max_params: float | None = option(None, "At most this many millions of parameters."),
     max_mb: float | None = option(
-        None, "At most this many megabytes of the file: 4 bytes a parameter, fewer where the row has weights of few bits."
+        None,
+        "At most this many megabytes of the file: 4 bytes a parameter, fewer where the row has weights of few bits.",
     ),
     max_flops: float | None = option(None, "At most this many G FLOPs for one sequence of 128 tokens."),
     max_latency: float | None = option(

@@ -71,8 +71,11 @@ def environment(group: ReportGroup) -> list[str]:
     searched = sorted({r.row for r in group.records if r.cell.search is not None})
     if not by_papers and group.students:
         text = "Learning rates were chosen on the sample suite, with AdamW"
+        typed = sorted({r.row for r in group.records if ":pace=" in r.row and r.cell.search is None})
         text += f"; those of {', '.join(searched)} by `tune`, on held-out training examples" if searched else ""
-        texts.append(f"{text}. No {'other ' if searched else ''}rate was tuned on real GLUE (docs/hyperparameters.md).")
+        text += f"; those of {', '.join(typed)} were typed" if typed else ""
+        other = "other " if searched or typed else ""
+        texts.append(f"{text}. No {other}rate was tuned on real GLUE (docs/hyperparameters.md).")
     return [" ".join(texts), *made_on(group.records)]
 
 
