@@ -167,7 +167,9 @@ def add_speed(group: ReportGroup, sessions: Sequence[SpeedRecord], backend: str 
             timings[label] = timing
             group.latencies[label] = 1000 * median(timing.seconds)
         if not is_rounded:
-            sizes = [(r.sizes.parameters, r.sizes.macs_closed_form) for r in group.records_of(label) if r.sizes]
+            # weights of few bits are computed with in ways of their own
+            whole = [r.sizes for r in group.records_of(label) if r.sizes and r.sizes.file_bytes is None]
+            sizes = [(s.parameters, s.macs_closed_form) for s in whole]
             architectures.setdefault(min(sizes) if sizes else label, []).append(label)
     teacher = session.timing_of(TEACHER, conditions)
     for labels in architectures.values():

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from bench.record.cell import Partner
 from bench.record.schema import Record
+from bench.record.speed_sessions import Conditions, SpeedRecord, Timing
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.pictures import PICTURES
@@ -25,7 +26,7 @@ from bench.report.tables.accuracy import accuracy, as_good_as_best
 from bench.report.tables.cost import cost, gradient_shares, sizes_of, start_of
 from bench.report.tables.leaderboard import leaderboard, summary
 from bench.report.tables.registry import make_tables
-from bench.report.write import write_reports
+from bench.report.write import add_speed, write_reports
 from bench.stats.summary import summarise
 
 
@@ -309,6 +310,20 @@ def test_the_size_of_files_is_told_where_some_model_has_fewer_bits():
         table = made(groups([teacher, small])[0])
         told = {row[0]: row[table.header.index("file (MB)")] for row in table.rows}
         assert (told["teacher"], told["kd"]) == (f"{4 * teacher.sizes.parameters / 1e6:.2f}", "7.00")
+
+
+def test_rows_of_one_architecture_share_a_time_and_weights_of_few_bits_have_their_own():
+    records = [factories.record(row) for row in ("teacher", "kd", "pkd", "rounded")]
+    rounded = records[-1]
+    records[-1] = rounded.model_copy(update={"sizes": rounded.sizes.model_copy(update={"file_bytes": 7_000_000})})
+    conditions = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=1, batch=1, length="128")
+    seconds = {"teacher": 8.0, "kd": 4.0, "pkd": 2.0, "rounded": 16.0}
+    timings = [Timing(system=row, seconds=[each] * 9, conditions=conditions) for row, each in seconds.items()]
+    (group,) = groups(records)
+    session = SpeedRecord(teacher=group.cell.teacher.name, timings=timings, started="2026", finished="2026")
+    add_speed(group, [session])
+    times = {row: ratio.median for row, ratio in group.speed_ups.items()}
+    assert times == {"kd": 8 / 3, "pkd": 8 / 3, "rounded": 0.5}
 
 
 @pytest.mark.parametrize(
