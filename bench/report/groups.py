@@ -242,6 +242,11 @@ class ReportGroup:
         return {label: summarise([self.summaries[place].mean for place in own]).mean for label, own in whole.items()}
 
     @property
+    def has_small_files(self) -> bool:
+        """Whether some model does not hold every parameter in 4 bytes."""
+        return any(record.sizes and record.sizes.file_bytes for record in self.records)
+
+    @property
     def writes(self) -> bool:
         """Whether its answers are texts."""
         return all(record.task.form == TEXT.name for record in self.records)

@@ -215,6 +215,12 @@ def flops_of(group: ReportGroup) -> dict[str, float]:
     return {label: min(own) / 1e9 for label, own in counts.items() if own}
 
 
+def files_of(group: ReportGroup) -> dict[str, float]:
+    """Row -> megabytes of its file, where some model has fewer bits: else parameters and FLOPs say as much."""
+    sized = {label: [r.sizes.megabytes for r in group.records_of(label) if r.sizes] for label in group.systems}
+    return {label: min(own) for label, own in sized.items() if own} if group.has_small_files else {}
+
+
 def front(shown: Sequence[Point]) -> list[Point]:
     """The points of which none that costs no more scores higher, the cheapest first."""
     best: list[Point] = []
@@ -410,6 +416,11 @@ PICTURES: Mapping[str, tuple[str, str, Callable[[ReportGroup, str], bytes | None
         "Mean score against measured latency",
         "The same against the median time of a batch ({conditions}).",
         lambda group, form: scatter(group, group.latencies, form, "latency (ms)"),
+    ),
+    "score-file": (
+        "Mean score against the size of the file",
+        "The same against the megabytes of the saved model.",
+        lambda group, form: scatter(group, files_of(group), form, "file (MB)"),
     ),
     "retention": (
         "Share of the teacher's score",

@@ -92,18 +92,13 @@ def further_columns(group: ReportGroup) -> dict[str, Callable[[ReportGroup, str]
         "Params (M)": lambda group, label: _range(group, label, models_differ, lambda s: s.parameters / 1e6),
         "FLOPs (G)": lambda group, label: _range(group, label, need_own_lines, lambda s: s.flops / 1e9),
     }
-    if _has_small_files(group):
+    if group.has_small_files:
         columns[FILE] = lambda group, label: _range(group, label, models_differ, lambda s: s.megabytes)
     if group.speed_ups:  # 1x for the teacher; a dash for what was not timed
         cells = {row: number(r.median, ".2f", "x", low=r.low, high=r.high) for row, r in group.speed_ups.items()}
         cells[TEACHER] = number(1.0, ".2f", "x")
         columns["speed-up"] = lambda group, label: cells.get(label, number(None))
     return columns
-
-
-def _has_small_files(group: ReportGroup) -> bool:
-    """Whether some model does not hold every parameter in 4 bytes."""
-    return any(record.sizes and record.sizes.file_bytes for record in group.records)
 
 
 def _range(
@@ -131,7 +126,7 @@ def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
             f"FLOPs = 2 x MACs of {'128 tokens read and 128 written' if group.writes else 'one sequence of 128 tokens'} (fvcore, eager "
             "attention); for early-exit rows the average over the exits that the development set took."
         )
-    if _has_small_files(group):
+    if group.has_small_files:
         notes.append(f"{FILE}: the saved model, 4 bytes for each parameter where it is not of fewer bits.")
     if beside := [column.title for column in group.printed_columns if column not in group.columns]:
         notes.append(f"The mean has one metric of each task: it leaves out {listed(beside)}.")
