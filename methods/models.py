@@ -71,7 +71,7 @@ class PackedModel(nn.Module):
         return {}
 
     def stored(self) -> Mapping[str, Tensor]:
-        """What a saved folder holds, where that is not every tensor as it is, like codes of few bits; else nothing."""
+        """The tensors of a saved folder, if they are not the state dict (for example codes of few bits); empty otherwise."""
         return {}
 
     def of_texts(self, texts: Sequence[tuple[str, str | None]]) -> Tensor:

@@ -4,8 +4,8 @@ The paper's: the pre-trained model is fine-tuned on the labels while every linea
 (symmetric, by the largest absolute weight) and linear layers with activations of 8 bits; gradients pass the rounding unchanged.
 Softmax, LayerNorm and gelu are not rounded.
 Ours, where the code is another: activations are rounded by the largest number of each token, theirs by a moving average over batches
-that stays fixed afterwards; each row of an embedding has its own scale, theirs one for the matrix. Which parts of the code's model are
-rounded is in a configuration that we have not seen: here all matrices are, and the outputs of queries, keys and values.
+that stays fixed afterwards; each row of an embedding has its own scale, theirs one for the matrix. By default their code also rounds
+what every linear layer gives; which layers of a model do is in a configuration that we have not seen: here queries, keys and values.
 ``weight_bits`` below 8 is Q8BERT with fewer bits: the paper has 8.
 """
 

@@ -2,8 +2,9 @@
 
 The forward pass reads the rounded matrices, the backward pass counts the rounding as the identity (straight-through), so what is
 trained stays precise. What linear layers read is rounded too, for each token by its own largest number, so that no answer depends on
-its neighbours in a batch. A saved folder holds the whole numbers, several in a byte. An opened model has the same matrices in fp32:
-its file is small, its answers take BERT's memory and no less than BERT's time.
+its neighbours in a batch. A saved folder holds the whole numbers: four in a byte of 2 bits, two of 3 or 4, one of more. An opened
+model has the same matrices in fp32, and they do not learn any more: its file is small, its answers take BERT's memory and no less than
+BERT's time.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ PRECISE = 32  # bits that are not rounded
 THRESHOLD = (
     0.7  # of the mean absolute weight: below it a ternary weight is 0 (Li and Liu 2016, arXiv 1605.04711, equation 6)
 )
-TINY = 1e-12  # in the place of the scale of a matrix, row or token that is all zeros
 HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 
 WeightBits = Annotated[int, Limit(lambda bits: 2 <= bits <= 8, "lie between 2 (ternary) and 8")]
@@ -48,14 +48,19 @@ class QuantizedBertConfig(BertConfig):
     is_rounded: bool = False
 
 
+def largest_code(bits: int) -> int:
+    """The whole numbers lie between it and its opposite."""
+    return int(2 ** (bits - 1)) - 1
+
+
 def codes_and_scale(x: Tensor, bits: int, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Whole numbers, as floats, and the scale that they are multiplied with: of each row for ``dims`` (-1,), of a matrix for (0, 1)."""
-    size = x.abs()
+    size, least = x.abs(), torch.finfo(x.dtype).tiny  # nothing could be divided by a scale of 0, as of a row of zeros
     if bits == TERNARY:
         is_kept = size > THRESHOLD * size.mean(dims, keepdim=True)
         scale = (size * is_kept).sum(dims, keepdim=True) / is_kept.sum(dims, keepdim=True).clamp(min=1)
-        return x.sign() * is_kept, scale
-    scale = size.amax(dims, keepdim=True).clamp(min=TINY) / (2 ** (bits - 1) - 1)
+        return x.sign() * is_kept, scale.clamp(min=least)
+    scale = (size.amax(dims, keepdim=True) / largest_code(bits)).clamp(min=least)
     return (x / scale).round(), scale
 
 
@@ -64,14 +69,15 @@ def cut(x: Tensor, clip: float | None) -> Tensor:
 
 
 def rounded(x: Tensor, bits: int, clip: float | None, dims: tuple[int, ...] = (-1,)) -> Tensor:
-    """``x``, cut at -clip and clip, with so many bits. Its gradient is that of the cut numbers: none where something was cut off."""
+    """``x``, cut at -clip and clip, with so many bits; of 32 bits ``x`` itself. Its gradient is that of the cut numbers: none where
+    something was cut off."""
     if bits == PRECISE:
         return x
-    held = cut(x, clip)
+    clipped = cut(x, clip)
     with torch.no_grad():
-        codes, scale = codes_and_scale(held, bits, dims)
+        codes, scale = codes_and_scale(clipped, bits, dims)
     # the difference is 0, with the gradient of x; the other way round, x + (near - x), the value would be near up to its last digits
-    return codes * scale + (held - held.detach())
+    return codes * scale + (clipped - clipped.detach())
 
 
 class Quantized(nn.Module):
@@ -89,10 +95,11 @@ class Quantized(nn.Module):
 
     def finish(self) -> None:
         """Replace the weights by the rounded ones."""
-        held = cut(self.weight.detach(), self.config.clip)
-        codes, scale = codes_and_scale(held, self.config.weight_bits, self.dims)
+        clipped = cut(self.weight.detach(), self.config.clip)
+        codes, scale = codes_and_scale(clipped, self.config.weight_bits, self.dims)
         self.register_buffer("scale", scale)
         self.weight.data = codes * scale + 0.0  # a negative zero would come back from its code as a positive one
+        self.weight.requires_grad_(False)
 
 
 class QuantizedLinear(Quantized, nn.Linear):
@@ -127,8 +134,8 @@ def quantize(model: Any, config: QuantizedBertConfig) -> None:
         parts += model.children()
         embeddings += [body.embeddings.position_embeddings, body.embeddings.token_type_embeddings]
     linears: list[Any] = [part for part in parts if isinstance(part, nn.Linear)]
-    for kind, those in ((QuantizedLinear, linears), (QuantizedEmbedding, embeddings)):
-        for part in those:
+    for kind, layers in ((QuantizedLinear, linears), (QuantizedEmbedding, embeddings)):
+        for part in layers:
             part.__class__ = kind
             part.set_up(config)
     for layer in body.encoder.layer:
@@ -137,17 +144,26 @@ def quantize(model: Any, config: QuantizedBertConfig) -> None:
 
 
 def packed(codes: Tensor, bits: int) -> Tensor:
-    """Whole numbers between -(2^(bits-1) - 1) and its opposite -> uint8, as many in a byte as fit, in their order."""
-    each = 8 // bits
-    numbers = (codes + (2 ** (bits - 1) - 1)).to(torch.uint8).flatten()
-    numbers = F.pad(numbers, (0, -len(numbers) % each)).view(-1, each)
-    return (numbers << bits * torch.arange(each, device=codes.device)).sum(1, dtype=torch.uint8)
+    """[rows, columns] whole numbers -> uint8, [rows, bytes]: as many in a byte as fit. A row is filled up with the number that no code has."""
+    per_byte, most = 8 // bits, largest_code(bits)
+    numbers = (codes.clamp(-most, most) + most).to(torch.uint8)
+    numbers = F.pad(numbers, (0, -numbers.size(1) % per_byte), value=2**bits - 1).unflatten(1, (-1, per_byte))
+    return (numbers << _shifts(bits, codes.device)).sum(2, dtype=torch.uint8)
 
 
-def unpacked(stored: Tensor, bits: int, shape: torch.Size) -> Tensor:
+def unpacked(stored: Tensor, bits: int) -> Tensor:
     """The opposite of :func:`packed`, as floats."""
-    numbers = stored[:, None] >> bits * torch.arange(8 // bits) & (2**bits - 1)
-    return numbers.flatten()[: shape.numel()].view(shape).float() - (2 ** (bits - 1) - 1)
+    numbers = (stored[..., None] >> _shifts(bits, stored.device) & (2**bits - 1)).flatten(1)
+    columns = int((numbers[0] != 2**bits - 1).sum())
+    return numbers[:, :columns].float() - largest_code(bits)
+
+
+def _shifts(bits: int, device: torch.device) -> Tensor:
+    return bits * torch.arange(8 // bits, dtype=torch.uint8, device=device)
+
+
+def quantized_parts(model: nn.Module) -> dict[str, Quantized]:
+    return {name: part for name, part in model.named_modules() if isinstance(part, Quantized)}
 
 
 class StoredAsCodes(PackedModel):
@@ -159,30 +175,34 @@ class StoredAsCodes(PackedModel):
         """Empty while it trains: what is trained is precise."""
         if not self.config.is_rounded:
             return {}
-        held = self.state_dict()
-        for name, part in self.named_modules():
-            if isinstance(part, Quantized):
-                weight, scale = held.pop(f"{name}.weight"), held[f"{name}.scale"]
-                held[f"{name}.codes"] = packed((weight / scale.clamp(min=TINY)).round(), self.config.weight_bits)
-        return held
+        tensors = self.state_dict()
+        for name in quantized_parts(self):
+            codes = tensors.pop(f"{name}.weight").float() / tensors[f"{name}.scale"].float()
+            tensors[f"{name}.codes"] = packed(codes.round(), self.config.weight_bits)
+        return tensors
 
     def save_pretrained(self, folder: Any, **options: Any) -> None:
-        super().save_pretrained(folder, state_dict=dict(self.stored()) or None, **options)  # type: ignore[misc]
+        super().save_pretrained(folder, **{"state_dict": dict(self.stored()) or None, **options})  # type: ignore[misc]
 
     @classmethod
     def from_pretrained(cls, name: Any, *args: Any, config: Any = None, **options: Any) -> Any:
-        """As transformers opens a folder or a repository of the hub; the matrices are codes times scales."""
+        """As transformers opens a folder or a repository of the hub, of one file of weights; the matrices are codes times scales."""
         hub = {option: options.pop(option) for option in HUB_OPTIONS if option in options}
-        kind: Any = cls
-        config = config or kind.config_class.from_pretrained(name, **hub)
+        if not isinstance(config, QuantizedBertConfig):
+            config, options = QuantizedBertConfig.from_pretrained(
+                config or name, return_unused_kwargs=True, **hub, **options
+            )
         weights = load_file(str(cached_file(name, SAFE_WEIGHTS_NAME, **hub)))
-        with torch.device("meta"):
-            shapes = kind(config).state_dict()
         for coded in [each for each in weights if each.endswith(".codes")]:
-            own = coded.removesuffix(".codes")
-            codes = unpacked(weights.pop(coded), config.weight_bits, shapes[f"{own}.weight"].shape)
-            weights[f"{own}.weight"] = codes * weights[f"{own}.scale"]
-        return super().from_pretrained(None, *args, config=config, state_dict=weights, **options)  # type: ignore[misc]
+            part = coded.removesuffix(".codes")
+            codes = unpacked(weights.pop(coded), config.weight_bits)
+            weights[f"{part}.weight"] = codes * weights[f"{part}.scale"]
+        opened = super().from_pretrained(None, *args, config=config, state_dict=weights, **options)  # type: ignore[misc]
+        model = opened[0] if isinstance(opened, tuple) else opened  # with output_loading_info
+        model.name_or_path = config._name_or_path = str(name)
+        for matrix in quantized_parts(model).values() if config.is_rounded else ():
+            matrix.weight.requires_grad_(False)
+        return opened
 
 
 @opened_by_transformers
@@ -227,7 +247,6 @@ def finished(model: nn.Module) -> nn.Module:
     """A copy as it is shipped: its weights are the rounded ones."""
     shipped: Any = copy.deepcopy(model)
     shipped.config.is_rounded = True
-    for part in shipped.modules():
-        if isinstance(part, Quantized):
-            part.finish()
+    for part in quantized_parts(shipped).values():
+        part.finish()
     return shipped  # type: ignore[no-any-return]

@@ -5,8 +5,9 @@ scale for a matrix of the encoder, one for each row of the word embeddings; acti
 trained by distillation from the one that it was: hidden states of every layer and of the embedding (mean squared error), attention
 scores of every layer (the same), and the teacher's predictions (soft cross-entropy), in one stage, all weights 1.
 As in the authors' code: the pooler is rounded, positions, segments, LayerNorms, biases and the classification layer are not;
-queries, keys and values are rounded as they leave their layers; weights and activations are cut at ``clip``; ``weight_bits=8`` is
-their other choice, with symmetric steps. STS-B learns from the teacher's score.
+queries, keys and values are rounded as they leave their layers; activations have symmetric steps (the min-max steps that are in the
+code too are not used by its layers); weights and activations are cut at ``clip``; ``weight_bits=8`` is their other choice. STS-B
+learns from the teacher's score.
 Ours, where the code is another: a scale of activations for each token, theirs one for the whole batch, whose answers depend on their
 neighbours; attention probabilities are not rounded; means over real tokens, theirs over padded ones; the last checkpoint, theirs the
 best one on development examples; augmentation is an option of the run (theirs is on by default); AdamW and clipping, theirs BertAdam.
@@ -45,7 +46,7 @@ class TernaryBERT(Method):
 
     weight_bits: WeightBits = TERNARY  # 2: -1, 0 and 1 times a scale; above: 2^bits - 1 equal steps
     activation_bits: ActivationBits = 8  # 32: not rounded
-    clip: Positive = 2.5  # absolute value at which weights and activations are cut
+    clip: Positive = 2.5  # absolute value at which weights, and activations that are rounded, are cut
     prediction: Literal["soft", "labels"] = "soft"
     """``soft``: the teacher's predictions; ``labels``: cross-entropy with the labels, of weight 1."""
 

@@ -142,7 +142,8 @@ def prepare(group: ReportGroup, store: Store, records: Sequence[Record]) -> None
 def add_speed(group: ReportGroup, sessions: Sequence[SpeedRecord], backend: str = "", threads: int = 0) -> None:
     """Give the group's rows the speed-ups of the last session with its teacher, and their latencies.
 
-    Rows of one architecture have one speed-up: in each round the median of their times, which differ by chance alone. Rows in 8 bits
+    Rows of one architecture have one speed-up: in each round the median of their times, which differ by chance alone. Of rows with weights
+    of few bits each has its own. Rows in 8 bits
     were timed after the teacher's rounds, and have latencies alone.
 
     Args:
@@ -167,7 +168,7 @@ def add_speed(group: ReportGroup, sessions: Sequence[SpeedRecord], backend: str 
             timings[label] = timing
             group.latencies[label] = 1000 * median(timing.seconds)
         if not is_rounded:
-            # weights of few bits are computed with in ways of their own
+            # rounding takes time of its own
             whole = [r.sizes for r in group.records_of(label) if r.sizes and r.sizes.file_bytes is None]
             sizes = [(s.parameters, s.macs_closed_form) for s in whole]
             architectures.setdefault(min(sizes) if sizes else label, []).append(label)

@@ -17,8 +17,17 @@ from bench.measure.parameters import weights_hash
 from bench.measure.sizes import sizes
 from bench.plan.spelling import parse_one
 from bench.plan.untrained import untrained
+from methods.fast_kernels import with_fast_kernels
 from methods.models import forward
-from methods.quantized import Quantized, codes_and_scale, packed, rounded, unpacked
+from methods.quantized import (
+    QuantizedBertForSequenceClassification,
+    codes_and_scale,
+    finished,
+    packed,
+    quantized_parts,
+    rounded,
+    unpacked,
+)
 from methods.taps import LOGITS
 
 ROWS = ("ternarybert", "ternarybert:weight_bits=4:activation_bits=32", "q8bert")
@@ -69,15 +78,15 @@ def test_codes_survive_a_file(bits, rows, columns):
     codes = torch.randint(-most, most + 1, (rows, columns)).float()
     stored = packed(codes, bits)
     assert stored.dtype == torch.uint8
-    assert len(stored) == -(-codes.numel() // (8 // bits))
-    assert unpacked(stored, bits, codes.shape).equal(codes)
+    assert stored.shape == (rows, -(-columns // (8 // bits)))
+    assert unpacked(stored, bits).equal(codes)
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_every_matrix_of_the_encoder_is_rounded_and_what_is_shipped_answers_like_what_was_trained(row, teacher_folder):
     trained, deployed = shipped(row)
     bits = parse_one(row).method.weight_bits
-    parts = {name: part for name, part in deployed.named_modules() if isinstance(part, Quantized)}
+    parts = quantized_parts(deployed)
     whole = {name for name, part in deployed.named_modules() if isinstance(part, nn.Linear)} - {"classifier"}
     assert whole <= parts.keys()
     assert ("classifier" in parts) == ("bert.embeddings.position_embeddings" in parts) == (row == "q8bert")
@@ -104,6 +113,53 @@ def test_a_saved_folder_is_small_and_the_same_model(row, answers_questions, tmp_
     assert 0 < header < 150 * len(model.stored())
     if not answers_questions:
         assert sizes(deployed).file_bytes == stored
+
+
+@pytest.mark.parametrize("bits", range(2, 9))
+def test_all_bits_come_back_also_where_something_was_cut(bits, tmp_path):
+    _, student = built(parse_one(f"ternarybert:weight_bits={bits}:clip=0.03").method)
+    model = finished(student.model)
+    model.save_pretrained(tmp_path)
+    assert weights_hash(AutoModelForSequenceClassification.from_pretrained(tmp_path)) == weights_hash(model)
+
+
+def test_a_folder_opens_with_another_head_and_in_other_formats(tmp_path):
+    _, deployed = shipped("q8bert")
+    deployed.save_pretrained(tmp_path / "a")
+    asking = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "a")
+    assert asking.qa_outputs.out_features == 2
+    wider = QuantizedBertForSequenceClassification.from_pretrained(
+        tmp_path / "a", num_labels=3, ignore_mismatched_sizes=True
+    )
+    assert wider.classifier.out_features == 3
+    coarse = AutoModelForSequenceClassification.from_pretrained(tmp_path / "a", dtype=torch.bfloat16)
+    assert coarse.name_or_path == str(tmp_path / "a")
+    coarse.save_pretrained(tmp_path / "b")
+    again = AutoModelForSequenceClassification.from_pretrained(tmp_path / "b", dtype=torch.float32)
+    for name, part in quantized_parts(deployed).items():
+        assert torch.allclose(part.weight, again.get_submodule(name).weight, rtol=0.02, atol=1e-6), name
+
+
+def test_the_matrices_of_an_opened_model_do_not_learn(teacher_folder, tmp_path):
+    """Trained on, they would not be codes any more, and the saved model another one."""
+    _, deployed = shipped("ternarybert")
+    deployed.save_pretrained(tmp_path / "a")
+    opened = AutoModelForSequenceClassification.from_pretrained(tmp_path / "a")
+    opened.set_attn_implementation("packed")
+    batch = tiny.encoded(teacher_folder).batch([0, 1, 2])
+    forward(opened, batch, LOGITS).logits.square().sum().backward()
+    torch.optim.SGD(opened.parameters(), 0.1).step()
+    opened.save_pretrained(tmp_path / "b")
+    assert weights_hash(AutoModelForSequenceClassification.from_pretrained(tmp_path / "b")) == weights_hash(opened)
+    assert weights_hash(opened) != weights_hash(deployed), "other parameters learn"
+
+
+def test_a_quantised_teacher_is_not_answered_for_by_plain_kernels(teacher_folder):
+    _, deployed = shipped("ternarybert")
+    batch = tiny.encoded(teacher_folder).batch([0, 1, 2])
+    with torch.no_grad():
+        answers = [forward(model, batch, LOGITS).logits for model in (deployed, with_fast_kernels(deployed))]
+    assert torch.allclose(*answers, atol=1e-4)
 
 
 def test_bert_s_file_is_as_much_smaller_as_the_paper_says():

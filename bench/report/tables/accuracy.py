@@ -127,7 +127,7 @@ def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
             "attention); for early-exit rows the average over the exits that the development set took."
         )
     if group.has_small_files:
-        notes.append(f"{FILE}: the saved model, 4 bytes for each parameter where it is not of fewer bits.")
+        notes.append(f"{FILE}: of the saved model, 4 bytes for each parameter, fewer in rows with weights of few bits.")
     if beside := [column.title for column in group.printed_columns if column not in group.columns]:
         notes.append(f"The mean has one metric of each task: it leaves out {listed(beside)}.")
     if group.left_out_of_means:
