@@ -30,6 +30,7 @@ PRECISE = 32  # bits that are not rounded
 THRESHOLD = (
     0.7  # of the mean absolute weight: below it a ternary weight is 0 (Li and Liu 2016, arXiv 1605.04711, equation 6)
 )
+TINY = 1e-12  # in the place of the largest number of a matrix, row or token that is all zeros
 HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 
 WeightBits = Annotated[int, Limit(lambda bits: 2 <= bits <= 8, "lie between 2 (ternary) and 8")]
@@ -55,12 +56,13 @@ def largest_code(bits: int) -> int:
 
 def codes_and_scale(x: Tensor, bits: int, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Whole numbers, as floats, and the scale that they are multiplied with: of each row for ``dims`` (-1,), of a matrix for (0, 1)."""
-    size, least = x.abs(), torch.finfo(x.dtype).tiny  # nothing could be divided by a scale of 0, as of a row of zeros
+    size = x.abs()
     if bits == TERNARY:
         is_kept = size > THRESHOLD * size.mean(dims, keepdim=True)
         scale = (size * is_kept).sum(dims, keepdim=True) / is_kept.sum(dims, keepdim=True).clamp(min=1)
-        return x.sign() * is_kept, scale.clamp(min=least)
-    scale = (size.amax(dims, keepdim=True) / largest_code(bits)).clamp(min=least)
+        return x.sign() * is_kept, scale
+    least = max(TINY, torch.finfo(x.dtype).tiny)  # a row of zeros is not divided by 0
+    scale = size.amax(dims, keepdim=True).clamp(min=least) / largest_code(bits)
     return (x / scale).round(), scale
 
 
@@ -177,7 +179,8 @@ class StoredAsCodes(PackedModel):
             return {}
         tensors = self.state_dict()
         for name in quantized_parts(self):
-            codes = tensors.pop(f"{name}.weight").float() / tensors[f"{name}.scale"].float()
+            scale = tensors[f"{name}.scale"].float()
+            codes = tensors.pop(f"{name}.weight").float() / torch.where(scale == 0, 1.0, scale)
             tensors[f"{name}.codes"] = packed(codes.round(), self.config.weight_bits)
         return tensors
 
