@@ -53,6 +53,9 @@ class PackedModel(nn.Module):
     reads_texts: ClassVar[bool] = False
     """Whether it reads texts by a vocabulary in its weights, by ``of_texts``, and not the tokenizer's numbers."""
 
+    rounds_values: ClassVar[bool] = False
+    """Whether it rounds what it computes: the last digits of another kernel may then become a step, and logits differ by more."""
+
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
         """One pass over a packed batch: what ``taps`` name and nothing else. Raises UndeclaredNeed: it has no such thing to read."""
         return run_layers(self, batch, taps)
@@ -186,6 +189,11 @@ def reads_texts(model: nn.Module) -> bool:
 def leaves_early(model: nn.Module) -> bool:
     """:attr:`PackedModel.leaves_early`; of a plain class of transformers False."""
     return isinstance(model, PackedModel) and model.leaves_early
+
+
+def rounds_values(model: nn.Module) -> bool:
+    """:attr:`PackedModel.rounds_values`; of a plain class of transformers False."""
+    return isinstance(model, PackedModel) and model.rounds_values
 
 
 def without_graph(model: nn.Module) -> str:

@@ -172,6 +172,7 @@ class StoredAsCodes(PackedModel):
     """Mix-in of a model with rounded weights, named first: its folder holds ``NAME.codes`` in the place of each ``NAME.weight``."""
 
     config: Any
+    rounds_values = True
 
     def stored(self) -> Mapping[str, Tensor]:
         """Empty while it trains: what is trained is precise."""

@@ -18,13 +18,14 @@ from bench.measure.capacity import usable_cores
 from bench.measure.energy import TURNS, Counter, joules_in_turns
 from bench.record.cell import CHECKPOINT
 from bench.record.speed_sessions import Conditions, Timing
+from methods.models import rounds_values
 
 WINDOW, AGREE, MOST_WARMUP = 5, 0.05, 60
 """Calls of a window, how closely two windows' medians have to agree, and where waiting for it ends."""
 TOLERATED = {"fp32": 1e-3, "bf16": 0.3, "fp16": 0.05}
 """How far logits may be from those of eager fp32 before a backend counts as wrong."""
-TOLERATED_INT8 = 0.3
-"""The same for weights in 8 bits; random weights, whose logits are small, differ by 0.002 to 0.02."""
+TOLERATED_ROUNDED = 0.3
+"""The same for weights in 8 bits, and of models that round as they compute; random weights, whose logits are small, differ by 0.002 to 0.02."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,6 @@ def time_in_turns(
     torch.set_num_threads(conditions.threads if device.type == "cpu" else usable_cores())
     timed = timed or stopwatch(device)
     feeds = [(ids.to(device), mask.to(device)) for ids, mask in load.batches]
-    tolerated = TOLERATED_INT8 if conditions.backend == INT8 else TOLERATED[conditions.dtype]
     timings: dict[str, Timing] = {}
     runners: dict[str, Runner] = {}
 
@@ -153,7 +153,8 @@ def time_in_turns(
             turns = itertools.cycle(feeds)
             warm = warm_up(lambda run=run, turns=turns: run(*next(turns)), timed)  # type: ignore[misc]
             gap, changed, compared = difference(model, run, load.batches if is_trained else load.batches[:1], device)
-            if not gap <= tolerated:
+            is_rounded = conditions.backend == INT8 or rounds_values(model)
+            if not gap <= (TOLERATED_ROUNDED if is_rounded else TOLERATED[conditions.dtype]):
                 raise ValueError(f"its logits differ from eager fp32 by up to {gap:.3g}")
         except Exception as error:  # exporters and runtimes have errors of their own kinds
             first_line = (str(error).strip().splitlines() or [""])[0]

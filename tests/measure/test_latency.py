@@ -26,6 +26,7 @@ from bench.measure.latency import full_length, load_of_task, stopwatch, time_in_
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records
 from bench.report.speed import conditions_of, latency_tables, speed_up, write_speed_report
 from bench.workflows import speed
+from methods.models import PackedModel
 
 REAL_BUSY_CORES = busy.busy_cores  # before the fixtures say that nothing else works here
 LOAD = full_length(2, 16, 40)
@@ -115,6 +116,23 @@ def test_a_backend_that_answers_something_else_gets_no_time(monkeypatch, planted
     (timing,) = time_in_turns({"m": tiny.classifier()}, LOAD, under("sdpa"), 6)
     assert (timing.status, timing.seconds) == ("failed", [])
     assert "differ" in timing.error
+
+
+class Rounding(PackedModel, BertForSequenceClassification):
+    rounds_values = True
+
+
+def test_a_model_that_rounds_may_differ_by_a_step(monkeypatch):
+    """The last digits of two kernels decide where a number is rounded to."""
+
+    def other(model, backend, *rest):
+        run = runner(model, backend, *rest)
+        return run if backend == "eager" else (lambda ids, mask: run(ids, mask) + 0.01)
+
+    monkeypatch.setattr("bench.measure.latency.runner", other)
+    plain = tiny.classifier()
+    timings = time_in_turns({"plain": plain, "rounding": Rounding(plain.config)}, LOAD, under("sdpa"), 6)
+    assert [timing.status for timing in timings] == ["failed", "ok"]
 
 
 def test_a_task_with_fewer_examples_than_a_batch_is_bad_input(teacher_folder):
