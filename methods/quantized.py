@@ -27,9 +27,7 @@ from methods.stages import Setup
 
 TERNARY = 2  # bits of weights that are -1, 0 or 1 times a scale
 PRECISE = 32  # bits that are not rounded
-THRESHOLD = (
-    0.7  # of the mean absolute weight: below it a ternary weight is 0 (Li and Liu 2016, arXiv 1605.04711, equation 6)
-)
+THRESHOLD = 0.7  # times the mean absolute weight: below it a ternary weight is 0 (Li and Liu 2016, arXiv 1605.04711)
 TINY = 1e-12  # in the place of the largest number of a matrix, row or token that is all zeros
 HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 
