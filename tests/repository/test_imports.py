@@ -99,7 +99,7 @@ def test_no_two_files_import_each_other():
 
 SHARED = {
     "api", "artefacts", "batches", "direct_layers", "errors", "families", "losses", "masked", "models",
-    "own_shape", "packed", "parts", "pruned", "settings", "stages", "taps", "terms", "truncation", "writing",
+    "own_shape", "packed", "parts", "pruned", "quantized", "settings", "stages", "taps", "terms", "truncation", "writing",
 }  # fmt: skip
 """Files of ``methods`` that others there import."""
 
