@@ -21,6 +21,7 @@ from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.pictures import PICTURES
 from bench.report.render import to_markdown
+from bench.report.sources import environment
 from bench.report.table import Footnotes, TableCell
 from bench.report.tables.accuracy import accuracy, as_good_as_best
 from bench.report.tables.cost import cost, gradient_shares, sizes_of, start_of
@@ -310,6 +311,12 @@ def test_the_size_of_files_is_told_where_some_model_has_fewer_bits():
         table = made(groups([teacher, small])[0])
         told = {row[0]: row[table.header.index("file (MB)")] for row in table.rows}
         assert (told["teacher"], told["kd"]) == (f"{4 * teacher.sizes.parameters / 1e6:.2f}", "7.00")
+
+
+def test_a_typed_learning_rate_is_not_said_to_be_chosen_for_the_reader():
+    for row, is_typed in (("kd", False), ("kd:pace=0.5", True)):
+        (group,) = groups([factories.record("teacher"), factories.record(row)])
+        assert ("those of kd:pace=0.5 were typed. No other rate" in environment(group)[0]) == is_typed
 
 
 def test_rows_of_one_architecture_share_a_time_and_weights_of_few_bits_have_their_own():
