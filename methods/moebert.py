@@ -35,6 +35,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceClassification, PretrainedConfig
+from transformers.activations import ACT2FN
 
 from methods import losses
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Tap, Taps, Term, UndeclaredNeed
@@ -130,7 +131,7 @@ class Experts(RoutedModule):
     def __init__(self, config: MoEBertConfig, seen: TokensSeen) -> None:
         super().__init__()
         width, own = config.hidden_size, config.expert_size - config.shared_size
-        self.count, self.eps = config.experts, config.layer_norm_eps
+        self.count, self.eps, self.activation = config.experts, config.layer_norm_eps, ACT2FN[config.hidden_act]
         self._seen, self._number = [seen], len(seen.layers)  # in a list, so that it is not a part of every layer
         seen.layers.append(self)
         self.shared_in: nn.Linear | None = None
@@ -187,11 +188,11 @@ class Experts(RoutedModule):
         if not self.training:
             self.load = [sum(pair) for pair in zip(self.load, counts, strict=True)]
         inner = self.shared_in
-        shared_NW = torch.zeros_like(x_NW) if inner is None else self.shared_out(F.gelu(inner(x_NW)))
+        shared_NW = torch.zeros_like(x_NW) if inner is None else self.shared_out(self.activation(inner(x_NW)))
         pieces = []
         for e, rows in enumerate(rows_E):
             x_RW = x_NW[rows]
-            own_RW = F.linear(F.gelu(F.linear(x_RW, self.own_in[e], self.own_in_bias[e])), self.own_out[e])
+            own_RW = F.linear(self.activation(F.linear(x_RW, self.own_in[e], self.own_in_bias[e])), self.own_out[e])
             out_RW = self.dropout(shared_NW[rows] + own_RW + self.out_bias[e])
             norm = self.LayerNorm_weight.shape[1:], self.LayerNorm_weight[e], self.LayerNorm_bias[e], self.eps
             pieces.append(F.layer_norm(out_RW + x_RW, *norm))

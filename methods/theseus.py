@@ -37,8 +37,10 @@ class Replacing(DrawnLayers):
     def __init__(self, successor: BertForSequenceClassification, predecessors: Sequence[nn.ModuleList]) -> None:
         super().__init__(successor, nn.ModuleList(predecessors), sum(map(len, predecessors)))
         self.rate = 1.0
-        for name, parameter in self.named_parameters():
-            parameter.requires_grad = name.startswith(f"whole.{successor.base_model_prefix}.encoder.")
+        self.requires_grad_(
+            False
+        )  # with what a family's layers share, like MPNet's relative positions: the teacher's layers read it too
+        cast(Any, successor).base_model.encoder.layer.requires_grad_(True)
 
     def drawn(self) -> list[nn.Module]:
         """One draw for each module."""

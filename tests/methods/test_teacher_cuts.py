@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_training import built
 from torch import nn
-from transformers import AutoConfig, AutoModelForSequenceClassification, BertConfig, DistilBertConfig
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    BertConfig,
+    BertForSequenceClassification,
+    DistilBertConfig,
+)
 
 import methods
 from methods import losses
@@ -24,6 +30,7 @@ from methods.moebert import MoEBERT, NeuronImportance
 from methods.parts import averaged_layers, evenly_spread, nearest_layers
 from methods.pkd import PKD
 from methods.taps import LOGITS, hidden
+from methods.theseus import Replacing
 from methods.truncation import collect_activations, init_from_teacher, regression
 
 
@@ -87,8 +94,12 @@ def moebert(teacher, seed=0, **settings):
     return MoEBERT(**settings).build(setup_of(teacher, neuron_importance=ranks)).model.eval(), ranks
 
 
-def test_all_tokens_on_one_expert_is_the_truncated_network(teacher_folder):
-    teacher = tiny.classifier(layers=1)
+@pytest.mark.parametrize("activation", ["gelu", "relu"])
+def test_all_tokens_on_one_expert_is_the_truncated_network(teacher_folder, activation):
+    config = tiny.config(layers=1)
+    config.hidden_act = activation
+    teacher = BertForSequenceClassification(config)
+    teacher.set_attn_implementation("packed")
     student, ranks = moebert(teacher)
     experts = student.bert.encoder.layer[0].output
     experts.route_V.fill_(2)
@@ -134,6 +145,14 @@ def teacher_of(family):
     else:
         teacher.set_attn_implementation("packed")
     return teacher
+
+
+def test_theseus_holds_what_the_layers_share():
+    """The teacher's layers read MPNet's relative positions too: learning them would change the teacher."""
+    teacher = teacher_of("mpnet")
+    Replacing(teacher, [nn.ModuleList(copy.deepcopy(teacher.mpnet.encoder.layer))])
+    learning = {name for name, parameter in teacher.named_parameters() if parameter.requires_grad}
+    assert learning == {name for name, _ in teacher.named_parameters() if ".encoder.layer." in name}
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "electra", "mpnet"])
