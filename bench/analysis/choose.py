@@ -12,7 +12,7 @@ import numpy as np
 from bench.data.own_tasks import recorded_tasks
 from bench.errors import InputError, NothingMeasured
 from bench.plan.from_record import is_own, source_options, typed_task
-from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER
+from bench.record.cell import CHECKPOINT, FINISHED, IN_8_BITS, TEACHER
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.report.comparison import (
@@ -253,12 +253,12 @@ def _changed(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, sto
 
 
 def _exports(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store) -> list[str]:
-    """One command for each task; a finished checkpoint is a folder already, and has one in 8 bits alone."""
+    """One command for each task; a finished checkpoint is a folder already, and has one in 8 bits alone; predictions have none."""
     commands = list[str]()
     for column in {c.task: c for c in reversed(columns)}.values():  # of two sets of a task the first
         record = max(group.finished(label, column), key=lambda r: r.scores[column.evaluation][column.metric])
         cell = record.cell
-        if cell.method != CHECKPOINT or record.point == IN_8_BITS:
+        if cell.method not in FINISHED or record.point == IN_8_BITS:
             words = ["export", record.key[:16], "--to", f"{cell.method}-{column.task}", "--results", str(store.root)]
             words += ["--tasks", typed_task(cell.data.slug, column.task, [cell])] if is_own(cell.data.slug) else []
             words += ["--format", f"onnx-{IN_8_BITS}"] if record.point == IN_8_BITS else []

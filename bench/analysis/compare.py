@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.data.own_tasks import recorded_tasks
 from bench.errors import InputError, known_row
 from bench.progress import Progress
-from bench.record.cell import CHECKPOINT, TEACHER
+from bench.record.cell import TEACHER, is_one_model
 from bench.record.code import stale_lines, unknown_lines
 from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW
@@ -64,9 +64,8 @@ def compare(
         place = f"{r.row} on {'+'.join(r.cell.tasks)}, seed {r.cell.seed} ({r.key[:12]})"
         progress.say(f"left out: {place}: its answers are not stored; run it again with --rerun")
         of_rows.remove(r)
-    # the teacher and a finished checkpoint are one model for all seeds
-    fixed, of_tasks = (TEACHER, CHECKPOINT), [r for r in of_rows if not tasks or r.cell.tasks[0] in tasks]
-    met = [r for r in of_tasks if not seeds or r.cell.seed in seeds or r.cell.method in fixed]
+    of_tasks = [r for r in of_rows if not tasks or r.cell.tasks[0] in tasks]
+    met = [r for r in of_tasks if not seeds or r.cell.seed in seeds or is_one_model(r.cell)]
     for row in rows:
         if all(r.row != row for r in met):
             has: dict[str, list[int]] = {}

@@ -30,7 +30,7 @@ from bench.errors import (
     unknown,
 )
 from bench.files import slug
-from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER
+from bench.record.cell import FINISHED, IN_8_BITS, TEACHER, is_one_model
 from bench.record.code import STALE, WHAT_TO_DO, state_of_record
 from bench.record.differences import comparability_key, differing_parts
 from bench.record.schema import Record
@@ -194,9 +194,9 @@ def check(
     there = [r for r in old_store.records() if data in (None, slug(r.cell.data.slug))]
     if there:  # a row or task that nobody has would be left out without a word
         known = {name for record in there for name in (record.cell.label, record.row)}
-        # a checkpoint is typed as a folder, and called by its last part
-        folders = {row for row in rows if row.startswith(f"{CHECKPOINT}:") and row not in known}
-        names = [f"{CHECKPOINT}:{Path(row).name}" if row in folders else row for row in rows]
+        # a finished row is typed as a folder, and called by its last part
+        folders = {row for row in rows if row.partition(":")[0] in FINISHED and row not in known}
+        names = [f"{row.partition(':')[0]}:{Path(row).name}" if row in folders else row for row in rows]
         rows = [known_row(name, known, baseline) for name in names]
         tasks = recorded_tasks(tasks, {task for record in there for task in record.cell.tasks}, baseline)
     olds = [record for record in there if wanted(record)]
@@ -246,7 +246,7 @@ def _row(
     first = olds[0]
     subject = f"{'+'.join(first.cell.tasks)} {first.row}"
     same = {r.key: r for r in news}
-    asked = [old for old in olds if not seeds or old.cell.seed in seeds or old.cell.method in (TEACHER, CHECKPOINT)]
+    asked = [old for old in olds if not seeds or old.cell.seed in seeds or is_one_model(old.cell)]
     pairs = [(old, same[old.key]) for old in asked if old.key in same]
     if not pairs:
         place = (first.cell.tasks, first.cell.label, first.point)
@@ -264,9 +264,7 @@ def _row(
         findings.append(
             GateResult(subject, "row", MISSING, f"{why}; run the baseline's command, or choose with --seeds")
         )
-    absent = (
-        set(seeds).difference(old.cell.seed for old in olds) if first.cell.method not in (TEACHER, CHECKPOINT) else ()
-    )
+    absent = set(seeds).difference(old.cell.seed for old in olds) if not is_one_model(first.cell) else ()
     if absent:
         why = f"the baseline has no record of seed {', '.join(map(str, sorted(absent)))}"
         findings.append(GateResult(subject, "row", MISSING, why))

@@ -12,6 +12,8 @@ from torch import nn
 
 import methods
 from bench.data.encoding import Encoded
+from bench.data.predictions import Predictions
+from bench.data.table_files import Split
 from bench.data.tasks import Task
 from bench.errors import CellError
 from bench.make.failure import STUDENT_TRIES, SUSPECT, TEACHER_TRIES, faults_of_training
@@ -20,7 +22,8 @@ from bench.measure.machine import environment, revision, source_hash
 from bench.measure.parameters import weights_hash
 from bench.measure.sizes import sizes
 from bench.measure.writing import writing
-from bench.record.cell import CHECKPOINT, TEACHER, Cell, record_key, train_key
+from bench.plan.plan import TaskPlan
+from bench.record.cell import FINISHED, TEACHER, Cell, record_key, train_key
 from bench.record.code import COMPUTED_BY, metric_modules, named_code, student_modules
 from bench.record.schema import Failure, Record, TrainCost
 from bench.record.task_facts import TaskFacts, facts_of
@@ -30,6 +33,10 @@ from bench.train.loop import OnStep
 from bench.train.prediction import predict, score
 from bench.train.student_trainer import TrainLog
 from methods.models import Cost, PackedModel, WritingModel, cost
+
+NOT_KNOWN = (
+    "the predictions of a system that did not run here: its training, size and speed are not known to this report"
+)
 
 
 def now() -> str:
@@ -71,9 +78,8 @@ def scored(
         sized = sized.model_copy(update={"expected_macs": Cost(**average).of_length(sized.sequence_length)})
     if log is not None:
         facts = {"terms": log.terms, "gradient_norms": log.gradient_norms} | facts
-    is_given = cell.method in (TEACHER, CHECKPOINT)  # how a teacher was tuned is said of the artefact
+    is_given = cell.method in (TEACHER, *FINISHED)  # how a teacher was tuned is said of the artefact
     computed_by = metric_modules if is_given else partial(student_modules, cell.method)
-    hub = {"hub": plan.revisions} if plan.revisions else {}
     record = Record(
         key=record_key(cell, point),
         train_key=train_key(cell),
@@ -89,7 +95,7 @@ def scored(
         train=None if log is None else training_cost(log, model if trained is None else trained, model, teacher),
         weights=weights_hash(model),
         code={**_code(cell), COMPUTED_BY: named_code(computed_by(plan.task.metrics))},
-        env=environment(str(task_data.work.numerics.device), cell.numeric.deterministic) | hub,
+        env=environment(str(task_data.work.numerics.device), cell.numeric.deterministic) | _hub(plan),
         started=started,
         finished=now(),
         **facts,
@@ -114,12 +120,42 @@ def answered(
         split = task_data.plan.evaluation[name]
         with task_data.work.progress.task(f"{task.name}: {cell.label}, seed {cell.seed}: evaluation", True) as on_step:
             logits = logits_of(encoded, on_step)
-        check_shapes(task, name, logits, split.labels)
-        arrays |= {f"logits.{name}": logits, f"examples.{name}": split.example_hashes()}
-        if split.labels is not None:
-            arrays[f"labels.{name}"] = split.labels
-            scores[name] = score(logits, split.labels, task.metrics)
+        _enter_answers(arrays, scores, task, name, split, logits)
     return arrays, scores
+
+
+def _enter_answers(
+    arrays: dict[str, np.ndarray],
+    scores: dict[str, dict[str, float]],
+    task: Task,
+    name: str,
+    split: Split,
+    logits: np.ndarray,
+) -> None:
+    """Raises CellError: answers that are not of the task's form."""
+    check_shapes(task, name, logits, split.labels)
+    arrays |= {f"logits.{name}": logits, f"examples.{name}": split.example_hashes()}
+    if split.labels is not None:
+        arrays[f"labels.{name}"] = split.labels
+        scores[name] = score(logits, split.labels, task.metrics)
+
+
+def of_predictions(
+    cell: Cell, predictions: Predictions, task_data: TaskData, started: str
+) -> tuple[Record, dict[str, np.ndarray]]:
+    """The record of what somebody else's system answered, and the raw arrays: it has scores, and nothing that a model is needed for."""
+    plan, arrays, scores = task_data.plan, dict[str, np.ndarray](), dict[str, dict[str, float]]()
+    for name, logits in predictions.logits.items():
+        _enter_answers(arrays, scores, plan.task, name, plan.evaluation[name], logits)
+    facts: dict[str, Any] = {
+        "scores": scores,
+        "predicted": tuple(name for name in predictions.logits if name not in scores),
+        "notes": (NOT_KNOWN,),
+        "faults": tuple(faults_in(cell, None, arrays, scores, task_data)),
+        "code": {**_code(cell), COMPUTED_BY: named_code(metric_modules(plan.task.metrics))},
+        "env": environment(str(task_data.work.numerics.device), cell.numeric.deterministic) | _hub(plan),
+    }
+    return empty(cell, "ok", started, plan.task).model_copy(update=facts), arrays
 
 
 def faults_in(
@@ -174,6 +210,10 @@ def training_cost(log: TrainLog, trained: nn.Module, deployed: nn.Module, teache
         flops_own=float(own),
         flops_teacher=float(taught),
     )
+
+
+def _hub(plan: TaskPlan) -> dict[str, Any]:
+    return {"hub": plan.revisions} if plan.revisions else {}
 
 
 def _code(cell: Cell) -> dict[str, Any]:

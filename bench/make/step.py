@@ -7,13 +7,14 @@ from functools import partial
 from typing import Any
 
 from bench.data.checkpoints import Checkpoint
+from bench.data.predictions import Predictions
 from bench.errors import InputError
 from bench.interrupts import end_if_interrupted
 from bench.make.artefact import artefact
 from bench.make.export import save_where_asked
 from bench.make.failure import failure_of
 from bench.make.int8 import add_in_8_bits
-from bench.make.record import failed, now, scored
+from bench.make.record import failed, now, of_predictions, scored
 from bench.make.students import students
 from bench.make.task_data import TaskData
 from bench.make.teacher import base_model
@@ -71,10 +72,12 @@ def _task_data(task: TaskPlan, work: Work) -> TaskData:
 
 
 def _score(step: Step, work: Work) -> StepResult:
-    """Score a teacher or a finished checkpoint."""
+    """Score a teacher, a finished checkpoint or somebody's predictions."""
     (planned,), task, started, facts = step.cells, step.tasks[0], now(), dict[str, Any]()
     data = _data_of(task, work)
     try:
+        if isinstance(planned.row, Predictions):
+            return StepResult([of_predictions(planned.cell, planned.row, data, started)])
         if isinstance(planned.row, Checkpoint):  # read with its own tokenizer
             data = _task_data(replace(task, checkpoint=planned.row), work)
             model = base_model(planned.row.folder, task.task.num_labels, task.task.spans, planned.row.labels)

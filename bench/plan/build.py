@@ -24,7 +24,7 @@ from bench.plan.spelling import MethodRow, drop_unusable, parse_rows
 from bench.plan.steps import steps_of
 from bench.plan.student_cells import check_row, student_cells
 from bench.plan.tasks import augment, mean_tokens, plan_tasks, with_encoder
-from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER, Cell, NumericIdentity
+from bench.record.cell import CHECKPOINT, IN_8_BITS, PREDICTIONS, TEACHER, Cell, NumericIdentity
 from bench.record.code import STALE, stale_lines, state_of, state_of_record, unknown_lines
 from bench.record.keys import digest
 from bench.record.store import Store
@@ -32,6 +32,7 @@ from bench.user_files import comma_separated
 
 if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
+    from bench.data.predictions import Predictions
 
 
 OUTLINE = "{} is a configuration without weights and tokenizer here: no record can be looked for"
@@ -82,7 +83,7 @@ def build(request: Request) -> Plan:
 
     def enter(
         cell: Cell,
-        row: MethodRow | Checkpoint | None,
+        row: MethodRow | Checkpoint | Predictions | None,
         artefacts: tuple[ArtefactPlan, ...] = (),
         own_task: TaskPlan | None = None,
     ) -> None:
@@ -111,12 +112,16 @@ def build(request: Request) -> Plan:
             )
         elif given:
             raise InputError(
-                f"{CHECKPOINT}:{given[0]} on {task.name}: finished models are classifiers; this task has texts to write"
+                f"{given[0]} on {task.name}: finished models are classifiers; this task has texts to write"
             )
-        for path in given:
-            cell, checkpoint = _checkpoint_cell(path, given, task, request)
-            notes += _nameless(task, checkpoint)
-            enter(cell, checkpoint)
+        for spelling in given:
+            if spelling.startswith(f"{CHECKPOINT}:"):
+                cell, checkpoint = _checkpoint_cell(spelling, given, task, request)
+                notes += _nameless(task, checkpoint)
+                enter(cell, checkpoint)
+            else:
+                for cell, predictions in _prediction_cells(spelling, given, task):
+                    enter(cell, predictions)
         for row in rows:
             if not row.method.multitask:
                 read = tasks_of(row)[number]
@@ -309,31 +314,51 @@ def _hub_answers() -> bool:
         return False
 
 
-def _checkpoint_cell(path: str, given: Sequence[str], task: TaskPlan, request: Request) -> tuple[Cell, Checkpoint]:
-    """The cell of a finished classifier: identified by weights and configuration, read with its own tokenizer.
+def _called(spelling: str, name: str, given: Sequence[str]) -> str:
+    """The label of a finished row: the last part of its path, with those above it where another one has the same name."""
+    kind = spelling.partition(":")[0]
+    own, *others = (Path(each.partition(":")[2]).expanduser().resolve().parts for each in (spelling, *given))
+    alike = [parts for parts in others if parts != own and parts[-1:] == own[-1:] == (name,)]
+    count = next(
+        number for number in range(1, len(own) + 1) if all(parts[-number:] != own[-number:] for parts in alike)
+    )
+    return f"{kind}:{'/'.join(own[-count:]) if alike else name}"
 
-    Args:
-        given: the paths of all: where two folders have one name, each is called with those above it.
-    """
+
+def _prediction_cells(spelling: str, given: Sequence[str], task: TaskPlan) -> list[tuple[Cell, Predictions]]:
+    """The cells of somebody else's answers, one for each seed: identified by what was answered."""
+    from bench.data.predictions import read_predictions
+
+    folder = Path(spelling.partition(":")[2]).expanduser()
+    cells = []
+    for answers in read_predictions(folder, task.task, task.evaluation, spelling):
+        cell = task.cell(
+            label=_called(spelling, folder.resolve().name, given),
+            method=PREDICTIONS,
+            version=1,
+            settings={"answers": answers.sha256, "seeded": answers.seed is not None},
+            recipe=task.recipe.as_dict(),
+            seed=answers.seed or 0,
+        )
+        cells.append((cell, answers))
+    return cells
+
+
+def _checkpoint_cell(spelling: str, given: Sequence[str], task: TaskPlan, request: Request) -> tuple[Cell, Checkpoint]:
+    """The cell of a finished classifier: identified by weights and configuration, read with its own tokenizer."""
     from bench.data.checkpoints import OURS, find
 
-    spelling = f"{CHECKPOINT}:{path}"
-    checkpoint = find(path, task.task, request.offline, ours=True, asked=spelling)
+    checkpoint = find(spelling.partition(":")[2], task.task, request.offline, ours=True, asked=spelling)
     if not checkpoint.finetuned:
         raise InputError(
             f"{spelling}: no classification head in it, so it has no answers to {task.name}; "
             f"a finished checkpoint is a ...ForSequenceClassification that was tuned on the task"
         )
     mean_tokens(checkpoint, task.task, task.train, task.recipe.max_length)  # its tokenizer has to read the task's text
-    own, *others = (Path(each).expanduser().resolve().parts for each in (path, *given))
-    alike = [parts for parts in others if parts != own and parts[-1:] == own[-1:] == (checkpoint.name,)]
-    count = next(
-        number for number in range(1, len(own) + 1) if all(parts[-number:] != own[-number:] for parts in alike)
-    )
     told = checkpoint.config.to_dict()
     telling = {name: told[name] for name in told if name not in (OURS, "transformers_version", "_name_or_path")}
     cell = task.cell(
-        label=f"{CHECKPOINT}:{'/'.join(own[-count:]) if alike else checkpoint.name}",
+        label=_called(spelling, checkpoint.name, given),
         method=CHECKPOINT,
         version=2,  # 1 took other configurations of the same weights (speeds of an early exit) for one
         settings={"weights": checkpoint.sha256, "config": digest(telling)},

@@ -20,6 +20,7 @@ from bench.plan.scheduled_stages import kept_terms
 from bench.plan.spelling import MethodRow
 from bench.plan.steps import steps_of
 from bench.plan.tasks import setup_of
+from bench.record.cell import PREDICTIONS
 from bench.record.recipe import PAPER, Recipe
 
 if TYPE_CHECKING:
@@ -231,6 +232,8 @@ def passes_of(plan: Plan, step: Step) -> list[Passes]:
         return [Passes(teacher, asked * len(task.train), 2 * tokens, batch)]
     tasks = {task.name: task for task in step.tasks}
     for planned in step.cells:
+        if planned.cell.method == PREDICTIONS:
+            continue
         task, model = tasks[planned.cell.tasks[0]], teacher
         if isinstance(planned.row, MethodRow):
             model, examples = student_counts(planned.row, task.checkpoint), task.training_rows

@@ -13,7 +13,7 @@ from bench.data.own_tasks import expand
 from bench.errors import InputError, unknown
 from bench.plan.request import NUMBERS
 from bench.plan.spelling import ALL, MethodRow, StageNumbers, parse_methods, parse_one
-from bench.record.cell import CHECKPOINT, TEACHER, split_row
+from bench.record.cell import FINISHED, TEACHER, split_row
 from bench.user_files import TypedFile, checked, comma_separated, toml_of
 
 Labels = Mapping[str, tuple[str, str | None]]
@@ -50,7 +50,7 @@ class TableSpec(TypedFile):
             raise InputError(
                 f"table {self.name}: `all` names no row that settings or labels could be of; list the rows"
             )
-        return [(text, _parsed(text)) for text in self.methods if text.split(":")[0] != CHECKPOINT]
+        return [(text, _parsed(text)) for text in self.methods if text.split(":")[0] not in FINISHED]
 
 
 class Difference(TypedFile):
@@ -275,7 +275,7 @@ class Experiment(TypedFile):
                             f"{row.spelling}"
                         )
                 asked.setdefault((asked_options, tuple(tasks)), []).append(spelled)
-        if given := [text for text in table.methods if text.split(":")[0] == CHECKPOINT]:
+        if given := [text for text in table.methods if text.split(":")[0] in FINISHED]:
             asked.setdefault(((), tuple(table.typed_tasks.values())), []).extend(given)
         return [TableRequest(",".join(those), ",".join(on), dict(own), called) for (own, on), those in asked.items()]
 

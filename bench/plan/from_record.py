@@ -17,7 +17,7 @@ from bench.errors import InputError
 from bench.plan import request as requests
 from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, EXACT, NUMBERS, Request
 from bench.plan.spelling import PACE, defaults, spell
-from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER, Cell
+from bench.record.cell import FINISHED, IN_8_BITS, TEACHER, Cell
 from bench.record.recipe import PAPER, Recipe
 from bench.record.schema import Record
 from bench.record.task_facts import HUB, OWN, SAMPLE, data_facts
@@ -88,8 +88,8 @@ def _asked(cell: Cell) -> dict[str, Any]:
 
 
 def _row(cell: Cell) -> str:
-    """How to type the row; "" for a teacher, and for a finished checkpoint, whose folder is in no record."""
-    if cell.method in (TEACHER, CHECKPOINT):
+    """How to type the row; "" for a teacher, and for a finished row, whose folder is in no record."""
+    if cell.method in (TEACHER, *FINISHED):
         return ""
     label = cell.label
     if cell.search is not None:  # the row that a search chose is its best trial, which has the pace in its spelling

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bench.data.augmentation import Augmentation
     from bench.data.checkpoints import Checkpoint
     from bench.data.corpus import Corpus
+    from bench.data.predictions import Predictions
     from bench.data.sources import DataSource
     from bench.data.table_files import Split
     from bench.data.tasks import Task
@@ -245,8 +246,8 @@ class Planned:
     """One cell and what the store knows of it."""
 
     cell: Cell
-    row: MethodRow | Checkpoint | None
-    """what is trained, or a finished classifier that is scored; None for the teacher"""
+    row: MethodRow | Checkpoint | Predictions | None
+    """what is trained, or a finished classifier or its answers, which are scored; None for the teacher"""
     record: Record | None
     is_todo: bool
     code_state: str = ""

@@ -195,7 +195,8 @@ class Request:
 
     # fmt: off
     methods: str = _option("all", "Rows, separated by commas; or `all`. A row is a method name, with settings (name:setting=value), "
-        "dropped losses (name:-term) or its ablation rows (name:ablate); +int8 behind it scores it in 8 bits too. `list` shows the names.")
+        "dropped losses (name:-term) or its ablation rows (name:ablate); +int8 behind it scores it in 8 bits too. `list` shows the names. "
+        "checkpoint:FOLDER and predictions:FOLDER are finished: they are scored, not trained.")
     tasks: str = _option("glue", "Tasks or groups of tasks, separated by commas. Your own: "
         "FILE.csv:text=COLUMN:label=COLUMN (also tsv, jsonl, parquet), hub:OWNER/NAME/CONFIG with the same, or a FILE.toml.")
     seeds: tuple[int, ...] = _option((0,), "Seeds of the students, for example 0,1,2.", typed=(str, "0"), callback=parse_seeds)

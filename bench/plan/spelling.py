@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, create_model
 import methods
 from bench.errors import InputError, nearest, unknown, what_to_install
 from bench.optimizers import OPTIMIZERS, Schedule
-from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER, split_row
+from bench.record.cell import CHECKPOINT, FINISHED, IN_8_BITS, TEACHER, split_row
 from bench.user_files import TypedFile, comma_separated
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class TypedRows(NamedTuple):
     rows: list[MethodRow]
     """to train"""
     given: list[str]
-    """paths of finished checkpoints, ``checkpoint:PATH``: a folder with a classifier, or with one a task"""
+    """those that are finished: ``checkpoint:PATH``, a folder with a classifier or with one a task, and ``predictions:PATH``"""
     in_8_bits: frozenset[str]
     """spellings of those that had ``+int8``; the teacher, which is always scored, may be among them"""
     spellings: list[str]
@@ -112,7 +112,7 @@ class TypedRows(NamedTuple):
 def parse_rows(text: str) -> TypedRows:
     """
     Raises:
-        InputError: as :func:`parse_methods`; a checkpoint without a path.
+        InputError: as :func:`parse_methods`; a finished row without a path, or predictions in 8 bits.
     """
     trained, given, in_8_bits, named, spellings = list[str](), list[str](), set[str](), set[str](), list[str]()
     for part in comma_separated(text):
@@ -120,10 +120,13 @@ def parse_rows(text: str) -> TypedRows:
         name, _, path = row.partition(":")
         if part == TEACHER_TOO:
             spelled = [TEACHER]
-        elif name == CHECKPOINT:
+        elif name in FINISHED:
             if not path:
-                raise InputError(f"{part}: add the folder of a finished classifier: {CHECKPOINT}:PATH")
-            given.append(path)
+                what = "a finished classifier" if name == CHECKPOINT else "predictions"
+                raise InputError(f"{part}: add the folder of {what}: {name}:PATH")
+            if row != part and name != CHECKPOINT:
+                raise InputError(f"{part}: predictions are no model that could be quantised; leave out +{IN_8_BITS}")
+            given.append(row)
             spelled = [row]
         else:
             trained.append(row)
@@ -224,7 +227,7 @@ def method_name(text: str) -> str:
         InputError: no such method, or a row that is not trained here.
     """
     name = split_row(text)[0]
-    if name == CHECKPOINT:
+    if name in FINISHED:
         raise InputError(
             f"{text}: a finished model has no settings and no label, and only `run` and `plan` take it; "
             "name a method that is trained here"
@@ -249,7 +252,7 @@ def check_names(text: str) -> None:
     """Raises InputError where :func:`parse_rows` would for the name of a method. Imports classes of one's own, after all names
     are looked at, and no registered method."""
     typed = [part.removesuffix(f"+{IN_8_BITS}") for part in comma_separated(text) if part != TEACHER_TOO]
-    rows = [part for part in typed if part != ALL and split_row(part)[0] != CHECKPOINT]
+    rows = [part for part in typed if part != ALL and split_row(part)[0] not in FINISHED]
     for name in [method_name(row) for row in rows]:
         if ":" in name:
             method_class(name)

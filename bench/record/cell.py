@@ -12,6 +12,10 @@ TEACHER = "teacher"
 """The reserved name of the row of the teacher itself, which is scored and not trained as a student."""
 CHECKPOINT = "checkpoint"
 """The reserved name of rows that are finished classifiers: ``checkpoint:FOLDER``."""
+PREDICTIONS = "predictions"
+"""The reserved name of rows that are somebody else's answers: ``predictions:FOLDER``."""
+FINISHED = (CHECKPOINT, PREDICTIONS)
+"""Rows that are scored and not trained; a folder, which no record names, has them."""
 IN_8_BITS = "int8"
 """The operating point of any row, and of the teacher, whose linear layers compute in 8 bits: ``kd+int8``."""
 
@@ -22,7 +26,7 @@ def split_row(row: str) -> tuple[str, list[str]]:
     A class in a file of one's own is called by module and class, ``mine:Mine:layers=2``: its name begins with a capital.
     """
     name, *parts = row.split(":")
-    if parts and name != CHECKPOINT and parts[0][:1].isupper():
+    if parts and name not in FINISHED and parts[0][:1].isupper():
         return f"{name}:{parts[0]}", parts[1:]
     return name, parts
 
@@ -180,6 +184,11 @@ class Cell(Frozen):
         """The limit of training rows that it takes to plan this cell again; of tasks learned together, for all of them."""
         limits = [partner.max_train_rows for partner in self.together] or [self.data.max_train_rows]
         return next((limit for limit in limits if limit), None)
+
+
+def is_one_model(cell: Cell) -> bool:
+    """Whether a row is one model for all seeds: a teacher, a finished checkpoint, or predictions of no named seed."""
+    return cell.method in (TEACHER, CHECKPOINT) or (cell.method == PREDICTIONS and not cell.settings["seeded"])
 
 
 def training_identity(cell: Cell) -> dict[str, Any]:

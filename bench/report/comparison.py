@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.record.cell import CHECKPOINT, TEACHER
+from bench.record.cell import TEACHER, is_one_model
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.groups import ReportGroup, ScoreColumn
@@ -183,7 +183,7 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> Comparison:
         examples=len(data.labels),
         seeds=tuple(record.cell.seed for record in sides[0]),
         second_seeds=tuple(record.cell.seed for record in sides[1]),
-        borrowed=any(len(side) == 1 < seeds and not _is_single_model(side) for side in sides),
+        borrowed=any(len(side) == 1 < seeds and not is_one_model(side[0].cell) for side in sides),
         first=scores[0],
         second=scores[1],
         low=low,
@@ -205,7 +205,7 @@ def _in_order(sides: Sides) -> tuple[Sides, bool]:
 def _difference(data: Resampled, rows: Sides) -> Resamples:
     """Of two rows in one column, as shares."""
     first, second = rows
-    single = _is_single_model(first), _is_single_model(second)
+    single = is_one_model(first[0].cell), is_one_model(second[0].cell)
     return of_difference(data.stacked(first), data.stacked(second), single)
 
 
@@ -222,11 +222,6 @@ def drawn_differences(pairs: Sequence[Pair]) -> np.ndarray:
     most = float(np.mean([metric_of(column.metric).largest_difference for column in columns]))
     drawn = 100 * np.clip(mean_over_columns(parts).spread(rng), -most, most)
     return -drawn if is_turned else drawn
-
-
-def _is_single_model(side: Sequence[Record]) -> bool:
-    """Whether a row is one model for all seeds: a teacher or a finished checkpoint."""
-    return side[0].cell.method in (TEACHER, CHECKPOINT)
 
 
 def drawn_mean(group: ReportGroup, answers: Answers, columns: Sequence[ScoreColumn], *rows: str) -> np.ndarray | None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from bench.data.tasks import GLUE
-from bench.record.cell import CHECKPOINT, TEACHER, Cell
+from bench.record.cell import FINISHED, TEACHER, Cell, is_one_model
 from bench.record.differences import LeftOut, newest
 from bench.record.keys import canonical
 from bench.record.recipe import ADAMW
@@ -206,7 +206,7 @@ class ReportGroup:
     @cached_property
     def shared_suffix(self) -> str:
         """What the choices of a run added to the label of every row that was trained, as `` (fast kernels)``: tables leave it out."""
-        trained = [r.cell for r in self.records if r.cell.method not in (TEACHER, CHECKPOINT)]
+        trained = [r.cell for r in self.records if r.cell.method not in (TEACHER, *FINISHED)]
         suffixes = {cell.label.removeprefix(row_as_typed(cell)) for cell in trained if cell.search is None}
         return suffixes.pop() if len(suffixes) == 1 and all(cell.search is None for cell in trained) else ""
 
@@ -265,8 +265,7 @@ class ReportGroup:
 
     def lacks_seeds(self, label: str, column: ScoreColumn) -> bool:
         """Whether a student's mean is of fewer seeds than others of this column have: luckier or unluckier by that."""
-        # a model that is given has no seeds
-        is_given = any(record.cell.method in (TEACHER, CHECKPOINT) for record in self.records_of(label))
+        is_given = any(is_one_model(record.cell) for record in self.records_of(label))
         most = max((len(self.values(student, column)) for student in self.students), default=0)
         return not is_given and 0 < len(self.values(label, column)) < most
 

@@ -18,18 +18,23 @@ def fidelity(student: np.ndarray, teacher: np.ndarray, labels: np.ndarray) -> di
     ``agreement``: both give the same class. ``lost``: the teacher was right and the student is not; ``gained``: the other way round.
     ``kl``: KL(teacher || student) in nats, mean over examples. ``calibration``: the student's expected calibration error, and
     ``calibration_scaled`` after its logits were divided by a temperature (Guo et al. 2017), fitted on the other half of the examples.
+    These three are nan where the student's answers are classes without probabilities: 1 for one and 0 for all others.
     """
     ours, theirs = student.argmax(1), teacher.argmax(1)
+    counts = {
+        "agreement": float(np.mean(ours == theirs)),
+        "lost": float(np.mean((theirs == labels) & (ours != labels))),
+        "gained": float(np.mean((theirs != labels) & (ours == labels))),
+    }
+    if np.array_equal(student, np.eye(student.shape[1])[ours]):
+        return counts | dict.fromkeys(("kl", "calibration", "calibration_scaled"), float("nan"))
     log_ours, log_theirs = log_softmax(student.astype(float), axis=1), log_softmax(teacher.astype(float), axis=1)
     halves = np.arange(len(labels)) % 2
     scaled = np.empty_like(log_ours)
     for half in (0, 1):
         fitted_on, applied_to = halves != half, halves == half
         scaled[applied_to] = student[applied_to] / temperature(student[fitted_on], labels[fitted_on])
-    return {
-        "agreement": float(np.mean(ours == theirs)),
-        "lost": float(np.mean((theirs == labels) & (ours != labels))),
-        "gained": float(np.mean((theirs != labels) & (ours == labels))),
+    return counts | {
         "kl": float((np.exp(log_theirs) * (log_theirs - log_ours)).sum(1).mean()),
         "calibration": calibration_error(student, labels),
         "calibration_scaled": calibration_error(scaled, labels),

@@ -26,7 +26,7 @@ from bench.plan.from_record import request_from_record
 from bench.plan.plan import TaskPlan
 from bench.plan.request import Request
 from bench.progress import Progress, quiet
-from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER, record_key, train_key
+from bench.record.cell import CHECKPOINT, FINISHED, IN_8_BITS, PREDICTIONS, TEACHER, record_key, train_key
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.stats.paired import changed_answers
@@ -77,6 +77,8 @@ def export(
         raise InputError(f"--to {to}: is there already; name a new folder")
     if record.status != "ok":
         raise InputError(f"the record {key} is of a training that failed, so there is nothing to export")
+    if record.cell.method == PREDICTIONS:
+        raise InputError(f"the record {key} is of predictions; there is no model that could be exported")
     if record.cell.method == CHECKPOINT and saved is None:
         raise InputError(f"the record {key} is of a finished model: add --from with its folder")
     if record.point == IN_8_BITS and form != INT8:
@@ -88,7 +90,7 @@ def export(
 
         check_backends([form])
     quiet()
-    if record.cell.method not in (TEACHER, CHECKPOINT):
+    if record.cell.method not in (TEACHER, *FINISHED):
         methods.get(record.cell.method)  # its module makes its architecture known to transformers
     to.parent.mkdir(parents=True, exist_ok=True)
     answer: dict[str, Any] = {"record": record.key, "folder": "", "why": "", "sets": {}, "bytes": 0}

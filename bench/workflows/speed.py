@@ -174,8 +174,10 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
         else:
             systems |= models
     task = expand(request.task)[0][0] if request.task else None
-    for path in given:
-        name = f"{CHECKPOINT}:{path}"
+    for name in given:
+        kind, _, path = name.partition(":")
+        if kind != CHECKPOINT:
+            raise InputError(f"{name}: predictions are no model that could be timed; leave it out")
         checkpoint = find(path, task, request.offline, ours=True, asked=name)
         model = base_model(checkpoint.folder, checkpoint.config.num_labels)
         if leaves_early(model) or reads_texts(model):

@@ -19,7 +19,7 @@ from bench.plan.build import build
 from bench.plan.request import Request
 from bench.plan.spelling import PACE, MethodRow, defaults, grid_of, parse_methods, parse_one, parse_rows
 from bench.progress import Progress
-from bench.record.cell import CHECKPOINT, IN_8_BITS, Search, Trial
+from bench.record.cell import IN_8_BITS, Search, Trial
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.run import Outcome
@@ -98,7 +98,8 @@ def tune(
         raise InputError("a search goes with --checkpoint last: the held-out examples choose the settings already")
     named = parse_rows(request.methods)
     if named.given or named.in_8_bits:
-        raise InputError(f"a search is for rows that are trained: leave out +{IN_8_BITS} and {CHECKPOINT}:FOLDER")
+        left = ", ".join([*named.given, *(f"{row}+{IN_8_BITS}" for row in sorted(named.in_8_bits))])
+        raise InputError(f"a search is for rows that are trained: leave out {left}")
     rows = []
     for row in parse_methods(request.methods):
         if not row.method.multitask:

@@ -17,7 +17,7 @@ from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.plan.request import Request
 from bench.progress import Progress
-from bench.record.cell import CHECKPOINT, TEACHER, record_key
+from bench.record.cell import FINISHED, TEACHER, record_key
 from bench.record.code import STALE, UNKNOWN, state_of_record
 from bench.record.differences import differences
 from bench.record.schema import Record
@@ -68,8 +68,8 @@ def verify(
     if record.status != "ok":
         state = "failed" if record.status == "failed" else "was interrupted"
         raise InputError(f"the cell of the record {key} {state}, so there is nothing to verify")
-    if record.cell.method == CHECKPOINT:
-        raise InputError("a finished checkpoint was only scored here, not trained; run it again with --rerun")
+    if record.cell.method in FINISHED:
+        raise InputError(f"{record.cell.label} was only scored here, not trained; run it again with --rerun")
     answer = {"verdict": "", "why": "", "code": "", "from_cache": [], "made_again": []}
     with tempfile.TemporaryDirectory() as folder:
         asked = request_from_record(record, request, typed)

@@ -17,7 +17,7 @@ from bench.plan.plan import Plan, Planned
 from bench.plan.request import Request
 from bench.plan.show import state
 from bench.plan.spelling import parse_rows
-from bench.record.cell import CHECKPOINT, TEACHER, Cell, record_key
+from bench.record.cell import FINISHED, TEACHER, Cell, record_key
 from bench.record.code import STALE, codes_of, digest_of, other_version, state_of, state_of_record
 from bench.record.differences import ABSENT, differences, field_differences, flat
 from bench.record.schema import Record
@@ -165,7 +165,7 @@ def _inputs(recorded: Any, today: Slot | None, store: Store) -> list[str]:
 def _no_row_today(record: Record, typed: Collection[str]) -> str:
     """Why no plan of today has the record's row; "" where one can have it, or where another row was typed."""
     cell = record.cell
-    if cell.method in (TEACHER, CHECKPOINT) or "methods" in typed:
+    if cell.method in (TEACHER, *FINISHED) or "methods" in typed:
         return ""
     if not methods.reference(cell.method):
         return f"the method {cell.method} is not installed here, so no plan can be asked; install its package"
@@ -189,16 +189,16 @@ def _in_its_place(record: Record, plan: Plan, typed: Collection[str]) -> tuple[P
     of_task = plan.cells_of(cell.tasks[0])
     if not of_task:
         raise InputError(f"--tasks {plan.request.tasks} does not name {'+'.join(cell.tasks)}, the task of this record")
-    if cell.method == CHECKPOINT and "methods" not in typed:
-        # the cell as a plan would have it if the folder held the same weights
+    if cell.method in FINISHED and "methods" not in typed:
+        # the cell as a plan would have it if the folder held the same
         teacher, task = of_task[0].cell, next(task for task in plan.tasks if (task.name,) == cell.tasks)
         same = {"data": teacher.data, "teacher": teacher.teacher, "numeric": teacher.numeric}
         not_compared.append(
-            f"weights, configuration and tokenizer of {cell.label}: no record says where its folder is; "
-            f"add --methods {CHECKPOINT}:FOLDER"
+            f"what the folder of {cell.label} holds: no record says where it is; add --methods {cell.method}:FOLDER"
         )
         return of_task[0], cell.model_copy(update=same | {"recipe": task.recipe.as_dict()}), not_compared
     rows = [p for p in of_task if (p.cell.method == TEACHER) == (cell.method == TEACHER)]
+    rows = [p for p in rows if p.cell.seed == cell.seed] if cell.method in FINISHED else rows
     if len(rows) != 1:
         raise InputError(f"--methods {plan.request.methods} names {len(rows)} rows of this task; name one row")
     return rows[0], rows[0].cell, not_compared
@@ -213,9 +213,8 @@ def _verdict(record: Record, cell: Cell, planned: Planned, differs: bool) -> tup
     is_trial = data_facts(record.cell.data.slug).held_back
     if is_trial and not planned.is_todo:
         return "`tune` finds this trial; `run` scores no examples that are held out", False
-    if record.cell.method == CHECKPOINT and planned.cell.method == TEACHER:
-        given = "a folder with the same weights, configuration and tokenizer"
-        return f"a run finds this record if it is given {given}", False
+    if record.cell.method in FINISHED and planned.cell.method == TEACHER:
+        return "a run finds this record if it is given a folder that holds the same", False
     if not planned.is_todo:
         what = "a run finds this record"
         return (what if record.status == "ok" else f"{what}, which {state(planned)}"), False

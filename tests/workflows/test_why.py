@@ -263,7 +263,7 @@ def test_a_finished_checkpoint_needs_its_folder_for_a_whole_answer(asked, tmp_pa
     record = keep(asked.results, cell_of(build(replace(asked, methods=row)), "checkpoint"))
     without = ask(record, asked)
     assert not without["again"]
-    assert "if it is given a folder with the same weights" in without["verdict"]
+    assert "if it is given a folder that holds the same" in without["verdict"]
     assert "add --methods checkpoint:FOLDER" in without["not_compared"][0]
     assert ask(record, asked, methods=row)["verdict"] == "a run finds this record"
     assert fields(ask(record, asked, threads=1)) == ["teacher.key", "numeric.threads"]

@@ -51,6 +51,8 @@ def _lines(group: ReportGroup) -> Iterator[Line]:
                 number(
                     value if name == "kl" else 100 * value, ".3f" if name == "kl" else ".1f", n=len(seeds), keys=keys
                 )
+                if np.isfinite(value)
+                else number(None)  # answers without probabilities
                 for name, value in means.items()
             ]
             yield Line(label, [TableCell(column.name), *cells], group.called(label))

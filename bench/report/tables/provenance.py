@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bench.record.cell import CHECKPOINT, TEACHER, Cell
+from bench.record.cell import FINISHED, TEACHER, Cell
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.stated import stated
@@ -16,9 +16,9 @@ from bench.report.tables.parts import keys_of, line_of
 
 
 def was_trained(record: Record) -> bool:
-    """Whether the harness trained this row: no finished checkpoint, and no teacher that was given as it is."""
+    """Whether the harness trained this row: no finished model, and no teacher that was given as it is."""
     cell = record.cell
-    return cell.method != CHECKPOINT and (cell.method != TEACHER or cell.teacher.origin == "fine-tuned")
+    return cell.method not in FINISHED and (cell.method != TEACHER or cell.teacher.origin == "fine-tuned")
 
 
 def peak_rate(cell: Cell) -> str:

@@ -1,0 +1,105 @@
+"""Predictions of somebody else's system: whatever the form of their files, each answer meets its own example, or is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.data.predictions import read_predictions
+from bench.data.table_files import Split
+from bench.data.tasks import GLUE
+from bench.errors import InputError
+
+SIZE = 6
+SAVE = {
+    "tsv": lambda table, file: table.to_csv(file, sep="\t", index=False),
+    "csv": lambda table, file: table.to_csv(file, index=False),
+    "jsonl": lambda table, file: table.to_json(file, orient="records", lines=True),
+    "parquet": lambda table, file: table.to_parquet(file, index=False),
+}
+
+
+def examples(labels, ids=range(SIZE)) -> Split:
+    return Split([f"text {i}" for i in range(SIZE)], None, np.array(labels), list(ids))
+
+
+def read(folder, task, *splits) -> dict:
+    evaluation = dict(zip([each.name for each in GLUE[task].evaluation], splits, strict=False))
+    (alone,) = read_predictions(folder, GLUE[task], evaluation, "predictions:ours")
+    return alone.logits
+
+
+@given(
+    answers=st.lists(st.integers(0, 2), min_size=SIZE, max_size=SIZE),
+    order=st.permutations(range(SIZE)),
+    form=st.sampled_from(sorted(SAVE)),
+    called=st.sampled_from(["code", "name", "logits", "probabilities"]),
+    ids=st.sampled_from([range(SIZE), range(100, 100 + SIZE)]),
+)
+def test_every_answer_meets_its_example(tmp_path_factory, answers, order, form, called, ids):
+    folder, names = tmp_path_factory.mktemp("ours"), GLUE["mnli"].labels
+    scores = np.eye(3)[answers] * 4 + np.arange(3) / 10
+    probabilities = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    columns = {
+        "code": {"prediction": answers},
+        "name": {"prediction": [names[answer] for answer in answers]},
+        "logits": dict(zip(names, scores.T, strict=True)),
+        "probabilities": dict(zip(names, probabilities.T, strict=True)),
+    }[called]
+    labels = [names[place % 3] for place in range(SIZE)]
+    table = pandas.DataFrame({"index": list(ids), "label": labels, **columns}).iloc[list(order)]
+    SAVE[form](table, folder / f"MNLI-m.{form}")
+    got = read(folder, "mnli", examples([place % 3 for place in range(SIZE)], ids))["matched"]
+    assert got.argmax(1).tolist() == answers
+    if called == "probabilities":
+        np.testing.assert_allclose(np.exp(got), probabilities, rtol=1e-4)
+    if called == "logits":
+        np.testing.assert_allclose(got, scores, rtol=1e-6)
+
+
+def test_numbers_stay_numbers_and_each_seed_is_a_model(tmp_path):
+    for seed in (7, 42):
+        (tmp_path / f"seed-{seed}").mkdir()
+        (tmp_path / f"seed-{seed}" / "STS-B.tsv").write_text(
+            "prediction\n" + "\n".join(str(seed / 10 + i) for i in range(SIZE))
+        )
+    both = read_predictions(tmp_path, GLUE["stsb"], {"validation": examples(np.arange(SIZE) / 2)}, "predictions:ours")
+    assert [each.seed for each in both] == [7, 42]
+    assert both[0].sha256 == both[1].sha256, "one system"
+    np.testing.assert_allclose(both[1].logits["validation"][:, 0], 4.2 + np.arange(SIZE), rtol=1e-6)
+
+
+RIGHT = {"index": list(range(SIZE)), "prediction": [0, 1, 0, 1, 0, 1], "label": [1, 1, 0, 0, 1, 0]}
+WRONG = {
+    "a row is missing": ({name: values[:-1] for name, values in RIGHT.items()}, "has 5 rows; mrpc has 6"),
+    "an index twice": (RIGHT | {"index": [0, 1, 2, 3, 4, 4]}, "4 is there twice"),
+    "an index of nothing": (RIGHT | {"index": [1, 2, 3, 4, 5, 6]}, "6 is none of 0 to 5"),
+    "shifted by one": (RIGHT | {"label": [1, 0, 0, 1, 0, 1]}, "labels are not the task's, in 4 of 6 examples, the first for example 1"),
+    "other codes": (RIGHT | {"label": [0, 0, 1, 1, 0, 1]}, "in 6 of 6 examples"),
+    "no such class": (RIGHT | {"prediction": [0, 1, 0, 1, 0, 2]}, "row 5: label 2 of mrpc"),
+    "not public": (RIGHT | {"prediction": [0, 1, 0, 1, 0, -1]}, "row 5: label -1"),
+    "no answers": ({"index": RIGHT["index"], "answer": RIGHT["label"]}, "has no column prediction, or one for each class: "),
+    "an empty cell": (RIGHT | {"prediction": [0, 1, None, 1, 0, 1]}, "row 2: prediction is empty"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("columns", "said"), WRONG.values(), ids=WRONG)
+def test_what_cannot_be_these_answers_is_refused(tmp_path, columns, said):
+    (tmp_path / "mrpc.jsonl").write_text(
+        "\n".join(json.dumps(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True))
+    )
+    with pytest.raises(InputError, match=said) as refused:
+        read(tmp_path, "mrpc", examples(RIGHT["label"]))
+    assert "mrpc.jsonl" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_folder_without_the_task_says_what_it_has(tmp_path):
+    (tmp_path / "rte.tsv").write_text("prediction\n0\n")
+    with pytest.raises(InputError, match=r"no file of mrpc, like mrpc\.tsv; it has: rte\.tsv"):
+        read(tmp_path, "mrpc", examples(RIGHT["label"]))
