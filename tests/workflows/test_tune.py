@@ -230,7 +230,7 @@ def test_a_search_refuses_what_it_cannot_do_fairly(bench, glue_folder, teacher_f
     common = ("--tasks", "sst2", "--data", glue_folder, "--teacher", teacher_folder, "--results", tmp_path / "r")
     for words, said in (
         (("--methods", "mtdnn"), "leave it out"),
-        (("--methods", "kd:alpha=0.2+int8"), "leave out +int8"),
+        (("--methods", "kd:alpha=0.2+int8"), "+int8"),
         (("--methods", "kd", "--trials", 1), "at least 2"),
         (("--methods", "kd", "--search", "beta"), "no row offers it"),
         (("--methods", "kd:alpha=0.8", "--search", "alpha"), "or has them typed"),
