@@ -138,6 +138,22 @@ def compare(
     return "\n".join(texts), body, OK
 
 
+@verb("predictions tinybert --to predictions-of-tinybert --results results/reference")
+def predictions(
+    row: str = argument(..., "A row, with the name that it has in reports."),
+    to: Path = option(..., "A new folder."),
+    results: Path = RESULTS,
+    tasks: str = ONLY_TASKS,
+) -> Answer:
+    """Write what a row answered, one file for each task and seed, for others to compare with: `--methods predictions:FOLDER`."""
+    from bench.analysis.predictions import write_predictions
+    from bench.user_files import comma_separated
+
+    files, notes = write_predictions(results, row, to, comma_separated(tasks))
+    lines = [f"{len(files)} files in {to}, the first is {files[0]}", *notes]
+    return "\n".join(lines), {"folder": str(to), "files": files, "notes": notes}, OK
+
+
 @verb("choose --max-flops 1.5 --tasks cola,sst2,mrpc,stsb --results results/h200")
 def choose(
     results: Path = RESULTS,
