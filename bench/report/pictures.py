@@ -16,6 +16,7 @@ from bench.record.schema import Record
 from bench.report.comparison import BETTER, WORSE
 from bench.report.escape import flat
 from bench.report.groups import ReportGroup
+from bench.report.sweeps import sweeps
 from bench.report.table import DASH, TableCell, number
 from bench.report.tables.differences import own_row, reference_of
 from bench.report.tables.leaderboard import verdicts_of_means
@@ -172,6 +173,10 @@ def forest(group: ReportGroup, form: str = "svg") -> bytes | None:
     return out.getvalue()
 
 
+MOST_PANELS = 8
+"""Of learning curves, where no row is complete, and of settings."""
+
+
 class Point(NamedTuple):
     """One row: what it costs, its mean score in percent with its interval, and whether a row that costs no more is better.
 
@@ -277,6 +282,48 @@ def scatter(group: ReportGroup, costs: Mapping[str, float], form: str, axis: str
     return out.getvalue()
 
 
+def _short(value: float) -> str:
+    """``1.5e-4``"""
+    digits, _, power = f"{value:.2e}".partition("e")
+    return f"{float(digits):g}e{int(power)}" if value else "0"
+
+
+def setting_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
+    """A panel for each setting of which several values stand in the table: mean difference to the method as it is, with its interval."""
+    shown = sweeps(group)[:MOST_PANELS]
+    if not shown:
+        return None
+    look, across = looks(group), min(4, len(shown))
+    with drawing(WIDE if across > 2 else NARROW, 1.5 * -(-len(shown) // across) + 0.25, form) as (figure, out):
+        panels = figure.subplots(-(-len(shown) // across), across, squeeze=False, sharey=True).flatten()
+        for axes in panels[len(shown) :]:
+            axes.set_axis_off()
+        for axes, sweep in zip(panels, shown, strict=False):
+            (colour, shape), reference = look[sweep.reference], sweep.reference
+            differences = {value: group.pairs.get((row, reference)) for value, row in sweep.rows.items()}
+            places = list(range(len(sweep.rows)))  # side by side: values may be 0, or powers of ten
+            for place, (value, row) in zip(places, sweep.rows.items(), strict=True):
+                if (cell := differences[value]) is not None:
+                    axes.vlines(place, cell.low or 0.0, cell.high or 0.0, color=colour, alpha=0.5)
+                face = colour if row == reference else "white"
+                axes.plot(
+                    place, cell.value or 0.0 if cell else 0.0, shape, color=colour, markersize=5, markerfacecolor=face
+                )
+            axes.axhline(0, color=GREY, linewidth=0.7)
+            small = any(0 < abs(value) < 1e-3 for value in sweep.rows)
+            texts = [_short(value) if small else f"{value:g}" for value in sweep.rows]
+            is_crowded = sum(len(text) + 1 for text in texts) > (88 if across > 2 else 44) // across
+            axes.set_xticks(places, texts, rotation=45 if is_crowded else 0)
+            axes.set_xlim(-0.5, len(places) - 0.5)
+            axes.grid(visible=False, axis="x")
+            axes.set_xlabel(text_of(sweep.setting))
+            axes.set_title(
+                text_of(group.called(reference), 30 if across < 3 else 22), color=colour, fontsize=7, loc="left", pad=3
+            )
+        figure.supylabel("mean difference (points)", fontsize=7)
+    return out.getvalue()
+
+
 NARROW_TITLES, WIDE_TITLES = 22, 84
 """Characters above the columns of a map: of more the titles overprint."""
 
@@ -321,10 +368,6 @@ def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
         axes.spines[:].set_visible(False)
         figure.colorbar(image, ax=axes, extend="both", pad=0.02, aspect=12, label="% of the teacher")
     return out.getvalue()
-
-
-MOST_PANELS = 8
-"""Of learning curves, where no row is complete."""
 
 
 def learning_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
@@ -426,6 +469,12 @@ PICTURES: Mapping[str, tuple[str, str, Callable[[ReportGroup, str], bytes | None
         "Share of the teacher's score",
         "In percent, of rows with all columns. Violet: above the teacher; orange: below. ✓: the 95 % interval is above the margin; ✗: below.",
         retention_map,
+    ),
+    "settings": (
+        "Mean score by one setting",
+        "Rows that differ in one number alone. Points: mean difference to the filled row; bars: its paired 95 % interval, not adjusted. "
+        "Values stand side by side, without a scale.",
+        setting_curves,
     ),
     "curves": (
         "Learning curves",

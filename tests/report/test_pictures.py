@@ -8,8 +8,19 @@ import factories
 import pytest
 
 from bench.report.groups import groups
-from bench.report.pictures import PICTURES, _ends, forest, front, looks, plotted_differences, points, retention_map
+from bench.report.pictures import (
+    PICTURES,
+    _ends,
+    forest,
+    front,
+    looks,
+    plotted_differences,
+    points,
+    retention_map,
+    setting_curves,
+)
 from bench.report.resampled import resample
+from bench.report.sweeps import sweeps
 from bench.report.table import Column, Line, Table, TableCell
 from bench.report.tables.differences import SYSTEMS
 from bench.report.tables.registry import make_tables
@@ -107,6 +118,31 @@ def test_the_titles_of_the_retention_map_have_room(count):
     width = float(re.search(r'width="([\d.]+)pt"', drawn)[1])
     # 130 points for the names of the rows and the bar of colours; no character of 7 points is wider than 0.6 of that on average
     assert 3 <= longest <= (width - 130) / count / (7 * 0.6)
+
+
+def test_a_setting_of_three_values_has_a_curve_and_what_else_differs_parts_it(tmp_path):
+    """Planted: one row has another alpha too, one another teacher's outputs, and one is an ablation."""
+    settings = {
+        f"kd:temperature={t}" if t != 2 else "kd": {"temperature": float(t), "alpha": 0.5} for t in (1, 2, 4, 8)
+    }
+    settings |= {
+        "kd:temperature=9:alpha=1": {"temperature": 9.0, "alpha": 1.0},
+        "kd:temperature=16": {"temperature": 16.0, "alpha": 0.5},
+    }
+    records = []
+    for row, own in settings.items():
+        for task in ("rte", "sst2"):
+            made = factories.record(row, task)
+            outputs = "fp16" if row.endswith("16") else ""
+            cell = made.cell.model_copy(update={"method": "kd", "settings": own, "teacher_outputs": outputs})
+            records.append(made.model_copy(update={"cell": cell}))
+    (group,) = groups([factories.record("teacher"), factories.record("teacher", "sst2"), *records])
+    group.mean_intervals = {row: TableCell("", 70.0) for row in settings}
+    group.pairs = {(row, "kd"): difference(float(i), 1.0) for i, row in enumerate(settings)}
+    (sweep,) = sweeps(group)
+    assert (sweep.setting, sweep.reference) == ("temperature", "kd")
+    assert list(sweep.rows) == [1.0, 2.0, 4.0, 8.0]
+    assert "temperature" in texts_of(setting_curves(group))
 
 
 def test_pictures_of_a_paper_have_the_same_bytes_each_time(data):
