@@ -9,14 +9,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
-import methods
 from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.data.own_tasks import expand
 from bench.data.tasks import KNOWN
 from bench.errors import InputError
 from bench.plan import request as requests
 from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, EXACT, NUMBERS, Request
-from bench.plan.spelling import PACE, defaults, spell
+from bench.plan.spelling import PACE, defaults, method_class, spell
 from bench.record.cell import FINISHED, IN_8_BITS, TEACHER, Cell
 from bench.record.recipe import PAPER, Recipe
 from bench.record.schema import Record
@@ -25,7 +24,7 @@ from bench.record.task_facts import HUB, OWN, SAMPLE, data_facts
 
 def spelling_of(cell: Cell) -> str:
     """How to type the row of a cell, without the pace of its learning rate, which is in no setting."""
-    return spell(cell.method, cell.settings, defaults(methods.get(cell.method)), cell.dropped)
+    return spell(cell.method, cell.settings, defaults(method_class(cell.method)), cell.dropped)
 
 
 def request_from_record(record: Record, request: Request, typed: Collection[str] = ()) -> Request:

@@ -16,6 +16,7 @@ import methods
 from bench.errors import InputError, nearest, unknown, what_to_install
 from bench.optimizers import OPTIMIZERS, Schedule
 from bench.record.cell import CHECKPOINT, FINISHED, IN_8_BITS, TEACHER, split_row
+from bench.record.stated import file_of
 from bench.user_files import TypedFile, comma_separated
 
 if TYPE_CHECKING:
@@ -245,6 +246,10 @@ def method_name(text: str) -> str:
     words = re.split(r"[;\s]+", name)
     if len(words) > 1 and all(word in known for word in words):
         raise InputError(f"{name!r}: rows are separated by commas: {','.join(words)}")
+    if text.partition(":")[2] and file_of(name):
+        raise InputError(
+            f"{text}: {name} is a module; name a class in it, which begins with a capital: {name}:{name.capitalize()}"
+        )
     raise unknown("method", name, [*known, ALL])
 
 
@@ -352,6 +357,8 @@ def method_class(name: str) -> type[Method]:
     except ImportError as error:
         is_other = (error.name or "").startswith("methods.")  # a name of another contract
         hint = f"; it is not written for contract {methods.CONTRACT} ({PAGE})" if is_other else ""
+        if error.name == (module := name.partition(":")[0]):
+            hint = f"; run this in the folder that has {module}.py, or install its package"
         raise InputError(f"the method {name} cannot be imported: {what_to_install(error) or error}{hint}") from None
     except InputError:
         raise

@@ -1,7 +1,8 @@
 """Which code computes a result, and whether today's code is the same: one digest over the files that compute it. No torch.
 
 A result names modules: the file of its method, of its metrics, of what makes a teacher ... Their files count, and so do those of
-:data:`HARNESS` and all files of ``methods/`` (or of the third party's package) that any of these import. Nothing is imported: files
+:data:`HARNESS` and all files of ``methods/`` (or of the third party's package, or beside or below a third party's single file) that any
+of these import. Nothing is imported: files
 are parsed. Comments, docstrings and imports for types alone are left out; every other change of a file is other code. So a refactoring
 makes results "made by other code", which says no more than that.
 
@@ -37,6 +38,8 @@ TEACHER = ("bench.make.teacher",)
 ARTEFACT = ("bench.make.given", "methods.fast_kernels")
 AUGMENTATION = ("bench.make.augmentation", "bench.data.augmentation", "bench.data.word_vectors")
 """What makes each of them besides."""
+INSTALLED = "site-packages"
+"""A virtual environment may lie beside the file of a method."""
 CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
 COMPUTED_BY = "computed_by"
 """Where ``Record.code`` names the code that trained and scored it; in what is cached the field is ``code``."""
@@ -85,7 +88,16 @@ def files_of(modules: Iterable[str]) -> dict[str, str]:
         LookupError: one of them is not there; SyntaxError and others: it cannot be read.
     """
     waiting, texts = list(modules), dict[str, str]()
-    own = {"methods"} | {module.split(".")[0] for module in waiting} - {"bench"}
+    roots = {module.split(".")[0] for module in waiting} - {"bench"}
+    own = {"methods"} | roots
+    single = {file.parent for root in roots if (file := file_of(root)) and file.name != "__init__.py"}
+
+    def is_own(name: str) -> bool:
+        """Of one of the packages, or of a folder in which a single file of a third party lies."""
+        file = file_of(name)
+        below = [file.relative_to(folder).parts for folder in single if file and file.is_relative_to(folder)]
+        return name.split(".")[0] in own or any(INSTALLED not in parts for parts in below)
+
     for module in HARNESS:
         file = file_of(module)
         siblings = file.parent.glob("*.py") if file is not None and file.name == "__init__.py" else ()
@@ -95,7 +107,9 @@ def files_of(modules: Iterable[str]) -> dict[str, str]:
         if module not in texts:
             texts[module], imported = _parsed(module)
             # methods/__init__.py is the table of all methods: a further one changes no result of another
-            waiting += [name for name in imported if name.split(".")[0] in own and name != "methods"]
+            waiting += [
+                name for name in imported if is_own(name) and name != "methods" and name.split(".")[0] != "bench"
+            ]
     return texts
 
 

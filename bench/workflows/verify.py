@@ -25,13 +25,15 @@ from bench.record.store import Store
 from bench.report.comparison import compared
 from bench.report.groups import ScoreColumn
 from bench.report.resampled import resampled
-from bench.stats.form import ROUNDED, differing
+from bench.stats.form import ROUNDED, SCORE, differing
 from bench.stats.metrics import metric_of
 from bench.stats.power import LEVEL
 from bench.workflows.run import run
 
 BITWISE, ROUNDING, STATISTICAL = "bitwise equal", "equal within rounding", "statistically equal"
 DIFFERENT, OTHER = "different", "not comparable"
+TURNED = 0.5
+"""Share of the answers from which on two models are not the same, even where they are right equally often."""
 CURVE = 1e-5
 """Relative difference of a loss from which on two trainings have parted."""
 
@@ -136,11 +138,14 @@ def compare_runs(first: Record, second: Record, store: Store, again: Store) -> t
     if not store.has_predictions(first):
         return DIFFERENT, f"other weights; the record keeps no answers to compare. {parted}"
     before, after = store.predictions(first), again.predictions(second)
-    gaps, flips = [], 0
+    gaps, flips, turned = [], 0, False
     for name in first.scores:
         a, b = before[f"logits.{name}"], after[f"logits.{name}"]
         gaps.append(float(np.abs(a - b).max()))
-        flips += int(differing(metric_of(next(iter(first.scores[name]))).form, a, b).sum())
+        form = metric_of(next(iter(first.scores[name]))).form
+        differ = differing(form, a, b)
+        flips += int(differ.sum())
+        turned |= form != SCORE and bool(differ.mean() > TURNED)
     if max(gaps) <= ROUNDED and not flips:
         return ROUNDING, f"logits differ by at most {max(gaps):.2g}, no answer does. {parted}"
     # as another seed, so that the two can be paired
@@ -151,7 +156,9 @@ def compare_runs(first: Record, second: Record, store: Store, again: Store) -> t
         column = ScoreColumn(first.cell.tasks[0], name, next(iter(metrics)))
         lines.append(compared(resampled(column, [(first, before), (other, after)]), ([first], [other])))
     text = "; ".join(f"{x.metric} {x.first:.1f} and {x.second:.1f}, p {x.p:.3f}" for x in lines)
-    verdict = STATISTICAL if all(line.p > LEVEL for line in lines) else DIFFERENT
+    verdict = STATISTICAL if all(line.p > LEVEL for line in lines) and not turned else DIFFERENT
+    if turned:
+        text += "; most answers are others, whatever the scores"
     return verdict, f"{flips} {'answer differs' if flips == 1 else 'answers differ'}; {text}. {parted}"
 
 

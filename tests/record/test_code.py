@@ -80,6 +80,39 @@ def test_an_edit_moves_the_digest_of_what_is_computed_by_it(tmp_path, monkeypatc
     assert (digest_after(tmp_path, monkeypatch, file, old, new) != digest_after(tmp_path, monkeypatch)) == moves
 
 
+@pytest.mark.parametrize(
+    ("file", "moves"),
+    [
+        ("{name}_helper.py", True),
+        ("{name}_parts/losses.py", True),
+        ("{name}_unused.py", False),
+        ("env/site-packages/{name}_installed.py", False),
+    ],
+)
+def test_what_lies_beside_a_method_of_one_file_counts_too(tmp_path, monkeypatch, file, moves):
+    """Planted: a helper beside the method's file was edited, and its records stayed current."""
+    digests = []
+    for scale in (1, 2):
+        name, folder = f"alone{next(NUMBER)}", tmp_path / str(scale)
+        text = "from NAME_helper import scale\nfrom NAME_parts import losses\nimport NAME_installed\nclass Mine:\n    of = scale\n"
+        files = {
+            "NAME.py": text,
+            "{name}_helper.py": "",
+            "{name}_parts/__init__.py": "",
+            "{name}_parts/losses.py": "",
+            "{name}_unused.py": "",
+        }
+        files |= {"env/site-packages/{name}_installed.py": ""} | {file: f"SCALE = {scale}\n"}
+        for part, content in files.items():
+            path = folder / part.replace("NAME", name).format(name=name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content.replace("NAME", name))
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.syspath_prepend(folder / "env" / "site-packages")
+        digests.append({text.replace(name, "NAME") for text in files_of((name,)).values()})
+    assert (digests[0] != digests[1]) == moves
+
+
 def test_fields_that_another_version_of_python_adds_move_no_digest(tmp_path, monkeypatch):
     """As 3.12 did with ``type_params``; and no version writes syntax back as source, which each quotes in its own way."""
     today = digest_after(tmp_path, monkeypatch)
