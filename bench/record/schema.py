@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from bench.errors import InputError
 from bench.record.cell import IN_8_BITS, Cell
@@ -158,6 +158,17 @@ class Record(StrictModel):
         if self.point == IN_8_BITS:
             return f"{self.cell.label}+{IN_8_BITS}"
         return self.cell.label + (f" at {self.point}" if self.point else "")
+
+    _drawn_as: str = PrivateAttr("")
+
+    @property
+    def drawn_as(self) -> str:
+        """What names the random draws of its row: a paper that calls the row something else has the same intervals."""
+        return self._drawn_as or self.row
+
+    @drawn_as.setter
+    def drawn_as(self, row: str) -> None:
+        self._drawn_as = row
 
     @property
     def called(self) -> str:

@@ -152,7 +152,7 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> Comparison:
     """
     column, metric, seeds = data.column, metric_of(data.column.metric), max(map(len, sides))
     rows, is_turned = _in_order(sides)
-    rng = rng_for([column], "difference", *(row[0].row for row in rows))
+    rng = rng_for([column], "difference", *(row[0].drawn_as for row in rows))
     spread = _difference(data, rows).spread(rng)
     drawn = 100 * np.clip(spread, -metric.largest_difference, metric.largest_difference)
     low, high = interval(drawn)
@@ -198,7 +198,7 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> Comparison:
 def _in_order(sides: Sides) -> tuple[Sides, bool]:
     """The two rows in the order in which all is drawn, and whether they were named the other way round: what is drawn follows from the
     two rows and the column alone."""
-    first, second = sorted(sides, key=lambda side: (side[0].row, [record.key for record in side]))
+    first, second = sorted(sides, key=lambda side: (side[0].drawn_as, [record.key for record in side]))
     return (first, second), first is not sides[0]
 
 
@@ -216,7 +216,7 @@ def drawn_differences(pairs: Sequence[Pair]) -> np.ndarray:
     for data, sides in pairs:
         rows, is_turned = _in_order(sides)
         parts.append((data.column.task, _difference(data, rows)))
-    rng = rng_for(columns, "difference", *(row[0].row for row in rows))
+    rng = rng_for(columns, "difference", *(row[0].drawn_as for row in rows))
     # Student's t of two seeds reaches beyond what the metrics can give. The true difference lies within, so an interval that is
     # cut there covers it as often as before, and every quantile within stays where it was
     most = float(np.mean([metric_of(column.metric).largest_difference for column in columns]))
@@ -244,7 +244,7 @@ def drawn_mean(group: ReportGroup, answers: Answers, columns: Sequence[ScoreColu
         part = Resamples(score_RS.mean(1)) if rows[0] == TEACHER else over_seeds(score_RS, score_RS)
         parts.append((data.column.task, part))
         limits.append((metric.low, metric.high))
-    spread = mean_over_columns(parts).spread(rng_for(columns, "score", rows[0]))
+    spread = mean_over_columns(parts).spread(rng_for(columns, "score", own[0].drawn_as))
     return 100 * np.clip(spread, *np.mean(limits, axis=0))
 
 

@@ -50,7 +50,13 @@ class PaperTable(NamedTuple):
         """Those of its cells, called as this table calls them."""
         # not by the train key: a student of several tasks has one cell for each, and all have the same one
         own = [(r, self.names[key]) for r in records if (key := record_key(r.cell)) in self.names]
-        return [r.model_copy(update={"cell": r.cell.model_copy(update=dict(name))}) for r, name in own]
+        named = [r.model_copy(update={"cell": r.cell.model_copy(update=dict(name))}) for r, name in own]
+        typed: dict[str, str] = {}  # where settings are a task's own, a row is typed in several ways: the first one
+        for record, (before, _) in zip(named, own, strict=True):
+            typed[record.row] = min(before.row, typed.get(record.row, before.row))
+        for record in named:
+            record.drawn_as = typed[record.row]
+        return named
 
 
 def write_experiment(

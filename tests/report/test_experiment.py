@@ -39,3 +39,20 @@ def test_rows_stand_in_the_order_of_the_table_with_and_without_intervals(answere
     for file, rows in (("one", order), ("one-intervals", order[1:])):
         lines = (report.parent / "tables" / f"{file}.csv").read_text().splitlines()[1:]
         assert [name for line in lines if (name := line.split(",")[0]) in order] == rows
+
+
+def test_a_paper_may_call_a_row_what_it_likes_and_its_intervals_stay(answered_store, tmp_path):
+    """Planted before: the draws were named by the label, so that another word for a row moved its interval."""
+    records, numbers = list(answered_store.records()), set()
+    for label in ("kd", "aaa", "zzz"):
+        names = {r.key: {"label": label} if r.row == "kd" else {} for r in records}
+        for show in ("differences", "reappearance"):
+            section = PaperTable(show, show, names, ["microbert", label, "finetune"])
+            folder = tmp_path / label / show
+            (report,) = write_experiment(
+                "A paper", [section], answered_store, folder, False, (tmp_path / "e.toml", "", "")
+            )
+            files = sorted((report.parent / "tables").glob(f"{show}*.csv"))
+            lines = [line for file in files for line in file.read_text().splitlines()]
+            numbers.add((show, tuple(line.partition(",")[2] for line in lines if line.startswith(label))))
+    assert len(numbers) == 2

@@ -70,7 +70,7 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     (scored, unsound, left_out), lines = _teacher(group), []
     averaged = [column for column in scored if column not in unsound and column in group.averaged]
     for label in students_of(group):
-        is_cheaper, cells = _is_cheaper(group, label), list[TableCell]()
+        is_cheaper, cells, drawn_as = _is_cheaper(group, label), list[TableCell](), group.records_of(label)[0].drawn_as
         # of the columns of the mean
         parts, scores, limits = list[tuple[str, Resamples]](), list[tuple[float, float]](), list[tuple[Any, Any]]()
         for column in scored:
@@ -93,7 +93,7 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                     teacher_R = np.where(teacher_R > 0, teacher_R, np.nan)
                     ratio_RS = data.stacked(own) / teacher_R[:, None]
                     part = over_seeds(ratio_RS, ratio_RS)
-                    spread = part.spread(rng_for([column], "ratio", label, TEACHER))
+                    spread = part.spread(rng_for([column], "ratio", drawn_as, TEACHER))
                     ratio_R = metric_of(column.metric).possible_ratios(spread, teacher_R)
                     of_seeds = [record.scores[column.evaluation][column.metric] for record in own]
                     cell = retention(of_seeds, teacher, ratio_R, kept)
@@ -106,7 +106,7 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
         if any(cell.text != DASH or cell.footnotes for cell in cells):
             means = [TableCell(DASH)] * 2
             if len(parts) == len(averaged) > 1:
-                spread = mean_over_columns(parts).spread(rng_for(averaged, "ratio", label, TEACHER))
+                spread = mean_over_columns(parts).spread(rng_for(averaged, "ratio", drawn_as, TEACHER))
                 # a resample in which the teacher has no score above 0 in any column has no ratio
                 known_R = ~np.isnan(spread)
                 low_R, high_R = np.nanmean(np.array(limits)[:, :, known_R], axis=0)
