@@ -25,6 +25,7 @@ from bench.stats.summary import summarise
 RATIO_TITLE = re.compile(
     r"^\W*(?:shares?|percent(?:age)?|ratios?|retention|reappearance)\b(?: of\b|\W*$)", re.IGNORECASE
 )
+DIFFERENCE_TITLE = re.compile(r"^\W*(?:\w+ )?differences?\b", re.IGNORECASE)
 SAME, DIFFERS, ABSENT = "as measured", "differs", "no record"
 
 
@@ -74,7 +75,12 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
     if any(is_average(column) for sheet in sheets for column in sheet.columns):
         for group in tables:  # a report's mean leaves these out
             group.left_out_of_means = columns_of_noise(group, store)
-    differences = {(sheet.where, column) for sheet in sheets for column in sheet.columns if _has_signs(sheet, column)}
+    differences = {
+        (sheet.where, column)
+        for sheet in sheets
+        for column in sheet.columns
+        if DIFFERENCE_TITLE.search(sheet.name) or _has_signs(sheet, column)
+    }
     checked = []
     for sheet, row in ((of_row, row) for of_row in sheets for row in of_row.rows):
         plain = plain_name(row.system)

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from bench.audit.averages import average_rows, averages, sums
 from bench.audit.derived_cells import derived_columns, derived_rows
 from bench.audit.findings import ARITHMETIC, INFERENCE, Finding
+from bench.audit.intervals import outside_intervals
 from bench.audit.relative_columns import relative_columns
 from bench.audit.rows_across_tables import changed_elsewhere, quotes_and_teachers
 from bench.audit.table import Sheet
 from bench.errors import InputError
 
-WITHIN = (averages, average_rows, sums, derived_rows, derived_columns, relative_columns)
+WITHIN = (averages, average_rows, sums, derived_rows, derived_columns, relative_columns, outside_intervals)
 ACROSS = (quotes_and_teachers, changed_elsewhere)
 
 

@@ -13,6 +13,8 @@ from bench.audit.printed import numbers_of
 from bench.audit.table import PrintedRow, Sheet
 
 MOST_HEADER_LINES = 12
+SO_MANY = re.compile(r"of \d+")
+"""Below the name of a mean: of how many columns."""
 NAMED_IN_BRACKETS = re.compile(r"\([^)]*(?:drop|gain|diff|delta|Δ|loss|improve|change)[^)]*\)", re.IGNORECASE)
 ROW_NUMBER = re.compile(r"#|no\.?|nr\.?|rank|id|index|idx|", re.IGNORECASE)
 
@@ -32,7 +34,7 @@ def unread(grids: Iterable[Grid], sheets: Sequence[Sheet]) -> list[Unread]:
     missing = []
     for line in (line for grid in grids for line in grid.lines):
         for cell in line.cells[1:]:
-            for number, _ in numbers_of(cell.own):
+            for number, _ in numbers_of(cell.own) if not SO_MANY.fullmatch(cell.own) else ():
                 if left[line.number, number.text] == 0:
                     missing.append(Unread(line.number, number.text, cell.text))
                 left[line.number, number.text] -= 1
@@ -75,7 +77,8 @@ def _is_words(lines: Sequence[GridLine], place: int) -> bool:
     if len(named) < 2 and not any(cell.left for above in lines[:place] for cell in above.cells):
         return False
     if not all(
-        re.match(rf"{WORDS.pattern}|[@(]|\d+[A-Za-z-]", line.cells[at].text) and not numbers_of(line.cells[at].text)
+        SO_MANY.fullmatch(text := line.cells[at].text)
+        or (re.match(rf"{WORDS.pattern}|[@(]|\d+[A-Za-z-]", text) and not numbers_of(text))
         for at in named
     ):
         return False

@@ -75,6 +75,10 @@ def is_quantity_row(row: PrintedRow) -> bool:
     return _is_called(row.system, QUANTITY)
 
 
+DETECTABLE = re.compile(r"^min(?:imum|\.)? detectable|^p[- ]?values?$|^p$", re.IGNORECASE)
+"""Rows that say how sure the rows above are: each number is of its column alone, also below an average."""
+
+
 @lru_cache(NAMES)
 def derived_kind(column: str) -> str:
     """How a column is made from others by its name: ratio, difference, compression, or not at all."""
@@ -104,7 +108,8 @@ def is_plain(row: PrintedRow) -> bool:
 
 @lru_cache(NAMES)
 def _is_plain_name(system: str) -> bool:
-    return not (_is_called(system, AVERAGE, TOTAL) or RATIO.search(system) or DIFFERENCE.search(system))
+    others = RATIO, DIFFERENCE, DETECTABLE
+    return not (_is_called(system, AVERAGE, TOTAL) or any(kind.search(system) for kind in others))
 
 
 def scores_of(cells: Mapping[str, PrintedNumber]) -> dict[str, PrintedNumber]:

@@ -36,6 +36,7 @@ class PrintedNumber:
         text: as it stands there, without marks of emphasis.
         places: digits after the point.
         deviation: what is printed behind ±, if anything.
+        interval: its ends, where they are printed in square brackets behind it.
         unit: the unit behind it, as % or M.
     """
 
@@ -43,6 +44,7 @@ class PrintedNumber:
     value: Decimal
     places: int
     deviation: PrintedNumber | None = field(default=None, compare=False)
+    interval: tuple[PrintedNumber, ...] = field(default=(), compare=False)
     unit: str = field(default="", compare=False)
 
     @property
@@ -76,8 +78,8 @@ def printed(text: str) -> PrintedNumber | None:
 def numbers_of(text: str) -> tuple[tuple[PrintedNumber, str], ...]:
     """The numbers of a cell in their order, each with what it is there; none where the cell is words.
 
-    They are ``value``, ``other`` (a second value) or ``change`` (a signed one in brackets). A deviation stays with the
-    number before it, and an interval is left out.
+    They are ``value``, ``other`` (a second value) or ``change`` (a signed one in brackets). A deviation and an interval stay with
+    the number before them.
     """
     plain = _without_marks(text)
     tokens = list(TOKEN.finditer(plain))
@@ -93,12 +95,14 @@ def numbers_of(text: str) -> tuple[tuple[PrintedNumber, str], ...]:
         shown = token["number"].replace(",", "").rstrip(".")
         shown = ("+" if token["sign"] == "+" else "-") + shown if has_sign else shown
         value = Decimal(shown)
-        number = PrintedNumber(shown, value, max(0, -int(value.as_tuple().exponent)), None, token["unit"] or "")
+        number = PrintedNumber(shown, value, max(0, -int(value.as_tuple().exponent)), unit=token["unit"] or "")
         if not parts:
             parts.append((number, "value"))
             continue
         is_interval = "[" in glue or (is_interval and "]" not in glue)
         if is_interval:
+            last, its_role = parts[-1]
+            parts[-1] = replace(last, interval=(*last.interval, number)), its_role
             continue
         role = _role(glue, token, number, parts[0][0])
         if role == "deviation":

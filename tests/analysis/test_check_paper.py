@@ -99,7 +99,11 @@ def test_differences_and_shares_are_no_scores(tmp_path):
     store, file = Store(tmp_path / "r"), tmp_path / "paper.md"
     for row, score in (("kd", 0.61), ("pkd", 0.63)):
         store.write(factories.record(row, score=score))
-    for title, numbers in (("Differences", ("+1.0", "-2.0")), ("Share of the teacher's score", ("97.1", "98.2"))):
+    for title, numbers in (
+        ("Differences", ("+1.0", "-2.0")),
+        ("Differences to KD", ("+0.0", "1.0")),
+        ("Share of the teacher's score", ("97.1", "98.2")),
+    ):
         rows = "".join(f"| {row} | {number} |\n" for row, number in zip(("kd", "pkd"), numbers, strict=True))
         file.write_text(f"# {title}\n\n| System | RTE |\n|---|---|\n{rows}")
         assert "differs" not in {c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")}

@@ -259,3 +259,17 @@ def test_columns_of_scores_are_told_by_their_names(columns):
     assert {column: is_score(column) for column in columns.split("|")} == dict.fromkeys(
         columns.split("|"), columns is SCORES
     )
+
+
+def test_a_number_outside_its_own_interval_is_found_and_a_citation_is_none():
+    table = (
+        "One\nSystem | A | B\nOurs | +1.6 [-7.5, 9.7] | 84.3 [12, 13]\nKD | -36.4 [-31.5, -21.5] | 81.0 [80.2, 81.9]"
+    )
+    assert {finding[:2] for finding in as_tuples(page(table))} == {("KD", "A")}
+
+
+def test_a_row_that_says_how_sure_the_others_are_has_no_average():
+    rows = "Ours | +1.6 | +0.2 | +0.9\nKD | -26.4 | -1.8 | -14.1\nPKD | +2.0 | +1.0 | +1.5"
+    table = f"Differences\nSystem | A | B | mean of 2\n{rows}\nmin. detectable | 8.6 | 3.1 | 4.8"
+    assert not as_tuples(page(table))
+    assert len(as_tuples(page(table.replace("-14.1", "-19.1")))) == 1

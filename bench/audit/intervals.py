@@ -1,0 +1,28 @@
+"""Numbers that lie outside the interval that is printed behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bench.audit.findings import ARITHMETIC, Finding
+from bench.audit.table import Sheet
+
+
+def outside_intervals(sheet: Sheet) -> Iterator[Finding]:
+    """Of two ends in square brackets with the number's own decimals: what is printed there may be a citation."""
+    for row in sheet.rows:
+        for column, cell in row.cells.items():
+            ends = [end.value for end in cell.interval if end.places == cell.places]
+            if len(ends) == len(cell.interval) == 2 and not min(ends) <= cell.value <= max(ends):
+                low, high = (end.text for end in cell.interval)
+                yield Finding(
+                    where=sheet.where,
+                    row=row.system,
+                    column=column,
+                    printed=cell.text,
+                    recomputed="",
+                    basis=ARITHMETIC,
+                    check="interval",
+                    why=f"it lies outside its own interval, [{low}, {high}]",
+                    changes="a digit",
+                )
