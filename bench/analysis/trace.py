@@ -95,6 +95,11 @@ def origins_of(group: ReportGroup, store: Store) -> Iterator[Origin]:
                 what = f"{record.row}, {'+'.join(record.cell.tasks)} {name} {metric}, seed {record.cell.seed} ({why})"
                 yield _origin(what, 100 * value, [record.key])
     group.left_out_of_means = columns_of_noise(group, store)
+    for row in group.systems if group.left_out_of_means else ():
+        means = [group.summaries[row, c].mean for c in group.columns if (row, c) in group.summaries]
+        if len(means) == len(group.columns):
+            what = f"{row}, mean of all {len(means)} columns, as an experiment's table has it ({where})"
+            yield _origin(what, sum(means) / len(means), [record.key for record in group.records_of(row)])
     judge_answers(group, store)
     for table in make_tables(group, {}).tables:  # no answers, so nothing is drawn
         yield from _cells(table, where, group)

@@ -199,6 +199,26 @@ def test_a_teacher_of_one_answer_makes_no_ratio(store):
     assert "rte (acc): the answers of the teacher are suspect" in rte.footnotes[0]
 
 
+def test_nobody_keeps_a_teacher_that_is_no_better_than_one_answer_and_one_answer_keeps_nothing(tmp_path):
+    """A constant student kept 99.6 % of such a teacher. On sst2 the teacher is good, and one answer is half of it."""
+    store = Store(tmp_path)
+    for task, teacher in (("rte", 0.5), ("sst2", 0.95)):
+        write(store, "teacher", task, teacher)
+        write(store, "kd", task, 0.99, noise=1)
+        record = factories.record("constant", task)
+        record = record.model_copy(update={"artefacts": {"teacher": {"key": "k", "weights": "t" * 64}}})
+        factories.write(store, record, np.ones(N, int), LABELS)
+    (group,) = groups(store.records())
+    judge_answers(group, store)
+    lines = {line.label: line.cells for line in retentions(group, resample(group, store)).lines}
+    places = {column.task: place for place, column in enumerate(group.columns)}
+    assert lines["kd"][places["sst2"]].verdict == KEEPS
+    for row, task in (("kd", "rte"), ("constant", "rte"), ("constant", "sst2")):
+        cell = lines[row][places[task]]
+        assert (cell.verdict, cell.text[-1]) == ("", ")"), (row, task)
+        assert cell.value
+
+
 def test_a_student_that_costs_as_much_as_its_teacher_claims_nothing(store):
     """One whose sequences leave early is judged by what they cost."""
     for label, expected in (("wide", None), ("early", 4 * 10**8)):

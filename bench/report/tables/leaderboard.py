@@ -82,7 +82,7 @@ def leaderboard(group: ReportGroup) -> Table | None:
     )
     note = (
         "Rows with all results, in percent, with 95 % intervals. Rows of one rank: the interval of their difference to the first of "
-        "them contains 0 (not adjusted); a dash: fewer seeds, or suspect answers. "
+        "them contains 0 (not adjusted); a dash: fewer seeds, or suspect answers in a row that would be first. "
         f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, {SYMBOLS[NOT_SIGNIFICANT]} not significant, "
         f"{SYMBOLS[BORDERLINE]} {BORDERLINE}; {tests or 'the mean of a row is one test'}. No sign: not tested."
     )

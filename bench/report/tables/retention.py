@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bench.record.cell import TEACHER
-from bench.report.comparison import BORDERLINE
+from bench.report.comparison import BORDERLINE, not_shown_better
 from bench.report.frame import same_teacher, teacher_weights
 from bench.report.groups import KEPT, ReportGroup, ScoreColumn
 from bench.report.resampled import Answers, rng_for
@@ -69,6 +69,7 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     """
     (scored, unsound, left_out), lines = _teacher(group), []
     averaged = [column for column in scored if column not in unsound and column in group.averaged]
+    noise = not_shown_better(group, answers)
     for label in students_of(group):
         is_cheaper, cells, drawn_as = _is_cheaper(group, label), list[TableCell](), group.records_of(label)[0].drawn_as
         # of the columns of the mean
@@ -97,6 +98,10 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                     ratio_R = metric_of(column.metric).possible_ratios(spread, teacher_R)
                     of_seeds = [record.scores[column.evaluation][column.metric] for record in own]
                     cell = retention(of_seeds, teacher, ratio_R, kept)
+                    if column in noise or group.suspicions.get(
+                        (label, column)
+                    ):  # a constant answer keeps a teacher that is no better
+                        cell = replace(cell, text=cell.text.removesuffix(f" {cell.verdict}"), verdict="")
                     cells[-1] = replace(cell, n=len(own), keys=keys_of([*own, *theirs]))
                     if column in averaged:
                         parts.append((column.task, part))
@@ -121,7 +126,8 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
         f"The student's score in percent of its own teacher's, with the 95 % interval of a paired bootstrap. "
         f"keeps: the whole interval, before rounding, is above {100 * kept:g} %. loses: the whole interval is below. "
         f"{INCONCLUSIVE}: the interval contains {100 * kept:g} %, so these examples and seeds do not decide. "
-        f"{BORDERLINE}: other resamples may end otherwise. "
+        f"{BORDERLINE}: other resamples may end otherwise. No verdict: the teacher is not shown to be better than one answer to everything, or "
+        "the student's answers are suspect. "
         "Mean of ratios: the mean of the columns' ratios. Ratio of means: the student's mean score divided by its "
         "teacher's. These two have no verdict. Rows that need at least as many FLOPs as their teacher are no compressed models, and not here."
     )
