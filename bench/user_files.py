@@ -96,13 +96,16 @@ def checked(form: type[Form], body: Any, said: str) -> Form:
         # a misspelt key is missing and unknown; its nearest name tells more
         first = min(error.errors(), key=lambda fault: fault["type"] != EXTRA)
     *outer, name = first["loc"] or ("",)
-    where = "".join(f"{part}." for part in outer)
+    # people count the tables of a file from 1
+    where = "".join(f"{part + 1}." if isinstance(part, int) else f"{part}." for part in outer)
     if first["type"] == EXTRA:
         kind = f"key of {where[:-1]}" if where else "key"
         raise InputError(f"{said}: {unknown(kind, str(name), _keys_at(form, outer))}")
     if first["type"] == "missing":
         raise InputError(f"{said}: the key {where}{name} is missing")
-    raise InputError(f"{said}: {where}{name}: {first['msg'].removeprefix('Value error, ')}")
+    raise InputError(
+        f"{said}: {where}{name}: {first['msg'].removeprefix('Value error, ').replace('a valid tuple', 'a list, like [0, 1]')}"
+    )
 
 
 def _keys_at(form: type[BaseModel], path: Iterable[int | str]) -> list[str]:

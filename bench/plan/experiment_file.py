@@ -154,6 +154,8 @@ class Experiment(TypedFile):
     differs: tuple[Difference, ...] = ()
     expected: str = ""
     """how far from the printed numbers its own are expected, and why"""
+    numbers: str = ""
+    """a CSV file beside this one, with printed numbers of papers that do not come with the package"""
     seeds: tuple[Annotated[int, Field(strict=True)], ...] | None = None
     data: str | None = None
     teacher: str | None = None
@@ -165,7 +167,9 @@ class Experiment(TypedFile):
 
     def options(self) -> dict[str, object]:
         """What the file says besides its tables and their settings."""
-        return self.model_dump(exclude={"title", "table", "settings", "differs", "expected"}, exclude_none=True)
+        return self.model_dump(
+            exclude={"title", "table", "settings", "differs", "expected", "numbers"}, exclude_none=True
+        )
 
     def chosen(self, tables: str = "", tasks: str = "") -> list[TableSpec]:
         """The tables named (all, if none is), with only the tasks named; tables left without a task are gone.
@@ -317,9 +321,14 @@ def read_experiment(path: Path) -> Experiment:
         return [name for row in rows for name in sorted(_names(row))]
 
     try:
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InputError(f"two tables are called {twice[0]!r}; their files would have one name")
+        for table in experiment.table:
+            if (table.printed or table.absent) and not table.paper:
+                raise InputError(f"table {table.name}: printed rows are of a paper; add the key paper")
         for number, entry in enumerate(experiment.settings):
             # each name is looked for in what the names before it leave, so the message names the first that fits nothing
-            where = f"settings.{number}"
+            where = f"settings.{number + 1}"
             _check_known(f"table for {where}", entry.tables, names)
             tables = [table for table in experiment.table if not entry.tables or table.name in entry.tables]
             tasks = [task for table in tables for task in table.typed_tasks]

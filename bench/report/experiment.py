@@ -13,6 +13,7 @@ from bench.record.cell import TEACHER, record_key
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.record.task_facts import SAMPLE
 from bench.report.comparison import columns_of_noise
 from bench.report.document import Section, to_page, write_index
 from bench.report.file_names import ENDING, LONGEST, PAGE, TABLES, fitted, paper_place, table_names
@@ -147,6 +148,8 @@ def _write(
     if noise := {column.name: None for part in parts.values() for column in columns_of_noise(part, store)}:
         said = "the teacher is not shown to be better than the majority class: what a student loses there is noise"
         texts.append(f"On {', '.join(noise)} {said}. Means are over all columns, as the paper's.")
+    if whole.facts.source == SAMPLE and any(section.printed for section in sections):
+        texts.append("Printed numbers do not stand beside ours here: nothing generated compares with them.")
     if settings:
         texts.append("Settings of some rows or tasks; the others are as the recipe has them:")
     page = [Section("", texts, settings)]
@@ -164,8 +167,11 @@ def _write(
     write_tables(own / TABLES, files, latex)
     shown = replace(whole, records=list(used.values()))
     command = experiment_command(shown, *typed, of_the_file=bool(settings))
+    is_of_a_paper = expected or any(section.printed for section in sections)
     page += [Section(ENVIRONMENT, environment(whole)), provenance_section(shown, [command])]
-    write_atomically(own / PAGE, to_page(f"{title}; our own runs, not the paper's results", page))
+    write_atomically(
+        own / PAGE, to_page(f"{title}; our own runs, not the paper's results" if is_of_a_paper else title, page)
+    )
     return own / PAGE
 
 

@@ -15,12 +15,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.errors import unknown
+from bench.errors import InputError, one_line, unknown
 from bench.record.task_facts import SAMPLE
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.table import TEXT, Column, Line, Table, TableCell, number
 from bench.stats.metrics import label_of
 from bench.stats.power import DEVELOPMENT_EXAMPLES
+from bench.user_files import text_of
 
 FOLDER = Path(__file__).resolve().parent / "printed"
 UNKNOWN = "unknown"
@@ -70,15 +71,47 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def printed_cells(paper: str, row: str) -> list[Published]:
+def numbers_in(path: Path) -> tuple[Published, ...]:
+    """The printed numbers of a user's own file, in the same columns; of what is not in it, metric and split are not stated.
+
+    Raises:
+        InputError: no such file, a column that is missing or not known, or a value that is no number.
+    """
+    lines = list(csv.DictReader(text_of(path, str(path)).splitlines()))
+    cells = []
+    for place, line in enumerate(lines, start=2):
+        given = {name.strip(): value.strip() for name, value in line.items() if name and value}
+        if lacking := [name for name in ("source", "table", "system", "task", "value") if name not in given]:
+            needs = (
+                "a line needs source, table, system, task and value, and may have evaluation, metric, split and note"
+            )
+            raise InputError(f"{path}, line {place}: {lacking[0]} is missing; {needs}")
+        if further := given.keys() - set(Published._fields):
+            raise unknown(f"column of {path}", min(further), Published._fields)
+        try:
+            value = float(given["value"])
+        except ValueError:
+            raise InputError(
+                f"{path}, line {place}: value should be a number, found {one_line(given['value'])[:80]}"
+            ) from None
+        usual = {"evaluation": "validation", "metric": UNKNOWN, "split": UNKNOWN, "note": ""}
+        cells.append(Published(**{**usual, **given, "value": value}))  # type: ignore[arg-type]
+    return tuple(cells)
+
+
+def printed_cells(paper: str, row: str, further: Sequence[Published] = ()) -> list[Published]:
     """The cells of a paper's row, by ``TABLE: ROW``.
+
+    Args:
+        further: printed numbers of a user's own file.
 
     Raises:
         InputError: no such paper, or no such row in it.
     """
-    cells = [cell for cell in published() if cell.source == paper]
+    known = [*published(), *further]
+    cells = [cell for cell in known if cell.source == paper]
     if not cells:
-        raise unknown("paper with printed numbers", paper, list(dict.fromkeys(cell.source for cell in published())))
+        raise unknown("paper with printed numbers", paper, list(dict.fromkeys(cell.source for cell in known)))
     own = [cell for cell in cells if f"{cell.table}: {cell.system}" == row]
     if not own:
         there = list(dict.fromkeys(f"{cell.table}: {cell.system}" for cell in cells))

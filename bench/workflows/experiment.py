@@ -19,7 +19,7 @@ from bench.progress import Progress, duration
 from bench.record.cell import TEACHER, record_key
 from bench.record.store import Store
 from bench.report.experiment import PaperTable, write_experiment
-from bench.report.published import PrintedRow, printed_cells, published
+from bench.report.published import PrintedRow, numbers_in, printed_cells, published
 from bench.run import Outcome, agree
 from bench.workflows.run import joined, run
 
@@ -67,6 +67,7 @@ def choose(
         absent = [name for name in names if not has[name]] if any(has.values()) else []
         there = ",".join(name for name in names if has[name]) if absent else ""
     chosen = []
+    further = numbers_in(path.parent / experiment.numbers) if experiment.numbers else ()
     for table in experiment.chosen(tables, there):
         parts = []
         for part in experiment.requests_of(table):
@@ -75,13 +76,13 @@ def choose(
                 of_file = dict(part.request_options().get("numbers", ()))
                 own["numbers"] = tuple(sorted((of_file | dict(request.numbers)).items()))
             parts.append((part, replace(request, methods=part.methods, tasks=part.tasks, **own)))
-        columns = {cell.task for cell in published() if cell.source == table.paper}
+        columns = {cell.task for cell in (*published(), *further) if cell.source == table.paper}
         for name in table.absent:
             if name not in columns:
-                printed_cells(table.paper, name)
+                printed_cells(table.paper, name, further)
         printed = {}
         for label, (rows, why) in experiment.printed_of(table).items():
-            cells = [cell for row in rows for cell in printed_cells(table.paper, row)]
+            cells = [cell for row in rows for cell in printed_cells(table.paper, row, further)]
             printed[label] = PrintedRow(cells, [*other, *why], table.summed)
         chosen.append(ChosenTable(table, parts, printed))
     return experiment, chosen, absent

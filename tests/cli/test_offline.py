@@ -86,6 +86,7 @@ def test_no_verb_opens_a_socket(bench, monkeypatch, tmp_path, teacher_folder, gl
             "list": [],
             "show": [key, *kept],
             "compare": [name, records["finetune"].cell.label, *kept],
+            "predictions": [name, "--to", tmp_path / "answers", *kept],
             "choose": ["--max-params", 5, *kept],
             "power": ["--tasks", "rte", "--gap", 1.0],
             "trace": ["50.0", *kept],

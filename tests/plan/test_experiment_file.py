@@ -109,9 +109,12 @@ TABLE = "[[table]]\nname = 'a'\nmethods = ['kd']\ntasks = ['rte']"
     "text, says",
     [
         ("title = 'x'", "the key table is missing"),
-        ("title = 'x'\n" + TABLE.replace("'kd'", ""), "table.0.methods"),
+        ("title = 'x'\n" + TABLE.replace("'kd'", ""), "table.1.methods"),
         (f"title = 'x'\nteachers = 'y'\n{TABLE}", "no key is called 'teachers'; did you mean 'teacher'"),
         (f"title = 'x'\nepochs = '3'\n{TABLE}", "epochs: .*valid number"),
+        (f"title = 'x'\nseeds = '0,1'\n{TABLE}", "seeds: .*a list"),
+        (f"title = 'x'\n{TABLE}\n{TABLE}", "two tables are called 'a'"),
+        (f"title = 'x'\n{TABLE}\nprinted = {{ kd = 'Table 1: X' }}", "add the key paper"),
         ("title = ", "is not TOML"),
     ],
 )
@@ -147,11 +150,11 @@ stages.distil.epochs = 2
 @pytest.mark.parametrize(
     "old, new, says",
     [
-        ("batch_size", "batchsize", "no key of settings.0 is called 'batchsize'; did you mean 'batch_size'"),
-        ("batch_size = 8", "batch_size = 0", "settings.0.batch_size: .*greater"),
-        ("epochs = 1,", "epochs = 0,", "settings.0.stages.distil.epochs: .*greater"),
-        ('tasks = ["rte"]', 'tasks = ["rtee"]', "settings.0 is called 'rtee'; did you mean 'rte'"),
-        ('methods = ["moebert"]', 'methods = ["tinybert"]', "row in the tables for settings.0 is called 'tinybert'"),
+        ("batch_size", "batchsize", "no key of settings.1 is called 'batchsize'; did you mean 'batch_size'"),
+        ("batch_size = 8", "batch_size = 0", "settings.1.batch_size: .*greater"),
+        ("epochs = 1,", "epochs = 0,", "settings.1.stages.distil.epochs: .*greater"),
+        ('tasks = ["rte"]', 'tasks = ["rtee"]', "settings.1 is called 'rtee'; did you mean 'rte'"),
+        ('methods = ["moebert"]', 'methods = ["tinybert"]', "row in the tables for settings.1 is called 'tinybert'"),
         ('recipe = "paper"', 'recipe = "common"', 'stages: numbers of a stage go with recipe = "paper"'),
         ("distil_weight = 3.0", "distil_wait = 3.0", "setting of moebert is called 'distil_wait'; did you mean"),
         ("finetune =", "kd =", "row of table a that a label is of is called 'kd'"),

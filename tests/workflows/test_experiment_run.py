@@ -22,6 +22,29 @@ def test_the_one_question_is_about_the_disk_of_all_tables(tmp_path, teacher_fold
         experiment.run_experiment(file, request, confirm=lambda question: False)
 
 
+def test_printed_numbers_of_a_file_of_ones_own_are_found_and_its_faults_are_said(tmp_path, teacher_folder, glue_folder):
+    request = Request(teacher=str(teacher_folder), data=str(glue_folder), results=tmp_path / "r", threads=1)
+    file, numbers = tmp_path / "e.toml", tmp_path / "foo.csv"
+    table = "[[table]]\nname = 'a'\nmethods = ['kd']\ntasks = ['rte']\npaper = 'Foo 2019'\nprinted = { kd = 'Table 1: Foo-4' }"
+    file.write_text(f"title = 'mine'\nnumbers = 'foo.csv'\n{table}")
+    lines = "source,table,system,task,metric,split,value\nFoo 2019,Table 1,Foo-4,rte,accuracy,dev,61.5\n"
+    numbers.write_text(lines)
+    _, (chosen,), _ = experiment.choose(file, request)
+    (row,) = chosen.printed.values()
+    assert [(cell.task, cell.metric, cell.split, cell.value) for cell in row.cells] == [
+        ("rte", "accuracy", "dev", 61.5)
+    ]
+    for old, new, said in (
+        ("61.5", "much", "line 2: value should be a number"),
+        ("Foo-4", "", "line 2: system is missing"),
+        ("metric", "metrics", "did you mean 'metric'"),
+        ("Table 1", "Table 2", "no printed row of Foo 2019"),
+    ):
+        numbers.write_text(lines.replace(old, new))
+        with pytest.raises(InputError, match=said):
+            experiment.choose(file, request)
+
+
 def test_tasks_that_the_data_lack_are_left_out_unless_they_are_typed(bench, tmp_path):
     file = tmp_path / "mine.toml"
     table = '[[table]]\nname = "{}"\nmethods = ["kd"]\ntasks = ["{}"]\n'
