@@ -33,6 +33,10 @@ class TableSpec(TypedFile):
     printed: dict[str, str | tuple[str, ...]] = Field(default_factory=dict)
     absent: dict[str, str] = Field(default_factory=dict)
     summed: Literal["mean", "median", "best"] = "mean"
+    trials: int | None = Field(None, strict=True, ge=2)
+    """so many trials of each row on held-out training examples; the best is trained with all seeds, as ``tune`` does"""
+    search: tuple[str, ...] = ()
+    """what these vary: ``pace`` for the learning rate, settings of the methods; all that they offer where none is named"""
 
     @property
     def typed_tasks(self) -> dict[str, str]:
@@ -324,6 +328,8 @@ def read_experiment(path: Path) -> Experiment:
         if twice := [name for name in names if names.count(name) > 1]:
             raise InputError(f"two tables are called {twice[0]!r}; their files would have one name")
         for table in experiment.table:
+            if table.search and table.trials is None:
+                raise InputError(f"table {table.name}: search says what trials vary; add the key trials")
             if (table.printed or table.absent) and not table.paper:
                 raise InputError(f"table {table.name}: printed rows are of a paper; add the key paper")
         for number, entry in enumerate(experiment.settings):

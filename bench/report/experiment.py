@@ -163,15 +163,12 @@ def _write(
             used |= {record.key: record for record in part.records}  # a row of two tables is one record
             for ending, table in tables.items():
                 name = fitted(f"{stem}{ending}", [stem, ending], LONGEST - ENDING)
-                files[name] = table, paper_of(part, part.records, place)
+                files[name] = table, paper_of(part, part.records, place, settings)
     write_tables(own / TABLES, files, latex)
     shown = replace(whole, records=list(used.values()))
     command = experiment_command(shown, *typed, of_the_file=bool(settings))
-    is_of_a_paper = expected or any(section.printed for section in sections)
-    page += [Section(ENVIRONMENT, environment(whole)), provenance_section(shown, [command])]
-    write_atomically(
-        own / PAGE, to_page(f"{title}; our own runs, not the paper's results" if is_of_a_paper else title, page)
-    )
+    page += [Section(ENVIRONMENT, environment(whole, settings)), provenance_section(shown, [command])]
+    write_atomically(own / PAGE, to_page(f"{title}; our own runs", page))
     return own / PAGE
 
 

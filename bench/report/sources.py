@@ -49,8 +49,12 @@ def facts(group: ReportGroup) -> str:
     )
 
 
-def environment(group: ReportGroup) -> list[str]:
-    """Recipe, start and optimisers, how the rates were chosen, libraries and machines; a paragraph each."""
+def environment(group: ReportGroup, settings: Sequence[str] = ()) -> list[str]:
+    """Recipe, start and optimisers, how the rates were chosen, libraries and machines; a paragraph each.
+
+    Args:
+        settings: what an experiment's file sets for some rows, a line each.
+    """
     by_papers = group.recipe == PAPER
     length = "" if by_papers else f", {group.epochs:g} epochs over all stages"
     optimizer = "" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"
@@ -72,6 +76,8 @@ def environment(group: ReportGroup) -> list[str]:
     if not by_papers and group.students:
         text = "Learning rates were chosen on the sample suite, with AdamW"
         typed = sorted({r.row for r in group.records if ":pace=" in r.row and r.cell.search is None})
+        if any("pace " in line for line in settings):
+            typed.append("rows with a pace in the settings")
         text += f"; those of {', '.join(searched)} by `tune`, on held-out training examples" if searched else ""
         text += f"; those of {', '.join(typed)} were typed" if typed else ""
         other = "other " if searched or typed else ""

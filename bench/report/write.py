@@ -209,6 +209,7 @@ def write_pictures(group: ReportGroup, own: Path, latex: bool) -> list[Picture]:
     return shown
 
 
-def paper_of(group: ReportGroup, records: Sequence[Record], place: Path) -> Paper:
-    """What a table of this group needs in a paper, where the rest of the report is missing."""
-    return Paper(group.title, warnings(group), [*provenance(records), *made_on(records)], "-".join(place.parts))
+def paper_of(group: ReportGroup, records: Sequence[Record], place: Path, settings: Sequence[str] = ()) -> Paper:
+    """What a table of this group needs in a paper, where the rest of the report is missing: with the settings of some rows."""
+    lines = [*provenance(records), *made_on(records), *(f"settings: {line}" for line in settings)]
+    return Paper(group.title, warnings(group), lines, "-".join(place.parts))

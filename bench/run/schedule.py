@@ -19,7 +19,7 @@ from bench.interrupts import end_if_interrupted, interrupts_deferred
 from bench.make.failure import failure_of
 from bench.make.record import empty, failed, now
 from bench.make.work import FailedCell, StepResult
-from bench.plan.plan import Plan, Step, Student
+from bench.plan.plan import Plan, Planned, Step, Student
 from bench.record.cell import IN_8_BITS, TEACHER, record_key
 from bench.record.cell_locks import CellLocks
 from bench.record.schema import Failure, Record
@@ -44,17 +44,25 @@ class Outcome:
     """What a run did. ``exit_code`` is 0, or 6 if some cells failed or some students could not be saved."""
 
     plan: Plan
+    """of several runs the last"""
     trained: int = 0
     failures: list[FailedCell] = field(default_factory=list)
     reports: list[Path] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     """for a terminal: the main table of each report, and what to type next"""
+    plans: list[Plan] = field(default_factory=list)
+    """of several runs those of all"""
 
     def __repr__(self) -> str:
         failed = "".join(f"; failed: {cell.row} on {cell.task}, seed {cell.seed}: {cell.why}" for cell in self.failures)
         return (
             f"<Outcome: {self.trained} cells trained{failed}; reports: {', '.join(map(str, self.reports)) or 'none'}>"
         )
+
+    @property
+    def cells(self) -> list[Planned]:
+        """Of all plans."""
+        return [cell for plan in self.plans or [self.plan] for cell in plan.cells]
 
     @property
     def exit_code(self) -> int:

@@ -16,12 +16,15 @@ from bench.plan.request import AUTO, HUB, Request
 from bench.plan.show import as_json, describe
 from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
-from bench.record.cell import TEACHER, record_key
+from bench.record.cell import FINISHED, TEACHER, record_key
 from bench.record.store import Store
+from bench.record.task_facts import data_facts
 from bench.report.experiment import PaperTable, write_experiment
 from bench.report.published import PrintedRow, numbers_in, printed_cells, published
 from bench.run import Outcome, agree
+from bench.user_files import comma_separated
 from bench.workflows.run import joined, run
+from bench.workflows.tune import request_of_trials, tune, what_to_try
 
 SAID = {"teacher", "recipe", "epochs", "optimizer", "corpus_tokens", "numbers", "augment", "augment_times"}
 """Options that an experiment's file says, or leaves as its paper has them."""
@@ -114,7 +117,7 @@ def run_experiment(
     experiment, chosen, absent = choose(path, request, typed, tables)
     for line in _settings_lines(experiment, chosen, absent):
         progress.say(line)
-    requests = [request for table in chosen for _, request in table.parts]
+    requests = [each for table in chosen for _, request in table.parts for each in _steps(table.spec, request)]
     if len(requests) > 1:  # bad input is found before anything starts; one question for all
         plans = [build(request) for request in requests]
         if any(plan.todo for plan in plans):
@@ -123,16 +126,20 @@ def run_experiment(
     for number, (table, parts, printed) in enumerate(chosen, start=1):
         progress.say(f"{experiment.title}: {table.name} ({number} of {len(chosen)} tables)")
         names: dict[str, dict[str, str | None]] = {}
-        students: list[str] = []
+        students: dict[str, int] = {}  # what the table calls a row -> its place
+        labels = list(dict.fromkeys(label for part, _ in parts for label, _ in part.labels.values()))
         for part, own in parts:
-            outcome = run(replace(own, yes=True) if len(requests) > 1 else own, progress, confirm)
+            outcome = _make(table, replace(own, yes=True) if len(requests) > 1 else own, progress, confirm)
             outcomes.append(outcome)
-            for planned in outcome.plan.cells:
-                name = names[record_key(planned.cell)] = _called(planned, part)
-                students += [str(name["label"])] if planned.cell.method != TEACHER else []
-        # what the table calls its rows, in its order; else as they are typed
-        order = [label for part, _ in parts for label, _ in part.labels.values()]
-        sections.append(PaperTable(table.name, table.show, names, list(dict.fromkeys(order or students)), printed))
+            for planned in outcome.cells:
+                if data_facts(planned.cell.data.slug).held_back:  # a trial
+                    continue
+                name, plain = _called(planned, part)
+                names[record_key(planned.cell)] = name
+                if planned.cell.method != TEACHER:
+                    students.setdefault(str(name["label"]), labels.index(plain) if plain in labels else len(labels))
+        order = sorted(students, key=lambda label: students[label])  # else as they are typed
+        sections.append(PaperTable(table.name, table.show, names, order, printed))
     written = write_experiment(
         experiment.title,
         sections,
@@ -163,15 +170,45 @@ def together(plans: list[Plan]) -> tuple[float, int]:
     return seconds, round(disk)
 
 
-def _called(planned: Planned, part: TableRequest) -> dict[str, str | None]:
-    """What a table calls the row of a cell, and its full row."""
+def _steps(table: TableSpec, request: Request) -> list[Request]:
+    """What is planned for a request of a table: the trials of its rows, where they are searched for, and the rows as they are typed."""
+    trained = _parted(request)[1]
+    if table.trials is None or not trained.methods:
+        return [request]
+    *_, tried = what_to_try(trained, table.trials, ",".join(table.search), Progress())
+    return [request_of_trials(trained, tried), request]
+
+
+def _make(table: TableSpec, request: Request, progress: Progress, confirm: Any) -> Outcome:
+    """Run a request of a table, with a search for each row that is trained, where the table has trials."""
+    if table.trials is None:
+        return run(request, progress, confirm)
+    given, trained = _parted(request)
+    outcomes = [run(given, progress, confirm)] if given.methods else []
+    if trained.methods:
+        outcomes.append(tune(trained, table.trials, ",".join(table.search), progress, confirm)[1])
+    return joined(outcomes)
+
+
+def _parted(request: Request) -> tuple[Request, Request]:
+    """A request of its finished rows, and one of those that are trained."""
+    rows = comma_separated(request.methods)
+    finished = [row for row in rows if row.partition(":")[0] in FINISHED]
+    parts = finished, [row for row in rows if row not in finished]
+    return tuple(replace(request, methods=",".join(part)) for part in parts)  # type: ignore[return-value]
+
+
+def _called(planned: Planned, part: TableRequest) -> tuple[dict[str, str | None], str]:
+    """What a table calls the row of a cell, and its full row; and the first without what the options add."""
     cell, row = planned.cell, planned.row
-    if not isinstance(row, MethodRow) or row.spelling not in part.labels:
-        return {"label": cell.label, "ablation_of": cell.ablation_of}
-    label, full = part.labels[row.spelling]
-    # what the options add to its label: best epoch, teacher outputs, kernels, micro-batches
-    suffix = cell.label.removeprefix(row.label)
-    return {"label": label + suffix, "ablation_of": None if full is None else full + suffix}
+    typed = (row.spelling, row.label) if isinstance(row, MethodRow) else ("", "")
+    spelling, plain = (cell.search.of, cell.search.of) if cell.search is not None else typed
+    if spelling not in part.labels:
+        return {"label": cell.label, "ablation_of": cell.ablation_of}, cell.label
+    label, full = part.labels[spelling]
+    # what the options add to its label: best of so many, best epoch, teacher outputs, kernels, micro-batches
+    suffix = cell.label.removeprefix(plain)
+    return {"label": label + suffix, "ablation_of": None if full is None else full + suffix}, label
 
 
 def describe_experiment(
@@ -190,8 +227,15 @@ def describe_experiment(
     for table, parts, _ in chosen:
         listed = []
         for number, (part, request_of_part) in enumerate(parts, start=1):
-            plan = build(request_of_part)
+            *trials, plan = map(build, _steps(table, request_of_part))
+            every += trials
             which = f", {number} of {len(parts)} requests" if len(parts) > 1 else ""
+            for search in trials:
+                lines += [
+                    "",
+                    f"{table.name}{which}: {table.trials} trials of each row, before its best one is trained",
+                    describe(search),
+                ]
             options = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in part.options.items())
             typed_so = f"{part.methods} on {part.tasks}" + (f" ({options})" if options else "")
             lines += ["", f"{table.name}{which}: {typed_so}", describe(plan)]

@@ -51,11 +51,12 @@ def run(
 
 
 def joined(outcomes: Sequence[Outcome]) -> Outcome:
-    """What several runs did together, with the plan of the last."""
+    """What several runs did together."""
     return Outcome(
         outcomes[-1].plan,
         sum(outcome.trained for outcome in outcomes),
         [failure for outcome in outcomes for failure in outcome.failures],
         list(dict.fromkeys(report for outcome in outcomes for report in outcome.reports)),
         [text for outcome in outcomes for text in outcome.shown],
+        [plan for outcome in outcomes for plan in outcome.plans or [outcome.plan]],
     )

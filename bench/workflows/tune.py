@@ -23,6 +23,7 @@ from bench.record.cell import IN_8_BITS, Search, Trial
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.run import Outcome
+from bench.stats.power import least_gap
 from bench.user_files import comma_separated
 from bench.workflows.run import joined, run
 
@@ -74,22 +75,18 @@ class SearchOutcome:
     search: Search
 
 
-def tune(
-    request: Request, trials: int, settings: str = "", progress: Progress | None = None, confirm: Any = None
-) -> tuple[list[SearchOutcome], Outcome]:
-    """Search with the smallest seed, then train the best of each row on every training row, with all seeds, and report it
-    as the best of so many.
+Tried = dict[str, list[MethodRow]]
+"""Spelling of a row -> its trials."""
 
-    A row whose trials all failed on a task is left out there; the failures are in the outcome.
 
-    Args:
-        settings: those that are searched, as they are typed; "" for all that the methods offer.
+def what_to_try(
+    request: Request, trials: int, settings: str, progress: Progress
+) -> tuple[list[MethodRow], tuple[str, ...], Tried]:
+    """The rows of a search, the settings that it varies ("" of ``settings``: all), and the trials of each row.
 
     Raises:
-        InputError: bad input; nothing was started.
+        InputError: a request, a row or a setting that cannot be searched.
     """
-    progress = progress or Progress()
-    request = request.checked()
     if trials < 2:
         raise InputError(f"--trials {trials}: a search needs at least 2")
     if request.recipe != "common":
@@ -116,12 +113,43 @@ def tune(
     for name in searched:
         if name not in offered:
             raise InputError(f"--search {name}: no row offers it; a search may vary {', '.join(sorted(offered))}")
+    return rows, searched, {row.spelling: trials_of(row, trials, searched) for row in rows}
+
+
+def request_of_trials(request: Request, tried: Tried) -> Request:
+    """All trials with the smallest seed, scored on training rows that are held back."""
+    everything = dict.fromkeys(trial.spelling for trials in tried.values() for trial in trials)
+    return replace(request, methods=",".join(everything), seeds=(min(request.seeds),), held_back=True)
+
+
+def tune(
+    request: Request, trials: int, settings: str = "", progress: Progress | None = None, confirm: Any = None
+) -> tuple[list[SearchOutcome], Outcome]:
+    """Search with the smallest seed, then train the best of each row on every training row, with all seeds, and report it
+    as the best of so many.
+
+    A row whose trials all failed on a task is left out there; the failures are in the outcome.
+
+    Args:
+        settings: those that are searched, as they are typed; "" for all that the methods offer.
+
+    Raises:
+        InputError: bad input; nothing was started.
+    """
+    progress = progress or Progress()
+    request = request.checked()
+    rows, searched, tried = what_to_try(request, trials, settings, progress)
     asked = {task.name: part for part in comma_separated(request.tasks) for task, _ in expand(part)}
-    tried = {row.spelling: trials_of(row, trials, searched) for row in rows}
-    everything = ",".join(dict.fromkeys(trial.spelling for of_row in tried.values() for trial in of_row))
     seed = min(request.seeds)
-    searching = run(replace(request, methods=everything, seeds=(seed,), held_back=True), progress, confirm)
+    searching = run(request_of_trials(request, tried), progress, confirm)
     store = Store(request.results)
+    for name, cell in {p.cell.tasks[0]: p.cell for p in searching.plan.cells}.items():
+        examples = cell.data.rows["held-back"]
+        gap = least_gap(examples)
+        least = "" if gap is None else f" below {100 * gap:.0f} points"
+        progress.say(
+            f"{name}: of {examples:,} held-out examples, which choose, differences in accuracy{least} are hardly told from chance"
+        )
     records = {(p.cell.tasks[0], p.spelling): store.find(p.cell) for p in searching.plan.cells}
     chosen, outcomes = [], []
     for name, part in asked.items():

@@ -250,7 +250,7 @@ def test_the_report_of_an_experiment_has_command_seeds_and_a_title_of_its_own(pa
     typed = (tmp_path / "experiments" / "e.toml", "one,two", "rte")
     (report,) = write_experiment("A paper", sections, paper_store, tmp_path / "p", False, typed)
     text = report.read_text()
-    assert text.startswith("# A paper; our own runs, not the paper's results\n")
+    assert text.startswith("# A paper; our own runs\n")
     assert "; seeds 0, 1." in text
     (command,) = re.findall(r"- command: `(.*)`", text)
     said = words_of(command)

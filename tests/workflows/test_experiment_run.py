@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+import tiny
 
 from bench.errors import InputError
 from bench.plan.build import build
@@ -20,6 +23,36 @@ def test_the_one_question_is_about_the_disk_of_all_tables(tmp_path, teacher_fold
     monkeypatch.setattr(experiment, "run", lambda *_: pytest.fail("it started without a question"))
     with pytest.raises(InputError, match="not started"):
         experiment.run_experiment(file, request, confirm=lambda question: False)
+
+
+@pytest.mark.slow
+def test_rows_of_a_table_with_trials_are_searched_for_and_keep_their_names(tmp_path, teacher_folder, glue_folder):
+    small = f"{tiny.SHAPE}:start=random"
+    request = Request(
+        teacher=str(teacher_folder),
+        data=str(glue_folder),
+        results=tmp_path / "r",
+        reports=tmp_path / "p",
+        threads=1,
+        yes=True,
+    )
+    request = replace(request, epochs=1.0, seeds=(0, 1))
+    file, rows = tmp_path / "e.toml", [f"kd:{small}", f"finetune:{small}"]
+    table = (
+        f"[[table]]\nname = 'a'\nmethods = {rows}\ntasks = ['rte']\nshow = 'differences'\ntrials = 2\nsearch = ['pace']"
+    )
+    file.write_text(f"title = 'mine'\n{table}\nlabels = {{ '{rows[0]}' = 'Ours', '{rows[1]}' = 'Plain' }}")
+    text, _ = experiment.describe_experiment(file, request, {"seeds", "epochs"})
+    assert "2 trials of each row" in text
+    outcome = experiment.run_experiment(file, request, {"seeds", "epochs"})
+    assert outcome.exit_code == 0
+    page = outcome.reports[-1].read_text()
+    places = [page.index(f"| {label} (best of 2)") for label in ("Ours", "Plain")]
+    assert places == sorted(places)
+    assert experiment.run_experiment(file, request, {"seeds", "epochs"}).trained == 0
+    file.write_text(file.read_text().replace("trials = 2", "trials = 200"))
+    with pytest.raises(InputError, match="at most"):
+        experiment.run_experiment(file, request, {"seeds", "epochs"})
 
 
 def test_printed_numbers_of_a_file_of_ones_own_are_found_and_its_faults_are_said(tmp_path, teacher_folder, glue_folder):
