@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.data.checkpoints import EMBEDDED_SHA256
-from bench.record.code import stale_lines, unknown_lines
+from bench.record.code import COMPUTED_BY, stale_lines, unknown_lines
 from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
@@ -116,9 +116,15 @@ def provenance(records: Sequence[Record]) -> list[str]:
         {f"{'+'.join(r.cell.tasks)} {', '.join(f'{k} {v:,}' for k, v in r.cell.data.rows.items())}" for r in done}
     )
     bases = sorted({r.cell.teacher.base[:12] for r in done})
+    # of a class of one's own (module:Class), which no commit of this repository holds
+    outside = {
+        (r.cell.method, str(r.code.get(COMPUTED_BY, {}).get("digest"))[:12]) for r in done if ":" in r.cell.method
+    }
+    named = ", ".join(f"{method} (digest {digest})" for method, digest in sorted(outside))
     return [
         f"{counted(len(done), 'record')}; keys {min(r.key for r in done)[:12]} to {max(r.key for r in done)[:12]}",
         f"commits of the code: {'; '.join(commits)}",
+        *([f"code outside these commits: {named}"] if outside else []),
         *unknown_lines(done),
         f"teacher's base weights: sha256 {', '.join(bases)}",
         f"examples: {'; '.join(rows)}",

@@ -38,14 +38,15 @@ SYSTEMS, VARIANTS = "paired comparisons", "variants and ablations"
 
 def reference_of(group: ReportGroup) -> str:
     """The row that full rows are compared with: the group's own reference; else one whose method says that it is to be compared with,
-    as it is without settings (plain fine-tuning with the shared start); else the teacher; where no teacher is scored, such a row
-    with settings."""
+    as it is without settings (plain fine-tuning with the shared start), or the only one with settings; else the teacher; where no
+    teacher is scored, the first of several such rows."""
     if group.reference in group.systems:
         return group.reference
     first = {label: group.records_of(label)[0] for label in group.students}
     alone = [label for label, record in first.items() if stated(record.cell.method, "baseline") and not record.point]
     plain = [label for label in alone if row_as_typed(first[label].cell) == first[label].cell.method]
-    return next(iter(plain), TEACHER if TEACHER in group.systems or not alone else alone[0])
+    only = alone if len(alone) == 1 and not first[alone[0]].cell.settings.get("encoder") else []
+    return next(iter([*plain, *only]), TEACHER if TEACHER in group.systems or not alone else alone[0])
 
 
 def own_row(group: ReportGroup, label: str) -> str:
