@@ -98,9 +98,8 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                     ratio_R = metric_of(column.metric).possible_ratios(spread, teacher_R)
                     of_seeds = [record.scores[column.evaluation][column.metric] for record in own]
                     cell = retention(of_seeds, teacher, ratio_R, kept)
-                    if column in noise or group.suspicions.get(
-                        (label, column)
-                    ):  # a constant answer keeps a teacher that is no better
+                    is_suspect = cell.verdict == KEEPS and group.suspicions.get((label, column))
+                    if column in noise or is_suspect:  # a constant answer keeps a teacher that is no better
                         cell = replace(cell, text=cell.text.removesuffix(f" {cell.verdict}"), verdict="")
                     cells[-1] = replace(cell, n=len(own), keys=keys_of([*own, *theirs]))
                     if column in averaged:
@@ -127,7 +126,7 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
         f"keeps: the whole interval, before rounding, is above {100 * kept:g} %. loses: the whole interval is below. "
         f"{INCONCLUSIVE}: the interval contains {100 * kept:g} %, so these examples and seeds do not decide. "
         f"{BORDERLINE}: other resamples may end otherwise. No verdict: the teacher is not shown to be better than one answer to everything, or "
-        "the student's answers are suspect. "
+        "suspect answers would keep it. "
         "Mean of ratios: the mean of the columns' ratios. Ratio of means: the student's mean score divided by its "
         "teacher's. These two have no verdict. Rows that need at least as many FLOPs as their teacher are no compressed models, and not here."
     )
