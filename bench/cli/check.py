@@ -103,7 +103,7 @@ def verify(
 ) -> Answer:
     """Train the cell of a record again and compare the results.
 
-    Type the data, the teacher, the device, the corpus and its tokens, and the word vectors of the run. Type `--tasks` only for a
+    Type the data, the teacher, the device, the corpus and the word vectors of the run. Type `--tasks` only for a
     task of your own.
 
     The verdict is bitwise equal, equal within rounding, statistically equal (no significant difference), different (exit code
@@ -131,7 +131,7 @@ def export(
     """Write the student of a record as a folder that works elsewhere.
 
     The student is trained again, unless --from names its folder or it is a teacher that came tuned. Type the data, the teacher, the
-    device, the corpus and its tokens of the run. Weights other than the record's are not exported (exit code 1). The answers of the
+    device and the corpus of the run. Weights other than the record's are not exported (exit code 1). The answers of the
     exported model are compared with the record's: with hf and onnx all have to be the same (exit code 1), with onnx-int8 the changed
     ones are counted.
     """

@@ -311,8 +311,8 @@ def why(
 ) -> Answer:
     """Explain why a run would find a record, or train its cell again. It trains nothing.
 
-    It compares the code and every field of the key. Type the data, the teacher, the device, the corpus and its tokens
-    (`--corpus-tokens`), and the word vectors (`--word-vectors`) of the run; every other option that you leave out has the value
+    It compares the code and every field of the key. Type the data, the teacher, the device, the corpus and the word vectors
+    (`--word-vectors`) of the run; every other option that you leave out has the value
     of the record. Exit code 1 if a run would not find the record, or if another version of the code made it.
     """
     from bench.progress import quiet

@@ -30,8 +30,8 @@ def spelling_of(cell: Cell) -> str:
 def request_from_record(record: Record, request: Request, typed: Collection[str] = ()) -> Request:
     """The request whose plan contains this record's cell.
 
-    Row, tasks, seeds and the options of the training are read from the record, unless ``typed`` names them. Data, teacher,
-    corpus and device are those of ``request``.
+    Row, tasks, seeds and the options of the training are read from the record, unless ``typed`` names them, and how much text was
+    read, unless ``request`` says it. Data, teacher, corpus and device are those of ``request``.
 
     Args:
         typed: names of the request's fields that somebody typed.
@@ -45,6 +45,9 @@ def request_from_record(record: Record, request: Request, typed: Collection[str]
     own = {name: value for name, value in _asked(cell).items() if name not in typed}
     if "methods" not in typed:
         own["methods"] = _row(cell) if record.point != IN_8_BITS else f"{_row(cell) or TEACHER}+{IN_8_BITS}"
+    tokens = {body["text"]["tokens"] for body in record.artefacts.values() if body.get("text")}
+    if request.corpus_tokens is None and len(tokens) == 1:
+        own["corpus_tokens"] = tokens.pop()
     asked = replace(request, **own)
     if asked.recipe == PAPER and "epochs" not in typed:
         asked = replace(asked, epochs=None)
