@@ -20,14 +20,16 @@ def check_method(
 
     method, settings = _method_and_settings(name)
     quiet()
-    from bench.conformance.checks import CHECKS, check_method
+    from bench.conformance.checks import CHECKS, Check, check_method
 
-    width = max(map(len, CHECKS))
-    done = check_method(
-        method,
-        on_check=lambda c: print(f"  {c.name:{width}}  {c.seconds:5.1f} s  {c.found or 'ok'}", flush=True),
-        settings=settings,
-    )
+    width, first = max(map(len, CHECKS)), dict[str, str]()
+
+    def tell(check: Check) -> None:
+        before = first.setdefault(check.found, check.name)
+        found = check.found if before == check.name else f"the same as {before}"
+        print(f"  {check.name:{width}}  {check.seconds:5.1f} s  {found if check.found else 'ok'}", flush=True)
+
+    done = check_method(method, on_check=tell, settings=settings)
     if left := len(CHECKS) - len(done):
         print(f"the other {left} checks were not run: they need what failed")
     wrong = [check for check in done if not check.passed]
