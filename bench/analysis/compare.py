@@ -15,7 +15,7 @@ from bench.record.code import stale_lines, unknown_lines
 from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW
 from bench.record.store import Store
-from bench.record.task_facts import SAMPLE
+from bench.record.task_facts import SAMPLE, data_facts
 from bench.report.comparison import (
     Comparison,
     columns_of_noise,
@@ -52,7 +52,9 @@ def compare(
         InputError: a row that is not there, one row twice, or no examples that both were scored on.
     """
     store, progress = Store(results), Progress()
-    everything = list(store.records())
+    # trials of a search, on examples that chose, are no result; but where nothing else is there
+    all_records = list(store.records())
+    everything = [r for r in all_records if not data_facts(r.cell.data.slug).held_back] or all_records
     labels = {r.row for r in everything}
     printed = {r.called: r.row for r in everything if r.called not in labels}
     rows = [printed.get(name) or known_row(name, labels, results) for name in (first, second)]

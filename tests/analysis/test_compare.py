@@ -307,3 +307,13 @@ def test_rows_with_two_teachers_or_two_recipes_have_a_comparison_for_each(store)
     found = compare(store.root, "microbert", "kd", ["rte"])
     assert {title.partition(", report ")[2] for title in found} == {str(place_of(g)) for g in groups(store.records())}
     assert len(found) == 3
+
+
+def test_trials_of_a_search_are_no_second_table(store):
+    titles = list(compare(store.root, "kd", "tinybert"))
+    for record in list(store.records()):
+        data = {"slug": f"{record.cell.data.slug}-held-back", "evaluation": {"held-back": "5" * 64}}
+        trial = factories.changed(record, data=data)
+        arrays = {name.replace("validation", "held-back"): array for name, array in store.predictions(record).items()}
+        store.write(trial.model_copy(update={"scores": {"held-back": record.scores["validation"]}}), arrays)
+    assert list(compare(store.root, "kd", "tinybert")) == titles
