@@ -15,20 +15,24 @@ from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
 from bench.report.comparison import columns_of_noise
-from bench.report.document import Section, to_page, write_index
-from bench.report.file_names import ENDING, LONGEST, PAGE, TABLES, fitted, paper_place, table_names
+from bench.report.document import Picture, Section, to_page, write_index
+from bench.report.file_names import ENDING, FIGURES, LONGEST, PAGE, TABLES, fitted, paper_place, table_names
 from bench.report.groups import ReportGroup, groups
+from bench.report.pictures import flops_of
 from bench.report.published import PrintedRow, beside_ours
-from bench.report.render import Paper, write_tables
+from bench.report.render import Paper, remove_stale_files, write_tables
 from bench.report.reproduce import experiment_command
 from bench.report.resampled import resample
 from bench.report.sources import environment, warnings
 from bench.report.table import Table
 from bench.report.tables.accuracy import accuracy
-from bench.report.tables.differences import differences_to
-from bench.report.tables.registry import ENVIRONMENT, provenance_section
+from bench.report.tables.differences import SYSTEMS, differences_to
+from bench.report.tables.registry import ENVIRONMENT, make_tables, provenance_section
 from bench.report.tables.retention import retentions
-from bench.report.write import paper_of, prepare
+from bench.report.write import paper_of, prepare, write_pictures
+
+DRAWN = ("differences", "score-flops", "settings")
+"""Pictures of a table of an experiment, in which rows have the paper's names; over all columns, as its means are."""
 
 
 class PaperTable(NamedTuple):
@@ -155,16 +159,30 @@ def _write(
     page = [Section("", texts, settings)]
     used: dict[str, Record] = {}
     files: dict[str, tuple[Table, Paper]] = {}
+    drawn: list[str] = []
     for number, (section, stem) in enumerate(zip(sections, table_names([s.name for s in sections]), strict=True)):
         heading, part = section.name[:1].upper() + section.name[1:], parts.get(number)
-        tables = _tables(section, part, store, heading) if part else {}
-        page.append(Section(heading, [] if tables else ["Nothing measured."], tables=list(tables.values())))
+        tables, pictures = _tables(section, part, store, heading) if part else {}, list[Picture]()
+        if part and tables:
+            part.reference = section.rows[0] if section.show == "differences" else ""
+            make_tables(part, resample(part, store), over_all_columns=True)
+            if intervals := tables.get(
+                "-intervals"
+            ):  # variants too stand in the forest plot: they are the table's rows
+                part.tables = [replace(intervals, file=SYSTEMS)]
+            costs = flops_of(part)
+            has_sizes = len({f"{costs[row]:.2g}" for row in part.students if row in costs}) > 1
+            names = [name for name in DRAWN if has_sizes or not name.startswith("score")]
+            pictures = write_pictures(part, own, latex, f"{stem}-", names)
+        drawn += [picture.name for picture in pictures]
+        page.append(Section(heading, [] if tables else ["Nothing measured."], (), (), pictures, list(tables.values())))
         if part and tables:
             used |= {record.key: record for record in part.records}  # a row of two tables is one record
             for ending, table in tables.items():
                 name = fitted(f"{stem}{ending}", [stem, ending], LONGEST - ENDING)
                 files[name] = table, paper_of(part, part.records, place, settings)
     write_tables(own / TABLES, files, latex)
+    remove_stale_files(own / FIGURES, drawn, latex)
     shown = replace(whole, records=list(used.values()))
     command = experiment_command(shown, *typed, of_the_file=bool(settings))
     page += [Section(ENVIRONMENT, environment(whole, settings)), provenance_section(shown, [command])]

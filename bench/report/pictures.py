@@ -58,7 +58,11 @@ def systems_in(group: ReportGroup) -> list[str]:
 
 def text_of(text: str, width: int = 24) -> str:
     """Text of others in a picture, in lines of so many characters, three at most: a dollar sign begins no formula."""
-    lines = wrap(flat(text), width, break_on_hyphens=False) or [""]
+    text = flat(text)
+    if any(len(word) > width for word in text.split()):  # a long row is cut behind a colon, not within a setting
+        text = text.replace(":", ":\v")
+    lines = wrap(text, width, break_on_hyphens=False, replace_whitespace=False) or [""]
+    lines = [line.replace("\v", "") for line in lines]
     return "\n".join([*lines[:2], "…" + lines[-1][1:]] if len(lines) > 3 else lines).replace("$", r"\$")
 
 

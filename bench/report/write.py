@@ -6,7 +6,7 @@ and machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
@@ -190,22 +190,32 @@ def write_group(group: ReportGroup, folder: Path, store: Store, latex: bool, kep
     make_tables(group, resample(group, store), kept)
     paper = paper_of(group, group.records, place)
     write_tables(own / TABLES, {stem: (table, paper) for stem, table in named(group.tables).items()}, latex)
-    sections = report_sections(group, write_pictures(group, own, latex))
+    pictures = write_pictures(group, own, latex)
+    remove_stale_files(own / FIGURES, [picture.name for picture in pictures], latex)
+    sections = report_sections(group, pictures)
     write_atomically(own / PAGE, to_page(group.heading, [Section("", [facts(group)]), *sections]))
     write_atomically(own / HTML, html_page(group, sections, paper))
     return own / PAGE
 
 
-def write_pictures(group: ReportGroup, own: Path, latex: bool) -> list[Picture]:
-    """Draw what the records have a picture of, as SVG, and for a paper as PDF; returns those that are drawn."""
+def write_pictures(
+    group: ReportGroup, own: Path, latex: bool, prefix: str = "", names: Collection[str] = tuple(PICTURES)
+) -> list[Picture]:
+    """Draw what the records have a picture of, as SVG, and for a paper as PDF; returns those that are drawn.
+
+    Args:
+        prefix: of the files' names.
+        names: of :data:`PICTURES`.
+    """
     shown = []
-    for name, (title, caption, draw) in PICTURES.items():
+    for name in names:
+        title, caption, draw = PICTURES[name]
         for form in ("pdf", "svg") if latex else ("svg",):
             if (drawn := draw(group, form)) is not None:
-                write_atomically(own / FIGURES / f"{name}.{form}", drawn)
+                write_atomically(own / FIGURES / f"{prefix}{name}.{form}", drawn)
                 if form == "svg":
-                    shown.append(Picture(name, title, caption.format(conditions=group.speed_conditions), drawn))
-    remove_stale_files(own / FIGURES, [picture.name for picture in shown], latex)
+                    text = caption.format(conditions=group.speed_conditions)
+                    shown.append(Picture(f"{prefix}{name}", title, text, drawn))
     return shown
 
 

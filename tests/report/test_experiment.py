@@ -54,5 +54,9 @@ def test_a_paper_may_call_a_row_what_it_likes_and_its_intervals_stay(answered_st
             )
             files = sorted((report.parent / "tables").glob(f"{show}*.csv"))
             lines = [line for file in files for line in file.read_text().splitlines()]
+            if show == "differences":  # the picture has the paper's names, and the first row as its reference
+                drawn = (report.parent / "figures" / "differences-differences.svg").read_text()
+                assert f">{label}<" in drawn
+                assert ">difference to microbert (points)<" in drawn
             numbers.add((show, tuple(line.partition(",")[2] for line in lines if line.startswith(label))))
     assert len(numbers) == 2

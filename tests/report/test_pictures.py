@@ -18,6 +18,7 @@ from bench.report.pictures import (
     points,
     retention_map,
     setting_curves,
+    text_of,
 )
 from bench.report.resampled import resample
 from bench.report.sweeps import sweeps
@@ -85,6 +86,11 @@ def test_a_row_far_away_does_not_hide_the_intervals_of_the_others(data, monkeypa
 def texts_of(picture) -> str:
     """The words of an SVG."""
     return " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", picture.decode()))
+
+
+def test_a_long_row_is_cut_behind_a_colon():
+    assert text_of("microbert:distance=cosine") == "microbert:\ndistance=cosine"
+    assert text_of("distilbert (second step only)") == "distilbert (second step\nonly)"
 
 
 def test_methods_have_looks_of_their_own_and_the_variants_of_a_method_share_one():

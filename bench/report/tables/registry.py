@@ -42,10 +42,16 @@ TABLES: tuple[tuple[str, Callable[[ReportGroup], Table | Iterable[Table] | None]
 """Section and function of each table, or of several; None, or a table without lines, where the records have nothing for it."""
 
 
-def make_tables(group: ReportGroup, answers: Answers, kept: float = KEPT) -> ReportGroup:
-    """Give a group all tables of its report, in its order; returns it."""
+def make_tables(
+    group: ReportGroup, answers: Answers, kept: float = KEPT, over_all_columns: bool = False
+) -> ReportGroup:
+    """Give a group all tables of its report, in its order; returns it.
+
+    Args:
+        over_all_columns: whether means are over these, as a paper's, also where the teacher is no better than one answer.
+    """
     group.answers, group.kept = answers, kept
-    if answers:
+    if answers and not over_all_columns:
         group.left_out_of_means = not_shown_better(group, answers)
     group.mean_intervals = mean_scores(group, answers)
     group.pairs = all_pairs(group, answers, list(group.mean_intervals))
