@@ -104,7 +104,7 @@ def checked(form: type[Form], body: Any, said: str) -> Form:
     if first["type"] == "missing":
         raise InputError(f"{said}: the key {where}{name} is missing")
     raise InputError(
-        f"{said}: {where}{name}: {first['msg'].removeprefix('Value error, ').replace('a valid tuple', 'a list, like [0, 1]')}"
+        f"{said}: {where}{name}: {first['msg'].removeprefix('Value error, ').replace('a valid tuple', 'a list in square brackets')}"
     )
 
 

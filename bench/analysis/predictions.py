@@ -59,7 +59,7 @@ def _tables(record: Record, store: Store) -> dict[str, str]:
     arrays, names, tables = store.predictions(record), record.task.labels, {}
     for evaluation in (*record.scores, *record.predicted):
         logits, labels = arrays[f"logits.{evaluation}"], arrays.get(f"labels.{evaluation}")
-        header = [INDEX[0], *([LABEL] if labels is not None else []), PREDICTION, *names]
+        header = [INDEX, *([LABEL] if labels is not None else []), PREDICTION, *names]
         lines = ["\t".join(header)]
         for place, values in enumerate(logits):
             right = [] if labels is None else [names[int(labels[place])] if names else f"{labels[place]:.9g}"]

@@ -14,6 +14,7 @@ from typing import Any
 
 from bench.audit.printed import printed
 from bench.errors import InputError
+from bench.record.cell import FINISHED
 from bench.record.code import STALE, state_of_record
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
@@ -76,6 +77,7 @@ def trace(text: str, results: Path) -> list[Origin]:
     for group in tables if answer else ():
         set_record_source(group, store, records)
         of_group = [*group.records, *(record for record, _ in group.left_out)]
+        of_group = [record for record in of_group if record.cell.method not in FINISHED]  # these were trained elsewhere
         commands |= dict.fromkeys((record.key[:12] for record in of_group), verifying(group))
     stale = {record.key[:12] for record in records if state_of_record(record) == STALE}
     for origin in answer:
@@ -160,5 +162,6 @@ def describe(text: str, origins: list[Origin], results: Path) -> str:
         lines.append(f"  ... and {len(origins) - SHOWN} more: --json FILE has all; with more digits fewer places fit")
     for origin in [origin for origin in origins if origin["records"]][:1]:
         lines.append(f"  see one: python -m bench show {origin['records'][0]} --results {results}")
-        lines.append(f"  run it again (folders and files are named without their place): {origin['verify']}")
+        if origin["verify"]:
+            lines.append(f"  run it again (folders and files are named without their place): {origin['verify']}")
     return "\n".join(lines)

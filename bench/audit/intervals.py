@@ -9,11 +9,11 @@ from bench.audit.table import Sheet
 
 
 def outside_intervals(sheet: Sheet) -> Iterator[Finding]:
-    """Of two ends in square brackets with the number's own decimals: what is printed there may be a citation."""
+    """Of two ends in square brackets with the number's own decimals: whole numbers there may be citations."""
     for row in sheet.rows:
         for column, cell in row.cells.items():
             ends = [end.value for end in cell.interval if end.places == cell.places]
-            if len(ends) == len(cell.interval) == 2 and not min(ends) <= cell.value <= max(ends):
+            if cell.places and len(ends) == len(cell.interval) == 2 and not min(ends) <= cell.value <= max(ends):
                 low, high = (end.text for end in cell.interval)
                 yield Finding(
                     where=sheet.where,

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from bench.data.table_files import Split, labels_of, table_of
 from bench.data.tasks import READERS, EvaluationSet, Task
 from bench.errors import InputError, one_line
 
-INDEX, PREDICTION, LABEL = ("index", "idx"), "prediction", "label"
+INDEX, IDX, PREDICTION, LABEL = "index", "idx", "prediction", "label"
+"""Columns: an example's place from 0 on, its id in the data, what was answered, what is right."""
 SEED = re.compile(r"(?:seed[-_=]?)?(\d+)")
 IMPOSSIBLE = 1e-12
 """What stands for a probability of 0, whose logarithm is no number."""
@@ -50,9 +52,22 @@ def read_predictions(folder: Path, task: Task, evaluation: Mapping[str, Split], 
         raise InputError(f"{asked}: no such folder")
     if task.writes or task.spans:
         raise InputError(f"{asked} on {task.name}: only classes and numbers are read, no texts and no spans of one")
-    seeds = {int(match[1]): f for f in folder.iterdir() if f.is_dir() and (match := SEED.fullmatch(f.name.lower()))}
-    folders: Sequence[tuple[int | None, Path]] = sorted(seeds.items()) or [(None, folder)]
-    answers = {seed: _of_one(place, task, evaluation, asked) for seed, place in folders}
+    named = ((SEED.fullmatch(each.name.lower()), each) for each in folder.iterdir() if each.is_dir())
+    seeds = sorted((int(match[1]), each) for match, each in named if match)
+    for (number, first), (other, second) in pairwise(seeds):
+        if number == other:
+            raise InputError(f"{asked}: {first.name} and {second.name} are both of seed {number}")
+    if seeds and (alone := _files(folder)):
+        raise InputError(
+            f"{asked}: it has folders of seeds and files beside them, like {next(iter(alone.values())).name}; keep one kind"
+        )
+    folders: Sequence[tuple[int | None, Path]] = [*seeds] or [(None, folder)]
+    by_seed = [(seed, _of_one(place, task, evaluation)) for seed, place in folders]
+    answers = {seed: logits for seed, logits in by_seed if logits}
+    if not answers:
+        has = ", ".join(file.name for _, place in folders for file in _files(place).values()) or "none"
+        like = f"{_names(task, task.evaluation[0])[0]}.tsv"
+        raise InputError(f"{asked}: no file of {task.name} in it, like {like}; it has: {one_line(has)[:200]}")
     digest = hashlib.sha256()
     for seed, logits in answers.items():
         for name, logits_NC in sorted(logits.items()):
@@ -60,20 +75,28 @@ def read_predictions(folder: Path, task: Task, evaluation: Mapping[str, Split], 
     return [Predictions(asked, seed, logits, digest.hexdigest()) for seed, logits in answers.items()]
 
 
-def _of_one(folder: Path, task: Task, evaluation: Mapping[str, Split], asked: str) -> dict[str, np.ndarray]:
-    there = {_plain(file.stem): file for file in sorted(folder.iterdir()) if file.suffix in READERS}
-    logits = {}
+def _files(folder: Path) -> dict[str, Path]:
+    """The files that can be read, by their plain names. Raises InputError: two of one name."""
+    files: dict[str, Path] = {}
+    for file in sorted(folder.iterdir()):
+        if file.suffix.lower() in READERS and (other := files.setdefault(_plain(file.stem), file)) != file:
+            raise InputError(f"{folder}: {other.name} and {file.name} have one name; keep one")
+    return files
+
+
+def _of_one(folder: Path, task: Task, evaluation: Mapping[str, Split]) -> dict[str, np.ndarray]:
+    """The answers in one folder; none where it has no file of the task."""
+    there, logits, missing = _files(folder), dict[str, np.ndarray](), list[str]()
     for each in task.evaluation:
         if each.name not in evaluation:
             continue
         file = next((there[name] for name in map(_plain, _names(task, each)) if name in there), None)
         if file is not None:
-            logits[each.name] = _read(file, task, evaluation[each.name])
+            logits[each.name] = _read(file, task, evaluation[each.name], _names(task, each)[0])
         elif each.labelled:
-            has = ", ".join(file.name for file in there.values()) or "none"
-            raise InputError(
-                f"{asked}: {folder} has no file of {task.name}, like {_names(task, each)[0]}.tsv; it has: {one_line(has)[:200]}"
-            )
+            missing.append(_names(task, each)[0])
+    if logits and missing:
+        raise InputError(f"{folder} has no file {missing[0]}.tsv, which is scored too")
     return logits
 
 
@@ -91,8 +114,12 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _read(file: Path, task: Task, split: Split) -> np.ndarray:
-    """[n, C] in the order of the examples."""
+def _read(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
+    """[n, C] in the order of the examples.
+
+    Args:
+        called: the evaluation set, for messages.
+    """
     table = table_of(file)
     columns = {name.strip().lower(): name for name in table.column_names}
 
@@ -103,12 +130,13 @@ def _read(file: Path, task: Task, split: Split) -> np.ndarray:
         return read
 
     if len(table) != len(split):
-        raise InputError(f"{file} has {len(table):,} rows; {task.name} has {len(split):,} examples")
+        raise InputError(f"{file} has {len(table):,} rows; {called} has {len(split):,} examples")
     order = np.arange(len(split))
-    if index := next((name for name in INDEX if name in columns), None):
-        order = _order(values(index), split, f"{file}, {index}")
+    for name, ids in ((INDEX, range(len(split))), (IDX, split.ids)):
+        if name in columns:
+            order = _order(values(name), ids, f"{file}, {name}")
     if split.labels is not None and LABEL in columns:
-        given = labels_of(values(LABEL), task, str(file))[order]
+        given = labels_of(values(LABEL), task, f"{file}, {LABEL}")[order]
         wrong = np.flatnonzero(given != split.labels)
         if len(wrong):
             first = int(wrong[0])
@@ -118,37 +146,59 @@ def _read(file: Path, task: Task, split: Split) -> np.ndarray:
                 f"Other examples, another order, or other codes of the classes, which are {', '.join(task.labels) or 'numbers'}"
             )
     scores = [name.lower() for name in task.labels]
-    if scores and set(scores) <= columns.keys():
-        try:
-            logits_NC = np.array([values(name) for name in scores], dtype=np.float64).T
-        except (TypeError, ValueError):
-            raise InputError(f"{file}: the columns {', '.join(scores)} should be numbers") from None
-        if (logits_NC >= 0).all() and np.allclose(logits_NC.sum(1), 1, atol=1e-3):
-            logits_NC = np.log(np.maximum(logits_NC, IMPOSSIBLE))
-    elif PREDICTION in columns:
-        answers = labels_of(values(PREDICTION), task, str(file))
-        logits_NC = np.eye(len(scores))[answers] if scores else answers[:, None].astype(np.float64)
-    else:
+    has_scores = bool(scores) and set(scores) <= columns.keys()
+    if not has_scores and PREDICTION not in columns:
         wanted = PREDICTION + (f", or one for each class: {', '.join(task.labels)}" if scores else "")
         raise InputError(f"{file} has no column {wanted}; it has: {one_line(', '.join(table.column_names))[:200]}")
+    answers = labels_of(values(PREDICTION), task, f"{file}, {PREDICTION}") if PREDICTION in columns else None
+    if not has_scores:
+        assert answers is not None
+        logits_NC = np.eye(len(scores))[answers] if scores else answers[:, None].astype(np.float64)
+        return logits_NC[order].astype(np.float32)
+    try:
+        logits_NC = np.array([values(name) for name in scores], dtype=np.float64).T
+    except (TypeError, ValueError):
+        raise InputError(f"{file}: the columns {', '.join(scores)} should be numbers") from None
     if not np.isfinite(logits_NC).all():
         raise InputError(
             f"{file}, row {int(np.flatnonzero(~np.isfinite(logits_NC).all(1))[0])}: a number is not finite"
         )
-    return logits_NC[order].astype(np.float32)
+    if answers is not None and (logits_NC.argmax(1) != answers).any():
+        first = int(np.flatnonzero(logits_NC.argmax(1) != answers)[0])
+        likeliest = task.labels[int(logits_NC[first].argmax())]
+        why = f"{PREDICTION} is {_named(answers[first], task)}, and {likeliest} has the largest number"
+        raise InputError(f"{file}, row {first}: {why}; keep the column {PREDICTION} or those of the classes")
+    return _as_logits(logits_NC, str(file))[order].astype(np.float32)
 
 
-def _order(index: Sequence[Any], split: Split, where: str) -> np.ndarray:
-    """[n] the row of each example. The index is an example's id, as GLUE has it, or its place."""
+def _as_logits(scores_NC: np.ndarray, where: str) -> np.ndarray:
+    """Logarithms of probabilities, also rounded ones and percents; logits, and classes written as 0 and 1, as they are.
+
+    Raises:
+        InputError: rows that are no probabilities among those that are.
+    """
+    sums_N, classes = scores_NC.sum(1), scores_NC.shape[1]
+    whole = 100.0 if np.median(sums_N) > 50 else 1.0
+    off_N = np.abs(sums_N - whole) > 0.01 * whole * classes
+    if (scores_NC < 0).any() or np.median(off_N) or np.array_equal(scores_NC, np.eye(classes)[scores_NC.argmax(1)]):
+        return scores_NC
+    if off_N.any():
+        row = int(np.flatnonzero(off_N)[0])
+        raise InputError(f"{where}, row {row}: most rows are probabilities, and this one sums to {sums_N[row]:g}")
+    return np.log(np.maximum(scores_NC / sums_N[:, None], IMPOSSIBLE))
+
+
+def _order(index: Sequence[Any], ids: Sequence[int], where: str) -> np.ndarray:
+    """[n] the row of each example, by its id."""
+    if wrong := [value for value in index if isinstance(value, bool) or not isinstance(value, int)]:
+        raise InputError(f"{where}: {one_line(repr(wrong[0]))[:80]} should be a whole number")
     rows = {value: row for row, value in enumerate(index)}
     if len(rows) < len(index):
         twice, _ = Counter(index).most_common(1)[0]
-        raise InputError(f"{where}: {twice!r} is there twice")
-    for names in (split.ids, range(len(split))):
-        if rows.keys() == set(names):
-            return np.array([rows[name] for name in names])
-    unknown = next(value for value in index if value not in set(range(len(split))))
-    raise InputError(f"{where}: {unknown!r} is none of 0 to {len(split) - 1}, nor are these the ids of the examples")
+        raise InputError(f"{where}: {twice} is there twice")
+    if unknown := rows.keys() - set(ids):
+        raise InputError(f"{where}: {min(unknown)} is none of the examples, which are {min(ids)} to {max(ids)}")
+    return np.array([rows[name] for name in ids])
 
 
 def _named(label: Any, task: Task) -> str:

@@ -185,7 +185,7 @@ def table_of(file: Path, texts: Sequence[str] = ()) -> datasets.Dataset:
     import pandas
     import pyarrow.parquet
 
-    kind = READERS.get(file.suffix)
+    kind = READERS.get(file.suffix.lower())
     if kind is None:
         raise InputError(f"{file} has no ending that can be read; known: {', '.join(READERS)}")
     if not os.path.isfile(file) or not file.stat().st_size:

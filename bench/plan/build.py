@@ -317,7 +317,11 @@ def _hub_answers() -> bool:
 def _called(spelling: str, name: str, given: Sequence[str]) -> str:
     """The label of a finished row: the last part of its path, with those above it where another one has the same name."""
     kind = spelling.partition(":")[0]
-    own, *others = (Path(each.partition(":")[2]).expanduser().resolve().parts for each in (spelling, *given))
+    own, *others = (
+        Path(each.partition(":")[2]).expanduser().resolve().parts
+        for each in (spelling, *given)
+        if each.startswith(f"{kind}:")
+    )
     alike = [parts for parts in others if parts != own and parts[-1:] == own[-1:] == (name,)]
     count = next(
         number for number in range(1, len(own) + 1) if all(parts[-number:] != own[-number:] for parts in alike)
@@ -326,17 +330,19 @@ def _called(spelling: str, name: str, given: Sequence[str]) -> str:
 
 
 def _prediction_cells(spelling: str, given: Sequence[str], task: TaskPlan) -> list[tuple[Cell, Predictions]]:
-    """The cells of somebody else's answers, one for each seed: identified by what was answered."""
+    """The cells of somebody else's answers, one for each seed: identified by what was answered, and by their name."""
     from bench.data.predictions import read_predictions
 
     folder = Path(spelling.partition(":")[2]).expanduser()
     cells = []
     for answers in read_predictions(folder, task.task, task.evaluation, spelling):
+        label = _called(spelling, folder.resolve().name, given)
         cell = task.cell(
-            label=_called(spelling, folder.resolve().name, given),
+            label=label,
             method=PREDICTIONS,
             version=1,
-            settings={"answers": answers.sha256, "seeded": answers.seed is not None},
+            # with its name: nothing is saved by finding the same answers under another one
+            settings={"answers": answers.sha256, "seeded": answers.seed is not None, "name": label},
             recipe=task.recipe.as_dict(),
             seed=answers.seed or 0,
         )

@@ -294,18 +294,22 @@ def _labels(table: TableSpec, rows: Sequence[MethodRow]) -> Labels:
     Raises:
         InputError: a label of a row that the table has not, or one of two rows.
     """
-    there = [row.spelling for row in rows]
-    own = {parse_one(text).spelling: label for text, label in table.labels.items()}
+    finished = [text for text in table.methods if text.split(":")[0] in FINISHED]
+    there = [*(row.spelling for row in rows), *finished]
+    own = {text if text in finished else parse_one(text).spelling: label for text, label in table.labels.items()}
     _check_known(f"row of table {table.name} that a label is of", list(own), there)
     labels: dict[str, tuple[str, str | None]] = {}
     for row in rows:
         full = row.ablation_of
         label = row.label if full is None else f"{own.get(full, full)}{row.label.removeprefix(full)}"
         labels[row.spelling] = own.get(row.spelling, label), None if full is None else own.get(full, full)
+    for text in finished:
+        labels[text] = own.get(text, f"{text.partition(':')[0]}:{Path(text.partition(':')[2]).name}"), None
     names = [label for label, _ in labels.values()]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"table {table.name}: two rows are called {twice[0]!r}; give each its own label")
-    return labels
+    typed = [[text] if text in finished else [row.spelling for row in _parsed(text)] for text in table.methods]
+    return {spelling: labels[spelling] for spellings in typed for spelling in spellings}
 
 
 def _check_known(what: str, names: Sequence[str], known: Sequence[str]) -> None:

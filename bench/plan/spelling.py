@@ -230,8 +230,7 @@ def method_name(text: str) -> str:
     name = split_row(text)[0]
     if name in FINISHED:
         raise InputError(
-            f"{text}: a finished model has no settings and no label, and only `run` and `plan` take it; "
-            "name a method that is trained here"
+            f"{text}: a finished model or its predictions have no settings and are not trained; name a method that is trained here"
         )
     if name == ALL:
         raise InputError(f"{text}: all takes no settings and no :ablate; name the methods")

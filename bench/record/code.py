@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -38,8 +39,8 @@ TEACHER = ("bench.make.teacher",)
 ARTEFACT = ("bench.make.given", "methods.fast_kernels")
 AUGMENTATION = ("bench.make.augmentation", "bench.data.augmentation", "bench.data.word_vectors")
 """What makes each of them besides."""
-INSTALLED = "site-packages"
-"""A virtual environment may lie beside the file of a method."""
+INSTALLED = {"site-packages", "dist-packages"}
+"""Python and its packages may lie below the folder of a method's file."""
 CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
 COMPUTED_BY = "computed_by"
 """Where ``Record.code`` names the code that trained and scored it; in what is cached the field is ``code``."""
@@ -96,7 +97,8 @@ def files_of(modules: Iterable[str]) -> dict[str, str]:
         """Of one of the packages, or of a folder in which a single file of a third party lies."""
         file = file_of(name)
         below = [file.relative_to(folder).parts for folder in single if file and file.is_relative_to(folder)]
-        return name.split(".")[0] in own or any(INSTALLED not in parts for parts in below)
+        top = name.split(".")[0]
+        return top in own or (top not in sys.stdlib_module_names and any(not INSTALLED & {*parts} for parts in below))
 
     for module in HARNESS:
         file = file_of(module)

@@ -8,6 +8,7 @@ averaged with ours.
 from __future__ import annotations
 
 import csv
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from bench.errors import InputError, one_line, unknown
 from bench.record.task_facts import SAMPLE
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.table import TEXT, Column, Line, Table, TableCell, number
-from bench.stats.metrics import label_of
+from bench.stats.metrics import METRICS, label_of
 from bench.stats.power import DEVELOPMENT_EXAMPLES
 from bench.user_files import text_of
 
@@ -78,8 +79,12 @@ def numbers_in(path: Path) -> tuple[Published, ...]:
         InputError: no such file, a column that is missing or not known, or a value that is no number.
     """
     lines = list(csv.DictReader(text_of(path, str(path)).splitlines()))
+    if not lines:
+        raise InputError(f"{path} has no printed number")
     cells = []
     for place, line in enumerate(lines, start=2):
+        if None in line:
+            raise InputError(f"{path}, line {place}: it has more fields than the first line")
         given = {name.strip(): value.strip() for name, value in line.items() if name and value}
         if lacking := [name for name in ("source", "table", "system", "task", "value") if name not in given]:
             needs = (
@@ -90,10 +95,14 @@ def numbers_in(path: Path) -> tuple[Published, ...]:
             raise unknown(f"column of {path}", min(further), Published._fields)
         try:
             value = float(given["value"])
+            if not math.isfinite(value):
+                raise ValueError
         except ValueError:
             raise InputError(
                 f"{path}, line {place}: value should be a number, found {one_line(given['value'])[:80]}"
             ) from None
+        if (metric := given.get("metric", UNKNOWN)) not in (*METRICS, UNKNOWN):
+            raise unknown(f"metric in {path}, line {place}", metric, [*METRICS, UNKNOWN])
         usual = {"evaluation": "validation", "metric": UNKNOWN, "split": UNKNOWN, "note": ""}
         cells.append(Published(**{**usual, **given, "value": value}))  # type: ignore[arg-type]
     return tuple(cells)

@@ -201,7 +201,7 @@ def _parted(request: Request) -> tuple[Request, Request]:
 def _called(planned: Planned, part: TableRequest) -> tuple[dict[str, str | None], str]:
     """What a table calls the row of a cell, and its full row; and the first without what the options add."""
     cell, row = planned.cell, planned.row
-    typed = (row.spelling, row.label) if isinstance(row, MethodRow) else ("", "")
+    typed = (row.spelling, row.label) if isinstance(row, MethodRow) else (planned.spelling, cell.label)
     spelling, plain = (cell.search.of, cell.search.of) if cell.search is not None else typed
     if spelling not in part.labels:
         return {"label": cell.label, "ablation_of": cell.ablation_of}, cell.label

@@ -143,14 +143,13 @@ def tune(
     seed = min(request.seeds)
     searching = run(request_of_trials(request, tried), progress, confirm)
     store = Store(request.results)
-    for name, cell in {p.cell.tasks[0]: p.cell for p in searching.plan.cells}.items():
-        examples = cell.data.rows["held-back"]
-        gap = least_gap(examples)
-        least = "" if gap is None else f" below {100 * gap:.0f} points"
-        progress.say(
-            f"{name}: of {examples:,} held-out examples, which choose, differences in accuracy{least} are hardly told from chance"
-        )
     records = {(p.cell.tasks[0], p.spelling): store.find(p.cell) for p in searching.plan.cells}
+    for name, record in {name: record for (name, _), record in records.items() if record is not None}.items():
+        examples = record.cell.data.rows["held-back"]
+        gap = least_gap(examples)
+        if record.task.metrics[:1] == ("accuracy",) and gap is not None:
+            least = f"{examples:,} held-out examples hardly tell differences below {100 * gap:.0f} points from chance"
+            progress.say(f"{name}: the trials' {least}")
     chosen, outcomes = [], []
     for name, part in asked.items():
         # a row without a best trial failed in all of them; a task without a row is not in the source, as the plan said

@@ -38,10 +38,12 @@ def read(folder, task, *splits) -> dict:
     answers=st.lists(st.integers(0, 2), min_size=SIZE, max_size=SIZE),
     order=st.permutations(range(SIZE)),
     form=st.sampled_from(sorted(SAVE)),
-    called=st.sampled_from(["code", "name", "logits", "probabilities"]),
-    ids=st.sampled_from([range(SIZE), range(100, 100 + SIZE)]),
+    called=st.sampled_from(["code", "name", "logits", "probabilities", "percents", "one of each"]),
+    name=st.sampled_from(["index", "idx"]),
+    named=st.permutations(range(SIZE)),
 )
-def test_every_answer_meets_its_example(tmp_path_factory, answers, order, form, called, ids):
+def test_every_answer_meets_its_example(tmp_path_factory, answers, order, form, called, name, named):
+    ids = range(SIZE) if name == "index" else named
     folder, names = tmp_path_factory.mktemp("ours"), GLUE["mnli"].labels
     scores = np.eye(3)[answers] * 4 + np.arange(3) / 10
     probabilities = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
@@ -49,15 +51,19 @@ def test_every_answer_meets_its_example(tmp_path_factory, answers, order, form, 
         "code": {"prediction": answers},
         "name": {"prediction": [names[answer] for answer in answers]},
         "logits": dict(zip(names, scores.T, strict=True)),
-        "probabilities": dict(zip(names, probabilities.T, strict=True)),
+        "probabilities": dict(zip(names, probabilities.T.round(2), strict=True)),
+        "percents": dict(zip(names, (100 * probabilities.T).round(1), strict=True)),
+        "one of each": dict(zip(names, np.eye(3)[answers].T, strict=True)),
     }[called]
     labels = [names[place % 3] for place in range(SIZE)]
-    table = pandas.DataFrame({"index": list(ids), "label": labels, **columns}).iloc[list(order)]
+    table = pandas.DataFrame({name: list(ids), "label": labels, **columns}).iloc[list(order)]
     SAVE[form](table, folder / f"MNLI-m.{form}")
-    got = read(folder, "mnli", examples([place % 3 for place in range(SIZE)], ids))["matched"]
+    got = read(folder, "mnli", examples([place % 3 for place in range(SIZE)], named))["matched"]
     assert got.argmax(1).tolist() == answers
-    if called == "probabilities":
-        np.testing.assert_allclose(np.exp(got), probabilities, rtol=1e-4)
+    if called in ("probabilities", "percents"):
+        np.testing.assert_allclose(np.exp(got), probabilities, atol=0.01)
+    if called in ("code", "name", "one of each"):
+        assert np.array_equal(got, np.eye(3)[answers]), "classes alone: no probabilities"
     if called == "logits":
         np.testing.assert_allclose(got, scores, rtol=1e-6)
 
@@ -78,7 +84,13 @@ RIGHT = {"index": list(range(SIZE)), "prediction": [0, 1, 0, 1, 0, 1], "label": 
 WRONG = {
     "a row is missing": ({name: values[:-1] for name, values in RIGHT.items()}, "has 5 rows; mrpc has 6"),
     "an index twice": (RIGHT | {"index": [0, 1, 2, 3, 4, 4]}, "4 is there twice"),
-    "an index of nothing": (RIGHT | {"index": [1, 2, 3, 4, 5, 6]}, "6 is none of 0 to 5"),
+    "an index of nothing": (RIGHT | {"index": [1, 2, 3, 4, 5, 6]}, "6 is none of the examples, which are 0 to 5"),
+    "an index that is none": (RIGHT | {"index": [[0], [1], [2], [3], [4], [5]]}, "should be a whole number"),
+    "two answers": (RIGHT | {"not_equivalent": [0.0] * 6, "equivalent": [1.5] * 6}, "row 0: prediction is not_equivalent, and equivalent has"),
+    "a row of no probabilities": (
+        {"not_equivalent": [0.5] * 6, "equivalent": [0.5, 0.5, 0.5, 0.5, 0.5, 1.5]},
+        "row 5: most rows are probabilities, and this one sums to 2",
+    ),
     "shifted by one": (RIGHT | {"label": [1, 0, 0, 1, 0, 1]}, "labels are not the task's, in 4 of 6 examples, the first for example 1"),
     "other codes": (RIGHT | {"label": [0, 0, 1, 1, 0, 1]}, "in 6 of 6 examples"),
     "no such class": (RIGHT | {"prediction": [0, 1, 0, 1, 0, 2]}, "row 5: label 2 of mrpc"),
@@ -101,5 +113,32 @@ def test_what_cannot_be_these_answers_is_refused(tmp_path, columns, said):
 
 def test_a_folder_without_the_task_says_what_it_has(tmp_path):
     (tmp_path / "rte.tsv").write_text("prediction\n0\n")
-    with pytest.raises(InputError, match=r"no file of mrpc, like mrpc\.tsv; it has: rte\.tsv"):
+    with pytest.raises(InputError, match=r"no file of mrpc in it, like mrpc\.tsv; it has: rte\.tsv"):
         read(tmp_path, "mrpc", examples(RIGHT["label"]))
+
+
+def test_what_is_there_twice_or_in_two_ways_is_refused(tmp_path):
+    file = "prediction\n" + "\n".join("010101")
+    (tmp_path / "mrpc.tsv").write_text(file)
+    (tmp_path / "MRPC.csv").write_text(file)
+    with pytest.raises(InputError, match="have one name"):
+        read(tmp_path, "mrpc", examples(RIGHT["label"]))
+    (tmp_path / "MRPC.csv").unlink()
+    for name, said in (("0", "folders of seeds and files beside them"), ("seed-0", "are both of seed 0")):
+        (tmp_path / name).mkdir()
+        with pytest.raises(InputError, match=said):
+            read(tmp_path, "mrpc", examples(RIGHT["label"]))
+        (tmp_path / "mrpc.tsv").unlink(missing_ok=True)
+
+
+def test_a_seed_without_the_task_is_left_out_and_one_with_half_of_it_is_not(tmp_path):
+    """As a training that failed leaves it."""
+    for seed in "01":
+        (tmp_path / seed).mkdir()
+    file = "prediction\n" + "\n".join("012012")
+    (tmp_path / "1" / "mnli-m.tsv").write_text(file)
+    splits = {name: examples([0, 1, 2, 0, 1, 2]) for name in ("matched", "mismatched")}
+    with pytest.raises(InputError, match=r"no file mnli-mm\.tsv"):
+        read_predictions(tmp_path, GLUE["mnli"], splits, "predictions:ours")
+    (tmp_path / "1" / "mnli-mm.tsv").write_text(file)
+    assert [each.seed for each in read_predictions(tmp_path, GLUE["mnli"], splits, "predictions:ours")] == [1]

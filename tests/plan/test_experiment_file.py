@@ -112,7 +112,7 @@ TABLE = "[[table]]\nname = 'a'\nmethods = ['kd']\ntasks = ['rte']"
         ("title = 'x'\n" + TABLE.replace("'kd'", ""), "table.1.methods"),
         (f"title = 'x'\nteachers = 'y'\n{TABLE}", "no key is called 'teachers'; did you mean 'teacher'"),
         (f"title = 'x'\nepochs = '3'\n{TABLE}", "epochs: .*valid number"),
-        (f"title = 'x'\nseeds = '0,1'\n{TABLE}", "seeds: .*a list"),
+        (f"title = 'x'\nseeds = '0,1'\n{TABLE}", "seeds: .*square brackets"),
         (f"title = 'x'\n{TABLE}\n{TABLE}", "two tables are called 'a'"),
         (f"title = 'x'\n{TABLE}\nprinted = {{ kd = 'Table 1: X' }}", "add the key paper"),
         ("title = ", "is not TOML"),

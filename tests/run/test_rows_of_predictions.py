@@ -10,10 +10,12 @@ import tiny
 
 from bench import api
 from bench.analysis.compare import compare
+from bench.analysis.gate import check, overall
 from bench.analysis.predictions import write_predictions
 from bench.errors import InputError
 from bench.progress import Progress
 from bench.run import carry_out
+from bench.workflows.experiment import run_experiment
 
 ROW = f"finetune:{tiny.SHAPE}:start=random"
 
@@ -45,6 +47,9 @@ def test_the_same_answers_have_the_same_scores(given_back):
     (lines,) = compare(given_back.results, labels["predictions"], labels["finetune"]).values()
     assert [line.difference for line in lines] == [0.0] * 5
     assert api.run(given_back).trained == 0, "they are there"
+    findings = check(given_back.results, given_back.results, rows=[labels["predictions"]])
+    assert "predictions:theirs" in " ".join(finding.subject for finding in findings)
+    assert overall(findings) == "passed", findings
     report = outcome.reports[0].read_text()
     assert "predictions:theirs" in report
     assert "a system that did not run here" in report
@@ -59,6 +64,16 @@ def test_seeds_of_two_systems_are_not_mixed(given_back, tmp_path):
     table.to_csv(file, sep="\t", index=False)
     todo = [planned.cell for planned in api.plan(given_back).todo]
     assert {(cell.tasks, cell.seed) for cell in todo} == {(("stsb",), 0), (("stsb",), 1)}
+
+
+def test_a_paper_calls_the_row_what_it_likes_and_leaves_it_in_its_place(given_back, tmp_path):
+    file, theirs = tmp_path / "e.toml", given_back.methods.partition(",")[2]
+    labels = f"labels = {{ '{ROW}' = 'Plain', '{theirs}' = 'Theirs (2019)' }}"
+    table = f"[[table]]\nname = 'a'\nmethods = ['{theirs}', '{ROW}']\ntasks = ['stsb']\nshow = 'differences'\n{labels}"
+    file.write_text(f"title = 'mine'\n{table}")
+    page = run_experiment(file, given_back, {"seeds"}).reports[-1].read_text()
+    places = [page.index(f"| {label} ") for label in ("Theirs (2019)", "Plain")]
+    assert places == sorted(places)
 
 
 @pytest.mark.parametrize("row", ["predictions", "predictions:nowhere", "predictions:nowhere+int8"])
