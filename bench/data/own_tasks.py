@@ -189,7 +189,8 @@ def _classes(values: Any, typed: str) -> Sequence[str]:
     if is_string_dtype(values):
         numbers = to_numeric(values, errors="coerce")
         words = values[numbers.isna() & values.notna()]
-        if (numbers % 1 > 0).any() and 0 < len(words) < len(values) / 2:
+        are_missing = (words.str.lower() == "nan").all()  # no name of a class, also among whole numbers
+        if ((numbers % 1 > 0).any() or are_missing) and 0 < len(words) < len(values) / 2:
             raise InputError(
                 f"--tasks {typed}, row {words.index[0]}: {values.name} is {words.iloc[0]!r}, but a number in most rows; write a number "
                 "there, or the names of the classes into a TOML file"

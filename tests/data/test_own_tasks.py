@@ -108,6 +108,10 @@ def test_a_word_among_decimals_makes_no_classes_of_them(tmp_path):
     pandas.DataFrame({"title": ROWS["title"], "score": scores}).to_csv(tmp_path / "x.csv", index=False)
     with pytest.raises(InputError, match="row 30: score is 'nan', but a number in most rows"):
         expand(f"{tmp_path / 'x.csv'}:label=score")
+    whole = ["nan" if row == 30 else row % 5 for row in range(50)]
+    pandas.DataFrame({"title": ROWS["title"], "score": whole}).to_csv(tmp_path / "whole.csv", index=False)
+    with pytest.raises(InputError, match="row 30: score is 'nan'"):
+        expand(f"{tmp_path / 'whole.csv'}:label=score")
     stars = pandas.DataFrame({"title": ROWS["title"], "stars": ["none", "1", "2", "NA", "1.0"] * 10})
     stars.to_csv(tmp_path / "stars.csv", index=False)
     assert task_of(f"{tmp_path / 'stars.csv'}:label=stars").labels == ("1", "1.0", "2", "NA", "none")
