@@ -123,6 +123,11 @@ def test_a_broken_file_is_one_line(tmp_path, text, says):
         read_experiment(write(tmp_path, text))
 
 
+def test_the_example_of_the_documents_tunes_every_row():
+    (table,) = read_experiment(ROOT / "docs" / "examples" / "main-table.toml").table
+    assert (table.trials, table.search) == (6, ("pace",))
+
+
 SETTINGS = """
 title = "A paper"
 recipe = "paper"
