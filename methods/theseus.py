@@ -37,9 +37,8 @@ class Replacing(DrawnLayers):
     def __init__(self, successor: BertForSequenceClassification, predecessors: Sequence[nn.ModuleList]) -> None:
         super().__init__(successor, nn.ModuleList(predecessors), sum(map(len, predecessors)))
         self.rate = 1.0
-        self.requires_grad_(
-            False
-        )  # with what a family's layers share, like MPNet's relative positions: the teacher's layers read it too
+        # what a family's layers share, like MPNet's relative positions, is held too: the teacher's layers read it
+        self.requires_grad_(False)
         cast(Any, successor).base_model.encoder.layer.requires_grad_(True)
 
     def drawn(self) -> list[nn.Module]:

@@ -280,10 +280,9 @@ def _row(
             usable.append((old, new))
     if usable:
         before, after = (record.sizes for record in usable[0])
-        if first.cell.method == PREDICTIONS:  # no model, no sizes
-            pass
-        elif before is None or after is None:
-            findings.append(GateResult(subject, "size", MISSING, "one of the two records has no sizes"))
+        if before is None or after is None:
+            if first.cell.method != PREDICTIONS:  # these have no model
+                findings.append(GateResult(subject, "size", MISSING, "one of the two records has no sizes"))
         elif (before.parameters, before.macs) == (after.parameters, after.macs):
             why = f"{after.parameters:,} parameters, {after.macs:,} MACs, as before"
             findings.append(GateResult(subject, "size", PASSED, why))

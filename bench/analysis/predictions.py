@@ -66,9 +66,8 @@ def _tables(record: Record, store: Store) -> dict[str, str]:
             numbers = [f"{value:.9g}" for value in values]
             answer = [names[int(values.argmax())], *numbers] if names else numbers
             lines.append("\t".join([str(place), *right, *answer]))
-        called = ScoreColumn(task, evaluation, "").name
-        several = len(record.scores) > 1 and called == task
-        tables[evaluation if labels is None else f"{task}-{evaluation}" if several else called] = (
-            "\n".join(lines) + "\n"
-        )
+        called = evaluation if labels is None else ScoreColumn(task, evaluation, "").name
+        if called == task and len(record.scores) > 1:
+            called = f"{task}-{evaluation}"
+        tables[called] = "\n".join(lines) + "\n"
     return tables

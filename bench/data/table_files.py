@@ -185,7 +185,8 @@ def table_of(file: Path, texts: Sequence[str] = ()) -> datasets.Dataset:
     import pandas
     import pyarrow.parquet
 
-    kind = READERS.get(file.suffix.lower())
+    suffix = file.suffix.lower()
+    kind = READERS.get(suffix)
     if kind is None:
         raise InputError(f"{file} has no ending that can be read; known: {', '.join(READERS)}")
     if not os.path.isfile(file) or not file.stat().st_size:
@@ -195,7 +196,7 @@ def table_of(file: Path, texts: Sequence[str] = ()) -> datasets.Dataset:
     rows = _json_rows(file) if kind == "json" else []
     text = text_of(file, str(file)) if kind == "csv" else ""
     header = text.lstrip().partition("\n")[0]
-    if file.suffix == ".csv" and ";" in header and "," not in header:
+    if suffix == ".csv" and ";" in header and "," not in header:
         raise InputError(f"{file} seems to be separated by semicolons; save it with commas, or with tabs as .tsv")
     try:
         if kind == "json":
@@ -203,7 +204,7 @@ def table_of(file: Path, texts: Sequence[str] = ()) -> datasets.Dataset:
         if kind == "parquet":
             return datasets.Dataset(pyarrow.parquet.read_table(file))
         as_text: Any = dict.fromkeys(texts, str)
-        tsv: Any = {"sep": "\t", "quoting": csv.QUOTE_NONE} if file.suffix == ".tsv" else {}  # GLUE's quotes are text
+        tsv: Any = {"sep": "\t", "quoting": csv.QUOTE_NONE} if suffix == ".tsv" else {}  # GLUE's quotes are text
         # pandas would read words like None and NA as missing
         frame = pandas.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""], dtype=as_text, **tsv)
         if isinstance(frame.index, pandas.RangeIndex):

@@ -158,7 +158,7 @@ class Experiment(TypedFile):
     differs: tuple[Difference, ...] = ()
     expected: str = ""
     """how far from the printed numbers its own are expected, and why"""
-    numbers: str = ""
+    printed_numbers: str = ""
     """a CSV file beside this one, with printed numbers of papers that do not come with the package"""
     seeds: tuple[Annotated[int, Field(strict=True)], ...] | None = None
     data: str | None = None
@@ -172,7 +172,7 @@ class Experiment(TypedFile):
     def options(self) -> dict[str, object]:
         """What the file says besides its tables and their settings."""
         return self.model_dump(
-            exclude={"title", "table", "settings", "differs", "expected", "numbers"}, exclude_none=True
+            exclude={"title", "table", "settings", "differs", "expected", "printed_numbers"}, exclude_none=True
         )
 
     def chosen(self, tables: str = "", tasks: str = "") -> list[TableSpec]:

@@ -2,9 +2,8 @@
 
 A result names modules: the file of its method, of its metrics, of what makes a teacher ... Their files count, and so do those of
 :data:`HARNESS` and all files of ``methods/`` (or of the third party's package, or beside or below a third party's single file) that any
-of these import. Nothing is imported: files
-are parsed. Comments, docstrings and imports for types alone are left out; every other change of a file is other code. So a refactoring
-makes results "made by other code", which says no more than that.
+of these import. Nothing is imported: files are parsed. Comments, docstrings and imports for types alone are left out; every other
+change of a file is other code. So a refactoring makes results "made by other code", which says no more than that.
 
 Records and caches of before (``hash`` in the place of ``digest``) name no such digest: their code is unknown.
 """

@@ -26,8 +26,8 @@ from bench.report.resampled import resample
 from bench.report.sources import environment, warnings
 from bench.report.table import Table
 from bench.report.tables.accuracy import accuracy
-from bench.report.tables.differences import SYSTEMS, differences_to
-from bench.report.tables.registry import ENVIRONMENT, make_tables, provenance_section
+from bench.report.tables.differences import SYSTEMS, differences_to, paired_comparisons
+from bench.report.tables.registry import ENVIRONMENT, draw_means, provenance_section
 from bench.report.tables.retention import retentions
 from bench.report.write import paper_of, prepare, write_pictures
 
@@ -162,25 +162,18 @@ def _write(
     drawn: list[str] = []
     for number, (section, stem) in enumerate(zip(sections, table_names([s.name for s in sections]), strict=True)):
         heading, part = section.name[:1].upper() + section.name[1:], parts.get(number)
-        tables, pictures = _tables(section, part, store, heading) if part else {}, list[Picture]()
+        tables, pictures = dict[str, Table](), list[Picture]()
+        if part:
+            draw_means(part, resample(part, store))
+            tables = _tables(section, part, heading)
         if part and tables:
-            part.reference = section.rows[0] if section.show == "differences" else ""
-            make_tables(part, resample(part, store), over_all_columns=True)
-            if intervals := tables.get(
-                "-intervals"
-            ):  # variants too stand in the forest plot: they are the table's rows
-                part.tables = [replace(intervals, file=SYSTEMS)]
-            costs = flops_of(part)
-            has_sizes = len({f"{costs[row]:.2g}" for row in part.students if row in costs}) > 1
-            names = [name for name in DRAWN if has_sizes or not name.startswith("score")]
-            pictures = write_pictures(part, own, latex, f"{stem}-", names)
-        drawn += [picture.name for picture in pictures]
-        page.append(Section(heading, [] if tables else ["Nothing measured."], (), (), pictures, list(tables.values())))
-        if part and tables:
+            pictures = _pictures(section, part, tables.get("-intervals"), own, latex, stem)
+            drawn += [picture.name for picture in pictures]
             used |= {record.key: record for record in part.records}  # a row of two tables is one record
             for ending, table in tables.items():
                 name = fitted(f"{stem}{ending}", [stem, ending], LONGEST - ENDING)
                 files[name] = table, paper_of(part, part.records, place, settings)
+        page.append(Section(heading, [] if tables else ["Nothing measured."], (), (), pictures, list(tables.values())))
     write_tables(own / TABLES, files, latex)
     remove_stale_files(own / FIGURES, drawn, latex)
     shown = replace(whole, records=list(used.values()))
@@ -190,14 +183,29 @@ def _write(
     return own / PAGE
 
 
-def _tables(section: PaperTable, part: ReportGroup, store: Store, title: str) -> dict[str, Table]:
+def _tables(section: PaperTable, part: ReportGroup, title: str) -> dict[str, Table]:
     """What a table shows, by the ends of the files' names; differences behind the scores."""
-    answers = {} if section.show == "accuracy" else resample(part, store)
-    main = retentions(part, answers) if section.show == "reappearance" else accuracy(part)
-    intervals = differences_to(part, section.rows[0], answers) if section.show == "differences" else None
+    main = retentions(part, part.answers) if section.show == "reappearance" else accuracy(part)
+    intervals = differences_to(part, section.rows[0], part.answers) if section.show == "differences" else None
     tables = {
         "": main and replace(main, title=title),
         "-intervals": intervals,
         "-printed": beside_ours(part, section.printed),
     }
     return {ending: table for ending, table in tables.items() if table is not None}
+
+
+def _pictures(
+    section: PaperTable, part: ReportGroup, intervals: Table | None, own: Path, latex: bool, stem: str
+) -> list[Picture]:
+    """Those of a table, in the folder of its report.
+
+    Args:
+        intervals: the table of differences to the first row: its variants and ablations stand in the forest plot too.
+    """
+    part.reference = section.rows[0] if intervals else ""
+    part.tables = [replace(intervals, file=SYSTEMS)] if intervals else paired_comparisons(part, part.answers)
+    costs = flops_of(part)
+    has_sizes = len({f"{costs[row]:.2g}" for row in part.students if row in costs}) > 1
+    names = [name for name in DRAWN if has_sizes or name != "score-flops"]
+    return write_pictures(part, own, latex, f"{stem}-", names)

@@ -304,15 +304,14 @@ def setting_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
             axes.set_axis_off()
         for axes, sweep in zip(panels, shown, strict=False):
             (colour, shape), reference = look[sweep.reference], sweep.reference
-            differences = {value: group.pairs.get((row, reference)) for value, row in sweep.rows.items()}
-            places = list(range(len(sweep.rows)))  # side by side: values may be 0, or powers of ten
-            for place, (value, row) in zip(places, sweep.rows.items(), strict=True):
-                if (cell := differences[value]) is not None:
-                    axes.vlines(place, cell.low or 0.0, cell.high or 0.0, color=colour, alpha=0.5)
+            places = range(len(sweep.rows))  # side by side: values may be 0, or powers of ten
+            for place, row in zip(places, sweep.rows.values(), strict=True):
                 face = colour if row == reference else "white"
-                axes.plot(
-                    place, cell.value or 0.0 if cell else 0.0, shape, color=colour, markersize=5, markerfacecolor=face
-                )
+                cell = group.pairs.get(
+                    (row, reference), number(0.0, low=0.0, high=0.0)
+                )  # the reference has none with itself
+                axes.vlines(place, cell.low or 0.0, cell.high or 0.0, color=colour, alpha=0.5)
+                axes.plot(place, cell.value or 0.0, shape, color=colour, markersize=5, markerfacecolor=face)
             axes.axhline(0, color=GREY, linewidth=0.7)
             small = any(0 < abs(value) < 1e-3 for value in sweep.rows)
             texts = [_short(value) if small else f"{value:g}" for value in sweep.rows]

@@ -20,7 +20,7 @@ from bench.record.speed_sessions import SpeedRecord, Timing, speed_records
 from bench.record.store import Store
 from bench.record.task_facts import row_as_typed
 from bench.report.document import Picture, Section, to_page, write_index
-from bench.report.file_names import FIGURES, HTML, PAGE, TABLES, named, place_of
+from bench.report.file_names import ENDING, FIGURES, HTML, LONGEST, PAGE, TABLES, fitted, named, place_of
 from bench.report.frame import nothing_in
 from bench.report.groups import KEPT, ReportGroup, groups
 from bench.report.html_page import html_page
@@ -210,12 +210,13 @@ def write_pictures(
     shown = []
     for name in names:
         title, caption, draw = PICTURES[name]
+        stem = fitted(f"{prefix}{name}", [prefix, name], LONGEST - ENDING)
         for form in ("pdf", "svg") if latex else ("svg",):
             if (drawn := draw(group, form)) is not None:
-                write_atomically(own / FIGURES / f"{prefix}{name}.{form}", drawn)
+                write_atomically(own / FIGURES / f"{stem}.{form}", drawn)
                 if form == "svg":
                     text = caption.format(conditions=group.speed_conditions)
-                    shown.append(Picture(f"{prefix}{name}", title, text, drawn))
+                    shown.append(Picture(stem, title, text, drawn))
     return shown
 
 

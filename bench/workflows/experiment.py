@@ -70,7 +70,7 @@ def choose(
         absent = [name for name in names if not has[name]] if any(has.values()) else []
         there = ",".join(name for name in names if has[name]) if absent else ""
     chosen = []
-    further = numbers_in(path.parent / experiment.numbers) if experiment.numbers else ()
+    further = numbers_in(path.parent / experiment.printed_numbers) if experiment.printed_numbers else ()
     for table in experiment.chosen(tables, there):
         parts = []
         for part in experiment.requests_of(table):
@@ -129,7 +129,7 @@ def run_experiment(
         students: dict[str, int] = {}  # what the table calls a row -> its place
         labels = list(dict.fromkeys(label for part, _ in parts for label, _ in part.labels.values()))
         for part, own in parts:
-            outcome = _make(table, replace(own, yes=True) if len(requests) > 1 else own, progress, confirm)
+            outcome = _run_request(table, replace(own, yes=True) if len(requests) > 1 else own, progress, confirm)
             outcomes.append(outcome)
             for planned in outcome.cells:
                 if data_facts(planned.cell.data.slug).held_back:  # a trial
@@ -179,7 +179,7 @@ def _steps(table: TableSpec, request: Request) -> list[Request]:
     return [request_of_trials(trained, tried), request]
 
 
-def _make(table: TableSpec, request: Request, progress: Progress, confirm: Any) -> Outcome:
+def _run_request(table: TableSpec, request: Request, progress: Progress, confirm: Any) -> Outcome:
     """Run a request of a table, with a search for each row that is trained, where the table has trials."""
     if table.trials is None:
         return run(request, progress, confirm)

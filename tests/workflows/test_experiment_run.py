@@ -59,7 +59,7 @@ def test_printed_numbers_of_a_file_of_ones_own_are_found_and_its_faults_are_said
     request = Request(teacher=str(teacher_folder), data=str(glue_folder), results=tmp_path / "r", threads=1)
     file, numbers = tmp_path / "e.toml", tmp_path / "foo.csv"
     table = "[[table]]\nname = 'a'\nmethods = ['kd']\ntasks = ['rte']\npaper = 'Foo 2019'\nprinted = { kd = 'Table 1: Foo-4' }"
-    file.write_text(f"title = 'mine'\nnumbers = 'foo.csv'\n{table}")
+    file.write_text(f"title = 'mine'\nprinted_numbers = 'foo.csv'\n{table}")
     lines = "source,table,system,task,metric,split,value\nFoo 2019,Table 1,Foo-4,rte,accuracy,dev,61.5\n"
     numbers.write_text(lines)
     _, (chosen,), _ = experiment.choose(file, request)

@@ -42,19 +42,19 @@ TABLES: tuple[tuple[str, Callable[[ReportGroup], Table | Iterable[Table] | None]
 """Section and function of each table, or of several; None, or a table without lines, where the records have nothing for it."""
 
 
-def make_tables(
-    group: ReportGroup, answers: Answers, kept: float = KEPT, over_all_columns: bool = False
-) -> ReportGroup:
-    """Give a group all tables of its report, in its order; returns it.
-
-    Args:
-        over_all_columns: whether means are over these, as a paper's, also where the teacher is no better than one answer.
-    """
-    group.answers, group.kept = answers, kept
-    if answers and not over_all_columns:
-        group.left_out_of_means = not_shown_better(group, answers)
+def draw_means(group: ReportGroup, answers: Answers) -> None:
+    """Give a group its rows' means and the differences of any two, with their intervals."""
+    group.answers = answers
     group.mean_intervals = mean_scores(group, answers)
     group.pairs = all_pairs(group, answers, list(group.mean_intervals))
+
+
+def make_tables(group: ReportGroup, answers: Answers, kept: float = KEPT) -> ReportGroup:
+    """Give a group all tables of its report, in its order; returns it."""
+    group.kept = kept
+    if answers:
+        group.left_out_of_means = not_shown_better(group, answers)
+    draw_means(group, answers)
     group.tables = tables = []
     for section, make in TABLES:
         answer = make(group)
