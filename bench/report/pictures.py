@@ -99,8 +99,8 @@ def drawing(width: float, height: float, form: str) -> Iterator[tuple[Any, io.By
 
 
 def row_height(group: ReportGroup, labels: Sequence[str]) -> float:
-    """Inches of a row: more where a name takes two lines."""
-    return 0.21 if max(text_of(group.called(label)).count("\n") for label in labels) == 0 else 0.25
+    """Inches of a row: more where a name takes two lines or three."""
+    return (0.21, 0.25, 0.36)[max(text_of(group.called(label)).count("\n") for label in labels)]
 
 
 def _name_rows(axes: Any, group: ReportGroup, labels: Sequence[str]) -> None:
