@@ -254,7 +254,7 @@ def power(
 
 
 @verb(
-    "trace +4.4 --results results/h200",
+    "trace +3.1 --results results/h200",
     context_settings={"ignore_unknown_options": True},  # -0.3 is a number
 )
 def trace(

@@ -40,6 +40,8 @@ def run(
         slots = [entry.slot for entry in plan.artefacts if entry.slot.is_made]
         outcome.shown = ["\n".join(pretrained_line(slot.title, slot.read_made()) for slot in slots)]
         return outcome
+    if request.held_back:  # tables of trials are no result
+        return outcome
     # the reports of the plan's tables, with their rows as they were typed
     cells = [planned.cell for planned in outcome.plan.cells]
     written = write_groups(Store(plan.request.results), plan.request.reports, cells, plan.labels, plan.request.latex)

@@ -163,7 +163,6 @@ def tune(
             typed = part if is_own(part) else name
             final = replace(request, methods=",".join(searches), tasks=typed, searches=tuple(searches.items()))
             outcomes.append(run(final, progress, confirm))
-    searching.shown = []  # tables of trials are no result
     return chosen, joined([searching, *outcomes])
 
 

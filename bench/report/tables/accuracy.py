@@ -11,7 +11,7 @@ from bench.record.stated import stated
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.table import DASH, INTERVAL, SPREAD, Column, Line, Table, TableCell, number
 from bench.report.tables.cost import FILE, models_differ, need_own_lines
-from bench.report.tables.parts import keys_of, left_out_of_means, line_of, listed, missing
+from bench.report.tables.parts import SEARCHES, keys_of, left_out_of_means, line_of, listed, missing
 
 WIDTH = 180
 """Characters of a line of the main table."""
@@ -46,8 +46,12 @@ def accuracy(group: ReportGroup, alike: Collection[str] = ()) -> Table:
         records = group.records_of(label)
         remark = stated(records[0].cell.method, "remark")
         notes = [remark] if remark else []
-        notes += [text for record in records for note in record.notes for text in f"{label}: {note}".splitlines()]
-        lines.append(line_of(group, label, cells, *dict.fromkeys(notes)))
+        told = {
+            record.cell.search.describe() for record in records if record.cell.search
+        }  # a table of its own has searches
+        own = dict.fromkeys(note for record in records for note in record.notes if note not in told)
+        notes += [text for note in own for text in f"{label}: {note}".splitlines()]
+        lines.append(line_of(group, label, cells, *notes))
     if group.baselines:  # behind the teacher, which is the first line where there is one
         cells = [number(group.baselines.get(column)) for column in group.printed_columns]
         cells += [number(group.majority)] if has_mean else []
@@ -125,6 +129,10 @@ def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
             "with suspect answers (see its footnote), nor a mean that contains such a score. "
             f"FLOPs = 2 x MACs of {'128 tokens read and 128 written' if group.writes else 'one sequence of 128 tokens'} (fvcore, eager "
             "attention); for early-exit rows the average over the exits that the development set took."
+        )
+    if any(record.cell.search for record in group.records):
+        notes.append(
+            f"(best of …): the best of so many trials on a tenth of the training examples, held out; for each task on its own ({SEARCHES})."
         )
     if group.has_small_files:
         notes.append(f"{FILE}: of the saved model, 4 bytes for each parameter, fewer in rows with weights of few bits.")

@@ -8,6 +8,9 @@ from bench.record.schema import Record
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.table import DASH, Line, TableCell
 
+SEARCHES = "Settings chosen by search"
+"""Title of the table that says what searches chose."""
+
 
 def counted(number: int, what: str) -> str:
     """``1 column``, ``3 columns``."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bench.record.cell import FINISHED, TEACHER, Cell
+from bench.record.cell import FINISHED, TEACHER, Cell, Search, split_row
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.stated import stated
 from bench.report.groups import ReportGroup
 from bench.report.reproduce import verifying
 from bench.report.table import DASH, TEXT, Column, Line, Table, TableCell
-from bench.report.tables.parts import keys_of, line_of
+from bench.report.tables.parts import SEARCHES, keys_of, line_of
 
 
 def was_trained(record: Record) -> bool:
@@ -72,6 +72,34 @@ def hyper_parameters(group: ReportGroup) -> Table | None:
     columns = [*(Column(title, csv=TEXT) for title in ("Learning rate", *NUMBERS)), Column("rows", words=True)]
     note = "The learning rate is the highest of its schedule, after the row's own factor. Seeds and data are in the records."
     return Table("Hyper-parameters", columns, lines, (note,))
+
+
+def searches(group: ReportGroup) -> Table | None:
+    """What searches chose for each row on each task, with its score on the held-out training examples, and the range of all trials."""
+    tasks, lines = list(dict.fromkeys(column.task for column in group.columns)), []
+    for label in group.systems:
+        by_task = {record.cell.tasks[0]: record.cell.search for record in group.records_of(label)}
+        if any(by_task.values()):
+            cells = [TableCell(_chosen(search) if (search := by_task.get(task)) else DASH) for task in tasks]
+            lines.append(line_of(group, label, cells))
+    note = "In brackets: the score of the choice on held-out training examples, in percent, and the range of all trials that did not fail."
+    return Table(
+        SEARCHES,
+        [Column("System"), *(Column(task, words=True, csv=TEXT) for task in tasks)],
+        lines,
+        (note,),
+        file="searches",
+    )
+
+
+def _chosen(search: Search) -> str:
+    """``pace=0.5 (80.3; 65.1 to 80.3)``: what the best trial has set besides the row, and the scores."""
+    scores = {trial.row: trial.score for trial in search.trials if trial.score is not None}
+    best = max(scores, key=lambda row: scores[row])
+    own = [part for part in split_row(best)[1] if part not in split_row(search.of)[1]]
+    return (
+        f"{', '.join(own) or 'as it is'} ({scores[best]:.1f}; {min(scores.values()):.1f} to {max(scores.values()):.1f})"
+    )
 
 
 def record_keys(group: ReportGroup) -> Table | None:

@@ -18,7 +18,7 @@ from bench.report.tables.cost import cost, gradient_shares, sizes_of, writing
 from bench.report.tables.differences import paired_comparisons
 from bench.report.tables.fidelity import fidelity_table
 from bench.report.tables.leaderboard import leaderboard, summary
-from bench.report.tables.provenance import hyper_parameters, record_keys
+from bench.report.tables.provenance import hyper_parameters, record_keys, searches
 from bench.report.tables.retention import retentions
 
 SUMMARY, RESULTS, PAIRED, RETENTION = "Summary", "Results", "Paired comparisons", "Reappearance (retention)"
@@ -36,6 +36,7 @@ TABLES: tuple[tuple[str, Callable[[ReportGroup], Table | Iterable[Table] | None]
     (COST, gradient_shares),
     (COST, sizes_of),
     (ENVIRONMENT, hyper_parameters),
+    (ENVIRONMENT, searches),
     (PROVENANCE, record_keys),
     (SUMMARY, leaderboard),  # made last: it reads the others
 )
