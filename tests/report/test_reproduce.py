@@ -27,7 +27,7 @@ from bench.report.reproduce import commands, experiment_command, set_record_sour
 from bench.report.write import write_reports
 
 ROOT = pages.ROOT
-REFERENCE, MAIN_TABLE = Path("results/reference"), Path("results/h200")
+REFERENCE, MAIN_TABLE, UNTUNED = Path("results/reference"), Path("results/h200"), Path("results/untuned")
 REVIEWS = SHARED / "extra" / "imdb" / "plain_text" / "train-00000-of-00001.parquet"
 
 
@@ -108,26 +108,35 @@ def test_the_command_of_the_sample_suites_report_finds_its_rows(bench, tmp_path,
     assert {r.called for r in records} == {"teacher", *words[words.index("--methods") + 1].split(",")}
 
 
-@pytest.mark.slow
-def test_the_command_above_the_readmes_table_finds_its_rows(bench, tmp_path, at_root, real, monkeypatch):
-    """Planned as on a machine with a GPU."""
-    monkeypatch.setattr("bench.measure.devices.device_of", lambda name, deterministic: torch.device(name))
-    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 1)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (80 * 10**9, 80 * 10**9))
-    texts = [page.read_text() for page in pages.PAGES]
-    marked = [(text, table) for text in texts for table in pages.MARKED.finditer(text)]
-    ((text, table),) = (found for found in marked if "reports/glue-20000-rows" in (found[1]["report"] or ""))
-    rows = {pages.name_of(row) for row in table["table"].splitlines()[2:]} - {"majority class"}
-    asked = planned(bench, tmp_path, pages.commands(text[: table.start()])[-1])
-    records = [r for r in Store(MAIN_TABLE).records() if r.cell.data.slug == "folder-glue"]
-    check_states(asked, [r for r in records if r.called in rows])
-    assert {r.called for r in records if r.key in asked} == rows
-
-
 def words_of(command: str) -> dict[str, str]:
     """Options and values of a command."""
     words = shlex.split(command)[4:]
     return dict(zip(words[::2], words[1::2], strict=True))
+
+
+@pytest.mark.slow
+def test_the_commands_of_a_gpus_table_find_its_records(bench, tmp_path, at_root, real, monkeypatch):
+    """Planned as on a machine with a GPU."""
+    monkeypatch.setattr("bench.measure.devices.device_of", lambda name, deterministic: torch.device(name))
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (80 * 10**9, 80 * 10**9))
+    store = Store(UNTUNED)
+    (group,) = groups(record for record in store.records() if record.cell.data.slug == "folder-glue")
+    set_record_source(group, store, store.records())
+    check_group(bench, tmp_path, group)
+
+
+def test_the_command_above_the_main_table_is_its_reports(at_root):
+    text = (ROOT / "docs" / "results.md").read_text()
+    table = next(table for table in pages.MARKED.finditer(text) if "reports/glue-20000-rows" in (table["report"] or ""))
+    typed = words_of(shlex.join(["python", "-m", "bench", *pages.commands(text[: table.start()])[-1]]))
+    store = Store(MAIN_TABLE)
+    (group,) = groups(record for record in store.records() if record.cell.data.slug == "folder-glue")
+    set_record_source(group, store, store.records())
+    own = words_of(*commands(group))
+    assert set(typed.pop("--methods").split(",")) == set(own.pop("--methods").split(","))
+    assert typed.items() <= own.items()
+    assert own.keys() - typed.keys() == {"--epochs"}  # the recipe's
 
 
 def test_each_command_asks_for_its_rows_tasks_and_seeds_alone():

@@ -26,7 +26,7 @@ from bench.stats.metrics import METRICS, metric_of
 from bench.stats.paired import mcnemar, resampled_scores
 from bench.stats.power import least_gap_at_any_disagreement
 
-MAIN_TABLE = Path(__file__).resolve().parents[2] / "results" / "h200"
+MAIN_TABLE = Path(__file__).resolve().parents[2] / "results" / "untuned"
 TASKS = ("cola", "sst2", "mrpc")
 
 

@@ -12,7 +12,10 @@ from local_hub import served
 from bench.data import checkpoints, sources
 from bench.plan import estimate
 
-COMMANDS = list(dict.fromkeys(map(tuple, pages.commands((pages.ROOT / "docs" / "gpu.md").read_text()))))
+PAGE = pages.commands((pages.ROOT / "docs" / "gpu.md").read_text())
+COMMANDS = list(
+    dict.fromkeys(tuple(words) for words in PAGE if words[0] != "speed")
+)  # speed trains nothing that is planned
 
 FEWER = {"all": "kd,microbert", "glue": "rte,stsb"}
 """In the place of all methods and tasks, which test_readme.py plans."""
