@@ -216,7 +216,7 @@ def test_a_search_records_what_was_tried_and_trains_the_best_on_all_rows(bench, 
     report = file.read_text()
     assert "(best of 3)" in report
     (chosen_settings,) = file.parent.glob("tables/searches.csv")
-    rows = {row["System"]: row["sst2"] for row in csv.DictReader(chosen_settings.open())}
+    rows = {row["System"]: row["sst2"] for row in csv.DictReader(chosen_settings.read_text().splitlines())}
     for record in final:
         scores = [trial.score for trial in record.cell.search.trials]
         assert f"({max(scores):.1f}; {min(scores):.1f} to {max(scores):.1f})" in rows[record.cell.label]

@@ -30,6 +30,7 @@ def first_run(tmp_path_factory, glue_folder, teacher_folder):
         data=str(glue_folder),
         teacher=str(teacher_folder),
         epochs=2.0,
+        threads=1,  # as all tests have: this fixture comes before the one that says so
         results=folder / "results",
     )
     with pytest.MonkeyPatch.context() as patch:
