@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.data.spans import graded_texts
 from bench.data.table_files import Split, labels_of, table_of
 from bench.data.tasks import READERS, EvaluationSet, Task
 from bench.errors import InputError, one_line
@@ -33,7 +35,8 @@ class Predictions:
     seed: int | None
     """None: one model for all seeds"""
     logits: Mapping[str, np.ndarray]
-    """evaluation set -> [n, C] float32. Of classes alone: 1 for the one that was answered, 0 for the others"""
+    """evaluation set -> [n, C] float32. Of classes alone: 1 for the one that was answered, 0 for the others. Of questions [n, 5] of
+    :data:`bench.stats.form.SPANS`"""
     sha256: str
     """of the answers of all seeds, in whatever files they were: a mean never mixes seeds of two systems"""
 
@@ -50,8 +53,10 @@ def read_predictions(folder: Path, task: Task, evaluation: Mapping[str, Split], 
     """
     if not folder.is_dir():
         raise InputError(f"{asked}: no such folder")
-    if task.writes or task.spans:
-        raise InputError(f"{asked} on {task.name}: only classes and numbers are read, no texts and no spans of one")
+    if task.writes:
+        raise InputError(
+            f"{asked} on {task.name}: classes, numbers and answers to questions are read, no texts that a system wrote"
+        )
     named = ((SEED.fullmatch(each.name.lower()), each) for each in folder.iterdir() if each.is_dir())
     seeds = sorted((int(match[1]), each) for match, each in named if match)
     for (number, first), (other, second) in pairwise(seeds):
@@ -66,7 +71,7 @@ def read_predictions(folder: Path, task: Task, evaluation: Mapping[str, Split], 
     answers = {seed: logits for seed, logits in by_seed if logits}
     if not answers:
         has = ", ".join(file.name for _, place in folders for file in _files(place).values()) or "none"
-        like = f"{_names(task, task.evaluation[0])[0]}.tsv"
+        like = f"{_names(task, task.evaluation[0])[0]}.{'json' if task.spans else 'tsv'}"
         raise InputError(f"{asked}: no file of {task.name} in it, like {like}; it has: {one_line(has)[:200]}")
     digest = hashlib.sha256()
     for seed, logits in answers.items():
@@ -92,7 +97,8 @@ def _of_one(folder: Path, task: Task, evaluation: Mapping[str, Split]) -> dict[s
             continue
         file = next((there[name] for name in map(_plain, _names(task, each)) if name in there), None)
         if file is not None:
-            logits[each.name] = _read(file, task, evaluation[each.name], _names(task, each)[0])
+            read = _read_texts if task.spans else _read
+            logits[each.name] = read(file, task, evaluation[each.name], _names(task, each)[0])
         elif each.labelled:
             missing.append(_names(task, each)[0])
     if logits and missing:
@@ -169,6 +175,24 @@ def _read(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
         why = f"{PREDICTION} is {_named(answers[first], task)}, and {likeliest} has the largest number"
         raise InputError(f"{file}, row {first}: {why}; keep the column {PREDICTION} or those of the classes")
     return _as_logits(logits_NC, str(file))[order].astype(np.float32)
+
+
+def _read_texts(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
+    """[n, 5] the answers of a file that SQuAD's official script takes: a JSON object, name of a question -> text, "" for no answer."""
+    try:
+        given = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file} is no JSON: {one_line(str(error))[:200]}") from None
+    if not (isinstance(given, dict) and all(isinstance(text, str) for text in given.values())):
+        raise InputError(f"{file}: should be a JSON object with the text of each answer by its question's id")
+    names = set(split.answers.names) if split.answers else set[str]()
+    for what, some in (
+        ("has no answer to", names - given.keys()),
+        ("answers what is no question of", given.keys() - names),
+    ):
+        if some:
+            raise InputError(f"{file} {what} {called}: {len(some):,} ids, like {one_line(min(some))[:80]}")
+    return graded_texts(given, split)
 
 
 def _as_logits(scores_NC: np.ndarray, where: str) -> np.ndarray:

@@ -11,7 +11,7 @@ import math
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -47,6 +47,7 @@ def read_questions(files: Sequence[Path], may_have_none: bool) -> Split:
     Raises:
         InputError: a file that cannot be read, a question without its parts, an answer that does not stand where it says.
     """
+    names: list[str] = []
     questions: list[str] = []
     contexts: list[str] = []
     answers: list[tuple[tuple[int, str], ...]] = []
@@ -55,7 +56,7 @@ def read_questions(files: Sequence[Path], may_have_none: bool) -> Split:
             rows = list(_official(file) if file.suffix == ".json" else _parquet(file))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{file} is not in SQuAD's form: {one_line(repr(error))[:200]}") from None
-        for number, (question, context, given) in enumerate(rows):
+        for number, (name, question, context, given) in enumerate(rows):
             if not (isinstance(question, str) and isinstance(context, str)):
                 raise InputError(f"{file}, question {number}: question and context should be text")
             for start, text in given:
@@ -65,24 +66,27 @@ def read_questions(files: Sequence[Path], may_have_none: bool) -> Split:
                     )
             if not given and not may_have_none:
                 raise InputError(f"{file}, question {number}: it has no answer; the task squad_v2 has such questions")
+            names.append(str(number if name is None else name))
             questions.append(question)
             contexts.append(context)
             answers.append(tuple(given))
     if not questions:
         raise InputError(f"{', '.join(map(str, files))}: no questions in it")
     has_answer = np.array([bool(given) for given in answers], dtype=np.int64)
-    return Split(questions, contexts, has_answer, list(range(len(questions))), Answers(answers, may_have_none))
+    return Split(questions, contexts, has_answer, list(range(len(questions))), Answers(answers, may_have_none, names))
 
 
-Row = tuple[Any, Any, list[tuple[int, str]]]
+Row = tuple[Any, Any, Any, list[tuple[int, str]]]
 
 
 def _parquet(file: Path) -> Iterable[Row]:
     import pyarrow.parquet
 
-    for row in pyarrow.parquet.read_table(file, columns=["question", "context", "answers"]).to_pylist():
+    columns = ["question", "context", "answers"]
+    columns += ["id"] if "id" in pyarrow.parquet.read_schema(file).names else []
+    for row in pyarrow.parquet.read_table(file, columns=columns).to_pylist():
         starts, texts = row["answers"]["answer_start"], row["answers"]["text"]
-        yield row["question"], row["context"], list(zip(starts, texts, strict=True))
+        yield row.get("id"), row["question"], row["context"], list(zip(starts, texts, strict=True))
 
 
 def _official(file: Path) -> Iterable[Row]:
@@ -91,7 +95,7 @@ def _official(file: Path) -> Iterable[Row]:
         for paragraph in article["paragraphs"]:
             for asked in paragraph["qas"]:
                 given = [(int(answer["answer_start"]), answer["text"]) for answer in asked["answers"]]
-                yield asked["question"], paragraph["context"], given
+                yield asked.get("id"), asked["question"], paragraph["context"], given
 
 
 # --- grading
@@ -120,6 +124,21 @@ def graded(predicted: str, right: Sequence[str], none_counts: bool) -> tuple[flo
         float(any(normalised(predicted) == normalised(text) for text in right)),
         max(word_f1(predicted, text, none_counts) for text in right),
     )
+
+
+def graded_texts(given: Mapping[str, str], questions: Split) -> np.ndarray:
+    """[n, 5] of :data:`bench.stats.form.SPANS`, from what somebody's system answered: name of a question -> text, "" for no answer.
+
+    A text that does not stand in its context has no place there.
+    """
+    right, rows = questions.answers, np.zeros((len(questions), 5), dtype=np.float32)
+    assert right is not None
+    for number, (name, (_, context)) in enumerate(zip(right.names, questions.texts, strict=True)):
+        text = given[name]
+        rows[number, :2] = graded(text, [each for _, each in right.of_questions[number]] or [""], right.may_be_none)
+        rows[number, 2] = 0 if not right.may_be_none else 1 if text == "" else -1  # by how much no answer scores more
+        rows[number, 3:] = (place, place + len(text)) if (place := context.find(text)) >= 0 else (-1, -1)
+    return rows
 
 
 # --- windows

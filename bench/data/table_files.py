@@ -32,6 +32,8 @@ class Answers(NamedTuple):
     """of each where it begins in the text, and its words; several ways to say it, or none"""
     may_be_none: bool
     """whether some questions have no answer, as in version 2.0 of SQuAD"""
+    names: Sequence[str] = ()
+    """what the data call each question, its place where they do not"""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,12 @@ class Split:
             None if self.second is None else [self.second[i] for i in rows],
             None if self.labels is None else self.labels[list(rows)],
             [self.ids[i] for i in rows],
-            self.answers and self.answers._replace(of_questions=[self.answers.of_questions[i] for i in rows]),
+            self.answers
+            and Answers(
+                [self.answers.of_questions[i] for i in rows],
+                self.answers.may_be_none,
+                [self.answers.names[i] for i in rows],
+            ),
         )
 
     def halves(self) -> tuple[Split, Split]:

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.data.predictions import read_predictions
+from bench.data.spans import read_questions
 from bench.data.table_files import Split
-from bench.data.tasks import GLUE
+from bench.data.tasks import GLUE, KNOWN
 from bench.errors import InputError
 
 SIZE = 6
@@ -29,8 +30,8 @@ def examples(labels, ids=range(SIZE)) -> Split:
 
 
 def read(folder, task, *splits) -> dict:
-    evaluation = dict(zip([each.name for each in GLUE[task].evaluation], splits, strict=False))
-    (alone,) = read_predictions(folder, GLUE[task], evaluation, "predictions:ours")
+    evaluation = dict(zip([each.name for each in KNOWN[task].evaluation], splits, strict=False))
+    (alone,) = read_predictions(folder, KNOWN[task], evaluation, "predictions:ours")
     return alone.logits
 
 
@@ -142,3 +143,40 @@ def test_a_seed_without_the_task_is_left_out_and_one_with_half_of_it_is_not(tmp_
         read_predictions(tmp_path, GLUE["mnli"], splits, "predictions:ours")
     (tmp_path / "1" / "mnli-mm.tsv").write_text(file)
     assert [each.seed for each in read_predictions(tmp_path, GLUE["mnli"], splits, "predictions:ours")] == [1]
+
+
+@pytest.fixture
+def questions(tmp_path):
+    """Two questions on one text and one without an answer, in the official form."""
+    text = "The cat sat on the mat in Paris."
+    asked = [("b", "who ?", [(4, "cat")]), ("a", "where ?", [(12, "on the mat"), (26, "Paris")]), ("c", "why ?", [])]
+    qas = [
+        {"id": name, "question": words, "answers": [{"answer_start": at, "text": right} for at, right in given]}
+        for name, words, given in asked
+    ]
+    file = tmp_path / "dev.json"
+    file.write_text(json.dumps({"data": [{"paragraphs": [{"context": text, "qas": qas}]}]}))
+    return read_questions([file], True)
+
+
+def test_answers_to_questions_are_graded_by_their_ids(tmp_path, questions):
+    (tmp_path / "squad_v2.json").write_text(json.dumps({"c": "", "a": "the Paris", "b": "cat sat"}))
+    (rows,) = read(tmp_path, "squad_v2", questions).values()
+    assert rows[:, :3].tolist() == [[0, pytest.approx(2 / 3), -1], [1, 1, -1], [1, 1, 1]]
+    assert rows[0, 3:].tolist() == [4, 11]
+    assert rows[1, 3:].tolist() == [-1, -1]  # "the Paris" stands nowhere
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"a": "x", "b": "y"}', "has no answer to squad_v2: 1 ids, like c"),
+        ('{"a": "x", "b": "y", "c": "", "z": ""}', "answers what is no question of squad_v2: 1 ids, like z"),
+        ('{"a": 1, "b": "y", "c": ""}', "should be a JSON object with the text of each answer"),
+        ('{"a": ', "is no JSON"),
+    ],
+)
+def test_answers_to_other_questions_are_refused(tmp_path, questions, text, says):
+    (tmp_path / "squad_v2.json").write_text(text)
+    with pytest.raises(InputError, match=says):
+        read(tmp_path, "squad_v2", questions)
