@@ -107,7 +107,7 @@ def known_row(row: str, known: Iterable[str], where: object) -> str:
     for name in known:
         if sorted(name.split(":")) == sorted(row.split(":")):
             return name
-    near = nearest(row, known)
+    near = next((name for name in known if name.startswith(f"{row} (")), nearest(row, known))
     said = [f"did you mean {near!r}?"] if near else []
     if len(known) <= LISTED:
         said.append(f"there are: {', '.join(known)}" if known else "the folder has no records")

@@ -69,8 +69,14 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
     tables = [group for group in tables if group.facts.source != SAMPLE] or tables
     known = {label for group in tables for label in group.systems}
     named = dict(_mapping(text, known, results) for text in rows)
-    often = Counter(map(plain_name, known))
-    by_name = {name: label for label in known if often[name := plain_name(label)] == 1}
+    by_name: dict[str, str] = {}
+    as_labels, as_printed = (
+        {(label, label) for label in known},
+        {(g.called(label), label) for g in tables for label in g.systems},
+    )
+    for names in (as_printed, as_labels):  # a row's label before what a report calls another one
+        often = Counter(plain_name(name) for name, _ in names)
+        by_name |= {plain_name(name): label for name, label in names if often[plain_name(name)] == 1}
     stale = {r.key[:12] for group in tables for r in group.records if state_of_record(r) == STALE}
     if any(is_average(column) for sheet in sheets for column in sheet.columns):
         for group in tables:  # a report's mean leaves these out

@@ -99,16 +99,16 @@ def in_words(choice: Choice) -> list[str]:
     if binding := choice["binding"]:
         limit, unit, needs, gain, ends = (binding[key] for key in ("limit", "unit", "needs", "gain", "interval"))
         row = called(binding["row"])
-        text = f"The limit that binds: {limit} alone leaves out {row}, which needs {_rounded(limit, needs)} {unit}"
+        text = f"The limit that binds: {limit} alone leaves out {row}, which {_stated(limit, needs, unit)}"
         text += "" if gain is None else f" and gains {gain:+.1f} points"
         lines.append(text + (f" ({ends[0]:+.1f} to {ends[1]:+.1f})." if ends else "."))
     return [*lines, *(f"To take it away: {command}" for command in choice["export"])]
 
 
-def _rounded(option: str, cost: float) -> str:
-    """What a row needs, rounded to a limit that it keeps within: else a limit that it misses could look met."""
-    hundredths = round(100 * cost, 8)  # 100 * 1.1 is above 110
-    return f"{(np.floor if option == LIMITS[RETAINED][0] else np.ceil)(hundredths) / 100:.2f}"
+def _stated(option: str, cost: float, unit: str) -> str:
+    """What a row needs or keeps, rounded to a limit that it keeps within: else a limit that it misses could look met."""
+    hundredths, is_kept = round(100 * cost, 8), option == LIMITS[RETAINED][0]  # 100 * 1.1 is above 110
+    return f"{'keeps' if is_kept else 'needs'} {(np.floor if is_kept else np.ceil)(hundredths) / 100:.2f} {unit}"
 
 
 def choose(
@@ -129,6 +129,8 @@ def choose(
             raise InputError(f"no limit {name!r}; there are: {', '.join(LIMITS)}")
         if value is not None and not value > 0:
             raise InputError(f"{LIMITS[name][0]} {value:g}: should be above 0")
+        if name == RETAINED and value is not None and value <= 1:
+            raise InputError(f"{LIMITS[name][0]} {value:g}: is in percent, like 95")
     store = Store(results)
     sessions, records, choices = list(speed_records(store.root, store.note)), list(store.records()), []
     if not records:
@@ -140,7 +142,7 @@ def choose(
         columns = [c for c in group.averaged if not tasks or c.task in tasks]
         if columns and set(tasks) <= {c.task for c in columns}:
             add_speed(group, sessions, backend, threads)
-            choices.append(_choice(group, columns, budget, store))
+            choices.append(_choice(group, columns, budget, store, backend))
     if not choices:
         wanted = f" with {', '.join(tasks)}" if tasks else ""
         raise NothingMeasured(f"no table of records{wanted} in {results}; `report` shows what there is")
@@ -148,7 +150,7 @@ def choose(
 
 
 def _choice(
-    group: ReportGroup, columns: Sequence[ScoreColumn], budget: Mapping[str, float | None], store: Store
+    group: ReportGroup, columns: Sequence[ScoreColumn], budget: Mapping[str, float | None], store: Store, backend: str
 ) -> Choice:
     fitting: list[dict[str, Any]] = []
     nearly: list[tuple[dict[str, Any], str]] = []  # sound rows over one limit alone, and that limit
@@ -163,12 +165,14 @@ def _choice(
             left_out[label] = f"no score on {', '.join(absent)}"
             continue
         models = [r.sizes for c in columns for r in group.records_of(label, c.task) if r.sizes]
+        # an ONNX graph of weights of few bits has them as fp32; the row in 8 bits is such a file itself
+        is_opened = backend.startswith("onnx") and not label.endswith(f"+{IN_8_BITS}")
         score = float(np.mean([group.summaries[label, c].mean for c in columns]))
         candidate: dict[str, Any] = {
             "label": label,
             "score": score,
             "parameters": max((s.parameters / 1e6 for s in models), default=None),
-            "megabytes": max((s.megabytes for s in models), default=None),
+            "megabytes": max((4e-6 * s.parameters if is_opened else s.megabytes for s in models), default=None),
             "flops": max((s.flops / 1e9 for s in models), default=None),
             "latency": group.latencies.get(label),
             RETAINED: 100 * score / teacher if teacher > 0 else None,
@@ -198,7 +202,7 @@ def _choice(
             elif over[0] == "latency":
                 lacking = "not timed"
             option, unit = LIMITS[over[0]]
-            left_out[label] = lacking if cost is None else f"needs {_rounded(option, cost)} {unit}"
+            left_out[label] = lacking if cost is None else _stated(option, cost, unit)
             if len(over) == 1 and cost is not None and not (mute or wrong):
                 nearly.append((candidate, over[0]))
         elif mute:
@@ -208,7 +212,14 @@ def _choice(
         else:
             fitting.append(candidate)
     fitting.sort(key=lambda c: (-c["score"], c["label"]))
-    outside, limit = min(nearly, key=lambda pair: (-pair[0]["score"], pair[0]["label"]), default=(None, ""))
+
+    def of_interest(pair: tuple[dict[str, Any], str]) -> tuple[float, float, str]:
+        """The best first; where nothing fits, the one that needs the least more."""
+        row, name = pair
+        excess = row[name] / (budget[name] or 1.0)
+        return (0.0 if fitting else -excess if name == RETAINED else excess), -row["score"], row["label"]
+
+    outside, limit = min(nearly, key=of_interest, default=(None, ""))
     if outside and fitting and outside["score"] <= fitting[0]["score"]:
         outside = None
     if outside:

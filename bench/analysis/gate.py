@@ -31,8 +31,8 @@ from bench.errors import (
 )
 from bench.files import slug
 from bench.record.cell import FINISHED, IN_8_BITS, PREDICTIONS, TEACHER, is_one_model
-from bench.record.code import STALE, WHAT_TO_DO, state_of_record
-from bench.record.differences import comparability_key, differing_parts
+from bench.record.code import STALE, WHAT_TO_DO, codes_of, state_of, state_of_record
+from bench.record.differences import PARTS, comparability_key, differing_parts
 from bench.record.schema import Record
 from bench.record.set_aside import DEPTH, SET_ASIDE
 from bench.record.speed_sessions import SpeedRecord, speed_records
@@ -246,6 +246,11 @@ def _row(
     first = olds[0]
     subject = f"{'+'.join(first.cell.tasks)} {first.row}"
     same = {r.key: r for r in news}
+    if first.cell.method in FINISHED:  # other weights, or other answers, under one name are what is compared
+        for old in olds:
+            alike = [r for r in news if _is_next(r, old)]
+            if alike and old.key not in same:
+                same[old.key] = max(alike, key=lambda r: r.finished)
     asked = [old for old in olds if not seeds or old.cell.seed in seeds or is_one_model(old.cell)]
     pairs = [(old, same[old.key]) for old in asked if old.key in same]
     if not pairs:
@@ -274,7 +279,8 @@ def _row(
             why = f"{seed} {new.status}" + (f": {new.error.message}" if new.error else "")
             findings.append(GateResult(subject, "row", REGRESSED, why))
         elif state_of_record(new) == STALE:
-            why = f"{seed}: made by other code than this, which it says nothing of. {WHAT_TO_DO}"
+            which = ", ".join(name for name, code in codes_of(new).items() if state_of(code) == STALE)
+            why = f"{seed}: made by other code than this ({which or 'its method'}), which it says nothing of. {WHAT_TO_DO}"
             findings.append(GateResult(subject, "row", MISSING, why))
         else:
             usable.append((old, new))
@@ -300,6 +306,12 @@ def _row(
             ended = _score(olds, usable, stores, evaluation, metric, limits)
             findings.append(GateResult(subject, f"{evaluation} {metric}", *ended))
     return findings
+
+
+def _is_next(new: Record, old: Record) -> bool:
+    """Whether a record of a finished model, or of predictions, is of the same name, task, seed and question."""
+    places = [(r.cell.tasks, r.cell.label, r.point, r.cell.seed) for r in (new, old)]
+    return places[0] == places[1] and not differing_parts(new.cell, old.cell, PARTS.keys() - {"settings", "tokenizer"})
 
 
 def _score(

@@ -19,6 +19,7 @@ from bench.audit.findings import ARITHMETIC, Finding, of_cell
 from bench.audit.names import (
     DIFFERENCE,
     RATIO,
+    UNCERTAIN,
     derived_kind,
     is_average,
     is_average_row,
@@ -359,8 +360,7 @@ def derived_columns(sheet: Sheet) -> Iterator[Finding]:
     for place, row in enumerate(sheet.rows):
         for column, cell in row.cells.items():
             by_column[column][place] = cell
-    uncertain = re.compile(r"interval|\bci\b|\bsd\b|\bstd\b", re.IGNORECASE)
-    sources = [(at, source) for at, source in enumerate(by_column.items()) if not uncertain.search(source[0])]
+    sources = [(at, source) for at, source in enumerate(by_column.items()) if not UNCERTAIN.search(source[0])]
     for place, (column, target) in enumerate(by_column.items()):
         kind = derived_kind(column)
         if kind not in FORMULAS or is_average(column) or len(target) < 3:

@@ -9,7 +9,7 @@ from bench.audit.table import Sheet
 
 
 def outside_intervals(sheet: Sheet) -> Iterator[Finding]:
-    """Of two ends in square brackets with the number's own decimals: whole numbers there may be citations."""
+    """Of two ends with the number's own decimals: whole numbers in brackets may be citations."""
     for row in sheet.rows:
         for column, cell in row.cells.items():
             ends = [end.value for end in cell.interval if end.places == cell.places]

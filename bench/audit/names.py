@@ -76,7 +76,9 @@ def is_quantity_row(row: PrintedRow) -> bool:
 
 
 DETECTABLE = re.compile(r"^min(?:imum|\.)? detectable|^p[- ]?values?$|^p$", re.IGNORECASE)
-"""Rows that say how sure the rows above are: each number is of its column alone, also below an average."""
+"""Rows and columns that say how sure the others are: each number is of its own cell alone, also below an average."""
+UNCERTAIN = re.compile(r"interval|\bci\b|\bsd\b|\bstd\b", re.IGNORECASE)
+"""Columns of intervals and deviations."""
 
 
 @lru_cache(NAMES)

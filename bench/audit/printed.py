@@ -24,6 +24,7 @@ SEPARATORS = re.compile(r"^[\s()\[\]/,;:|~≈∼<>≤≥=±→➔➜➡…+\-–
 WORDS_BETWEEN = re.compile(r"\b(?:to|vs\.?|versus|and|out of|of|CI|about|ca\.?|approx\.?|over|under)\b", re.IGNORECASE)
 CLOCK = re.compile(r"\s*\d+:\d\d(?::\d\d)?\s*|.*\d{4}-\d\d-\d\d.*|.*\d+\s*h\s*\d+\s*m.*|.*\d\s*m(?:in)?\s*\d+\s*s.*")
 """Times of a clock and dates: no numbers to compute with."""
+FROM_TO = re.compile(r"\(\s*([+−-]?\d[\d.,]*)\s*%?\s+to\s+([+−-]?\d[\d.,]*)\s*%?\s*\)")
 DECIMAL_COMMA = re.compile(r"(?<!\w)(\d+),(\d{1,2})(?![\d,])(?=\s*(?:$|\\?%|[()±/$]))")
 POWER = re.compile(r"(?:(\d[\d.]*)\s*(?:×|\\times|\\cdot|x|\*)\s*)?(?<![\d.])10\s*\^\s*\{?\s*([-−+]?\d+)\s*\}?")
 
@@ -36,7 +37,7 @@ class PrintedNumber:
         text: as it stands there, without marks of emphasis.
         places: digits after the point.
         deviation: what is printed behind ±, if anything.
-        interval: its ends, where they are printed in square brackets behind it.
+        interval: its ends, where they are printed behind it: [69.0, 72.5] or (69.0 to 72.5).
         unit: the unit behind it, as % or M.
     """
 
@@ -126,6 +127,7 @@ def _without_marks(text: str) -> str:
     plain = re.sub(r"(?<=\d)(\s*%?\s*)\$?_\{?\s*±?\s*([\d.]+)\s*\}?\$?", r"\1 ±\2", plain)
     plain = SUPERSCRIPT.sub("", plain)
     plain = re.sub(r"(?<=\S)\s*\[\s*\w{0,3}\s*\]|^\s*(?:\[\d+\]\s*)+$", "", plain)  # a footnote
+    plain = FROM_TO.sub(r"[\1, \2]", plain)
     plain = DECIMAL_COMMA.sub(r"\1.\2", plain)
     plain = "".join(mark for mark in plain if unicodedata.category(mark) not in ("So", "Sk", "Mn", "Cf") or mark == "^")
     return re.sub(r"[*`{}$]|\\[,;%! ]", " ", plain).replace("\\", " ").replace("~", " ").strip()

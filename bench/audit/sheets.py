@@ -26,6 +26,8 @@ MOST_TEXT = 5_000_000
 """Bytes of a file."""
 SIZES = {"params_m": "params", "flops_b": "flops", "speedup": "speed-up"}
 TIDY = ("source", "table", "system", "task", "value")
+SPREADS = (" sd", " n", " low", " high", " p", " p, Holm", " verdict")
+"""Ends of the names of columns that stand beside another one in a report's CSV file."""
 TEXTS = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".tex")
 """Endings of text files: each is searched for tables of every text format, as HTML in Markdown."""
 KINDS = (".csv", ".tsv", ".ipynb", *TEXTS)
@@ -69,7 +71,7 @@ def read_all(files: Sequence[Path]) -> Pages:
                 # spreadsheets write semicolons where numbers have decimal commas
                 first = text.partition("\n")[0]
                 mark = "\t" if kind == ".tsv" else ";" if first.count(";") > first.count(",") else ","
-                lines = list(csv.reader(text.splitlines(), delimiter=mark))
+                lines = _without_spreads(list(csv.reader(text.splitlines(), delimiter=mark)))
                 header = [value.strip() for value in lines[0]] if lines else []
                 if set(TIDY) <= set(header):
                     grids, sheets = [], from_tidy(header, lines[1:])
@@ -92,6 +94,21 @@ def read_all(files: Sequence[Path]) -> Pages:
         pages.sheets += sheets
         pages.unread += [(name, number) for number in unread(grids, sheets)]
     return pages
+
+
+def _without_spreads(lines: list[list[str]]) -> list[list[str]]:
+    """A report's CSV file without the columns that say how sure others are: of ``rte mean``, ``rte sd`` and ``rte n`` the first, as ``rte``."""
+    header = lines[0] if lines else []
+    of_others = {
+        name
+        for name in header
+        for end in SPREADS
+        if name.endswith(end) and {name.removesuffix(end), f"{name.removesuffix(end)} mean"} & set(header)
+    }
+    plain = {name: name.removesuffix(" mean") for name in header if f"{name.removesuffix(' mean')} sd" in of_others}
+    kept = [place for place, name in enumerate(header) if name not in of_others]
+    named = [[plain.get(name, name) for name in header], *lines[1:]] if of_others else lines
+    return [[line[place] for place in kept if place < len(line)] for line in named] if of_others else lines
 
 
 def _text_of(path: Path) -> str:

@@ -199,12 +199,19 @@ def choose(
         lines += analysis.in_words(choice)
         if not group.speed_conditions and (backend or threads):
             lines.append(f"No `speed` session measured {group.cell.teacher.name} under these conditions.")
+        elif not group.speed_conditions and max_latency is not None:
+            what = f"speed --methods all --teacher {group.cell.teacher.name} --results {results}"
+            lines.append(f"No `speed` session measured latencies with this teacher: python -m bench {what}")
         if group.speed_conditions:
             in_8_bits = any(c["label"].endswith(f"+{IN_8_BITS}") for c in choice["candidates"])
             rest = "; of rows in 8 bits: onnx-int8" if in_8_bits else ""
             lines.append(f"Latency: {group.speed_conditions}{rest}.")
         if choice["left_out"]:
-            lines.append("Left out: " + "; ".join(f"{row} ({why})" for row, why in choice["left_out"].items()) + ".")
+            lines.append(
+                "Left out: "
+                + "; ".join(f"{group.called(row)} ({why})" for row, why in choice["left_out"].items())
+                + "."
+            )
         lines.append("")
     body = [
         {

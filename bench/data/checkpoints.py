@@ -318,7 +318,8 @@ def _open(
     classifies = is_tuned_for(body.get("architectures"), spans=False)
     kind = str(body.get("model_type"))
     if not brought and kind not in CLASSIFIERS:
-        raise InputError(f"{asked}: transformers classifies by no model of model_type {kind[:40]!r}")
+        ours_too = "; it is a student of a class of this program, which teaches nothing here" if body.get(OURS) else ""
+        raise InputError(f"{asked}: transformers classifies by no model of model_type {kind[:40]!r}{ours_too}")
     read_tokens = [name for name, family in FAMILIES.items() if family.before_span_head is not None]
     if task is not None and task.spans and not brought and kind not in read_tokens:
         raise InputError(f"{asked}: for {task.name} its model_type has to be one of: {', '.join(read_tokens)}")
@@ -366,10 +367,14 @@ def _weights_of(folder: Path, asked: str, source: str) -> Path:
     if not weights.is_file():
         on_hub = not Path(source).is_dir()
         there = f"{source} (a folder of that name is read before the hub is asked)" if on_hub else "NEW-FOLDER"
-        raise InputError(
-            f"{asked}: no model.safetensors; other formats are not read because they can run code. "
-            f"With a pytorch_model.bin: python -m bench convert {source} {there}"
+        has_binary, is_graph = (folder / "pytorch_model.bin").is_file() or on_hub, any(folder.glob("*.onnx"))
+        way = f" With a pytorch_model.bin: python -m bench convert {source} {there}" if has_binary else ""
+        way = (
+            " An ONNX file is no model that is scored here: name the folder that it was exported from."
+            if is_graph
+            else way
         )
+        raise InputError(f"{asked}: no model.safetensors; other formats are not read because they can run code.{way}")
     try:
         with safe_open(weights, framework="np") as file:
             named = list(file.keys())

@@ -155,7 +155,10 @@ def add_speed(group: ReportGroup, sessions: Sequence[SpeedRecord], backend: str 
     if session is None or conditions is None:
         return
     machine = session.env.get("accelerator") or session.env.get("processor")
-    group.speed_conditions = f"{described(conditions)}, on {machine}"
+    code = str(session.code.get("commit") or "")[:12]
+    group.speed_conditions = (
+        f"{described(conditions)}, on {machine}; session {session.key[:8]} of {session.started[:10]}, code {code}"
+    )
     in_8_bits = conditions.model_copy(update={"backend": f"onnx-{IN_8_BITS}"})
     timings: dict[str, Timing] = {}
     architectures: dict[object, list[str]] = {}

@@ -15,7 +15,7 @@ from bench.analysis.choose import choose, in_words
 from bench.analysis.compare import compare, table
 from bench.analysis.trace import trace
 from bench.errors import InputError
-from bench.record.cell import Search, record_key
+from bench.record.cell import Search, Trial, record_key
 from bench.record.store import Store
 from bench.report.comparison import BETTER, NOT_SIGNIFICANT
 from bench.report.file_names import place_of
@@ -145,7 +145,9 @@ def test_rows_that_are_not_there_or_not_alike_are_refused(store):
 
 def test_a_row_that_a_search_chose_and_the_plain_row_of_the_same_training_stay_two_rows(store, tmp_path):
     plain = next(r for r in store.records() if (r.row, r.cell.tasks, r.cell.seed) == ("kd", ("rte",), 0))
-    search = Search(of="kd", metric="accuracy", held_back="h", settings=("pace",), seed=0, trials=())
+    search = Search(
+        of="kd", metric="accuracy", held_back="h", settings=("pace",), seed=0, trials=(Trial(row="kd", score=50.0),)
+    )
     cell = plain.cell.model_copy(update={"label": "kd (best of 2)", "search": search})
     keys = {"cell": cell, "key": record_key(cell)}
     factories.write(store, plain.model_copy(update=keys), wrong(0.30, 1), LABELS)

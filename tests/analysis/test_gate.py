@@ -393,3 +393,14 @@ def test_what_did_not_pass_is_marked_in_a_pull_request_on_one_line_each():
     lines = workflow_commands(findings)
     assert [line.split(" ", 1)[0] for line in lines] == ["::error", "::warning"]
     assert all("\n" not in line for line in lines)
+
+
+def test_other_weights_of_a_checkpoint_are_compared_under_its_name(tmp_path):
+    """A gate for a classifier of one's own: the folder keeps its name, and its weights change."""
+    for place, right, weights in (("a", 0.8, "w"), ("b", 0.8, "v"), ("c", 0.3, "u")):
+        record = factories.record("checkpoint:mine", "rte", 0)
+        cell = record.cell.model_copy(update={"settings": {"weights": weights}})
+        record = record.model_copy(update={"cell": cell, "key": record_key(cell)})
+        Store(tmp_path / place).write(*with_predictions(record, right, 0, weights))
+    assert overall(check(tmp_path / "a", tmp_path / "b")) != OTHER
+    assert overall(check(tmp_path / "a", tmp_path / "c")) == REGRESSED

