@@ -21,7 +21,11 @@ UNIT = (
 TOKEN = re.compile(rf"(?<![\w.])(?P<sign>[-+−–](?=[\d.]))?(?P<number>{DIGITS})(?:\s*(?P<unit>{UNIT}))?(?![\w])")
 SUPERSCRIPT = re.compile(r"\^\{?[\w*†‡,]+\}?|[†‡§¶*✝♠♣♦♡¹²³⁴⁵⁶⁷⁸⁹⁰]")
 SEPARATORS = re.compile(r"^[\s()\[\]/,;:|~≈∼<>≤≥=±→➔➜➡…+\-–—−.$°√'\"’_]*$")
-WORDS_BETWEEN = re.compile(r"\b(?:to|vs\.?|versus|and|out of|of|CI|about|ca\.?|approx\.?|over|under)\b", re.IGNORECASE)
+WORDS_BETWEEN = re.compile(
+    r"\b(?:to|vs\.?|versus|and|out of|of|CI|about|ca\.?|approx\.?|over|under|better|worse|borderline|not significant|n\.s\.)(?!\w)",
+    re.IGNORECASE,
+)
+"""Words that may stand in the cell of a number; the last of them say how a test ended."""
 CLOCK = re.compile(r"\s*\d+:\d\d(?::\d\d)?\s*|.*\d{4}-\d\d-\d\d.*|.*\d+\s*h\s*\d+\s*m.*|.*\d\s*m(?:in)?\s*\d+\s*s.*")
 """Times of a clock and dates: no numbers to compute with."""
 FROM_TO = re.compile(r"\(\s*([+−-]?\d[\d.,]*)\s*%?\s+to\s+([+−-]?\d[\d.,]*)\s*%?\s*\)")

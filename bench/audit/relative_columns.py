@@ -1,7 +1,8 @@
-"""Columns of multiples and shares of one row (speed-ups, compression, relative sizes), compared with the column that they come from.
+"""Columns of multiples and shares of one row (speed-ups, compression, relative sizes) and of differences to one row, compared with the
+column that they come from.
 
-Column and row are those that most of the cells follow to the digit; no name says them. A cell that is off by more than 5 % is a
-finding then. A column that follows none, as a measured speed-up beside FLOPs, says nothing.
+Column and row are those that most of the cells follow to the digit; no name says them. A cell that is off by more than 5 %, or a
+difference by three of its digits, is a finding then. A column that follows none, as a measured speed-up beside FLOPs, says nothing.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
+from functools import partial
 from itertools import product
 
 from bench.audit.findings import Finding, of_cell
-from bench.audit.names import is_average
+from bench.audit.names import derived_kind, is_average
 from bench.audit.printed import PrintedNumber
 from bench.audit.table import Sheet
 
@@ -26,6 +28,7 @@ FORMS: Mapping[str, Form] = {
     "its own {column} / that of {row}": lambda own, base: own / base,
     "1 - its own {column} / that of {row}": lambda own, base: 1 - own / base,
 }
+DIFFERENCE = ("its own {column} - that of {row}", lambda own, base: own - base)
 LEAST_FITS = 3
 """So many different values have to follow a row, and three times as many as do not. In 1,000 tables of random numbers none did."""
 MOST_BASES = 8
@@ -43,7 +46,9 @@ def relative_columns(sheet: Sheet) -> Iterator[Finding]:
             by_column.setdefault(column, {})[at] = number
     for column, target in by_column.items():
         multiples = sum(number.unit in ("x", "X", "×") for number in target.values())
-        if len(target) < LEAST_FITS or is_average(column) or not (RELATIVE.search(column) or multiples >= LEAST_FITS):
+        is_difference = derived_kind(column) == "difference"
+        is_relative = bool(RELATIVE.search(column)) or multiples >= LEAST_FITS
+        if len(target) < LEAST_FITS or is_average(column) or not (is_difference or is_relative):
             continue
         best = 0, 0, dict[int, Decimal](), ""  # fits, misses with a minus, the right values of these, and the rule
         for name, source in by_column.items():
@@ -51,13 +56,30 @@ def relative_columns(sheet: Sheet) -> Iterator[Finding]:
                 continue
             bases = [at for at in source if at not in target or target[at].value in (0, 1, 100)]
             for base in bases[:MOST_BASES]:
-                for (words, form), scale in product(FORMS.items(), (1, 100)):
-                    fits, misses = _followed(target, source, base, form, scale)
+                ways = [(DIFFERENCE, 1)] if is_difference else product(FORMS.items(), (1, 100))
+                for (words, form), scale in ways:
+                    follows = _differs_so if is_difference else partial(_followed, form=form, scale=scale)
+                    fits, misses = follows(target, source, base)
                     if fits >= max(LEAST_FITS, 3 * len(misses)) and (fits, -len(misses)) > best[:2]:
                         rule = words.format(column=name, row=sheet.rows[base].system)
                         best = fits, -len(misses), misses, rule if scale == 1 else f"100 x ({rule})"
         for at, right in best[2].items():
             yield of_cell(sheet, sheet.rows[at], column, right, "relative", best[3], "a digit")
+
+
+def _differs_so(
+    target: Mapping[int, PrintedNumber], source: Mapping[int, PrintedNumber], base: int
+) -> tuple[int, dict[int, Decimal]]:
+    """The same of differences, which are often computed before rounding."""
+    fits, misses = set(), {}
+    for at, cell in target.items():
+        if at != base and at in source:
+            right = source[at].value - source[base].value
+            if abs(cell.value - right) <= (cell.step + source[at].step + source[base].step) / 2:
+                fits.add(cell.value)
+            elif abs(cell.value - right) >= 3 * max(cell.step, source[at].step, source[base].step):
+                misses[at] = right
+    return len(fits), misses
 
 
 def _followed(

@@ -273,3 +273,23 @@ def test_a_row_that_says_how_sure_the_others_are_has_no_average():
     table = f"Differences\nSystem | A | B | mean of 2\n{rows}\nmin. detectable | 8.6 | 3.1 | 4.8"
     assert not as_tuples(page(table))
     assert len(as_tuples(page(table.replace("-14.1", "-19.1")))) == 1
+
+
+def test_a_difference_to_one_row_follows_the_column_of_means():
+    rows = [
+        ("teacher", 70.7, "–"),
+        ("a", 70.9, "+3.1 (+1.4 to +4.7) better"),
+        ("b", 70.8, "+3.0 (+1.4 to +4.6) better"),
+    ]
+    rows += [
+        ("base", 67.8, "–"),
+        ("c", 68.6, "+0.9 (-0.7 to +2.3) not significant"),
+        ("d", 56.5, "-11.3 (-19.1 to -3.3) worse"),
+    ]
+    head = "| System | Mean | Difference to base; verdict |\n|---|---|---|\n"
+    text = head + "".join(f"| {name} | {mean} | {difference} |\n" for name, mean, difference in rows)
+    assert not audit(from_text(text, "x.md"))  # +0.9 is rounded from unrounded scores
+    (finding,) = audit(from_text(text.replace("+3.0 (+1.4", "+4.0 (+1.4"), "x.md"))
+    assert (finding.row, finding.recomputed, finding.why) == ("b", "3.0", "its own Mean - that of base")
+    (finding,) = audit(from_text(text.replace("70.9 | +3.1 (+1.4", "70.9 | +3.1 (+3.4"), "x.md"))
+    assert "outside its own interval" in finding.why
