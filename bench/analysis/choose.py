@@ -142,7 +142,7 @@ def choose(
         columns = [c for c in group.averaged if not tasks or c.task in tasks]
         if columns and set(tasks) <= {c.task for c in columns}:
             add_speed(group, sessions, backend, threads)
-            choices.append(_choice(group, columns, budget, store, backend))
+            choices.append(_choice(group, columns, budget, store))
     if not choices:
         wanted = f" with {', '.join(tasks)}" if tasks else ""
         raise NothingMeasured(f"no table of records{wanted} in {results}; `report` shows what there is")
@@ -150,7 +150,7 @@ def choose(
 
 
 def _choice(
-    group: ReportGroup, columns: Sequence[ScoreColumn], budget: Mapping[str, float | None], store: Store, backend: str
+    group: ReportGroup, columns: Sequence[ScoreColumn], budget: Mapping[str, float | None], store: Store
 ) -> Choice:
     fitting: list[dict[str, Any]] = []
     nearly: list[tuple[dict[str, Any], str]] = []  # sound rows over one limit alone, and that limit
@@ -165,14 +165,19 @@ def _choice(
             left_out[label] = f"no score on {', '.join(absent)}"
             continue
         models = [r.sizes for c in columns for r in group.records_of(label, c.task) if r.sizes]
-        # an ONNX graph of weights of few bits has them as fp32; the row in 8 bits is such a file itself
-        is_opened = backend.startswith("onnx") and not label.endswith(f"+{IN_8_BITS}")
+        # an ONNX graph of weights of few bits has them as fp32; only a row in 8 bits has the file of a graph in 8 bits
+        in_8_bits, backend = label.endswith(f"+{IN_8_BITS}"), group.speed_backend
         score = float(np.mean([group.summaries[label, c].mean for c in columns]))
         candidate: dict[str, Any] = {
             "label": label,
             "score": score,
             "parameters": max((s.parameters / 1e6 for s in models), default=None),
-            "megabytes": max((4e-6 * s.parameters if is_opened else s.megabytes for s in models), default=None),
+            "megabytes": max(
+                (4e-6 * s.parameters if backend == "onnx" and not in_8_bits else s.megabytes for s in models),
+                default=None,
+            )
+            if in_8_bits or backend != f"onnx-{IN_8_BITS}"
+            else None,
             "flops": max((s.flops / 1e9 for s in models), default=None),
             "latency": group.latencies.get(label),
             RETAINED: 100 * score / teacher if teacher > 0 else None,
@@ -215,9 +220,11 @@ def _choice(
 
     def of_interest(pair: tuple[dict[str, Any], str]) -> tuple[float, float, str]:
         """The best first; where nothing fits, the one that needs the least more."""
-        row, name = pair
-        excess = row[name] / (budget[name] or 1.0)
-        return (0.0 if fitting else -excess if name == RETAINED else excess), -row["score"], row["label"]
+        (row, name), short = pair, 0.0
+        if not fitting:
+            most = budget[name] or 1.0
+            short = abs(row[name] - most) / most
+        return short, -row["score"], row["label"]
 
     outside, limit = min(nearly, key=of_interest, default=(None, ""))
     if outside and fitting and outside["score"] <= fitting[0]["score"]:

@@ -12,6 +12,7 @@ from decimal import Decimal
 
 from bench.audit.findings import ARITHMETIC, INFERENCE, Finding, of_cell
 from bench.audit.names import (
+    COUNTED,
     DETECTABLE,
     TEACHER,
     UNCERTAIN,
@@ -159,8 +160,8 @@ def average_rows(sheet: Sheet) -> Iterator[Finding]:
         usual = {row.cells[c].places for c in fitting}
         for column, mean in means.items():
             # of another scale: a ratio of means, a geometric mean, a count, how sure a number is
-            scale = re.search(r"%$|geo", column, re.IGNORECASE) or DETECTABLE.search(column) or UNCERTAIN.search(column)
-            other = derived_kind(column) or scale or not is_score(column)
+            scale = re.search(r"%$|geo", column, re.IGNORECASE) or COUNTED.search(column)
+            other = derived_kind(column) or scale or DETECTABLE.search(column) or UNCERTAIN.search(column)
             if column not in fitting and row.cells[column].places in usual and not other:
                 yield of_cell(sheet, row, column, mean, "average", f"the mean of {name} in this column", "a headline")
 

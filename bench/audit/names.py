@@ -77,6 +77,8 @@ def is_quantity_row(row: PrintedRow) -> bool:
 
 DETECTABLE = re.compile(r"^min(?:imum|\.)? detectable|^p[- ]?values?$|^p$", re.IGNORECASE)
 """Rows and columns that say how sure the others are: each number is of its own cell alone, also below an average."""
+COUNTED = re.compile(r"^(?:n|tests|seeds|examples)$", re.IGNORECASE)
+"""Columns of counts, whose totals and not whose means stand below them."""
 UNCERTAIN = re.compile(r"interval|\bci\b|\bsd\b|\bstd\b", re.IGNORECASE)
 """Columns of intervals and deviations."""
 

@@ -28,8 +28,8 @@ WORDS_BETWEEN = re.compile(
 """Words that may stand in the cell of a number; the last of them say how a test ended."""
 CLOCK = re.compile(r"\s*\d+:\d\d(?::\d\d)?\s*|.*\d{4}-\d\d-\d\d.*|.*\d+\s*h\s*\d+\s*m.*|.*\d\s*m(?:in)?\s*\d+\s*s.*")
 """Times of a clock and dates: no numbers to compute with."""
-FROM_TO = re.compile(r"\(\s*([+−-]?\d[\d.,]*)\s*%?\s+to\s+([+−-]?\d[\d.,]*)\s*%?\s*\)")
-DECIMAL_COMMA = re.compile(r"(?<!\w)(\d+),(\d{1,2})(?![\d,])(?=\s*(?:$|\\?%|[()±/$]))")
+FROM_TO = re.compile(r"\(\s*([+−–-]?\d[\d.,]*)\s*[%x×]?\s+to\s+([+−–-]?\d[\d.,]*)\s*[%x×]?\s*\)")
+DECIMAL_COMMA = re.compile(r"(?<!\w)(\d+),(\d{1,2})(?![\d,])(?=\s*(?:$|\\?%|[()\[±/$]))")
 POWER = re.compile(r"(?:(\d[\d.]*)\s*(?:×|\\times|\\cdot|x|\*)\s*)?(?<![\d.])10\s*\^\s*\{?\s*([-−+]?\d+)\s*\}?")
 
 
@@ -131,7 +131,9 @@ def _without_marks(text: str) -> str:
     plain = re.sub(r"(?<=\d)(\s*%?\s*)\$?_\{?\s*±?\s*([\d.]+)\s*\}?\$?", r"\1 ±\2", plain)
     plain = SUPERSCRIPT.sub("", plain)
     plain = re.sub(r"(?<=\S)\s*\[\s*\w{0,3}\s*\]|^\s*(?:\[\d+\]\s*)+$", "", plain)  # a footnote
-    plain = FROM_TO.sub(r"[\1, \2]", plain)
+    plain = FROM_TO.sub(
+        lambda m: "[" + ", ".join(re.sub(r",(?=\d{1,2}$)", ".", end) for end in m.groups()) + "]", plain
+    )
     plain = DECIMAL_COMMA.sub(r"\1.\2", plain)
     plain = "".join(mark for mark in plain if unicodedata.category(mark) not in ("So", "Sk", "Mn", "Cf") or mark == "^")
     return re.sub(r"[*`{}$]|\\[,;%! ]", " ", plain).replace("\\", " ").replace("~", " ").strip()

@@ -97,18 +97,18 @@ def read_all(files: Sequence[Path]) -> Pages:
 
 
 def _without_spreads(lines: list[list[str]]) -> list[list[str]]:
-    """A report's CSV file without the columns that say how sure others are: of ``rte mean``, ``rte sd`` and ``rte n`` the first, as ``rte``."""
+    """A report's CSV file without the columns that say how sure others are: of ``rte mean``, ``rte sd`` and ``rte n`` the first, as ``rte``;
+    of ``mean of 4``, ``mean of 4 low`` and ``mean of 4 high`` the first. Other files as they are."""
     header = lines[0] if lines else []
-    of_others = {
-        name
-        for name in header
-        for end in SPREADS
-        if name.endswith(end) and {name.removesuffix(end), f"{name.removesuffix(end)} mean"} & set(header)
-    }
-    plain = {name: name.removesuffix(" mean") for name in header if f"{name.removesuffix(' mean')} sd" in of_others}
-    kept = [place for place, name in enumerate(header) if name not in of_others]
-    named = [[plain.get(name, name) for name in header], *lines[1:]] if of_others else lines
-    return [[line[place] for place in kept if place < len(line)] for line in named] if of_others else lines
+    if header[:1] != ["System"]:
+        return lines
+    spread = {name: name.removesuffix(" mean") for name in header if name.endswith(" mean")}
+    spread = {name: own for name, own in spread.items() if {f"{own} sd", f"{own} n"} <= {*header}}
+    sure = [*spread.values(), *(name for name in header if {f"{name} low", f"{name} high"} <= {*header})]
+    left_out = {f"{own}{end}" for own in sure for end in SPREADS}
+    kept = [place for place, name in enumerate(header) if name not in left_out]
+    named = [[spread.get(name, name) for name in header], *lines[1:]]
+    return [[line[place] for place in kept if place < len(line)] for line in named]
 
 
 def _text_of(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -180,6 +181,7 @@ def choose(
     says which row is the cheapest. Rows that `:ablate` made do not take part; rows with a dropped loss that were typed (name:-term) do.
     """
     from bench.analysis import choose as analysis
+    from bench.plan.from_record import source_options
     from bench.record.cell import IN_8_BITS
     from bench.report.render import to_markdown
     from bench.user_files import comma_separated
@@ -200,7 +202,8 @@ def choose(
         if not group.speed_conditions and (backend or threads):
             lines.append(f"No `speed` session measured {group.cell.teacher.name} under these conditions.")
         elif not group.speed_conditions and max_latency is not None:
-            what = f"speed --methods all --teacher {group.cell.teacher.name} --results {results}"
+            teacher = source_options(group.cell.data.slug, group.cell.teacher.name, group.cell.teacher.base)[-2:]
+            what = shlex.join(["speed", "--methods", "all", *teacher, "--results", str(results)])
             lines.append(f"No `speed` session measured latencies with this teacher: python -m bench {what}")
         if group.speed_conditions:
             in_8_bits = any(c["label"].endswith(f"+{IN_8_BITS}") for c in choice["candidates"])

@@ -68,7 +68,7 @@ def tiny_task(num_labels: int, spans: bool = False) -> Encoded:
     kind = torch.float32 if num_labels == 1 else torch.int64
     segments = [np.zeros_like(row) for row in tokens]
     texts = [(" ".join(f"word{token}" for token in row[1:-1]), None) for row in tokens]
-    questions = SpanQuestions((), (), Answers((), False), ()) if spans else None
+    questions = SpanQuestions((), (), Answers((), False, ()), ()) if spans else None
     return Encoded(
         tokens, segments, torch.tensor(labels, dtype=kind), list(range(EXAMPLES)), texts, pad=0, questions=questions
     )

@@ -367,13 +367,11 @@ def _weights_of(folder: Path, asked: str, source: str) -> Path:
     if not weights.is_file():
         on_hub = not Path(source).is_dir()
         there = f"{source} (a folder of that name is read before the hub is asked)" if on_hub else "NEW-FOLDER"
-        has_binary, is_graph = (folder / "pytorch_model.bin").is_file() or on_hub, any(folder.glob("*.onnx"))
-        way = f" With a pytorch_model.bin: python -m bench convert {source} {there}" if has_binary else ""
-        way = (
-            " An ONNX file is no model that is scored here: name the folder that it was exported from."
-            if is_graph
-            else way
-        )
+        way = ""
+        if (folder / "pytorch_model.bin").is_file() or on_hub:
+            way = f" With a pytorch_model.bin: python -m bench convert {source} {there}"
+        elif any(folder.glob("*.onnx")):
+            way = " An ONNX file is no model that is scored here: name the folder that it was exported from."
         raise InputError(f"{asked}: no model.safetensors; other formats are not read because they can run code.{way}")
     try:
         with safe_open(weights, framework="np") as file:

@@ -199,14 +199,14 @@ def _classes(values: Any, typed: str) -> Sequence[str]:
         str(value)
         for value in (sorted(values.unique()) if is_integer_dtype(values) else sorted(set(map(str, values.dropna()))))
     ]
-    plain: dict[str, str] = {}
-    for name in names:
-        if (other := plain.setdefault(name.strip().lower(), name)) != name:
-            raise InputError(f"--tasks {typed}: {values.name} has {other!r} and {name!r}, which would be two classes")
     if not 2 <= len(names) <= MOST_CLASSES:
         raise InputError(
             f"--tasks {typed}: {values.name} has {len(names)} different values; 2 to {MOST_CLASSES} can be classes"
         )
+    plain: dict[str, str] = {}
+    for name in names:
+        if (other := plain.setdefault(name.strip().lower(), name)) != name:
+            raise InputError(f"--tasks {typed}: {values.name} has {other!r} and {name!r}, which would be two classes")
     return names
 
 

@@ -186,6 +186,8 @@ def _read_texts(file: Path, task: Task, split: Split, called: str) -> np.ndarray
     if not (isinstance(given, dict) and all(isinstance(text, str) for text in given.values())):
         raise InputError(f"{file}: should be a JSON object with the text of each answer by its question's id")
     names = set(split.answers.names) if split.answers else set[str]()
+    if len(names) < len(split):
+        raise InputError(f"{called}: several of its questions have one id, so that {file} cannot be read by them")
     for what, some in (
         ("has no answer to", names - given.keys()),
         ("answers what is no question of", given.keys() - names),

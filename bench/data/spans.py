@@ -66,7 +66,7 @@ def read_questions(files: Sequence[Path], may_have_none: bool) -> Split:
                     )
             if not given and not may_have_none:
                 raise InputError(f"{file}, question {number}: it has no answer; the task squad_v2 has such questions")
-            names.append(str(number if name is None else name))
+            names.append(str(len(names) if name is None else name))
             questions.append(question)
             contexts.append(context)
             answers.append(tuple(given))
@@ -129,14 +129,16 @@ def graded(predicted: str, right: Sequence[str], none_counts: bool) -> tuple[flo
 def graded_texts(given: Mapping[str, str], questions: Split) -> np.ndarray:
     """[n, 5] of :data:`bench.stats.form.SPANS`, from what somebody's system answered: name of a question -> text, "" for no answer.
 
-    A text that does not stand in its context has no place there.
+    A text without words is no answer, as in grading; one that does not stand in its context has no place there.
     """
     right, rows = questions.answers, np.zeros((len(questions), 5), dtype=np.float32)
     assert right is not None
     for number, (name, (_, context)) in enumerate(zip(right.names, questions.texts, strict=True)):
         text = given[name]
         rows[number, :2] = graded(text, [each for _, each in right.of_questions[number]] or [""], right.may_be_none)
-        rows[number, 2] = 0 if not right.may_be_none else 1 if text == "" else -1  # by how much no answer scores more
+        rows[number, 2] = (
+            0 if not right.may_be_none else 1 if not normalised(text) else -1
+        )  # by how much no answer scores more
         rows[number, 3:] = (place, place + len(text)) if (place := context.find(text)) >= 0 else (-1, -1)
     return rows
 

@@ -32,7 +32,7 @@ class Answers(NamedTuple):
     """of each where it begins in the text, and its words; several ways to say it, or none"""
     may_be_none: bool
     """whether some questions have no answer, as in version 2.0 of SQuAD"""
-    names: Sequence[str] = ()
+    names: Sequence[str]
     """what the data call each question, its place where they do not"""
 
 

@@ -27,6 +27,7 @@ from bench.report.sources import environment, warnings
 from bench.report.table import Table
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.differences import SYSTEMS, differences_to, paired_comparisons
+from bench.report.tables.provenance import searches
 from bench.report.tables.registry import ENVIRONMENT, draw_means, provenance_section
 from bench.report.tables.retention import retentions
 from bench.report.write import paper_of, prepare, write_pictures
@@ -190,9 +191,10 @@ def _tables(section: PaperTable, part: ReportGroup, title: str) -> dict[str, Tab
     tables = {
         "": main and replace(main, title=title),
         "-intervals": intervals,
+        "-searches": searches(part),
         "-printed": beside_ours(part, section.printed),
     }
-    return {ending: table for ending, table in tables.items() if table is not None}
+    return {ending: table for ending, table in tables.items() if table is not None and table.lines}
 
 
 def _pictures(

@@ -79,6 +79,7 @@ class ReportGroup:
     speed_ups: dict[str, Ratio] = field(default_factory=dict)
     latencies: dict[str, float] = field(default_factory=dict)
     speed_conditions: str = ""
+    speed_backend: str = ""
     order: list[str] = field(default_factory=list)
     names: Mapping[str, str] = field(default_factory=dict)
     reference: str = ""

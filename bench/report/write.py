@@ -28,7 +28,7 @@ from bench.report.pictures import PICTURES
 from bench.report.render import Paper, remove_stale_files, write_tables
 from bench.report.reproduce import set_record_source
 from bench.report.resampled import judge_answers, resample
-from bench.report.sources import facts, made_on, provenance, warnings
+from bench.report.sources import commit_of, facts, made_on, provenance, warnings
 from bench.report.speed import described, main_conditions, write_speed_report
 from bench.report.tables.registry import make_tables, report_sections
 from bench.stats.ratios import ratio
@@ -155,10 +155,8 @@ def add_speed(group: ReportGroup, sessions: Sequence[SpeedRecord], backend: str 
     if session is None or conditions is None:
         return
     machine = session.env.get("accelerator") or session.env.get("processor")
-    code = str(session.code.get("commit") or "")[:12]
-    group.speed_conditions = (
-        f"{described(conditions)}, on {machine}; session {session.key[:8]} of {session.started[:10]}, code {code}"
-    )
+    made = f"session {session.key[:8]} of {session.started[:10]}, code {commit_of(session.code)}"
+    group.speed_conditions, group.speed_backend = f"{described(conditions)}, on {machine}; {made}", conditions.backend
     in_8_bits = conditions.model_copy(update={"backend": f"onnx-{IN_8_BITS}"})
     timings: dict[str, Timing] = {}
     architectures: dict[object, list[str]] = {}

@@ -246,3 +246,13 @@ def test_rows_of_one_score_are_told_apart_by_the_answers_that_they_change(store)
             store.predictions(record)["logits.validation"].argmax(1) for record in store.records() if record.row == row
         ]
         assert changed[row] == pytest.approx(100 * np.mean([answer != 1 for answer in answers]))
+
+
+def test_where_nothing_fits_the_row_that_needs_the_least_more_is_named(store):
+    """poor has 0.2 G FLOPs, small and twin 0.6, wide 1.8, dear 10."""
+    (choice,) = choose(store.root, {"flops": 0.1})
+    assert choice["binding"]["row"] == "poor"
+    (choice,) = choose(store.root, {"flops": 0.1, "parameters": 0.000001})
+    assert choice["binding"] is None, "no row is over one limit alone"
+    with pytest.raises(InputError, match="is in percent, like 95"):
+        choose(store.root, {"retained": 0.95})

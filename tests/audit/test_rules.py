@@ -13,6 +13,7 @@ from planted_errors import KINDS, Table
 from bench.audit.checks import audit
 from bench.audit.findings import ARITHMETIC, INFERENCE
 from bench.audit.names import is_score
+from bench.audit.sheets import read_all
 
 
 def markdown(text):
@@ -293,3 +294,36 @@ def test_a_difference_to_one_row_follows_the_column_of_means():
     assert (finding.row, finding.recomputed, finding.why) == ("b", "3.0", "its own Mean - that of base")
     (finding,) = audit(from_text(text.replace("70.9 | +3.1 (+1.4", "70.9 | +3.1 (+3.4"), "x.md"))
     assert "outside its own interval" in finding.why
+
+
+def test_a_row_of_averages_says_nothing_of_counts_and_all_of_scores():
+    rows = [
+        ("a", 61.0, 70.0, 65.5, 408, 12.5),
+        ("b", 63.0, 74.0, 68.5, 1500, 27.5),
+        ("Average", 62.0, 72.0, 67.0, 1908, 20.0),
+    ]
+    head = "| System | rte | sst2 | Overall | examples | latency (ms) |\n|---|---|---|---|---|---|\n"
+    text = head + "".join("| " + " | ".join(map(str, row)) + " |\n" for row in rows)
+    assert not audit(from_text(text, "x.md"))
+    for right, wrong in (("72.0 | 67.0", "72.0 | 77.0"), ("1908 | 20.0", "1908 | 25.0")):
+        assert [finding.row for finding in audit(from_text(text.replace(right, wrong), "x.md"))] == ["Average"]
+
+
+def test_an_interval_is_read_with_a_decimal_comma_and_a_change_is_none():
+    """``5.0 (70.0 to 75.0)`` is a gain from the first to the second."""
+    head = "| System | rte |\n|---|---|\n"
+    (sheet,) = from_text(f"{head}| a | 84,3 (83,1 to 85,2) |\n| b | 82,0 (81,0 to 83,0) |\n", "x.md")
+    assert [float(row.cells["rte"].value) for row in sheet.rows] == [84.3, 82.0]
+    assert not audit(from_text(f"{head}| a | 5.0 (70.0 to 75.0) |\n| b | 1.5 (70.0 to 71.5) |\n", "x.md"))
+    assert len(audit(from_text(f"{head}| a | 84.3 (83.1 to 84.2) |\n| b | 82.0 (81.0 to 83.0) |\n", "x.md"))) == 1
+
+
+def test_of_a_reports_csv_scores_are_read_and_of_another_file_all_columns(tmp_path):
+    header = "System,rte mean,rte sd,rte n,mean of 2,mean of 2 low,mean of 2 high"
+    own, other = tmp_path / "accuracy.csv", tmp_path / "other.csv"
+    own.write_text(f"{header}\nkd,61.0,1.2,3,70.0,68.0,72.0\npkd,62.0,1.0,3,71.0,69.0,73.0\n")
+    other.write_text("System,BLEU,BLEU low,Avg\nA,20.0,10.0,15.0\nB,22.0,12.0,17.0\n")
+    assert [sheet.columns for sheet in read_all([own, other]).sheets] == [
+        ["rte", "mean of 2"],
+        ["BLEU", "BLEU low", "Avg"],
+    ]

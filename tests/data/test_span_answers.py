@@ -73,7 +73,7 @@ def test_an_empty_answer_is_graded_by_its_version(answer, right, f1, exact_2, f1
 
 def asked(context: str, answers: list[tuple[int, str]], may_be_none: bool = False) -> Split:
     labels = np.array([bool(answers)], dtype=np.int64)
-    return Split(["where is the cat ?"], [context], labels, [0], Answers([tuple(answers)], may_be_none))
+    return Split(["where is the cat ?"], [context], labels, [0], Answers([tuple(answers)], may_be_none, ["0"]))
 
 
 def logits_of(encoded, starts: dict[tuple[int, int], float], ends: dict[tuple[int, int], float]) -> np.ndarray:
