@@ -95,7 +95,7 @@ def _row(cell: Cell) -> str:
         return ""
     label = cell.label
     if cell.search is not None:  # the row that a search chose is its best trial, which has the pace in its spelling
-        label = max((t for t in cell.search.trials if t.score is not None), key=lambda t: t.score or 0.0).row
+        label = cell.search.best.row
     pace = re.search(rf":{PACE}=[^: ]+", label)
     return spelling_of(cell) + (pace[0] if pace else "")
 

@@ -95,6 +95,11 @@ class Search(Frozen):
     seed: int = 0
     """of the trials"""
 
+    @property
+    def best(self) -> Trial:
+        """The trial of the highest score; of equal ones the first tried."""
+        return max((t for t in self.trials if t.score is not None), key=lambda t: t.score or 0.0)
+
     def describe(self) -> str:
         """For a reader of the row: what was tried, with its score on the rows held back."""
         scores = ", ".join(f"{t.row} {'failed' if t.score is None else f'{t.score:.1f}'}" for t in self.trials)

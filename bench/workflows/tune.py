@@ -188,12 +188,10 @@ def _best(
             metric, held_back = next(iter(scores)), record.cell.data.evaluation["held-back"]
         value = round(100 * scores[metric], 4) if scores else None
         scored.append(Trial(row=trial.spelling, score=value))
-    done = [trial for trial in scored if trial.score is not None]
-    if not done:
+    if all(trial.score is None for trial in scored):
         return None
-    best = max(done, key=lambda trial: trial.score or 0.0)
     varied = tuple(sorted(_axes(row, settings))) if settings else ()
     search = Search(
         of=row.spelling, metric=metric, held_back=held_back, trials=tuple(scored), settings=varied, seed=seed
     )
-    return SearchOutcome(task, best.row, search)
+    return SearchOutcome(task, search.best.row, search)

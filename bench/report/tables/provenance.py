@@ -94,12 +94,9 @@ def searches(group: ReportGroup) -> Table | None:
 
 def _chosen(search: Search) -> str:
     """``pace=0.5 (80.3; 65.1 to 80.3)``: what the best trial has set besides the row, and the scores."""
-    scores = {trial.row: trial.score for trial in search.trials if trial.score is not None}
-    best = max(scores, key=lambda row: scores[row])
-    own = [part for part in split_row(best)[1] if part not in split_row(search.of)[1]]
-    return (
-        f"{', '.join(own) or 'as it is'} ({scores[best]:.1f}; {min(scores.values()):.1f} to {max(scores.values()):.1f})"
-    )
+    scores = [trial.score for trial in search.trials if trial.score is not None]
+    own = [part for part in split_row(search.best.row)[1] if part not in split_row(search.of)[1]]
+    return f"{', '.join(own) or 'as it is'} ({max(scores):.1f}; {min(scores):.1f} to {max(scores):.1f})"
 
 
 def record_keys(group: ReportGroup) -> Table | None:
