@@ -70,10 +70,8 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
     known = {label for group in tables for label in group.systems}
     named = dict(_mapping(text, known, results) for text in rows)
     by_name: dict[str, str] = {}
-    as_labels, as_printed = (
-        {(label, label) for label in known},
-        {(g.called(label), label) for g in tables for label in g.systems},
-    )
+    as_labels = {(label, label) for label in known}
+    as_printed = {(group.called(label), label) for group in tables for label in group.systems}
     for names in (as_printed, as_labels):  # a row's label before what a report calls another one
         often = Counter(plain_name(name) for name, _ in names)
         by_name |= {plain_name(name): label for name, label in names if often[plain_name(name)] == 1}

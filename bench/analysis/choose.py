@@ -13,6 +13,7 @@ from bench.data.own_tasks import recorded_tasks
 from bench.errors import InputError, NothingMeasured
 from bench.plan.from_record import is_own, source_options, typed_task
 from bench.record.cell import CHECKPOINT, FINISHED, IN_8_BITS, TEACHER
+from bench.record.schema import Sizes
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.report.comparison import (
@@ -165,19 +166,12 @@ def _choice(
             left_out[label] = f"no score on {', '.join(absent)}"
             continue
         models = [r.sizes for c in columns for r in group.records_of(label, c.task) if r.sizes]
-        # an ONNX graph of weights of few bits has them as fp32; only a row in 8 bits has the file of a graph in 8 bits
-        in_8_bits, backend = label.endswith(f"+{IN_8_BITS}"), group.speed_backend
         score = float(np.mean([group.summaries[label, c].mean for c in columns]))
         candidate: dict[str, Any] = {
             "label": label,
             "score": score,
             "parameters": max((s.parameters / 1e6 for s in models), default=None),
-            "megabytes": max(
-                (4e-6 * s.parameters if backend == "onnx" and not in_8_bits else s.megabytes for s in models),
-                default=None,
-            )
-            if in_8_bits or backend != f"onnx-{IN_8_BITS}"
-            else None,
+            "megabytes": _megabytes(models, group.speed_backend, label.endswith(f"+{IN_8_BITS}")),
             "flops": max((s.flops / 1e9 for s in models), default=None),
             "latency": group.latencies.get(label),
             RETAINED: 100 * score / teacher if teacher > 0 else None,
@@ -250,6 +244,13 @@ def _choice(
         "export": _exports(group, columns, fitting[0]["label"], store) if fitting else [],
         "left_out": left_out,
     }
+
+
+def _megabytes(models: Sequence[Sizes], backend: str, in_8_bits: bool) -> float | None:
+    """Of the file that a backend opens: an ONNX graph has weights of few bits as fp32, and only a row in 8 bits has a graph in 8 bits."""
+    if in_8_bits or not backend.startswith("onnx"):
+        return max((sizes.megabytes for sizes in models), default=None)
+    return max((4e-6 * sizes.parameters for sizes in models), default=None) if backend == "onnx" else None
 
 
 def _changed(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store) -> float | None:

@@ -136,9 +136,8 @@ def graded_texts(given: Mapping[str, str], questions: Split) -> np.ndarray:
     for number, (name, (_, context)) in enumerate(zip(right.names, questions.texts, strict=True)):
         text = given[name]
         rows[number, :2] = graded(text, [each for _, each in right.of_questions[number]] or [""], right.may_be_none)
-        rows[number, 2] = (
-            0 if not right.may_be_none else 1 if not normalised(text) else -1
-        )  # by how much no answer scores more
+        if right.may_be_none:  # by how much no answer scores more
+            rows[number, 2] = -1 if normalised(text) else 1
         rows[number, 3:] = (place, place + len(text)) if (place := context.find(text)) >= 0 else (-1, -1)
     return rows
 

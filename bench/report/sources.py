@@ -89,12 +89,8 @@ def made_on(records: Sequence[Record]) -> list[str]:
     """Libraries and machines of the finished records."""
     envs = [r.env for r in records if r.status == "ok"]
     libraries = sorted({f"torch {env.get('torch')}, transformers {env.get('transformers')}" for env in envs})
-    machines = sorted(
-        {
-            f"{env.get('processor')}, {env.get('cores')} cores, device {env.get('accelerator') or env.get('device')}"
-            for env in envs
-        }
-    )
+    devices = [(env, env.get("accelerator") or env.get("device")) for env in envs]
+    machines = sorted({f"{env.get('processor')}, {env.get('cores')} cores, device {device}" for env, device in devices})
     return [f"Libraries: {'; '.join(libraries)}. Machines: {'; '.join(machines)}."] if envs else []
 
 

@@ -46,9 +46,8 @@ def accuracy(group: ReportGroup, alike: Collection[str] = ()) -> Table:
         records = group.records_of(label)
         remark = stated(records[0].cell.method, "remark")
         notes = [remark] if remark else []
-        told = {
-            record.cell.search.describe() for record in records if record.cell.search
-        }  # a table of its own has searches
+        # searches have a table of their own
+        told = {record.cell.search.describe() for record in records if record.cell.search}
         own = dict.fromkeys(note for record in records for note in record.notes if note not in told)
         notes += [text for note in own for text in f"{label}: {note}".splitlines()]
         lines.append(line_of(group, label, cells, *notes))
