@@ -61,7 +61,7 @@ def export(tasks: str, data: str, offline: bool, out: Path) -> int:
         if split.second is not None:
             columns[task.columns[1]] = list(split.second)
         if split.answers is not None:
-            given = split.answers.of_questions
+            columns["id"], given = list(split.answers.names), split.answers.of_questions
             columns["answers"] = [{"text": [x for _, x in own], "answer_start": [at for at, _ in own]} for own in given]
         elif not task.writes:
             columns[task.label_column] = [-1] * len(split) if split.labels is None else split.labels

@@ -23,7 +23,7 @@ from bench.plan.request import AUTO, EMBEDDED, FAST, HUB, HUB_TEACHER, SAMPLE, T
 from bench.plan.spelling import MethodRow, drop_unusable, parse_rows
 from bench.plan.steps import steps_of
 from bench.plan.student_cells import check_row, student_cells
-from bench.plan.tasks import augment, mean_tokens, plan_tasks, with_encoder
+from bench.plan.tasks import augment, mean_tokens, plan_tasks, share_cut, with_encoder
 from bench.record.cell import CHECKPOINT, IN_8_BITS, PREDICTIONS, TEACHER, Cell, NumericIdentity
 from bench.record.code import STALE, stale_lines, state_of, state_of_record, unknown_lines
 from bench.record.keys import digest
@@ -208,6 +208,10 @@ def _check_labels(task: TaskPlan) -> None:
     )
 
 
+MANY_CUT = 0.1
+"""A share of texts that are cut, of which a plan speaks."""
+
+
 def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
     """Examples that are scored and were seen: by students in training, or by the embedded teacher before it. And teachers that come tuned
     with labels without names."""
@@ -217,6 +221,14 @@ def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
         for name, split in task.evaluation.items()
         if (shared := split.shared_with(task.train))
     ]
+    for task in tasks:
+        if not (task.task.spans or task.task.writes or task.checkpoint.outline):
+            most = task.recipe.max_length
+            cut = share_cut(task.checkpoint, task.train, most)
+            if cut >= MANY_CUT:
+                shared.append(
+                    f"{task.name}: {100 * cut:.0f} % of its texts are longer than {most} tokens and are cut (max_length)"
+                )
     # the embedded teacher saw texts of these two tasks
     real = [t for t in tasks if t.task.name in ("mnli", "qqp") and not t.source.slug.startswith(SAMPLE)]
     nameless = [note for task in tasks if task.checkpoint.finetuned for note in _nameless(task, task.checkpoint)]

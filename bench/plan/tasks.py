@@ -145,6 +145,15 @@ def with_encoder(task: TaskPlan, name: str, request: Request) -> TaskPlan:
     return own
 
 
+def share_cut(checkpoint: Checkpoint, split: Split, max_length: int) -> float:
+    """The share of training examples, from at most 256 of them, of which a model reads the beginning alone."""
+    from bench.data.checkpoints import tokenizer_of
+    from bench.data.encoding import encode
+
+    tokens = encode(tokenizer_of(checkpoint), split.limited(256), max_length + 1).tokens
+    return sum(len(each) > max_length for each in tokens) / len(tokens)
+
+
 def mean_tokens(checkpoint: Checkpoint, task: Task, split: Split, max_length: int) -> float:
     """Tokens of an average training example, from at most 256 of them.
 

@@ -244,3 +244,20 @@ def test_a_task_whose_metrics_have_changed_is_scored_by_them(bench, tmp_path, te
     teacher, *_ = [r for r in Store(tmp_path / "r").records() if r.row == "teacher"]
     assert list(teacher.scores["validation"]) == ["f1"]
     assert bench("report", "--results", tmp_path / "r", "--reports", tmp_path / "p").returncode == 0
+
+
+def test_a_plan_says_how_many_texts_are_cut(tmp_path, teacher_folder):
+    for name, words in (("long", 200), ("short", 20)):
+        texts = [f"{i} " + "the cat " * (words // 2) for i in range(40)]
+        pandas.DataFrame({"text": texts, "label": [0, 1] * 20}).to_csv(tmp_path / f"{name}.csv", index=False)
+    plan = build(Request("kd", f"{tmp_path}/long.csv,{tmp_path}/short.csv", teacher=str(teacher_folder), data="sample"))
+    assert [note for note in plan.notes if "cut" in note] == [
+        "long: 100 % of its texts are longer than 128 tokens and are cut (max_length)"
+    ]
+
+
+def test_classes_that_differ_in_blanks_or_capitals_alone_are_refused(tmp_path):
+    labels = ["good", "bad", "good ", "bad"] * 10
+    pandas.DataFrame({"text": ROWS["title"][:40], "label": labels}).to_csv(tmp_path / "x.csv", index=False)
+    with pytest.raises(InputError, match="has 'good' and 'good ', which would be two classes"):
+        task_of(f"{tmp_path}/x.csv")
