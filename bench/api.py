@@ -75,9 +75,15 @@ def report(results: Path | str, reports: Path | str, latex: bool = False) -> lis
 
 
 def compare(
-    results: Path | str, first: str, second: str, tasks: Sequence[str] = (), seeds: Sequence[int] = ()
+    results: Path | str,
+    first: str,
+    second: str,
+    tasks: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    theirs: Path | str | None = None,
 ) -> DataFrame:
-    """Two rows on the same examples, a line for each table, evaluation set and mean; see ``bench compare``.
+    """Two rows on the same examples, a line for each table, evaluation set and mean; see ``bench compare``. The second row may be in
+    another folder of results, ``theirs``.
 
     Scores, differences and the ends of their 95 % intervals are in percent; ``adjusted`` is p after Holm's adjustment, from which the
     verdict comes.
@@ -89,7 +95,7 @@ def compare(
 
     from bench.analysis.compare import compare as carry_out
 
-    tables = carry_out(Path(results), first, second, tasks, seeds)
+    tables = carry_out(Path(results), first, second, tasks, seeds, theirs=None if theirs is None else Path(theirs))
     return DataFrame([{"table": title, **line.to_dict()} for title, lines in tables.items() for line in lines])
 
 

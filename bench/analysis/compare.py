@@ -14,6 +14,7 @@ from bench.record.cell import TEACHER, is_one_model
 from bench.record.code import stale_lines, unknown_lines
 from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW
+from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE, data_facts
 from bench.report.comparison import (
@@ -42,19 +43,32 @@ def compare(
     tasks: Sequence[str] = (),
     seeds: Sequence[int] = (),
     exact: bool = False,
+    theirs: Path | None = None,
 ) -> dict[str, list[Comparison]]:
     """By table of records, as a report has them: one comparison for each evaluation set that both rows have, and of their mean.
 
     A row is named by its label or as tables print it. Each is the mean of all its seeds, or of ``seeds``. Where no table has both, rows
     of two tables are compared that were scored on the same examples, and a line says in what else the tables differ.
 
+    Args:
+        theirs: the folder of results that has the second row, if it is another one.
+
     Raises:
         InputError: a row that is not there, one row twice, or no examples that both were scored on.
     """
     store, progress = Store(results), Progress()
-    # trials of a search, on examples that chose, are no result; but where nothing else is there
-    all_records = list(store.records())
-    everything = [r for r in all_records if not data_facts(r.cell.data.slug).held_back] or all_records
+    everything, stores = _results_in(store), dict[str, Store]()
+    if theirs is not None:
+        second_store = Store(theirs)
+        published = _results_in(second_store)
+        second = known_row(second, {r.row for r in published}, theirs)
+        moved = [_of_another_folder(r, theirs.resolve().name) for r in published if r.row == second]
+        stores = dict.fromkeys((r.row for r in moved), second_store)
+        second, everything = moved[0].row, [*everything, *moved]
+
+    def store_of(record: Record) -> Store:
+        return stores.get(record.row, store)
+
     labels = {r.row for r in everything}
     printed = {r.called: r.row for r in everything if r.called not in labels}
     rows = [printed.get(name) or known_row(name, labels, results) for name in (first, second)]
@@ -62,7 +76,7 @@ def compare(
     if rows[0] == rows[1]:
         raise InputError(f"compare needs two different rows; both are {rows[0]!r}")
     of_rows = [r for r in everything if r.row in rows and r.status == "ok"]
-    for r in [r for r in of_rows if not store.has_predictions(r)]:
+    for r in [r for r in of_rows if not store_of(r).has_predictions(r)]:
         place = f"{r.row} on {'+'.join(r.cell.tasks)}, seed {r.cell.seed} ({r.key[:12]})"
         progress.say(f"left out: {place}: its answers are not stored; run it again with --rerun")
         of_rows.remove(r)
@@ -114,7 +128,7 @@ def compare(
         for number, ((group, columns), title) in enumerate(zip(tables, titles, strict=True), start=1):
             sides = [(group.finished(rows[0], column), group.finished(rows[1], column)) for column in columns]
             pairs = [
-                (resampled(c, [(r, store.predictions(r)) for r in (*side[0], *side[1])]), side)
+                (resampled(c, [(r, store_of(r).predictions(r)) for r in (*side[0], *side[1])]), side)
                 for side, c in zip(sides, columns, strict=True)
             ]
             lines = [compared(data, side, exact) for data, side in pairs]
@@ -125,6 +139,19 @@ def compare(
                 progress.say(f"{title}: {left_out_of_means(group)}")
             update(number, len(tables))
     return answer
+
+
+def _results_in(store: Store) -> list[Record]:
+    """Its records without trials of a search, on examples that chose; with them where nothing else is there."""
+    records = list(store.records())
+    return [r for r in records if not data_facts(r.cell.data.slug).held_back] or records
+
+
+def _of_another_folder(record: Record, folder: str) -> Record:
+    """A record by a name and keys that no other one has: the same training may lie in both folders."""
+    cell = record.cell.model_copy(update={"label": f"{record.cell.label} in {folder}"})
+    keys = {"key": f"{record.key} in {folder}", "train_key": f"{record.train_key} in {folder}"}
+    return record.model_copy(update={"cell": cell, **keys})
 
 
 def _with_both(tables: Iterable[ReportGroup], rows: Sequence[str]) -> list[tuple[ReportGroup, list[ScoreColumn]]]:

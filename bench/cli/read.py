@@ -118,6 +118,7 @@ def compare(
     tasks: str = ONLY_TASKS,
     seeds: str = option("", "Use only these seeds, for example 0,1,2."),
     exact: bool = option(False, "Use the exact McNemar test instead of its mid-p form.", "--exact"),
+    theirs: Path | None = option(None, "The folder of results that has the second row, if it is another one."),
 ) -> Answer:
     """Compare two rows on the same examples: difference, interval, paired test and verdict."""
     from bench.analysis import compare as analysis
@@ -127,7 +128,7 @@ def compare(
     from bench.user_files import comma_separated
 
     chosen = parse_seeds(seeds) if seeds.strip() else ()
-    comparisons = analysis.compare(results, first, second, comma_separated(tasks), chosen, exact)
+    comparisons = analysis.compare(results, first, second, comma_separated(tasks), chosen, exact, theirs)
     texts = [f"{data}\n\n{analysis.table(first, second, lines)}\n" for data, lines in comparisons.items()]
     texts.append(
         "Intervals: paired bootstrap over examples, with Student's t over seeds where there are several. min. detectable: the true "

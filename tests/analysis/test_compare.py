@@ -319,3 +319,27 @@ def test_trials_of_a_search_are_no_second_table(store):
         arrays = {name.replace("validation", "held-back"): array for name, array in store.predictions(record).items()}
         store.write(trial.model_copy(update={"scores": {"held-back": record.scores["validation"]}}), arrays)
     assert list(compare(store.root, "kd", "tinybert")) == titles
+
+
+def test_the_second_row_may_be_in_another_folder_by_the_same_name_and_key(store, tmp_path):
+    """Two laboratories with one training each of the same row: theirs has other answers."""
+    other = Store(tmp_path / "their results")
+    for record in [r for r in store.records() if r.row == "kd" and r.cell.tasks == ("rte",)]:
+        arrays = store.predictions(record)
+        logits = np.vstack([arrays["logits.validation"][:40, ::-1], arrays["logits.validation"][40:]])
+        share = float((logits.argmax(1) == arrays["labels.validation"]).mean())
+        theirs = record.model_copy(update={"scores": {"validation": {"accuracy": share}}})
+        other.write(theirs, {**arrays, "logits.validation": logits})
+    ((line, *_),) = compare(store.root, "kd", "kd", ["rte"], theirs=other.root).values()
+    means = [
+        np.mean(
+            [r.scores["validation"]["accuracy"] for r in place.records() if (r.row, r.cell.tasks) == ("kd", ("rte",))]
+        )
+        for place in (store, other)
+    ]
+    assert line.difference == pytest.approx(100 * (means[0] - means[1]))
+    assert abs(line.difference) > 1
+    (lines,) = compare(store.root, "kd", "kd", theirs=store.root).values()
+    assert {line.difference for line in lines} == {0.0}
+    with pytest.raises(InputError, match="microbert"):
+        compare(store.root, "kd", "microbert", theirs=other.root)
