@@ -61,7 +61,8 @@ def compare(
     if theirs is not None:
         second_store = Store(theirs)
         published = _results_in(second_store)
-        second = known_row(second, {r.row for r in published}, theirs)
+        called = {r.called: r.row for r in published}
+        second = called.get(second) or known_row(second, called.values(), theirs)
         moved = [_of_another_folder(r, theirs.resolve().name) for r in published if r.row == second]
         stores = dict.fromkeys((r.row for r in moved), second_store)
         second, everything = moved[0].row, [*everything, *moved]

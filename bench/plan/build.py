@@ -213,26 +213,24 @@ MANY_CUT = 0.1
 
 
 def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
-    """Examples that are scored and were seen: by students in training, or by the embedded teacher before it. And teachers that come tuned
-    with labels without names."""
+    """Examples that are scored and were seen: by students in training, or by the embedded teacher before it; texts that are cut; teachers
+    that come tuned with labels without names."""
     shared = [
         f"{task.name}: {shared:,} of {len(split):,} examples of {name} are also in train"
         for task in tasks
         for name, split in task.evaluation.items()
         if (shared := split.shared_with(task.train))
     ]
-    for task in tasks:
-        if not (task.task.spans or task.task.writes or task.checkpoint.outline):
-            most = task.recipe.max_length
-            cut = share_cut(task.checkpoint, task.train, most)
-            if cut >= MANY_CUT:
-                shared.append(
-                    f"{task.name}: {100 * cut:.0f} % of its texts are longer than {most} tokens and are cut (max_length)"
-                )
+    cut = [
+        f"{task.name}: {100 * share:.0f} % of its texts are longer than {most} tokens and are cut (max_length)"
+        for task in tasks
+        if not (task.task.spans or task.task.writes or task.checkpoint.outline)
+        and (share := share_cut(task.checkpoint, task.train, most := task.recipe.max_length)) >= MANY_CUT
+    ]
     # the embedded teacher saw texts of these two tasks
     real = [t for t in tasks if t.task.name in ("mnli", "qqp") and not t.source.slug.startswith(SAMPLE)]
     nameless = [note for task in tasks if task.checkpoint.finetuned for note in _nameless(task, task.checkpoint)]
-    return [*shared, *nameless, *sorted({t.checkpoint.note for t in real if t.checkpoint.note})]
+    return [*shared, *cut, *nameless, *sorted({t.checkpoint.note for t in real if t.checkpoint.note})]
 
 
 def _nameless(task: TaskPlan, checkpoint: Checkpoint) -> list[str]:
