@@ -14,7 +14,10 @@ def end_if_importing(number: int, frame: FrameType | None) -> None:
         KeyboardInterrupt: elsewhere, as Python's own handler.
     """
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib") or frame.f_code.co_name == "__del__":
+        if (
+            frame.f_code.co_filename.startswith("<frozen importlib")
+            or frame.f_code.co_name == "__del__"
+        ):
             os.write(2, b"bench: interrupted\n")
             os._exit(130)
         frame = frame.f_back
@@ -22,7 +25,8 @@ def end_if_importing(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> NoReturn:
-    handled = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else somebody wants it ignored
+    # else somebody wants it ignored
+    handled = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if handled:
         signal.signal(signal.SIGINT, end_if_importing)
     try:
@@ -31,7 +35,8 @@ def main() -> NoReturn:
         run()
     finally:
         if handled:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # all is said; Python would show tracebacks as it ends
+            # all is said; Python would show tracebacks as it ends
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

@@ -95,8 +95,12 @@ def compare(
 
     from bench.analysis.compare import compare as carry_out
 
-    tables = carry_out(Path(results), first, second, tasks, seeds, theirs=None if theirs is None else Path(theirs))
-    return DataFrame([{"table": title, **line.to_dict()} for title, lines in tables.items() for line in lines])
+    tables = carry_out(
+        Path(results), first, second, tasks, seeds, theirs=None if theirs is None else Path(theirs)
+    )
+    return DataFrame(
+        [{"table": title, **line.to_dict()} for title, lines in tables.items() for line in lines]
+    )
 
 
 def choose(
@@ -129,8 +133,13 @@ def choose(
         table, names = {"table": group.title, "report": place_of(group).as_posix()}, group.called
         as_good = [c["label"] for c in choice["as_good"]]
         for c in choice["candidates"]:
-            lines.append(table | c | {"label": names(c["label"]), "as_good_as_best": c["label"] in as_good})
-        lines += [table | {"label": names(row), "left_out": why} for row, why in choice["left_out"].items()]
+            lines.append(
+                table | c | {"label": names(c["label"]), "as_good_as_best": c["label"] in as_good}
+            )
+        lines += [
+            table | {"label": names(row), "left_out": why}
+            for row, why in choice["left_out"].items()
+        ]
     return DataFrame(lines).rename(columns={"label": "row"})
 
 
@@ -149,7 +158,9 @@ def check_method(method: type | str, checks: Sequence[str] = ()) -> list[Check]:
     return carry_out(method_class(method) if isinstance(method, str) else method, checks)
 
 
-def profile(methods: str = "all", teacher: str = "bert-base-uncased", offline: bool = False) -> list[tuple[str, Sizes]]:
+def profile(
+    methods: str = "all", teacher: str = "bert-base-uncased", offline: bool = False
+) -> list[tuple[str, Sizes]]:
     """(name, Sizes) of the teacher and of each method's student, from configurations alone.
 
     Raises:

@@ -67,7 +67,9 @@ class Slot:
         try:
             body = self.read_made()
             # of a teacher the key has no tokenizer: what was tuned with another one, as after its file was mended, is made again
-            made_with, now = (dict(known).get("tokenizer") for known in (body.get("identity", {}), self.identity))
+            made_with, now = (
+                dict(known).get("tokenizer") for known in (body.get("identity", {}), self.identity)
+            )
         except (OSError, ValueError, AttributeError, TypeError):
             return False
         return None in (made_with, now) or made_with == now
@@ -141,8 +143,16 @@ def keep(
                 _remove(final)
                 with folder_in_place_of(final) as folder:
                     said = write(folder)
-                    used = {name: body.get("code") for name, body in (parts or {}).items() if not is_given(body)}
-                    files = {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != file}
+                    used = {
+                        name: body.get("code")
+                        for name, body in (parts or {}).items()
+                        if not is_given(body)
+                    }
+                    files = {
+                        path.name: sha256_of(path)
+                        for path in sorted(folder.iterdir())
+                        if path.name != file
+                    }
                     body = {
                         "key": slot.key,
                         "code": named_code(slot.code, used),

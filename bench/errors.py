@@ -50,7 +50,13 @@ class CellError(BenchError):
 def nearest(given: str, known: Iterable[str], alike: float = 0.6) -> str:
     """The known name that is most like the given one, in capitals or not; "" where none is at least so much alike, from 0 to 1."""
     lower = {name.lower(): name for name in known}
-    return next((lower[near] for near in difflib.get_close_matches(given.lower(), lower, n=1, cutoff=alike)), "")
+    return next(
+        (
+            lower[near]
+            for near in difflib.get_close_matches(given.lower(), lower, n=1, cutoff=alike)
+        ),
+        "",
+    )
 
 
 def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:
@@ -67,18 +73,28 @@ def what_to_install(error: ImportError) -> str:
 
     name = (error.name or "").partition(".")[0].lower()
     try:
-        needed = [requirement.partition(";")[0].strip() for requirement in requires("bert-bench") or []]
+        needed = [
+            requirement.partition(";")[0].strip() for requirement in requires("bert-bench") or []
+        ]
     except PackageNotFoundError:  # it runs from its folder and was never installed
         return ""
-    own = [each for each in needed if re.split(r"[^\w.-]", each)[0].replace("-", "_").lower() == name]
+    own = [
+        each for each in needed if re.split(r"[^\w.-]", each)[0].replace("-", "_").lower() == name
+    ]
     if not own or not isinstance(error, ModuleNotFoundError):
         return ""
-    return (
-        f"the package {name} is not installed; type: {shlex.quote(sys.executable)} -m pip install {shlex.quote(own[0])}"
-    )
+    return f"the package {name} is not installed; type: {shlex.quote(sys.executable)} -m pip install {shlex.quote(own[0])}"
 
 
-OF_A_DISK = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.EDQUOT, errno.ENOLCK)
+OF_A_DISK = (
+    errno.ENOSPC,
+    errno.EIO,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EDQUOT,
+    errno.ENOLCK,
+)
 """A full, broken, read-only or forbidden disk. The system names no file in some of these, as when a lock is given back."""
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-STATES, MARKS, PROGRESS, CLUSTER_RUNS, REVISIONS = "halfway", "training", "progress", "cluster-runs", "hub-revisions"
+STATES, MARKS, PROGRESS, CLUSTER_RUNS, REVISIONS = (
+    "halfway",
+    "training",
+    "progress",
+    "cluster-runs",
+    "hub-revisions",
+)
 """Folders of the cache: states of trainings that broke off, processes that train now, runs under way, what runs on a
 cluster exchange with their nodes, and the commits of what was read of the hub."""
 NOT_FINISHED = (STATES, MARKS, PROGRESS, CLUSTER_RUNS, REVISIONS)

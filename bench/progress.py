@@ -38,7 +38,9 @@ def quiet() -> None:
 class Progress:
     """Says what is running, how far it is and how long it will still take."""
 
-    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.stream = stream or sys.stderr
         self.clock = clock
 
@@ -72,12 +74,21 @@ class Progress:
     def bar(self, transient: bool = False) -> Bar:
         """Live lines of a terminal: what, how far, since when, how long still."""
         from rich.console import Console
-        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            TaskProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
         from rich.progress import Progress as Bar
         from rich.table import Column
 
         columns = (
-            TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
+            TextColumn(
+                "{task.description}",
+                table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+            ),
             BarColumn(bar_width=16),
             TaskProgressColumn(),
             TimeElapsedColumn(),
@@ -96,7 +107,8 @@ class Progress:
             nonlocal spoken, first
             now = self.clock()
             if first is None:
-                first = now, done  # what was done before, by a run that broke off, says nothing of the pace
+                # what was done before, by a run that broke off, says nothing of the pace
+                first = now, done
             if now - spoken >= EVERY_SECONDS and done > first[1]:
                 spoken = now
                 left = (now - first[0]) / (done - first[1]) * (total - done)

@@ -50,7 +50,12 @@ def new_folder() -> Path:
 
 def announce(folder: Path, results: Path, keys: Collection[str]) -> None:
     """Say what a run has to do."""
-    body = {"process": os.getpid(), "begun": time.time(), "results": str(results.resolve()), "keys": sorted(keys)}
+    body = {
+        "process": os.getpid(),
+        "begun": time.time(),
+        "results": str(results.resolve()),
+        "keys": sorted(keys),
+    }
     write_status(folder / FILE, body)
 
 
@@ -77,10 +82,18 @@ def under_way() -> list[dict[str, Any]]:
     runs = []
     for file in _folder_of_this_machine().glob(f"*/{FILE}"):
         if (run := read_status(file)) and is_alive(str(run["process"])):
-            run["jobs"] = [job for path in sorted(file.parent.glob("*.json")) if (job := read_status(path))]
+            run["jobs"] = [
+                job for path in sorted(file.parent.glob("*.json")) if (job := read_status(path))
+            ]
             wanted = {key[:KEY_DIGITS] for key in run["keys"]}
-            pointers = [cell / POINTER for cell in Store(Path(run["results"])).cells() if cell.name in wanted]
-            run["finished"] = sum(file.is_file() and file.stat().st_mtime >= run["begun"] for file in pointers)
+            pointers = [
+                cell / POINTER
+                for cell in Store(Path(run["results"])).cells()
+                if cell.name in wanted
+            ]
+            run["finished"] = sum(
+                file.is_file() and file.stat().st_mtime >= run["begun"] for file in pointers
+            )
             runs.append(run)
     return sorted(runs, key=lambda run: float(run["begun"]))
 

@@ -42,9 +42,12 @@ def text_of(path: Path, said: str) -> str:
         InputError: no such file, one that cannot be read, or one that is no UTF-8 text.
     """
     try:
-        return path.read_bytes().decode("utf-8-sig")  # some editors of Windows begin a file with a byte order mark
+        # some editors of Windows begin a file with a byte order mark
+        return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{said}: not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8") from None
+        raise InputError(
+            f"{said}: not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8"
+        ) from None
     except OSError as error:
         raise InputError(f"{said}: {error.strerror}; name a file that can be read") from None
     except ValueError as error:  # a name that no file can have

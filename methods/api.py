@@ -16,10 +16,19 @@ from transformers import PretrainedConfig
 
 from methods.artefacts import Artefact
 from methods.errors import MethodError, UndeclaredNeed  # noqa: F401
-from methods.models import PackedModel, RoutedModule, TaskHead, WritingModel  # noqa: F401  one place to import the contract from
+from methods.models import PackedModel, RoutedModule, TaskHead, WritingModel  # noqa: F401
 from methods.packed import Batch  # noqa: F401
 from methods.settings import Settings
-from methods.stages import PAPER_OVERRIDES, Masking, Setup, Shape, Stage, Student, Term, TermFunction  # noqa: F401
+from methods.stages import (  # noqa: F401
+    PAPER_OVERRIDES,
+    Masking,
+    Setup,
+    Shape,
+    Stage,
+    Student,
+    Term,
+    TermFunction,
+)
 from methods.taps import NOTHING, Out, Tap, Taps  # noqa: F401
 
 
@@ -39,13 +48,15 @@ class Method(Settings, ABC):
     """Setting -> the values that a search may choose from: the paper's, where it names some."""
     tiny_settings: ClassVar[Mapping[str, Any]] = {}
     """Settings with which it trains in a test's time: its shape, shrunken."""
-    writes: ClassVar[bool] = False  # whether its students write texts: they are for tasks whose answers are such
+    # whether its students write texts: they are for tasks whose answers are such
+    writes: ClassVar[bool] = False
     same_init_across_seeds: ClassVar[bool] = False
     """Whether its students of every seed begin with the same weights, so that seeds differ by their training alone."""
 
     baseline: ClassVar[bool] = False
     """Whether others are compared with its row without settings, or with any where no teacher is scored: a literal, as the next ones."""
-    spans: ClassVar[bool] = False  # whether it also learns to answer questions by spans of a text (``Setup.spans``)
+    # whether it also learns to answer questions by spans of a text (``Setup.spans``)
+    spans: ClassVar[bool] = False
     lacks: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     """Setting -> its default, and what a row with that has less than the paper that it is named after: tables say it behind the name.
     Tables read this member and the next two in the file, without importing it: they are literals."""
@@ -91,4 +102,6 @@ class Method(Settings, ABC):
 def missing_members(method: type[Method]) -> list[str]:
     """What a class has to state or define and does not."""
     stated = ("name", "version", "terms", "needs_teacher")
-    return [name for name in stated if not hasattr(method, name)] + sorted(method.__abstractmethods__)
+    return [name for name in stated if not hasattr(method, name)] + sorted(
+        method.__abstractmethods__
+    )

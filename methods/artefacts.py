@@ -17,7 +17,13 @@ from typing import Any, ClassVar, Literal, Protocol, cast
 import torch
 from safetensors import safe_open
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, BertModel, PretrainedConfig
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSequenceClassification,
+    BertModel,
+    PretrainedConfig,
+)
 
 from methods import losses
 from methods.errors import MethodError
@@ -46,8 +52,10 @@ class Source:
     seed: int = 0  # of a fine-tuned teacher: of its head, its dropout and the order of its batches
     path: str = ""  # of a checkpoint that somebody else made: a hub name or a folder
     shape: Shape | None = None  # that such a checkpoint must have; more layers are welcome
-    form: tuple[tuple[str, Any], ...] = ()  # what its configuration must say besides, its model_type first; (): a BERT
-    label: str = field(default="", compare=False)  # what records call it among the inputs of an artefact
+    # what its configuration must say besides, its model_type first; (): a BERT
+    form: tuple[tuple[str, Any], ...] = ()
+    # what records call it among the inputs of an artefact
+    label: str = field(default="", compare=False)
 
     @property
     def is_of_task(self) -> bool:
@@ -56,8 +64,10 @@ class Source:
 
 
 BASE = Source("base", label="base")  # the teacher's checkpoint before it is tuned on a task
-TRAIN = Source("train", label="data")  # the rows that students of a task are trained on, in their order
-EVALUATION = Source("evaluation", label="evaluation")  # the first evaluation set of a task that has labels
+# the rows that students of a task are trained on, in their order
+TRAIN = Source("train", label="data")
+# the first evaluation set of a task that has labels
+EVALUATION = Source("evaluation", label="evaluation")
 CORPUS = Source("corpus", label="corpus")  # unlabelled text
 
 
@@ -68,7 +78,9 @@ def fine_tuned(seed: int = 0, label: str = "teacher") -> Source:
 
 def checkpoint(path: str, shape: Shape, **form: Any) -> Source:
     """An encoder that somebody else made. Whoever runs the method refuses another shape, form or vocabulary."""
-    return Source("checkpoint", path=path, shape=shape, form=tuple(form.items()), label="checkpoint")
+    return Source(
+        "checkpoint", path=path, shape=shape, form=tuple(form.items()), label="checkpoint"
+    )
 
 
 class Given(Protocol):
@@ -113,7 +125,11 @@ class Given(Protocol):
         """Where the files of a ``checkpoint`` lie."""
 
     def train(
-        self, student: Student, stages: Sequence[Stage], teacher: nn.Module | None, rows: Source = CORPUS
+        self,
+        student: Student,
+        stages: Sequence[Stage],
+        teacher: nn.Module | None,
+        rows: Source = CORPUS,
     ) -> None:
         """Take a student through stages on ``CORPUS``, once; text shorter than its budget is seen several times. On ``TRAIN`` by the
         recipe of teachers, for ``Artefact.row_epochs``. Raises RuntimeError: :meth:`Artefact.stages` names none, so that no plan has
@@ -130,7 +146,8 @@ class Identity:
     generic: Mapping[str, Any]
     """plain values: ``what`` is made, the keys of all inputs, and what of the recipe and the numerics they depend on"""
     teachers: tuple[str, ...] = ()  # keys of the fine-tuned ones, in the order of the inputs
-    reads_as_teacher: bool = True  # whether students read sequences of the length that their teacher was tuned on
+    # whether students read sequences of the length that their teacher was tuned on
+    reads_as_teacher: bool = True
     family: str = "bert"  # the teacher's model_type
 
 
@@ -181,7 +198,9 @@ class Artefact:
 
     def title(self, key: str) -> str:
         """For people: its words, its shape if it has one, and the beginning of its key, since several may have one name."""
-        return " ".join([self.words, *([str(self.shape)] if hasattr(self, "shape") else []), key[:6]])
+        return " ".join(
+            [self.words, *([str(self.shape)] if hasattr(self, "shape") else []), key[:6]]
+        )
 
     @property
     def words(self) -> str:
@@ -211,7 +230,9 @@ def blank_artefacts(
     """What ``Setup.artefacts`` would hold, with weights that mean nothing: enough to build and count a student. A student of
     several tasks has the one task ``of_several``."""
     names = [artefact_name(each, teacher, of_several, bool(of_several)) for each in artefacts]
-    return {name: each.blank(teacher, num_labels) for name, each in zip(names, artefacts, strict=True)}
+    return {
+        name: each.blank(teacher, num_labels) for name, each in zip(names, artefacts, strict=True)
+    }
 
 
 @dataclass(frozen=True)
@@ -232,7 +253,10 @@ class EnsembleTargets(Artefact):
     def make(self, given: Given) -> Mapping[str, Tensor]:
         logits = [given.answers(teacher, TRAIN) for teacher in self._teachers]
         answers = [x_nC if x_nC.size(1) == 1 else x_nC.softmax(-1) for x_nC in logits]
-        return {"targets": torch.stack(answers).mean(0), "ids": torch.tensor(list(given.ids(TRAIN)))}
+        return {
+            "targets": torch.stack(answers).mean(0),
+            "ids": torch.tensor(list(given.ids(TRAIN))),
+        }
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
         return {"targets": torch.zeros(1, num_labels), "ids": torch.zeros(1, dtype=torch.int64)}
@@ -265,7 +289,9 @@ class ComputedArtefact(Artefact):
 
     def identity(self, known: Identity) -> Mapping[str, Any]:
         """Rows are called ``data``, whichever they are."""
-        return {"data" if name == "evaluation" else name: value for name, value in known.generic.items()}
+        return {
+            "data" if name == "evaluation" else name: value for name, value in known.generic.items()
+        }
 
 
 def first_examples(batches: Iterable[Batch], count: int) -> Iterator[Batch]:
@@ -298,7 +324,9 @@ class PretrainingStage(Artefact):
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
         student, teacher = self.build(given.setup), self.teacher(given.setup)
-        given.train(student, self.stages(given.setup), given.teacher(BASE) if teacher is None else teacher)
+        given.train(
+            student, self.stages(given.setup), given.teacher(BASE) if teacher is None else teacher
+        )
         return pretrained_tensors(student)
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
@@ -323,13 +351,19 @@ class TruncatedShape(Artefact):
 
     def build(self, setup: Setup) -> Student:
         config = bert_config(self.shape, setup.teacher)
-        config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0  # a regression on plenty of text
+        # a regression on plenty of text
+        config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
         model = classifier(config)
-        return Student(model, nn.ModuleDict({"projection": nn.Linear(self.shape.hidden, setup.teacher.hidden_size)}))
+        return Student(
+            model,
+            nn.ModuleDict({"projection": nn.Linear(self.shape.hidden, setup.teacher.hidden_size)}),
+        )
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
         student = self.build(given.setup)
-        teacher = fill_from_teacher(given, student.model, cast(nn.Linear, student.aux["projection"]))
+        teacher = fill_from_teacher(
+            given, student.model, cast(nn.Linear, student.aux["projection"])
+        )
         if stages := self.stages(given.setup):
             given.train(student, stages, teacher)
         return encoder_of(student.model.state_dict()) | student.aux.state_dict()
@@ -343,7 +377,11 @@ class TruncatedShape(Artefact):
     def identity(self, known: Identity) -> Mapping[str, Any]:
         """The form of the oldest keys: a shape, and nothing that says what has it."""
         generic = {name: value for name, value in known.generic.items() if name != "what"}
-        truncated = {} if known.family == "bert" or known.family not in LAYERED else {"truncated": known.family}
+        truncated = (
+            {}
+            if known.family == "bert" or known.family not in LAYERED
+            else {"truncated": known.family}
+        )
         return generic | {"shape": list(asdict(self.shape).values())} | truncated
 
 
@@ -399,7 +437,9 @@ def given_tensors(folder: Path, layers: int) -> dict[str, Tensor]:
     weights, config = lowest_layers(folder, layers)
     if config.model_type == "distilbert":
         for ours, theirs in {"encoder.layer": "transformer.layer", **DISTILBERT_NAMES}.items():
-            weights = {name.replace(f"{theirs}.", f"{ours}."): value for name, value in weights.items()}
+            weights = {
+                name.replace(f"{theirs}.", f"{ours}."): value for name, value in weights.items()
+            }
         weights["embeddings.token_type_embeddings.weight"] = torch.zeros(2, config.dim)
     with safe_open(folder / "model.safetensors", framework="pt") as file:
         if {"fit_dense.weight", "fit_dense.bias"} <= set(file.keys()):
@@ -418,7 +458,9 @@ def lowest_layers(folder: Path, layers: int) -> tuple[dict[str, Tensor], Pretrai
     # read through transformers, which knows the older names of LayerNorm's weights
     model, seen = AutoModel.from_pretrained(folder, **options, output_loading_info=True)
     if seen["missing_keys"]:
-        raise MethodError(f"{folder.name}: its file has no weights for {sorted(seen['missing_keys'])[0]}")
+        raise MethodError(
+            f"{folder.name}: its file has no weights for {sorted(seen['missing_keys'])[0]}"
+        )
     state = model.state_dict()
     above = [f".layer.{number}." for number in range(layers, config.num_hidden_layers)]
     kept = [name for name in state if not any(part in name for part in above)]
@@ -445,7 +487,9 @@ class TeacherWeights(Artefact):
         return (self._source,)
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
-        return self._kept({name: value.cpu() for name, value in given.teacher(self._source).state_dict().items()})
+        return self._kept(
+            {name: value.cpu() for name, value in given.teacher(self._source).state_dict().items()}
+        )
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
         config = copy.deepcopy(teacher)
@@ -460,7 +504,11 @@ class TeacherWeights(Artefact):
 def why_random(teacher: PretrainedConfig) -> str:
     """Why a :class:`TruncatedShape` begins with random weights beside this teacher, as a clause; "" where its family is no reason."""
     kind = teacher.model_type
-    return "" if kind in LAYERED else f"only {', '.join(LAYERED)} can be truncated, and this teacher is a {kind}"
+    return (
+        ""
+        if kind in LAYERED
+        else f"only {', '.join(LAYERED)} can be truncated, and this teacher is a {kind}"
+    )
 
 
 def fill_from_teacher(given: Given, model: Any, projection: nn.Linear) -> nn.Module:
@@ -473,7 +521,11 @@ def fill_from_teacher(given: Given, model: Any, projection: nn.Linear) -> nn.Mod
     # the teacher reads the text on the device; what is fitted are small matrices in float64
     states = collect_activations(teacher, given.first(CORPUS, OBSERVED_TOKENS), given.on_step)
     filled = init_from_teacher(teacher.cpu(), model, projection, states)
-    given.note("the cut-down teacher" if filled else "random weights: the shape does not fit into the teacher's")
+    given.note(
+        "the cut-down teacher"
+        if filled
+        else "random weights: the shape does not fit into the teacher's"
+    )
     return teacher  # type: ignore[no-any-return]
 
 
@@ -491,8 +543,13 @@ class GeneralDistillation(TruncatedShape, PretrainingStage):
         layer_map = nearest_layers(self.shape.layers, setup.teacher.num_hidden_layers)
 
         def imitate(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            states = ((aux["projection"](student.hidden(m)), teacher.hidden(n)) for m, n in layer_map.items())
-            return torch.stack([losses.hidden_mse_tokenmean(ours, theirs) for ours, theirs in states]).sum()
+            states = (
+                (aux["projection"](student.hidden(m)), teacher.hidden(n))
+                for m, n in layer_map.items()
+            )
+            return torch.stack(
+                [losses.hidden_mse_tokenmean(ours, theirs) for ours, theirs in states]
+            ).sum()
 
         term = Term(imitate, student=hidden(*layer_map), teacher=hidden(*layer_map.values()))
         return (Stage("general start", {"hidn": term}, paper=self.paper),)

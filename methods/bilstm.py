@@ -108,9 +108,13 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
     def __init__(self, config: BiLstmConfig) -> None:
         super().__init__(config)
         embeddings = nn.ModuleDict({"word": nn.Embedding(config.vocab_size, config.word_width)})
-        encoder = nn.LSTM(config.word_width, config.hidden_size, batch_first=True, bidirectional=True)
+        encoder = nn.LSTM(
+            config.word_width, config.hidden_size, batch_first=True, bidirectional=True
+        )
         self.bilstm = nn.ModuleDict({"embeddings": embeddings, "encoder": encoder})
-        self.pre_classifier = nn.Linear((8 if config.pairs else 2) * config.hidden_size, config.inner)
+        self.pre_classifier = nn.Linear(
+            (8 if config.pairs else 2) * config.hidden_size, config.inner
+        )
         self.classifier = nn.Linear(config.inner, int(config.num_labels or 2))
         self.register_buffer("words", torch.zeros(config.word_bytes, dtype=torch.uint8))
         self._ids: dict[str, int] | None = None
@@ -122,7 +126,8 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
             nn.init.uniform_(module.weight, -0.25, 0.25)
 
     def set_attn_implementation(self, attn_implementation: Any, *args: Any, **kwargs: Any) -> None:
-        self.config._attn_implementation = attn_implementation  # there is no attention; callers need not know
+        # there is no attention; callers need not know
+        self.config._attn_implementation = attn_implementation
 
     @property
     def ids(self) -> dict[str, int]:
@@ -134,7 +139,9 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
         if taps - LOGITS:
-            raise UndeclaredNeed("a BiLSTM has no encoder layers that a term could read; only logits")
+            raise UndeclaredNeed(
+                "a BiLSTM has no encoder layers that a term could read; only logits"
+            )
         return Out(batch.layout, {Tap("logits"): self.of_texts(batch.texts)})
 
     def of_texts(self, texts: Sequence[tuple[str, str | None]]) -> Tensor:
@@ -144,7 +151,10 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
 
     def _read(self, texts: Sequence[str]) -> Tensor:
         most = self.config.max_position_embeddings
-        rows = [[self.ids.get(word, UNKNOWN) for word in words_of(text)[:most]] or [UNKNOWN] for text in texts]
+        rows = [
+            [self.ids.get(word, UNKNOWN) for word in words_of(text)[:most]] or [UNKNOWN]
+            for text in texts
+        ]
         ids_BL = nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
         ids_BL = moved({"ids": ids_BL}, self.words.device)["ids"]
         return self._states(ids_BL, [len(row) for row in rows])
@@ -154,7 +164,9 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
         parts: Any = self.bilstm
         x = parts["embeddings"]["word"](ids_BL)
         if lengths is not None:
-            x = nn.utils.rnn.pack_padded_sequence(x, list(lengths), batch_first=True, enforce_sorted=False)
+            x = nn.utils.rnn.pack_padded_sequence(
+                x, list(lengths), batch_first=True, enforce_sorted=False
+            )
         _, (last_2BH, _) = parts["encoder"](x)
         return torch.cat([last_2BH[0], last_2BH[1]], -1)
 
@@ -163,7 +175,9 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
         if self.config.pairs:
             a, b = sides
             x_BF = torch.cat([a, b, a * b, (a - b).abs()], -1)
-        inner_BF = nn.functional.dropout(torch.relu(self.pre_classifier(x_BF)), self.config.dropout, self.training)
+        inner_BF = nn.functional.dropout(
+            torch.relu(self.pre_classifier(x_BF)), self.config.dropout, self.training
+        )
         return self.classifier(inner_BF)  # type: ignore[no-any-return]
 
     def forward(
@@ -192,7 +206,10 @@ class BiLSTM(Method):
     name: ClassVar = "bilstm"
     version: ClassVar = 2  # 1 decayed the biases of the LSTM, and read [MASK] as three words
     terms: ClassVar = ("logits", "hard")
-    ablations: ClassVar = {"labels alone": ":-logits:hard_weight=1", "with labels": ":hard_weight=1"}
+    ablations: ClassVar = {
+        "labels alone": ":-logits:hard_weight=1",
+        "with labels": ":hard_weight=1",
+    }
     needs_teacher: ClassVar = True
     rate_factor: ClassVar = "rate"
     search_space: ClassVar = {"hard_weight": (0.0, 1.0), "hidden": (150, 300)}

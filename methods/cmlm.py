@@ -43,17 +43,26 @@ class ConditionalMaskedModel(nn.Module):
     encoder: Any
 
     def __init__(
-        self, encoder: Any, transform: Mapping[str, Tensor], pieces_V: Tensor, mask: int, direction: Direction
+        self,
+        encoder: Any,
+        transform: Mapping[str, Tensor],
+        pieces_V: Tensor,
+        mask: int,
+        direction: Direction,
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.encoder.set_attn_implementation("sdpa")
         words_VW = self.encoder.get_input_embeddings().weight.detach()[pieces_V]
         width = words_VW.size(1)
-        self.transform = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width, eps=1e-12))
+        self.transform = nn.Sequential(
+            nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width, eps=1e-12)
+        )
         with torch.no_grad():
             for name, value in transform.items():
-                self.transform.get_parameter(name.replace("dense", "0").replace("LayerNorm", "2")).copy_(value)
+                self.transform.get_parameter(
+                    name.replace("dense", "0").replace("LayerNorm", "2")
+                ).copy_(value)
         self.output = nn.Linear(width, len(pieces_V))
         self.output.weight = nn.Parameter(words_VW.clone())
         nn.init.zeros_(self.output.bias)
@@ -72,22 +81,29 @@ class ConditionalMaskedModel(nn.Module):
             _filled(x_T, layout.lengths) for x_T in (ids_T, target_T, torch.ones_like(target_T))
         )
         seen_BLL = real_BL[:, None, :].expand(-1, ids_BL.size(1), -1)
-        if not is_masked:  # a source does not see its target, and no word of a target what comes after it
+        # a source does not see its target, and no word of a target what comes after it
+        if not is_masked:
             before_LL = torch.ones_like(seen_BLL[0]).tril()
             seen_BLL = seen_BLL & (~target_BL[:, None, :] | (target_BL[:, :, None] & before_LL))
         config = self.encoder.config
-        has_kinds = isinstance(config, BertConfig) and config.type_vocab_size > 1  # a DistilBERT has none
+        # a DistilBERT has none
+        has_kinds = isinstance(config, BertConfig) and config.type_vocab_size > 1
         segments = {"token_type_ids": target_BL.long()} if has_kinds else {}
-        states_BLW = self.encoder(input_ids=ids_BL, attention_mask=seen_BLL[:, None], **segments).last_hidden_state
+        states_BLW = self.encoder(
+            input_ids=ids_BL, attention_mask=seen_BLL[:, None], **segments
+        ).last_hidden_state
         asked_T = hidden_T if is_masked else target_T
         states_TW = states_BLW[real_BL]
-        states_KW = states_TW[asked_T] if is_masked else states_TW[asked_T.roll(-1)]  # the state before a word says it
+        # the state before a word says it
+        states_KW = states_TW[asked_T] if is_masked else states_TW[asked_T.roll(-1)]
         return self.output(self.transform(states_KW)), asked_T.nonzero()[:, 0]
 
     def loss(self, batch: Batch) -> Tensor:
         """Cross-entropy of some target tokens, drawn anew from torch's generator: at least one of each pair."""
         target_T = batch.segment_ids == 1
-        drawn_T = torch.rand(len(target_T), device="cpu").to(target_T.device).masked_fill(~target_T, 2.0)
+        drawn_T = (
+            torch.rand(len(target_T), device="cpu").to(target_T.device).masked_fill(~target_T, 2.0)
+        )
         least_B = torch.stack([row.min() for row in drawn_T.split(batch.layout.lengths)])
         lengths_B = torch.tensor(batch.layout.lengths, device=target_T.device)
         hidden_T = (drawn_T < SHARE) | (drawn_T == least_B.repeat_interleave(lengths_B))
@@ -124,7 +140,10 @@ class HeadTransform(Artefact):
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
         width = teacher.hidden_size
-        dense = {"dense.weight": torch.empty(width, width).normal_(std=0.02), "dense.bias": torch.zeros(width)}
+        dense = {
+            "dense.weight": torch.empty(width, width).normal_(std=0.02),
+            "dense.bias": torch.zeros(width),
+        }
         return dense | {"LayerNorm.weight": torch.ones(width), "LayerNorm.bias": torch.zeros(width)}
 
 
@@ -149,7 +168,9 @@ class SoftTargets(Artefact):
         lengths: list[int] = []
         for batch in given.batches(TRAIN):
             target_T = batch.segment_ids == 1
-            number_T = torch.cat([row.cumsum(0) - 1 for row in target_T.split(batch.layout.lengths)])
+            number_T = torch.cat(
+                [row.cumsum(0) - 1 for row in target_T.split(batch.layout.lengths)]
+            )
             logits_TV = torch.zeros(len(target_T), len(model.pieces), device=target_T.device)
             for turn in range(EVERY if self.direction == "both" else 1):
                 hidden_T = target_T & (number_T % EVERY == turn)
@@ -173,10 +194,14 @@ class SoftTargets(Artefact):
         return places | {"starts": torch.tensor([0, 1]), "ids": torch.zeros(1, dtype=torch.int64)}
 
 
-def _cmlm(given: Given, transform: Mapping[str, Tensor], direction: Direction) -> ConditionalMaskedModel:
+def _cmlm(
+    given: Given, transform: Mapping[str, Tensor], direction: Direction
+) -> ConditionalMaskedModel:
     classifier: Any = given.teacher(BASE)
     pieces_V = given[WordPieces()]["pieces"].to(given.device)
-    model = ConditionalMaskedModel(classifier.base_model, transform, pieces_V, given.mask_id, direction)
+    model = ConditionalMaskedModel(
+        classifier.base_model, transform, pieces_V, given.mask_id, direction
+    )
     return model.to(given.device)
 
 
@@ -190,14 +215,21 @@ class FineTunedCmlm(Artefact):
 
     @property
     def words(self) -> str:
-        return "conditional masked language model" + (" from left to right" if self.direction != "both" else "")
+        return "conditional masked language model" + (
+            " from left to right" if self.direction != "both" else ""
+        )
 
     def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
         return (BASE, TRAIN, WordPieces(), HeadTransform())
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
         model = _cmlm(given, given[HeadTransform()], self.direction)
-        given.train(Student(NoStudentModel(), nn.ModuleDict({"cmlm": model})), self.stages(given.setup), None, TRAIN)
+        given.train(
+            Student(NoStudentModel(), nn.ModuleDict({"cmlm": model})),
+            self.stages(given.setup),
+            None,
+            TRAIN,
+        )
         return model.state_dict()
 
     @property
@@ -212,7 +244,9 @@ class FineTunedCmlm(Artefact):
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
         pieces = WordPieces().blank(teacher, num_labels)["pieces"]
-        return ConditionalMaskedModel(AutoModel.from_config(teacher), {}, pieces, 0, self.direction).state_dict()
+        return ConditionalMaskedModel(
+            AutoModel.from_config(teacher), {}, pieces, 0, self.direction
+        ).state_dict()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,7 +265,9 @@ class Cmlm(WritingMethod):
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if teacher.model_type not in ("bert", "distilbert"):
-            raise MethodError(f"its teacher is a BERT or a DistilBERT; this one is a {teacher.model_type}")
+            raise MethodError(
+                f"its teacher is a BERT or a DistilBERT; this one is a {teacher.model_type}"
+            )
         return (WordPieces(), SoftTargets(self.k, self.direction, self.teacher_epochs))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
@@ -246,7 +282,15 @@ class Cmlm(WritingMethod):
                 for number in batch.example_ids
             ]
             places_N = torch.cat(places)
-            told = moved({name: targets[name][places_N] for name in ("top", "words")}, student.logits.device)
-            return losses.top_kl_tokenmean(student.logits, told["top"], told["words"], self.temperature)
+            told = moved(
+                {name: targets[name][places_N] for name in ("top", "words")}, student.logits.device
+            )
+            return losses.top_kl_tokenmean(
+                student.logits, told["top"], told["words"], self.temperature
+            )
 
-        return (self.stage({"soft": Term(soft, self.alpha, LOGITS), "hard": self.hard(setup, 1 - self.alpha)}),)
+        return (
+            self.stage(
+                {"soft": Term(soft, self.alpha, LOGITS), "hard": self.hard(setup, 1 - self.alpha)}
+            ),
+        )

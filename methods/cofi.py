@@ -35,14 +35,14 @@ from methods.settings import Fraction, Limit, Positive
 from methods.taps import hidden
 from methods.terms import softened
 
-STRETCHED = (-0.1, 1.1)  # the interval that the concrete distribution is stretched to, before it is cut to [0, 1]
+# the interval that the concrete distribution is stretched to, before it is cut to [0, 1]
+STRETCHED = (-0.1, 1.1)
 TEMPERATURE = 2 / 3
 SOFTER = 0.8  # log alpha of settled masks counts so much
 OPEN, EVEN = 10.0, 0.0  # log alpha at first: of heads and blocks, of neurons
 BOUND = math.log(100.0)  # log alpha stays within it
-CLOSED = math.log(
-    -STRETCHED[0] / STRETCHED[1]
-)  # a stretched value is below 0 where the logit of the concrete one is below this
+# a stretched value is below 0 where the logit of the concrete one is below this
+CLOSED = math.log(-STRETCHED[0] / STRETCHED[1])
 
 
 class Gates(nn.Module):
@@ -59,11 +59,14 @@ class Gates(nn.Module):
         self.networks = nn.Parameter(torch.normal(OPEN, 0.01, (layers, 1)))
         self.multipliers = nn.Parameter(torch.zeros(2))
         # weights of a head: four matrices of its rows; of a neuron: a column and a row
-        self.head_weights = 4 * config.hidden_size * config.hidden_size // config.num_attention_heads
+        self.head_weights = (
+            4 * config.hidden_size * config.hidden_size // config.num_attention_heads
+        )
         self.neuron_weights = 2 * config.hidden_size
         self.target = 0.0
         self.phase = "whole"  # then "drawn", then "settled"
-        self.register_buffer("is_begun", torch.tensor(False))  # whether a training has begun; kept with the weights
+        # whether a training has begun; kept with the weights
+        self.register_buffer("is_begun", torch.tensor(False))
         self.there = [True] * layers  # which layers had an attention in the last pass
 
     def chances(self) -> list[Tensor]:
@@ -73,8 +76,12 @@ class Gates(nn.Module):
     def expected_sparsity(self) -> Tensor:
         """The share of the weights of heads and networks that is expected to be pruned."""
         heads, neurons, attentions, networks = self.chances()
-        kept = (attentions * heads).sum() * self.head_weights + (networks * neurons).sum() * self.neuron_weights
-        return 1 - kept / (heads.numel() * self.head_weights + neurons.numel() * self.neuron_weights)
+        kept = (attentions * heads).sum() * self.head_weights + (
+            networks * neurons
+        ).sum() * self.neuron_weights
+        return 1 - kept / (
+            heads.numel() * self.head_weights + neurons.numel() * self.neuron_weights
+        )
 
     def lagrangian(self) -> Tensor:
         # the multipliers ascend: their gradient is turned round, their value is not
@@ -101,7 +108,10 @@ class Gates(nn.Module):
         # whole numbers: exact, and a CUDA device has no deterministic cumsum of others
         weights_U = torch.full_like(chance_U, self.neuron_weights, dtype=torch.int64)
         weights_U[: heads.numel()] = self.head_weights
-        budget = int((1 - self.sparsity) * (heads.numel() * self.head_weights + neurons.numel() * self.neuron_weights))
+        budget = int(
+            (1 - self.sparsity)
+            * (heads.numel() * self.head_weights + neurons.numel() * self.neuron_weights)
+        )
         order_U = chance_U.argsort(descending=True, stable=True)
         is_kept_U = torch.zeros_like(chance_U, dtype=torch.bool)
         is_kept_U[order_U] = weights_U[order_U].cumsum(0) <= budget
@@ -140,13 +150,21 @@ class Gated(Around):
         every: Any = self.whole.bert.encoder.layer
         layers = [
             masked_layer(layer, *parts)
-            for layer, *parts in zip(every, heads, neurons, attentions, networks, *left_2L, strict=True)
+            for layer, *parts in zip(
+                every, heads, neurons, attentions, networks, *left_2L, strict=True
+            )
         ]
         return run_layers(self.whole, batch, taps, layers)  # type: ignore[arg-type]
 
 
 def masked_layer(
-    layer: Any, heads_H: Tensor, neurons_F: Tensor, attention_1: Tensor, network_1: Tensor, attends: bool, feeds: bool
+    layer: Any,
+    heads_H: Tensor,
+    neurons_F: Tensor,
+    attention_1: Tensor,
+    network_1: Tensor,
+    attends: bool,
+    feeds: bool,
 ) -> Callable[..., Tensor]:
     """A BERT layer with its masks as a function of states [1, T, W]; without attention, or network, the states pass."""
 
@@ -188,25 +206,32 @@ class CoFi(Method):
         "speeds take the same share out of each layer."
     )
 
-    sparsity: Annotated[float, Limit(lambda share: 0 < share < 1, "lie between 0 and 1, both excluded")] = 0.6
+    sparsity: Annotated[
+        float, Limit(lambda share: 0 < share < 1, "lie between 0 and 1, both excluded")
+    ] = 0.6
     """the share of the encoder's weights to prune"""
     layer_weight: Fraction = 0.9  # of the layers' loss; that of the answers has the rest
     temperature: Positive = 2.0
     whole_until: Fraction = 0.05  # share of the pruning stage that distils alone
     ramp: Fraction = 0.2  # share of it in which the target rises
-    gate_pace: Positive = 500.0  # the masks' learning rate in those of the weights: 1e-2 beside 2e-5
+    # the masks' learning rate in those of the weights: 1e-2 beside 2e-5
+    gate_pace: Positive = 500.0
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         require_bert(teacher, self.name)
         return (TeacherWeights(tuned=False),)
 
     def build(self, setup: Setup) -> Student:
-        whole = cut_classifier(setup, setup.teacher.num_hidden_layers, setup.artefacts["teacher_weights"])
+        whole = cut_classifier(
+            setup, setup.teacher.num_hidden_layers, setup.artefacts["teacher_weights"]
+        )
         gates, width = Gates(setup.teacher, self.sparsity), setup.teacher.hidden_size
         projection = nn.Linear(width, width)
         nn.init.eye_(projection.weight)
         nn.init.zeros_(projection.bias)
-        return Student(Gated(whole, gates), nn.ModuleDict({"reach": Reach(gates), "projection": projection}))
+        return Student(
+            Gated(whole, gates), nn.ModuleDict({"reach": Reach(gates), "projection": projection})
+        )
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         layers = setup.teacher.num_hidden_layers
@@ -215,7 +240,10 @@ class CoFi(Method):
 
         def layer(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
             ours = [aux["projection"](student.hidden(m)) for m in every]
-            pairs = [[losses.hidden_mse_tokenmean(state, teacher.hidden(n)) for state in ours] for n in taught]
+            pairs = [
+                [losses.hidden_mse_tokenmean(state, teacher.hidden(n)) for state in ours]
+                for n in taught
+            ]
             distances = torch.stack([torch.stack(row) for row in pairs]).detach().tolist()
             places = nearest(distances, cast(Any, aux["reach"]).target.there)
             return torch.stack([row[place] for row, place in zip(pairs, places, strict=True)]).sum()
@@ -225,14 +253,18 @@ class CoFi(Method):
 
         distilled = {
             "pred": softened(self.temperature, 1 - self.layer_weight),
-            "layer": Term(layer, self.layer_weight, hidden(*every), hidden(*taught), across_batch=True),
+            "layer": Term(
+                layer, self.layer_weight, hidden(*every), hidden(*taught), across_batch=True
+            ),
         }
 
         def prune(model: Any, progress: float) -> None:
             gates = model.gates
             gates.is_begun.fill_(True)
             gates.phase = "whole" if progress < self.whole_until else "drawn"
-            gates.target = self.sparsity * min(1.0, (progress - self.whole_until) / self.ramp if self.ramp else 1.0)
+            gates.target = self.sparsity * min(
+                1.0, (progress - self.whole_until) / self.ramp if self.ramp else 1.0
+            )
             with torch.no_grad():
                 if gates.phase == "whole":  # without multipliers the constraint moves no mask
                     gates.multipliers.zero_()
@@ -243,7 +275,13 @@ class CoFi(Method):
             model.gates.phase = "settled"
 
         def rates(of_gates: float) -> Callable[[str], float]:
-            return lambda name: of_gates if name.startswith("model.gates.") else 0.0 if ".embeddings." in name else 1.0
+            return lambda name: (
+                of_gates
+                if name.startswith("model.gates.")
+                else 0.0
+                if ".embeddings." in name
+                else 1.0
+            )
 
         return (
             Stage(
@@ -280,6 +318,10 @@ class CoFi(Method):
                     weights[f"{prefix}{name}.{kind}"] = tensor * mask[number].to(tensor.device)
         with torch.random.fork_rng(devices=[]):
             shipped = pruned_classifier(
-                whole.config, whole.config.num_labels, weights, (heads * (attentions != 0)), (neurons * (networks != 0))
+                whole.config,
+                whole.config.num_labels,
+                weights,
+                (heads * (attentions != 0)),
+                (neurons * (networks != 0)),
             )
         return {"": shipped.to(whole.device).train(model.training)}

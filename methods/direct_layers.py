@@ -26,7 +26,9 @@ PLAIN = ("torch.nn.modules.", "transformers.")
 def is_plain(layer: nn.Module) -> bool:
     """Whether a layer is one of BERT's, as transformers makes it, and nobody observes a part of it."""
     return type(layer) in LIKE_BERT and all(
-        type(part).__module__.startswith(PLAIN) and not part._forward_hooks and not part._forward_pre_hooks
+        type(part).__module__.startswith(PLAIN)
+        and not part._forward_hooks
+        and not part._forward_pre_hooks
         for part in layer.modules()
     )
 
@@ -40,9 +42,13 @@ class DirectLayer:
         self.heads, self.head_width = own.num_attention_heads, own.attention_head_size
         three = (own.query, own.key, own.value)
         self.project = partial(
-            nn.functional.linear, weight=torch.cat([p.weight for p in three]), bias=torch.cat([p.bias for p in three])
+            nn.functional.linear,
+            weight=torch.cat([p.weight for p in three]),
+            bias=torch.cat([p.bias for p in three]),
         )
-        self.mix, self.widen, self.narrow = map(_linear, (mixing.dense, layer.intermediate.dense, layer.output.dense))
+        self.mix, self.widen, self.narrow = map(
+            _linear, (mixing.dense, layer.intermediate.dense, layer.output.dense)
+        )
         self.norm_mixed, self.norm = _norm(mixing.LayerNorm), _norm(layer.output.LayerNorm)
         self.activation = layer.intermediate.intermediate_act_fn
         self.drop_mixed, self.drop = _dropout(mixing.dropout), _dropout(layer.output.dropout)
@@ -56,7 +62,9 @@ class DirectLayer:
         if trace.keeps_vectors:
             trace.vectors = qkv_TX.chunk(3, 1)
         shape = (len(chunk.sequences), chunk.longest, 3, self.heads, self.head_width)
-        q_nHLD, k_nHLD, v_nHLD = qkv_TX.index_select(0, layout.gather_N).view(shape).permute(2, 0, 3, 1, 4)
+        q_nHLD, k_nHLD, v_nHLD = (
+            qkv_TX.index_select(0, layout.gather_N).view(shape).permute(2, 0, 3, 1, 4)
+        )
         if trace.keeps_scores:
             trace.scores = (torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale,)
         keys = None if chunk.full else chunk.added_n11L
@@ -64,7 +72,9 @@ class DirectLayer:
             q_nHLD, k_nHLD, v_nHLD, keys, self.weights_dropped, scale=scale
         )
         mixed_NW = mixed_nHLD.transpose(1, 2).flatten(2).flatten(0, 1)
-        x_TW = self.norm_mixed(self.drop_mixed(self.mix(mixed_NW.index_select(0, layout.scatter_T))) + x_TW)
+        x_TW = self.norm_mixed(
+            self.drop_mixed(self.mix(mixed_NW.index_select(0, layout.scatter_T))) + x_TW
+        )
         return self.norm(self.drop(self.narrow(self.activation(self.widen(x_TW)))) + x_TW)[None]
 
 
@@ -75,7 +85,11 @@ def _linear(layer: nn.Linear) -> partial[Tensor]:
 def _norm(layer: nn.LayerNorm) -> partial[Tensor]:
     shape = list(layer.normalized_shape)
     return partial(
-        nn.functional.layer_norm, normalized_shape=shape, weight=layer.weight, bias=layer.bias, eps=layer.eps
+        nn.functional.layer_norm,
+        normalized_shape=shape,
+        weight=layer.weight,
+        bias=layer.bias,
+        eps=layer.eps,
     )
 
 

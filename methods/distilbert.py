@@ -87,7 +87,11 @@ class TripleLoss(PretrainingStage):
     @property
     def settings(self) -> Mapping[str, Any]:
         """Without the positions where they are learned: that setting joined later, and keys stay what they were."""
-        return {name: value for name, value in super().settings.items() if (name, value) != ("positions", "learned")}
+        return {
+            name: value
+            for name, value in super().settings.items()
+            if (name, value) != ("positions", "learned")
+        }
 
     def encoder_width(self, teacher: PretrainedConfig) -> int:
         return int(teacher.hidden_size)
@@ -97,7 +101,9 @@ class TripleLoss(PretrainingStage):
 
     def build(self, setup: Setup) -> Student:
         model: Any = distilbert(setup, self.layers, self.start)
-        model.distilbert.embeddings.position_embeddings.weight.requires_grad = self.positions == "learned"
+        model.distilbert.embeddings.position_embeddings.weight.requires_grad = (
+            self.positions == "learned"
+        )
         head = MaskedLanguageHead(model.distilbert.embeddings.word_embeddings.weight)
         theirs = TeacherHead().filled(setup)
         if self.start == "teacher":
@@ -134,7 +140,9 @@ class GivenDistilBERT(GivenEncoder):
         return lowest_layers(given.folder(self.source), self.shape.layers)[0]
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
-        return distilbert(Setup(teacher, num_labels, ()), self.shape.layers, "random").distilbert.state_dict()
+        return distilbert(
+            Setup(teacher, num_labels, ()), self.shape.layers, "random"
+        ).distilbert.state_dict()
 
 
 def last_states(ours: int, theirs: int, weight: float) -> Term:
@@ -160,7 +168,11 @@ def distilbert(setup: Setup, depth: int, start: str) -> DistilBertForSequenceCla
     model.set_attn_implementation("packed")
     if start == "teacher":
         taken = evenly_spread(depth, teacher.num_hidden_layers)
-        load_checked(model.distilbert, renamed(select_layers(setup.artefacts["teacher_weights"], taken)), TAKEN)
+        load_checked(
+            model.distilbert,
+            renamed(select_layers(setup.artefacts["teacher_weights"], taken)),
+            TAKEN,
+        )
     return model
 
 
@@ -199,8 +211,13 @@ class DistilBERT(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.pretraining == "none" and (self.vocabulary_loss, self.pretraining_without) != ("all", "none"):
-            raise MethodError("vocabulary_loss and pretraining_without change the first step: add pretraining=masked")
+        if self.pretraining == "none" and (self.vocabulary_loss, self.pretraining_without) != (
+            "all",
+            "none",
+        ):
+            raise MethodError(
+                "vocabulary_loss and pretraining_without change the first step: add pretraining=masked"
+            )
         if self.start_from and (self.pretraining, self.start) != ("none", "teacher"):
             raise MethodError(
                 f"start_from={self.start_from} is a finished first step: leave pretraining= and start= out"
@@ -214,17 +231,29 @@ class DistilBERT(Method):
         require_bert(teacher, self.name)
         depth = teacher_depth(teacher, self.layers, self.name)
         if self.start_from:
-            shape = Shape(depth, teacher.hidden_size, teacher.num_attention_heads, teacher.intermediate_size)
+            shape = Shape(
+                depth, teacher.hidden_size, teacher.num_attention_heads, teacher.intermediate_size
+            )
             return (GivenDistilBERT(self.start_from, shape),)
         if self.pretraining == "masked":
-            return (TripleLoss(depth, self.start, self.vocabulary_loss, self.pretraining_without, self.positions),)
+            return (
+                TripleLoss(
+                    depth,
+                    self.start,
+                    self.vocabulary_loss,
+                    self.pretraining_without,
+                    self.positions,
+                ),
+            )
         return (TeacherWeights(tuned=False),) if self.start == "teacher" else ()
 
     def build(self, setup: Setup) -> Student:
         depth = teacher_depth(setup.teacher, self.layers, self.name)
         if self.start_from:
             model = distilbert(setup, depth, "random")
-            load_checked(model.distilbert, setup.artefacts[GivenDistilBERT.name], "the given encoder")
+            load_checked(
+                model.distilbert, setup.artefacts[GivenDistilBERT.name], "the given encoder"
+            )
             return Student(model)
         if self.pretraining == "none":
             return Student(distilbert(setup, depth, self.start))

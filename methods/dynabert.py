@@ -50,19 +50,36 @@ class Importance(ComputedArtefact):
     examples: int
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
-        layers, units = teacher.num_hidden_layers, (teacher.num_attention_heads, teacher.intermediate_size)
-        return dict(zip(("heads", "neurons"), (torch.ones(layers, n, device="cpu") for n in units), strict=True))
+        layers, units = (
+            teacher.num_hidden_layers,
+            (teacher.num_attention_heads, teacher.intermediate_size),
+        )
+        return dict(
+            zip(
+                ("heads", "neurons"),
+                (torch.ones(layers, n, device="cpu") for n in units),
+                strict=True,
+            )
+        )
 
     def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
         layers, seen, parts = cast(Any, teacher.config).num_hidden_layers, 0, []
         for batch in first_examples(batches, self.examples):
-            parts.append([gradient_BU.abs().sum(0).double().cpu() for gradient_BU in mask_gradients(teacher, batch)])
+            parts.append(
+                [
+                    gradient_BU.abs().sum(0).double().cpu()
+                    for gradient_BU in mask_gradients(teacher, batch)
+                ]
+            )
             seen += len(batch.example_ids)
-        by_layer = [(sum(each) / seen).float() for each in zip(*parts, strict=True)]  # all heads, then all neurons
+        # all heads, then all neurons
+        by_layer = [(sum(each) / seen).float() for each in zip(*parts, strict=True)]
         return {"heads": torch.stack(by_layer[:layers]), "neurons": torch.stack(by_layer[layers:])}
 
 
-def rewired(weights: Mapping[str, Tensor], heads_LH: Tensor, neurons_LF: Tensor) -> dict[str, Tensor]:
+def rewired(
+    weights: Mapping[str, Tensor], heads_LH: Tensor, neurons_LF: Tensor
+) -> dict[str, Tensor]:
     """The weights of a BERT classifier with the heads and neurons of each layer from the most important one down: the same function."""
     weights = dict(weights)
     for number, (heads_H, neurons_F) in enumerate(zip(heads_LH, neurons_LF, strict=True)):
@@ -71,7 +88,9 @@ def rewired(weights: Mapping[str, Tensor], heads_LH: Tensor, neurons_LF: Tensor)
         by_head = torch.arange(columns, device="cpu").view(len(heads_H), -1)
         rows = by_head[heads_H.cpu().argsort(descending=True, stable=True)].flatten()
         order = neurons_F.cpu().argsort(descending=True, stable=True)
-        readers = {f"attention.self.{name}": rows for name in ("query", "key", "value")} | {"intermediate.dense": order}
+        readers = {f"attention.self.{name}": rows for name in ("query", "key", "value")} | {
+            "intermediate.dense": order
+        }
         for part, place in readers.items():
             for kind in ("weight", "bias"):
                 weights[f"{prefix}{part}.{kind}"] = weights[f"{prefix}{part}.{kind}"][place]
@@ -87,7 +106,9 @@ def kept_layers(depth: float, layers: int) -> list[int]:
 
 def units(width: float, config: Any) -> tuple[int, int]:
     """Heads and neurons of a layer at this share of the width."""
-    return max(1, round(width * config.num_attention_heads)), max(1, round(width * config.intermediate_size))
+    return max(1, round(width * config.num_attention_heads)), max(
+        1, round(width * config.intermediate_size)
+    )
 
 
 def narrowed(layer: Any, heads: int, neurons: int) -> Callable[..., Tensor]:
@@ -115,12 +136,18 @@ class Adaptive(Around):
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
         """A layer that is left out passes its states on, so that layers have the same numbers at every depth."""
-        self.part = self.parts[int(torch.randint(len(self.parts), (), device="cpu"))] if self.training else WHOLE
+        self.part = (
+            self.parts[int(torch.randint(len(self.parts), (), device="cpu"))]
+            if self.training
+            else WHOLE
+        )
         width, depth = self.part
         every: Any = self.whole.bert.encoder.layer
         kept = kept_layers(depth, len(every))
         layers = [
-            narrowed(layer, *units(width, self.config)) if number in kept else (lambda x_1TW, trace: x_1TW)
+            narrowed(layer, *units(width, self.config))
+            if number in kept
+            else (lambda x_1TW, trace: x_1TW)
             for number, layer in enumerate(every)
         ]
         return run_layers(self.whole, batch, taps, layers)  # type: ignore[arg-type]
@@ -156,7 +183,9 @@ class DynaBERT(Method):
             except ValueError:
                 values = [0.0]
             if not all(0 < value < 1 for value in values):
-                raise MethodError(f"{name}={text} should be numbers between 0 and 1, between slashes, like 0.25/0.5")
+                raise MethodError(
+                    f"{name}={text} should be numbers between 0 and 1, between slashes, like 0.25/0.5"
+                )
             shares.append([1.0, *sorted(set(values), reverse=True)])
         return [(width, depth) for depth in shares[1] for width in shares[0]]
 
@@ -166,7 +195,9 @@ class DynaBERT(Method):
 
     def build(self, setup: Setup) -> Student:
         importance = setup.artefacts[Importance.name]
-        weights = rewired(setup.artefacts["tuned_teacher"], importance["heads"], importance["neurons"])
+        weights = rewired(
+            setup.artefacts["tuned_teacher"], importance["heads"], importance["neurons"]
+        )
         model = Adaptive(cut_classifier(setup, setup.teacher.num_hidden_layers, weights))
         return Student(model, nn.ModuleDict({"reach": Reach(model)}))
 
@@ -185,19 +216,26 @@ class DynaBERT(Method):
                 model.parts = parts
 
             taps = hidden(*range(layers + 1))
-            terms = {"pred": soft(losses.soft_cross_entropy_batchmean), "hidn": Term(hidn, weight, taps, taps)}
+            terms = {
+                "pred": soft(losses.soft_cross_entropy_batchmean),
+                "hidn": Term(hidn, weight, taps, taps),
+            }
             paper = {"epochs": 3.0, "learning_rate": 2e-5, "warmup": 0.0, "weight_decay": 0.0}
             return Stage(name, terms, 0.5, on_step_begin=begin, paper=paper)
 
         parts = self.parts()
-        return (stage("width", [part for part in parts if part[1] == 1], 0.1), stage("depth", parts, 1.0))
+        return (
+            stage("width", [part for part in parts if part[1] == 1], 0.1),
+            stage("depth", parts, 1.0),
+        )
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         """A usual BERT for each width and depth, the whole one first."""
         model: Any = student.model
         weights = {name: value.detach() for name, value in model.whole.state_dict().items()}
         deployed, device = {}, model.whole.device
-        place = "cpu" if device.type == "meta" else device  # shapes alone still have masks of numbers
+        # shapes alone still have masks of numbers
+        place = "cpu" if device.type == "meta" else device
         for width, depth in self.parts():
             kept = kept_layers(depth, model.config.num_hidden_layers)
             config = copy.deepcopy(model.config)
@@ -205,7 +243,9 @@ class DynaBERT(Method):
             masks = [
                 (torch.arange(size, device=place) < count).float().repeat(len(kept), 1)
                 for count, size in zip(
-                    units(width, config), (config.num_attention_heads, config.intermediate_size), strict=True
+                    units(width, config),
+                    (config.num_attention_heads, config.intermediate_size),
+                    strict=True,
                 )
             ]
             cut = select_layers(weights, [number + 1 for number in kept])

@@ -31,8 +31,8 @@ class Family:
     """configuration -> width of all heads' queries together"""
     embedding: Callable[[Any], Sequence[nn.Module]] = lambda body: [body.embeddings]
     """the body's modules through which every token goes before the first layer"""
-    layer_options: Callable[[Any, Tensor, Layout], Callable[[Any], dict[str, Any]]] = lambda body, x_TW, layout: (
-        lambda layer: {}
+    layer_options: Callable[[Any, Tensor, Layout], Callable[[Any], dict[str, Any]]] = (
+        lambda body, x_TW, layout: lambda layer: {}
     )
     """body, embedded tokens and layout -> what a layer is told besides: computed once a pass"""
     run_layer: Callable[..., Tensor] | None = None
@@ -67,7 +67,11 @@ def _embed_mobilebert(body: Any, batch: Batch) -> Tensor:
         word_TE = torch.cat([after_TE, word_TE, before_TE], 1)
     if own.trigram_input or own.embedding_size != own.hidden_size:
         word_TE = own.embedding_transformation(word_TE)
-    summed_TW = word_TE + own.position_embeddings(layout.positions_T) + own.token_type_embeddings(batch.segment_ids)
+    summed_TW = (
+        word_TE
+        + own.position_embeddings(layout.positions_T)
+        + own.token_type_embeddings(batch.segment_ids)
+    )
     return own.dropout(own.LayerNorm(summed_TW))
 
 
@@ -92,7 +96,10 @@ def _alone(model: Any, layout: Layout, x_TW: Tensor) -> Tensor:
 def _rotations(body: Any, x_TW: Tensor, layout: Layout) -> Callable[[Any], dict[str, Any]]:
     """Rotary positions of ModernBERT: layers with a window turn by other angles than those that see all tokens."""
     positions_1T = layout.positions_T[None]
-    of_kind = {kind: body.rotary_emb(x_TW[None], positions_1T, kind) for kind in set(body.config.layer_types)}
+    of_kind = {
+        kind: body.rotary_emb(x_TW[None], positions_1T, kind)
+        for kind in set(body.config.layer_types)
+    }
     return lambda layer: {"position_embeddings": of_kind[layer.attention_type]}
 
 
@@ -117,9 +124,18 @@ def _bias_of_mpnet(body: Any, x_TW: Tensor, layout: Layout) -> Callable[[Any], d
 def _run_mpnet(layer: Any, x_1TW: Tensor, trace: AttentionTrace, position_bias: Tensor) -> Tensor:
     own, around = layer.attention.attn, layer.attention
     shape = (own.num_attention_heads, own.attention_head_size)
-    q_1HTD, k_1HTD, v_1HTD = (part(x_1TW).unflatten(-1, shape).transpose(1, 2) for part in (own.q, own.k, own.v))
+    q_1HTD, k_1HTD, v_1HTD = (
+        part(x_1TW).unflatten(-1, shape).transpose(1, 2) for part in (own.q, own.k, own.v)
+    )
     mixed_1THD, _ = packed_attention(
-        own, q_1HTD, k_1HTD, v_1HTD, None, trace=trace, dropout=own.dropout.p, position_bias=position_bias
+        own,
+        q_1HTD,
+        k_1HTD,
+        v_1HTD,
+        None,
+        trace=trace,
+        dropout=own.dropout.p,
+        position_bias=position_bias,
     )
     mixed_1TW = around.LayerNorm(around.dropout(own.o(mixed_1THD.flatten(2))) + x_1TW)
     return layer.output(layer.intermediate(mixed_1TW), mixed_1TW)  # type: ignore[no-any-return]
@@ -133,13 +149,19 @@ FAMILIES: dict[str, Family] = {
     ),
     "distilbert": Family(
         lambda body: body.transformer.layer,
-        lambda body, batch: body.embeddings(batch.token_ids[None], position_ids=batch.layout.positions_T[None])[0],
-        lambda model, layout, x_TW: model.dropout(torch.relu(model.pre_classifier(layout.first(x_TW)))),
+        lambda body, batch: body.embeddings(
+            batch.token_ids[None], position_ids=batch.layout.positions_T[None]
+        )[0],
+        lambda model, layout, x_TW: model.dropout(
+            torch.relu(model.pre_classifier(layout.first(x_TW)))
+        ),
     ),
     "mobilebert": Family(
         lambda body: body.encoder.layer,
         _embed_mobilebert,
-        lambda model, layout, x_TW: model.dropout(model.mobilebert.pooler(layout.first(x_TW)[:, None])),
+        lambda model, layout, x_TW: model.dropout(
+            model.mobilebert.pooler(layout.first(x_TW)[:, None])
+        ),
         lambda config: config.true_hidden_size,
     ),
     "roberta": Family(
@@ -161,7 +183,8 @@ FAMILIES: dict[str, Family] = {
     ),
     "modernbert": Family(
         lambda body: body.layers,
-        lambda body, batch: body.embeddings(batch.token_ids[None])[0],  # it knows no kinds of segments
+        # it knows no kinds of segments
+        lambda body, batch: body.embeddings(batch.token_ids[None])[0],
         _pool_modernbert,
         layer_options=_rotations,
         finish=lambda body, x_TW: body.final_norm(x_TW),
@@ -190,7 +213,8 @@ def family_name(model: Any) -> str:
     if not isinstance(model, PreTrainedModel):
         return ""
     if type(model).__module__.startswith("transformers."):
-        return family_of_config(type(model).config_class)  # its own configuration may have another name
+        # its own configuration may have another name
+        return family_of_config(type(model).config_class)
     return model.base_model_prefix if model.base_model_prefix in FAMILIES else ""
 
 
@@ -205,4 +229,6 @@ def family_of(model: Any) -> Family:
     if name := family_name(model):
         return FAMILIES[name]
     wrong = f"no packed forward pass for {type(model).__name__}: known are {', '.join(FAMILIES)}"
-    raise TypeError(f"{wrong}; make it a methods.models.PackedModel with a packed_forward of its own")
+    raise TypeError(
+        f"{wrong}; make it a methods.models.PackedModel with a packed_forward of its own"
+    )

@@ -22,9 +22,12 @@ from methods.families import family_of
 from methods.models import FrozenTeacher, forward, is_packed
 from methods.packed import fused_attention
 
-ATTENTION = "packed frozen"  # name of :func:`methods.packed.fused_attention` in a configuration of transformers
-TOLERANCE = 1e-4  # how far the operators may be from torch's own linear layer on numbers of size 1; 3e-6 was measured
-LEAST_ROWS = 64  # tokens from which a linear layer gains: with 32 the two kernels took the same time
+# name of :func:`methods.packed.fused_attention` in a configuration of transformers
+ATTENTION = "packed frozen"
+# how far the operators may be from torch's own linear layer on numbers of size 1; 3e-6 was measured
+TOLERANCE = 1e-4
+# tokens from which a linear layer gains: with 32 the two kernels took the same time
+LEAST_ROWS = 64
 
 
 def problem_here() -> str:
@@ -38,7 +41,9 @@ def problem_here() -> str:
             wrong = max((usual - answer).abs().max().item() for answer in fast)
     except (AttributeError, NotImplementedError, RuntimeError) as error:
         return f"this torch has no linear operators of oneDNN ({str(error).splitlines()[0]})"
-    return "" if wrong < TOLERANCE else f"the linear operators of oneDNN are wrong by {wrong:.2g} here"
+    return (
+        "" if wrong < TOLERANCE else f"the linear operators of oneDNN are wrong by {wrong:.2g} here"
+    )
 
 
 def multiplied(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
@@ -81,13 +86,20 @@ def _replace_parts(module: Any) -> None:
     """The linear layers directly in a module, and the attention that it asks its configuration for."""
     children = dict(module.named_children())
     # a linear layer of somebody's own class may do more than multiply
-    if isinstance(children.get("intermediate_act_fn"), GELUActivation) and type(children["dense"]) is nn.Linear:
-        module.dense, module.intermediate_act_fn = ReorderedLinear(module.dense, "gelu"), nn.Identity()
+    if (
+        isinstance(children.get("intermediate_act_fn"), GELUActivation)
+        and type(children["dense"]) is nn.Linear
+    ):
+        module.dense, module.intermediate_act_fn = (
+            ReorderedLinear(module.dense, "gelu"),
+            nn.Identity(),
+        )
     for name, child in list(module.named_children()):
         if type(child) is nn.Linear:
             setattr(module, name, ReorderedLinear(child))
     if "config" in vars(module):
-        module.config = copy.copy(module.config)  # the model's own says "packed", which its run_layers looks at
+        # the model's own says "packed", which its run_layers looks at
+        module.config = copy.copy(module.config)
         module.config._attn_implementation = ATTENTION
 
 
@@ -110,7 +122,9 @@ class FastLinear(TorchFunctionMode):
 def is_worth_it(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> bool:
     rows = x.numel() // max(1, x.size(-1))
     plain = all(t.dtype == torch.float32 and t.device.type == "cpu" for t in (x, weight))
-    return plain and rows >= LEAST_ROWS and weight.dim() == 2 and not torch.is_autocast_enabled("cpu")
+    return (
+        plain and rows >= LEAST_ROWS and weight.dim() == 2 and not torch.is_autocast_enabled("cpu")
+    )
 
 
 class _Linear(torch.autograd.Function):
@@ -126,8 +140,12 @@ class _Linear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         x_TI, gradient_TO = x.reshape(-1, x.size(-1)), gradients[0].reshape(-1, weight.size(0))
         wanted = (
-            lambda: multiplied(gradient_TO, weight.t(), None).view_as(x),  # oneDNN reads a turned matrix where it lies
+            # oneDNN reads a turned matrix where it lies
+            lambda: multiplied(gradient_TO, weight.t(), None).view_as(x),
             lambda: multiplied(gradient_TO.t(), x_TI.t(), None),
             lambda: gradient_TO.sum(0),
         )
-        return tuple(compute() if asked else None for compute, asked in zip(wanted, ctx.needs_input_grad, strict=True))
+        return tuple(
+            compute() if asked else None
+            for compute, asked in zip(wanted, ctx.needs_input_grad, strict=True)
+        )

@@ -59,11 +59,17 @@ class Branch(nn.Module):
 
     def __init__(self, config: FastBertConfig) -> None:
         super().__init__()
-        width, read, classes = config.branch_width, cast(int, config.hidden_size), cast(int, config.num_labels)
+        width, read, classes = (
+            config.branch_width,
+            cast(int, config.hidden_size),
+            cast(int, config.num_labels),
+        )
         self.heads = config.branch_heads
         self.dropout = 0.0  # share of attention weights that training leaves out
         self.narrow = nn.Linear(read, width)
-        self.query, self.key, self.value, self.mix, self.between = (nn.Linear(width, width) for _ in range(5))
+        self.query, self.key, self.value, self.mix, self.between = (
+            nn.Linear(width, width) for _ in range(5)
+        )
         self.answer = nn.Linear(width, classes)
 
     def _heads(self, x_LX: Tensor) -> list[Tensor]:
@@ -74,7 +80,9 @@ class Branch(nn.Module):
     def forward(self, states_TW: Tensor, layout: Layout) -> Tensor:
         """[T, W] packed states -> [B, C]."""
         q, k, v = (x_HTD[None] for x_HTD in self._heads(torch.tanh(self.narrow(states_TW))))
-        mixed_1THD, _ = packed_attention(self, q, k, v, None, trace=AttentionTrace(layout), dropout=self.dropout)
+        mixed_1THD, _ = packed_attention(
+            self, q, k, v, None, trace=AttentionTrace(layout), dropout=self.dropout
+        )
         return self._answer(layout.first(mixed_1THD[0].flatten(1)))
 
     def padded(self, states_BLW: Tensor, mask_BL: Tensor | None) -> Tensor:
@@ -91,7 +99,11 @@ class Branch(nn.Module):
     @staticmethod
     def cost(config: Any) -> Cost:
         width = config.branch_width
-        return Cost(config.hidden_size * width + 3 * width**2, 2 * width, 2 * width**2 + width * config.num_labels)
+        return Cost(
+            config.hidden_size * width + 3 * width**2,
+            2 * width,
+            2 * width**2 + width * config.num_labels,
+        )
 
 
 def uncertainty(logits_BC: Tensor) -> Tensor:
@@ -113,7 +125,8 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
         super().__init__(config)
         self.branches = nn.ModuleList(Branch(config) for _ in range(config.num_hidden_layers - 1))
         self.dropout_while_training = False  # of the backbone, while the branches train
-        self.exits_after_layer: dict[int, int] = {}  # layer -> sequences that left after it, in evaluation
+        # layer -> sequences that left after it, in evaluation
+        self.exits_after_layer: dict[int, int] = {}
         self.post_init()
 
     def train(self, mode: bool = True) -> FastBertForSequenceClassification:
@@ -131,7 +144,9 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
         plain = taps - exits(*leaving)
         out = run_layers(self, batch, plain | hidden(*leaving))
         states = {number: out.hidden(number).detach() for number in leaving}
-        answers = {Tap("exits", n): self.branches[n - 1](x_TW, batch.layout) for n, x_TW in states.items()}
+        answers = {
+            Tap("exits", n): self.branches[n - 1](x_TW, batch.layout) for n, x_TW in states.items()
+        }
         return Out(batch.layout, {tap: out[tap] for tap in plain} | answers)
 
     def _leaving(self, batch: Batch) -> Tensor:
@@ -151,13 +166,17 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
                 answer_BC = self.branches[number - 1](x_TW, layout)
                 leaves = uncertainty(answer_BC) <= self.config.speed
             logits_BC[inside[leaves]] = answer_BC[leaves].to(logits_BC.dtype)
-            self.exits_after_layer[number] = self.exits_after_layer.get(number, 0) + int(leaves.sum())
+            self.exits_after_layer[number] = self.exits_after_layer.get(number, 0) + int(
+                leaves.sum()
+            )
             stays = ~leaves
             if not stays.any():
                 break
             if leaves.any():
                 x_TW = x_TW[stays.repeat_interleave(layout.lengths_B, output_size=layout.total)]
-                lengths = [n for n, stay in zip(layout.lengths, stays.tolist(), strict=True) if stay]
+                lengths = [
+                    n for n, stay in zip(layout.lengths, stays.tolist(), strict=True) if stay
+                ]
                 layout, inside = Layout(lengths).to(layout.device), inside[stays]
         return logits_BC
 
@@ -165,7 +184,9 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **options: Any
     ) -> SequenceClassifierOutput:
         """Padded input. The same answers, at the cost of full depth: every branch is computed."""
-        out = self.bert(input_ids, attention_mask=attention_mask, output_hidden_states=True, **options)
+        out = self.bert(
+            input_ids, attention_mask=attention_mask, output_hidden_states=True, **options
+        )
         answer_BC = self.classifier(self.dropout(out.pooler_output))
         for number in range(len(self.branches), 0, -1):
             branch_BC = self.branches[number - 1].padded(out.hidden_states[number], attention_mask)  # type: ignore[operator]
@@ -184,7 +205,11 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
         last = c.hidden_size**2 + c.hidden_size * c.num_labels if layer > len(self.branches) else 0
         each = 4 * c.hidden_size**2 + 2 * c.hidden_size * c.intermediate_size
         squared = layer * 2 * c.hidden_size + branches * branch.per_squared_length
-        return Cost(layer * each + branches * branch.per_token, squared, branches * branch.per_sequence + last)
+        return Cost(
+            layer * each + branches * branch.per_token,
+            squared,
+            branches * branch.per_sequence + last,
+        )
 
     def observed(self) -> dict[str, Any]:
         """Share of the sequences answered so far that left after each layer, and the cost of an average one."""
@@ -192,8 +217,14 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
         shares = {layer: count / total for layer, count in sorted(self.exits_after_layer.items())}
         costs = {layer: asdict(self.cost_to(layer)) for layer in shares}
         parts = ("per_token", "per_squared_length", "per_sequence")
-        average = {part: sum(share * costs[layer][part] for layer, share in shares.items()) for part in parts}
-        return {"left after layer": {str(n): round(share, 6) for n, share in shares.items()}, "cost": average}
+        average = {
+            part: sum(share * costs[layer][part] for layer, share in shares.items())
+            for part in parts
+        }
+        return {
+            "left after layer": {str(n): round(share, 6) for n, share in shares.items()},
+            "cost": average,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +242,8 @@ class FastBERT(Method):
     )
     tiny_settings: ClassVar = {"branch_width": 8}
 
-    speeds: str = "0.1/0.5/0.8"  # operating points beside full depth, which is the row itself; separated by slashes
+    # operating points beside full depth, which is the row itself; separated by slashes
+    speeds: str = "0.1/0.5/0.8"
     branch_width: Count = 128
     branch_heads: Count = 2
     direction: Literal["teacher", "student"] = "teacher"
@@ -269,10 +301,21 @@ class FastBERT(Method):
         def lr_scale(progress: float) -> float:
             """Ten times the tuning's rate; the authors' falls to 0 after three of five epochs."""
             # divided by the recipe's own linear fall, 1 - progress: the product falls to 0 at 0.6
-            return 10.0 if self.schedule == "whole" else 10.0 * max(0.0, (1 - progress / 0.6) / (1 - progress))
+            return (
+                10.0
+                if self.schedule == "whole"
+                else 10.0 * max(0.0, (1 - progress / 0.6) / (1 - progress))
+            )
 
         term = Term(branches, student=LOGITS | exits(*layers))
-        return (Stage("branches", {"branches": term}, lr_scale=lr_scale, paper={"epochs": 5.0, "learning_rate": 2e-5}),)
+        return (
+            Stage(
+                "branches",
+                {"branches": term},
+                lr_scale=lr_scale,
+                paper={"epochs": 5.0, "learning_rate": 2e-5},
+            ),
+        )
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         """One model for each speed, full depth last (speed 0: a branch answers only if its entropy is exactly 0). They

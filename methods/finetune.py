@@ -49,9 +49,15 @@ class FineTune(OwnShape):
     def __post_init__(self) -> None:
         super().__post_init__()
         held = values_of(self)
-        typed = [each.name for each in fields(self) if each.name != "encoder" and held[each.name] != each.default]
+        typed = [
+            each.name
+            for each in fields(self)
+            if each.name != "encoder" and held[each.name] != each.default
+        ]
         if self.encoder and typed:
-            raise MethodError(f"encoder={self.encoder} has its own shape and weights: leave {', '.join(typed)} out")
+            raise MethodError(
+                f"encoder={self.encoder} has its own shape and weights: leave {', '.join(typed)} out"
+            )
 
     @property
     def own_encoder(self) -> str:
@@ -77,5 +83,8 @@ class FineTune(OwnShape):
         # Turc et al. 2019 tune compact BERTs over 3e-5 ... 3e-4 for four epochs
         paper = {"epochs": 4.0, "learning_rate": 1e-4}
         if self.encoder:
-            paper = {"epochs": 3.0, "learning_rate": 3e-5 if setup.teacher.hidden_size >= 512 else 1.5e-4}
+            paper = {
+                "epochs": 3.0,
+                "learning_rate": 3e-5 if setup.teacher.hidden_size >= 512 else 1.5e-4,
+            }
         return (Stage("finetune", {"hard": hard()}, paper=paper),)

@@ -49,8 +49,15 @@ class Masks(ComputedArtefact):
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
         """Masks of the same FLOPs, spread evenly: a plan counts with them, also where there are only shapes."""
-        layers, width, heads = teacher.num_hidden_layers, teacher.hidden_size, teacher.num_attention_heads
-        even = [torch.linspace(1, 2, n, device="cpu").repeat(layers, 1) for n in (heads, teacher.intermediate_size)]
+        layers, width, heads = (
+            teacher.num_hidden_layers,
+            teacher.hidden_size,
+            teacher.num_attention_heads,
+        )
+        even = [
+            torch.linspace(1, 2, n, device="cpu").repeat(layers, 1)
+            for n in (heads, teacher.intermediate_size)
+        ]
         masks = search(even[0], even[1], self.flops, *unit_macs(width, width // heads, 128))
         return dict(zip(("heads", "neurons"), masks, strict=True))
 
@@ -64,9 +71,15 @@ class Masks(ComputedArtefact):
         # of each layer [examples, units]: first all heads, then all neurons
         by_block = [torch.cat(parts).double().cpu() for parts in zip(*gradients, strict=True)]
         by_heads, by_neurons = by_block[: len(layers)], by_block[len(layers) :]
-        length = sum(each.layout.total for each in seen) / sum(len(each.layout.lengths) for each in seen)
-        cost = unit_macs(config.hidden_size, config.hidden_size // config.num_attention_heads, length)
-        worth = [torch.stack([g.square().mean(0) for g in block]) for block in (by_heads, by_neurons)]
+        length = sum(each.layout.total for each in seen) / sum(
+            len(each.layout.lengths) for each in seen
+        )
+        cost = unit_macs(
+            config.hidden_size, config.hidden_size // config.num_attention_heads, length
+        )
+        worth = [
+            torch.stack([g.square().mean(0) for g in block]) for block in (by_heads, by_neurons)
+        ]
         heads, neurons = search(worth[0], worth[1], self.flops, *cost)
         for masks, block in ((heads, by_heads), (neurons, by_neurons)):
             for mask, gradient in zip(masks, block, strict=True):
@@ -80,7 +93,9 @@ def unit_macs(width: int, head_width: int, length: float) -> tuple[float, float]
     return 4 * width * head_width + 2 * length * head_width, 2 * width
 
 
-def search(heads_LH: Tensor, neurons_LF: Tensor, flops: float, head: float, neuron: float) -> tuple[Tensor, Tensor]:
+def search(
+    heads_LH: Tensor, neurons_LF: Tensor, flops: float, head: float, neuron: float
+) -> tuple[Tensor, Tensor]:
     """Masks of 0 and 1 by algorithm 1: of importances and the cost of one unit, the largest sum within ``flops`` of the whole cost."""
 
     def ranked(worth_LU: Tensor) -> tuple[Tensor, Tensor]:
@@ -95,10 +110,16 @@ def search(heads_LH: Tensor, neurons_LF: Tensor, flops: float, head: float, neur
     best, chosen = float("-inf"), (layers, layers)
     for count in range(layers, len(by_head) + 1):
         others = min(len(by_neuron), int((budget - count * head) / neuron))
-        if others >= layers and (worth := float(head_sums[count - 1] + neuron_sums[others - 1])) > best:
+        if (
+            others >= layers
+            and (worth := float(head_sums[count - 1] + neuron_sums[others - 1])) > best
+        ):
             best, chosen = worth, (count, others)
     masks = []
-    for worth_LU, order, count in ((heads_LH, by_head, chosen[0]), (neurons_LF, by_neuron, chosen[1])):
+    for worth_LU, order, count in (
+        (heads_LH, by_head, chosen[0]),
+        (neurons_LF, by_neuron, chosen[1]),
+    ):
         mask = torch.zeros_like(worth_LU, dtype=torch.float32).flatten()
         mask[order[:count]] = 1.0
         masks.append(mask.view(worth_LU.shape))
@@ -148,9 +169,14 @@ def tune(model: Any, batches: Sequence[Batch], heads_LH: Tensor, neurons_LF: Ten
 
         if is_tuning:
             kept = mask_U.repeat_interleave(size).nonzero()[:, 0].to(weight.device)
-            products, wanted = torch.zeros(len(kept), len(kept)).double(), torch.zeros(len(kept)).double()
+            products, wanted = (
+                torch.zeros(len(kept), len(kept)).double(),
+                torch.zeros(len(kept)).double(),
+            )
             for x_whole, x_pruned, batch in zip(whole, pruned, batches, strict=True):
-                goal = (block.dense(inner(x_whole, batch)) + x_whole - x_pruned - block.dense.bias)[0]
+                goal = (block.dense(inner(x_whole, batch)) + x_whole - x_pruned - block.dense.bias)[
+                    0
+                ]
                 read = inner(x_pruned, batch)[0][:, kept]
                 products += (read.T @ read).double().cpu()
                 wanted += (read * (goal @ weight[:, kept])).sum(0).double().cpu()
@@ -160,7 +186,8 @@ def tune(model: Any, batches: Sequence[Batch], heads_LH: Tensor, neurons_LF: Ten
             wanted = wanted.unflatten(0, (-1, size)).sum(1)
             # the distance to 1, damped: min |A d - (b - A 1)|^2 + |d|^2
             distance = torch.linalg.solve(
-                products.T @ products + torch.eye(len(products)).double(), products.T @ (wanted - products.sum(1))
+                products.T @ products + torch.eye(len(products)).double(),
+                products.T @ (wanted - products.sum(1)),
             )
             is_tuning = bool((distance + 1).abs().max() <= LARGEST_MASK)
             if is_tuning:
@@ -176,13 +203,20 @@ class Fisher(Method):
     name: ClassVar = "fisher"
     version: ClassVar = 1
     terms: ClassVar = ("hard",)
-    ablations: ClassVar = {"60 % of the FLOPs": ":flops=0.6", "fine-tuned after it": ":retrain=true"}
+    ablations: ClassVar = {
+        "60 % of the FLOPs": ":flops=0.6",
+        "fine-tuned after it": ":retrain=true",
+    }
     needs_teacher: ClassVar = True
     spans: ClassVar = True
     same_init_across_seeds: ClassVar = True
-    remark: ClassVar = "fisher: nothing is trained, so all seeds are one model, unless the row has retrain=true."
+    remark: ClassVar = (
+        "fisher: nothing is trained, so all seeds are one model, unless the row has retrain=true."
+    )
 
-    flops: Annotated[float, Limit(lambda share: 0 < share < 1, "lie between 0 and 1, both excluded")] = 0.5
+    flops: Annotated[
+        float, Limit(lambda share: 0 < share < 1, "lie between 0 and 1, both excluded")
+    ] = 0.5
     """share of the encoder's multiply-accumulates that stays, at the mean length of the examples"""
     examples: Count = 2048
     retrain: bool = False
@@ -194,10 +228,16 @@ class Fisher(Method):
     def build(self, setup: Setup) -> Student:
         masks = setup.artefacts[Masks.name]
         weights = setup.artefacts["tuned_teacher"]
-        return Student(pruned_classifier(setup.teacher, setup.num_labels, weights, masks["heads"], masks["neurons"]))
+        return Student(
+            pruned_classifier(
+                setup.teacher, setup.num_labels, weights, masks["heads"], masks["neurons"]
+            )
+        )
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         # the paper trains nothing; BERT's own fine-tuning with a small rate where it is asked for
         return (
-            (Stage("retrain", {"hard": hard()}, paper={"epochs": 3.0, "learning_rate": 2e-5}),) if self.retrain else ()
+            (Stage("retrain", {"hard": hard()}, paper={"epochs": 3.0, "learning_rate": 2e-5}),)
+            if self.retrain
+            else ()
         )

@@ -87,7 +87,9 @@ class DropLayers(Method):
 class Thinned(DrawnLayers):
     """The model that will be kept, with the layers between its own: a training batch leaves any of both out at random."""
 
-    def __init__(self, shipped: BertForSequenceClassification, between: Mapping[int, nn.Module], rate: float) -> None:
+    def __init__(
+        self, shipped: BertForSequenceClassification, between: Mapping[int, nn.Module], rate: float
+    ) -> None:
         others = nn.ModuleDict({str(number): layer for number, layer in between.items()})
         super().__init__(shipped, others, shipped.config.num_hidden_layers + len(between))
         self.rate = rate
@@ -111,7 +113,8 @@ class LayerDrop(Method):
     search_space: ClassVar = {"rate": (0.1, 0.2, 0.5)}
 
     layers: Depth = 0  # that are kept; 0: half the teacher's
-    rate: Fraction = 0.0  # probability that a batch leaves a layer out; 0: the share of layers that are not kept
+    # probability that a batch leaves a layer out; 0: the share of layers that are not kept
+    rate: Fraction = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,12 +126,17 @@ class LayerDrop(Method):
         return (TeacherWeights(tuned=False),)
 
     def build(self, setup: Setup) -> Student:
-        total, stay = setup.teacher.num_hidden_layers, teacher_depth(setup.teacher, self.layers, self.name)
+        total, stay = (
+            setup.teacher.num_hidden_layers,
+            teacher_depth(setup.teacher, self.layers, self.name),
+        )
         weights = setup.artefacts["teacher_weights"]
         kept = [m * total // stay + 1 for m in range(stay)]
         shipped = cut_classifier(setup, stay, select_layers(weights, kept))
         layers: Any = cut_classifier(setup, total, weights).base_model.encoder.layer
-        between = {number: layer for number, layer in enumerate(layers, start=1) if number not in kept}
+        between = {
+            number: layer for number, layer in enumerate(layers, start=1) if number not in kept
+        }
         return Student(Thinned(shipped, between, self.rate or 1 - stay / total))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:

@@ -48,7 +48,9 @@ def symmetric_kl_batchmean(student_BC: Tensor, teacher_BC: Tensor) -> Tensor:
     return 0.5 * ((student.exp() - teacher.exp()) * (student - teacher)).sum(-1).mean()
 
 
-def soft_cross_entropy_elementmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float) -> Tensor:
+def soft_cross_entropy_elementmean(
+    student_BC: Tensor, teacher_BC: Tensor, temperature: float
+) -> Tensor:
     """-p_teacher * log p_student, mean over B*C: TinyBERT's prediction loss (equation 10; the code's mean). C = 1: the mean squared
     error, as the paper's numbers used."""
     if student_BC.size(1) == 1:
@@ -57,7 +59,9 @@ def soft_cross_entropy_elementmean(student_BC: Tensor, teacher_BC: Tensor, tempe
     return (-teacher * F.log_softmax(student_BC.float() / temperature, -1)).mean()
 
 
-def soft_cross_entropy_batchmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float = 1.0) -> Tensor:
+def soft_cross_entropy_batchmean(
+    student_BC: Tensor, teacher_BC: Tensor, temperature: float = 1.0
+) -> Tensor:
     """-p_teacher * log p_student, summed over C, mean over B (Turc et al. 2019); C = 1: the mean squared error."""
     return soft_cross_entropy_elementmean(student_BC, teacher_BC, temperature) * student_BC.size(1)
 
@@ -74,7 +78,9 @@ def smoothed_tokenmean(logits_NV: Tensor, words_N: Tensor, smoothing: float) -> 
     return F.cross_entropy(logits_NV.float(), words_N, label_smoothing=smoothing)
 
 
-def top_kl_tokenmean(logits_NV: Tensor, top_Nk: Tensor, words_Nk: Tensor, temperature: float) -> Tensor:
+def top_kl_tokenmean(
+    logits_NV: Tensor, top_Nk: Tensor, words_Nk: Tensor, temperature: float
+) -> Tensor:
     """KL(teacher || student) over the teacher's k best words, mean over N places (C-MLM, equation 8), less the teacher's entropy, which has
     no gradient. The teacher's k logits, softened by T, sum to 1 over these words; the student's are not softened, over all V."""
     teacher_Nk = F.log_softmax(top_Nk.float() / temperature, -1)
@@ -110,10 +116,14 @@ def feature_map_transfer(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
     """Squared difference of the states after LayerNorm without parameters, mean over tokens and W: MobileBERT equation 1, with the
     normalisation of its code on both sides."""
     width = (student_TW.size(-1),)
-    return F.mse_loss(F.layer_norm(student_TW.float(), width), F.layer_norm(teacher_TW.float(), width))
+    return F.mse_loss(
+        F.layer_norm(student_TW.float(), width), F.layer_norm(teacher_TW.float(), width)
+    )
 
 
-def attention_transfer_rowmean(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> Tensor:
+def attention_transfer_rowmean(
+    student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout
+) -> Tensor:
     """KL(teacher || student) of attention distributions, mean over heads and queries (MobileBERT, equation 2). Both are scores before
     the softmax, [n, H, L, L] for each of ``layout.chunks``. The authors' code minimises the cross-entropy, which differs by a
     constant. Of sequences that a stage fills with [PAD], [PAD] is no key, but a query."""
@@ -121,15 +131,22 @@ def attention_transfer_rowmean(student: Sequence[Tensor], teacher: Sequence[Tens
     return torch.stack([row.sum() for row in rows]).sum() / (student[0].size(1) * layout.total)
 
 
-def attention_kl_sequencemean(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> Tensor:
+def attention_kl_sequencemean(
+    student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout
+) -> Tensor:
     """KL(teacher || student) of attention distributions, mean over heads and queries of a sequence, then over B:
     MiniLM, equation 3. Scores before the softmax, and [PAD], as in :func:`attention_transfer_rowmean`."""
     return _sequence_mean(_scores_kl(student, teacher, layout), layout)
 
 
-def _scores_kl(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> list[Tensor]:
+def _scores_kl(
+    student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout
+) -> list[Tensor]:
     _same_heads(student, teacher)
-    return [_row_kl(ours, theirs, chunk) for chunk, ours, theirs in zip(layout.chunks, student, teacher, strict=True)]
+    return [
+        _row_kl(ours, theirs, chunk)
+        for chunk, ours, theirs in zip(layout.chunks, student, teacher, strict=True)
+    ]
 
 
 def relation_kl(student_TX: Tensor, teacher_TX: Tensor, heads: int, layout: Layout) -> Tensor:
@@ -140,7 +157,8 @@ def relation_kl(student_TX: Tensor, teacher_TX: Tensor, heads: int, layout: Layo
     for chunk in layout.chunks:
         shape, places = (len(chunk.sequences), chunk.longest), layout.gather_N[chunk.places]
         both = (x_TX[places].float().unflatten(0, shape) for x_TX in (student_TX, teacher_TX))
-        ours, theirs = (x_nLX.unflatten(2, (heads, -1)).transpose(1, 2) for x_nLX in both)  # [n, heads, L, D]
+        # [n, heads, L, D]
+        ours, theirs = (x_nLX.unflatten(2, (heads, -1)).transpose(1, 2) for x_nLX in both)
         rows.append(_row_kl(ours, theirs, chunk, scores=_relation))
     return _sequence_mean(rows, layout)
 
@@ -154,13 +172,20 @@ def _relation(x_nALD: Tensor) -> Tensor:
 
 
 def _row_kl(
-    student: Tensor, teacher: Tensor, chunk: Chunk, scores: Callable[[Tensor], Tensor] = lambda given: given
+    student: Tensor,
+    teacher: Tensor,
+    chunk: Chunk,
+    scores: Callable[[Tensor], Tensor] = lambda given: given,
 ) -> Tensor:
     """[n, H, L] KL(teacher || student) of each query's distribution over the keys; 0 where a place holds no token. ``scores`` makes
     [n, H, L, L] scores before the softmax of some sequences of either side."""
     at_once = max(1, PLACES_AT_ONCE // (student.size(1) * chunk.longest**2))
-    parts = zip(student.split(at_once), teacher.split(at_once), chunk.keys_nL.split(at_once), strict=True)
-    kl_nHL = torch.cat([_divergence(scores(a), scores(b), None if chunk.full else keys) for a, b, keys in parts])
+    parts = zip(
+        student.split(at_once), teacher.split(at_once), chunk.keys_nL.split(at_once), strict=True
+    )
+    kl_nHL = torch.cat(
+        [_divergence(scores(a), scores(b), None if chunk.full else keys) for a, b, keys in parts]
+    )
     return kl_nHL if chunk.full else kl_nHL.masked_fill(~chunk.mask_nL[:, None, :], 0.0)
 
 
@@ -188,7 +213,9 @@ def _same_heads(student: Sequence[Tensor], teacher: Sequence[Tensor]) -> None:
         raise ValueError(f"{wrong}: choose heads={theirs} or drop the attention term")
 
 
-def scores_mse_realmean(student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout) -> Tensor:
+def scores_mse_realmean(
+    student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout
+) -> Tensor:
     """Squared difference of pre-softmax attention scores, mean over heads and (query, key) pairs of tokens (TinyBERT, equation 7).
     Both are [n, H, L, L] for each of ``layout.chunks``; where a chunk pads, nothing is added and nothing counted. In a stage with
     ``padding`` it computes what the authors' code does: the columns of [PAD] keys count as 0, the rows of [PAD] queries count, and
@@ -203,7 +230,11 @@ def scores_mse_realmean(student: Sequence[Tensor], teacher: Sequence[Tensor], la
 
 
 def _normalised_mse(student: Tensor, teacher: Tensor) -> Tensor:
-    return F.mse_loss(F.normalize(student, dim=-1), F.normalize(teacher, dim=-1), reduction="none").sum(-1).mean()
+    return (
+        F.mse_loss(F.normalize(student, dim=-1), F.normalize(teacher, dim=-1), reduction="none")
+        .sum(-1)
+        .mean()
+    )
 
 
 DISTANCES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {

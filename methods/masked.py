@@ -34,7 +34,11 @@ class MaskedLanguageHead(RoutedModule):
         self.bias = nn.Parameter(torch.zeros(vocabulary))
         nn.init.normal_(self.dense.weight, std=0.02)
         nn.init.zeros_(self.dense.bias)
-        wider = torch.empty(vocabulary, width - embedded).normal_(std=0.02) if width > embedded else None
+        wider = (
+            torch.empty(vocabulary, width - embedded).normal_(std=0.02)
+            if width > embedded
+            else None
+        )
         self.rest = None if wider is None else nn.Parameter(wider)
         self.macs_per_token = round(Masking().share * vocabulary * width)
         self._words = [words_VE]  # in a list, so that torch does not register it a second time
@@ -87,7 +91,9 @@ class TeacherHead(PretrainingStage):
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if teacher.model_type != "bert":
             kind = teacher.model_type
-            raise MethodError(f"a masked-language head is read or trained for a BERT; this teacher is a {kind}")
+            raise MethodError(
+                f"a masked-language head is read or trained for a BERT; this teacher is a {kind}"
+            )
         return (TeacherWeights(tuned=False),)
 
     def build(self, setup: Setup) -> Student:
@@ -96,7 +102,11 @@ class TeacherHead(PretrainingStage):
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         last = setup.teacher.num_hidden_layers
-        return (Stage("head", {"masked": masked_tokens("head", last, of_teacher=True)}, masking=Masking()),)
+        return (
+            Stage(
+                "head", {"masked": masked_tokens("head", last, of_teacher=True)}, masking=Masking()
+            ),
+        )
 
     def filled(self, setup: Setup) -> MaskedLanguageHead:
         """The head with its weights, fixed."""
@@ -122,4 +132,10 @@ class MaskedPretraining(PretrainingStage):
         return Student(model, nn.ModuleDict({"head": MaskedLanguageHead(words)}))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        return (Stage("masked words", {"masked": masked_tokens("head", self.shape.layers)}, masking=Masking()),)
+        return (
+            Stage(
+                "masked words",
+                {"masked": masked_tokens("head", self.shape.layers)},
+                masking=Masking(),
+            ),
+        )

@@ -33,7 +33,17 @@ from methods.packed import POOLS, Layout
 from methods.parts import averaged_layers, for_task, nearest_layers, why_heads_differ
 from methods.settings import NOT_NEGATIVE, Count, Fraction, Limit, Positive, added_setting
 from methods.taps import LOGITS, Source
-from methods.terms import HIDDEN, SCORES, LayerOutput, Pair, hard, layerwise, softened, with_layout, with_pooled_teacher
+from methods.terms import (
+    HIDDEN,
+    SCORES,
+    LayerOutput,
+    Pair,
+    hard,
+    layerwise,
+    softened,
+    with_layout,
+    with_pooled_teacher,
+)
 
 
 class TaskExperts(TaskHead):
@@ -59,8 +69,13 @@ class TaskExperts(TaskHead):
 
     def forward(self, pooled_BW: Tensor, task: int) -> Tensor:
         """[B, W] pooled states of a batch of one task -> [B, C] logits."""
-        answers = [expert(nn.functional.dropout(pooled_BW, self.dropout, self.training)) for expert in self.experts]
-        mixed_BC = torch.einsum("e,ebc->bc", self.gates(task).to(answers[0].dtype), torch.stack(answers))
+        answers = [
+            expert(nn.functional.dropout(pooled_BW, self.dropout, self.training))
+            for expert in self.experts
+        ]
+        mixed_BC = torch.einsum(
+            "e,ebc->bc", self.gates(task).to(answers[0].dtype), torch.stack(answers)
+        )
         return mixed_BC[:, : self.labels[task]]
 
     @torch.no_grad()
@@ -69,8 +84,12 @@ class TaskExperts(TaskHead):
         gates, outputs = self.gates(task), self.labels[task]
         experts = [cast(nn.Linear, expert) for expert in self.experts]
         layer = nn.Linear(experts[0].in_features, outputs).to(gates.device)
-        layer.weight.copy_(torch.einsum("e,ecw->cw", gates, torch.stack([e.weight[:outputs] for e in experts])))
-        layer.bias.copy_(torch.einsum("e,ec->c", gates, torch.stack([e.bias[:outputs] for e in experts])))
+        layer.weight.copy_(
+            torch.einsum("e,ecw->cw", gates, torch.stack([e.weight[:outputs] for e in experts]))
+        )
+        layer.bias.copy_(
+            torch.einsum("e,ec->c", gates, torch.stack([e.bias[:outputs] for e in experts]))
+        )
         return layer
 
 
@@ -82,7 +101,8 @@ def _expert(width: int, num_labels: int) -> nn.Linear:
 
 
 TOKENS = "tokens"  # in the place of pooled features: the squared error of every token's state
-STUDENT, TEACHER = "student_projection", "teacher_projection"  # names in aux of the two sides' maps to a common width
+# names in aux of the two sides' maps to a common width
+STUDENT, TEACHER = "student_projection", "teacher_projection"
 
 
 def projected(side: str, layer: int, aux: nn.ModuleDict, x: Tensor) -> Tensor:
@@ -115,11 +135,17 @@ class Alignment:
         theirs = partial(projected, TEACHER, pair.layer, pair.aux)
         if self.features == (TOKENS,):
             return losses.hidden_mse_tokenmean(ours(pair.student), theirs(pair.teacher))
-        pooled = map(theirs, pair.teacher) if self.kind.pools else self._features(theirs, pair.teacher, pair.layout)
+        pooled = (
+            map(theirs, pair.teacher)
+            if self.kind.pools
+            else self._features(theirs, pair.teacher, pair.layout)
+        )
         pairs = zip(self._features(ours, pair.student, pair.layout), pooled, strict=True)
         return losses.pooled_alignment(pairs, self.distance)
 
-    def _features(self, mapped: Callable[[Tensor], Tensor], states_TW: Tensor, layout: Layout) -> Iterator[Tensor]:
+    def _features(
+        self, mapped: Callable[[Tensor], Tensor], states_TW: Tensor, layout: Layout
+    ) -> Iterator[Tensor]:
         """[B, W] of each feature: of the mapped states, or mapped after pooling."""
         pools = [POOLS[name] for name in self.features]
         if self.order == "pool_then_map":
@@ -156,7 +182,10 @@ class Adversary:
 
     def discriminate(self, batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
         """The discriminator's side: to know them apart. It sees the student detached, which belongs to another player."""
-        real, fake = self._judged(TEACHER, batch, teacher, aux), self._judged(STUDENT, batch, student, aux)
+        real, fake = (
+            self._judged(TEACHER, batch, teacher, aux),
+            self._judged(STUDENT, batch, student, aux),
+        )
         return losses.discriminator_loss(real, fake, self.gan)
 
     def _judged(self, side: str, batch: Batch, out: Out, aux: nn.ModuleDict) -> Tensor:
@@ -169,7 +198,11 @@ class Adversary:
         """[B, C] probabilities or logits, or [B, W] features at the teacher's width."""
         if self.sees == "features":
             is_ours = side == STUDENT
-            first_BW = out.layout.first(out.hidden(self.layer)) if is_ours else out.pooled(self.source, "cls")
+            first_BW = (
+                out.layout.first(out.hidden(self.layer))
+                if is_ours
+                else out.pooled(self.source, "cls")
+            )
             return projected(side, self.layer, aux, first_BW)
         if self.sees == "logits" or self.labels[batch.task] == 1:
             return out.logits
@@ -184,7 +217,11 @@ class MicroBERT(OwnShape):
     ablations: ClassVar = {"w/o Dis": ":-dis", "w/o Hidn": ":-hidn", "w/o Pred": ":-pred"}
     needs_teacher: ClassVar = True
     remark: ClassVar = "microbert is a reconstruction. Its authors released no code, and no public copy of the paper has its equations."
-    search_space: ClassVar = {"alpha": (0.2, 0.5, 0.8), "gamma": (0.01, 0.1), "hidn_weight": (0.5, 1.0, 2.0)}
+    search_space: ClassVar = {
+        "alpha": (0.2, 0.5, 0.8),
+        "gamma": (0.01, 0.1),
+        "hidn_weight": (0.5, 1.0, 2.0),
+    }
 
     projection: Literal["student", "teacher", "common"] = "student"
     """Which side is mapped. A trainable teacher-side map could collapse to 0, hence the student's."""
@@ -210,7 +247,9 @@ class MicroBERT(OwnShape):
     """At most one epoch and so many steps on the discriminator alone ("trained first"); 0 for none."""
     gan: Literal["non_saturating", "saturating", "least_squares"] = "non_saturating"
     experts: Count = 4
-    expert_dropout: Annotated[float, Limit(lambda share: 0 <= share < 1, "be at least 0 and below 1")] = 0.1
+    expert_dropout: Annotated[
+        float, Limit(lambda share: 0 <= share < 1, "be at least 0 and below 1")
+    ] = 0.1
     schedule: Literal["joint", "tinybert"] = "joint"
     """Tinybert: features first, for two thirds of the examples, then predictions."""
     tasks: Literal["each", "together"] = added_setting("each")
@@ -225,7 +264,9 @@ class MicroBERT(OwnShape):
                 raise MethodError(f"features={TOKENS} is TinyBERT's hidden loss: {goes_with}")
         elif not set(chosen) <= set(POOLS) or len(set(chosen)) != len(chosen):
             known = ", ".join(POOLS)
-            raise MethodError(f"features={self.features} should join some of {known} with +, or be {TOKENS}")
+            raise MethodError(
+                f"features={self.features} should join some of {known} with +, or be {TOKENS}"
+            )
         if self.discriminator_input == "features" and self.projection != "student":
             raise MethodError(
                 "discriminator_input=features compares at the teacher's width: it needs projection=student"
@@ -248,7 +289,10 @@ class MicroBERT(OwnShape):
         if self.projection in ("teacher", "common"):
             common = width if self.projection == "common" else self.hidden
             aux[TEACHER] = nn.ModuleList(nn.Linear(width, common) for _ in mapped)
-        seen = [width if self.discriminator_input == "features" else labels for labels in setup.labels_of_tasks]
+        seen = [
+            width if self.discriminator_input == "features" else labels
+            for labels in setup.labels_of_tasks
+        ]
         discriminators = [discriminator(outputs, self.discriminator_width) for outputs in seen]
         aux["disc"] = nn.ModuleList(discriminators) if self.multitask else discriminators[0]
         return Student(model, aux, {"disc": ("disc",)})
@@ -260,12 +304,16 @@ class MicroBERT(OwnShape):
             averaged_layers(self.layers, depth) if self.teacher_layers == "average" else nearest
         )
         features = tuple(self.features.split("+"))
-        fal = Alignment(features, self.distance, self.order, maps_teacher=self.projection != "student")
+        fal = Alignment(
+            features, self.distance, self.order, maps_teacher=self.projection != "student"
+        )
         alignment = {"hidn": layerwise(fal.kind, sources, fal, self.hidn_weight)}
         alignment["embd"] = layerwise(fal.kind, {0: 0}, fal, self.embd_weight)
         if self.attention:
             unequal = why_heads_differ(self.heads, setup.teacher)
-            alignment["attn"] = layerwise(SCORES, nearest, with_layout(losses.scores_mse_realmean), unsupported=unequal)
+            alignment["attn"] = layerwise(
+                SCORES, nearest, with_layout(losses.scores_mse_realmean), unsupported=unequal
+            )
         inputs, last = self.discriminator_input, self.layers
         adversary = Adversary(inputs, self.gan, setup.labels_of_tasks, last, sources[last])
         discriminate = Term(adversary.discriminate, 1.0, *adversary.taps, player="disc")
@@ -277,16 +325,24 @@ class MicroBERT(OwnShape):
         }
         # Nothing is stated: these are ours, for small and large tasks alike.
         paper = {"epochs": 10.0, "learning_rate": 5e-5}
-        first = Stage("discriminator", {"dis.disc": discriminate}, extra_steps=self.discriminator_steps)
+        first = Stage(
+            "discriminator", {"dis.disc": discriminate}, extra_steps=self.discriminator_steps
+        )
         preparation = (first,) if self.discriminator_steps else ()
         if self.schedule == "joint":
             return (*preparation, Stage("joint", {**alignment, **prediction}, paper=paper))
-        features_first = Stage("alignment", alignment, epoch_fraction=2 / 3, paper={**paper, "epochs": 20 / 3})
-        then = Stage("prediction", prediction, epoch_fraction=1 / 3, paper={**paper, "epochs": 10 / 3})
+        features_first = Stage(
+            "alignment", alignment, epoch_fraction=2 / 3, paper={**paper, "epochs": 20 / 3}
+        )
+        then = Stage(
+            "prediction", prediction, epoch_fraction=1 / 3, paper={**paper, "epochs": 10 / 3}
+        )
         return (*preparation, features_first, then)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         """The experts fused into one layer: what is scored has TinyBERT4's size. Of several tasks one for each."""
         experts = cast(TaskExperts, student.model.classifier)
         names = experts.tasks if self.multitask else ("",)
-        return {name: for_task(student.model, experts.fused(task)) for task, name in enumerate(names)}
+        return {
+            name: for_task(student.model, experts.fused(task)) for task, name in enumerate(names)
+        }

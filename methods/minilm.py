@@ -44,7 +44,8 @@ class Relations(PretrainingStage):
     shape: Shape
     start: str
     teacher_layer: int  # 1-based; 0: the last
-    relation_heads: int  # 0: version 1, attention distributions and value relations of the models' own heads
+    # 0: version 1, attention distributions and value relations of the models' own heads
+    relation_heads: int
     values: bool
 
     name: ClassVar = "relations"
@@ -62,9 +63,16 @@ class Relations(PretrainingStage):
         layers = {self.shape.layers: self.teacher_layer or setup.teacher.num_hidden_layers}
         if self.relation_heads:
             names = ("queries", "keys", "values")[: 2 + self.values]
-            terms = {name: relations(n, layers, self.relation_heads, 1 / 3) for n, name in enumerate(names)}
+            terms = {
+                name: relations(n, layers, self.relation_heads, 1 / 3)
+                for n, name in enumerate(names)
+            }
         else:
-            terms = {"attention": layerwise(SCORES, layers, with_layout(losses.attention_kl_sequencemean))}
+            terms = {
+                "attention": layerwise(
+                    SCORES, layers, with_layout(losses.attention_kl_sequencemean)
+                )
+            }
             if self.values:
                 terms["values"] = relations(2, layers, self.shape.heads, 1.0)
         # the papers' peak rate: version 1's, and version 2's by the student's width
@@ -93,21 +101,34 @@ class _RelationsThenLabels(OwnShape):
 
     start: Literal["teacher", "random"] = "teacher"  # type: ignore[assignment]
     """Where the general stage begins."""
-    teacher_layer: int = 0  # 1-based; 0: the last. The paper of version 2 takes a large teacher's layer 21 or 19 of 24.
+    # 1-based; 0: the last. The paper of version 2 takes a large teacher's layer 21 or 19 of 24.
+    teacher_layer: int = 0
     values: bool = True  # whether value relations are compared
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.teacher_layer < 0:
-            raise MethodError(f"teacher_layer={self.teacher_layer} should be 1 or more, or 0 for the last")
+            raise MethodError(
+                f"teacher_layer={self.teacher_layer} should be 1 or more, or 0 for the last"
+            )
 
     def heads_of_relations(self, teacher: PretrainedConfig) -> int:
         raise NotImplementedError
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if self.teacher_layer > teacher.num_hidden_layers:
-            raise MethodError(f"teacher_layer={self.teacher_layer}: the teacher has {teacher.num_hidden_layers} layers")
-        return (Relations(self.shape, self.start, self.teacher_layer, self.heads_of_relations(teacher), self.values),)
+            raise MethodError(
+                f"teacher_layer={self.teacher_layer}: the teacher has {teacher.num_hidden_layers} layers"
+            )
+        return (
+            Relations(
+                self.shape,
+                self.start,
+                self.teacher_layer,
+                self.heads_of_relations(teacher),
+                self.values,
+            ),
+        )
 
     def start_tensors(self, setup: Setup) -> Mapping[str, Tensor]:
         return encoder_of(setup.artefacts[Relations.name])
@@ -121,9 +142,7 @@ class _RelationsThenLabels(OwnShape):
 class MiniLM(_RelationsThenLabels):
     name: ClassVar = "minilm"
     version: ClassVar = 1
-    remark: ClassVar = (
-        "minilm has its own pre-training on text (relations). It imitates the teacher's self-attention relations."
-    )
+    remark: ClassVar = "minilm has its own pre-training on text (relations). It imitates the teacher's self-attention relations."
 
     def heads_of_relations(self, teacher: PretrainedConfig) -> int:
         if teacher.num_attention_heads != self.heads:
@@ -136,18 +155,20 @@ class MiniLM(_RelationsThenLabels):
 class MiniLMv2(_RelationsThenLabels):
     name: ClassVar = "minilmv2"
     version: ClassVar = 1
-    remark: ClassVar = (
-        "minilmv2 has its own pre-training on text (relations). It imitates the teacher's self-attention relations."
-    )
+    remark: ClassVar = "minilmv2 has its own pre-training on text (relations). It imitates the teacher's self-attention relations."
 
     relation_heads: int = 0
     """0: the largest number up to 48 (64 for a teacher of width 1024 or more) that divides both widths."""
 
     def heads_of_relations(self, teacher: PretrainedConfig) -> int:
         widths = (self.hidden, teacher.hidden_size)
-        if self.relation_heads < 0 or (self.relation_heads and any(w % self.relation_heads for w in widths)):
+        if self.relation_heads < 0 or (
+            self.relation_heads and any(w % self.relation_heads for w in widths)
+        ):
             divided = f"{widths[0]} and {widths[1]}"
-            raise MethodError(f"relation_heads={self.relation_heads} should divide both widths, {divided}")
+            raise MethodError(
+                f"relation_heads={self.relation_heads} should divide both widths, {divided}"
+            )
         most = MOST_OF_LARGE_TEACHERS if teacher.hidden_size >= 1024 else MOST_RELATION_HEADS
         fitting = (n for n in range(most, 0, -1) if not any(w % n for w in widths))
         return self.relation_heads or next(fitting)

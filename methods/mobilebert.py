@@ -42,7 +42,15 @@ from transformers import MobileBertConfig, MobileBertForSequenceClassification, 
 
 from methods import losses
 from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Shape, Stage, Student, Term
-from methods.artefacts import Artefact, Given, GivenEncoder, PretrainingStage, Source, checkpoint, lowest_layers
+from methods.artefacts import (
+    Artefact,
+    Given,
+    GivenEncoder,
+    PretrainingStage,
+    Source,
+    checkpoint,
+    lowest_layers,
+)
 from methods.masked import MaskedLanguageHead, masked_tokens
 from methods.parts import load_checked, under
 from methods.settings import Count, Fraction, Positive, added_setting, values_of
@@ -63,7 +71,14 @@ class MobileBERT(Method):
     lacks: ClassVar = {"pretraining": ("none", "no pre-training")}
     search_space: ClassVar = {"alpha": (0.2, 0.5, 0.8), "temperature": (1.0, 2.0, 5.0)}
 
-    tiny_settings: ClassVar = {"layers": 2, "hidden": 16, "bottleneck": 8, "heads": 2, "ffn": 8, "embedding": 8}
+    tiny_settings: ClassVar = {
+        "layers": 2,
+        "hidden": 16,
+        "bottleneck": 8,
+        "heads": 2,
+        "ffn": 8,
+        "embedding": 8,
+    }
 
     layers: Count = 24
     hidden: Count = 512
@@ -94,22 +109,32 @@ class MobileBERT(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.bottleneck % self.heads:
-            raise MethodError(f"bottleneck={self.bottleneck} should be a multiple of heads={self.heads}")
+            raise MethodError(
+                f"bottleneck={self.bottleneck} should be a multiple of heads={self.heads}"
+            )
         if self.start_from and self.pretraining != "none":
             raise MethodError(
                 f"start_from={self.start_from} replaces the pre-training of pretraining={self.pretraining}: leave one out"
             )
         if self.pretraining != "none" and self.inverted % self.heads:
-            raise MethodError(f"inverted={self.inverted} should be a multiple of heads={self.heads}")
+            raise MethodError(
+                f"inverted={self.inverted} should be a multiple of heads={self.heads}"
+            )
         if self.pretraining != "none" and self.embedding > self.hidden:
             wrong = f"embedding={self.embedding} is wider than hidden={self.hidden}"
             raise MethodError(f"{wrong}: the masked-language head cannot be narrower")
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         # only what the start depends on: rows that differ in other settings share it
-        student = MobileBERT(**{n: value for n, value in values_of(self).items() if n in PRETRAINING_SETTINGS})
+        student = MobileBERT(
+            **{n: value for n, value in values_of(self).items() if n in PRETRAINING_SETTINGS}
+        )
         if self.start_from:
-            return (GivenMobileBERT(self.start_from, Shape(self.layers, self.hidden, self.heads, self.ffn), student),)
+            return (
+                GivenMobileBERT(
+                    self.start_from, Shape(self.layers, self.hidden, self.heads, self.ffn), student
+                ),
+            )
         if self.pretraining == "none":
             return ()
         return (Transfer(student, self.pretraining),)
@@ -117,7 +142,11 @@ class MobileBERT(Method):
     def fits(self, teacher: PretrainedConfig) -> bool:
         """Whether the teacher is an inverted-bottleneck BERT that this student can imitate layer by layer."""
         theirs = (teacher.hidden_size, teacher.num_hidden_layers, teacher.num_attention_heads)
-        return teacher.model_type == "mobilebert" and theirs == (self.hidden, self.layers, self.heads)
+        return teacher.model_type == "mobilebert" and theirs == (
+            self.hidden,
+            self.layers,
+            self.heads,
+        )
 
     def notes(self, setup: Setup) -> Sequence[str]:
         if self.pretraining != "none":
@@ -125,7 +154,10 @@ class MobileBERT(Method):
             if self.alpha == 0:
                 return (dropout,)
             shares = f"{1 - self.alpha:g} for the labels and {self.alpha:g} for soft labels of the tuned teacher"
-            return (dropout, f"fine-tuned with weights {shares}; the paper fine-tunes on the labels alone (alpha=0)")
+            return (
+                dropout,
+                f"fine-tuned with weights {shares}; the paper fine-tunes on the labels alone (alpha=0)",
+            )
         if self.start_from or self.fits(setup.teacher):
             return ()
         left = {0.0: "labels", 1.0: "soft labels"}.get(self.alpha, "soft and hard labels")
@@ -137,7 +169,9 @@ class MobileBERT(Method):
         if self.pretraining != "none":
             fill(model, setup.artefacts[Transfer.name])
         if self.start_from:
-            load_checked(model.mobilebert, setup.artefacts[GivenMobileBERT.name], "the given encoder")
+            load_checked(
+                model.mobilebert, setup.artefacts[GivenMobileBERT.name], "the given encoder"
+            )
         return Student(model)
 
     def model(self, setup: Setup) -> MobileBertForSequenceClassification:
@@ -164,13 +198,22 @@ class MobileBERT(Method):
             return (Stage("distil", prediction, paper=paper),)
         if self.transfer == "auxiliary":
             return (Stage("distil", {**transfer, **prediction}, paper=paper),)
-        return (Stage("transfer", transfer, 2 / 3, paper=paper), Stage("distil", prediction, 1 / 3, paper=paper))
+        return (
+            Stage("transfer", transfer, 2 / 3, paper=paper),
+            Stage("distil", prediction, 1 / 3, paper=paper),
+        )
 
 
-def transfer_terms(layers: Sequence[int], feature_weight: float, attention_weight: float) -> dict[str, Term]:
+def transfer_terms(
+    layers: Sequence[int], feature_weight: float, attention_weight: float
+) -> dict[str, Term]:
     """Feature-map and attention transfer of these layers, mean over them (equations 1 and 2). Student and teacher are
     equally wide, deep and many-headed, so each layer learns from the one of its own number."""
-    same, states, attention = {m: m for m in layers}, losses.feature_map_transfer, losses.attention_transfer_rowmean
+    same, states, attention = (
+        {m: m for m in layers},
+        losses.feature_map_transfer,
+        losses.attention_transfer_rowmean,
+    )
     return {
         "fmt": layerwise(HIDDEN, same, plain(states), feature_weight, reduction="mean"),
         "att": layerwise(SCORES, same, with_layout(attention), attention_weight, reduction="mean"),
@@ -216,7 +259,11 @@ class GivenMobileBERT(GivenEncoder):
     @property
     def source(self) -> Source:
         s = self.student
-        sizes = {"intra_bottleneck_size": s.bottleneck, "embedding_size": s.embedding, "trigram_input": True}
+        sizes = {
+            "intra_bottleneck_size": s.bottleneck,
+            "embedding_size": s.embedding,
+            "trigram_input": True,
+        }
         return checkpoint(self.path, self.shape, model_type="mobilebert", **sizes, **s.form)
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
@@ -241,7 +288,11 @@ class InvertedBottleneck(PretrainingStage):
 
     def model(self, setup: Setup) -> MobileBertForSequenceClassification:
         shape = Shape(self.layers, self.hidden, self.heads, 4 * self.inner)
-        form = {"use_bottleneck_attention": True, "key_query_shared_bottleneck": False, "hidden_act": "gelu"}
+        form = {
+            "use_bottleneck_attention": True,
+            "key_query_shared_bottleneck": False,
+            "hidden_act": "gelu",
+        }
         form |= {"num_feedforward_networks": 1, "normalization_type": "layer_norm"}
         return classifier(setup, shape, self.inner, self.embedding, **form)
 
@@ -255,17 +306,22 @@ class InvertedBottleneck(PretrainingStage):
 
 
 def head_of(model: MobileBertForSequenceClassification) -> MaskedLanguageHead:
-    return MaskedLanguageHead(model.mobilebert.embeddings.word_embeddings.weight, model.config.hidden_size)
+    return MaskedLanguageHead(
+        model.mobilebert.embeddings.word_embeddings.weight, model.config.hidden_size
+    )
 
 
 # the authors' command: 10,000 steps of warm-up, of 500,000
 PRETRAINING = {"learning_rate": 1.5e-3, "warmup": 0.02, "optimizer": "lamb"}
 JOINT_RECIPE = {**PRETRAINING, "warmup": 0.04}  # of 240,000
-ONE_LAYER_RECIPE = {**PRETRAINING, "warmup": 0.1}  # in the code each layer's rate rises over a tenth of its phase
+# in the code each layer's rate rises over a tenth of its phase
+ONE_LAYER_RECIPE = {**PRETRAINING, "warmup": 0.1}
 
 SHAPE = "layers hidden bottleneck heads ffn feedforward_networks embedding key_query inverted norm"
-PRETRAINING_SETTINGS = (*SHAPE.split(), "fmt_weight", "att_weight")  # of the student, that its general stage depends on
-LAYERWISE_SHARE = 240 / 740  # share of the layer-wise phases in the authors' schedule of 240,000 and 500,000 steps
+# of the student, that its general stage depends on
+PRETRAINING_SETTINGS = (*SHAPE.split(), "fmt_weight", "att_weight")
+# share of the layer-wise phases in the authors' schedule of 240,000 and 500,000 steps
+LAYERWISE_SHARE = 240 / 740
 
 
 @dataclass(frozen=True)
@@ -279,7 +335,11 @@ class Transfer(PretrainingStage):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        kept = {name: value for name, value in values_of(self.student).items() if name in PRETRAINING_SETTINGS}
+        kept = {
+            name: value
+            for name, value in values_of(self.student).items()
+            if name in PRETRAINING_SETTINGS
+        }
         if kept["norm"] == "none":  # it joined later: keys stay what they were
             del kept["norm"]
         return {**kept, "kind": self.kind}
@@ -309,7 +369,9 @@ class Transfer(PretrainingStage):
         weights = under("aux.head.", ib_bert)
         own.load_state_dict(weights)
         theirs.load_state_dict(weights)
-        return Student(model, nn.ModuleDict({"head": own, "teacher_head": theirs.requires_grad_(False)}))
+        return Student(
+            model, nn.ModuleDict({"head": own, "teacher_head": theirs.requires_grad_(False)})
+        )
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         s = self.student
@@ -320,13 +382,25 @@ class Transfer(PretrainingStage):
             theirs = aux["teacher_head"](teacher.hidden(s.layers)[batch.masked_positions])
             return losses.soft_cross_entropy_batchmean(ours, theirs)
 
-        distillation = {"vocabulary": Term(vocabulary, 0.5, last, last), "masked": masked_tokens("head", s.layers, 0.5)}
+        distillation = {
+            "vocabulary": Term(vocabulary, 0.5, last, last),
+            "masked": masked_tokens("head", s.layers, 0.5),
+        }
         whole = transfer_terms(layers, s.fmt_weight, s.att_weight)
         if self.kind == "auxiliary":
-            return (Stage("distillation", {**whole, **distillation}, masking=Masking(), paper=PRETRAINING),)
-        end = Stage("distillation", distillation, 1 - LAYERWISE_SHARE, masking=Masking(), paper=PRETRAINING)
+            return (
+                Stage(
+                    "distillation", {**whole, **distillation}, masking=Masking(), paper=PRETRAINING
+                ),
+            )
+        end = Stage(
+            "distillation", distillation, 1 - LAYERWISE_SHARE, masking=Masking(), paper=PRETRAINING
+        )
         if self.kind == "joint":
-            return (Stage("transfer", whole, LAYERWISE_SHARE, masking=Masking(), paper=JOINT_RECIPE), end)
+            return (
+                Stage("transfer", whole, LAYERWISE_SHARE, masking=Masking(), paper=JOINT_RECIPE),
+                end,
+            )
         return (*(self._phase(layer, LAYERWISE_SHARE / s.layers) for layer in layers), end)
 
     def _phase(self, layer: int, share: float) -> Stage:

@@ -36,7 +36,11 @@ class Cost:
     per_sequence: float
 
     def macs(self, tokens: float, squared_lengths: float, sequences: float) -> float:
-        return self.per_token * tokens + self.per_squared_length * squared_lengths + self.per_sequence * sequences
+        return (
+            self.per_token * tokens
+            + self.per_squared_length * squared_lengths
+            + self.per_sequence * sequences
+        )
 
     def of_length(self, length: int) -> int:
         """Of one sequence of ``length`` tokens, rounded: the cost of an average sequence can be a fraction."""
@@ -119,7 +123,9 @@ def direct(teacher: Any) -> nn.Module:
     if not all(map(is_plain, layers)):
         return teacher  # type: ignore[no-any-return]
     with torch.no_grad():
-        return FrozenTeacher(teacher, partial(run_layers, teacher, layers=[DirectLayer(layer) for layer in layers]))
+        return FrozenTeacher(
+            teacher, partial(run_layers, teacher, layers=[DirectLayer(layer) for layer in layers])
+        )
 
 
 class DrawnLayers(Around):
@@ -140,7 +146,9 @@ class DrawnLayers(Around):
 
     def training_cost(self) -> Cost:
         own, factor = cost(self.whole), self.most / self.config.num_hidden_layers
-        return Cost(round(own.per_token * factor), round(own.per_squared_length * factor), own.per_sequence)
+        return Cost(
+            round(own.per_token * factor), round(own.per_squared_length * factor), own.per_sequence
+        )
 
 
 class WritingModel(PackedModel):
@@ -158,7 +166,8 @@ class WritingModel(PackedModel):
 class RoutedModule(nn.Module):
     """A module whose tokens do not all take the same way, as through experts."""
 
-    macs_per_token: int = 0  # multiply-accumulates of one token, besides those of the linear layers in it
+    # multiply-accumulates of one token, besides those of the linear layers in it
+    macs_per_token: int = 0
     inactive_parameters: int = 0  # parameters that one token does not meet
 
 
@@ -178,7 +187,11 @@ def forward(classifier: nn.Module, batch: Batch, taps: Taps) -> Out:
     not have; UndeclaredNeed: nothing to exit by."""
     if isinstance(classifier, PackedModel):
         return classifier.packed_forward(batch, taps)
-    return run_layers(classifier, batch, taps) if is_packed(classifier) else padded(classifier, batch, taps)
+    return (
+        run_layers(classifier, batch, taps)
+        if is_packed(classifier)
+        else padded(classifier, batch, taps)
+    )
 
 
 def reads_texts(model: nn.Module) -> bool:
@@ -212,19 +225,27 @@ def inputs_of(classifier: Any) -> list[str]:
     """The names of what it reads of a padded batch. A kind of segment that it has only one of is no input: an exported graph lacks it."""
     there = signature(classifier.forward).parameters
     several = getattr(classifier.config, "type_vocab_size", 2) > 1
-    return [name for name in ("input_ids", "attention_mask", *["token_type_ids"] * several) if name in there]
+    return [
+        name
+        for name in ("input_ids", "attention_mask", *["token_type_ids"] * several)
+        if name in there
+    ]
 
 
 def padded(classifier: Any, batch: Batch, taps: Taps = LOGITS) -> Out:
     """Logits and hidden states of a classifier of another architecture, as transformers runs it: with [PAD] behind the shorter
     sequences. Raises TypeError: its attention cannot be read, and an answer that is a part of a text not be given."""
     layout = batch.layout
-    refused = ["spans"] * batch.spans + sorted(str(tap) for tap in taps if tap.kind not in PADDED_KINDS)
+    refused = ["spans"] * batch.spans + sorted(
+        str(tap) for tap in taps if tap.kind not in PADDED_KINDS
+    )
     if refused:
         raise TypeError(
             f"{type(classifier).__name__} runs padded and gives no {refused[0]}; {', '.join(FAMILIES)} run packed and do"
         )
-    ids_BL = pad_sequence(batch.token_ids.split(layout.lengths), True, classifier.config.pad_token_id or 0)
+    ids_BL = pad_sequence(
+        batch.token_ids.split(layout.lengths), True, classifier.config.pad_token_id or 0
+    )
     # of a sequence that was filled, what it is filled with is not attended to
     real_B1 = torch.tensor(layout.real, device=ids_BL.device)[:, None]
     read_BL = torch.arange(ids_BL.size(1), device=ids_BL.device) < real_B1
@@ -234,25 +255,33 @@ def padded(classifier: Any, batch: Batch, taps: Taps = LOGITS) -> Out:
     chosen = layers_of(taps, "hidden", "pooled")
     answer = classifier(**given, output_hidden_states=bool(chosen))
     place_T = layout.owner_T * ids_BL.size(1) + layout.positions_T
-    states = {layer: answer.hidden_states[layer].flatten(0, 1).index_select(0, place_T) for layer in chosen}
+    states = {
+        layer: answer.hidden_states[layer].flatten(0, 1).index_select(0, place_T)
+        for layer in chosen
+    }
     return Out(layout, {Tap("logits"): answer.logits} | of_states(layout, states, taps))
 
 
 def run_layers(
-    classifier: nn.Module, batch: Batch, taps: Taps, layers: Sequence[Callable[..., Any]] | None = None
+    classifier: nn.Module,
+    batch: Batch,
+    taps: Taps,
+    layers: Sequence[Callable[..., Any]] | None = None,
 ) -> Out:
     """:func:`forward` for a class of ``methods/families.py``, through these ``layers`` in the place of its own."""
     model: Any = classifier
     if layers_of(taps, "exits"):
-        raise UndeclaredNeed(f"{type(model).__name__} has no classifier before its last layer: nothing to exit by")
+        raise UndeclaredNeed(
+            f"{type(model).__name__} has no classifier before its last layer: nothing to exit by"
+        )
     family, by_token = family_of(model), family_of(model).before_span_head
     if batch.spans and by_token is None:
         raise TypeError(f"the head of a {type(model).__name__} reads first tokens alone")
     if family.run_layer is None and model.config._attn_implementation != "packed":
-        wrong = (
-            f"this model's attention is {model.config._attn_implementation!r}: attention scores would come back empty"
+        wrong = f"this model's attention is {model.config._attn_implementation!r}: attention scores would come back empty"
+        raise EmptyAttention(
+            f"{wrong}. Call model.set_attn_implementation('packed') after building it"
         )
-        raise EmptyAttention(f"{wrong}. Call model.set_attn_implementation('packed') after building it")
     layout = batch.layout
     body = getattr(model, model.base_model_prefix)
     layers = family.layers(body) if layers is None else layers
@@ -280,7 +309,9 @@ def run_layers(
         if number in with_states:
             states[number] = x_TW
         if (scores in taps and not trace.scores) or (vectors in taps and not trace.vectors):
-            raise EmptyAttention(f"layer {number} did not run through the packed kernel: it kept no scores or vectors")
+            raise EmptyAttention(
+                f"layer {number} did not run through the packed kernel: it kept no scores or vectors"
+            )
         if scores in taps:
             read[scores] = trace.scores
         if vectors in taps:
@@ -290,7 +321,9 @@ def run_layers(
     elif taps >= LOGITS:
         pooled_BW = family.pool(model, layout, x_TW)
         head = model.classifier
-        read[Tap("logits")] = head(pooled_BW, batch.task) if isinstance(head, TaskHead) else head(pooled_BW)
+        read[Tap("logits")] = (
+            head(pooled_BW, batch.task) if isinstance(head, TaskHead) else head(pooled_BW)
+        )
     return Out(layout, read | of_states(layout, states, taps))
 
 
@@ -298,17 +331,23 @@ def of_states(layout: Layout, states: Mapping[int, Tensor], taps: Taps) -> dict[
     """What taps read of [T, W] states by layer: the states themselves, or pooled to [B, W], weighted sums first."""
     # once for all pools of the same weighted sum
     chosen = {tap.weights for tap in taps if tap.weights}
-    sums: Any = {weights: sum(weight * states[layer] for layer, weight in weights) for weights in chosen}
+    sums: Any = {
+        weights: sum(weight * states[layer] for layer, weight in weights) for weights in chosen
+    }
     read: dict[Tap, Tensor] = {}
     for tap in taps:
         if tap.kind == "hidden":
             read[tap] = states[tap.layer]
         elif tap.kind == "pooled":
-            read[tap] = POOLS[tap.pool](layout, sums[tap.weights] if tap.weights else states[tap.layer])
+            read[tap] = POOLS[tap.pool](
+                layout, sums[tap.weights] if tap.weights else states[tap.layer]
+            )
     return read
 
 
-def label_gradients(model: nn.Module, batch: Batch, modules: Sequence[nn.Module]) -> Iterator[tuple[Tensor, Tensor]]:
+def label_gradients(
+    model: nn.Module, batch: Batch, modules: Sequence[nn.Module]
+) -> Iterator[tuple[Tensor, Tensor]]:
     """What each of the modules gives, [T, X], and the gradient of the labels' loss with respect to it. The loss is summed over the
     examples, so that a token's gradient is that of its own example."""
     given: dict[nn.Module, Tensor] = {}
@@ -319,12 +358,17 @@ def label_gradients(model: nn.Module, batch: Batch, modules: Sequence[nn.Module]
     hooks = [module.register_forward_hook(keep) for module in modules]
     try:
         with torch.enable_grad():
-            loss = losses.hard(forward(model, batch, LOGITS).logits, batch.labels) * len(batch.example_ids)
+            loss = losses.hard(forward(model, batch, LOGITS).logits, batch.labels) * len(
+                batch.example_ids
+            )
             gradients = torch.autograd.grad(loss, [given[module] for module in modules])
     finally:
         for hook in hooks:
             hook.remove()
-    return ((given[module].detach()[0], gradient[0]) for module, gradient in zip(modules, gradients, strict=True))
+    return (
+        (given[module].detach()[0], gradient[0])
+        for module, gradient in zip(modules, gradients, strict=True)
+    )
 
 
 def cost(model: Any) -> Cost:
@@ -335,17 +379,25 @@ def cost(model: Any) -> Cost:
 def closed_form(model: Any) -> Cost:
     """Read off the model's own layers: a linear layer of the embeddings or the encoder costs in x out for each token, attention
     2 x width for each pair; linear layers elsewhere count once a sequence. A :class:`RoutedModule` says what one token costs."""
-    if not is_packed(model):  # attention as wide as the states in every layer, and a head that reads one token
+    # attention as wide as the states in every layer, and a head that reads one token
+    if not is_packed(model):
         body, config = getattr(model, model.base_model_prefix), model.config
         by_token = linear_macs(body)
-        if config.model_type == "albert":  # its layers share their weights, which are gone through again and again
+        # its layers share their weights, which are gone through again and again
+        if config.model_type == "albert":
             own = linear_macs(body.encoder.albert_layer_groups)
             by_token += own * config.num_hidden_layers // config.num_hidden_groups - own
-        return Cost(by_token, 2 * config.num_hidden_layers * config.hidden_size, linear_macs(model) - by_token)
+        return Cost(
+            by_token,
+            2 * config.num_hidden_layers * config.hidden_size,
+            linear_macs(model) - by_token,
+        )
     family, body = family_of(model), getattr(model, model.base_model_prefix)
     layers = family.layers(body)
     by_token = sum(linear_macs(part) for part in (*family.embedding(body), *layers))
-    return Cost(by_token, 2 * len(layers) * family.attended(model.config), linear_macs(model) - by_token)
+    return Cost(
+        by_token, 2 * len(layers) * family.attended(model.config), linear_macs(model) - by_token
+    )
 
 
 def linear_macs(module: nn.Module) -> int:

@@ -34,14 +34,39 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceClassification, PretrainedConfig
+from transformers import (
+    BertConfig,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    PretrainedConfig,
+)
 from transformers.activations import ACT2FN
 
 from methods import losses
-from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Tap, Taps, Term, UndeclaredNeed
+from methods.api import (
+    Batch,
+    Method,
+    MethodError,
+    Out,
+    Setup,
+    Stage,
+    Student,
+    Tap,
+    Taps,
+    Term,
+    UndeclaredNeed,
+)
 from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights, first_examples
 from methods.models import Cost, PackedModel, RoutedModule, label_gradients
-from methods.parts import Padding, check_padding, load_checked, opened_by_transformers, own_config, require_bert, under
+from methods.parts import (
+    Padding,
+    check_padding,
+    load_checked,
+    opened_by_transformers,
+    own_config,
+    require_bert,
+    under,
+)
 from methods.settings import NOT_NEGATIVE, Count, added_setting
 from methods.taps import gates, hidden, layers_of
 from methods.terms import HIDDEN, hard, layerwise, plain, soft
@@ -60,7 +85,10 @@ class NeuronImportance(ComputedArtefact):
         return {"examples": self.examples} | ({"rows": self.rows} if self.rows != "train" else {})
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
-        return {f"layer.{i}": torch.zeros(teacher.intermediate_size) for i in range(1, teacher.num_hidden_layers + 1)}
+        return {
+            f"layer.{i}": torch.zeros(teacher.intermediate_size)
+            for i in range(1, teacher.num_hidden_layers + 1)
+        }
 
     def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
         """Sum of |w1_j . dL/dw1_j + w2_j . dL/dw2_j| over the first ``examples`` rows, biases ignored (section 3.2).
@@ -72,14 +100,21 @@ class NeuronImportance(ComputedArtefact):
         totals: dict[str, Tensor] = {}
         for batch in first_examples(batches, self.examples):
             # by layer what each neuron adds up to, and then what it hands on
-            modules = [*(layer.intermediate.dense for layer in layers), *(layer.intermediate for layer in layers)]
+            modules = [
+                *(layer.intermediate.dense for layer in layers),
+                *(layer.intermediate for layer in layers),
+            ]
             both = list(label_gradients(teacher, batch, modules))
             pairs = zip(both[: len(layers)], both[len(layers) :], strict=True)
-            for i, ((read_TF, to_read_TF), (written_TF, to_written_TF)) in enumerate(pairs, start=1):
+            for i, ((read_TF, to_read_TF), (written_TF, to_written_TF)) in enumerate(
+                pairs, start=1
+            ):
                 bias_F = layers[i - 1].intermediate.dense.bias.detach()
                 by_token_TF = (read_TF - bias_F) * to_read_TF + written_TF * to_written_TF
                 name = f"layer.{i}"
-                totals[name] = totals.get(name, torch.zeros(())) + batch.layout.sum(by_token_TF).abs().sum(0)
+                totals[name] = totals.get(name, torch.zeros(())) + batch.layout.sum(
+                    by_token_TF
+                ).abs().sum(0)
         return totals
 
 
@@ -131,16 +166,25 @@ class Experts(RoutedModule):
     def __init__(self, config: MoEBertConfig, seen: TokensSeen) -> None:
         super().__init__()
         width, own = config.hidden_size, config.expert_size - config.shared_size
-        self.count, self.eps, self.activation = config.experts, config.layer_norm_eps, ACT2FN[config.hidden_act]
-        self._seen, self._number = [seen], len(seen.layers)  # in a list, so that it is not a part of every layer
+        self.count, self.eps, self.activation = (
+            config.experts,
+            config.layer_norm_eps,
+            ACT2FN[config.hidden_act],
+        )
+        # in a list, so that it is not a part of every layer
+        self._seen, self._number = [seen], len(seen.layers)
         seen.layers.append(self)
         self.shared_in: nn.Linear | None = None
         if config.shared_size:
             self.shared_in = nn.Linear(width, config.shared_size)
             self.shared_out = nn.Linear(config.shared_size, width, bias=False)
-        self.own_in = nn.Parameter(torch.empty(config.experts, own, width).normal_(std=config.initializer_range))
+        self.own_in = nn.Parameter(
+            torch.empty(config.experts, own, width).normal_(std=config.initializer_range)
+        )
         self.own_in_bias = nn.Parameter(torch.zeros(config.experts, own))
-        self.own_out = nn.Parameter(torch.empty(config.experts, width, own).normal_(std=config.initializer_range))
+        self.own_out = nn.Parameter(
+            torch.empty(config.experts, width, own).normal_(std=config.initializer_range)
+        )
         self.out_bias = nn.Parameter(torch.zeros(config.experts, width))
         self.LayerNorm_weight = nn.Parameter(torch.ones(config.experts, width))
         self.LayerNorm_bias = nn.Parameter(torch.zeros(config.experts, width))
@@ -151,7 +195,9 @@ class Experts(RoutedModule):
         self.gates_NE: Tensor | None = None
         """the gate's logits in the running forward pass"""
         if config.gate:
-            self.gate_EW = nn.Parameter(torch.empty(config.experts, width).normal_(std=config.initializer_range))
+            self.gate_EW = nn.Parameter(
+                torch.empty(config.experts, width).normal_(std=config.initializer_range)
+            )
         else:
             self.register_buffer("route_V", torch.randint(config.experts, (config.vocab_size,)))
 
@@ -184,17 +230,31 @@ class Experts(RoutedModule):
                 self.gates_NE = F.linear(means_SW, self.gate_EW)[owner_N]
             else:
                 self.gates_NE = F.linear(x_NW, self.gate_EW)
-            rows_E, back_N, counts = (of_layers[0] for of_layers in ways(self.gates_NE.argmax(-1)[None], self.count))
+            rows_E, back_N, counts = (
+                of_layers[0] for of_layers in ways(self.gates_NE.argmax(-1)[None], self.count)
+            )
         if not self.training:
             self.load = [sum(pair) for pair in zip(self.load, counts, strict=True)]
         inner = self.shared_in
-        shared_NW = torch.zeros_like(x_NW) if inner is None else self.shared_out(self.activation(inner(x_NW)))
+        shared_NW = (
+            torch.zeros_like(x_NW)
+            if inner is None
+            else self.shared_out(self.activation(inner(x_NW)))
+        )
         pieces = []
         for e, rows in enumerate(rows_E):
             x_RW = x_NW[rows]
-            own_RW = F.linear(self.activation(F.linear(x_RW, self.own_in[e], self.own_in_bias[e])), self.own_out[e])
+            own_RW = F.linear(
+                self.activation(F.linear(x_RW, self.own_in[e], self.own_in_bias[e])),
+                self.own_out[e],
+            )
             out_RW = self.dropout(shared_NW[rows] + own_RW + self.out_bias[e])
-            norm = self.LayerNorm_weight.shape[1:], self.LayerNorm_weight[e], self.LayerNorm_bias[e], self.eps
+            norm = (
+                self.LayerNorm_weight.shape[1:],
+                self.LayerNorm_weight[e],
+                self.LayerNorm_bias[e],
+                self.eps,
+            )
             pieces.append(F.layer_norm(out_RW + x_RW, *norm))
         out_NW = torch.cat(pieces)[back_N]  # back in the order of the tokens
         if self.gates_NE is not None:
@@ -202,11 +262,21 @@ class Experts(RoutedModule):
         return out_NW.view_as(x_BTW)
 
 
-def ways(expert_LN: Tensor, experts: int) -> tuple[Sequence[Sequence[Tensor]], Sequence[Tensor], list[list[int]]]:
+def ways(
+    expert_LN: Tensor, experts: int
+) -> tuple[Sequence[Sequence[Tensor]], Sequence[Tensor], list[list[int]]]:
     """Of each layer the tokens of each expert, the way back from there, and how many each has."""
-    if torch.onnx.is_in_onnx_export():  # a graph looks for the tokens itself: its sizes are open, and it counts none
-        rows_LE = [[(expert_N == e).nonzero()[:, 0] for e in range(experts)] for expert_N in expert_LN.unbind()]
-        return rows_LE, [torch.cat(rows).argsort() for rows in rows_LE], [[0] * experts] * len(rows_LE)
+    # a graph looks for the tokens itself: its sizes are open, and it counts none
+    if torch.onnx.is_in_onnx_export():
+        rows_LE = [
+            [(expert_N == e).nonzero()[:, 0] for e in range(experts)]
+            for expert_N in expert_LN.unbind()
+        ]
+        return (
+            rows_LE,
+            [torch.cat(rows).argsort() for rows in rows_LE],
+            [[0] * experts] * len(rows_LE),
+        )
     order_LN = torch.argsort(expert_LN, stable=True)
     counts_LE = torch.stack([(expert_LN == e).sum(1) for e in range(experts)], 1).tolist()
     rows_LE = [order_N.split(counts) for order_N, counts in zip(order_LN, counts_LE, strict=True)]
@@ -241,7 +311,9 @@ class TokensSeen:
             owner_N = (self.positions.reshape(-1) == 0).cumsum(0) - 1
             sums = parts.new_zeros(int(owner_N[-1]) + 1, parts.size(1)).index_add(0, owner_N, parts)
         else:
-            places = torch.arange(self.ids.size(0), device=x_NW.device)[:, None] + torch.zeros_like(self.ids)
+            places = torch.arange(self.ids.size(0), device=x_NW.device)[:, None] + torch.zeros_like(
+                self.ids
+            )
             owner_N, sums = places.reshape(-1), parts.view(*self.ids.shape, -1).sum(1)
         return sums[:, :-1] / sums[:, -1:], owner_N
 
@@ -277,12 +349,18 @@ class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassificatio
         put_experts(self.bert, config)
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
-        gated, others = layers_of(taps, "gates"), frozenset(tap for tap in taps if tap.kind != "gates")
-        out = super().packed_forward(batch, others | hidden(*gated))  # the pass goes as far as the last gate
+        gated, others = (
+            layers_of(taps, "gates"),
+            frozenset(tap for tap in taps if tap.kind != "gates"),
+        )
+        # the pass goes as far as the last gate
+        out = super().packed_forward(batch, others | hidden(*gated))
         experts: Any = [layer.output for layer in self.bert.encoder.layer]
         if gated and experts[0].gate_EW is None:
             raise UndeclaredNeed("these experts have no gate: their tokens are routed by a table")
-        read = {tap: out[tap] for tap in others} | {Tap("gates", m): experts[m - 1].gates_NE for m in gated}
+        read = {tap: out[tap] for tap in others} | {
+            Tap("gates", m): experts[m - 1].gates_NE for m in gated
+        }
         for each in experts:
             each.gates_NE = None  # a copy of the model would copy the pass
         return Out(batch.layout, read)
@@ -291,15 +369,31 @@ class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassificatio
         own, layers = super().cost(), cast(Any, self.bert.encoder.layer)
         if self.config.gate != "sentence":
             return own
-        return replace(own, per_sequence=own.per_sequence + sum(layer.output.gate_EW.numel() for layer in layers))
+        return replace(
+            own,
+            per_sequence=own.per_sequence + sum(layer.output.gate_EW.numel() for layer in layers),
+        )
 
     def observed(self) -> dict[str, Any]:
         """How the tokens answered so far were routed: shares of each layer's experts, entropy, experts never met."""
         layers: Any = self.bert.encoder.layer
-        shares = [[count / max(1, sum(layer.output.load)) for count in layer.output.load] for layer in layers]
-        entropies = [-sum(p * math.log(p) for p in own if p > 0) / math.log(max(2, len(own))) for own in shares]
-        rounded, dead = [[round(p, 6) for p in own] for own in shares], sum(p == 0 for own in shares for p in own)
-        return {"load of experts": rounded, "load entropy": [round(e, 6) for e in entropies], "dead experts": dead}
+        shares = [
+            [count / max(1, sum(layer.output.load)) for count in layer.output.load]
+            for layer in layers
+        ]
+        entropies = [
+            -sum(p * math.log(p) for p in own if p > 0) / math.log(max(2, len(own)))
+            for own in shares
+        ]
+        rounded, dead = (
+            [[round(p, 6) for p in own] for own in shares],
+            sum(p == 0 for own in shares for p in own),
+        )
+        return {
+            "load of experts": rounded,
+            "load entropy": [round(e, 6) for e in entropies],
+            "dead experts": dead,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,7 +401,10 @@ class MoEBERT(Method):
     name: ClassVar = "moebert"
     version: ClassVar = 1
     terms: ClassVar = ("layer", "pred", "hard", "balance")
-    ablations: ClassVar = {"w/o distillation": ":-layer:-pred", "random neurons": ":importance=random"}
+    ablations: ClassVar = {
+        "w/o distillation": ":-layer:-pred",
+        "random neurons": ":importance=random",
+    }
     needs_teacher: ClassVar = True
     spans: ClassVar = True
     search_space: ClassVar = {"distil_weight": (1.0, 2.0, 3.0, 4.0, 5.0)}
@@ -315,7 +412,8 @@ class MoEBERT(Method):
     experts: Count = 4
     expert_size: Annotated[int, NOT_NEGATIVE] = 0
     """Neurons of one expert; 0: the teacher's divided by the number of experts."""
-    shared_size: int = -1  # of these, neurons that all experts share; -1: a sixth of the teacher's, 512 of 3072
+    # of these, neurons that all experts share; -1: a sixth of the teacher's, 512 of 3072
+    shared_size: int = -1
     importance: Literal["gradient", "random"] = "gradient"
     importance_examples: Count = 2048
     """So many examples, the first ones, give the importance; with augmentation variants count."""
@@ -324,13 +422,15 @@ class MoEBERT(Method):
     the first ``importance_examples`` examples of the first evaluation set."""
     shared: Literal["one", "copies"] = added_setting("one")
     """``copies``: every expert has its own copy of the important neurons, which drift apart, as in the code."""
-    teacher_dropout: bool = added_setting(False)  # whether the teacher's dropout is on, as in the code
+    # whether the teacher's dropout is on, as in the code
+    teacher_dropout: bool = added_setting(False)
     padding: Padding = added_setting(0)
     """512 (the code's; 128 for MNLI and QQP): every sequence is filled with [PAD], and the layers' losses average over it."""
     distil_weight: float = 1.0  # the paper's lambda
     routing: Literal["hash", "balanced", "token", "sentence"] = added_setting("hash")
     """Who decides which expert a token meets: tables of token ids, or a gate in each layer that reads states."""
-    balance: Annotated[float, NOT_NEGATIVE] = added_setting(0.0)  # weight of the gates' balancing loss
+    # weight of the gates' balancing loss
+    balance: Annotated[float, NOT_NEGATIVE] = added_setting(0.0)
 
     @property
     def gate(self) -> str:
@@ -351,7 +451,9 @@ class MoEBERT(Method):
         size = self.expert_size or neurons // self.experts
         shared = neurons // 6 if self.shared_size < 0 else self.shared_size
         if not 0 < shared < size:
-            raise MethodError(f"shared_size={shared} should be at least 1 and below expert_size={size}")
+            raise MethodError(
+                f"shared_size={shared} should be at least 1 and below expert_size={size}"
+            )
         if (needed := shared + self.experts * (size - shared)) > neurons:
             wanted = f"{self.experts} experts of {size} neurons, {shared} of them shared, need {needed} neurons"
             raise MethodError(f"{wanted}; the teacher has {neurons}: choose a smaller expert_size")
@@ -362,7 +464,11 @@ class MoEBERT(Method):
         check_padding(self.padding, teacher)
         ranking = NeuronImportance(self.importance_examples, self.importance_rows)
         counts = [TokenCounts()] if self.routing == "balanced" else []
-        return (TeacherWeights(tuned=True), *([ranking] if self.importance == "gradient" else []), *counts)
+        return (
+            TeacherWeights(tuned=True),
+            *([ranking] if self.importance == "gradient" else []),
+            *counts,
+        )
 
     def notes(self, setup: Setup) -> Sequence[str]:
         decay = "weight decay is 0.01, unless the row sets another one; table 7 of the paper has 0 for every GLUE task in it except RTE"
@@ -377,13 +483,23 @@ class MoEBERT(Method):
 
     def build(self, setup: Setup) -> Student:
         size, shared = self.sizes(setup.teacher)
-        sizes = {"experts": self.experts, "expert_size": size, "shared_size": 0 if self.shared == "copies" else shared}
+        sizes = {
+            "experts": self.experts,
+            "expert_size": size,
+            "shared_size": 0 if self.shared == "copies" else shared,
+        }
         config = own_config(MoEBertConfig, setup.teacher, setup.num_labels, gate=self.gate, **sizes)
         model = MoEBertForSequenceClassification(config)
         model.set_attn_implementation("packed")
         weights = setup.artefacts["tuned_teacher"]
-        block = tuple(f".{part}." for part in ("intermediate.dense", "output.dense", "output.LayerNorm"))
-        plain = {n: w for n, w in weights.items() if ".attention." in n or not any(part in n for part in block)}
+        block = tuple(
+            f".{part}." for part in ("intermediate.dense", "output.dense", "output.LayerNorm")
+        )
+        plain = {
+            n: w
+            for n, w in weights.items()
+            if ".attention." in n or not any(part in n for part in block)
+        }
         load_checked(model, plain, "the teacher", new=("",))
         for number, layer in enumerate(model.bert.encoder.layer, start=1):
             prefix = f"bert.encoder.layer.{number - 1}."
@@ -395,7 +511,9 @@ class MoEBERT(Method):
             experts: Any = layer.output
             fill(experts, under(prefix, weights), ranked, shared)
             if self.routing == "balanced" and not experts.route_V.is_meta:
-                experts.route_V.copy_(balanced_routes(setup.artefacts["token_counts"]["counts"], self.experts))
+                experts.route_V.copy_(
+                    balanced_routes(setup.artefacts["token_counts"]["counts"], self.experts)
+                )
         return Student(model)
 
     def balancing(self, layers: int) -> Term:
@@ -412,12 +530,24 @@ class MoEBERT(Method):
     def stages(self, setup: Setup) -> Sequence[Stage]:
         same = {m: m for m in range(setup.teacher.num_hidden_layers + 1)}  # 0: the embedding output
         layers = layerwise(HIDDEN, same, plain(losses.hidden_mse_tokenmean), self.distil_weight)
-        terms = {"layer": layers, "pred": soft(losses.symmetric_kl_batchmean, self.distil_weight), "hard": hard()}
+        terms = {
+            "layer": layers,
+            "pred": soft(losses.symmetric_kl_batchmean, self.distil_weight),
+            "hard": hard(),
+        }
         if self.gate and self.balance:
             terms["balance"] = self.balancing(setup.teacher.num_hidden_layers)
         # Of table 7's lines for MRPC and QQP; their weight decay of 0 is not taken over, nor batches and lambdas.
         paper = {"epochs": 5.0, "learning_rate": 3e-5, "warmup": 0.0}
-        return (Stage("distil", terms, teacher_dropout=self.teacher_dropout, padding=self.padding, paper=paper),)
+        return (
+            Stage(
+                "distil",
+                terms,
+                teacher_dropout=self.teacher_dropout,
+                padding=self.padding,
+                paper=paper,
+            ),
+        )
 
 
 @torch.no_grad()

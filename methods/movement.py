@@ -29,7 +29,8 @@ from methods.parts import cut_classifier, require_layers
 from methods.settings import Fraction, Limit, Positive
 from methods.terms import hard, softened
 
-REST = (0.1, 0.2)  # shares of the training at whose beginning everything is kept, at whose end nothing more is pruned
+# shares of the training at whose beginning everything is kept, at whose end nothing more is pruned
+REST = (0.1, 0.2)
 
 
 class Masked(nn.Linear):
@@ -55,7 +56,9 @@ class Masked(nn.Linear):
 
 def matrices(model: Any) -> list[Any]:
     """The linear layers of the encoder: six in each layer."""
-    return [module for module in model.base_model.encoder.modules() if isinstance(module, nn.Linear)]
+    return [
+        module for module in model.base_model.encoder.modules() if isinstance(module, nn.Linear)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,12 +70,12 @@ class Magnitude(Method):
     spans: ClassVar = True
     ablations: ClassVar = {"w/o distillation": ":-soft"}
     search_space: ClassVar = {"share": (0.03, 0.1, 0.15, 0.3)}
-    remark: ClassVar = (
-        "magnitude: the zeros are stored and multiplied, so it has the size and the speed of its teacher."
-    )
+    remark: ClassVar = "magnitude: the zeros are stored and multiplied, so it has the size and the speed of its teacher."
     learned: ClassVar = False
 
-    share: Annotated[float, Limit(lambda share: 0 < share <= 1, "lie above 0 and be at most 1")] = 0.15
+    share: Annotated[float, Limit(lambda share: 0 < share <= 1, "lie above 0 and be at most 1")] = (
+        0.15
+    )
     """of the encoder's weights that stay at the end"""
     alpha: Fraction = 0.9  # weight of the soft loss; the hard loss has 1 - alpha
     temperature: Positive = 2.0
@@ -82,11 +85,15 @@ class Magnitude(Method):
         return (TeacherWeights(tuned=False),)
 
     def build(self, setup: Setup) -> Student:
-        model = cut_classifier(setup, setup.teacher.num_hidden_layers, setup.artefacts["teacher_weights"])
+        model = cut_classifier(
+            setup, setup.teacher.num_hidden_layers, setup.artefacts["teacher_weights"]
+        )
         for linear in matrices(model):
             linear.__class__ = Masked
             linear.share = 1.0
-            linear.register_parameter("scores", nn.Parameter(torch.zeros_like(linear.weight)) if self.learned else None)
+            linear.register_parameter(
+                "scores", nn.Parameter(torch.zeros_like(linear.weight)) if self.learned else None
+            )
         return Student(model)
 
     def share_at(self, progress: float) -> float:
@@ -105,7 +112,13 @@ class Magnitude(Method):
     def stages(self, setup: Setup) -> Sequence[Stage]:
         terms = {"hard": hard(1 - self.alpha), "soft": softened(self.temperature, self.alpha)}
         paper = {"epochs": 10.0, "learning_rate": 3e-5, "warmup": 0.1, "weight_decay": 0.0}
-        prune = Stage("prune", terms, paper=paper, on_step_begin=self.set_share, parameter_lr_scale=self.rate_of)
+        prune = Stage(
+            "prune",
+            terms,
+            paper=paper,
+            on_step_begin=self.set_share,
+            parameter_lr_scale=self.rate_of,
+        )
         return (prune,)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
@@ -125,7 +138,8 @@ class Movement(Magnitude):
     remark: ClassVar = "movement: the zeros are stored and multiplied, so it has the size and the speed of its teacher."
     learned: ClassVar = True
 
-    score_pace: Positive = 300.0  # the scores' learning rate in those of the weights: 1e-2 beside 3e-5
+    # the scores' learning rate in those of the weights: 1e-2 beside 3e-5
+    score_pace: Positive = 300.0
 
     def rate_of(self, parameter: str) -> float:
         return self.score_pace if parameter.endswith(".scores") else super().rate_of(parameter)

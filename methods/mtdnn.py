@@ -53,7 +53,8 @@ class MTDNN(Method):
     multitask: ClassVar = True
 
     members: Count = 3  # teachers of each task's ensemble
-    layers: Annotated[int, NOT_NEGATIVE] = 0  # the teacher's first so many; 0: all of them, as in the paper
+    # the teacher's first so many; 0: all of them, as in the paper
+    layers: Annotated[int, NOT_NEGATIVE] = 0
     loss: Literal["paper", "code"] = "paper"
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
@@ -75,7 +76,9 @@ class MTDNN(Method):
             """[B, C] the ensemble's answers to these examples."""
             if batch.task not in targets:
                 ensemble, task = EnsembleTargets(self.members), setup.tasks[batch.task]
-                tensors = setup.artefacts[artefact_name(ensemble, setup.teacher, task, several=True)]
+                tensors = setup.artefacts[
+                    artefact_name(ensemble, setup.teacher, task, several=True)
+                ]
                 places = {example: row for row, example in enumerate(tensors["ids"].tolist())}
                 targets[batch.task] = places, tensors["targets"]
             places, answers = targets[batch.task]
@@ -83,14 +86,25 @@ class MTDNN(Method):
             return moved({"answers": answers_BC}, batch.layout.device)["answers"]
 
         def soft(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-            compare = losses.target_cross_entropy_batchmean if self.loss == "paper" else losses.logits_mse_elementmean
+            compare = (
+                losses.target_cross_entropy_batchmean
+                if self.loss == "paper"
+                else losses.logits_mse_elementmean
+            )
             return compare(student.logits, of_batch(batch))
 
         weight = 0.5 if self.loss == "paper" else 1.0
         terms = {"soft": Term(soft, weight, LOGITS), "hard": hard(weight)}
-        return (Stage("distil", terms, paper={"epochs": 5.0, "learning_rate": 5e-5, "optimizer": "adamax"}),)
+        return (
+            Stage(
+                "distil", terms, paper={"epochs": 5.0, "learning_rate": 5e-5, "optimizer": "adamax"}
+            ),
+        )
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         """A plain classifier for each task; they share the encoder's tensors."""
         each: Any = student.model.classifier
-        return {task: for_task(student.model, head) for task, head in zip(each.tasks, each.heads, strict=True)}
+        return {
+            task: for_task(student.model, head)
+            for task, head in zip(each.tasks, each.heads, strict=True)
+        }

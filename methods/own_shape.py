@@ -66,5 +66,7 @@ class OwnShape(Method):
         layer = nn.Linear(self.hidden, setup.teacher.hidden_size)
         begun = self.start_tensors(setup)
         if "projection.weight" in begun and begun["projection.weight"].shape == layer.weight.shape:
-            layer.load_state_dict({"weight": begun["projection.weight"], "bias": begun["projection.bias"]})
+            layer.load_state_dict(
+                {"weight": begun["projection.weight"], "bias": begun["projection.bias"]}
+            )
         return layer

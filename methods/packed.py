@@ -33,7 +33,8 @@ def moved(tensors: Mapping[str, Tensor], device: torch.device) -> Mapping[str, T
     """All of them on a device by one copy that nobody waits for: their bytes lie end to end in pinned memory. As they are on a CPU."""
     if device.type == "cpu":
         return tensors
-    sizes = (-(-x.nbytes // 16) * 16 for x in tensors.values())  # numbers of every format may begin at multiples of 16
+    # numbers of every format may begin at multiples of 16
+    sizes = (-(-x.nbytes // 16) * 16 for x in tensors.values())
     starts = [0, *itertools.accumulate(sizes)]
     bytes_here = torch.empty(starts[-1], dtype=torch.uint8, pin_memory=device.type == "cuda")
     for start, x in zip(starts, tensors.values(), strict=False):
@@ -53,7 +54,8 @@ class Chunk:
     longest: int
     places: slice  # where the chunk's n * L places lie among all chunks' places
     mask_nL: Tensor  # True where a place holds a token of the packed row
-    keys_nL: Tensor  # True where that token may be attended to: all but the [PAD] of filled sequences
+    # True where that token may be attended to: all but the [PAD] of filled sequences
+    keys_nL: Tensor
     full: bool = False  # whether every place holds a token that may be attended to
 
     @cached_property
@@ -61,7 +63,9 @@ class Chunk:
         """What :attr:`keys_nL` adds to scores, 0 or -inf: made once a batch, where a fused attention makes it of booleans in every layer."""
         n, longest = self.keys_nL.shape
         # rows begin at multiples of 8, else CUDA's kernel copies them into rows that do
-        added_n11L = torch.zeros(n, 1, 1, -(-longest // 8) * 8, device=self.keys_nL.device)[..., :longest]
+        added_n11L = torch.zeros(n, 1, 1, -(-longest // 8) * 8, device=self.keys_nL.device)[
+            ..., :longest
+        ]
         return added_n11L.masked_fill_(~self.keys_nL[:, None, None, :], float("-inf"))
 
 
@@ -70,11 +74,15 @@ class Layout:
     a device as a whole (:meth:`to`); lengths are kept as ints, so that no step has to wait for the device. ``real``: how many tokens
     of each sequence are not [PAD], where sequences are filled."""
 
-    def __init__(self, lengths: Sequence[int], real: Sequence[int] | None = None, one_chunk: bool = False) -> None:
+    def __init__(
+        self, lengths: Sequence[int], real: Sequence[int] | None = None, one_chunk: bool = False
+    ) -> None:
         self.lengths = tuple(lengths)
         self.real = self.lengths if real is None else tuple(real)
         if not lengths or min(self.real) < 1:
-            raise ValueError(f"every sequence needs at least one token; got lengths {list(self.real[:8])}")
+            raise ValueError(
+                f"every sequence needs at least one token; got lengths {list(self.real[:8])}"
+            )
         self.device, self.one_chunk = torch.device("cpu"), one_chunk
         self.total = sum(lengths)
 
@@ -87,7 +95,11 @@ class Layout:
 
     def tensors(self) -> dict[str, Tensor]:
         """All that a pass may read of it, by name."""
-        masks = {f"{name} {i}": vars(c)[name] for i, c in enumerate(self.chunks) for name in ("mask_nL", "keys_nL")}
+        masks = {
+            f"{name} {i}": vars(c)[name]
+            for i, c in enumerate(self.chunks)
+            for name in ("mask_nL", "keys_nL")
+        }
         return {name: getattr(self, name) for name in INDEXES} | masks
 
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> Layout:
@@ -166,7 +178,9 @@ class Layout:
     def _tokens(self, sequences: Sequence[int], longest: int) -> Tensor:
         """[n, L] packed index of each place, 0 at padding."""
         place = torch.arange(longest)[None, :]
-        starts, lengths = (torch.tensor([x[i] for i in sequences])[:, None] for x in (self._starts, self.lengths))
+        starts, lengths = (
+            torch.tensor([x[i] for i in sequences])[:, None] for x in (self._starts, self.lengths)
+        )
         return torch.where(place < lengths, starts + place, 0)
 
     @cached_property
@@ -222,7 +236,8 @@ class Batch:
     masked_positions: Tensor | None = None
     """[K] int64: places in the packed row whose token a stage's masking has masked."""
     masked_ids: Tensor | None = None  # [K] int64: the tokens that stood there
-    spans: bool = False  # whether a part of the sequence is the answer: logits are then of every token
+    # whether a part of the sequence is the answer: logits are then of every token
+    spans: bool = False
 
     def to(self, device: torch.device | str) -> Batch:
         """The batch, put together on the CPU, on a device: all that it holds crosses in one copy."""
@@ -247,7 +262,11 @@ def logits_of_tokens(layout: Layout, logits: Tensor) -> Tensor:
     return logits.unflatten(0, (-1, 2)).transpose(1, 2)[layout.mask_BL]
 
 
-POOLS: Mapping[str, Callable[[Layout, Tensor], Tensor]] = {"cls": Layout.first, "mean": Layout.mean, "max": Layout.max}
+POOLS: Mapping[str, Callable[[Layout, Tensor], Tensor]] = {
+    "cls": Layout.first,
+    "mean": Layout.mean,
+    "max": Layout.max,
+}
 """[T, W] states -> one [B, W] state of each sequence."""
 
 
@@ -258,7 +277,8 @@ class AttentionTrace:
     layout: Layout
     keeps_scores: bool = False
     keeps_vectors: bool = False
-    scores: tuple[Tensor, ...] = ()  # before the softmax, scaled, unmasked, [n, H, L, L] of each of layout.chunks
+    # before the softmax, scaled, unmasked, [n, H, L, L] of each of layout.chunks
+    scores: tuple[Tensor, ...] = ()
     vectors: tuple[Tensor, ...] = ()  # queries, keys and values, [T, H * D] each
 
 
@@ -287,7 +307,9 @@ def attention_by_chunk(
     if trace.keeps_vectors:
         trace.vectors = tuple(x.squeeze(0).transpose(0, 1).flatten(1) for x in (query, key, value))
     layout = trace.layout
-    q_NHD, k_NHD, v_NHD = (x.squeeze(0).transpose(0, 1).index_select(0, layout.gather_N) for x in (query, key, value))
+    q_NHD, k_NHD, v_NHD = (
+        x.squeeze(0).transpose(0, 1).index_select(0, layout.gather_N) for x in (query, key, value)
+    )
     scores, mixed, is_one = [], [], len(layout.chunks) == 1
     for chunk in layout.chunks:
         shape = (len(chunk.sequences), chunk.longest)
@@ -304,7 +326,14 @@ def attention_by_chunk(
 
 
 def packed_attention(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: None, *, trace: AttentionTrace, **options: Any
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: None,
+    *,
+    trace: AttentionTrace,
+    **options: Any,
 ) -> tuple[Tensor, None]:
     """What transformers calls for each layer's attention: :func:`attention_by_chunk` with torch's own operations; on an
     accelerator :func:`fused_attention`. The arithmetic is the same whether or not scores are kept, so asking for them can never change a result.
@@ -316,7 +345,9 @@ def packed_attention(
     scale = options.get("scaling") or query.size(-1) ** -0.5
     dropout, bias_1HLL = options.get("dropout", 0.0), options.get("position_bias")
 
-    def kernel(q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor | None]:
+    def kernel(
+        q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk
+    ) -> tuple[Tensor, Tensor | None]:
         # in place where nothing else reads the numbers: a tensor of n * H * L * L less to write and to read
         scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)).mul_(scale)
         if bias_1HLL is not None:
@@ -325,22 +356,38 @@ def packed_attention(
         if (keys := keys_to_read(chunk, options.get("sliding_window"))) is not None:
             fill = scores_nHLL.masked_fill if trace.keeps_scores else scores_nHLL.masked_fill_
             masked_nHLL = fill(~keys, float("-inf"))
-        weights_nHLL = nn.functional.dropout(masked_nHLL.softmax(-1), p=dropout, training=module.training)
+        weights_nHLL = nn.functional.dropout(
+            masked_nHLL.softmax(-1), p=dropout, training=module.training
+        )
         return torch.matmul(weights_nHLL, v_nHLD), scores_nHLL if trace.keeps_scores else None
 
     return attention_by_chunk(query, key, value, trace, kernel)
 
 
 def fused_attention(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: None, *, trace: AttentionTrace, **options: Any
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: None,
+    *,
+    trace: AttentionTrace,
+    **options: Any,
 ) -> tuple[Tensor, None]:
     """:func:`packed_attention` by ``scaled_dot_product_attention``, which never writes the scores to memory. Kept scores are computed
     next to the attention and not for it: asking for them cannot change a result."""
     scale = options.get("scaling") or query.size(-1) ** -0.5
-    dropout, bias_1HLL = options.get("dropout", 0.0) if module.training else 0.0, options.get("position_bias")
+    dropout, bias_1HLL = (
+        options.get("dropout", 0.0) if module.training else 0.0,
+        options.get("position_bias"),
+    )
 
-    def kernel(q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor | None]:
-        scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale if trace.keeps_scores else None
+    def kernel(
+        q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk
+    ) -> tuple[Tensor, Tensor | None]:
+        scores_nHLL = (
+            torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale if trace.keeps_scores else None
+        )
         keys = keys_to_read(chunk, options.get("sliding_window"))
         if keys is not None and keys.size(2) == 1:
             keys = chunk.added_n11L
@@ -348,7 +395,9 @@ def fused_attention(
             added_1HLL = bias_1HLL[..., : chunk.longest, : chunk.longest]
             scores_nHLL = None if scores_nHLL is None else scores_nHLL + added_1HLL
             keys = (added_1HLL if keys is None else keys + added_1HLL).to(q_nHLD.dtype)
-        mixed_nHLD = nn.functional.scaled_dot_product_attention(q_nHLD, k_nHLD, v_nHLD, keys, dropout, scale=scale)
+        mixed_nHLD = nn.functional.scaled_dot_product_attention(
+            q_nHLD, k_nHLD, v_nHLD, keys, dropout, scale=scale
+        )
         return mixed_nHLD, scores_nHLL
 
     return attention_by_chunk(query, key, value, trace, kernel)

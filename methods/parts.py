@@ -35,7 +35,9 @@ def opened_by_transformers(model: Classifier) -> Classifier:
     config: Any = model.config_class
     AutoConfig.register(config.model_type, config, exist_ok=True)
     answers_questions = model.__name__.endswith("ForQuestionAnswering")
-    opener: Any = AutoModelForQuestionAnswering if answers_questions else AutoModelForSequenceClassification
+    opener: Any = (
+        AutoModelForQuestionAnswering if answers_questions else AutoModelForSequenceClassification
+    )
     opener.register(config, model, exist_ok=True)
     return model
 
@@ -43,7 +45,9 @@ def opened_by_transformers(model: Classifier) -> Classifier:
 def nearest_layers(student_layers: int, teacher_layers: int) -> dict[int, int]:
     """Student layer m of M stands at m*N/M of the teacher's N layers; the nearest one, halves up. 0 -> 0. 12 -> 4 gives
     3, 6, 9, 12, the uniform map of TinyBERT's section 3.2."""
-    return {m: math.floor(m * teacher_layers / student_layers + 0.5) for m in range(student_layers + 1)}
+    return {
+        m: math.floor(m * teacher_layers / student_layers + 0.5) for m in range(student_layers + 1)
+    }
 
 
 def evenly_spread(student_layers: int, teacher_layers: int) -> list[int]:
@@ -77,7 +81,8 @@ def bert_config(shape: Shape, teacher: PretrainedConfig, num_labels: int = 2) ->
         num_attention_heads=shape.heads,
         intermediate_size=shape.ffn,
         max_position_embeddings=teacher.max_position_embeddings,
-        type_vocab_size=max(2, getattr(teacher, "type_vocab_size", 2)),  # of pairs; some teachers know one kind
+        # of pairs; some teachers know one kind
+        type_vocab_size=max(2, getattr(teacher, "type_vocab_size", 2)),
         pad_token_id=teacher.pad_token_id,
         hidden_dropout_prob=0.1,
         attention_probs_dropout_prob=0.1,
@@ -86,23 +91,31 @@ def bert_config(shape: Shape, teacher: PretrainedConfig, num_labels: int = 2) ->
     return config
 
 
-def own_config(kind: type[Config], source: PretrainedConfig, num_labels: int, **more: Any) -> Config:
+def own_config(
+    kind: type[Config], source: PretrainedConfig, num_labels: int, **more: Any
+) -> Config:
     """The configuration of a model class of our own: what ``source`` has, under a model_type of its own, and ``more``."""
     config = kind(**{**source.to_dict(), **more, "model_type": kind.model_type})
     config.num_labels = num_labels
     return config
 
 
-def load_checked(module: nn.Module, weights: Mapping[str, Tensor], what: str, new: tuple[str, ...] = ()) -> None:
+def load_checked(
+    module: nn.Module, weights: Mapping[str, Tensor], what: str, new: tuple[str, ...] = ()
+) -> None:
     """Fill a module with weights. Only parameters that begin with ``new`` may be missing; ``("",)`` allows all. Raises
     MethodError: a weight that has no place, or a parameter that would stay as it is."""
     missing, unexpected = module.load_state_dict(dict(weights), strict=False)
     missing = [name for name in missing if not name.startswith(new)]
     if missing or unexpected:
-        raise MethodError(f"{what} does not fit the student: missing {missing}, unexpected {unexpected}")
+        raise MethodError(
+            f"{what} does not fit the student: missing {missing}, unexpected {unexpected}"
+        )
 
 
-def classifier(config: BertConfig, encoder: Mapping[str, Tensor] | None = None) -> BertForSequenceClassification:
+def classifier(
+    config: BertConfig, encoder: Mapping[str, Tensor] | None = None
+) -> BertForSequenceClassification:
     """A classifier of this configuration; ``encoder`` are weights for its BERT (pooler excepted)."""
     model = BertForSequenceClassification(config)
     model.set_attn_implementation("packed")
@@ -113,12 +126,20 @@ def classifier(config: BertConfig, encoder: Mapping[str, Tensor] | None = None) 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors whose names begin so, by the rest of their names."""
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }
 
 
 def encoder_of(classifier: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The encoder's tensors out of a BERT classifier's, without pooler: what :func:`classifier` begins with."""
-    return {name: value for name, value in under("bert.", classifier).items() if not name.startswith("pooler.")}
+    return {
+        name: value
+        for name, value in under("bert.", classifier).items()
+        if not name.startswith("pooler.")
+    }
 
 
 def without_projection(start: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -128,7 +149,10 @@ def without_projection(start: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def pretrained_tensors(student: Student) -> dict[str, Tensor]:
     """What a pre-training on text hands on: the model's tensors by name, those of aux after ``aux.``."""
-    kept = {**student.model.state_dict(), **{f"aux.{name}": value for name, value in student.aux.state_dict().items()}}
+    kept = {
+        **student.model.state_dict(),
+        **{f"aux.{name}": value for name, value in student.aux.state_dict().items()},
+    }
     return {name: value.detach().clone() for name, value in kept.items()}
 
 
@@ -148,22 +172,32 @@ LAYERED = ("bert", "roberta", "electra", "mpnet")
 
 def require_layers(teacher: PretrainedConfig, method: str) -> None:
     if teacher.model_type not in LAYERED:
-        raise MethodError(f"{method} takes over layers of {', '.join(LAYERED)}; this teacher is a {teacher.model_type}")
+        raise MethodError(
+            f"{method} takes over layers of {', '.join(LAYERED)}; this teacher is a {teacher.model_type}"
+        )
 
 
 def require_bert(teacher: PretrainedConfig, method: str) -> None:
     if teacher.model_type != "bert":
-        raise MethodError(f"{method} takes over layers of a BERT; this teacher is a {teacher.model_type}")
+        raise MethodError(
+            f"{method} takes over layers of a BERT; this teacher is a {teacher.model_type}"
+        )
 
 
 # layers of a student made of a teacher's (:func:`teacher_depth`), and tokens that sequences are filled up to with [PAD]
-Depth = Annotated[int, Limit(lambda layers: layers >= 0, "be positive, or 0 for half the teacher's")]
-Padding = Annotated[int, Limit(lambda tokens: tokens >= 0, "be 0 for none, or a number of tokens, like 128")]
+Depth = Annotated[
+    int, Limit(lambda layers: layers >= 0, "be positive, or 0 for half the teacher's")
+]
+Padding = Annotated[
+    int, Limit(lambda tokens: tokens >= 0, "be 0 for none, or a number of tokens, like 128")
+]
 
 
 def check_padding(padding: int, teacher: PretrainedConfig) -> None:
     if padding > (most := teacher.max_position_embeddings):
-        raise MethodError(f"padding={padding} is longer than the teacher's {most} positions; choose at most {most}")
+        raise MethodError(
+            f"padding={padding} is longer than the teacher's {most} positions; choose at most {most}"
+        )
 
 
 def why_heads_differ(heads: int, teacher: PretrainedConfig) -> str:
@@ -215,7 +249,10 @@ def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> 
     model = kind(config)
     model.set_attn_implementation("packed")
     load_checked(
-        model, select_layers(weights, range(1, layers + 1)), "what was taken of the teacher", new=("classifier.",)
+        model,
+        select_layers(weights, range(1, layers + 1)),
+        "what was taken of the teacher",
+        new=("classifier.",),
     )
     return model
 

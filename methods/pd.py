@@ -47,16 +47,32 @@ class PreTrainedDistillation(OwnShape):
     """Whether the last third of the training is on the labels; by --recipe paper as many epochs as before."""
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        return (MaskedPretraining(self.shape),) if self.start == "masked" else super().requires(teacher)
+        return (
+            (MaskedPretraining(self.shape),)
+            if self.start == "masked"
+            else super().requires(teacher)
+        )
 
     def start_tensors(self, setup: Setup) -> Mapping[str, Tensor]:
         masked = self.start == "masked"
-        return encoder_of(setup.artefacts[MaskedPretraining.name]) if masked else super().start_tensors(setup)
+        return (
+            encoder_of(setup.artefacts[MaskedPretraining.name])
+            if masked
+            else super().start_tensors(setup)
+        )
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        terms, share = {"soft": soft(losses.soft_cross_entropy_batchmean)}, 2 / 3 if self.finetune else 1.0
+        terms, share = (
+            {"soft": soft(losses.soft_cross_entropy_batchmean)},
+            2 / 3 if self.finetune else 1.0,
+        )
         # searched over 3e-4 ... 3e-5, as for plain tuning
-        distil = Stage("distil", terms, epoch_fraction=share, paper={"epochs": 4.0, "learning_rate": 1e-4})
+        distil = Stage(
+            "distil", terms, epoch_fraction=share, paper={"epochs": 4.0, "learning_rate": 1e-4}
+        )
         if not self.finetune:
             return (distil,)
-        return (distil, Stage("finetune", {"hard": hard()}, epoch_fraction=1 / 3, paper=dict(distil.paper)))
+        return (
+            distil,
+            Stage("finetune", {"hard": hard()}, epoch_fraction=1 / 3, paper=dict(distil.paper)),
+        )

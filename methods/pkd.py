@@ -55,7 +55,9 @@ class PKD(Method):
     def depth(self, teacher: PretrainedConfig) -> int:
         depth = teacher_depth(teacher, self.layers, self.name)
         if depth < 2:
-            raise MethodError("the last layer is not compared, so at least 2 layers are needed: layers=2")
+            raise MethodError(
+                "the last layer is not compared, so at least 2 layers are needed: layers=2"
+            )
         return depth
 
     def layer_map(self, teacher: PretrainedConfig) -> dict[int, int]:
@@ -70,7 +72,9 @@ class PKD(Method):
         return (TeacherWeights(tuned=False),)
 
     def build(self, setup: Setup) -> Student:
-        return Student(cut_classifier(setup, self.depth(setup.teacher), setup.artefacts["teacher_weights"]))
+        return Student(
+            cut_classifier(setup, self.depth(setup.teacher), setup.artefacts["teacher_weights"])
+        )
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         layer_map = self.layer_map(setup.teacher)
@@ -86,5 +90,9 @@ class PKD(Method):
         loss = losses.soft_kl_batchmean if setup.spans else losses.soft_kl_elementmean
         soft_loss = partial(loss, temperature=self.temperature)
         compared = Term(patience, self.beta, *with_pooled_teacher("cls").taps(layer_map))
-        terms = {"soft": soft(soft_loss, self.alpha), "patience": compared, "hard": hard(1 - self.alpha)}
+        terms = {
+            "soft": soft(soft_loss, self.alpha),
+            "patience": compared,
+            "hard": hard(1 - self.alpha),
+        }
         return (Stage("distil", terms, paper={"epochs": 4.0, "learning_rate": 5e-5}),)

@@ -42,7 +42,11 @@ class Q8BERT(Method):
         return (TeacherWeights(tuned=False),)
 
     def build(self, setup: Setup) -> Student:
-        how = {"weight_bits": self.weight_bits, "activation_bits": self.activation_bits, "rounds_all": True}
+        how = {
+            "weight_bits": self.weight_bits,
+            "activation_bits": self.activation_bits,
+            "rounds_all": True,
+        }
         return Student(quantized_classifier(setup, setup.artefacts["teacher_weights"], **how))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:

@@ -27,12 +27,15 @@ from methods.stages import Setup
 
 TERNARY = 2  # bits of weights that are -1, 0 or 1 times a scale
 PRECISE = 32  # bits that are not rounded
-THRESHOLD = 0.7  # times the mean absolute weight: below it a ternary weight is 0 (Li and Liu 2016, arXiv 1605.04711)
+# times the mean absolute weight: below it a ternary weight is 0 (Li and Liu 2016, arXiv 1605.04711)
+THRESHOLD = 0.7
 TINY = 1e-12  # in the place of the largest number of a matrix, row or token that is all zeros
 HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 
 WeightBits = Annotated[int, Limit(lambda bits: 2 <= bits <= 8, "lie between 2 (ternary) and 8")]
-ActivationBits = Annotated[int, Limit(lambda bits: 3 <= bits <= 8 or bits == PRECISE, "lie between 3 and 8, or be 32")]
+ActivationBits = Annotated[
+    int, Limit(lambda bits: 3 <= bits <= 8 or bits == PRECISE, "lie between 3 and 8, or be 32")
+]
 
 
 class QuantizedBertConfig(BertConfig):
@@ -57,7 +60,9 @@ def codes_and_scale(x: Tensor, bits: int, dims: tuple[int, ...]) -> tuple[Tensor
     size = x.abs()
     if bits == TERNARY:
         is_kept = size > THRESHOLD * size.mean(dims, keepdim=True)
-        scale = (size * is_kept).sum(dims, keepdim=True) / is_kept.sum(dims, keepdim=True).clamp(min=1)
+        scale = (size * is_kept).sum(dims, keepdim=True) / is_kept.sum(dims, keepdim=True).clamp(
+            min=1
+        )
         return x.sign() * is_kept, scale
     least = max(TINY, torch.finfo(x.dtype).tiny)  # a row of zeros is not divided by 0
     scale = size.amax(dims, keepdim=True).clamp(min=least) / largest_code(bits)
@@ -98,7 +103,8 @@ class Quantized(nn.Module):
         clipped = cut(self.weight.detach(), self.config.clip)
         codes, scale = codes_and_scale(clipped, self.config.weight_bits, self.dims)
         self.register_buffer("scale", scale)
-        self.weight.data = codes * scale + 0.0  # a negative zero would come back from its code as a positive one
+        # a negative zero would come back from its code as a positive one
+        self.weight.data = codes * scale + 0.0
         self.weight.requires_grad_(False)
 
 
@@ -110,7 +116,11 @@ class QuantizedLinear(Quantized, nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  the name that torch gives it
         own = self.config
-        weight = self.weight if own.is_rounded else rounded(self.weight, own.weight_bits, own.clip, self.dims)
+        weight = (
+            self.weight
+            if own.is_rounded
+            else rounded(self.weight, own.weight_bits, own.clip, self.dims)
+        )
         output = F.linear(rounded(input, own.activation_bits, own.clip), weight, self.bias)
         return rounded(output, own.activation_bits, own.clip) if self.rounds_output else output
 
@@ -128,7 +138,12 @@ class QuantizedEmbedding(Quantized, nn.Embedding):
 def quantize(model: Any, config: QuantizedBertConfig) -> None:
     """Round the linear layers of encoder and pooler and the word embeddings of a BERT; with ``rounds_all`` every other matrix too."""
     body = model.base_model
-    parts = [part for whole in (body.encoder, body.pooler) if whole is not None for part in whole.modules()]
+    parts = [
+        part
+        for whole in (body.encoder, body.pooler)
+        if whole is not None
+        for part in whole.modules()
+    ]
     embeddings = [body.embeddings.word_embeddings]
     if config.rounds_all:
         parts += model.children()
@@ -139,7 +154,11 @@ def quantize(model: Any, config: QuantizedBertConfig) -> None:
             part.__class__ = kind
             part.set_up(config)
     for layer in body.encoder.layer:
-        for part in (layer.attention.self.query, layer.attention.self.key, layer.attention.self.value):
+        for part in (
+            layer.attention.self.query,
+            layer.attention.self.key,
+            layer.attention.self.value,
+        ):
             part.rounds_output = True
 
 
@@ -147,7 +166,9 @@ def packed(codes: Tensor, bits: int) -> Tensor:
     """[rows, columns] whole numbers -> uint8, [rows, bytes]: as many in a byte as fit. A row is filled up with the number that no code has."""
     per_byte, most = 8 // bits, largest_code(bits)
     numbers = (codes.clamp(-most, most) + most).to(torch.uint8)
-    numbers = F.pad(numbers, (0, -numbers.size(1) % per_byte), value=2**bits - 1).unflatten(1, (-1, per_byte))
+    numbers = F.pad(numbers, (0, -numbers.size(1) % per_byte), value=2**bits - 1).unflatten(
+        1, (-1, per_byte)
+    )
     return (numbers << _shifts(bits, codes.device)).sum(2, dtype=torch.uint8)
 
 

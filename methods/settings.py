@@ -19,7 +19,8 @@ class Limit:
 
 
 Count = Annotated[int, Limit(lambda value: value >= 1, "be at least 1")]  # A whole number from 1
-Positive = Annotated[float, Limit(lambda value: value > 0, "be above 0")]  # A number above 0, like a temperature
+# A number above 0, like a temperature
+Positive = Annotated[float, Limit(lambda value: value > 0, "be above 0")]
 Fraction = Annotated[float, Limit(lambda value: 0 <= value <= 1, "lie between 0 and 1")]
 """A number from 0 to 1, like the share of one of two losses."""
 NOT_NEGATIVE = Limit(lambda value: value >= 0, "not be negative")
@@ -56,7 +57,9 @@ def check_setting(name: str, value: object, hint: object) -> None:
     hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
-            raise MethodError(f"{name}={value} is not offered; choose one of: {', '.join(map(str, get_args(hint)))}")
+            raise MethodError(
+                f"{name}={value} is not offered; choose one of: {', '.join(map(str, get_args(hint)))}"
+            )
     elif not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):  # type: ignore[arg-type]
         wanted = "a float, like 1.0" if hint is float else f"of type {hint.__name__}"  # type: ignore[attr-defined, union-attr]
         raise MethodError(f"{name}={value} should be {wanted}")

@@ -21,10 +21,12 @@ class Term:
     """One summand of an objective: ``weight * fn(batch, student, teacher, aux)``, a scalar."""
 
     fn: TermFunction
-    weight: float | Callable[[float], float] = 1.0  # A number, or a function of the stage's progress in [0, 1)
+    # A number, or a function of the stage's progress in [0, 1)
+    weight: float | Callable[[float], float] = 1.0
     student: Taps = NOTHING  # what it reads of the student: taps.LOGITS | taps.hidden(4)
     teacher: Taps = NOTHING  # what it reads of the teacher
-    player: str = "main"  # whose optimiser minimises it. Players other than main see a detached student.
+    # whose optimiser minimises it. Players other than main see a detached student.
+    player: str = "main"
     across_batch: bool = False
     """Whether it compares the sequences of a batch with each other, as contrastive losses do. For every other term, the gradient at
     one sequence depends only on that sequence, apart from a common factor."""
@@ -37,7 +39,9 @@ class Term:
     def __post_init__(self) -> None:
         for taps in (self.student, self.teacher):
             if not isinstance(taps, frozenset):
-                raise MethodError(f"a term declares taps, like methods.taps.hidden(3), not {taps!r}")
+                raise MethodError(
+                    f"a term declares taps, like methods.taps.hidden(3), not {taps!r}"
+                )
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,17 @@ class Masking:
 
 
 PAPER_OVERRIDES = frozenset(
-    {"epochs", "learning_rate", "schedule", "warmup", "weight_decay", "clip", "betas", "optimizer", "eps"}
+    {
+        "epochs",
+        "learning_rate",
+        "schedule",
+        "warmup",
+        "weight_decay",
+        "clip",
+        "betas",
+        "optimizer",
+        "eps",
+    }
 )
 """What a stage may change in the recipe when each paper's own is asked for. Batches are shared, so their size is not in it."""
 
@@ -62,7 +76,8 @@ class Stage:
 
     name: str
     terms: Mapping[str, Term]
-    epoch_fraction: float = 1.0  # part of the common recipe's examples (those of a method's stages sum to 1)
+    # part of the common recipe's examples (those of a method's stages sum to 1)
+    epoch_fraction: float = 1.0
     extra_steps: int = 0
     """If positive, it comes before the counted ones: one epoch, at most so many steps, at its own cost."""
     on_step_begin: Callable[[nn.Module, float], None] | None = None
@@ -89,7 +104,9 @@ class Stage:
                 f"the stage {self.name}: a paper's recipe cannot change {', '.join(unknown)}; it can: {can}"
             )
         if self.padding and self.masking is not None:
-            raise MethodError(f"the stage {self.name} masks tokens and fills sequences: its positions would not fit")
+            raise MethodError(
+                f"the stage {self.name} masks tokens and fills sequences: its positions would not fit"
+            )
 
 
 @dataclass
@@ -123,12 +140,16 @@ class Setup:
     num_labels: int  # 1 for a regression. Of several tasks, the largest.
     tasks: tuple[str, ...]
     artefacts: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
-    labels_of_tasks: tuple[int, ...] = ()  # labels of each of tasks; num_labels for each where none are given
-    spans: bool = False  # whether a part of a text is the answer: logits are [2 B, L], over the places of a sequence
+    # labels of each of tasks; num_labels for each where none are given
+    labels_of_tasks: tuple[int, ...] = ()
+    # whether a part of a text is the answer: logits are [2 B, L], over the places of a sequence
+    spans: bool = False
 
     def __post_init__(self) -> None:
         if not self.labels_of_tasks:
-            object.__setattr__(self, "labels_of_tasks", (self.num_labels,) * max(1, len(self.tasks)))
+            object.__setattr__(
+                self, "labels_of_tasks", (self.num_labels,) * max(1, len(self.tasks))
+            )
 
     @property
     def regression(self) -> bool:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from methods.packed import Layout
 
 Kind = Literal["logits", "hidden", "scores", "vectors", "exits", "gates", "pooled"]
-Pool = str  # of methods.packed.POOLS: cls the first token's state, mean or max over a sequence's tokens
+# of methods.packed.POOLS: cls the first token's state, mean or max over a sequence's tokens
+Pool = str
 Source = int | Mapping[int, float]
 """Whose states are read: a layer, or several layers with weights for the sum of their states, in this order."""
 
@@ -27,7 +28,8 @@ class Tap(NamedTuple):
     kind: Kind
     layer: int = 0
     pool: Pool = ""
-    weights: tuple[tuple[int, float], ...] = ()  # of pooled states: the layers of a weighted sum, in the place of layer
+    # of pooled states: the layers of a weighted sum, in the place of layer
+    weights: tuple[tuple[int, float], ...] = ()
 
     @property
     def layers(self) -> frozenset[int]:
@@ -47,9 +49,8 @@ class Tap(NamedTuple):
 
 Taps = frozenset[Tap]  # what one or several terms read; their union is |
 NOTHING: Taps = frozenset()
-LOGITS: Taps = frozenset(
-    {Tap("logits")}
-)  # [B, C]; a regression has C = 1, of spans [2 B, L] (methods.packed.span_logits)
+# [B, C]; a regression has C = 1, of spans [2 B, L] (methods.packed.span_logits)
+LOGITS: Taps = frozenset({Tap("logits")})
 
 
 def hidden(*layers: int) -> Taps:
@@ -94,7 +95,9 @@ def _pooled(source: Source, pool: Pool) -> Tap:
 
 def layers_of(taps: Iterable[Tap], *kinds: Kind) -> frozenset[int]:
     """Layers that taps of these kinds are of; of all kinds where none is named."""
-    return frozenset(layer for tap in taps if not kinds or tap.kind in kinds for layer in tap.layers)
+    return frozenset(
+        layer for tap in taps if not kinds or tap.kind in kinds for layer in tap.layers
+    )
 
 
 class Out:
@@ -138,7 +141,11 @@ class Out:
 
     def tensors(self) -> list[Tensor]:
         """All that it has, in the order of :meth:`each`."""
-        return [x for value in self.values.values() for x in (value if isinstance(value, tuple) else (value,))]
+        return [
+            x
+            for value in self.values.values()
+            for x in (value if isinstance(value, tuple) else (value,))
+        ]
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Out:
         """The same pass with every tensor changed."""

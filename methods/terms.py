@@ -19,12 +19,21 @@ Value = TypeVar("Value")
 
 def hard(weight: Weight = 1.0) -> Term:
     """Cross-entropy with the labels; for a regression the mean squared error."""
-    return Term(lambda batch, student, teacher, aux: losses.hard(student.logits, batch.labels), weight, LOGITS)
+    return Term(
+        lambda batch, student, teacher, aux: losses.hard(student.logits, batch.labels),
+        weight,
+        LOGITS,
+    )
 
 
 def soft(loss: Callable[[Tensor, Tensor], Tensor], weight: Weight = 1.0) -> Term:
     """``loss`` of the student's and the teacher's logits, both [B, C]."""
-    return Term(lambda batch, student, teacher, aux: loss(student.logits, teacher.logits), weight, LOGITS, LOGITS)
+    return Term(
+        lambda batch, student, teacher, aux: loss(student.logits, teacher.logits),
+        weight,
+        LOGITS,
+        LOGITS,
+    )
 
 
 def softened(temperature: float, weight: Weight) -> Term:
@@ -63,8 +72,10 @@ class LayerOutput(Generic[Value]):
 
 
 HIDDEN: LayerOutput[Tensor] = LayerOutput(Out.hidden, hidden)  # states after a layer, [T, W]
-SCORES: LayerOutput[tuple[Tensor, ...]] = LayerOutput(Out.scores, scores)  # before the softmax, [n, H, L, L] a chunk
-VECTORS: LayerOutput[tuple[Tensor, Tensor, Tensor]] = LayerOutput(Out.vectors, vectors)  # [T, H * D] each
+# before the softmax, [n, H, L, L] a chunk
+SCORES: LayerOutput[tuple[Tensor, ...]] = LayerOutput(Out.scores, scores)
+# [T, H * D] each
+VECTORS: LayerOutput[tuple[Tensor, Tensor, Tensor]] = LayerOutput(Out.vectors, vectors)
 
 
 def with_pooled_teacher(*pools: str) -> LayerOutput[Any]:
@@ -111,11 +122,18 @@ def layerwise(
         loss: a scalar of one pair, projected out of ``pair.aux``; :func:`plain` or :func:`with_layout` of ``methods.losses``.
         reduction: over layers; reductions over tokens and width are those of ``loss``.
     """
-    if kind.declare is not hidden and not all(isinstance(source, int) for source in layers.values()):
-        raise ValueError("only hidden states have a weighted sum over teacher layers; map each layer to one number")
+    if kind.declare is not hidden and not all(
+        isinstance(source, int) for source in layers.values()
+    ):
+        raise ValueError(
+            "only hidden states have a weighted sum over teacher layers; map each layer to one number"
+        )
 
     def term(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-        values = ((m, kind.read(student, m), kind.of_source(teacher, source)) for m, source in layers.items())
+        values = (
+            (m, kind.read(student, m), kind.of_source(teacher, source))
+            for m, source in layers.items()
+        )
         total = sum(loss(Pair(m, ours, theirs, batch.layout, aux)) for m, ours, theirs in values)
         return total / len(layers) if reduction == "mean" else total  # type: ignore[return-value]
 

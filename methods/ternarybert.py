@@ -40,13 +40,17 @@ class TernaryBERT(Method):
     needs_teacher: ClassVar = True
     spans: ClassVar = True
     same_init_across_seeds: ClassVar = True
-    ablations: ClassVar = {"w/o Trm": ":-hidn:-attn", "w/o Trm, logits": ":prediction=labels:-hidn:-attn"}
+    ablations: ClassVar = {
+        "w/o Trm": ":-hidn:-attn",
+        "w/o Trm, logits": ":prediction=labels:-hidn:-attn",
+    }
     search_space: ClassVar = {"clip": (2.5, 5.0, 10.0)}
     remark: ClassVar = "ternarybert: its file is small; opened, its weights are fp32 again, so memory and time are no less than its teacher's."
 
     weight_bits: WeightBits = TERNARY  # 2: -1, 0 and 1 times a scale; above: 2^bits - 1 equal steps
     activation_bits: ActivationBits = 8  # 32: not rounded
-    clip: Positive = 2.5  # absolute value at which weights, and activations that are rounded, are cut
+    # absolute value at which weights, and activations that are rounded, are cut
+    clip: Positive = 2.5
     prediction: Literal["soft", "labels"] = "soft"
     """``soft``: the teacher's predictions; ``labels``: cross-entropy with the labels, of weight 1."""
 
@@ -55,15 +59,23 @@ class TernaryBERT(Method):
         return (TeacherWeights(tuned=True),)
 
     def build(self, setup: Setup) -> Student:
-        how = {"weight_bits": self.weight_bits, "activation_bits": self.activation_bits, "clip": self.clip}
+        how = {
+            "weight_bits": self.weight_bits,
+            "activation_bits": self.activation_bits,
+            "clip": self.clip,
+        }
         return Student(quantized_classifier(setup, setup.artefacts["tuned_teacher"], **how))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         layers = {m: m for m in range(setup.teacher.num_hidden_layers + 1)}
         terms = {
             "hidn": layerwise(HIDDEN, layers, plain(losses.hidden_mse_tokenmean)),
-            "attn": layerwise(SCORES, {m: m for m in layers if m}, with_layout(losses.scores_mse_realmean)),
-            "pred": hard() if self.prediction == "labels" else soft(losses.soft_cross_entropy_batchmean),
+            "attn": layerwise(
+                SCORES, {m: m for m in layers if m}, with_layout(losses.scores_mse_realmean)
+            ),
+            "pred": hard()
+            if self.prediction == "labels"
+            else soft(losses.soft_cross_entropy_batchmean),
         }
         return (Stage("quantize", terms, paper={"epochs": 3.0, "learning_rate": 2e-5}),)
 

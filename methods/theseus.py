@@ -34,7 +34,9 @@ from methods.terms import hard
 class Replacing(DrawnLayers):
     """The successor, with the teacher's layers beside it for as long as it trains. ``rate`` is the probability of a successor."""
 
-    def __init__(self, successor: BertForSequenceClassification, predecessors: Sequence[nn.ModuleList]) -> None:
+    def __init__(
+        self, successor: BertForSequenceClassification, predecessors: Sequence[nn.ModuleList]
+    ) -> None:
         super().__init__(successor, nn.ModuleList(predecessors), sum(map(len, predecessors)))
         self.rate = 1.0
         # what a family's layers share, like MPNet's relative positions, is held too: the teacher's layers read it
@@ -45,7 +47,10 @@ class Replacing(DrawnLayers):
         """One draw for each module."""
         own, modules = self.whole.base_model.encoder.layer, cast(Any, self.others)
         replaced = (torch.rand(len(modules)) < self.rate).tolist()
-        chosen = ([layer] if new else module for module, layer, new in zip(modules, own, replaced, strict=True))
+        chosen = (
+            [layer] if new else module
+            for module, layer, new in zip(modules, own, replaced, strict=True)
+        )
         return [layer for layers in chosen for layer in layers]
 
 
@@ -81,7 +86,11 @@ class Theseus(Method):
         """p at a share of the training in [0, 1)."""
         if progress >= self.until:
             return 1.0
-        return self.rate + (1 - self.rate) * progress / self.until if self.schedule == "linear" else self.rate
+        return (
+            self.rate + (1 - self.rate) * progress / self.until
+            if self.schedule == "linear"
+            else self.rate
+        )
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         self.depth(teacher)
@@ -93,7 +102,11 @@ class Theseus(Method):
         successor = cut_classifier(setup, depth, weights)
         layers: Any = whole.base_model.encoder.layer
         size = setup.teacher.num_hidden_layers // depth
-        return Student(Replacing(successor, [nn.ModuleList(layers[m * size : (m + 1) * size]) for m in range(depth)]))
+        return Student(
+            Replacing(
+                successor, [nn.ModuleList(layers[m * size : (m + 1) * size]) for m in range(depth)]
+            )
+        )
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         def replace_more(model: nn.Module, progress: float) -> None:

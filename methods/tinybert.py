@@ -34,7 +34,14 @@ from methods import losses
 from methods.api import MethodError, Setup, Stage, Student, Term
 from methods.artefacts import Artefact
 from methods.own_shape import OwnShape
-from methods.parts import Padding, check_padding, nearest_layers, opened_by_transformers, own_config, why_heads_differ
+from methods.parts import (
+    Padding,
+    check_padding,
+    nearest_layers,
+    opened_by_transformers,
+    own_config,
+    why_heads_differ,
+)
 from methods.settings import Positive, added_setting
 from methods.terms import HIDDEN, SCORES, Pair, hard, layerwise, soft, with_layout
 
@@ -74,7 +81,8 @@ class TinyBERT(OwnShape):
     temperature: Positive = 1.0
     head: Literal["usual", "relu"] = added_setting("usual")
     """``relu``: the code's, a relu in the place of the dropout before the classification layer."""
-    teacher_dropout: bool = added_setting(False)  # whether the teacher's dropout is on, as the code leaves it
+    # whether the teacher's dropout is on, as the code leaves it
+    teacher_dropout: bool = added_setting(False)
     padding: Padding = added_setting(0)
     """128 (the code's; the paper: 64 for single sentences): the first stage fills every sequence with [PAD], averages over it."""
     prediction: Literal["soft", "labels"] = "soft"
@@ -86,7 +94,11 @@ class TinyBERT(OwnShape):
     def layer_map(self, teacher: PretrainedConfig) -> dict[int, int]:
         """Student layer -> teacher layer, 1-based."""
         if self.map == "uniform":
-            return {m: n for m, n in nearest_layers(self.layers, teacher.num_hidden_layers).items() if m > 0}
+            return {
+                m: n
+                for m, n in nearest_layers(self.layers, teacher.num_hidden_layers).items()
+                if m > 0
+            }
         if self.layers > teacher.num_hidden_layers:
             raise MethodError(
                 f"map={self.map} needs a teacher of at least {self.layers} layers; it has {teacher.num_hidden_layers}"
@@ -103,27 +115,47 @@ class TinyBERT(OwnShape):
         model = self.student_model(setup)
         if self.head == "relu":
             weights = model.state_dict()
-            model = ReluBertForSequenceClassification(own_config(ReluBertConfig, model.config, setup.num_labels))
+            model = ReluBertForSequenceClassification(
+                own_config(ReluBertConfig, model.config, setup.num_labels)
+            )
             model.set_attn_implementation("packed")
             model.load_state_dict(weights)
         return Student(model, nn.ModuleDict({"projection": self.start_projection(setup)}))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         if setup.spans and self.head == "relu":
-            raise MethodError("head=relu is a head that reads the pooled states, which that of questions does not")
+            raise MethodError(
+                "head=relu is a head that reads the pooled states, which that of questions does not"
+            )
         encoder = self.layer_map(setup.teacher)
         unequal = why_heads_differ(self.heads, setup.teacher)
         intermediate = {
             "embd": hidden_states({0: 0}),
             "hidn": hidden_states(encoder),
-            "attn": layerwise(SCORES, encoder, with_layout(losses.scores_mse_realmean), unsupported=unequal),
+            "attn": layerwise(
+                SCORES, encoder, with_layout(losses.scores_mse_realmean), unsupported=unequal
+            ),
         }
         # of spans a mean over places would depend on the longest sequence of the batch
-        loss = losses.soft_cross_entropy_batchmean if setup.spans else losses.soft_cross_entropy_elementmean
+        loss = (
+            losses.soft_cross_entropy_batchmean
+            if setup.spans
+            else losses.soft_cross_entropy_elementmean
+        )
         equation_10 = partial(loss, temperature=self.temperature)
         prediction = {"pred": hard() if self.prediction == "labels" else soft(equation_10)}
-        dropout, slow = self.teacher_dropout, {"epochs": 20.0, "learning_rate": 5e-5, "schedule": "constant"}
-        first = Stage("intermediate", intermediate, 2 / 3, teacher_dropout=dropout, padding=self.padding, paper=slow)
+        dropout, slow = (
+            self.teacher_dropout,
+            {"epochs": 20.0, "learning_rate": 5e-5, "schedule": "constant"},
+        )
+        first = Stage(
+            "intermediate",
+            intermediate,
+            2 / 3,
+            teacher_dropout=dropout,
+            padding=self.padding,
+            paper=slow,
+        )
         fast = {"epochs": 3.0, "learning_rate": 3e-5}
         return (first, Stage("prediction", prediction, 1 / 3, teacher_dropout=dropout, paper=fast))
 

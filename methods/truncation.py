@@ -69,7 +69,10 @@ def collect_activations(
             on_layer(number, len(layers))
 
         norm = _mixing_parts(layer)[-1]  # the last thing that attention does
-        hooks += [norm.register_forward_hook(middle), layer.intermediate.register_forward_hook(activity)]
+        hooks += [
+            norm.register_forward_hook(middle),
+            layer.intermediate.register_forward_hook(activity),
+        ]
     try:
         out = forward(teacher.eval(), batch, hidden(*range(len(layers) + 1)))
     finally:
@@ -106,23 +109,36 @@ def init_from_teacher(
     """Fill the student's encoder (pooler excepted) and the projection back to the teacher's width, if the shapes allow it.
     Returns whether they do; if not, nothing was changed."""
     big, small = teacher.config, student.config
-    heads, sizes = small.num_attention_heads, ("hidden_size", "intermediate_size", "num_hidden_layers")
+    heads, sizes = (
+        small.num_attention_heads,
+        ("hidden_size", "intermediate_size", "num_hidden_layers"),
+    )
     ours, theirs = small.to_dict(), big.to_dict()
     tables: Any = dict(teacher.base_model.embeddings.named_children())
     # ELECTRA's may be, and is projected to the width of the layers
     is_narrow = tables["word_embeddings"].weight.size(1) < big.hidden_size
-    if heads != big.num_attention_heads or is_narrow or any(ours[size] > theirs[size] for size in sizes):
+    if (
+        heads != big.num_attention_heads
+        or is_narrow
+        or any(ours[size] > theirs[size] for size in sizes)
+    ):
         return False
     layers: Any = family_of(teacher).layers(teacher.base_model)
     layer_map = nearest_layers(small.num_hidden_layers, big.num_hidden_layers)
     # divided by their standard deviation, so that every layer counts alike
-    variance_W = torch.stack([(x / x.std()).var(0) for x in (*states.hidden.values(), *states.middle.values())]).mean(0)
+    variance_W = torch.stack(
+        [(x / x.std()).var(0) for x in (*states.hidden.values(), *states.middle.values())]
+    ).mean(0)
     keep = variance_W.topk(small.hidden_size).indices.sort().values
 
     own = student.bert.embeddings
     own.word_embeddings.weight.copy_(tables["word_embeddings"].weight[:, keep])
     # RoBERTa and MPNet number positions from behind that of [PAD]
-    first = teacher.base_model.embeddings.padding_idx + 1 if big.model_type in ("roberta", "mpnet") else 0
+    first = (
+        teacher.base_model.embeddings.padding_idx + 1
+        if big.model_type in ("roberta", "mpnet")
+        else 0
+    )
     places_LW = tables["position_embeddings"].weight[first:, keep]
     own.position_embeddings.weight[: len(places_LW)] = places_LW
     # a teacher that knows one kind of segment, or none, adds the same to both
@@ -132,17 +148,23 @@ def init_from_teacher(
         else torch.zeros(1, len(keep))
     )
     own.token_type_embeddings.weight.copy_(
-        kinds_KW.expand(len(own.token_type_embeddings.weight), -1) if len(kinds_KW) == 1 else kinds_KW
+        kinds_KW.expand(len(own.token_type_embeddings.weight), -1)
+        if len(kinds_KW) == 1
+        else kinds_KW
     )
     _copy_norm(student.bert.embeddings.LayerNorm, tables["LayerNorm"], keep)
     for m in range(1, small.num_hidden_layers + 1):
         target: Any = student.bert.encoder.layer[m - 1]
         source: Any = layers[layer_map[m] - 1]
         before = states.hidden[layer_map[m - 1]][:, keep]
-        _attention(target, source, before, regression(before, states.hidden[layer_map[m] - 1]), keep, heads)
+        _attention(
+            target, source, before, regression(before, states.hidden[layer_map[m] - 1]), keep, heads
+        )
         _copy_norm(target.attention.output.LayerNorm, _mixing_parts(source)[-1], keep)
         middle = states.middle[layer_map[m]]
-        importance = states.neuron_activity[layer_map[m]] * source.output.dense.weight.double().norm(dim=0)
+        importance = states.neuron_activity[
+            layer_map[m]
+        ] * source.output.dense.weight.double().norm(dim=0)
         neurons = importance.topk(small.intermediate_size).indices.sort().values
         # the neurons read what the kept coordinates tell of the full width
         wide, back = source.intermediate.dense, regression(middle[:, keep], middle)
@@ -164,7 +186,9 @@ def _copy_norm(target: nn.LayerNorm, source: nn.LayerNorm, keep: Tensor) -> None
     target.bias.copy_(source.bias[keep])
 
 
-def _attention(target: Any, source: Any, before: Tensor, back: Tensor, keep: Tensor, heads: int) -> None:
+def _attention(
+    target: Any, source: Any, before: Tensor, back: Tensor, keep: Tensor, heads: int
+) -> None:
     """Cut each head to the student's width by the singular values of what it does to this text."""
     root, inverse = _root(before)
     *reading, writing, _ = _mixing_parts(source)
@@ -182,7 +206,8 @@ def _attention(target: Any, source: Any, before: Tensor, back: Tensor, keep: Ten
     for head in range(heads):
         rows = slice(head * small, (head + 1) * small)
         u, s, v = torch.linalg.svd(root @ query[head].T @ key[head] @ root)
-        scale = (s[:small] * (small / width) ** 0.5).sqrt()  # the student divides by the root of its own head width
+        # the student divides by the root of its own head width
+        scale = (s[:small] * (small / width) ** 0.5).sqrt()
         _fill_rows(mine.query, rows, (inverse @ u[:, :small] * scale).T)
         _fill_rows(mine.key, rows, (inverse @ v[:small].T * scale).T)
         u, s, v = torch.linalg.svd(out[:, head] @ value[head] @ root, full_matrices=False)

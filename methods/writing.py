@@ -11,7 +11,19 @@ from torch import Tensor, nn
 from transformers import MarianConfig, MarianMTModel, PretrainedConfig
 
 from methods import losses
-from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Tap, Taps, Term, UndeclaredNeed
+from methods.api import (
+    Batch,
+    Method,
+    MethodError,
+    Out,
+    Setup,
+    Stage,
+    Student,
+    Tap,
+    Taps,
+    Term,
+    UndeclaredNeed,
+)
 from methods.artefacts import TRAIN, Artefact, Given, Source
 from methods.models import Cost, WritingModel
 from methods.settings import Count, Fraction, Positive
@@ -76,10 +88,15 @@ class Writer(WritingModel, MarianMTModel):
         if taps - LOGITS:
             raise UndeclaredNeed("of a model that writes, a term can read logits alone")
         source_BS, target_BM = self.sides(batch)
-        before_BM = torch.cat([target_BM.new_full((len(target_BM), 1), BEGIN), target_BM[:, :-1]], 1)
+        before_BM = torch.cat(
+            [target_BM.new_full((len(target_BM), 1), BEGIN), target_BM[:, :-1]], 1
+        )
         # its own forward is not called: it would fill, smooth and average in another way
         states_BMW = self.model(
-            input_ids=source_BS, attention_mask=source_BS != PAD, decoder_input_ids=before_BM, use_cache=False
+            input_ids=source_BS,
+            attention_mask=source_BS != PAD,
+            decoder_input_ids=before_BM,
+            use_cache=False,
         ).last_hidden_state
         return Out(batch.layout, {Tap("logits"): self.lm_head(states_BMW[target_BM != PAD])})
 
@@ -95,14 +112,21 @@ class Writer(WritingModel, MarianMTModel):
     def written(self, batch: Batch) -> list[list[int]]:
         source_BS = self.sides(batch)[0]
         rows: Any = self.generate(source_BS, attention_mask=source_BS != PAD)  # type: ignore[misc]
-        kept = [[word for word in row if word >= FIRST and word != self.config.eos_token_id] for row in rows.tolist()]
+        kept = [
+            [word for word in row if word >= FIRST and word != self.config.eos_token_id]
+            for row in rows.tolist()
+        ]
         return [self.pieces[torch.tensor(row, dtype=torch.int64) - FIRST].tolist() for row in kept]
 
     def cost(self) -> Cost:
         """Of a source of so many tokens and a target of as many, which the decoder reads at once. Writing reads a target once for
         each beam; nothing is computed twice."""
         encoder, decoder = self.parts_cost()
-        return Cost(encoder.per_token + decoder.per_token, encoder.per_squared_length + decoder.per_squared_length, 0)
+        return Cost(
+            encoder.per_token + decoder.per_token,
+            encoder.per_squared_length + decoder.per_squared_length,
+            0,
+        )
 
     def training_cost(self) -> Cost:
         """Of each token of a pair, half of which are a source."""
@@ -125,7 +149,14 @@ class WritingMethod(Method):
     needs_teacher: ClassVar = False
     writes: ClassVar = True
     rate_factor: ClassVar = "rate"
-    tiny_settings: ClassVar = {"layers": 1, "hidden": 16, "heads": 2, "ffn": 32, "beams": 2, "longest": 12}
+    tiny_settings: ClassVar = {
+        "layers": 1,
+        "hidden": 16,
+        "heads": 2,
+        "ffn": 32,
+        "beams": 2,
+        "longest": 12,
+    }
 
     layers: Count = 6  # of the encoder, and of the decoder
     hidden: Count = 512
@@ -133,7 +164,8 @@ class WritingMethod(Method):
     ffn: Count = 2048
     dropout: Fraction = 0.1
     smoothing: Fraction = 0.1  # of the words to write
-    rate: Positive = 3.0  # what the recipe's learning rate is multiplied with: nothing begins pre-trained
+    # what the recipe's learning rate is multiplied with: nothing begins pre-trained
+    rate: Positive = 3.0
     beams: Count = 5
     length_penalty: Positive = 0.6
     longest: Count = 128  # words that it writes at most
@@ -151,7 +183,9 @@ class WritingMethod(Method):
         end = int(words_of(known["pieces"], known["end"]))
         parts = {"layers": self.layers, "attention_heads": self.heads, "ffn_dim": self.ffn}
         sizes: dict[str, Any] = {
-            f"{side}_{part}": size for side in ("encoder", "decoder") for part, size in parts.items()
+            f"{side}_{part}": size
+            for side in ("encoder", "decoder")
+            for part, size in parts.items()
         }
         config = MarianConfig(  # type: ignore[call-arg]
             vocab_size=len(known["pieces"]) + FIRST,
@@ -170,8 +204,14 @@ class WritingMethod(Method):
         model: Any = Writer(config)
         if not model.pieces.is_meta:
             model.pieces.copy_(known["pieces"])
-        asked = {"num_beams": self.beams, "length_penalty": self.length_penalty, "max_new_tokens": self.longest}
-        model.generation_config.update(**asked, max_length=None, suppress_tokens=[PAD, OTHER, BEGIN], do_sample=False)
+        asked = {
+            "num_beams": self.beams,
+            "length_penalty": self.length_penalty,
+            "max_new_tokens": self.longest,
+        }
+        model.generation_config.update(
+            **asked, max_length=None, suppress_tokens=[PAD, OTHER, BEGIN], do_sample=False
+        )
         return Student(model)
 
     def words(self, batch: Batch, pieces: Tensor) -> Tensor:

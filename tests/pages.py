@@ -16,8 +16,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-MARKED = re.compile(r"<!-- (from (?P<report>\S+)|printed by the command above) -->\n(?P<table>(?:\|.*\n)+)")
-SUMMARY = re.compile(r"<!-- summary of (?P<report>\S+) -->\n(?P<head>(?:\|.*\n){2})(?P<rows>(?:\|.*\n)+)")
+MARKED = re.compile(
+    r"<!-- (from (?P<report>\S+)|printed by the command above) -->\n(?P<table>(?:\|.*\n)+)"
+)
+SUMMARY = re.compile(
+    r"<!-- summary of (?P<report>\S+) -->\n(?P<head>(?:\|.*\n){2})(?P<rows>(?:\|.*\n)+)"
+)
 MEANS = re.compile(SUMMARY.pattern.replace("summary of", "means of"))
 COMMAND = re.compile(r"(?:^|`)(?:    )?(python -m bench [^`\n]+)", re.MULTILINE)
 """A command line of its own, or one within a sentence."""
@@ -37,7 +41,9 @@ def rows_of(printed: str) -> dict[str, str]:
     """The first table in a text, of a report that of its accuracy: name of a row -> the row."""
     section = re.split(r"^## (?:Accuracy|Results)\n", printed, flags=re.MULTILINE)
     tables = re.search(
-        r"(?:(?:^\|.*\n)+\n?)+" if len(section) > 1 else r"(?:^\|.*\n)+", section[-1] + "\n", re.MULTILINE
+        r"(?:(?:^\|.*\n)+\n?)+" if len(section) > 1 else r"(?:^\|.*\n)+",
+        section[-1] + "\n",
+        re.MULTILINE,
     )
     assert tables, "no table"
     rows: dict[str, str] = {}
@@ -68,7 +74,8 @@ def summary_of(report: str, names: list[str]) -> list[str]:
     The baseline itself and the teacher are not compared with anything.
     """
     wanted = (r"Params \(M\)", r"speed-up", r"mean of \d+( columns)?")
-    found = [table_with(report, heading) for heading in wanted]  # a wide table goes on in further ones below it
+    # a wide table goes on in further ones below it
+    found = [table_with(report, heading) for heading in wanted]
     difference, compared = table_with(report, r"mean (of \d+ )?differences?")
     lines = []
     for name in names:
@@ -89,7 +96,9 @@ def refreshed(text: str) -> str:
 
     def anew(found: re.Match[str]) -> str:
         report = found["report"]
-        there = rows_of((ROOT / report).read_text() if report else printed_by(text[: found.start()]))
+        there = rows_of(
+            (ROOT / report).read_text() if report else printed_by(text[: found.start()])
+        )
         rows = [there[name_of(row)] for row in found["table"].splitlines()]
         return found.group(0).removesuffix(found["table"]) + "\n".join(rows) + "\n"
 
@@ -106,7 +115,9 @@ def refreshed(text: str) -> str:
         }
         rows = [cells(row) for row in found["rows"].splitlines()]
         lines = [" | ".join([*row[:-1], means.get(row[0].strip("`"), "–")]) for row in rows]
-        return found.group(0).removesuffix(found["rows"]) + "".join(f"| {line} |\n" for line in lines)
+        return found.group(0).removesuffix(found["rows"]) + "".join(
+            f"| {line} |\n" for line in lines
+        )
 
     return MEANS.sub(means_anew, SUMMARY.sub(summary_anew, MARKED.sub(anew, text)))
 

@@ -74,7 +74,9 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
     as_printed = {(group.called(label), label) for group in tables for label in group.systems}
     for names in (as_printed, as_labels):  # a row's label before what a report calls another one
         often = Counter(plain_name(name) for name, _ in names)
-        by_name |= {plain_name(name): label for name, label in names if often[plain_name(name)] == 1}
+        by_name |= {
+            plain_name(name): label for name, label in names if often[plain_name(name)] == 1
+        }
     stale = {r.key[:12] for group in tables for r in group.records if state_of_record(r) == STALE}
     if any(is_average(column) for sheet in sheets for column in sheet.columns):
         for group in tables:  # a report's mean leaves these out
@@ -90,32 +92,56 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
         plain = plain_name(row.system)
         label = named.get(plain, row.system if row.system in known else by_name.get(plain))
         # a mean is over these, and not over columns like layers or seeds
-        tasks = {plain_task(METRIC_NAMES.sub("", column)) for column in row.cells if is_score(column)}
+        tasks = {
+            plain_task(METRIC_NAMES.sub("", column)) for column in row.cells if is_score(column)
+        }
         for column, cell in row.cells.items():
             if (sheet.where, column) in differences:
                 continue
             candidates: list[Measured] = []
             if label is not None and not RATIO_TITLE.search(sheet.name):
                 is_mean = is_average(column)
-                candidates = list(_means(tables, label, tasks) if is_mean else _scores(tables, label, column))
+                candidates = list(
+                    _means(tables, label, tasks) if is_mean else _scores(tables, label, column)
+                )
             if not candidates:
                 checked.append(Checked(sheet.where, row.system, column, cell.text, "", ABSENT))
                 continue
-            fitting = next((c for c in candidates if cell.is_rounded(Decimal(repr(round(c[0], 9))))), None)
-            nearest = fitting or min(candidates, key=lambda c: abs(Decimal(repr(c[0])) - cell.value))
+            fitting = next(
+                (c for c in candidates if cell.is_rounded(Decimal(repr(round(c[0], 9))))), None
+            )
+            nearest = fitting or min(
+                candidates, key=lambda c: abs(Decimal(repr(c[0])) - cell.value)
+            )
             text, keys = f"{nearest[0]:.{cell.places}f}", tuple(r.key[:12] for r in nearest[1])
             verdict, is_stale = SAME if fitting else DIFFERS, bool(stale & set(keys))
             checked.append(
-                Checked(sheet.where, row.system, column, cell.text, text, verdict, keys, nearest[2], is_stale)
+                Checked(
+                    sheet.where,
+                    row.system,
+                    column,
+                    cell.text,
+                    text,
+                    verdict,
+                    keys,
+                    nearest[2],
+                    is_stale,
+                )
             )
     return checked
 
 
 def _mapping(text: str, known: Collection[str], results: Path) -> tuple[str, str]:
     """``Name in the paper=row``, with the name as it is compared. A name and a row may have ``=`` in them themselves."""
-    halves = [(text[:place], text[place + 1 :]) for place, sign in enumerate(text) if sign == "=" and place]
+    halves = [
+        (text[:place], text[place + 1 :])
+        for place, sign in enumerate(text)
+        if sign == "=" and place
+    ]
     if not halves:
-        raise InputError(f"--row {text}: expected Name=row, with the name in the paper and a row of the records")
+        raise InputError(
+            f"--row {text}: expected Name=row, with the name in the paper and a row of the records"
+        )
     for paper, ours in halves:
         if ours in known:
             return plain_name(paper), ours
@@ -134,7 +160,10 @@ Measured = tuple[float, Sequence[Record], str]
 
 def _scores(tables: Sequence[ReportGroup], label: str, column: str) -> Iterator[Measured]:
     """What the records may have printed in a column of this name: any metric of the task that the name does not exclude."""
-    wanted, metric_named = {plain_task(column), plain_task(METRIC_NAMES.sub("", column))}, named_in(column)
+    wanted, metric_named = (
+        {plain_task(column), plain_task(METRIC_NAMES.sub("", column))},
+        named_in(column),
+    )
     for group in tables:
         for place in group.columns:
             done = group.finished(label, place)
@@ -142,7 +171,9 @@ def _scores(tables: Sequence[ReportGroup], label: str, column: str) -> Iterator[
                 metrics = list(dict.fromkeys(m for r in done for m in r.scores[place.evaluation]))
                 if metric_named:  # F1 of questions is that of answers
                     last = label_of(metric_named).lower()
-                    alike = [metric for metric in metrics if label_of(metric).lower().split()[-1] == last]
+                    alike = [
+                        metric for metric in metrics if label_of(metric).lower().split()[-1] == last
+                    ]
                     metrics = [metric_named] if metric_named in metrics else alike
                 for metric in metrics:
                     mean = summarise([100 * r.scores[place.evaluation][metric] for r in done]).mean
@@ -151,7 +182,11 @@ def _scores(tables: Sequence[ReportGroup], label: str, column: str) -> Iterator[
 
 def _has_signs(sheet: Sheet, column: str) -> bool:
     """Whether most numbers of a column have a sign; of one number none is most."""
-    texts = [row.cells[column].text for row in sheet.rows if column in row.cells and row.cells[column].value]
+    texts = [
+        row.cells[column].text
+        for row in sheet.rows
+        if column in row.cells and row.cells[column].value
+    ]
     return len(texts) > 1 and 2 * sum(text[0] in "+-" for text in texts) > len(texts)
 
 
@@ -159,19 +194,33 @@ def _means(tables: Sequence[ReportGroup], label: str, tasks: Collection[str]) ->
     """The means over just these tasks, and over those of them that a report averages: a mean of other tasks says nothing about the
     printed one."""
     for group in tables:
-        of_these = [c for c in group.columns if {plain_task(c.title), plain_task(c.task)} & set(tasks)]
+        of_these = [
+            c for c in group.columns if {plain_task(c.title), plain_task(c.task)} & set(tasks)
+        ]
         averaged = [column for column in of_these if column in group.averaged]
         for columns in (of_these, averaged) if len(of_these) == len(tasks) else ():
             if len(columns) > 1 and all((label, column) in group.summaries for column in columns):
                 mean = summarise([group.summaries[label, column].mean for column in columns]).mean
-                yield mean, [r for c in columns for r in group.finished(label, c)], group.described_data()
+                yield (
+                    mean,
+                    [r for c in columns for r in group.finished(label, c)],
+                    group.described_data(),
+                )
 
 
 def describe(checked: Sequence[Checked]) -> str:
     """What differs, which rows and columns have no record, then the counts."""
     counts = Counter(c.verdict for c in checked)
-    rows = [[c.where, c.row, c.column, c.printed, c.measured, c.data] for c in checked if c.verdict == DIFFERS]
-    text = f"{github(rows, ['where', 'row', 'column', 'printed', 'measured', 'data'], 'left')}\n\n" if rows else ""
+    rows = [
+        [c.where, c.row, c.column, c.printed, c.measured, c.data]
+        for c in checked
+        if c.verdict == DIFFERS
+    ]
+    text = (
+        f"{github(rows, ['where', 'row', 'column', 'printed', 'measured', 'data'], 'left')}\n\n"
+        if rows
+        else ""
+    )
     without = [c for c in checked if c.verdict == ABSENT]
     for what, name_of in (("rows", lambda c: c.row), ("columns", lambda c: c.column)):
         met = {name_of(c) for c in checked if c.verdict != ABSENT}

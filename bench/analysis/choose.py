@@ -66,12 +66,30 @@ def table(choice: Choice) -> Table:
     for c in choice["candidates"]:
         rest = [TableCell(""), TableCell(""), TableCell("best")]
         if lines:
-            gap = number(c["score"] - choice["candidates"][0]["score"], "+.1f", low=c["low"], high=c["high"])
+            gap = number(
+                c["score"] - choice["candidates"][0]["score"], "+.1f", low=c["low"], high=c["high"]
+            )
             rest = [gap, TableCell(p_in_words(c["p"]), c["p"]), TableCell(c["verdict"])]
-        cells = [*(number(c[name], ".2f") for name in LIMITS), number(c["changed"]), number(c["score"])]
-        lines.append(line_of(group, c["label"], [*cells, number(100 * c["probability"], ".0f", " %"), *rest]))
-    titles = ["System", "Params (M)", "file (MB)", "FLOPs (G)", "latency (ms)", "% of teacher", "changed answers (%)"]
-    titles.append(columns[0].title if len(columns) == 1 else f"mean of {counted(len(columns), 'column')}")
+        cells = [
+            *(number(c[name], ".2f") for name in LIMITS),
+            number(c["changed"]),
+            number(c["score"]),
+        ]
+        lines.append(
+            line_of(group, c["label"], [*cells, number(100 * c["probability"], ".0f", " %"), *rest])
+        )
+    titles = [
+        "System",
+        "Params (M)",
+        "file (MB)",
+        "FLOPs (G)",
+        "latency (ms)",
+        "% of teacher",
+        "changed answers (%)",
+    ]
+    titles.append(
+        columns[0].title if len(columns) == 1 else f"mean of {counted(len(columns), 'column')}"
+    )
     titles += ["best with probability", "difference to the best", "p", "verdict"]
     return Table("Choice", list(map(Column, titles)), lines)
 
@@ -83,12 +101,18 @@ def in_words(choice: Choice) -> list[str]:
     lines += [left_out_of_means(group)] if group.left_out_of_means else []
     if candidates := choice["candidates"]:
         best, cheapest, several = candidates[0], choice["as_good"][0], len(candidates) > 1
-        chance = f", the best with a probability of {100 * best['probability']:.0f} %" if several else ""
-        lines.append(f"Highest mean of what fits: {called(best['label'])} ({best['score']:.1f}){chance}.")
+        chance = (
+            f", the best with a probability of {100 * best['probability']:.0f} %" if several else ""
+        )
+        lines.append(
+            f"Highest mean of what fits: {called(best['label'])} ({best['score']:.1f}){chance}."
+        )
         if cheapest is not best:
             row = f"{called(cheapest['label'])} ({cheapest['score']:.1f})"
             lines.append(f"The cheapest row that is not significantly different from it: {row}.")
-        if others := [called(c["label"]) for c in choice["as_good"] if c is not best and c is not cheapest]:
+        if others := [
+            called(c["label"]) for c in choice["as_good"] if c is not best and c is not cheapest
+        ]:
             too = ", too" if cheapest is not best else ""
             lines.append(f"Not significantly different from it{too}: {', '.join(others)}.")
         if several:
@@ -98,7 +122,9 @@ def in_words(choice: Choice) -> list[str]:
     else:
         lines.append("No row fits.")
     if binding := choice["binding"]:
-        limit, unit, needs, gain, ends = (binding[key] for key in ("limit", "unit", "needs", "gain", "interval"))
+        limit, unit, needs, gain, ends = (
+            binding[key] for key in ("limit", "unit", "needs", "gain", "interval")
+        )
         row = called(binding["row"])
         text = f"The limit that binds: {limit} alone leaves out {row}, which {_stated(limit, needs, unit)}"
         text += "" if gain is None else f" and gains {gain:+.1f} points"
@@ -108,12 +134,17 @@ def in_words(choice: Choice) -> list[str]:
 
 def _stated(option: str, cost: float, unit: str) -> str:
     """What a row needs or keeps, rounded to a limit that it keeps within: else a limit that it misses could look met."""
-    hundredths, is_kept = round(100 * cost, 8), option == LIMITS[RETAINED][0]  # 100 * 1.1 is above 110
+    # 100 * 1.1 is above 110
+    hundredths, is_kept = round(100 * cost, 8), option == LIMITS[RETAINED][0]
     return f"{'keeps' if is_kept else 'needs'} {(np.floor if is_kept else np.ceil)(hundredths) / 100:.2f} {unit}"
 
 
 def choose(
-    results: Path, budget: Mapping[str, float | None], tasks: Sequence[str] = (), backend: str = "", threads: int = 0
+    results: Path,
+    budget: Mapping[str, float | None],
+    tasks: Sequence[str] = (),
+    backend: str = "",
+    threads: int = 0,
 ) -> list[Choice]:
     """A choice for each table of the records that has all the tasks (none: whatever it has, but for columns of noise).
 
@@ -133,10 +164,16 @@ def choose(
         if name == RETAINED and value is not None and value <= 1:
             raise InputError(f"{LIMITS[name][0]} {value:g}: is in percent, like 95")
     store = Store(results)
-    sessions, records, choices = list(speed_records(store.root, store.note)), list(store.records()), []
+    sessions, records, choices = (
+        list(speed_records(store.root, store.note)),
+        list(store.records()),
+        [],
+    )
     if not records:
         raise NothingMeasured(nothing_in(store.root))
-    tasks = recorded_tasks(tasks, {task for record in records for task in record.cell.tasks}, results)
+    tasks = recorded_tasks(
+        tasks, {task for record in records for task in record.cell.tasks}, results
+    )
     for group in groups(records):
         # a mean over what nobody named leaves out the columns that a report's does
         group.left_out_of_means = [] if tasks else columns_of_noise(group, store)
@@ -146,19 +183,28 @@ def choose(
             choices.append(_choice(group, columns, budget, store))
     if not choices:
         wanted = f" with {', '.join(tasks)}" if tasks else ""
-        raise NothingMeasured(f"no table of records{wanted} in {results}; `report` shows what there is")
+        raise NothingMeasured(
+            f"no table of records{wanted} in {results}; `report` shows what there is"
+        )
     return choices
 
 
 def _choice(
-    group: ReportGroup, columns: Sequence[ScoreColumn], budget: Mapping[str, float | None], store: Store
+    group: ReportGroup,
+    columns: Sequence[ScoreColumn],
+    budget: Mapping[str, float | None],
+    store: Store,
 ) -> Choice:
     fitting: list[dict[str, Any]] = []
     nearly: list[tuple[dict[str, Any], str]] = []  # sound rows over one limit alone, and that limit
     left_out: dict[str, str] = {}
     faults = faults_of(group, store)
-    unsound = [c.name for c in columns if (TEACHER, c) not in group.summaries or (TEACHER, c) in faults]
-    teacher = 0.0 if unsound else float(np.mean([group.summaries[TEACHER, c].mean for c in columns]))
+    unsound = [
+        c.name for c in columns if (TEACHER, c) not in group.summaries or (TEACHER, c) in faults
+    ]
+    teacher = (
+        0.0 if unsound else float(np.mean([group.summaries[TEACHER, c].mean for c in columns]))
+    )
     for label in group.students:
         if all(r.cell.ablation_of for r in group.records_of(label)):
             continue
@@ -177,18 +223,32 @@ def _choice(
             RETAINED: 100 * score / teacher if teacher > 0 else None,
             "changed": _changed(group, columns, label, store),
         }
-        candidate |= {"probability": 1.0, "low": 0.0, "high": 0.0, "p": 1.0, "verdict": NOT_SIGNIFICANT}
+        candidate |= {
+            "probability": 1.0,
+            "low": 0.0,
+            "high": 0.0,
+            "p": 1.0,
+            "verdict": NOT_SIGNIFICANT,
+        }
         over = []
         for name in LIMITS:
             cost, most = candidate[name], budget.get(name)
-            if most is not None and (cost is None or (cost < most if name == RETAINED else cost > most)):
+            if most is not None and (
+                cost is None or (cost < most if name == RETAINED else cost > most)
+            ):
                 over.append(name)
-        mute = [c.name for c in columns if not all(map(store.has_predictions, group.finished(label, c)))]
+        mute = [
+            c.name for c in columns if not all(map(store.has_predictions, group.finished(label, c)))
+        ]
         # one seed with constant or permuted answers is enough; a low score counts where the row's mean is no better than one
         # answer to every example: by chance a seed of a sound row may be below it
         wrong = [
             f"{c.name}: {what}, {seeds_in_words(of_seeds)}"
-            + (f"; mean {group.summaries[label, c].mean:.1f}" if any(s.figure for s in of_seeds.values()) else "")
+            + (
+                f"; mean {group.summaries[label, c].mean:.1f}"
+                if any(s.figure for s in of_seeds.values())
+                else ""
+            )
             for c in columns
             for what, of_seeds in faults.get((label, c), {}).items()
             if group.summaries[label, c].mean
@@ -205,7 +265,9 @@ def _choice(
             if len(over) == 1 and cost is not None and not (mute or wrong):
                 nearly.append((candidate, over[0]))
         elif mute:
-            left_out[label] = f"its answers on {', '.join(mute)} are not stored; run it again with --rerun"
+            left_out[label] = (
+                f"its answers on {', '.join(mute)} are not stored; run it again with --rerun"
+            )
         elif wrong:
             left_out[label] = "; ".join(wrong)
         else:
@@ -231,15 +293,21 @@ def _choice(
         option, unit = LIMITS[limit]
         binding = {"row": outside["label"], "limit": option, "needs": outside[limit], "unit": unit}
         binding |= {"gain": outside["score"] - fitting[0]["score"] if fitting else None}
-        binding |= {"interval": [outside["low"], outside["high"]] if outside["low"] is not None else None}
+        binding |= {
+            "interval": [outside["low"], outside["high"]] if outside["low"] is not None else None
+        }
     # not by latency: models of one shape differ in it by chance
     sizes = ("flops", "parameters", "megabytes")
-    order = {c["label"]: (*(round(c[size] or np.inf, 2) for size in sizes), -c["score"]) for c in fitting}
+    order = {
+        c["label"]: (*(round(c[size] or np.inf, 2) for size in sizes), -c["score"]) for c in fitting
+    }
     return {
         "group": group,
         "columns": columns,
         "candidates": fitting,
-        "as_good": sorted((c for c in fitting if c["verdict"] != WORSE), key=lambda c: order[c["label"]]),
+        "as_good": sorted(
+            (c for c in fitting if c["verdict"] != WORSE), key=lambda c: order[c["label"]]
+        ),
         "binding": binding,
         "export": _exports(group, columns, fitting[0]["label"], store) if fitting else [],
         "left_out": left_out,
@@ -250,10 +318,16 @@ def _megabytes(models: Sequence[Sizes], backend: str, in_8_bits: bool) -> float 
     """Of the file that a backend opens: an ONNX graph has weights of few bits as fp32, and only a row in 8 bits has a graph in 8 bits."""
     if in_8_bits or not backend.startswith("onnx"):
         return max((sizes.megabytes for sizes in models), default=None)
-    return max((4e-6 * sizes.parameters for sizes in models), default=None) if backend == "onnx" else None
+    return (
+        max((4e-6 * sizes.parameters for sizes in models), default=None)
+        if backend == "onnx"
+        else None
+    )
 
 
-def _changed(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store) -> float | None:
+def _changed(
+    group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store
+) -> float | None:
     """Percent of a row's answers that are others than its own teacher's, where both are stored."""
     shares = []
     for column in columns:
@@ -267,19 +341,37 @@ def _changed(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, sto
             continue
         teacher, *others = (store.predictions(record) for record in (theirs[0], *students))
         logits = f"logits.{column.evaluation}"
-        shares.append(np.mean([teacher[logits].argmax(1) != other[logits].argmax(1) for other in others]))
+        shares.append(
+            np.mean([teacher[logits].argmax(1) != other[logits].argmax(1) for other in others])
+        )
     return 100 * float(np.mean(shares)) if shares else None
 
 
-def _exports(group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store) -> list[str]:
+def _exports(
+    group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store
+) -> list[str]:
     """One command for each task; a finished checkpoint is a folder already, and has one in 8 bits alone; predictions have none."""
     commands = list[str]()
-    for column in {c.task: c for c in reversed(columns)}.values():  # of two sets of a task the first
-        record = max(group.finished(label, column), key=lambda r: r.scores[column.evaluation][column.metric])
+    # of two sets of a task the first
+    for column in {c.task: c for c in reversed(columns)}.values():
+        record = max(
+            group.finished(label, column), key=lambda r: r.scores[column.evaluation][column.metric]
+        )
         cell = record.cell
         if cell.method not in FINISHED or record.point == IN_8_BITS:
-            words = ["export", record.key[:16], "--to", f"{cell.method}-{column.task}", "--results", str(store.root)]
-            words += ["--tasks", typed_task(cell.data.slug, column.task, [cell])] if is_own(cell.data.slug) else []
+            words = [
+                "export",
+                record.key[:16],
+                "--to",
+                f"{cell.method}-{column.task}",
+                "--results",
+                str(store.root),
+            ]
+            words += (
+                ["--tasks", typed_task(cell.data.slug, column.task, [cell])]
+                if is_own(cell.data.slug)
+                else []
+            )
             words += ["--format", f"onnx-{IN_8_BITS}"] if record.point == IN_8_BITS else []
             words += ["--from", "FOLDER"] if cell.method == CHECKPOINT else []
             words += source_options(cell.data.slug, cell.teacher.name, cell.teacher.base)
@@ -301,11 +393,14 @@ def _compare_with_best(
     answers = {}
     for column in columns:
         records = [r for row in rows for r in group.finished(row["label"], column)]
-        answers[column] = resampled(column, [(record, store.predictions(record)) for record in records])
+        answers[column] = resampled(
+            column, [(record, store.predictions(record)) for record in records]
+        )
     means = [drawn_mean(group, answers, columns, row["label"]) for row in fitting]
     mean_FR = np.stack([drawn for drawn in means if drawn is not None])
     first_FR = np.isclose(mean_FR, mean_FR.max(0), rtol=0, atol=1e-9)
-    for row, share in zip(fitting, (first_FR / first_FR.sum(0)).mean(1), strict=True):  # equal means share a draw
+    # equal means share a draw
+    for row, share in zip(fitting, (first_FR / first_FR.sum(0)).mean(1), strict=True):
         row["probability"] = float(share)
     for row in rows[1:]:
         drawn = drawn_mean(group, answers, columns, row["label"], rows[0]["label"])

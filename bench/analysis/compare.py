@@ -86,35 +86,59 @@ def compare(
     for row in rows:
         if all(r.row != row for r in met):
             has: dict[str, list[int]] = {}
-            for task, seed in sorted({(r.cell.tasks[0], r.cell.seed) for r in of_rows if r.row == row}):
+            for task, seed in sorted(
+                {(r.cell.tasks[0], r.cell.seed) for r in of_rows if r.row == row}
+            ):
                 has.setdefault(task, []).append(seed)
-            there = "; ".join(f"{task}, seed {' '.join(map(str, seeds))}" for task, seeds in has.items()) or "none"
+            there = (
+                "; ".join(
+                    f"{task}, seed {' '.join(map(str, seeds))}" for task, seeds in has.items()
+                )
+                or "none"
+            )
             raise InputError(
                 f"no finished record of the row {row!r} in {results} on these tasks and seeds; it has: {there}"
             )
 
     # a mean over what nobody named leaves out the columns that a report's does, which the teacher decides
     learned = {task for r in met for task in r.cell.tasks}
-    taught = [r for r in everything if r.row == TEACHER and learned.issuperset(r.cell.tasks) and r.status == "ok"]
+    taught = [
+        r
+        for r in everything
+        if r.row == TEACHER and learned.issuperset(r.cell.tasks) and r.status == "ok"
+    ]
     taught = [r for r in taught if r not in met and store.has_predictions(r)]
     # generated sentences last, and what was trained on fewer rows behind what was trained on all
-    apart = sorted(groups([*met, *taught]), key=lambda g: (g.facts.source == SAMPLE, g.cell.data.max_train_rows or 0))
+    apart = sorted(
+        groups([*met, *taught]),
+        key=lambda g: (g.facts.source == SAMPLE, g.cell.data.max_train_rows or 0),
+    )
     tables = _with_both(apart, rows)
-    others: list[ReportGroup] = []  # of rows of two tables, on the same examples: said with what else differs
+    # of rows of two tables, on the same examples: said with what else differs
+    others: list[ReportGroup] = []
     for group, other in permutations(apart, 2) if not tables else ():
         own = [r for r in other.records if r.row == rows[1]]
-        pair = _with_both([replace(group, records=[*(r for r in group.records if r.row != rows[1]), *own])], rows)
+        pair = _with_both(
+            [replace(group, records=[*(r for r in group.records if r.row != rows[1]), *own])], rows
+        )
         if pair:
             parts = zip_longest(CONDITIONS, group.identity, other.identity)
             differing = ", ".join(name for name, one, two in parts if one != two)
-            progress.say(f"{rows[0]} and {rows[1]} stand in two tables, which differ in: {differing}")
+            progress.say(
+                f"{rows[0]} and {rows[1]} stand in two tables, which differ in: {differing}"
+            )
             tables += pair
             others.append(other)
     if not tables:
         raise InputError(f"{rows[0]} and {rows[1]} were scored on no examples in common")
     shown = list({r.key: r for group, _ in tables for r in group.records if r.row in rows}.values())
     left = list(
-        {entry[0].key: entry for group, _ in tables for entry in group.left_out if entry[0].row in rows}.values()
+        {
+            entry[0].key: entry
+            for group, _ in tables
+            for entry in group.left_out
+            if entry[0].row in rows
+        }.values()
     )
     for text in (*left_out_lines(left), *stale_lines(shown), *unknown_lines(shown)):
         progress.say(text)
@@ -123,20 +147,33 @@ def compare(
         titles = _titles([group for group, _ in tables])
         if others:
             titles = [
-                first_title if len(others) == 1 else f"{first_title}, and {rows[1]} of {other_title}"
+                first_title
+                if len(others) == 1
+                else f"{first_title}, and {rows[1]} of {other_title}"
                 for first_title, other_title in zip(titles, _titles(others), strict=True)
             ]
-        for number, ((group, columns), title) in enumerate(zip(tables, titles, strict=True), start=1):
-            sides = [(group.finished(rows[0], column), group.finished(rows[1], column)) for column in columns]
+        for number, ((group, columns), title) in enumerate(
+            zip(tables, titles, strict=True), start=1
+        ):
+            sides = [
+                (group.finished(rows[0], column), group.finished(rows[1], column))
+                for column in columns
+            ]
             pairs = [
-                (resampled(c, [(r, store_of(r).predictions(r)) for r in (*side[0], *side[1])]), side)
+                (
+                    resampled(c, [(r, store_of(r).predictions(r)) for r in (*side[0], *side[1])]),
+                    side,
+                )
                 for side, c in zip(sides, columns, strict=True)
             ]
             lines = [compared(data, side, exact) for data, side in pairs]
-            group.left_out_of_means = [] if tasks else [c for c in columns_of_noise(group, store) if c in columns]
+            group.left_out_of_means = (
+                [] if tasks else [c for c in columns_of_noise(group, store) if c in columns]
+            )
             averaged = {n: pair for n, pair in enumerate(pairs) if columns[n] in group.averaged}
             answer[title] = judged(lines, averaged if len(averaged) > 1 else {})
-            if 0 < len(averaged) < len(pairs):  # of one column that is left there is no mean, and this is why
+            # of one column that is left there is no mean, and this is why
+            if 0 < len(averaged) < len(pairs):
                 progress.say(f"{title}: {left_out_of_means(group)}")
             update(number, len(tables))
     return answer
@@ -155,22 +192,40 @@ def _of_another_folder(record: Record, folder: str) -> Record:
     return record.model_copy(update={"cell": cell, **keys})
 
 
-def _with_both(tables: Iterable[ReportGroup], rows: Sequence[str]) -> list[tuple[ReportGroup, list[ScoreColumn]]]:
+def _with_both(
+    tables: Iterable[ReportGroup], rows: Sequence[str]
+) -> list[tuple[ReportGroup, list[ScoreColumn]]]:
     """The tables in which both rows are scored, each with the columns in which they are scored on the same examples."""
 
     def has_both(group: ReportGroup, column: ScoreColumn) -> bool:
         sides = [group.finished(row, column) for row in rows]
-        return all(sides) and len({r.cell.data.evaluation[column.evaluation] for side in sides for r in side}) == 1
+        return (
+            all(sides)
+            and len({r.cell.data.evaluation[column.evaluation] for side in sides for r in side})
+            == 1
+        )
 
-    shared = [(group, [column for column in group.columns if has_both(group, column)]) for group in tables]
-    return [(group, sorted(columns, key=lambda c: (c.task, c.evaluation))) for group, columns in shared if columns]
+    shared = [
+        (group, [column for column in group.columns if has_both(group, column)]) for group in tables
+    ]
+    return [
+        (group, sorted(columns, key=lambda c: (c.task, c.evaluation)))
+        for group, columns in shared
+        if columns
+    ]
 
 
 def _titles(tables: Sequence[ReportGroup]) -> list[str]:
     """What the examples of each table are, with its optimiser where that is not AdamW; and its report where two have one title."""
-    titles = [g.described_data() + ("" if g.optimizer == ADAMW else f", optimizer {g.optimizer}") for g in tables]
+    titles = [
+        g.described_data() + ("" if g.optimizer == ADAMW else f", optimizer {g.optimizer}")
+        for g in tables
+    ]
     reports = [place_of(group).as_posix() for group in tables]
-    return [t if titles.count(t) == 1 else f"{t}, report {r}" for t, r in zip(titles, reports, strict=True)]
+    return [
+        t if titles.count(t) == 1 else f"{t}, report {r}"
+        for t, r in zip(titles, reports, strict=True)
+    ]
 
 
 def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
@@ -181,7 +236,9 @@ def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
             line.metric,
             f"{line.examples:,}",
             # the first's, and after a stroke the second's where they are others
-            " / ".join(dict.fromkeys(", ".join(map(str, s)) for s in (line.seeds, line.second_seeds)))
+            " / ".join(
+                dict.fromkeys(", ".join(map(str, s)) for s in (line.seeds, line.second_seeds))
+            )
             or "each its own",
             f"{line.first:.1f}",
             f"{line.second:.1f}",

@@ -42,10 +42,23 @@ from bench.report.escape import flat
 from bench.report.render import github
 from bench.report.speed import conditions_of, described, speed_up
 from bench.stats.metrics import METRICS, metric_of
-from bench.stats.paired import RESAMPLES, discordant, drawn_scores, interval, mcnemar, seed_half_width
+from bench.stats.paired import (
+    RESAMPLES,
+    discordant,
+    drawn_scores,
+    interval,
+    mcnemar,
+    seed_half_width,
+)
 from bench.user_files import TypedFile, checked, toml_of
 
-PASSED, REGRESSED, UNCLEAR, MISSING, OTHER = "passed", "regressed", "inconclusive", "nothing measured", "not comparable"
+PASSED, REGRESSED, UNCLEAR, MISSING, OTHER = (
+    "passed",
+    "regressed",
+    "inconclusive",
+    "nothing measured",
+    "not comparable",
+)
 ACCEPTED = "accepted"
 EXIT_CODES = {
     PASSED: OK,
@@ -110,7 +123,9 @@ def budgets_of(texts: Sequence[str]) -> dict[str, float]:
         try:
             budgets[metric] = float(points)
         except ValueError:
-            raise InputError(f"--budget {text}: expected points after the metric, like {metric}=2") from None
+            raise InputError(
+                f"--budget {text}: expected points after the metric, like {metric}=2"
+            ) from None
         if not 0 <= budgets[metric] <= 100:  # NaN neither
             raise InputError(f"--budget {text}: should lie between 0 and 100 points")
     return budgets
@@ -136,10 +151,15 @@ def accept(findings: Sequence[GateResult], acceptances: Sequence[Acceptance]) ->
         place = finding.subject, finding.what
         if place in known and finding.verdict == REGRESSED:
             used.add(place)
-            finding = finding._replace(verdict=ACCEPTED, why=f"{finding.why}; accepted: {known[place].reason}")
+            finding = finding._replace(
+                verdict=ACCEPTED, why=f"{finding.why}; accepted: {known[place].reason}"
+            )
         after.append(finding)
     stale = [a for place, a in known.items() if place in _compared(findings) - used]
-    return after + [GateResult(a.row, a.what, UNCLEAR, "accepted, but it does not regress: remove it") for a in stale]
+    return after + [
+        GateResult(a.row, a.what, UNCLEAR, "accepted, but it does not regress: remove it")
+        for a in stale
+    ]
 
 
 def _compared(findings: Sequence[GateResult]) -> set[tuple[str, str]]:
@@ -151,12 +171,18 @@ def _compared(findings: Sequence[GateResult]) -> set[tuple[str, str]]:
 def unmet(findings: Sequence[GateResult], acceptances: Sequence[Acceptance]) -> list[str]:
     """A line for each acceptance of something that was not compared: another name than the table's, or not asked for."""
     compared = {(f.subject, f.what) for f in findings} | _compared(findings)
-    return [f"--accept: {a.row}, {a.what} was not compared" for a in acceptances if (a.row, a.what) not in compared]
+    return [
+        f"--accept: {a.row}, {a.what} was not compared"
+        for a in acceptances
+        if (a.row, a.what) not in compared
+    ]
 
 
 def overall(findings: Sequence[GateResult]) -> str:
     """The worst verdict; nothing measured where there is none."""
-    return next((verdict for verdict in WORST_FIRST if any(f.verdict == verdict for f in findings)), MISSING)
+    return next(
+        (verdict for verdict in WORST_FIRST if any(f.verdict == verdict for f in findings)), MISSING
+    )
 
 
 def check(
@@ -175,7 +201,11 @@ def check(
     Raises:
         InputError: the baseline has no record, or none of those named.
     """
-    root, data = (baseline.parent, baseline.name) if any(baseline.glob("*/*/*/current")) else (baseline, None)
+    root, data = (
+        (baseline.parent, baseline.name)
+        if any(baseline.glob("*/*/*/current"))
+        else (baseline, None)
+    )
 
     def wanted(record: Record) -> bool:
         cell = record.cell
@@ -196,13 +226,21 @@ def check(
         known = {name for record in there for name in (record.cell.label, record.row)}
         # a finished row is typed as a folder, and called by its last part
         folders = {row for row in rows if row.partition(":")[0] in FINISHED and row not in known}
-        names = [f"{row.partition(':')[0]}:{Path(row).name}" if row in folders else row for row in rows]
+        names = [
+            f"{row.partition(':')[0]}:{Path(row).name}" if row in folders else row for row in rows
+        ]
         rows = [known_row(name, known, baseline) for name in names]
-        tasks = recorded_tasks(tasks, {task for record in there for task in record.cell.tasks}, baseline)
+        tasks = recorded_tasks(
+            tasks, {task for record in there for task in record.cell.tasks}, baseline
+        )
     olds = [record for record in there if wanted(record)]
     if teachers := [r.cell.teacher for r in olds if r.cell.method != TEACHER] if rows else []:
         # not a teacher that only other rows learned from
-        olds = [r for r in olds if r.cell.method != TEACHER or r.row in rows or r.cell.teacher in teachers]
+        olds = [
+            r
+            for r in olds
+            if r.cell.method != TEACHER or r.row in rows or r.cell.teacher in teachers
+        ]
     sessions = list(speed_records(root, old_store.note)) if data is None else []
     if not olds and not sessions:
         asked = f"the tasks {', '.join(tasks)}" if there and tasks else "what was asked for"
@@ -210,43 +248,76 @@ def check(
         next_move = f"it has {', '.join(has)}" if has else "is it a folder of records?"
         raise InputError(f"--baseline {baseline} has no finished record of {asked}; {next_move}")
     news = list(new_store.records())
-    by_row: dict[tuple[Any, ...], list[Record]] = {}  # of one row and task all seeds, in a fixed order
+    # of one row and task all seeds, in a fixed order
+    by_row: dict[tuple[Any, ...], list[Record]] = {}
     for record in sorted(olds, key=lambda r: r.cell.seed):
         cell = record.cell
-        place = (cell.tasks, cell.method != TEACHER, cell.label, record.point, comparability_key(cell))
+        place = (
+            cell.tasks,
+            cell.method != TEACHER,
+            cell.label,
+            record.point,
+            comparability_key(cell),
+        )
         by_row.setdefault(place, []).append(record)
     in_order = [by_row[place] for place in sorted(by_row, key=str)]
     # Bonferroni: the level is that of the whole run
-    limits = limits._replace(level=limits.level / max(1, sum(len(of_row[0].scores) for of_row in in_order)))
-    findings = [f for of_row in in_order for f in _row(of_row, news, seeds, (old_store, new_store), limits)]
+    limits = limits._replace(
+        level=limits.level / max(1, sum(len(of_row[0].scores) for of_row in in_order))
+    )
+    findings = [
+        f for of_row in in_order for f in _row(of_row, news, seeds, (old_store, new_store), limits)
+    ]
     kept = {record.key[:KEY_DIGITS] for record in there}
     for note in old_store.notes:
         parts = note.path.relative_to(root).parts  # data, task, method and dropped terms, key, file
-        if note.kind == SET_ASIDE and len(parts) == DEPTH and data in (None, parts[0]) and parts[3] not in kept:
+        if (
+            note.kind == SET_ASIDE
+            and len(parts) == DEPTH
+            and data in (None, parts[0])
+            and parts[3] not in kept
+        ):
             method = parts[2].partition("-no-")[0]
-            is_asked = not rows or method == TEACHER or any(slug(row).startswith(method) for row in rows)
+            is_asked = (
+                not rows or method == TEACHER or any(slug(row).startswith(method) for row in rows)
+            )
             if is_asked and (not tasks or parts[1] in map(slug, tasks)):
                 why = f"the baseline's record {parts[3]} is set aside: {note.why}"
                 findings.append(GateResult(f"{parts[1]} {parts[2]}", "row", MISSING, why))
     if sessions:
         # sessions name rows as they are typed: without (fast kernels), and in 8 bits without +int8
-        typed = {row_as_typed(r.cell) + (f" at {r.point}" if r.point not in ("", IN_8_BITS) else "") for r in olds}
+        typed = {
+            row_as_typed(r.cell) + (f" at {r.point}" if r.point not in ("", IN_8_BITS) else "")
+            for r in olds
+        }
         findings += _speeds(
-            sessions, list(speed_records(results, new_store.note)), {*rows, *typed} if rows else (), limits.speed
+            sessions,
+            list(speed_records(results, new_store.note)),
+            {*rows, *typed} if rows else (),
+            limits.speed,
         )
-    met = {name for old in olds for name in (old.cell.label, old.row)} | {finding.subject for finding in findings}
+    met = {name for old in olds for name in (old.cell.label, old.row)} | {
+        finding.subject for finding in findings
+    }
     why = "the baseline has no finished record of it" + (f" on {', '.join(tasks)}" if tasks else "")
-    return findings + [GateResult(row, "row", MISSING, why) for row in dict.fromkeys(rows) if row not in met]
+    return findings + [
+        GateResult(row, "row", MISSING, why) for row in dict.fromkeys(rows) if row not in met
+    ]
 
 
 def _row(
-    olds: list[Record], news: list[Record], seeds: Sequence[int], stores: tuple[Store, Store], limits: GateLimits
+    olds: list[Record],
+    news: list[Record],
+    seeds: Sequence[int],
+    stores: tuple[Store, Store],
+    limits: GateLimits,
 ) -> list[GateResult]:
     """One row on one task. All seeds of the baseline tell its noise, also where only some are compared; without ``seeds`` all are."""
     first = olds[0]
     subject = f"{'+'.join(first.cell.tasks)} {first.row}"
     same = {r.key: r for r in news}
-    if first.cell.method in FINISHED:  # other weights, or other answers, under one name are what is compared
+    # other weights, or other answers, under one name are what is compared
+    if first.cell.method in FINISHED:
         for old in olds:
             alike = [r for r in news if _is_next(r, old)]
             if alike and old.key not in same:
@@ -260,16 +331,27 @@ def _row(
         if others:
             return [GateResult(subject, "row", OTHER, f"measured with other {others}")]
         wrong = "; ".join(filter(None, (stores[1].set_aside_reason(old.cell) for old in asked)))
-        why = f"its record is set aside: {wrong}" if wrong else f"no {'seed in common' if near else 'record'}"
+        why = (
+            f"its record is set aside: {wrong}"
+            if wrong
+            else f"no {'seed in common' if near else 'record'}"
+        )
         return [GateResult(subject, "row", MISSING, f"{why}; run the baseline's command")]
     findings, usable = [], []
     if missing := [old for old in asked if old.key not in same]:
         wrong = "; ".join(filter(None, (stores[1].set_aside_reason(old.cell) for old in missing)))
         why = f"no record of seed {', '.join(str(old.cell.seed) for old in missing)}{f' ({wrong})' if wrong else ''}"
         findings.append(
-            GateResult(subject, "row", MISSING, f"{why}; run the baseline's command, or choose with --seeds")
+            GateResult(
+                subject,
+                "row",
+                MISSING,
+                f"{why}; run the baseline's command, or choose with --seeds",
+            )
         )
-    absent = set(seeds).difference(old.cell.seed for old in olds) if not is_one_model(first.cell) else ()
+    absent = (
+        set(seeds).difference(old.cell.seed for old in olds) if not is_one_model(first.cell) else ()
+    )
     if absent:
         why = f"the baseline has no record of seed {', '.join(map(str, sorted(absent)))}"
         findings.append(GateResult(subject, "row", MISSING, why))
@@ -279,7 +361,9 @@ def _row(
             why = f"{seed} {new.status}" + (f": {new.error.message}" if new.error else "")
             findings.append(GateResult(subject, "row", REGRESSED, why))
         elif state_of_record(new) == STALE:
-            which = ", ".join(name for name, code in codes_of(new).items() if state_of(code) == STALE)
+            which = ", ".join(
+                name for name, code in codes_of(new).items() if state_of(code) == STALE
+            )
             why = f"{seed}: made by other code than this ({which or 'its method'}), which it says nothing of. {WHAT_TO_DO}"
             findings.append(GateResult(subject, "row", MISSING, why))
         else:
@@ -288,7 +372,9 @@ def _row(
         before, after = (record.sizes for record in usable[0])
         if before is None or after is None:
             if first.cell.method != PREDICTIONS:  # these have no model
-                findings.append(GateResult(subject, "size", MISSING, "one of the two records has no sizes"))
+                findings.append(
+                    GateResult(subject, "size", MISSING, "one of the two records has no sizes")
+                )
         elif (before.parameters, before.macs) == (after.parameters, after.macs):
             why = f"{after.parameters:,} parameters, {after.macs:,} MACs, as before"
             findings.append(GateResult(subject, "size", PASSED, why))
@@ -296,10 +382,14 @@ def _row(
             name = "macs" if before.parameters == after.parameters else "parameters"
             why = f"{name} {getattr(after, name):,}, were {getattr(before, name):,}"
             findings.append(GateResult(subject, "size", REGRESSED, why))
-        then, now = ({f"{stage}.{term}" for stage in r.terms for term in r.terms[stage]} for r in usable[0])
+        then, now = (
+            {f"{stage}.{term}" for stage in r.terms for term in r.terms[stage]} for r in usable[0]
+        )
         if then != now:
             changes = ("without", then - now), ("with the new", now - then)
-            why = ", ".join(f"{word} {', '.join(sorted(names))}" for word, names in changes if names)
+            why = ", ".join(
+                f"{word} {', '.join(sorted(names))}" for word, names in changes if names
+            )
             findings.append(GateResult(subject, "losses", REGRESSED, why))
         for evaluation, scores in first.scores.items():
             metric = next(iter(scores))
@@ -311,7 +401,9 @@ def _row(
 def _is_next(new: Record, old: Record) -> bool:
     """Whether a record of a finished model, or of predictions, is of the same name, task, seed and question."""
     places = [(r.cell.tasks, r.cell.label, r.point, r.cell.seed) for r in (new, old)]
-    return places[0] == places[1] and not differing_parts(new.cell, old.cell, PARTS.keys() - {"settings", "tokenizer"})
+    return places[0] == places[1] and not differing_parts(
+        new.cell, old.cell, PARTS.keys() - {"settings", "tokenizer"}
+    )
 
 
 def _score(
@@ -330,7 +422,9 @@ def _score(
     """
     if all(old.weights == new.weights and old.scores == new.scores for old, new in pairs):
         return PASSED, f"identical weights ({len(pairs)} seeds)"
-    before, after = ([r.scores[evaluation][metric] for r in side] for side in zip(*pairs, strict=True))
+    before, after = (
+        [r.scores[evaluation][metric] for r in side] for side in zip(*pairs, strict=True)
+    )
     difference = 100 * float(np.mean(after) - np.mean(before))
     arrays = [(stores[0].predictions(old), stores[1].predictions(new)) for old, new in pairs]
     predicted = metric_of(metric).form.predicted
@@ -341,11 +435,17 @@ def _score(
     half = math.hypot(of_examples, of_seeds or 0.0)
     text = f"{100 * np.mean(after):.1f}, was {100 * np.mean(before):.1f}: {difference:+.1f} ± {half:.1f} points"
     text += "" if of_seeds is not None else " (one seed: its noise is not in the interval)"
-    return verdict(difference, half, limits.budgets.get(metric, limits.points), p <= limits.level), text
+    return verdict(
+        difference, half, limits.budgets.get(metric, limits.points), p <= limits.level
+    ), text
 
 
 def chance(
-    now: Sequence[np.ndarray], then: Sequence[np.ndarray], labels: np.ndarray, metric: str, difference: float
+    now: Sequence[np.ndarray],
+    then: Sequence[np.ndarray],
+    labels: np.ndarray,
+    metric: str,
+    difference: float,
 ) -> tuple[float, float]:
     """Half the 95 % interval that the examples give the difference, in points; and the one-sided p-value of a loss.
 
@@ -393,8 +493,12 @@ def _speeds(
             if system == TEACHER or (rows and system not in rows) or not timing.seconds:
                 continue
             before = speed_up(old, system, conditions)
-            ratios = [ratio for session in fitting if (ratio := speed_up(session, system, conditions))]
-            timed = [t.conditions for session in fitting for t in session.timings if t.system == system]
+            ratios = [
+                ratio for session in fitting if (ratio := speed_up(session, system, conditions))
+            ]
+            timed = [
+                t.conditions for session in fitting for t in session.timings if t.system == system
+            ]
             if before is not None and ratios:
                 now, least = ratios[-1], before.median * (1 - allowed)
                 ended = REGRESSED if now.high < least else PASSED if now.low >= least else UNCLEAR
@@ -402,7 +506,9 @@ def _speeds(
             elif conditions in timed:
                 ended, why = MISSING, "a timing of it or of the teacher failed"
             else:
-                ended, why = (OTHER, "timed under other conditions") if timed else (MISSING, "not timed")
+                ended, why = (
+                    (OTHER, "timed under other conditions") if timed else (MISSING, "not timed")
+                )
             findings.append(GateResult(system, f"speed-up ({described(conditions)})", ended, why))
     return findings
 
@@ -415,7 +521,8 @@ def summary(findings: Sequence[GateResult]) -> str:
     lines = [
         f"# Check: {overall(findings)}",
         "",
-        ", ".join(f"{counts[verdict]} {verdict}" for verdict in WORST_FIRST if counts[verdict]) or "nothing to compare",
+        ", ".join(f"{counts[verdict]} {verdict}" for verdict in WORST_FIRST if counts[verdict])
+        or "nothing to compare",
         "",
         github(rows, ["verdict", "row", "what", "why"], "left"),
     ]
@@ -434,14 +541,24 @@ def workflow_commands(findings: Sequence[GateResult]) -> list[str]:
 
 def junit(findings: Sequence[GateResult]) -> bytes:
     """JUnit XML: regressed and not comparable are failures, nothing measured is an error, inconclusive and accepted are skipped."""
-    kinds = {REGRESSED: "failure", OTHER: "failure", MISSING: "error", UNCLEAR: "skipped", ACCEPTED: "skipped"}
+    kinds = {
+        REGRESSED: "failure",
+        OTHER: "failure",
+        MISSING: "error",
+        UNCLEAR: "skipped",
+        ACCEPTED: "skipped",
+    }
     suite = ElementTree.Element("testsuite", name="bench check", tests=str(len(findings)))
     for finding in findings:
-        case = ElementTree.SubElement(suite, "testcase", classname=flat(finding.subject), name=flat(finding.what))
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=flat(finding.subject), name=flat(finding.what)
+        )
         if kind := kinds.get(finding.verdict):
             ElementTree.SubElement(case, kind, message=flat(f"{finding.verdict}: {finding.why}"))
     if not findings:
-        ElementTree.SubElement(ElementTree.SubElement(suite, "testcase", name="check"), "error", message=MISSING)
+        ElementTree.SubElement(
+            ElementTree.SubElement(suite, "testcase", name="check"), "error", message=MISSING
+        )
     for kind, counter in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
         suite.set(counter, str(len(suite.findall(f"testcase/{kind}"))))
     return ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)

@@ -53,19 +53,24 @@ def power_analysis(
     if task and task not in GLUE:
         raise unknown("task", task, list(GLUE))
     refusals = {
-        "give --tasks NAME, or --examples NUMBER for a test set of your own": bool(task) == (examples is not None),
+        "give --tasks NAME, or --examples NUMBER for a test set of your own": bool(task)
+        == (examples is not None),
         f"{task} has no share of right answers; `bench compare` has its intervals": bool(task)
         and not any(metric_of(name).right for name in GLUE[task].metrics),
         f"--examples {examples}: should be at least 1": examples is not None and examples < 1,
-        f"--disagreement {disagreement:g}: should lie between 0 and 100 percent": not 0 < disagreement <= 100,
+        f"--disagreement {disagreement:g}: should lie between 0 and 100 percent": not 0
+        < disagreement
+        <= 100,
         f"--gap {gap}: should be above 0 and at most the disagreement, {disagreement:g}: systems that differ on so many examples "
         "cannot be further apart": gap is not None and not 0 < gap <= disagreement,
         "--seeds should be at least 1, --spread above 0 and at most 100 points": seeds < 1
         or (spread is not None and not 0 < spread <= 100),
         "--seeds of two or more and --spread go together: the points by which one system's score scatters over its seeds, the "
-        "number after ± in a report; one seed says nothing of it": (seeds > 1) != (spread is not None),
+        "number after ± in a report; one seed says nothing of it": (seeds > 1)
+        != (spread is not None),
         f"--seed-disagreement {seed_disagreement}: should lie between 0 and --disagreement, and go with --seeds of two or more": (
-            seed_disagreement is not None and (seeds < 2 or not 0 <= seed_disagreement <= disagreement)
+            seed_disagreement is not None
+            and (seeds < 2 or not 0 <= seed_disagreement <= disagreement)
         ),
     }
     for why, is_wrong in refusals.items():
@@ -94,7 +99,11 @@ def power_analysis(
 def describe(answer: dict[str, Any]) -> str:
     """A few sentences."""
     usual = f"{100 * POWER:.0f} of 100 cases"
-    name, n, most = answer["task"] or "The test set", answer["examples"], answer["disagreement"] / 100
+    name, n, most = (
+        answer["task"] or "The test set",
+        answer["examples"],
+        answer["disagreement"] / 100,
+    )
     gap, seeds = answer.get("gap"), answer.get("seeds")
 
     def points(value: float) -> str:

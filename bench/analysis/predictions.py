@@ -17,7 +17,9 @@ from bench.report.groups import ScoreColumn
 from bench.stats.form import CLASSES, FORMS, SCORE
 
 
-def write_predictions(results: Path, row: str, to: Path, tasks: Sequence[str] = ()) -> tuple[list[str], list[str]]:
+def write_predictions(
+    results: Path, row: str, to: Path, tasks: Sequence[str] = ()
+) -> tuple[list[str], list[str]]:
     """One file for each evaluation set, below a folder of its seed: the right label, the prediction, and logits where it is a class.
 
     Returns:
@@ -30,7 +32,11 @@ def write_predictions(results: Path, row: str, to: Path, tasks: Sequence[str] = 
     records = list(store.records())
     row = known_row(row, {r.row for r in records}, results)
     tasks = recorded_tasks(tasks, {task for r in records for task in r.cell.tasks}, results)
-    own = [r for r in records if r.row == row and r.status == "ok" and (not tasks or r.cell.tasks[0] in tasks)]
+    own = [
+        r
+        for r in records
+        if r.row == row and r.status == "ok" and (not tasks or r.cell.tasks[0] in tasks)
+    ]
     if not own:
         raise InputError(f"no finished record of {row} in {results} on {', '.join(tasks)}")
     if to.exists():
@@ -44,14 +50,19 @@ def write_predictions(results: Path, row: str, to: Path, tasks: Sequence[str] = 
             for name, table in _tables(record, store).items():
                 (folder / f"{name}.tsv").write_text(table, encoding="utf-8")
                 files.append(f"{folder.relative_to(whole) / name}.tsv")
-    return sorted(files), [f"of {', '.join(sorted({r.cell.data.name for r in own}))}", *left_out_lines(left)]
+    return sorted(files), [
+        f"of {', '.join(sorted({r.cell.data.name for r in own}))}",
+        *left_out_lines(left),
+    ]
 
 
 def _tables(record: Record, store: Store) -> dict[str, str]:
     """Name of a file, as the reports' columns have it -> its text. Logits are printed so that reading gives the same float32."""
     (task,), form = record.cell.tasks, FORMS.get(record.task.form)
     if form not in (CLASSES, SCORE) or record.task.labels is None:
-        raise InputError(f"{record.row} on {task}: only classes and numbers are written, no texts and no spans of one")
+        raise InputError(
+            f"{record.row} on {task}: only classes and numbers are written, no texts and no spans of one"
+        )
     if not store.has_predictions(record):
         raise InputError(
             f"{record.row} on {task}, seed {record.cell.seed}: its answers are not stored; run it again with --rerun"
@@ -62,7 +73,11 @@ def _tables(record: Record, store: Store) -> dict[str, str]:
         header = [INDEX, *([LABEL] if labels is not None else []), PREDICTION, *names]
         lines = ["\t".join(header)]
         for place, values in enumerate(logits):
-            right = [] if labels is None else [names[int(labels[place])] if names else f"{labels[place]:.9g}"]
+            right = (
+                []
+                if labels is None
+                else [names[int(labels[place])] if names else f"{labels[place]:.9g}"]
+            )
             numbers = [f"{value:.9g}" for value in values]
             answer = [names[int(values.argmax())], *numbers] if names else numbers
             lines.append("\t".join([str(place), *right, *answer]))

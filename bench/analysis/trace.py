@@ -56,7 +56,11 @@ def trace(text: str, results: Path) -> list[Origin]:
     origins = [origin for group in tables for origin in origins_of(group, store)]
     for session in sessions:
         where = f"session {session.key[:12]}, teacher {session.teacher}"
-        origins += [o | {"session": session.key} for table in latency_tables(session) for o in _cells(table, where)]
+        origins += [
+            o | {"session": session.key}
+            for table in latency_tables(session)
+            for o in _cells(table, where)
+        ]
     origins += [origin for group in tables for origin in _differences(group)]
 
     def fitting(candidates: Iterable[Origin]) -> list[Origin]:
@@ -71,17 +75,23 @@ def trace(text: str, results: Path) -> list[Origin]:
     if not answer:
         drawn = ((group, make_tables(group, resample(group, store)).tables) for group in tables)
         answer = fitting(
-            o for group, of_group in drawn for table in of_group for o in _cells(table, _where(group), group)
+            o
+            for group, of_group in drawn
+            for table in of_group
+            for o in _cells(table, _where(group), group)
         )
     commands = dict[str, str]()  # that make a record again
     for group in tables if answer else ():
         set_record_source(group, store, records)
         of_group = [*group.records, *(record for record, _ in group.left_out)]
-        of_group = [record for record in of_group if record.cell.method not in FINISHED]  # these were trained elsewhere
+        # these were trained elsewhere
+        of_group = [record for record in of_group if record.cell.method not in FINISHED]
         commands |= dict.fromkeys((record.key[:12] for record in of_group), verifying(group))
     stale = {record.key[:12] for record in records if state_of_record(record) == STALE}
     for origin in answer:
-        origin["what"] += " (made by other code than this)" if stale & set(origin["records"]) else ""
+        origin["what"] += (
+            " (made by other code than this)" if stale & set(origin["records"]) else ""
+        )
         first = next(iter(origin["records"]), "")
         origin["verify"] = commands.get(first, "").replace("KEY", first)
     return answer
@@ -90,7 +100,9 @@ def trace(text: str, results: Path) -> list[Origin]:
 def origins_of(group: ReportGroup, store: Store) -> Iterator[Origin]:
     """Every number of a group's tables that need no intervals, and the scores of its single seeds."""
     where = _where(group)
-    left_out = [(record, "left out: a newer training has that name") for record, _ in group.left_out]
+    left_out = [
+        (record, "left out: a newer training has that name") for record, _ in group.left_out
+    ]
     for record, why in [*left_out, *((record, where) for record in group.records)]:
         for name, metrics in record.scores.items():
             for metric, value in metrics.items():
@@ -101,7 +113,9 @@ def origins_of(group: ReportGroup, store: Store) -> Iterator[Origin]:
         means = [group.summaries[row, c].mean for c in group.columns if (row, c) in group.summaries]
         if len(means) == len(group.columns):
             what = f"{row}, mean of all {len(means)} columns, as an experiment's table has it ({where})"
-            yield _origin(what, sum(means) / len(means), [record.key for record in group.records_of(row)])
+            yield _origin(
+                what, sum(means) / len(means), [record.key for record in group.records_of(row)]
+            )
     judge_answers(group, store)
     for table in make_tables(group, {}).tables:  # no answers, so nothing is drawn
         yield from _cells(table, where, group)
@@ -113,23 +127,45 @@ def _cells(table: Table, where: str, group: ReportGroup | None = None) -> Iterat
     for line in table.lines:
         row = line.label if line.row is None else line.row
         for column, cell in zip(table.columns[1:], line.cells, strict=True):
-            of_row = [] if group is None else [record.key for record in group.records_of(row, tasks.get(column.title))]
-            for name, value in (("", cell.value), (", lower bound", cell.low), (", upper bound", cell.high)):
+            of_row = (
+                []
+                if group is None
+                else [record.key for record in group.records_of(row, tasks.get(column.title))]
+            )
+            for name, value in (
+                ("", cell.value),
+                (", lower bound", cell.low),
+                (", upper bound", cell.high),
+            ):
                 if value is not None:
                     what = f"{line.label}, {column.title}{name} ({where}; {table.title})"
-                    yield _origin(what, value, cell.keys or of_row, _kind(cell.text.partition(" ")[0]))
+                    yield _origin(
+                        what, value, cell.keys or of_row, _kind(cell.text.partition(" ")[0])
+                    )
 
 
 def _differences(group: ReportGroup) -> Iterator[Origin]:
     """Of any two rows, either way round, column by column and on the mean of all columns, and of those that a report averages."""
     places = [(column.title, [column]) for column in group.columns]
     means = [group.columns, group.averaged][: 1 + bool(group.left_out_of_means)]
-    places += [(f"mean of {len(columns)} columns", columns) for columns in means if len(columns) > 1]
+    places += [
+        (f"mean of {len(columns)} columns", columns) for columns in means if len(columns) > 1
+    ]
     for first, second in permutations(group.systems, 2):
         for title, columns in places:
-            if all((row, column) in group.summaries for row in (first, second) for column in columns):
-                gaps = [group.summaries[first, c].mean - group.summaries[second, c].mean for c in columns]
-                keys = [r.key for row in (first, second) for c in columns for r in group.records_of(row, c.task)]
+            if all(
+                (row, column) in group.summaries for row in (first, second) for column in columns
+            ):
+                gaps = [
+                    group.summaries[first, c].mean - group.summaries[second, c].mean
+                    for c in columns
+                ]
+                keys = [
+                    r.key
+                    for row in (first, second)
+                    for c in columns
+                    for r in group.records_of(row, c.task)
+                ]
                 what = f"{first} minus {second}, {title} ({_where(group)})"
                 yield _origin(what, sum(gaps) / len(gaps), keys, DIFFERENCE)
 
@@ -142,11 +178,19 @@ def _origin(what: str, exact: float, keys: Iterable[str], kind: str = PLAIN) -> 
 def _kind(text: str) -> str:
     """The kind of number that is written like this: only differences have a plus, only speed-ups an x."""
     written = text.strip().lower()
-    return DIFFERENCE if written.startswith("+") else SPEED_UP if written.endswith(("x", "×")) else PLAIN
+    return (
+        DIFFERENCE
+        if written.startswith("+")
+        else SPEED_UP
+        if written.endswith(("x", "×"))
+        else PLAIN
+    )
 
 
 def _where(group: ReportGroup) -> str:
-    limit = f", {group.cell.data.max_train_rows:,} examples" if group.cell.data.max_train_rows else ""
+    limit = (
+        f", {group.cell.data.max_train_rows:,} examples" if group.cell.data.max_train_rows else ""
+    )
     return f"{group.cell.data.slug}{limit}, {group.cell.recipe['name']}, {group.optimizer}"
 
 
@@ -157,11 +201,17 @@ def describe(text: str, origins: list[Origin], results: Path) -> str:
     lines = [f"{text}: {counted(len(origins), 'place')} in {results}"]
     for origin in origins[:SHOWN]:
         keys = [*origin["records"][:6], *(["..."] if len(origin["records"]) > 6 else [])]
-        lines.append(f"  {origin['what']}: {origin['exact']:.4f}{'; records ' if keys else ''}{', '.join(keys)}")
+        lines.append(
+            f"  {origin['what']}: {origin['exact']:.4f}{'; records ' if keys else ''}{', '.join(keys)}"
+        )
     if len(origins) > SHOWN:
-        lines.append(f"  ... and {len(origins) - SHOWN} more: --json FILE has all; with more digits fewer places fit")
+        lines.append(
+            f"  ... and {len(origins) - SHOWN} more: --json FILE has all; with more digits fewer places fit"
+        )
     for origin in [origin for origin in origins if origin["records"]][:1]:
         lines.append(f"  see one: python -m bench show {origin['records'][0]} --results {results}")
         if origin["verify"]:
-            lines.append(f"  run it again (folders and files are named without their place): {origin['verify']}")
+            lines.append(
+                f"  run it again (folders and files are named without their place): {origin['verify']}"
+            )
     return "\n".join(lines)

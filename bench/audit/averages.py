@@ -57,7 +57,9 @@ def averaging_rules(columns: Sequence[str]) -> dict[str, list[list[str]]]:
     scored = [column for column in columns if not AX.search(column)]
     rules = {
         "the mean of all columns": by(str, columns),
-        "the mean with the two MNLI columns as one": by(lambda c: "mnli" if "mnli" in c.lower() else c, columns),
+        "the mean with the two MNLI columns as one": by(
+            lambda c: "mnli" if "mnli" in c.lower() else c, columns
+        ),
         "the mean without WNLI": by(str, without("wnli")),
         "the mean without MNLI-mm": by(str, without(MISMATCHED)),
         "the mean without WNLI and MNLI-mm": by(str, without(f"wnli|{MISMATCHED}")),
@@ -73,7 +75,9 @@ def mean_of(groups: Sequence[Sequence[str]], cells: Mapping[str, PrintedNumber])
     """The mean of the means of groups of columns; None where a cell is missing."""
     if any(column not in cells for group in groups for column in group):
         return None
-    means = [sum((cells[column].value for column in group), Decimal(0)) / len(group) for group in groups]
+    means = [
+        sum((cells[column].value for column in group), Decimal(0)) / len(group) for group in groups
+    ]
     return sum(means, Decimal(0)) / len(groups)
 
 
@@ -95,11 +99,19 @@ def averages(sheet: Sheet) -> Iterator[Finding]:
         cut = sum(cell.is_only_cut(mean) for cell, mean in cells)
         exact = sum(cell.is_rounded(mean) for cell, mean in cells)
         # where an average has no more digits than its scores, some look cut by chance, but never all of six
-        everywhere = cut >= 3 and len(judged) >= 6 and all(cell.is_cut(mean) for cell, mean in cells)
+        everywhere = (
+            cut >= 3 and len(judged) >= 6 and all(cell.is_cut(mean) for cell, mean in cells)
+        )
         for row, mean, step, fits in judged:
             cell = row.cells[column]
-            is_only_cut, is_rounded, finer = cell.is_only_cut(mean), cell.is_rounded(mean), cell.step < step
-            follows_printed = finer and len(judged) >= 3 and exact - is_rounded >= 0.8 * (len(judged) - 1)
+            is_only_cut, is_rounded, finer = (
+                cell.is_only_cut(mean),
+                cell.is_rounded(mean),
+                cell.step < step,
+            )
+            follows_printed = (
+                finer and len(judged) >= 3 and exact - is_rounded >= 0.8 * (len(judged) - 1)
+            )
             # no rounding of the scores gives it, and cutting does only if another cell of the column is cut too;
             # or the others follow the printed scores to the digit, and it does not
             if (not fits and not (is_only_cut and cut >= 2)) or (
@@ -107,12 +119,20 @@ def averages(sheet: Sheet) -> Iterator[Finding]:
             ):
                 yield of_cell(sheet, row, column, mean, "average", f"{name} of this row")
             # rounding cannot give it, or so many digits or cells show that the table cuts
-            elif is_only_cut and (not fits or everywhere or (finer and (cut >= 2 or follows_printed))):
-                how = "is truncated here and rounded elsewhere" if exact else "is truncated, not rounded"
+            elif is_only_cut and (
+                not fits or everywhere or (finer and (cut >= 2 or follows_printed))
+            ):
+                how = (
+                    "is truncated here and rounded elsewhere"
+                    if exact
+                    else "is truncated, not rounded"
+                )
                 yield of_cell(sheet, row, column, mean, "truncation", f"{name} {how}", "a digit")
 
 
-def _rule_of(sheet: Sheet, column: str) -> tuple[str, list[tuple[PrintedRow, Decimal, Decimal, bool]]]:
+def _rule_of(
+    sheet: Sheet, column: str
+) -> tuple[str, list[tuple[PrintedRow, Decimal, Decimal, bool]]]:
     """The way of averaging that most rows follow, two of them at least, and no rows where none convinces.
 
     Of each row: the mean, the coarsest step of its scores, whether their rounding may give the printed average.
@@ -148,10 +168,15 @@ def average_rows(sheet: Sheet) -> Iterator[Finding]:
             if len(chosen) < 2:
                 continue
             columns = [column for column in row.cells if all(column in r.cells for r in chosen)]
-            means = {c: sum((r.cells[c].value for r in chosen), Decimal(0)) / len(chosen) for c in columns}
+            means = {
+                c: sum((r.cells[c].value for r in chosen), Decimal(0)) / len(chosen)
+                for c in columns
+            }
             steps = {c: max(row.cells[c].step, *(r.cells[c].step for r in chosen)) for c in columns}
             slacks = {c: slack_of_mean(row.cells[c], len(chosen), steps[c]) for c in columns}
-            fitting = {c for c, mean in means.items() if abs(row.cells[c].value - mean) <= slacks[c]}
+            fitting = {
+                c for c, mean in means.items() if abs(row.cells[c].value - mean) <= slacks[c]
+            }
             if len(fitting) > best[0]:
                 best = len(fitting), name, means, fitting
         count, name, means, fitting = best
@@ -161,9 +186,22 @@ def average_rows(sheet: Sheet) -> Iterator[Finding]:
         for column, mean in means.items():
             # of another scale: a ratio of means, a geometric mean, a count, how sure a number is
             scale = re.search(r"%$|geo", column, re.IGNORECASE) or COUNTED.search(column)
-            other = derived_kind(column) or scale or DETECTABLE.search(column) or UNCERTAIN.search(column)
+            other = (
+                derived_kind(column)
+                or scale
+                or DETECTABLE.search(column)
+                or UNCERTAIN.search(column)
+            )
             if column not in fitting and row.cells[column].places in usual and not other:
-                yield of_cell(sheet, row, column, mean, "average", f"the mean of {name} in this column", "a headline")
+                yield of_cell(
+                    sheet,
+                    row,
+                    column,
+                    mean,
+                    "average",
+                    f"the mean of {name} in this column",
+                    "a headline",
+                )
 
 
 def rows_above(
@@ -201,7 +239,10 @@ def sums(sheet: Sheet) -> Iterator[Finding]:
     """Rows of totals that no set of the rows above gives, although the nearest almost does."""
     for row, choices in rows_above(sheet, is_total_row):
         for column, cell in row.cells.items():
-            ways = [[r.cells[column] for r in chosen if column in r.cells] for chosen in choices.values()]
+            ways = [
+                [r.cells[column] for r in chosen if column in r.cells]
+                for chosen in choices.values()
+            ]
             ways = [parts for parts in ways if len(parts) >= 2]
             if not ways or not cell.value or any(_fits(cell, parts) for parts in ways):
                 continue
@@ -211,7 +252,9 @@ def sums(sheet: Sheet) -> Iterator[Finding]:
                 continue
             why, basis = "the sum of the rows above in this column", ARITHMETIC
             is_fractional = any(part.places or part.unit for part in parts)
-            if is_fractional and off <= cell.step / 2 + sum((part.step / 2 for part in parts), Decimal(0)):
+            if is_fractional and off <= cell.step / 2 + sum(
+                (part.step / 2 for part in parts), Decimal(0)
+            ):
                 why, basis = f"{why}; rounding of the parts hardly gives this", INFERENCE
             yield of_cell(sheet, row, column, _sum(parts), "sum", why, "a total", basis)
 
@@ -225,4 +268,6 @@ def _fits(cell: PrintedNumber, parts: Sequence[PrintedNumber]) -> bool:
     # a number rounded to a step is off by a uniform error: variance step**2 / 12
     spread = (sum((part.step**2 for part in parts), Decimal(0)) / 12).sqrt()
     is_fractional = any(part.places or part.unit for part in parts)
-    return abs(cell.value - _sum(parts)) <= cell.step / 2 + (TOTALS_OFF_BY * spread if is_fractional else 0)
+    return abs(cell.value - _sum(parts)) <= cell.step / 2 + (
+        TOTALS_OFF_BY * spread if is_fractional else 0
+    )

@@ -13,7 +13,15 @@ from bench.audit.rows_across_tables import changed_elsewhere, quotes_and_teacher
 from bench.audit.table import Sheet
 from bench.errors import InputError
 
-WITHIN = (averages, average_rows, sums, derived_rows, derived_columns, relative_columns, outside_intervals)
+WITHIN = (
+    averages,
+    average_rows,
+    sums,
+    derived_rows,
+    derived_columns,
+    relative_columns,
+    outside_intervals,
+)
 ACROSS = (quotes_and_teachers, changed_elsewhere)
 
 

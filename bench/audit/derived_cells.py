@@ -36,7 +36,11 @@ Source = tuple[str, Cells]
 
 
 FORMULAS = {
-    "ratio": (lambda a, b: 100 * a / b, lambda a, b: (100 / abs(b), 100 * abs(a) / b**2), "100 x {a} / {b}"),
+    "ratio": (
+        lambda a, b: 100 * a / b,
+        lambda a, b: (100 / abs(b), 100 * abs(a) / b**2),
+        "100 x {a} / {b}",
+    ),
     "difference": (lambda a, b: a - b, lambda a, b: (1, 1), "{a} - {b}"),
 }
 """How a cell is made of two scores: kind -> value, its slopes in both, and the rule in words. They take decimals and arrays."""
@@ -90,7 +94,9 @@ class DerivedCell:
             return float(self.is_rounded)
         unrounded = NormalDist(float(self.value), spread)
         half = float(self.cell.step) / 2
-        return unrounded.cdf(float(self.cell.value) + half) - unrounded.cdf(float(self.cell.value) - half)
+        return unrounded.cdf(float(self.cell.value) + half) - unrounded.cdf(
+            float(self.cell.value) - half
+        )
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,11 @@ class DerivedFrom:
         values = [float(derived.cell.value) for derived in self.cells.values()]
         # at least a tenth of the largest: else, where the cells are close together, every fit would count as chance
         scale = max(max(values) - min(values), max(map(abs, values)) / 10, 1e-9)
-        shown = {derived.cell.value: derived for derived in self.cells.values() if derived.value not in (0, 1, 100)}
+        shown = {
+            derived.cell.value: derived
+            for derived in self.cells.values()
+            if derived.value not in (0, 1, 100)
+        }
         # Unrelated numbers, spread over `scale`, fit with probability 2 slack / scale. With its sign reversed a cell
         # has twice the chance: it is half the evidence.
         fits = [
@@ -134,7 +144,8 @@ class DerivedFrom:
         ]
         if len(shown) > 500:  # so many cells are no chance
             return pairs * prod(fits)
-        return pairs * comb(len(shown), len(fits)) * prod(fits)  # comb: the ways to choose which of the cells fit
+        # comb: the ways to choose which of the cells fit
+        return pairs * comb(len(shown), len(fits)) * prod(fits)
 
 
 def _derived(kind: str, cell: PrintedNumber, a: PrintedNumber, b: PrintedNumber) -> DerivedCell:
@@ -153,8 +164,14 @@ def _origin(
     for at_first, at_second in _likeliest(kind, target, [cells for _, cells in sources]):
         (first, x), (second, y) = sources[at_first], sources[at_second]
         shared = [c for c in target if c in x and c in y and (kind == "difference" or y[c].value)]
-        origin = DerivedFrom(kind, first, second, {c: _derived(kind, target[c], x[c], y[c]) for c in shared}, (x, y))
-        if origin.fitting >= least and origin.share >= share and (best is None or origin.share > best.share):
+        origin = DerivedFrom(
+            kind, first, second, {c: _derived(kind, target[c], x[c], y[c]) for c in shared}, (x, y)
+        )
+        if (
+            origin.fitting >= least
+            and origin.share >= share
+            and (best is None or origin.share > best.share)
+        ):
             best = origin
     if best is None:
         return None
@@ -176,10 +193,16 @@ def _in_points(origin: DerivedFrom, target: Cells, sources: Sequence[Source]) ->
         cell, a, b = target[place], x[place], y[place]
         if b.value:
             of_a, of_b = 50 * a.step / abs(b.value), 50 * b.step * abs(a.value) / b.value**2
-            relative += abs(cell.value - 100 * (a.value - b.value) / b.value) <= cell.step / 2 + of_a + of_b
-        others = [cells[place].value for name, cells in sources if name != origin.first and place in cells]
+            relative += (
+                abs(cell.value - 100 * (a.value - b.value) / b.value) <= cell.step / 2 + of_a + of_b
+            )
+        others = [
+            cells[place].value for name, cells in sources if name != origin.first and place in cells
+        ]
         ends = (a.value - end for end in (max(others), min(others)))
-        if not derived.is_possible and any(abs(cell.value - value) <= derived.slack for value in ends):
+        if not derived.is_possible and any(
+            abs(cell.value - value) <= derived.slack for value in ends
+        ):
             del cells_in_points[place]
     return replace(origin, cells=cells_in_points) if relative <= origin.fitting else None
 
@@ -189,9 +212,14 @@ def _likeliest(kind: str, target: Cells, sources: Sequence[Cells]) -> list[tuple
     import numpy
 
     places = list(target)
-    places = [places[round(at)] for at in numpy.linspace(0, len(places) - 1, min(len(places), MOST_TRIED))]
+    places = [
+        places[round(at)] for at in numpy.linspace(0, len(places) - 1, min(len(places), MOST_TRIED))
+    ]
     cells = [[source.get(place) for place in places] for source in (target, *sources)]
-    numbers = [[(float(c.value), float(c.step) / 2) if c else (numpy.nan, numpy.nan) for c in row] for row in cells]
+    numbers = [
+        [(float(c.value), float(c.step) / 2) if c else (numpy.nan, numpy.nan) for c in row]
+        for row in cells
+    ]
     (printed, *values), (half, *halves) = numpy.moveaxis(numpy.array(numbers), -1, 0)
     a, b = numpy.array(values)[:, None, :], numpy.array(values)[None, :, :]
     half_a, half_b = numpy.array(halves)[:, None, :], numpy.array(halves)[None, :, :]
@@ -225,15 +253,23 @@ def _nearest(name: str, place: int, sources: Sequence[tuple[int, Source]]) -> li
 
 def derived_rows(sheet: Sheet) -> Iterator[Finding]:
     """Rows of percentages or differences against the two rows that they come from."""
-    plain = [(place, (row.system, row.cells)) for place, row in enumerate(sheet.rows) if is_plain(row)]
-    percents = [(place, (row.system, row.cells)) for place, row in enumerate(sheet.rows) if RATIO.search(row.system)]
+    plain = [
+        (place, (row.system, row.cells)) for place, row in enumerate(sheet.rows) if is_plain(row)
+    ]
+    percents = [
+        (place, (row.system, row.cells))
+        for place, row in enumerate(sheet.rows)
+        if RATIO.search(row.system)
+    ]
     ratios: list[tuple[PrintedRow, DerivedFrom]] = []
     differences: list[tuple[PrintedRow, DerivedFrom]] = []
     for place, row in enumerate(sheet.rows):
         if is_plain(row) or is_average_row(row) or is_total_row(row):
             continue
         scores = scores_of(row.cells)
-        is_difference = bool(DIFFERENCE.search(row.system)) or "percentage_points" in {m for m, _ in row.kinds.values()}
+        is_difference = bool(DIFFERENCE.search(row.system)) or "percentage_points" in {
+            m for m, _ in row.kinds.values()
+        }
         kind = "difference" if is_difference else "ratio"
         # a difference may also be one of two rows of ratios; a ratio is always of two rows of scores
         further = [source for source in percents if source[0] != place] if is_difference else []
@@ -249,14 +285,23 @@ def derived_rows(sheet: Sheet) -> Iterator[Finding]:
             if cell.is_rounded(value):
                 origin.cells[column] = DerivedCell(cell, value, x[column].parts + y[column].parts)
     habits = [
-        _habit([derived for _, origin in rows for derived in origin.cells.values() if derived.is_possible])
+        _habit(
+            [
+                derived
+                for _, origin in rows
+                for derived in origin.cells.values()
+                if derived.is_possible
+            ]
+        )
         for rows in (ratios, differences)
     ]
     # together they show that the table works on its printed scores, and not on others that nobody sees
     by_chance = prod(habit[1] for habit in habits if habit)
     for rows, habit in zip((ratios, differences), habits, strict=True):
         for row, origin in rows:
-            yield from _row(sheet, row, origin, habit[0] if habit and by_chance < CONVINCING else None)
+            yield from _row(
+                sheet, row, origin, habit[0] if habit and by_chance < CONVINCING else None
+            )
     for row, origin in differences:
         yield from _label(sheet, row, origin, {r.system: f"{r.system} {o.rule}" for r, o in ratios})
     for row, origin in (*ratios, *differences):
@@ -275,7 +320,9 @@ def _habit(cells: Sequence[DerivedCell]) -> tuple[bool, float] | None:
         odd = len(cells) - len(conforming)
         # without two cells that rounding would not give nothing tells cutting from rounding
         if odd <= 1 and not (cuts and sum(not derived.is_rounded for derived in conforming) < 2):
-            by_chance = prod((derived.chance for derived in conforming), start=float(len(cells) if odd else 1))
+            by_chance = prod(
+                (derived.chance for derived in conforming), start=float(len(cells) if odd else 1)
+            )
             habits.append((odd, by_chance, cuts))
     if not habits:
         return None
@@ -283,7 +330,9 @@ def _habit(cells: Sequence[DerivedCell]) -> tuple[bool, float] | None:
     return cuts, by_chance
 
 
-def _row(sheet: Sheet, row: PrintedRow, origin: DerivedFrom, cuts: bool | None) -> Iterator[Finding]:
+def _row(
+    sheet: Sheet, row: PrintedRow, origin: DerivedFrom, cuts: bool | None
+) -> Iterator[Finding]:
     """Cells that the rule cannot give; where the table works on its printed scores, also those that these do not give.
 
     ``cuts`` is None where it does not, else whether it cuts digits off.
@@ -303,7 +352,9 @@ def _row(sheet: Sheet, row: PrintedRow, origin: DerivedFrom, cuts: bool | None) 
             yield of_cell(sheet, row, column, derived.value, origin.kind, why)
 
 
-def _label(sheet: Sheet, row: PrintedRow, origin: DerivedFrom, rules: Mapping[str, str]) -> Iterator[Finding]:
+def _label(
+    sheet: Sheet, row: PrintedRow, origin: DerivedFrom, rules: Mapping[str, str]
+) -> Iterator[Finding]:
     """A label like ``Difference (A-B)`` whose numbers are B - A; ``rules`` say what the rows of ratios are made of."""
     named = re.search(r"(\w+)\s*[-−–]\s*(\w+)", re.sub(r".*\(|\).*", "", row.system))
     if not named:
@@ -330,7 +381,10 @@ def _own_average(sheet: Sheet, row: PrintedRow, origin: DerivedFrom) -> Iterator
     Papers do either, over all columns or some; a cell is a finding if none of these gives it.
     """
     own = scores_of(row.cells)
-    means = [(mean_of(groups, own), len(groups), name) for name, groups in averaging_rules(list(own)).items()]
+    means = [
+        (mean_of(groups, own), len(groups), name)
+        for name, groups in averaging_rules(list(own)).items()
+    ]
     for column in filter(is_average, row.cells):
         cell = row.cells[column]
         ways: list[tuple[Decimal, Decimal, str]] = []
@@ -347,9 +401,17 @@ def _own_average(sheet: Sheet, row: PrintedRow, origin: DerivedFrom) -> Iterator
                 slack = slack_of_mean(cell, count, max(score.step for score in own.values()))
                 ways.append((mean, slack, f"{name} of this row's own cells"))
         if origin.kind == "ratio" and len(origin.cells) >= 2:
-            sums = [sum((cells[c].value for c in origin.cells), Decimal(0)) for cells in origin.sources]
+            sums = [
+                sum((cells[c].value for c in origin.cells), Decimal(0)) for cells in origin.sources
+            ]
             whole = 100 * sums[0] / (sums[1] or 1)
-            ways.append((whole, slack_of_mean(cell, len(origin.cells), cell.step), "the ratio of the two means"))
+            ways.append(
+                (
+                    whole,
+                    slack_of_mean(cell, len(origin.cells), cell.step),
+                    "the ratio of the two means",
+                )
+            )
         if ways and all(abs(cell.value - value) > slack for value, slack, _ in ways):
             yield of_cell(sheet, row, column, ways[0][0], "average", ways[0][2], "a headline")
 
@@ -360,7 +422,11 @@ def derived_columns(sheet: Sheet) -> Iterator[Finding]:
     for place, row in enumerate(sheet.rows):
         for column, cell in row.cells.items():
             by_column[column][place] = cell
-    sources = [(at, source) for at, source in enumerate(by_column.items()) if not UNCERTAIN.search(source[0])]
+    sources = [
+        (at, source)
+        for at, source in enumerate(by_column.items())
+        if not UNCERTAIN.search(source[0])
+    ]
     for place, (column, target) in enumerate(by_column.items()):
         kind = derived_kind(column)
         if kind not in FORMULAS or is_average(column) or len(target) < 3:
@@ -369,10 +435,18 @@ def derived_columns(sheet: Sheet) -> Iterator[Finding]:
         if (origin := _origin(target, nearest, kind, "", 3, 0.65)) is None:
             continue
         # a mean of ratios is near the ratio of means
-        of_means = re.search(r"\b(?:mean|average|avg)\b", f"{origin.first} {origin.second}", re.IGNORECASE)
+        of_means = re.search(
+            r"\b(?:mean|average|avg)\b", f"{origin.first} {origin.second}", re.IGNORECASE
+        )
         near = Decimal("0.002" if of_means else 0)
         for at, derived in origin.cells.items():
             off = abs(derived.cell.value - derived.value)
             if not derived.is_possible and off > near * abs(derived.value):
-                check, changes = ("sign", "the sign of a comparison") if derived.is_turned else (origin.kind, "a digit")
-                yield of_cell(sheet, sheet.rows[at], column, derived.value, check, origin.rule, changes)
+                check, changes = (
+                    ("sign", "the sign of a comparison")
+                    if derived.is_turned
+                    else (origin.kind, "a digit")
+                )
+                yield of_cell(
+                    sheet, sheet.rows[at], column, derived.value, check, origin.rule, changes
+                )

@@ -59,11 +59,14 @@ def of_cell(
         changes = "a headline" if is_average(column) or is_average_row(row) else "a digit"
         if is_plain(row):
             if column not in sheet.in_order:
-                scores = (r.cells[column].value for r in sheet.rows if column in r.cells and is_plain(r))
+                scores = (
+                    r.cells[column].value for r in sheet.rows if column in r.cells and is_plain(r)
+                )
                 sheet.in_order[column] = sorted(scores)
             values = sheet.in_order[column]
             before = len(values) - bisect_right(values, cell.value)
-            after = len(values) - bisect_right(values, rounded) - (cell.value > rounded)  # without the row itself
+            # without the row itself
+            after = len(values) - bisect_right(values, rounded) - (cell.value > rounded)
             changes = changes if before == after else f"a ranking: {before + 1} becomes {after + 1}"
     return Finding(
         where=sheet.where,

@@ -98,7 +98,9 @@ def laid_out(rows: Sequence[Sequence[Spanned]]) -> list[list[GridCell]]:
                 if height > 1:
                     pending[place] = height - 1, cells[place]._replace(above=True)
             column += columns
-        lines.append([cells.get(place, GridCell("")) for place in range(max(cells, default=-1) + 1)])
+        lines.append(
+            [cells.get(place, GridCell("")) for place in range(max(cells, default=-1) + 1)]
+        )
     return lines
 
 

@@ -13,7 +13,12 @@ def outside_intervals(sheet: Sheet) -> Iterator[Finding]:
     for row in sheet.rows:
         for column, cell in row.cells.items():
             ends = [end.value for end in cell.interval if end.places == cell.places]
-            if not cell.places or len(ends) != 2 or len(cell.interval) != 2 or min(ends) <= cell.value <= max(ends):
+            if (
+                not cell.places
+                or len(ends) != 2
+                or len(cell.interval) != 2
+                or min(ends) <= cell.value <= max(ends)
+            ):
                 continue
             # a gain or a ratio from the first end to the second is printed in the same form
             changes = {abs(ends[1] - ends[0]), *(abs(a / b) for a, b in (ends, ends[::-1]) if b)}

@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from bench.audit.grid import LONGEST_SOURCE, Grid, GridLine, Spanned, laid_out, line_numbers, span_of
+from bench.audit.grid import (
+    LONGEST_SOURCE,
+    Grid,
+    GridLine,
+    Spanned,
+    laid_out,
+    line_numbers,
+    span_of,
+)
 from bench.audit.printed import printed
 
 MARKS = re.compile(
@@ -16,7 +24,9 @@ MARKS = re.compile(
     r"|\$\s*\^\s*(?:\{[^{}]*\}|\\?\w+|[*†‡])\s*\$|\^\{(?!\s*[-−+]?\d+\s*\})[^{}]*\}|\^\\\w+|\^[*†‡]"
 )
 """Colours, footnotes, references and superscripts: nothing of the cell's own."""
-ENVIRONMENT = re.compile(r"\\(begin|end)\{(tabular[*xy]?|tabulary|longtable|tblr|NiceTabular|array|supertabular)\}")
+ENVIRONMENT = re.compile(
+    r"\\(begin|end)\{(tabular[*xy]?|tabulary|longtable|tblr|NiceTabular|array|supertabular)\}"
+)
 COMMENT = re.compile(r"(?<!\\)%.*")
 BRACE = re.compile(r"(?<!\\)[{}]")
 TOKEN = re.compile(r"\\begin(?=\{)|\\end(?=\{)|\\tabularnewline|\\.|[{}&]", re.DOTALL)
@@ -37,7 +47,9 @@ RULES = re.compile(
     r"|arrayrulecolor|doublerulesep|cdashlinelr|endhead|endfirsthead|endfoot|endlastfoot|noalign|morecmidrules)"
     r"(?:\[[^\]]*\]|\([^)]*\))*(?:\{[^{}]*\})*(?:\([^)]*\))?(?:\{[^{}]*\})*"
 )
-COMMAND = re.compile(r"\\([A-Za-z]++)\*?\s*((?:\[[^\[\]]*\]\s*)*)((?:\{[^{}]*\}(?:\[[^\[\]]*\])?\s*)*)(?!\s*\{)")
+COMMAND = re.compile(
+    r"\\([A-Za-z]++)\*?\s*((?:\[[^\[\]]*\]\s*)*)((?:\{[^{}]*\}(?:\[[^\[\]]*\])?\s*)*)(?!\s*\{)"
+)
 SYMBOLS = {
     "pm": "±", "times": "×", "approx": "≈", "sim": "~", "uparrow": "↑", "downarrow": "↓", "rightarrow": "→",
     "to": "→", "dagger": "†", "ddagger": "‡", "ast": "*", "star": "*", "Delta": "Δ", "delta": "δ", "alpha": "α",
@@ -81,7 +93,9 @@ def latex_grids(text: str, folder: Path | None = None) -> tuple[list[Grid], str]
         rest.append(text[end:start] + "\n" * text.count("\n", start, stop))
         end = stop
         body = body if folder is not None else expanded(COMMENT.sub("", body), macros)
-        grids.append(Grid(_caption(searched, start, stop), _lines(body, line_number(start)), 0, start))
+        grids.append(
+            Grid(_caption(searched, start, stop), _lines(body, line_number(start)), 0, start)
+        )
     return grids, "".join([*rest, text[end:]])
 
 
@@ -90,7 +104,11 @@ def inputs(text: str, folder: Path, depth: int = 3) -> str:
 
     def content(command: re.Match[str]) -> str:
         name = command[1].strip()
-        path = (folder / (name if name.endswith(".tex") else f"{name}.tex")).resolve() if "\0" not in name else folder
+        path = (
+            (folder / (name if name.endswith(".tex") else f"{name}.tex")).resolve()
+            if "\0" not in name
+            else folder
+        )
         if depth == 0 or not path.is_relative_to(folder.resolve()) or not path.is_file():
             return command[0]
         return inputs(path.read_text(encoding="utf-8", errors="replace"), folder, depth - 1)
@@ -106,7 +124,10 @@ def definitions(text: str) -> tuple[dict[str, tuple[int, str]], str]:
         rest.append(text[end : definition.start()])
         body, end = braced(text, definition.end())
         # the line ends stay where the definition was, so that every row keeps its line of the file
-        macros[definition[1] or definition[3]] = (int(definition[2] or definition[4] or 0), body.replace("\n", " "))
+        macros[definition[1] or definition[3]] = (
+            int(definition[2] or definition[4] or 0),
+            body.replace("\n", " "),
+        )
         rest.append("\n" * text.count("\n", definition.start(), end))
     return macros, "".join([*rest, text[end:]])
 
@@ -120,7 +141,9 @@ def expanded(text: str, macros: Mapping[str, tuple[int, str]]) -> str:
             arguments, body = macros.get(command[1], (-1, ""))
             if command.start() < end or command[1] in open_macros or arguments not in (0, 1):
                 continue
-            after = re.compile(r"\s*\{\}|" if arguments == 0 else r"\s*(?=\{)").match(text, command.end())
+            after = re.compile(r"\s*\{\}|" if arguments == 0 else r"\s*(?=\{)").match(
+                text, command.end()
+            )
             if after is None:
                 continue
             argument, stop = braced(text, after.end()) if arguments else ("", after.end())
@@ -172,9 +195,16 @@ def _after_arguments(text: str, place: int) -> int:
 def _caption(text: str, start: int, stop: int) -> str:
     low, high = max(0, start - LONGEST_ARGUMENT), stop + LONGEST_ARGUMENT
     begin, end = text.rfind(r"\begin{table", low, start), text.find(r"\end{table", stop, high)
-    if begin < 0 or end < 0 or r"\end{table" in text[begin:start] or r"\begin{table" in text[stop:end]:
+    if (
+        begin < 0
+        or end < 0
+        or r"\end{table" in text[begin:start]
+        or r"\begin{table" in text[stop:end]
+    ):
         begin, end = start, stop
-    caption = re.compile(r"\\caption(?:of\{\w+\})?\s*(?:\[[^\]]*\])?\s*(?=\{)").search(text, begin, end)
+    caption = re.compile(r"\\caption(?:of\{\w+\})?\s*(?:\[[^\]]*\])?\s*(?=\{)").search(
+        text, begin, end
+    )
     return unlatex(braced(text, caption.end())[0]) if caption else ""
 
 
@@ -220,7 +250,11 @@ def _split(text: str, mark: str) -> list[tuple[str, int]]:
     parts, depth, nested, start = [], 0, 0, 0
     for token in TOKEN.finditer(text):
         sign = token[0]
-        if depth <= 0 and nested <= 0 and (sign == mark or (mark == r"\\" and sign == r"\tabularnewline")):
+        if (
+            depth <= 0
+            and nested <= 0
+            and (sign == mark or (mark == r"\\" and sign == r"\tabularnewline"))
+        ):
             parts.append((text[start : token.start()], token.end()))
             start = token.end()
         depth += {"{": 1, "}": -1}.get(sign, 0)
@@ -235,7 +269,9 @@ def _spanned(cell: str) -> Spanned:
         columns = span_of(wide[1])
     if high := re.search(r"\\multirow(?:cell)?\s*(?:\[[^\]]*\])?\s*\{\s*(-?[\d.]+)\s*\}", cell):
         rows = span_of(high[1])
-    if both := re.search(r"\\(?:SetCell|Block)\s*(?:\[[^\]]*\])?\s*\{(?:r=)?(\d+)?[,-]?(?:c=)?(\d+)?\}", cell):
+    if both := re.search(
+        r"\\(?:SetCell|Block)\s*(?:\[[^\]]*\])?\s*\{(?:r=)?(\d+)?[,-]?(?:c=)?(\d+)?\}", cell
+    ):
         rows, columns = span_of(both[1]), span_of(both[2])
     return Spanned(unlatex(cell), columns, rows)
 
@@ -257,7 +293,15 @@ def unlatex(text: str) -> str:
         if before == text:
             break
     text = re.sub(r"(?<!\\)[{}]", "", text)
-    for mark, shown in ((r"\,", " "), (r"\;", " "), (r"\!", ""), (r"\:", " "), (r"\ ", " "), (r"\/", ""), (r"\-", "")):
+    for mark, shown in (
+        (r"\,", " "),
+        (r"\;", " "),
+        (r"\!", ""),
+        (r"\:", " "),
+        (r"\ ", " "),
+        (r"\/", ""),
+        (r"\-", ""),
+    ):
         text = text.replace(mark, shown)
     text = re.sub(r"\$\s*(-)\s*\$", "-", text)
     text = re.sub(r"\\([%_&#{}$])", r"\1", text)

@@ -15,7 +15,9 @@ from bench.audit.table import PrintedRow, Sheet
 MOST_HEADER_LINES = 12
 SO_MANY = re.compile(r"of \d+")
 """Below the name of a mean: of how many columns."""
-NAMED_IN_BRACKETS = re.compile(r"\([^)]*(?:drop|gain|diff|delta|Δ|loss|improve|change)[^)]*\)", re.IGNORECASE)
+NAMED_IN_BRACKETS = re.compile(
+    r"\([^)]*(?:drop|gain|diff|delta|Δ|loss|improve|change)[^)]*\)", re.IGNORECASE
+)
 ROW_NUMBER = re.compile(r"#|no\.?|nr\.?|rank|id|index|idx|", re.IGNORECASE)
 
 
@@ -30,7 +32,11 @@ class Unread(NamedTuple):
 def unread(grids: Iterable[Grid], sheets: Sequence[Sheet]) -> list[Unread]:
     """The numbers behind the first cells of all lines that no row of the sheets has, equal ones counted."""
     rows = [row for sheet in sheets for row in sheet.rows]
-    left = Counter((row.line, number.text) for row in rows for number in (*row.cells.values(), *row.sizes.values()))
+    left = Counter(
+        (row.line, number.text)
+        for row in rows
+        for number in (*row.cells.values(), *row.sizes.values())
+    )
     missing = []
     for line in (line for grid in grids for line in grid.lines):
         for cell in line.cells[1:]:
@@ -84,7 +90,10 @@ def _is_words(lines: Sequence[GridLine], place: int) -> bool:
         return False
     below = lines[place + 1 : place + 9]
     spanned = {at for above in lines[:place] for at, cell in enumerate(above.cells) if cell.left}
-    numeric = sum(any(at < len(other.cells) and numbers_of(other.cells[at].text) for other in below) for at in named)
+    numeric = sum(
+        any(at < len(other.cells) and numbers_of(other.cells[at].text) for other in below)
+        for at in named
+    )
     return numeric >= len(named) / 2 or bool(spanned & set(named))
 
 
@@ -96,7 +105,11 @@ def _rows(header: Sequence[GridLine], body: Sequence[GridLine]) -> Iterator[Prin
         cells = line.cells
         # pages of text print a line that lost the empty place below a label of several lines one place to the left
         lost = lead >= 2 and len(cells) == len(names) and not cells[-1].text and cells[0].text
-        if lost and not re.search(r"[^\W\d_]", cells[lead - 1].text) and any(numbers_of(cell.text) for cell in cells):
+        if (
+            lost
+            and not re.search(r"[^\W\d_]", cells[lead - 1].text)
+            and any(numbers_of(cell.text) for cell in cells)
+        ):
             cells = [GridCell(""), *cells[:-1]]
         texts = {cell.text for cell in cells if cell.text}
         if len(texts) == 1 and not any(map(numbers_of, texts)):
@@ -109,9 +122,12 @@ def _rows(header: Sequence[GridLine], body: Sequence[GridLine]) -> Iterator[Prin
         shown = [
             text
             for name, text in zip(names, labels, strict=False)
-            if re.search(r"\w|\+", text) and not (ROW_NUMBER.fullmatch(name) and text.isdigit() and len(labels) > 1)
+            if re.search(r"\w|\+", text)
+            and not (ROW_NUMBER.fullmatch(name) and text.isdigit() and len(labels) > 1)
         ]
-        row = PrintedRow(", ".join(dict.fromkeys(shown)), {}, line=line.number, group=group, label=label)
+        row = PrintedRow(
+            ", ".join(dict.fromkeys(shown)), {}, line=line.number, group=group, label=label
+        )
         _fill(row, names, cells, lead)
         if row.cells or row.sizes:
             row.system = row.system or group or f"row at line {line.number}"
@@ -136,7 +152,9 @@ def _column_names(header: Sequence[GridLine], width: int) -> list[str]:
     """One name a column, of all header lines; equal and empty ones are numbered."""
     names: list[str] = []
     if len(header) > 1:  # a line of one text heads all columns and names none
-        header = [line for line in header if len({cell.text for cell in line.cells if cell.text}) != 1]
+        header = [
+            line for line in header if len({cell.text for cell in line.cells if cell.text}) != 1
+        ]
     for place in range(width):
         parts: list[str] = []
         for line in header:
@@ -191,7 +209,9 @@ def _split_name(name: str, count: int) -> list[str]:
     """
     if count < 2:
         return [name]
-    groups = list(re.finditer(rf"\(?((?<![^\s/()])[^\s/()]+(?:\s*/\s*[^\s/()]+){{{count - 1}}})\)?", name))
+    groups = list(
+        re.finditer(rf"\(?((?<![^\s/()])[^\s/()]+(?:\s*/\s*[^\s/()]+){{{count - 1}}})\)?", name)
+    )
     groups = [group for group in groups if "w/o" not in group[0].lower()]
     names = []
     for place in range(count):
@@ -203,7 +223,10 @@ def _split_name(name: str, count: int) -> list[str]:
     if len(set(names)) == count:
         return names
     ordinals = ("first", "second", "third", "fourth", "fifth", "sixth")
-    return [f"{name} ({ordinals[place] if place < len(ordinals) else place + 1})" for place in range(count)]
+    return [
+        f"{name} ({ordinals[place] if place < len(ordinals) else place + 1})"
+        for place in range(count)
+    ]
 
 
 def _plain(text: str) -> str:
@@ -216,7 +239,10 @@ def _plain(text: str) -> str:
 def size_of(header: str) -> str:
     """Which size a column holds: params, flops, speed-up, or none."""
     name = header.lower()
-    if re.search(r"reduc|Δ|delta|ratio|%|compress|sparsity|kept|remain|drop|hyper|\bw/o\b|without|trainable", name):
+    if re.search(
+        r"reduc|Δ|delta|ratio|%|compress|sparsity|kept|remain|drop|hyper|\bw/o\b|without|trainable",
+        name,
+    ):
         return ""
     if "param" in name or re.match(r"(?:model )?size\b|#p", name):
         return "params"

@@ -19,7 +19,9 @@ def markdown_grids(text: str, aligned: bool = False) -> list[Grid]:
     Args:
         aligned: also read columns that only blanks keep apart, as pages of text have them.
     """
-    lines = _joined([re.sub(r"^\s*>\s?", "", line) if "|" in line else line for line in text.splitlines()])
+    lines = _joined(
+        [re.sub(r"^\s*>\s?", "", line) if "|" in line else line for line in text.splitlines()]
+    )
     kinds = _kinds(lines, aligned)
     grids: list[Grid] = []
     title, kind, place = "", "", 0
@@ -30,7 +32,9 @@ def markdown_grids(text: str, aligned: bool = False) -> list[Grid]:
         if not now and kind in ("|", " ") and not line.strip():
             continue  # pages put blank lines between the rows of a table
         is_separator = now == "|" and bool(SEPARATOR.fullmatch(line))
-        anew = is_separator and block.head > 0 and len(block.lines) > 1 and _is_header(block.lines[-1])
+        anew = (
+            is_separator and block.head > 0 and len(block.lines) > 1 and _is_header(block.lines[-1])
+        )
         if block.lines and (now != kind or anew):
             header = [block.lines.pop()] if anew else []
             grids.append(block)
@@ -53,7 +57,12 @@ def _joined(lines: list[str]) -> list[str]:
     """Rows that a line break within a cell has torn apart, as one line again; the second line stays, empty."""
     for place in range(len(lines) - 1):
         top, below = lines[place].strip(), lines[place + 1].strip()
-        torn = top.startswith("|") and not top.endswith("|") and below.endswith("|") and not below.startswith("|")
+        torn = (
+            top.startswith("|")
+            and not top.endswith("|")
+            and below.endswith("|")
+            and not below.startswith("|")
+        )
         if torn and not SEPARATOR.fullmatch(top):
             lines[place], lines[place + 1] = f"{top} {below}", ""
     return lines
@@ -73,7 +82,8 @@ def _cells(line: str, kind: str) -> list[str]:
         parts = re.split(r"(?<!\\)\|", bare)
     else:
         parts = line.split("\t") if kind == "\t" else re.split(r"\s{2,}", line.strip())
-    cells = [without_markup(part.strip()) for part in parts]  # at most so long that its patterns are quick
+    # at most so long that its patterns are quick
+    cells = [without_markup(part.strip()) for part in parts]
     return [unlatex(cell) if "\\" in cell or "$" in cell else cell for cell in cells]
 
 
@@ -82,12 +92,18 @@ def _kinds(lines: list[str], aligned: bool) -> list[str]:
     kinds = []
     for line in lines:
         pipes = len(re.findall(r"(?<!\\)\|", line))
-        kinds.append("|" if pipes >= 2 else "1" if pipes == 1 else "\t" if line.count("\t") >= 2 else "")
-    for piped, run in itertools.groupby(range(len(lines)), lambda place: kinds[place] in ("1", "|")):
+        kinds.append(
+            "|" if pipes >= 2 else "1" if pipes == 1 else "\t" if line.count("\t") >= 2 else ""
+        )
+    for piped, run in itertools.groupby(
+        range(len(lines)), lambda place: kinds[place] in ("1", "|")
+    ):
         # a separator with one pipe makes a table of two columns of the lines around it
         places = list(run)
         if piped:
-            two_columns = any(kinds[place] == "1" and SEPARATOR.fullmatch(lines[place]) for place in places)
+            two_columns = any(
+                kinds[place] == "1" and SEPARATOR.fullmatch(lines[place]) for place in places
+            )
             for place in places:
                 kinds[place] = "|" if two_columns or kinds[place] == "|" else ""
     if aligned:
@@ -107,11 +123,18 @@ def _mark_aligned(lines: list[str], kinds: list[str]) -> None:
         # one blank line may keep the header apart
         while stop < len(lines) and (
             chunks[stop] >= 3
-            or (stop > start and not lines[stop].strip() and max(chunks[stop + 1 : stop + 2], default=0) >= 3)
+            or (
+                stop > start
+                and not lines[stop].strip()
+                and max(chunks[stop + 1 : stop + 2], default=0) >= 3
+            )
         ):
             stop += 1
         rows = [line for line in lines[start:stop] if line.strip()]
-        numeric = sum(sum(bool(numbers_of(c)) for c in re.split(r"\s{2,}", row.strip())[1:]) >= 2 for row in rows)
+        numeric = sum(
+            sum(bool(numbers_of(c)) for c in re.split(r"\s{2,}", row.strip())[1:]) >= 2
+            for row in rows
+        )
         if numeric >= 2:
             kinds[start:stop] = [" " if line.strip() else "" for line in lines[start:stop]]
         start = stop + 1

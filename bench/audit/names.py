@@ -14,9 +14,12 @@ AVERAGE = re.compile(
     r"|promedio|gemiddeld|średni|среднее|平均|均值|总分|均分|평균)",
     re.IGNORECASE,
 )
-AVERAGE_LAST = re.compile(r"(?:\b(?:avg|average)|平均|평균)\.?\s*(?:score|acc\w*)?\s*(?:\([^()]*\))?$", re.IGNORECASE)
+AVERAGE_LAST = re.compile(
+    r"(?:\b(?:avg|average)|平均|평균)\.?\s*(?:score|acc\w*)?\s*(?:\([^()]*\))?$", re.IGNORECASE
+)
 TOTAL = re.compile(
-    r"^\W*(?:grand |sub)?(?:total|sum|summe|gesamt|somme|合计|总计|总和|합계)\b\W*(?:\([^()]*\))?$", re.IGNORECASE
+    r"^\W*(?:grand |sub)?(?:total|sum|summe|gesamt|somme|合计|总计|总和|합계)\b\W*(?:\([^()]*\))?$",
+    re.IGNORECASE,
 )
 RATIO = re.compile(
     r"percent(?!ile)|%\s*of|(?<![\d\s])\s*%\s*(?:\)|$)|reappear|reten|retain|\brelative\b|\bratios?\b|\bkept\b",
@@ -27,7 +30,8 @@ DIFFERENCE = re.compile(
     re.IGNORECASE,
 )
 RATIO_COLUMN = re.compile(
-    r"%\s*of|[A-Za-z]%$|percent(?:age)? of|reappear|reten|retain|\brelative\b|\bratios?\b|\bkept\b", re.IGNORECASE
+    r"%\s*of|[A-Za-z]%$|percent(?:age)? of|reappear|reten|retain|\brelative\b|\bratios?\b|\bkept\b",
+    re.IGNORECASE,
 )
 """Narrower than for rows: a percent sign alone is the unit of many columns of scores."""
 QUANTITY = re.compile(
@@ -44,7 +48,8 @@ QUANTITY = re.compile(
 UNIT = re.compile(r"(?<![Nn][Ll][Ii] )\((?:K|M|G|B|T|s|h)\)$")
 """Behind the name of a count or a time; MNLI (M) is a half of that task."""
 CONDITION = re.compile(
-    r"(?<![A-Za-z0-9,.])(\d[\d,]*)[\s-](?:training[\s-])?(rows|examples|samples|shots?|epochs)\b", re.IGNORECASE
+    r"(?<![A-Za-z0-9,.])(\d[\d,]*)[\s-](?:training[\s-])?(rows|examples|samples|shots?|epochs)\b",
+    re.IGNORECASE,
 )
 COMPRESSION_COLUMN = re.compile(r"compress|smaller|reduction", re.IGNORECASE)
 NAMES = 20_000
@@ -59,7 +64,11 @@ def is_average(column: str) -> bool:
 
 def _is_called(system: str, *patterns: re.Pattern[str]) -> bool:
     """Whether a name of a row, or the last of its parts, begins so."""
-    return any(pattern.match(part.strip()) for pattern in patterns for part in (system, system.rpartition(", ")[2]))
+    return any(
+        pattern.match(part.strip())
+        for pattern in patterns
+        for part in (system, system.rpartition(", ")[2])
+    )
 
 
 def is_average_row(row: PrintedRow) -> bool:
@@ -90,7 +99,13 @@ def derived_kind(column: str) -> str:
         return ""  # a geometric mean is none of them
     if COMPRESSION_COLUMN.search(column):
         return "compression"
-    return "ratio" if RATIO_COLUMN.search(column) else "difference" if DIFFERENCE.search(column) else ""
+    return (
+        "ratio"
+        if RATIO_COLUMN.search(column)
+        else "difference"
+        if DIFFERENCE.search(column)
+        else ""
+    )
 
 
 def is_quantity(column: str) -> bool:
@@ -128,7 +143,10 @@ def plain_name(system: str) -> str:
 
 def conditions(where: str) -> dict[str, str]:
     """What a table's name says of how much was trained on: tables of 4,000 and of 20,000 rows are two experiments."""
-    return {condition[2].lower(): condition[1].replace(",", "") for condition in CONDITION.finditer(where)}
+    return {
+        condition[2].lower(): condition[1].replace(",", "")
+        for condition in CONDITION.finditer(where)
+    }
 
 
 def plain_task(column: str) -> str:

@@ -18,7 +18,9 @@ UNIT = (
     r"|it/s|tok/s|tokens/s|pts?|pp|points?|bits?|bpw|GFLOPs|MFLOPs|FLOPs|GMACs|MACs|params|million|billion|hours|epochs?"
     r"|W|J|fps|FPS|qps)(?![\w]))"
 )
-TOKEN = re.compile(rf"(?<![\w.])(?P<sign>[-+−–](?=[\d.]))?(?P<number>{DIGITS})(?:\s*(?P<unit>{UNIT}))?(?![\w])")
+TOKEN = re.compile(
+    rf"(?<![\w.])(?P<sign>[-+−–](?=[\d.]))?(?P<number>{DIGITS})(?:\s*(?P<unit>{UNIT}))?(?![\w])"
+)
 SUPERSCRIPT = re.compile(r"\^\{?[\w*†‡,]+\}?|[†‡§¶*✝♠♣♦♡¹²³⁴⁵⁶⁷⁸⁹⁰]")
 SEPARATORS = re.compile(r"^[\s()\[\]/,;:|~≈∼<>≤≥=±→➔➜➡…+\-–—−.$°√'\"’_]*$")
 WORDS_BETWEEN = re.compile(
@@ -26,11 +28,15 @@ WORDS_BETWEEN = re.compile(
     re.IGNORECASE,
 )
 """Words that may stand in the cell of a number; the last of them say how a test ended."""
-CLOCK = re.compile(r"\s*\d+:\d\d(?::\d\d)?\s*|.*\d{4}-\d\d-\d\d.*|.*\d+\s*h\s*\d+\s*m.*|.*\d\s*m(?:in)?\s*\d+\s*s.*")
+CLOCK = re.compile(
+    r"\s*\d+:\d\d(?::\d\d)?\s*|.*\d{4}-\d\d-\d\d.*|.*\d+\s*h\s*\d+\s*m.*|.*\d\s*m(?:in)?\s*\d+\s*s.*"
+)
 """Times of a clock and dates: no numbers to compute with."""
 FROM_TO = re.compile(r"\(\s*([+−–-]?\d[\d.,]*)\s*[%x×]?\s+to\s+([+−–-]?\d[\d.,]*)\s*[%x×]?\s*\)")
 DECIMAL_COMMA = re.compile(r"(?<!\w)(\d+),(\d{1,2})(?![\d,])(?=\s*(?:$|\\?%|[()\[±/$]))")
-POWER = re.compile(r"(?:(\d[\d.]*)\s*(?:×|\\times|\\cdot|x|\*)\s*)?(?<![\d.])10\s*\^\s*\{?\s*([-−+]?\d+)\s*\}?")
+POWER = re.compile(
+    r"(?:(\d[\d.]*)\s*(?:×|\\times|\\cdot|x|\*)\s*)?(?<![\d.])10\s*\^\s*\{?\s*([-−+]?\d+)\s*\}?"
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,9 @@ class PrintedNumber:
 
     def is_rounded(self, exact: Decimal) -> bool:
         """Whether it is ``exact`` rounded to its places, halves rounded up or to even."""
-        return self.value in {exact.quantize(self.step, rule, ROOM) for rule in (ROUND_HALF_UP, ROUND_HALF_EVEN)}
+        return self.value in {
+            exact.quantize(self.step, rule, ROOM) for rule in (ROUND_HALF_UP, ROUND_HALF_EVEN)
+        }
 
     def is_cut(self, exact: Decimal) -> bool:
         """Whether it is ``exact`` with the further digits cut off."""
@@ -100,7 +108,9 @@ def numbers_of(text: str) -> tuple[tuple[PrintedNumber, str], ...]:
         shown = token["number"].replace(",", "").rstrip(".")
         shown = ("+" if token["sign"] == "+" else "-") + shown if has_sign else shown
         value = Decimal(shown)
-        number = PrintedNumber(shown, value, max(0, -int(value.as_tuple().exponent)), unit=token["unit"] or "")
+        number = PrintedNumber(
+            shown, value, max(0, -int(value.as_tuple().exponent)), unit=token["unit"] or ""
+        )
         if not parts:
             parts.append((number, "value"))
             continue
@@ -114,7 +124,9 @@ def numbers_of(text: str) -> tuple[tuple[PrintedNumber, str], ...]:
             last, its_role = parts[-1]
             parts[-1] = replace(last, deviation=last.deviation or number), its_role
         elif role == "change" and "↓" in glue:
-            parts.append((replace(number, text=f"-{number.text.lstrip('+-')}", value=-abs(value)), role))
+            parts.append(
+                (replace(number, text=f"-{number.text.lstrip('+-')}", value=-abs(value)), role)
+            )
         else:
             parts.append((number, role))
     return tuple(parts)
@@ -122,7 +134,12 @@ def numbers_of(text: str) -> tuple[tuple[PrintedNumber, str], ...]:
 
 def _without_marks(text: str) -> str:
     plain = html.unescape(text)
-    plain = re.sub(r"\$?\\pm\s*", "±", plain).replace("+/-", "±").replace("\\times", "×").replace("+-", "±")
+    plain = (
+        re.sub(r"\$?\\pm\s*", "±", plain)
+        .replace("+/-", "±")
+        .replace("\\times", "×")
+        .replace("+-", "±")
+    )
     plain = re.sub(r"<br\s*/?>", " / ", plain)
     plain = POWER.sub(lambda m: f"{m[1] or 1}e{m[2].replace('−', '-')}", plain)
     plain = re.sub(r"</?\w[^<>]*>", "", plain)
@@ -132,10 +149,15 @@ def _without_marks(text: str) -> str:
     plain = SUPERSCRIPT.sub("", plain)
     plain = re.sub(r"(?<=\S)\s*\[\s*\w{0,3}\s*\]|^\s*(?:\[\d+\]\s*)+$", "", plain)  # a footnote
     plain = FROM_TO.sub(
-        lambda m: "[" + ", ".join(re.sub(r",(?=\d{1,2}$)", ".", end) for end in m.groups()) + "]", plain
+        lambda m: "[" + ", ".join(re.sub(r",(?=\d{1,2}$)", ".", end) for end in m.groups()) + "]",
+        plain,
     )
     plain = DECIMAL_COMMA.sub(r"\1.\2", plain)
-    plain = "".join(mark for mark in plain if unicodedata.category(mark) not in ("So", "Sk", "Mn", "Cf") or mark == "^")
+    plain = "".join(
+        mark
+        for mark in plain
+        if unicodedata.category(mark) not in ("So", "Sk", "Mn", "Cf") or mark == "^"
+    )
     return re.sub(r"[*`{}$]|\\[,;%! ]", " ", plain).replace("\\", " ").replace("~", " ").strip()
 
 
@@ -149,6 +171,11 @@ def _role(glue: str, token: re.Match[str], number: PrintedNumber, first: Printed
         return "change"
     if sign == "+" and glue.endswith(" "):
         return "change"
-    if "(" in glue and not number.unit and abs(number.value) < abs(first.value) / 5 and number.places >= 1:
+    if (
+        "(" in glue
+        and not number.unit
+        and abs(number.value) < abs(first.value) / 5
+        and number.places >= 1
+    ):
         return "deviation"  # without a sign and small: over seeds
     return "other"

@@ -28,7 +28,9 @@ FORMS: Mapping[str, Form] = {
     "its own {column} / that of {row}": lambda own, base: own / base,
     "1 - its own {column} / that of {row}": lambda own, base: 1 - own / base,
 }
-Follows = Callable[[Mapping[int, PrintedNumber], Mapping[int, PrintedNumber], int], tuple[int, dict[int, Decimal]]]
+Follows = Callable[
+    [Mapping[int, PrintedNumber], Mapping[int, PrintedNumber], int], tuple[int, dict[int, Decimal]]
+]
 LEAST_FITS = 3
 """So many different values have to follow a row, and three times as many as do not. In 1,000 tables of random numbers none did."""
 MOST_BASES = 8
@@ -55,7 +57,8 @@ def relative_columns(sheet: Sheet) -> Iterator[Finding]:
         is_relative = bool(RELATIVE.search(column)) or multiples >= LEAST_FITS
         if len(target) < LEAST_FITS or is_average(column) or not (is_difference or is_relative):
             continue
-        best = 0, 0, dict[int, Decimal](), ""  # fits, misses with a minus, the right values of these, and the rule
+        # fits, misses with a minus, the right values of these, and the rule
+        best = 0, 0, dict[int, Decimal](), ""
         for name, source in by_column.items():
             if name == column:
                 continue
@@ -64,7 +67,12 @@ def relative_columns(sheet: Sheet) -> Iterator[Finding]:
                 for words, follows in (differences_to if is_difference else multiples_of).items():
                     fits, misses = follows(target, source, base)
                     if fits >= max(LEAST_FITS, 3 * len(misses)) and (fits, -len(misses)) > best[:2]:
-                        best = fits, -len(misses), misses, words.format(column=name, row=sheet.rows[base].system)
+                        best = (
+                            fits,
+                            -len(misses),
+                            misses,
+                            words.format(column=name, row=sheet.rows[base].system),
+                        )
         for at, right in best[2].items():
             yield of_cell(sheet, sheet.rows[at], column, right, "relative", best[3], "a digit")
 
@@ -86,14 +94,20 @@ def _differs_so(
 
 
 def _followed(
-    target: Mapping[int, PrintedNumber], source: Mapping[int, PrintedNumber], base: int, form: Form, scale: int
+    target: Mapping[int, PrintedNumber],
+    source: Mapping[int, PrintedNumber],
+    base: int,
+    form: Form,
+    scale: int,
 ) -> tuple[int, dict[int, Decimal]]:
     """How many different values follow a row, and the right values of the cells that do not."""
     fits, misses = set(), {}
     for at, cell in target.items():
         if at == base or at not in source or source[at].value == source[base].value:
             continue
-        own, of_base = ([n.value - n.step / 2, n.value + n.step / 2] for n in (source[at], source[base]))
+        own, of_base = (
+            [n.value - n.step / 2, n.value + n.step / 2] for n in (source[at], source[base])
+        )
         if own[0] <= 0 or of_base[0] <= 0:
             continue
         corners = [scale * form(a, b) for a, b in product(own, of_base)]  # it is monotone in both

@@ -9,7 +9,15 @@ from itertools import combinations
 from typing import NamedTuple
 
 from bench.audit.findings import INFERENCE, Finding
-from bench.audit.names import TEACHER, conditions, has_scores, is_plain, is_quantity_row, plain_name, whole_name
+from bench.audit.names import (
+    TEACHER,
+    conditions,
+    has_scores,
+    is_plain,
+    is_quantity_row,
+    plain_name,
+    whole_name,
+)
 from bench.audit.printed import PrintedNumber
 from bench.audit.table import UNKNOWN, PrintedRow, Sheet
 
@@ -34,12 +42,16 @@ class System(NamedTuple):
 
 def _systems(sheets: Sequence[Sheet]) -> Iterator[System]:
     for sheet in sheets:
-        names = {whole_name(column): column for column in sheet.columns if has_scores(sheet, column)}
+        names = {
+            whole_name(column): column for column in sheet.columns if has_scores(sheet, column)
+        }
         often = Counter(plain_name(row.system) for row in sheet.rows)
         for row in sheet.rows:
             if is_plain(row) and not is_quantity_row(row):
                 columns = {name: column for name, column in names.items() if column in row.cells}
-                yield System(sheet, row, plain_name(row.system), often[plain_name(row.system)], columns)
+                yield System(
+                    sheet, row, plain_name(row.system), often[plain_name(row.system)], columns
+                )
 
 
 def quotes_and_teachers(sheets: Sequence[Sheet]) -> Iterator[Finding]:
@@ -56,25 +68,44 @@ def quotes_and_teachers(sheets: Sequence[Sheet]) -> Iterator[Finding]:
     having: dict[tuple[str, Decimal], list[int]] = defaultdict(list)
     for number, system in enumerate(systems):
         for name, column in system.columns.items():
-            if value := system.row.cells[column].value:  # 0 is what every constant answer has: it says nothing
+            # 0 is what every constant answer has: it says nothing
+            if value := system.row.cells[column].value:
                 having[name, value].append(number)
     agreeing = Counter(
-        pair for numbers in having.values() if len(numbers) <= CROWD for pair in combinations(numbers, 2)
+        pair
+        for numbers in having.values()
+        if len(numbers) <= CROWD
+        for pair in combinations(numbers, 2)
     )
     for x, y in sorted(pair for pair, count in agreeing.items() if count >= 3):
         first, second = systems[x], systems[y]
         a, b, source = first.row, second.row, first.sheet.source
-        if first.sheet is second.sheet or conditions(first.sheet.where) != conditions(second.sheet.where):
+        if first.sheet is second.sheet or conditions(first.sheet.where) != conditions(
+            second.sheet.where
+        ):
             continue
         if first.name == second.name:
             # one name, of one group and one size where both say it, and of no other row of either table
-            same_size = all(a.sizes[size].value == b.sizes[size].value for size in a.sizes.keys() & b.sizes.keys())
-            is_same = first.often == second.often == 1 and plain_name(a.group) == plain_name(b.group) and same_size
+            same_size = all(
+                a.sizes[size].value == b.sizes[size].value
+                for size in a.sizes.keys() & b.sizes.keys()
+            )
+            is_same = (
+                first.often == second.often == 1
+                and plain_name(a.group) == plain_name(b.group)
+                and same_size
+            )
             least, most, check = 0.75, 2, "quoted differently" if is_same else ""
-        elif TEACHER.search(a.system) and TEACHER.search(b.system) and source == second.sheet.source:
+        elif (
+            TEACHER.search(a.system) and TEACHER.search(b.system) and source == second.sheet.source
+        ):
             least, most, check = 0.5, 99, "teacher changes"
         else:
-            least, most, check = 0.8, 1, "quoted differently" if source != second.sheet.source else ""
+            least, most, check = (
+                0.8,
+                1,
+                "quoted differently" if source != second.sheet.source else "",
+            )
         shared = []
         for name, column in first.columns.items() if check else ():
             other = second.columns.get(name)
@@ -107,12 +138,17 @@ def changed_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
     """
     printed: dict[tuple[str, str], dict[str, list[System]]] = defaultdict(lambda: defaultdict(list))
     for system in _systems(sheets):
-        if system.often == 1:  # else the name cannot say which of the two rows another table repeats
+        # else the name cannot say which of the two rows another table repeats
+        if system.often == 1:
             for name in system.columns:
                 if len(name) >= LONG_NAME:
                     printed[system.sheet.source, name][system.name].append(system)
     for (_, name), by_system in printed.items():
-        repeated = [[(s, s.row.cells[s.columns[name]]) for s in rows] for rows in by_system.values() if len(rows) >= 2]
+        repeated = [
+            [(s, s.row.cells[s.columns[name]]) for s in rows]
+            for rows in by_system.values()
+            if len(rows) >= 2
+        ]
         odd = [cells for cells in repeated if len({cell.value for _, cell in cells}) > 1]
         agreeing = len(repeated) - len(odd)
         for (first, x), *others in odd if agreeing >= max(3, 2 * len(odd)) else ():
@@ -120,11 +156,19 @@ def changed_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
             if abs(x.value - y.value) <= abs(x.value) * COPYING_ERROR and x.places == y.places:
                 other_systems = f"{agreeing} other systems have one score wherever it is printed"
                 why = f"{first.sheet.where} has {x.text}; {other_systems}"
-                yield _differs(system, system.columns[name], y, x, "quoted differently", why, "a digit")
+                yield _differs(
+                    system, system.columns[name], y, x, "quoted differently", why, "a digit"
+                )
 
 
 def _differs(
-    system: System, column: str, cell: PrintedNumber, theirs: PrintedNumber, check: str, why: str, changes: str
+    system: System,
+    column: str,
+    cell: PrintedNumber,
+    theirs: PrintedNumber,
+    check: str,
+    why: str,
+    changes: str,
 ) -> Finding:
     """The inference that a cell is wrong, because another table prints it differently."""
     return Finding(

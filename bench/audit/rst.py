@@ -40,7 +40,12 @@ def _drawn(lines: list[str], at: int) -> tuple[int, Grid]:
     end = at
     while end < len(lines) and re.match(r"\s*[+|]", lines[end]):
         end += 1
-    drawn = [m.start() for line in lines[at:end] if re.match(r"\s*\+", line) for m in re.finditer(r"\+", line)]
+    drawn = [
+        m.start()
+        for line in lines[at:end]
+        if re.match(r"\s*\+", line)
+        for m in re.finditer(r"\+", line)
+    ]
     edges = {place: column for column, place in enumerate(sorted(set(drawn)))}
     grid = Grid("")
     rows: list[tuple[int, list[Spanned]]] = []
@@ -51,7 +56,12 @@ def _drawn(lines: list[str], at: int) -> tuple[int, Grid]:
         line = lines[place]
         if re.match(r"\s*\+[-=+ |]*$", line):
             if texts:
-                rows.append((first + 1, [Spanned(" ".join(texts[c]).strip(), spans[c]) for c in sorted(texts)]))
+                rows.append(
+                    (
+                        first + 1,
+                        [Spanned(" ".join(texts[c]).strip(), spans[c]) for c in sorted(texts)],
+                    )
+                )
             if "=" in line:
                 grid.head = len(rows)
             texts, spans, first = {}, {}, place + 1
@@ -62,7 +72,8 @@ def _drawn(lines: list[str], at: int) -> tuple[int, Grid]:
             texts.setdefault(column, []).append(without_markup(line[left + 1 : right]))
             spans[column] = edges[right] - column
     grid.lines = [
-        GridLine(cells, number) for (number, _), cells in zip(rows, laid_out([r for _, r in rows]), strict=True)
+        GridLine(cells, number)
+        for (number, _), cells in zip(rows, laid_out([r for _, r in rows]), strict=True)
     ]
     return end, grid
 
@@ -83,7 +94,9 @@ def _simple(lines: list[str], at: int) -> tuple[int, Grid]:
                 break
         elif line.strip() and not re.fullmatch(r"[\s-]+", line):
             starts = [start for start, _ in slots]
-            cells = [line[a:b].strip() for a, b in zip(starts, [*starts[1:], len(line) + 1], strict=True)]
+            cells = [
+                line[a:b].strip() for a, b in zip(starts, [*starts[1:], len(line) + 1], strict=True)
+            ]
             if (
                 not cells[0]
                 and grid.lines
@@ -91,7 +104,9 @@ def _simple(lines: list[str], at: int) -> tuple[int, Grid]:
                 and not any(map(str.isdigit, "".join(cells)))
             ):
                 above = grid.lines[-1]
-                joined = (f"{old.text} {new}".strip() for old, new in zip(above.cells, cells, strict=True))
+                joined = (
+                    f"{old.text} {new}".strip() for old, new in zip(above.cells, cells, strict=True)
+                )
                 grid.lines[-1] = line_of(joined, above.number)
             else:
                 grid.lines.append(line_of(map(without_markup, cells), end))

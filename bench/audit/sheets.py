@@ -70,17 +70,24 @@ def read_all(files: Sequence[Path]) -> Pages:
             if kind in (".csv", ".tsv"):
                 # spreadsheets write semicolons where numbers have decimal commas
                 first = text.partition("\n")[0]
-                mark = "\t" if kind == ".tsv" else ";" if first.count(";") > first.count(",") else ","
+                mark = (
+                    "\t" if kind == ".tsv" else ";" if first.count(";") > first.count(",") else ","
+                )
                 lines = _without_spreads(list(csv.reader(text.splitlines(), delimiter=mark)))
                 header = [value.strip() for value in lines[0]] if lines else []
                 if set(TIDY) <= set(header):
                     grids, sheets = [], from_tidy(header, lines[1:])
                 else:
-                    cells = (line_of((cell.strip() for cell in line), n) for n, line in enumerate(lines, start=1))
+                    cells = (
+                        line_of((cell.strip() for cell in line), n)
+                        for n, line in enumerate(lines, start=1)
+                    )
                     grids = [Grid("", list(cells), 1)]
                     sheets = sheets_of(name, grids)
             elif kind == ".ipynb":
-                grids = [grid for part in _notebook_texts(text) for grid in grids_of(part, aligned=True)]
+                grids = [
+                    grid for part in _notebook_texts(text) for grid in grids_of(part, aligned=True)
+                ]
                 sheets = sheets_of(name, grids)
             else:
                 grids = grids_of(text, kind == ".txt", path.parent if kind == ".tex" else None)
@@ -104,7 +111,10 @@ def _without_spreads(lines: list[list[str]]) -> list[list[str]]:
         return lines
     spread = {name: name.removesuffix(" mean") for name in header if name.endswith(" mean")}
     spread = {name: own for name, own in spread.items() if {f"{own} sd", f"{own} n"} <= {*header}}
-    sure = [*spread.values(), *(name for name in header if {f"{name} low", f"{name} high"} <= {*header})]
+    sure = [
+        *spread.values(),
+        *(name for name in header if {f"{name} low", f"{name} high"} <= {*header}),
+    ]
     left_out = {f"{own}{end}" for own in sure for end in SPREADS}
     kept = [place for place, name in enumerate(header) if name not in left_out]
     named = [[spread.get(name, name) for name in header], *lines[1:]]
@@ -113,11 +123,15 @@ def _without_spreads(lines: list[list[str]]) -> list[list[str]]:
 
 def _text_of(path: Path) -> str:
     if not path.is_file():
-        raise InputError(f"{path}: {'a folder; name a file in it' if path.is_dir() else 'no such file'}")
+        raise InputError(
+            f"{path}: {'a folder; name a file in it' if path.is_dir() else 'no such file'}"
+        )
     if path.suffix.lower() not in KINDS:
         raise InputError(f"{path}: tables are read from {', '.join(KINDS)}")
     if path.stat().st_size > MOST_TEXT:
-        raise InputError(f"{path}: {path.stat().st_size:,} bytes; tables are read from files of at most {MOST_TEXT:,}")
+        raise InputError(
+            f"{path}: {path.stat().st_size:,} bytes; tables are read from files of at most {MOST_TEXT:,}"
+        )
     return text_of(path, str(path)).replace("\r\n", "\n")
 
 
@@ -138,7 +152,11 @@ def _notebook_texts(text: str) -> list[str]:
                 texts.append(joined(cell.get("source", "")))
             for output in cell.get("outputs", ()):
                 data = output.get("data", {})
-                kinds = (kind for kind in ("text/html", "text/markdown", "text/latex", "text/plain") if kind in data)
+                kinds = (
+                    kind
+                    for kind in ("text/html", "text/markdown", "text/latex", "text/plain")
+                    if kind in data
+                )
                 texts.append(joined(next((data[kind] for kind in kinds), output.get("text", ""))))
     except (ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
         raise InputError(f"not a Jupyter notebook ({error})") from None
@@ -158,7 +176,9 @@ def from_tidy(header: Sequence[str], lines: Iterable[Sequence[str]]) -> list[She
         if values:  # no empty line
             bodies.append(dict(zip(header, values, strict=True)))
     # where some system has two values of a task, EM beside F1 are two columns, also for the others
-    values_of = Counter((body["source"], body["table"], body["task"], body["system"]) for body in bodies)
+    values_of = Counter(
+        (body["source"], body["table"], body["task"], body["system"]) for body in bodies
+    )
     several = {cell[:3] for cell, count in values_of.items() if count > 1}
     sheets: dict[tuple[str, str], Sheet] = {}
     rows: dict[tuple[str, str, str], PrintedRow] = {}
@@ -169,7 +189,9 @@ def from_tidy(header: Sequence[str], lines: Iterable[Sequence[str]]) -> list[She
         if row is None:
             row = rows[*key, body["system"]] = PrintedRow(body["system"], {})
             sheet.rows.append(row)
-        row.sizes |= {ours: size for name, ours in SIZES.items() if (size := printed(body.get(name, "")))}
+        row.sizes |= {
+            ours: size for name, ours in SIZES.items() if (size := printed(body.get(name, "")))
+        }
         if value := printed(body["value"]):
             if (*key, column) in several:
                 column = f"{column} ({body.get('metric') or body.get('split')})"

@@ -42,7 +42,9 @@ def shown(pages: Pages, findings: Sequence[Finding]) -> str:
     guesses = sum(line[5] != ARITHMETIC for line in lines)
     findings_in = f" ({_counted(len(findings), 'finding')})" if len(lines) < len(findings) else ""
     guessed = f", {guesses} of them {'a guess' if guesses == 1 else 'guesses'}" if guesses else ""
-    return printable(f"{without}{table}\n\n{_counted(len(lines), 'line')}{findings_in}{guessed}; {size}")
+    return printable(
+        f"{without}{table}\n\n{_counted(len(lines), 'line')}{findings_in}{guessed}; {size}"
+    )
 
 
 def _counted(number: int, what: str) -> str:
@@ -59,5 +61,8 @@ def _several(texts: Sequence[str], once: bool = True) -> str:
 
 def unread_lines(pages: Pages) -> str:
     """File, line and cell of each number that was not read."""
-    lines = [f"{name}, line {number.line}: {number.text} of the cell {number.cell!r}" for name, number in pages.unread]
+    lines = [
+        f"{name}, line {number.line}: {number.text} of the cell {number.cell!r}"
+        for name, number in pages.unread
+    ]
     return printable("\n".join(lines)) or "every number was read"

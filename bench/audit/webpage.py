@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import re
 
-from bench.audit.grid import Grid, GridLine, Spanned, laid_out, line_numbers, span_of, without_markup
+from bench.audit.grid import (
+    Grid,
+    GridLine,
+    Spanned,
+    laid_out,
+    line_numbers,
+    span_of,
+    without_markup,
+)
 
-HEADING = re.compile(r"<h[1-6][^<>]*>(.*?)</h[1-6]>|^#+ +([^\n]*)$", re.DOTALL | re.MULTILINE | re.IGNORECASE)
+HEADING = re.compile(
+    r"<h[1-6][^<>]*>(.*?)</h[1-6]>|^#+ +([^\n]*)$", re.DOTALL | re.MULTILINE | re.IGNORECASE
+)
 
 
 def html_grids(text: str) -> tuple[list[Grid], str]:
@@ -22,7 +32,8 @@ def html_grids(text: str) -> tuple[list[Grid], str]:
         title = without_markup(title).replace("*", "").strip("¶ #")[:80]
         # the source line of a tag is kept only as long as the parser sees the same lines
         root = html.fragment_fromstring(text[start:stop], create_parent="div")
-        for table in root.xpath(".//table[not(.//table)]"):  # a table that holds others only places them
+        # a table that holds others only places them
+        for table in root.xpath(".//table[not(.//table)]"):
             grids.append(_grid(table, title, line_number(start), start))
         rest.append(text[end:start] + "\n" * text.count("\n", start, stop))
         end = stop
@@ -51,7 +62,9 @@ def _grid(table, title: str, first: int, place: int) -> Grid:  # type: ignore[no
     for row in table.iter("tr"):
         cells = []
         for cell in row.iterchildren("td", "th"):
-            inner = (cell.text or "") + "".join(html.tostring(child, encoding="unicode") for child in cell)
+            inner = (cell.text or "") + "".join(
+                html.tostring(child, encoding="unicode") for child in cell
+            )
             shown = without_markup(re.sub(r"</(?:p|div|li)>", " ", inner))
             cells.append(Spanned(shown, span_of(cell.get("colspan")), span_of(cell.get("rowspan"))))
         if cells:

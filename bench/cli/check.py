@@ -7,7 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.cli.options import DEVICE, OFFLINE, RESULTS, argument, option, request_from_options, with_request_options
+from bench.cli.options import (
+    DEVICE,
+    OFFLINE,
+    RESULTS,
+    argument,
+    option,
+    request_from_options,
+    with_request_options,
+)
 from bench.cli.program import Answer, store, verb
 from bench.errors import BAD_INPUT, CHECK_FAILED, OK, InputError
 from bench.record.set_aside import notes_sent_to
@@ -21,9 +29,12 @@ def check(
     baseline: Path = option(..., "Folder with the records to compare with."),
     results: Path = RESULTS,
     tasks: str = option("", "Use only these tasks of the baseline, separated by commas."),
-    methods: str = option("", "Compare only these rows, separated by commas. The teacher is always included."),
+    methods: str = option(
+        "", "Compare only these rows, separated by commas. The teacher is always included."
+    ),
     seeds: str = option(
-        "", "Compare only these seeds. The other seeds are used only to estimate the variance over seeds."
+        "",
+        "Compare only these seeds. The other seeds are used only to estimate the variance over seeds.",
     ),
     margin: float = option(
         2.0,
@@ -34,11 +45,19 @@ def check(
         0.1, "Which share of a speed-up may be lost: at least 0 and below 1.", "--speed-margin"
     ),
     budget: list[str] | None = option(
-        None, "Another margin for one metric, in points. Repeat the option for more metrics.", metavar="METRIC=POINTS"
+        None,
+        "Another margin for one metric, in points. Repeat the option for more metrics.",
+        metavar="METRIC=POINTS",
     ),
-    accept: Path | None = option(None, "A TOML file with known regressions, each with a reason. docs/ci.md shows one."),
-    summary_file: Path | None = option(None, "Also write the summary to this file, as Markdown.", "--summary"),
-    junit_file: Path | None = option(None, "Also write the results to this file, as JUnit XML.", "--junit"),
+    accept: Path | None = option(
+        None, "A TOML file with known regressions, each with a reason. docs/ci.md shows one."
+    ),
+    summary_file: Path | None = option(
+        None, "Also write the summary to this file, as Markdown.", "--summary"
+    ),
+    junit_file: Path | None = option(
+        None, "Also write the results to this file, as JUnit XML.", "--junit"
+    ),
 ) -> Answer:
     """Compare new records with a baseline, as a gate for pull requests.
 
@@ -51,7 +70,9 @@ def check(
     from bench.user_files import comma_separated
 
     if not 0 <= margin <= 100 or not 0 <= speed_margin < 1:
-        raise InputError("--margin should be from 0 to 100 points, --speed-margin at least 0 and below 1")
+        raise InputError(
+            "--margin should be from 0 to 100 points, --speed-margin at least 0 and below 1"
+        )
     limits = gate.GateLimits(margin, speed_margin, gate.budgets_of(budget or []))
     acceptances = gate.read_acceptances(accept) if accept is not None else []
     chosen = parse_seeds(seeds) if seeds.strip() else ()
@@ -116,17 +137,25 @@ def verify(
     return workflow.describe(answer), answer, workflow.EXIT_CODES.get(answer["verdict"], OK)
 
 
-@verb("export b8aa0426 --to student --format onnx --results results/reference --data sample --teacher embedded")
+@verb(
+    "export b8aa0426 --to student --format onnx --results results/reference --data sample --teacher embedded"
+)
 @of_record
 def export(
     given: dict[str, Any],
     key: str = argument(..., "The beginning of a record's key."),
     to: Path = option(..., "The folder to write; it must not exist."),
-    form: str = option("hf", "hf (transformers' files), onnx, or onnx-int8 (8-bit linear layers).", "--format"),
-    saved: Path | None = option(
-        None, "A folder of --save-students, or of the checkpoint; without it the student is trained again.", "--from"
+    form: str = option(
+        "hf", "hf (transformers' files), onnx, or onnx-int8 (8-bit linear layers).", "--format"
     ),
-    push: str = option("", "Send the folder to this private repository of the hub too.", metavar="OWNER/NAME"),
+    saved: Path | None = option(
+        None,
+        "A folder of --save-students, or of the checkpoint; without it the student is trained again.",
+        "--from",
+    ),
+    push: str = option(
+        "", "Send the folder to this private repository of the hub too.", metavar="OWNER/NAME"
+    ),
 ) -> Answer:
     """Write the student of a record as a folder that works elsewhere.
 
@@ -145,17 +174,24 @@ def export(
 @verb("submit students --row tinybert --to submission --data hub")
 def submit(
     saved: list[Path] = argument(
-        ..., "Where --save-students wrote; or an archive.zip, which is only checked.", metavar="FOLDER..."
+        ...,
+        "Where --save-students wrote; or an archive.zip, which is only checked.",
+        metavar="FOLDER...",
     ),
     to: Path | None = option(None, "The new folder of the files and their archive."),
     row: str = option("", "The row that is meant, where a task has several models."),
     seed: int | None = option(None, "The seed that is meant."),
     data: str = option(
-        "hub", "Where GLUE's test sets come from: hub; or a folder with <task>/test-00000-of-00001.parquet."
+        "hub",
+        "Where GLUE's test sets come from: hub; or a folder with <task>/test-00000-of-00001.parquet.",
     ),
-    constant_rest: bool = option(False, "Answer tasks without a model with their first class.", "--constant-rest"),
+    constant_rest: bool = option(
+        False, "Answer tasks without a model with their first class.", "--constant-rest"
+    ),
     diagnostics: Path | None = option(
-        None, "GLUE's diagnostic-full.tsv: also print Matthews' correlation on AX by category.", metavar="FILE"
+        None,
+        "GLUE's diagnostic-full.tsv: also print Matthews' correlation on AX by category.",
+        metavar="FILE",
     ),
     device: str = DEVICE,
     offline: bool = OFFLINE,
@@ -169,21 +205,31 @@ def submit(
 
     if len(saved) == 1 and saved[0].suffix == ".zip":
         wrong = workflow.faults(saved[0])
-        text = "\n".join(wrong) or f"{saved[0]}: all {len(workflow.FILES)} files are as GLUE's server wants them"
+        text = (
+            "\n".join(wrong)
+            or f"{saved[0]}: all {len(workflow.FILES)} files are as GLUE's server wants them"
+        )
         return text, wrong, CHECK_FAILED if wrong else OK
     if to is None:
         raise InputError("--to names no folder for the submission")
     if diagnostics is not None and not diagnostics.is_file():  # before anything is written
-        raise InputError(f"--diagnostics {diagnostics}: there is no such file; GLUE's page offers diagnostic-full.tsv")
+        raise InputError(
+            f"--diagnostics {diagnostics}: there is no such file; GLUE's page offers diagnostic-full.tsv"
+        )
     quiet()
     answer = workflow.submit(saved, data, to, row, seed, constant_rest, device, offline)
-    lines = [f"{name:12} {folder or 'one class for every example'}" for name, folder in answer["models"].items()]
+    lines = [
+        f"{name:12} {folder or 'one class for every example'}"
+        for name, folder in answer["models"].items()
+    ]
     lines.append(f"written and checked: {answer['archive']}")
     if diagnostics is not None:
         answer["diagnostics"] = workflow.diagnostics(to / "AX.tsv", diagnostics)
         for group in answer["diagnostics"]:
             title = f"{group['category']}{': ' * bool(group['kind'])}{group['kind']}"
-            lines.append(f"{title:55} {group['examples']:5} examples  Matthews {100 * group['matthews']:5.1f}")
+            lines.append(
+                f"{title:55} {group['examples']:5} examples  Matthews {100 * group['matthews']:5.1f}"
+            )
     return "\n".join(lines), answer, OK
 
 
@@ -205,7 +251,8 @@ def audit(
         metavar="NAME=ROW",
     ),
     only: str = option(
-        "", "Show only one kind of findings: arithmetic (they follow from the printed numbers) or inference (guesses)."
+        "",
+        "Show only one kind of findings: arithmetic (they follow from the printed numbers) or inference (guesses).",
     ),
     unread: bool = option(False, "Also list the numbers in tables that were not read.", "--unread"),
 ) -> Answer:
@@ -285,7 +332,9 @@ def _quietly(look: Callable[..., Any], results: Path, *more: Any) -> Any:
 def store_gc(
     results: Path = RESULTS,
     cache: bool = option(
-        False, "Also look for artefacts in the cache that no record of these results names.", "--cache"
+        False,
+        "Also look for artefacts in the cache that no record of these results names.",
+        "--cache",
     ),
     yes: bool = option(False, "Remove the files. Without it, they are only listed.", "--yes", "-y"),
 ) -> Answer:
@@ -298,7 +347,9 @@ def store_gc(
 
     unneeded = _quietly(upkeep.unneeded, results)
     asked = [problem for problem in unneeded if cache or problem["kind"] != upkeep.UNNAMED]
-    lines = [f"{upkeep.sentence(problem)} ({upkeep.megabytes(problem['bytes'])})" for problem in asked]
+    lines = [
+        f"{upkeep.sentence(problem)} ({upkeep.megabytes(problem['bytes'])})" for problem in asked
+    ]
     if others := [problem for problem in unneeded if problem not in asked]:
         size = upkeep.total(others)
         more = f"{len(others)} more things that no record of these results names ({size})"

@@ -27,13 +27,16 @@ REQUEST: dict[str, tuple[Any, Any]] = {}
 for _field in fields(Request):
     if _facts := _field.metadata:
         _kind, _default = _facts["typed"] or (get_type_hints(Request)[_field.name], _field.default)
-        _names = _facts["names"] or ((f"--{_field.name.replace('_', '-')}",) if _kind is bool else ())
+        _names = _facts["names"] or (
+            (f"--{_field.name.replace('_', '-')}",) if _kind is bool else ()
+        )
         REQUEST[_field.name] = _kind, option(_default, _facts["words"], *_names, **_facts["more"])
 OF_RUN = " ".join(field.name for field in fields(Request) if field.metadata.get("run"))
 """Those of `run` alone."""
 
 METHODS, TASKS, RESULTS, REPORTS, DEVICE, OFFLINE, LATEX = (
-    REQUEST[name][1] for name in ("methods", "tasks", "results", "reports", "device", "offline", "latex")
+    REQUEST[name][1]
+    for name in ("methods", "tasks", "results", "reports", "device", "offline", "latex")
 )
 THREADS = option(2, "CPU threads. The number is printed with every timing.")
 ONLY_TASKS = option("", "Use only these tasks, separated by commas.", "--tasks", "--task")
@@ -58,8 +61,12 @@ def request_from_options(**given: Any) -> Request:
     Raises:
         InputError: numbers of a recipe that cannot be read.
     """
-    given |= {"numbers": parse_numbers(given.get("numbers")), "corpus": tuple(given.get("corpus") or ())}
-    if given.get("threads") is None:  # several jobs keep the cores busy: threads of one would wait for each other
+    given |= {
+        "numbers": parse_numbers(given.get("numbers")),
+        "corpus": tuple(given.get("corpus") or ()),
+    }
+    # several jobs keep the cores busy: threads of one would wait for each other
+    if given.get("threads") is None:
         given["threads"] = 2 if given.get("jobs") == 1 else 1
     return Request(**given)
 
@@ -73,7 +80,11 @@ def with_request_options(
         names: separated by spaces; all of them but those of ``without`` where it names none.
         defaults: where a verb's differ; ``...`` for an option that has to be typed, None for one whose help shows none.
     """
-    wanted = [name for name in REQUEST if name in (names.split() or REQUEST) and name not in without.split()]
+    wanted = [
+        name
+        for name in REQUEST
+        if name in (names.split() or REQUEST) and name not in without.split()
+    ]
 
     def decorate(verb: Callable[..., Any]) -> Callable[..., Any]:
         keyword, shared = inspect.Parameter.KEYWORD_ONLY, []

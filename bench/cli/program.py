@@ -35,7 +35,9 @@ class Sections(TyperGroup):
             clause = re.split(r"[.;:](?:\s|$)", (verb.help or "").strip(), maxsplit=1)[0]
             while isinstance(verb, TyperGroup):  # a verb of several words belongs where they are
                 verb = next(iter(verb.commands.values()))
-            sections[str(verb.callback.__module__)].append((name.ljust(max(map(len, verbs))), clause))
+            sections[str(verb.callback.__module__)].append(
+                (name.ljust(max(map(len, verbs))), clause)
+            )
         for module, heading in SECTIONS.items():
             with formatter.section(heading):
                 formatter.write_dl(sections[module])
@@ -65,7 +67,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _program(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Options of the program itself."""

@@ -60,15 +60,23 @@ def list_(
             continue
         kind = "regression" if task.regression else ", ".join(task.labels)
         kind = "a part of the context" if task.spans else kind
-        lines.append(f"  {task.name:12} {' + '.join(task.columns)} -> {kind}; {', '.join(task.metrics)}")
+        lines.append(
+            f"  {task.name:12} {' + '.join(task.columns)} -> {kind}; {', '.join(task.metrics)}"
+        )
     for group, members in GROUPS.items():
         lines.append(f"  {group:12} {', '.join(members)}")
-    body = {"methods": known, "tasks": list(KNOWN), "groups": {name: list(members) for name, members in GROUPS.items()}}
+    body = {
+        "methods": known,
+        "tasks": list(KNOWN),
+        "groups": {name: list(members) for name, members in GROUPS.items()},
+    }
     return "\n".join(lines), body | {"failing": wrong}, CHECK_FAILED if wrong else OK
 
 
 @verb("show b8aa0426 --results results/reference", has_json=False)
-def show(key: str = argument(..., "The beginning of a record's key."), results: Path = RESULTS) -> None:
+def show(
+    key: str = argument(..., "The beginning of a record's key."), results: Path = RESULTS
+) -> None:
     """Print one record as JSON."""
     from bench.record.store import Store
 
@@ -80,10 +88,13 @@ def report(
     results: Path = RESULTS,
     reports: Path | None = REPORTS,
     kept: float = option(
-        97.0, "A student keeps its teacher's score if the whole 95 % interval of the ratio is above this percentage."
+        97.0,
+        "A student keeps its teacher's score if the whole 95 % interval of the ratio is above this percentage.",
     ),
     latex: bool = LATEX,
-    names: Path | None = option(None, "What rows are called in a paper: a TOML file with lines like row = 'Name'."),
+    names: Path | None = option(
+        None, "What rows are called in a paper: a TOML file with lines like row = 'Name'."
+    ),
     baseline: str = option(
         "",
         "The row that the others are compared with, with the name that it has in reports.",
@@ -118,7 +129,9 @@ def compare(
     tasks: str = ONLY_TASKS,
     seeds: str = option("", "Use only these seeds, for example 0,1,2."),
     exact: bool = option(False, "Use the exact McNemar test instead of its mid-p form.", "--exact"),
-    theirs: Path | None = option(None, "The folder of results that has the second row, if it is another one."),
+    theirs: Path | None = option(
+        None, "The folder of results that has the second row, if it is another one."
+    ),
 ) -> Answer:
     """Compare two rows on the same examples: difference, interval, paired test and verdict."""
     from bench.analysis import compare as analysis
@@ -128,8 +141,12 @@ def compare(
     from bench.user_files import comma_separated
 
     chosen = parse_seeds(seeds) if seeds.strip() else ()
-    comparisons = analysis.compare(results, first, second, comma_separated(tasks), chosen, exact, theirs)
-    texts = [f"{data}\n\n{analysis.table(first, second, lines)}\n" for data, lines in comparisons.items()]
+    comparisons = analysis.compare(
+        results, first, second, comma_separated(tasks), chosen, exact, theirs
+    )
+    texts = [
+        f"{data}\n\n{analysis.table(first, second, lines)}\n" for data, lines in comparisons.items()
+    ]
     texts.append(
         "Intervals: paired bootstrap over examples, with Student's t over seeds where there are several. min. detectable: the true "
         f"difference that such a comparison finds in {100 * POWER:.0f} of 100 cases. Verdict: by p after Holm's adjustment over the "
@@ -165,15 +182,24 @@ def choose(
         None,
         "At most this many megabytes of the file: 4 bytes a parameter, fewer where the row has weights of few bits.",
     ),
-    max_flops: float | None = option(None, "At most this many G FLOPs for one sequence of 128 tokens."),
+    max_flops: float | None = option(
+        None, "At most this many G FLOPs for one sequence of 128 tokens."
+    ),
     max_latency: float | None = option(
-        None, "At most this many milliseconds, as the last `speed` session with the same teacher measured."
+        None,
+        "At most this many milliseconds, as the last `speed` session with the same teacher measured.",
     ),
     backend: str = option(
-        "", "Latencies under this backend; a row in 8 bits has those of onnx-int8.", show_default="the session's first"
+        "",
+        "Latencies under this backend; a row in 8 bits has those of onnx-int8.",
+        show_default="the session's first",
     ),
-    threads: int | None = option(None, "Latencies with so many threads.", show_default="the session's first"),
-    min_retain: float | None = option(None, "At least this percentage of the teacher's mean over the same columns."),
+    threads: int | None = option(
+        None, "Latencies with so many threads.", show_default="the session's first"
+    ),
+    min_retain: float | None = option(
+        None, "At least this percentage of the teacher's mean over the same columns."
+    ),
 ) -> Answer:
     """Find the best row within limits of parameters, megabytes, FLOPs, latency and what is kept of the teacher's score.
 
@@ -198,14 +224,23 @@ def choose(
     lines: list[str] = []
     for choice in choices:
         group = choice["group"]
-        lines += [f"{group.title}\n", *([f"{to_markdown(analysis.table(choice))}\n"] if choice["candidates"] else [])]
+        lines += [
+            f"{group.title}\n",
+            *([f"{to_markdown(analysis.table(choice))}\n"] if choice["candidates"] else []),
+        ]
         lines += analysis.in_words(choice)
         if not group.speed_conditions and (backend or threads):
-            lines.append(f"No `speed` session measured {group.cell.teacher.name} under these conditions.")
+            lines.append(
+                f"No `speed` session measured {group.cell.teacher.name} under these conditions."
+            )
         elif not group.speed_conditions and max_latency is not None:
-            teacher = source_options(group.cell.data.slug, group.cell.teacher.name, group.cell.teacher.base)[-2:]
+            teacher = source_options(
+                group.cell.data.slug, group.cell.teacher.name, group.cell.teacher.base
+            )[-2:]
             what = shlex.join(["speed", "--methods", "all", *teacher, "--results", str(results)])
-            lines.append(f"No `speed` session measured latencies with this teacher: python -m bench {what}")
+            lines.append(
+                f"No `speed` session measured latencies with this teacher: python -m bench {what}"
+            )
         if group.speed_conditions:
             in_8_bits = any(c["label"].endswith(f"+{IN_8_BITS}") for c in choice["candidates"])
             rest = "; of rows in 8 bits: onnx-int8" if in_8_bits else ""
@@ -213,7 +248,9 @@ def choose(
         if choice["left_out"]:
             lines.append(
                 "Left out: "
-                + "; ".join(f"{group.called(row)} ({why})" for row, why in choice["left_out"].items())
+                + "; ".join(
+                    f"{group.called(row)} ({why})" for row, why in choice["left_out"].items()
+                )
                 + "."
             )
         lines.append("")
@@ -228,7 +265,11 @@ def choose(
         }
         for choice in choices
     ]
-    return "\n".join(lines), body, OK if any(choice["candidates"] for choice in choices) else CHECK_FAILED
+    return (
+        "\n".join(lines),
+        body,
+        OK if any(choice["candidates"] for choice in choices) else CHECK_FAILED,
+    )
 
 
 @verb("power --tasks rte,mrpc --gap 1.0")
@@ -239,14 +280,22 @@ def power(
         "--tasks",
         "--task",
     ),
-    examples: int | None = option(None, "The number of examples of your own test set, instead of --tasks."),
-    gap: float | None = option(None, "The difference that you want to detect, in points of accuracy."),
+    examples: int | None = option(
+        None, "The number of examples of your own test set, instead of --tasks."
+    ),
+    gap: float | None = option(
+        None, "The difference that you want to detect, in points of accuracy."
+    ),
     disagreement: float = option(
         10.0, "Percent of the examples that exactly one of the two systems answers correctly."
     ),
-    seeds: str = option("1", "Seeds of each system: a list like 0,1,2 or a number like 3. Two or more need --spread."),
+    seeds: str = option(
+        "1",
+        "Seeds of each system: a list like 0,1,2 or a number like 3. Two or more need --spread.",
+    ),
     spread: float | None = option(
-        None, "Standard deviation of one system's score over its seeds, in points (after ± in a report)."
+        None,
+        "Standard deviation of one system's score over its seeds, in points (after ± in a report).",
     ),
     seed_disagreement: float | None = option(
         None,
@@ -269,7 +318,9 @@ def power(
     context_settings={"ignore_unknown_options": True},  # -0.3 is a number
 )
 def trace(
-    number: str = argument(..., "A number as it is printed: 86.6, a difference +4.5 or a speed-up 2.03x."),
+    number: str = argument(
+        ..., "A number as it is printed: 86.6, a difference +4.5 or a speed-up 2.03x."
+    ),
     results: Path = RESULTS,
 ) -> Answer:
     """Find the records behind a printed number. Exit code 1 if no number of the records rounds to it."""
@@ -299,12 +350,18 @@ def profile(
 
     quiet()
     if printed:
-        table = printed_and_ours([(size, counts_of(size["row"], size["teacher"])) for size in printed_sizes()])
+        table = printed_and_ours(
+            [(size, counts_of(size["row"], size["teacher"])) for size in printed_sizes()]
+        )
         text = "\n\n".join([f"# {table.title}", *table.notes, to_markdown(table)])
         return text, [dict(zip(table.header, row, strict=True)) for row in table.values], OK
     rows = profile_rows(methods, teacher, lambda note: print(note, file=sys.stderr), offline)
     how = "One sequence of 128 tokens, batch 1, eager attention. FLOPs = 2 x MACs (fvcore); two labels."
-    return f"{to_markdown(sizes(rows))}\n\n{how}", {name: size.model_dump() for name, size in rows}, OK
+    return (
+        f"{to_markdown(sizes(rows))}\n\n{how}",
+        {name: size.model_dump() for name, size in rows},
+        OK,
+    )
 
 
 @verb("why b8aa0426 --results results/reference --data sample --teacher embedded --threads 2")
@@ -332,7 +389,9 @@ def why(
 
     quiet()
     typed = {name for name in AS_RECORDED if given[name] not in (None, [])}
-    asked = {name: value for name, value in given.items() if name not in AS_RECORDED or name in typed}
+    asked = {
+        name: value for name, value in given.items() if name not in AS_RECORDED or name in typed
+    }
     results = asked.pop("results")
     request = request_from_options(**asked, rerun_stale=rerun_stale, retry_failed=retry_failed)
     answer = workflow.why(key, results, request, typed)

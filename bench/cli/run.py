@@ -71,17 +71,27 @@ def report_outcome(outcome: Outcome) -> int:
     return outcome.exit_code
 
 
-def typed_options(ctx: typer.Context, given: dict[str, Any], experiment: Path | None, table: str) -> set[str]:
+def typed_options(
+    ctx: typer.Context, given: dict[str, Any], experiment: Path | None, table: str
+) -> set[str]:
     """The options that somebody typed for `run` or `plan`: they override an experiment's own.
 
     Raises:
         InputError: no row, or options that do not go together.
     """
     if not given["methods"].strip():
-        raise InputError("--methods names no row; try --methods all, or `run --only teachers` without --methods")
-    typed = {name for name in given if (source := ctx.get_parameter_source(name)) and source.name == "COMMANDLINE"}
+        raise InputError(
+            "--methods names no row; try --methods all, or `run --only teachers` without --methods"
+        )
+    typed = {
+        name
+        for name in given
+        if (source := ctx.get_parameter_source(name)) and source.name == "COMMANDLINE"
+    }
     if experiment is not None and "methods" in typed:
-        raise InputError("--methods and --experiment do not go together: the file names the rows of each table")
+        raise InputError(
+            "--methods and --experiment do not go together: the file names the rows of each table"
+        )
     if experiment is None and "augment_times" in typed and not given["augment"]:
         raise InputError("--augment-times goes with --augment masked or --augment rules")
     if experiment is None and table:
@@ -96,7 +106,12 @@ def asking() -> Callable[[str], bool] | None:
 
 @verb("plan --methods microbert:ablate --tasks rte --data sample --teacher embedded")
 @with_request_options(without=f"reports yes {OF_RUN}")
-def plan(given: dict[str, Any], ctx: typer.Context, experiment: Path | None = EXPERIMENT, table: str = TABLE) -> Answer:
+def plan(
+    given: dict[str, Any],
+    ctx: typer.Context,
+    experiment: Path | None = EXPERIMENT,
+    table: str = TABLE,
+) -> Answer:
     """Show what `run` would do: its cells, what they share, time and disk; memory, where several jobs run at the same time. It starts nothing.
 
     For an experiment it also shows the settings of each task.
@@ -150,10 +165,14 @@ def run(
     say_planning()
     from bench.workflows import run as workflow
 
-    return report_outcome(workflow.run(request, confirm=asking(), only_pretraining=only == PRETRAINING))
+    return report_outcome(
+        workflow.run(request, confirm=asking(), only_pretraining=only == PRETRAINING)
+    )
 
 
-def _check_part(part: str, given: dict[str, Any], typed: Collection[str], experiment: Path | None) -> None:
+def _check_part(
+    part: str, given: dict[str, Any], typed: Collection[str], experiment: Path | None
+) -> None:
     """Refuse what does not go with ``run --only``."""
     if part not in (TUNING, PRETRAINING):
         raise InputError(f"--only {part}: choose {TUNING} or {PRETRAINING}")
@@ -175,13 +194,18 @@ def status() -> Answer:
     from bench.run_status import described, under_way
 
     runs = under_way()
-    text = "\n".join(described(run, time.time()) for run in runs) or "no run is under way on this machine"
+    text = (
+        "\n".join(described(run, time.time()) for run in runs)
+        or "no run is under way on this machine"
+    )
     return text, runs, OK
 
 
 @verb("tune --methods kd,tinybert --tasks mrpc --trials 6 --data sample --teacher embedded")
 @with_request_options(
-    without=f"recipe numbers augment augment_times word_vectors checkpoint {OF_RUN}", methods=..., tasks=...
+    without=f"recipe numbers augment augment_times word_vectors checkpoint {OF_RUN}",
+    methods=...,
+    tasks=...,
 )
 def tune(
     given: dict[str, Any],
@@ -216,10 +240,13 @@ def speed(
     methods: str = METHODS,
     teacher: str = option("bert-base-uncased", TEACHERS),
     lengths: str = option(
-        "32,128", "Lengths in tokens, separated by commas. Or `task`: the lengths of the task named by --task."
+        "32,128",
+        "Lengths in tokens, separated by commas. Or `task`: the lengths of the task named by --task.",
     ),
     batches: str = option("1,32", "Batch sizes, separated by commas."),
-    backends: str = option("sdpa", "Backends, separated by commas: eager, sdpa, compile, onnx, onnx-int8."),
+    backends: str = option(
+        "sdpa", "Backends, separated by commas: eager, sdpa, compile, onnx, onnx-int8."
+    ),
     dtype: str = option("fp32", "Number format: fp32, bf16 or fp16."),
     device: str = DEVICE,
     threads: int = THREADS,
@@ -227,9 +254,13 @@ def speed(
     task: str | None = option(None, "The task for `--lengths task`."),
     data: str = option("sample", f"Only for `--lengths task`. {SOURCES}"),
     offline: bool = OFFLINE,
-    memory: bool = option(True, "Measure peak memory, each system in its own process.", "--memory/--no-memory"),
+    memory: bool = option(
+        True, "Measure peak memory, each system in its own process.", "--memory/--no-memory"
+    ),
     busy: bool = option(
-        False, "Measure although other processes use the processor. The report says how busy it was.", "--busy"
+        False,
+        "Measure although other processes use the processor. The report says how busy it was.",
+        "--busy",
     ),
     results: Path = RESULTS,
     reports: Path | None = REPORTS,
@@ -257,7 +288,9 @@ def speed(
 @verb("backends students/rte/* --tasks rte --data sample --backends onnx,onnx-int8")
 def backends(
     places: list[str] = argument(
-        ..., "Models of the task that transformers opens; names on the hub, too.", metavar="FOLDER..."
+        ...,
+        "Models of the task that transformers opens; names on the hub, too.",
+        metavar="FOLDER...",
     ),
     tasks: str = option(..., "The task that they were trained for."),
     data: str = option("sample", SOURCES),
@@ -266,7 +299,9 @@ def backends(
         "Backends, separated by commas: sdpa, compile, onnx, onnx-int8, openvino. eager is always measured.",
     ),
     threads: int = THREADS,
-    rounds: int = option(30, "How many times each model is timed on each backend, in turns: 6 or more.", min=6),
+    rounds: int = option(
+        30, "How many times each model is timed on each backend, in turns: 6 or more.", min=6
+    ),
     offline: bool = OFFLINE,
 ) -> Answer:
     """Compare the same trained weights on several backends: score, changed predictions, latency, megabytes and load time.
@@ -276,6 +311,8 @@ def backends(
     from bench.user_files import comma_separated
     from bench.workflows import backends as workflow
 
-    answer = workflow.compare_backends(places, tasks, data, comma_separated(backends), threads, rounds, offline)
+    answer = workflow.compare_backends(
+        places, tasks, data, comma_separated(backends), threads, rounds, offline
+    )
     is_wrong = any("error" in row for row in answer["models"])
     return workflow.describe(answer), answer, CHECK_FAILED if is_wrong else OK

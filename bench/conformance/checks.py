@@ -38,7 +38,14 @@ from bench.errors import CellError, InputError
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
 from bench.plan.scheduled_stages import kept_terms, schedule_stages
-from bench.plan.spelling import as_typed, convert, grid_of, parse_of, refuse_other_classes, settings_of
+from bench.plan.spelling import (
+    as_typed,
+    convert,
+    grid_of,
+    parse_of,
+    refuse_other_classes,
+    settings_of,
+)
 from bench.plan.untrained import untrained
 from bench.record.stated import stated_in
 from bench.train.student_trainer import StudentTrainer, as_scalar, weight_at
@@ -95,7 +102,10 @@ class Trained:
     @functools.cached_property
     def mixing(self) -> list[MixingFault]:
         # a regression has logits of another shape than its labels: a loss may take every pair of them
-        scenes = [*self.bench().scenes(), replace(self.bench(1).scenes()[0], title="of a regression")]
+        scenes = [
+            *self.bench().scenes(),
+            replace(self.bench(1).scenes()[0], title="of a regression"),
+        ]
         return [fault for scene in scenes for fault in findings(scene)]
 
     def stages(self) -> Sequence[Stage]:
@@ -119,19 +129,29 @@ class Suite(Trained):
                 for name, term in stage.terms.items():
                     if term.unsupported:
                         continue
-                    if beyond := sorted(str(tap) for tap in term.teacher if max(tap.layers, default=0) > depth):
+                    if beyond := sorted(
+                        str(tap) for tap in term.teacher if max(tap.layers, default=0) > depth
+                    ):
                         raise Broken(
                             f"{name} reads {', '.join(beyond)}, but the teacher has {depth} layers; "
                             "take their number from setup.teacher.num_hidden_layers"
                         )
                     try:
-                        ours = forward(student.model, batch, term.student) if term.student else nothing
-                        theirs = forward(bench.teacher, batch, term.teacher) if term.teacher else nothing
+                        ours = (
+                            forward(student.model, batch, term.student) if term.student else nothing
+                        )
+                        theirs = (
+                            forward(bench.teacher, batch, term.teacher) if term.teacher else nothing
+                        )
                         as_scalar(name, term.fn(batch, ours, theirs, student.aux))
                     except CellError as error:
                         raise Broken(str(error)) from error
                     except Exception as error:
-                        if isinstance(error, KeyError) and error.args and isinstance(error.args[0], int):
+                        if (
+                            isinstance(error, KeyError)
+                            and error.args
+                            and isinstance(error.args[0], int)
+                        ):
                             what = f"the student has no layer {error}; take it from the settings"
                         else:
                             what = f"{type(error).__name__}: {error}"
@@ -141,7 +161,9 @@ class Suite(Trained):
         """A dataclass whose settings have defaults; every term declared; epoch fractions sum to 1; the teacher is announced."""
         kind, method = self.kind, self.method
         annotated = {
-            name for name, hint in vars(kind).get("__annotations__", {}).items() if "ClassVar" not in str(hint)
+            name
+            for name, hint in vars(kind).get("__annotations__", {}).items()
+            if "ClassVar" not in str(hint)
         }
         if not_fields := sorted(annotated - {setting.name for setting in fields(kind)}):
             raise Broken(
@@ -167,11 +189,17 @@ class Suite(Trained):
         share = sum(stage.epoch_fraction for stage in stages if not stage.extra_steps)
         if stages and abs(share - 1) > 1e-6:
             raise Broken(f"the epoch fractions of its stages sum to {share:g}, not 1")
-        reading = [name for stage in stages for name, term in kept_terms(stage, ()).items() if term.teacher]
+        reading = [
+            name for stage in stages for name, term in kept_terms(stage, ()).items() if term.teacher
+        ]
         if reading and not method.needs_teacher:
             raise Broken(f"needs_teacher is False, but the term {reading[0]} reads the teacher")
         teacher = tiny_teacher_config()
-        made_from = [source.kind for artefact in method.requires(teacher) for source in sources(artefact, teacher)]
+        made_from = [
+            source.kind
+            for artefact in method.requires(teacher)
+            for source in sources(artefact, teacher)
+        ]
         if method.needs_teacher and not reading and "fine_tuned" not in made_from:
             raise Broken(
                 "needs_teacher is True, but no term reads the teacher and no artefact comes from the tuned one"
@@ -199,7 +227,9 @@ class Suite(Trained):
             self._value("tiny_settings", name, value, offered)
         for name, values in grid_of(self.kind).items():
             if name not in offered or not values:
-                raise Broken(f"search_space: {name} {'has no values' if name in offered else 'is no setting'}")
+                raise Broken(
+                    f"search_space: {name} {'has no values' if name in offered else 'is no setting'}"
+                )
             for value in values:
                 self._value("search_space", name, value, offered)
 
@@ -218,13 +248,20 @@ class Suite(Trained):
         except MethodError:
             return row.settings, []  # it asks for another teacher, which a plan demands
         preparation, counted = schedule_stages(stages, row.dropped, RECIPE, EXAMPLES)
-        return row.settings, [(scheduled.stage.name, sorted(scheduled.terms)) for scheduled in (*preparation, *counted)]
+        return row.settings, [
+            (scheduled.stage.name, sorted(scheduled.terms))
+            for scheduled in (*preparation, *counted)
+        ]
 
     def _value(self, where: str, name: str, value: Any, offered: Mapping[str, Any]) -> None:
         """Raises Broken where a setting cannot have a value: as an object of its type, and as it is typed."""
         try:
             check_setting(name, value, offered[name])
-            typed = parse_of(self.kind, f"{self.method.name}:{name}={value}") if where == "search_space" else None
+            typed = (
+                parse_of(self.kind, f"{self.method.name}:{name}={value}")
+                if where == "search_space"
+                else None
+            )
         except (InputError, ValueError) as error:
             raise Broken(f"{where}: {error}") from None
         if typed is not None and (read := vars(typed.method)[name]) != value:
@@ -232,23 +269,32 @@ class Suite(Trained):
 
     def forms(self) -> None:
         """Two labels, three labels, a regression and, where the method says so, spans train, and answer in their form."""
-        forms = {f"with {number} outputs": (self.bench(number), (8, number)) for number in (1, 2, 3)}
+        forms = {
+            f"with {number} outputs": (self.bench(number), (8, number)) for number in (1, 2, 3)
+        }
         if self.kind.spans:
             bench = Bench(self.method, 2, spans=True)
             forms["of spans"] = bench, (16, max(map(len, bench.data.tokens[:8])))
         for name, (bench, expected) in forms.items():
             trainer = self.whole if bench is self.bench() else bench.trained_briefly()
-            for point, model in {"in training": trainer.student.model, **bench.deployed(trainer)}.items():
+            for point, model in {
+                "in training": trainer.student.model,
+                **bench.deployed(trainer),
+            }.items():
                 shape = tuple(bench.logits(model).shape)
                 if shape != expected:
-                    raise Broken(f"{name}, {point or 'deployed'}: logits {shape}, expected {expected}")
+                    raise Broken(
+                        f"{name}, {point or 'deployed'}: logits {shape}, expected {expected}"
+                    )
 
     def loss_falls(self) -> None:
         """What the student minimises is smaller at the end of every stage than at its beginning. Preparatory stages and those of one step
         are not looked at."""
         curves = self.whole.log.terms
         for scheduled in self.whole.schedule["counted"]:
-            of_stage = {name: np.array(curve) for name, curve in curves[scheduled.stage.name].items()}
+            of_stage = {
+                name: np.array(curve) for name, curve in curves[scheduled.stage.name].items()
+            }
             total = np.zeros(len(next(iter(of_stage.values()))))
             for name, term in scheduled.terms.items():
                 # a penalty on parameters alone may rise: a constraint with multipliers does
@@ -259,14 +305,21 @@ class Suite(Trained):
             part = max(1, len(total) // 4)
             first, last = total[:part].mean(), total[-part:].mean()
             if not last < first:
-                raise Broken(f"stage {scheduled.stage.name}: its loss goes from {first:.4g} to {last:.4g}")
+                raise Broken(
+                    f"stage {scheduled.stage.name}: its loss goes from {first:.4g} to {last:.4g}"
+                )
 
     def terms_have_an_effect(self) -> None:
         """Dropping a term changes what is learned: after a short training, or, of a term that begins late, after the whole one."""
         trainings = [(RECIPE, learned_weights(self.whole))]
         with contextlib.suppress(Broken):
             trainings.insert(0, (SHORT, learned_weights(self.bench().trained(recipe=SHORT))))
-        names = {name for stages in self.whole.schedule.values() for stage in stages for name in stage.terms}
+        names = {
+            name
+            for stages in self.whole.schedule.values()
+            for stage in stages
+            for name in stage.terms
+        }
         for name in sorted(names):
             try:
                 if all(
@@ -276,16 +329,21 @@ class Suite(Trained):
                     raise Broken(f"dropping {name} changes nothing: it adds nothing")
             except CellError as error:
                 if "every term that trains the student was dropped" not in str(error):
-                    raise  # else it is the only term: that it is live was seen by the loss that falls
+                    # else it is the only term: that it is live was seen by the loss that falls
+                    raise
 
     def terms_pull_to_the_teacher(self) -> None:
         """A term that reads both models is least where the student is like the teacher, unless it says that it is no distance."""
-        _refuse(fault for scene in self.bench().scenes() for fault in distances_of_wrong_sign(scene))
+        _refuse(
+            fault for scene in self.bench().scenes() for fault in distances_of_wrong_sign(scene)
+        )
 
     def terms_move_the_deployed(self) -> None:
         """Every term gives what is deployed a gradient, and not only ``aux``."""
         own, *artefacts = self.bench().scenes()
-        deployed = {id(p) for model in self.method.deploy(own.student).values() for p in model.parameters()}
+        deployed = {
+            id(p) for model in self.method.deploy(own.student).values() for p in model.parameters()
+        }
         _refuse(
             [*terms_that_move_nothing(own, deployed)]
             + [fault for scene in artefacts for fault in terms_that_move_nothing(scene, None)]
@@ -316,7 +374,9 @@ class Suite(Trained):
         with contextlib.suppress(Broken):
             again = "" if self.kind.writes else self.together[0]
         if again != whole and learned_weights(bench.trained(seed=0)) != whole:
-            raise Broken("two trainings with the same seed differ: something draws outside of torch's generator")
+            raise Broken(
+                "two trainings with the same seed differ: something draws outside of torch's generator"
+            )
         beginnings = [weights_hash(bench.build(seed)[0].model) for seed in (0, 0, 1)]
         if beginnings[0] != beginnings[1]:
             raise Broken("two students built with the same seed differ")
@@ -333,14 +393,21 @@ class Suite(Trained):
         bench, before, after, done = self.bench(), list[str](), list[str](), [0]
         middle = sum(self.whole.steps(series) for series in ("preparation", "counted")) // 2
         with tempfile.TemporaryDirectory() as folder:
-            first = TrainingStates(["tiny"], before.append, folder=Path(folder), is_stopping=lambda: done[0] >= middle)
+            first = TrainingStates(
+                ["tiny"], before.append, folder=Path(folder), is_stopping=lambda: done[0] >= middle
+            )
             second = TrainingStates(["tiny"], after.append, folder=Path(folder))
             with contextlib.suppress(KeyboardInterrupt):
                 bench.trained(states=first, on_step=lambda steps, total: done.__setitem__(0, steps))
             again = bench.trained(states=second)
         if before or not after:
-            raise Broken(f"its state could not be saved and resumed: {'; '.join(before) or 'nothing was written'}")
-        if learned_weights(again) != learned_weights(self.whole) or again.log.terms != self.whole.log.terms:
+            raise Broken(
+                f"its state could not be saved and resumed: {'; '.join(before) or 'nothing was written'}"
+            )
+        if (
+            learned_weights(again) != learned_weights(self.whole)
+            or again.log.terms != self.whole.log.terms
+        ):
             raise Broken(
                 f"resumed at step {middle} it ends with other weights or losses than in one go: it keeps something between "
                 f"steps that is neither a parameter nor a persistent buffer"
@@ -355,7 +422,13 @@ class Suite(Trained):
         choices = [
             (setting, value)
             for setting, hint in settings_of(self.kind).items()
-            for value in (get_args(hint) if get_origin(hint) is Literal else (False, True) if hint is bool else ())
+            for value in (
+                get_args(hint)
+                if get_origin(hint) is Literal
+                else (False, True)
+                if hint is bool
+                else ()
+            )
             if value != vars(self.method)[setting]
         ]
         for setting, value in choices:
@@ -363,11 +436,13 @@ class Suite(Trained):
             try:
                 shipped = self._shipped(replace(self.method, **{setting: value}))
             except MethodError:
-                continue  # the method refuses this choice with its other settings, or with this teacher
+                # the method refuses this choice with its other settings, or with this teacher
+                continue
             except Exception as error:
                 raise Broken(f"{what}: {type(error).__name__}: {error}") from error
             for point, model in shipped.items():
-                if self._probe(model) != known.get(point):  # another module, or another answer of equal weights
+                # another module, or another answer of equal weights
+                if self._probe(model) != known.get(point):
                     self._reopens(f"{what}{', ' if point else ''}{point}", model)
 
     def _shipped(self, method: Any) -> Mapping[str, Any]:
@@ -391,7 +466,9 @@ class Suite(Trained):
             model.save_pretrained(folder)
             files = {path.suffix for path in Path(folder).iterdir()}
             if not {".safetensors"} <= files <= {".safetensors", ".json"}:
-                raise Broken(f"{what} is saved as {', '.join(sorted(files))}; expected .safetensors and .json")
+                raise Broken(
+                    f"{what} is saved as {', '.join(sorted(files))}; expected .safetensors and .json"
+                )
             torch.manual_seed(11)
             try:
                 again = AutoModelForSequenceClassification.from_pretrained(folder)
@@ -413,17 +490,27 @@ class Suite(Trained):
         deployed = bench.deployed(self.whole)
         if len(deployed) > 1:
             return  # several operating points differ on purpose
-        gap = (bench.logits(next(iter(deployed.values()))) - bench.logits(self.whole.student.model)).abs().max()
+        gap = (
+            (bench.logits(next(iter(deployed.values()))) - bench.logits(self.whole.student.model))
+            .abs()
+            .max()
+        )
         if not float(gap) < 1e-4:
-            raise Broken(f"the shipped model's logits differ from the trained one's by up to {float(gap):.2g}")
+            raise Broken(
+                f"the shipped model's logits differ from the trained one's by up to {float(gap):.2g}"
+            )
 
     def alone_or_together(self) -> None:
         """Beside another student both end with the same weights as alone, to the bit."""
         learned, is_other_the_same = self.together
         if learned != learned_weights(self.whole):
-            raise Broken("trained beside another student it ends with other weights: the two share some state")
+            raise Broken(
+                "trained beside another student it ends with other weights: the two share some state"
+            )
         if not is_other_the_same:
-            raise Broken("another student trained beside it ends with other weights: it changes what others see")
+            raise Broken(
+                "another student trained beside it ends with other weights: it changes what others see"
+            )
 
     def cost(self) -> None:
         """Traced multiply-accumulates are within 1 % of the closed form."""
@@ -435,13 +522,21 @@ class Suite(Trained):
             finally:
                 model.set_attn_implementation(kernel)  # type: ignore[operator]
             if not math.isclose(traced, closed, rel_tol=0.01):
-                raise Broken(f"fvcore counts {traced:,} MACs at length 32, the closed form {closed:,}")
+                raise Broken(
+                    f"fvcore counts {traced:,} MACs at length 32, the closed form {closed:,}"
+                )
 
 
 CHECKS: Mapping[str, Callable[[Suite], None]] = {
     name.replace("_", " "): check for name, check in vars(Suite).items() if not name.startswith("_")
 }
-OF_CLASSIFIERS = {"forms", "sequences do not mix", "padding has no effect", "saves", "alone or together"}
+OF_CLASSIFIERS = {
+    "forms",
+    "sequences do not mix",
+    "padding has no effect",
+    "saves",
+    "alone or together",
+}
 """Checks that a model which writes is not put to."""
 
 
@@ -474,7 +569,11 @@ def check_method(
         InputError: it is not written for today's contract.
     """
     refuse_other_classes(method.__name__, method)
-    wanted = {name: CHECKS[name] for name in names or CHECKS if not (method.writes and name in OF_CLASSIFIERS)}
+    wanted = {
+        name: CHECKS[name]
+        for name in names or CHECKS
+        if not (method.writes and name in OF_CLASSIFIERS)
+    }
     wrong = f"it lacks {', '.join(missing)}" if (missing := missing_members(method)) else ""
     try:
         suite = None if wrong else Suite(method, settings or {})

@@ -50,7 +50,9 @@ def distances_of_wrong_sign(scene: Scene) -> Iterator[str]:
         except Exception:
             continue
         for far in DISTANCES:
-            apart = _value(anew(), batch, _answer(scene.teacher, batch, term.student, far), scene, aux)
+            apart = _value(
+                anew(), batch, _answer(scene.teacher, batch, term.student, far), scene, aux
+            )
             if apart < alike - ROUNDING * max(abs(alike), abs(apart)):
                 yield (
                     f"{where}, term {name}: it is {alike:.4g} where the student answers like the teacher and {apart:.4g} where it does "
@@ -84,7 +86,9 @@ def terms_that_move_nothing(scene: Scene, deployed: Collection[int] | None) -> I
         moves = False
         for mode in (False, True):  # a loss between two passes is 0 without dropout
             student.model.train(mode), student.aux.train(mode)
-            ours = forward(student.model, batch, term.student) if term.student else Out(batch.layout)
+            ours = (
+                forward(student.model, batch, term.student) if term.student else Out(batch.layout)
+            )
             value, gradients = term.fn(batch, ours, theirs, student.aux), list[Tensor | None]()
             if value.requires_grad:
                 gradients = list(torch.autograd.grad(value, parameters, allow_unused=True))
@@ -129,9 +133,18 @@ def _answer(teacher: Any, batch: Batch, taps: Taps, far: float = 0.0) -> Out:
         read = forward(teacher, batch, frozenset(of_last.values()))
 
     def noisy(value: Tensor) -> Tensor:
-        return value + far * value.square().mean().sqrt() * torch.randn(value.shape, generator=chance)
+        return value + far * value.square().mean().sqrt() * torch.randn(
+            value.shape, generator=chance
+        )
 
-    pooled_of = sorted({layer for tap in taps if tap.kind in ("hidden", "pooled") for layer in tap.layers})
+    pooled_of = sorted(
+        {layer for tap in taps if tap.kind in ("hidden", "pooled") for layer in tap.layers}
+    )
     states = {layer: noisy(read.hidden(last)) for layer in pooled_of}
-    others = {tap: read[source] for tap, source in of_last.items() if tap.kind not in ("hidden", "pooled")}
-    return Out(batch.layout, Out(batch.layout, others).each(noisy).values | of_states(batch.layout, states, taps))
+    others = {
+        tap: read[source] for tap, source in of_last.items() if tap.kind not in ("hidden", "pooled")
+    }
+    return Out(
+        batch.layout,
+        Out(batch.layout, others).each(noisy).values | of_states(batch.layout, states, taps),
+    )

@@ -88,39 +88,51 @@ class MixingFault(NamedTuple):
     text: str
 
 
-def batch_of(data: Encoded, stage: Stage, rows: Sequence[int], compared: Sequence[int], mask: int) -> Batch:
+def batch_of(
+    data: Encoded, stage: Stage, rows: Sequence[int], compared: Sequence[int], mask: int
+) -> Batch:
     """These examples as the stage sees them; where it hides tokens, more of them in the sequences ``compared``."""
     batch = data.batch(rows)
     if stage.masking is not None:
         starts = [0, *itertools.accumulate(batch.layout.lengths)]
         places = sorted(
-            [start + HIDDEN_ALWAYS for start in starts[:-1]] + [starts[place] + HIDDEN_OF_KEPT for place in compared]
+            [start + HIDDEN_ALWAYS for start in starts[:-1]]
+            + [starts[place] + HIDDEN_OF_KEPT for place in compared]
         )
         ids = batch.token_ids.clone()
         ids[places] = mask
         hidden = torch.tensor(places)
-        batch = replace(batch, token_ids=ids, masked_positions=hidden, masked_ids=batch.token_ids[hidden])
+        batch = replace(
+            batch, token_ids=ids, masked_positions=hidden, masked_ids=batch.token_ids[hidden]
+        )
     return pad_batch(batch, data, stage.padding) if stage.padding else batch
 
 
 class Look:
     """One batch, what both models say of it, and the gradients that a stage's terms have there."""
 
-    def __init__(self, scene: Scene, stage: Stage, rows: Sequence[int], compared: Sequence[int]) -> None:
+    def __init__(
+        self, scene: Scene, stage: Stage, rows: Sequence[int], compared: Sequence[int]
+    ) -> None:
         self.scene, self.rows = scene, rows
         self.drew = False
         """whether the last term drew random numbers: what it drew for a sequence then depends on all shapes"""
         self.batch = batch_of(scene.data, stage, rows, compared, scene.mask)
         taps: list[Taps] = [
             frozenset().union(*of_terms)
-            for of_terms in zip(*((term.student, term.teacher) for term in stage.terms.values()), strict=True)
+            for of_terms in zip(
+                *((term.student, term.teacher) for term in stage.terms.values()), strict=True
+            )
         ]
         with torch.no_grad():
             self.student, teacher = (
                 forward(model.eval(), self.batch, read) if read else Out(self.batch.layout)
                 for model, read in zip((scene.student.model, scene.teacher), taps, strict=True)
             )
-        self.noisy = self._with_noise(self.student, "student", 7.0), self._with_noise(teacher, "teacher", -5.0)
+        self.noisy = (
+            self._with_noise(self.student, "student", 7.0),
+            self._with_noise(teacher, "teacher", -5.0),
+        )
         """what terms are called with: what both models say, with noise, and nonsense where there is no token"""
 
     def _with_noise(self, said: Out, side: str, nonsense: float) -> Out:
@@ -132,7 +144,9 @@ class Look:
                 for number, x in enumerate(tensors):
                     chance = np.random.default_rng([row, *f"{side} {tap} {number}".encode()])
                     size = NOISE * float(x.square().mean().sqrt()) + 1e-3
-                    tensors[number] = x + torch.from_numpy(chance.normal(0, size, tuple(x.shape))).to(x.dtype)
+                    tensors[number] = x + torch.from_numpy(
+                        chance.normal(0, size, tuple(x.shape))
+                    ).to(x.dtype)
             values[tap] = joined(said.layout, tap, examples, nonsense)
         return Out(said.layout, values)
 
@@ -143,13 +157,20 @@ class Look:
             UndeclaredNeed: it reads what it does not declare.
         """
         ours, theirs = (
-            Out(noisy.layout, {tap: noisy[tap] for tap in taps}).each(lambda x: x.clone().requires_grad_())
+            Out(noisy.layout, {tap: noisy[tap] for tap in taps}).each(
+                lambda x: x.clone().requires_grad_()
+            )
             for noisy, taps in zip(self.noisy, (term.student, term.teacher), strict=True)
         )
         batch, aux = self.batch, self.scene.student.aux
         # tensors of its own, because a term may write into them; training may move running means of aux
         labels = None if batch.labels is None else batch.labels.clone()
-        batch = replace(batch, token_ids=batch.token_ids.clone(), segment_ids=batch.segment_ids.clone(), labels=labels)
+        batch = replace(
+            batch,
+            token_ids=batch.token_ids.clone(),
+            segment_ids=batch.segment_ids.clone(),
+            labels=labels,
+        )
         before = {name: value.clone() for name, value in aux.state_dict().items()}
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
@@ -159,7 +180,11 @@ class Look:
         looked = ours if term.student else theirs
         slopes: Iterator[torch.Tensor] = iter(())
         if looked.values and value.requires_grad:
-            slopes = iter(torch.autograd.grad(value, looked.tensors(), allow_unused=True, materialize_grads=True))
+            slopes = iter(
+                torch.autograd.grad(
+                    value, looked.tensors(), allow_unused=True, materialize_grads=True
+                )
+            )
         else:
             looked = Out(batch.layout)
         aux.load_state_dict(before)
@@ -191,12 +216,18 @@ class BatchPair(NamedTuple):
                     torch.cat([examples[place][number].flatten() for place in places]).double()
                     for examples, places in zip(cut, self.places, strict=True)
                 ]
-        sizes = {name: max(float(side.abs().max()) for side in pair) for name, pair in pairs.items()}
+        sizes = {
+            name: max(float(side.abs().max()) for side in pair) for name, pair in pairs.items()
+        }
         largest, where = 0.0, ""
         for name, (first, second) in pairs.items():
             if sizes[name] <= NEGLIGIBLE * max(sizes.values()):
                 continue
-            factor = float((first * second).sum() / first.square().sum().clamp(min=1e-300)) if scaled else 1.0
+            factor = (
+                float((first * second).sum() / first.square().sum().clamp(min=1e-300))
+                if scaled
+                else 1.0
+            )
             size = max(float((first * factor).abs().max()), float(second.abs().max()))
             gap = float((first * factor - second).abs().max()) / size if factor > 0 else 1.0
             if gap >= largest:
@@ -233,11 +264,14 @@ def findings(scene: Scene) -> list[MixingFault]:
     for number, stage in enumerate(scene.stages()):
         comparisons = _comparisons(scene, stage)
         where = scene.told(stage)
-        for pair in comparisons:  # what the student says of one sequence must not depend on the others
+        # what the student says of one sequence must not depend on the others
+        for pair in comparisons:
             gap, name = pair.gap(pair.first.student, pair.second.student)
             if gap > TOLERANCE:
                 message = (
-                    "changes by {} without other sequences" if pair.difference == "alone" else MESSAGES[pair.difference]
+                    "changes by {} without other sequences"
+                    if pair.difference == "alone"
+                    else MESSAGES[pair.difference]
                 )
                 text = f"{where}: the student's {name} of one sequence: it {message.format(f'{gap:.1%}')}"
                 faults.append(MixingFault(pair.difference == "lengths", text))
@@ -261,7 +295,9 @@ def _fault_of(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> Mix
     for pair in () if anew().across_batch else comparisons:
         if pair.difference == "lengths" and outside:
             break
-        ours, theirs = (look.gradients(anew(), pair.difference == "texts") for look in (pair.first, pair.second))
+        ours, theirs = (
+            look.gradients(anew(), pair.difference == "texts") for look in (pair.first, pair.second)
+        )
         if pair.first.drew and pair.difference != "texts":
             continue  # a term with noise of its own
         gap, name = pair.gap(ours, theirs, scaled=pair.difference == "alone")
@@ -282,7 +318,11 @@ def _outside(look: Look, term: Term) -> MixingFault | None:
             beyond = float(x_nHLL.masked_fill(real_n1LL, 0.0).abs().max())
             if not math.isfinite(beyond):
                 why = "is not a number: mask before the logarithm or the division, not after"
-                return MixingFault(True, f"its gradient at places of {tap} that hold no token {why}")
+                return MixingFault(
+                    True, f"its gradient at places of {tap} that hold no token {why}"
+                )
             if beyond > NEGLIGIBLE * largest:
-                return MixingFault(True, f"it has a gradient at places of {tap} that hold no token: mask them")
+                return MixingFault(
+                    True, f"it has a gradient at places of {tap} that hold no token: mask them"
+                )
     return None

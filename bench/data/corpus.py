@@ -43,7 +43,9 @@ class Corpus:
         except InputError:  # a machine that does not share the hub's cache fetches it
             again = read_corpus(self.asked, self.tokens)
         if again.fingerprint() != self.sha256:
-            raise InputError(f"the text {self.name} has changed since this run began; start it again")
+            raise InputError(
+                f"the text {self.name} has changed since this run began; start it again"
+            )
         return again.documents
 
     def fingerprint(self) -> str:
@@ -102,7 +104,9 @@ def _from_hub(asked: str, tokens: int, offline: bool) -> tuple[list[str], str]:
             f"--corpus {asked}: name a data set like hub:Salesforce/wikitext/wikitext-103-raw-v1, that is hub:NAME/CONFIG"
         )
     name, config, revision = parts.groups()
-    refused = f"the pre-training reads the text {asked.partition('@')[0]}, which the hub did not give"
+    refused = (
+        f"the pre-training reads the text {asked.partition('@')[0]}, which the hub did not give"
+    )
     instead = "name a text with --corpus FILE, or type --corpus sample for generated sentences"
     documents: list[str] = []
     wanted, shard, shards, commit = CHARACTERS_A_TOKEN * tokens, 0, 1, ""
@@ -149,7 +153,9 @@ def _parquet(path: Path) -> Iterator[str]:
             for batch in file.iter_batches(columns=["text"]):
                 for text in batch["text"].to_pylist():
                     if text is not None and not isinstance(text, str):
-                        raise InputError(f"--corpus {path}, row {row}: text should be text, found {repr(text)[:80]}")
+                        raise InputError(
+                            f"--corpus {path}, row {row}: text should be text, found {repr(text)[:80]}"
+                        )
                     if text:
                         yield text
                     row += 1

@@ -71,9 +71,13 @@ class Encoded:
     @cached_property
     def counts(self) -> np.ndarray:
         """How often each token id occurs."""
-        return np.bincount(np.concatenate(self.tokens), minlength=self.vocabulary.size if self.vocabulary else 0)
+        return np.bincount(
+            np.concatenate(self.tokens), minlength=self.vocabulary.size if self.vocabulary else 0
+        )
 
-    def batch(self, examples: Sequence[int], device: torch.device | str = "cpu", task: int = 0) -> Batch:
+    def batch(
+        self, examples: Sequence[int], device: torch.device | str = "cpu", task: int = 0
+    ) -> Batch:
         """These examples, by their places, end to end, on ``device``."""
         return Batch(
             [self.ids[i] for i in examples],
@@ -104,7 +108,9 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
     return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
 
 
-def encode(tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int, truncation: str = "head") -> Encoded:
+def encode(
+    tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int, truncation: str = "head"
+) -> Encoded:
     """[CLS] first [SEP] (second [SEP]), cut to ``max_length`` at the longer text's end; questions with every window of their text.
 
     Args:
@@ -116,12 +122,17 @@ def encode(tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int, tr
     if split.answers is not None:
         tokens, segments, places, questions = windows_of(tokenizer, split, max_length)
         guard_unknown(tokens, tokenizer)
-        texts = [(split.first[w.question], questions.contexts[w.question]) for w in questions.windows]
+        texts = [
+            (split.first[w.question], questions.contexts[w.question]) for w in questions.windows
+        ]
         pad, labels = tokenizer.pad_token_id, torch.from_numpy(places)
-        return Encoded(tokens, segments, labels, range(len(texts)), texts, pad=pad, questions=questions)
+        return Encoded(
+            tokens, segments, labels, range(len(texts)), texts, pad=pad, questions=questions
+        )
     tokenizer.truncation_side = "right"  # a student of truncation = "tail" is saved with "left"
     tokens, segments = [], []
-    for start in range(0, len(split), ROWS_A_CALL):  # lists of Python's numbers take ten times the room of arrays
+    # lists of Python's numbers take ten times the room of arrays
+    for start in range(0, len(split), ROWS_A_CALL):
         rows = slice(start, start + ROWS_A_CALL)
         out = tokenizer(
             list(split.first[rows]),
@@ -142,7 +153,9 @@ def encode(tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int, tr
     codes = None if split.labels is None else torch.from_numpy(split.labels)
     second: Sequence[str | None] = split.second or [None] * len(split)
     rows_of_text = list(zip(split.first, second, strict=True))
-    return Encoded(tokens, segments, codes, list(split.ids), rows_of_text, pad=tokenizer.pad_token_id)
+    return Encoded(
+        tokens, segments, codes, list(split.ids), rows_of_text, pad=tokenizer.pad_token_id
+    )
 
 
 def ends_kept(max_length: int, truncation: str) -> tuple[int, int]:
@@ -163,7 +176,9 @@ def _without_middle(row: list[int], max_length: int, truncation: str) -> list[in
 def guard_unknown(tokens: list[np.ndarray], tokenizer: PreTrainedTokenizerBase) -> None:
     """A vocabulary that did not load yields [UNK] everywhere, silently; that is an error here."""
     everything = np.concatenate(tokens)
-    special = np.isin(everything, [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id])
+    special = np.isin(
+        everything, [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id]
+    )
     words = everything[~special]
     if len(words) and (words == tokenizer.unk_token_id).mean() > 0.5:
         raise InputError(
@@ -178,7 +193,9 @@ def batches_of_epoch(examples: int, batch_size: int, seed: int, epoch: int) -> l
     return [order[i : i + batch_size] for i in range(0, examples, batch_size)]
 
 
-def mixed_batches(sizes: Sequence[int], batch_size: int, seed: int, epoch: int) -> list[tuple[int, list[int]]]:
+def mixed_batches(
+    sizes: Sequence[int], batch_size: int, seed: int, epoch: int
+) -> list[tuple[int, list[int]]]:
     """Of several tasks: (task, places of its examples) of every batch; within a task as alone, between tasks in a random order."""
     batches = [
         (task, examples)
@@ -191,7 +208,9 @@ def mixed_batches(sizes: Sequence[int], batch_size: int, seed: int, epoch: int) 
     return [batches[i] for i in order]
 
 
-def pieces(tokenizer: PreTrainedTokenizerBase, documents: Sequence[str], max_length: int, budget: int) -> Encoded:
+def pieces(
+    tokenizer: PreTrainedTokenizerBase, documents: Sequence[str], max_length: int, budget: int
+) -> Encoded:
     """Cut documents, in a fixed random order, into pieces of at most ``max_length`` until ``budget`` tokens.
 
     Every second piece is laid out as a sentence pair, so that a student also meets segment 1 and the inner [SEP].
@@ -204,7 +223,9 @@ def pieces(tokenizer: PreTrainedTokenizerBase, documents: Sequence[str], max_len
     for begun in range(0, len(order), 256):
         texts = [documents[i] for i in order[begun : begun + 256]]
         read = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-        for part in (words[start : start + room] for words in read for start in range(0, len(words), room)):
+        for part in (
+            words[start : start + room] for words in read for start in range(0, len(words), room)
+        ):
             if len(part) < 4 or total >= budget:
                 continue
             if len(tokens) % 2:

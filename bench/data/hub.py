@@ -25,7 +25,9 @@ REFUSED = {
     404: "it answered 404: it has no such repository, or no such file in it",
     429: "it answered 429: too many questions; try again in some minutes",
 }
-BROKEN_OFF = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "ProtocolError", "IncompleteRead"})
+BROKEN_OFF = frozenset(
+    {"RemoteProtocolError", "ReadError", "WriteError", "ProtocolError", "IncompleteRead"}
+)
 """Errors of the hub's network library, by name: another version of it has another library."""
 
 DATA_SET = re.compile(r"hub:([\w.-]+/[\w.-]+)(?:/([\w.-]+))?(?:@([\w./-]+))?")
@@ -88,14 +90,19 @@ def downloaded(
     return folder
 
 
-def converted(name: str, config: str, offline: bool, instead: str, revision: str | None = None) -> Path:
+def converted(
+    name: str, config: str, offline: bool, instead: str, revision: str | None = None
+) -> Path:
     """The folder of ``<split>/*.parquet`` of a configuration, as the hub itself converts every public data set.
 
     Raises:
         InputError: as :func:`downloaded`.
     """
     revision, said = revision or "refs/convert/parquet", f"{name} could not be read from the hub"
-    return downloaded(name, [f"{config}/*/*.parquet"], offline, said, instead, "dataset", revision) / config
+    return (
+        downloaded(name, [f"{config}/*/*.parquet"], offline, said, instead, "dataset", revision)
+        / config
+    )
 
 
 @lru_cache
@@ -129,7 +136,10 @@ def _fault(error: BaseException, offline: bool) -> tuple[str, bool]:
     while causes[-1].__cause__ is not None:
         causes.append(causes[-1].__cause__)
     names = [type(cause).__name__ for cause in causes]
-    answer = next((int(cause.response.status_code) for cause in causes if isinstance(cause, HfHubHTTPError)), 0)
+    answer = next(
+        (int(cause.response.status_code) for cause in causes if isinstance(cause, HfHubHTTPError)),
+        0,
+    )
     if any(isinstance(cause, HFValidationError) for cause in causes):
         return "that is no name of a repository", False
     if offline or any(isinstance(cause, OfflineModeIsEnabled) for cause in causes):

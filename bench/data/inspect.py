@@ -13,9 +13,13 @@ from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError
 
 
-def _splits(tasks: str, data: str, offline: bool) -> Iterator[tuple[Task, DataSource, str | EvaluationSet]]:
+def _splits(
+    tasks: str, data: str, offline: bool
+) -> Iterator[tuple[Task, DataSource, str | EvaluationSet]]:
     if data == "auto":
-        raise InputError("--data auto is for run; say which source to look at: hub, sample or a folder")
+        raise InputError(
+            "--data auto is for run; say which source to look at: hub, sample or a folder"
+        )
     for task, by_name in expand(tasks, offline):
         source = source_for(task, data, offline)
         splits: list[str | EvaluationSet] = ["train", *task.evaluation]
@@ -36,13 +40,20 @@ def inspect(tasks: str, data: str, offline: bool) -> list[dict[str, Any]]:
         split = source.load(task, wanted)
         if wanted == "train":
             train = task.name, split
-        shared = split.shared_with(train[1]) if wanted != "train" and train and train[0] == task.name else 0
+        shared = (
+            split.shared_with(train[1])
+            if wanted != "train" and train and train[0] == task.name
+            else 0
+        )
         labels = "no labels: predictions only"
         if split.labels is not None:
             labels = task.form.described(split.labels, task.labels)
         name = wanted if isinstance(wanted, str) else wanted.name
         row = {"task": task.name, "split": name, "rows": len(split), "labels": labels}
-        row |= {"form": task.form.name, "columns": [*task.columns, *([] if task.writes else [task.label_column])]}
+        row |= {
+            "form": task.form.name,
+            "columns": [*task.columns, *([] if task.writes else [task.label_column])],
+        }
         rows.append({**row, "fingerprint": split.fingerprint(), "also_in_train": shared})
     if not rows:
         raise InputError(f"--data {data} has none of the tasks {tasks}")
@@ -56,13 +67,18 @@ def export(tasks: str, data: str, offline: bool, out: Path) -> int:
     count = 0
     for task, source, wanted in _splits(tasks, data, offline):
         split = source.load(task, wanted)
-        config, name = (task.name, wanted) if isinstance(wanted, str) else (wanted.config, wanted.split)
+        config, name = (
+            (task.name, wanted) if isinstance(wanted, str) else (wanted.config, wanted.split)
+        )
         columns: dict[str, Any] = {task.columns[0]: list(split.first)}
         if split.second is not None:
             columns[task.columns[1]] = list(split.second)
         if split.answers is not None:
             columns["id"], given = list(split.answers.names), split.answers.of_questions
-            columns["answers"] = [{"text": [x for _, x in own], "answer_start": [at for at, _ in own]} for own in given]
+            columns["answers"] = [
+                {"text": [x for _, x in own], "answer_start": [at for at, _ in own]}
+                for own in given
+            ]
         elif not task.writes:
             columns[task.label_column] = [-1] * len(split) if split.labels is None else split.labels
         columns["idx"] = list(split.ids)

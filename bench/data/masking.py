@@ -25,7 +25,9 @@ def mask_tokens(batch: Batch, data: Encoded, masking: Masking, seed: int, step: 
     """
     known = data.vocabulary
     if known is None:
-        raise CellError("tokens cannot be masked: only stages on text are masked, and the tokenizer needs a [MASK]")
+        raise CellError(
+            "tokens cannot be masked: only stages on text are masked, and the tokenizer needs a [MASK]"
+        )
     ids = batch.token_ids.numpy()
     ordinary = np.flatnonzero(~known.is_special_V)
     places = np.flatnonzero(~known.is_special_V[ids])
@@ -41,7 +43,9 @@ def mask_tokens(batch: Batch, data: Encoded, masking: Masking, seed: int, step: 
     other = (fate >= AS_MASK) & (fate < AS_MASK + AS_ANOTHER)
     masked[chosen[other]] = rng.choice(ordinary, size=int(other.sum()))
     places_T, kept_T = torch.from_numpy(chosen), torch.from_numpy(ids[chosen])
-    return replace(batch, token_ids=torch.from_numpy(masked), masked_positions=places_T, masked_ids=kept_T)
+    return replace(
+        batch, token_ids=torch.from_numpy(masked), masked_positions=places_T, masked_ids=kept_T
+    )
 
 
 def pad_batch(batch: Batch, data: Encoded, length: int) -> Batch:

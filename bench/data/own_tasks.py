@@ -15,7 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.data.hub import DATA_SET, converted
-from bench.data.tasks import GLUE, GROUPS, KNOWN, READERS, EvaluationSet, Task, check_metrics, free_name, from_toml
+from bench.data.tasks import (
+    GLUE,
+    GROUPS,
+    KNOWN,
+    READERS,
+    EvaluationSet,
+    Task,
+    check_metrics,
+    free_name,
+    from_toml,
+)
 from bench.errors import InputError, one_line, unknown
 from bench.user_files import comma_separated
 
@@ -123,12 +133,18 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
                 f"--tasks {typed}: no column {column!r}; there are: {one_line(', '.join(table.columns))[:400]}{hint}"
             )
     if not 1 <= len(set(columns)) == len(columns) <= 2:
-        raise InputError(f"--tasks {typed}: name one column of text, or two with a plus: :text=COLUMN+COLUMN")
+        raise InputError(
+            f"--tasks {typed}: name one column of text, or two with a plus: :text=COLUMN+COLUMN"
+        )
     # the hub's parquet files say the names of classes
     feature = rows.features[label]
     labels = feature.names if isinstance(feature, ClassLabel) else _classes(table[label], typed)
     metrics = given.get("metrics") or (
-        "spearman+pearson" if not labels else "accuracy+f1" if len(labels) == 2 else "accuracy+macro_f1"
+        "spearman+pearson"
+        if not labels
+        else "accuracy+f1"
+        if len(labels) == 2
+        else "accuracy+macro_f1"
     )
     try:
         name = free_name(given.get("name") or _name(place, on_hub))
@@ -159,19 +175,26 @@ def _of_hub(place: str, validation: str | None, offline: bool) -> list[tuple[str
     config = config or "default"
     root = converted(name, config, offline, "name a file instead, like reviews.csv", revision)
     there = {folder.name: sorted(folder.glob("*.parquet")) for folder in sorted(root.glob("*"))}
-    scored = validation or next((split for split in ("validation", "dev", "test", "train") if split in there), "")
+    scored = validation or next(
+        (split for split in ("validation", "dev", "test", "train") if split in there), ""
+    )
     if "train" not in there or scored not in there:
         has = ", ".join(there) or f"no configuration {config!r}"
         raise InputError(
             f"--tasks hub:{place}: it needs the splits train and {scored or 'validation'}; the hub has {has}"
         )
-    return [*(("train", str(file)) for file in there["train"]), *(("validation", str(file)) for file in there[scored])]
+    return [
+        *(("train", str(file)) for file in there["train"]),
+        *(("validation", str(file)) for file in there[scored]),
+    ]
 
 
 def _text_columns(table: DataFrame, label: str, typed: str) -> tuple[str, ...]:
     from pandas.api.types import is_string_dtype
 
-    texts = tuple(column for column in table.columns if column != label and is_string_dtype(table[column]))
+    texts = tuple(
+        column for column in table.columns if column != label and is_string_dtype(table[column])
+    )
     if len(texts) not in (1, 2):
         raise InputError(
             f"--tasks {typed}: which column is the text? Add :text=COLUMN; of text are: {', '.join(texts) or 'none'}"
@@ -189,7 +212,8 @@ def _classes(values: Any, typed: str) -> Sequence[str]:
     if is_string_dtype(values):
         numbers = to_numeric(values, errors="coerce")
         words = values[numbers.isna() & values.notna()]
-        are_missing = (words.str.lower() == "nan").all()  # no name of a class, also among whole numbers
+        # no name of a class, also among whole numbers
+        are_missing = (words.str.lower() == "nan").all()
         if ((numbers % 1 > 0).any() or are_missing) and 0 < len(words) < len(values) / 2:
             raise InputError(
                 f"--tasks {typed}, row {words.index[0]}: {values.name} is {words.iloc[0]!r}, but a number in most rows; write a number "
@@ -197,7 +221,11 @@ def _classes(values: Any, typed: str) -> Sequence[str]:
             )
     names = [
         str(value)
-        for value in (sorted(values.unique()) if is_integer_dtype(values) else sorted(set(map(str, values.dropna()))))
+        for value in (
+            sorted(values.unique())
+            if is_integer_dtype(values)
+            else sorted(set(map(str, values.dropna())))
+        )
     ]
     if not 2 <= len(names) <= MOST_CLASSES:
         raise InputError(
@@ -206,7 +234,9 @@ def _classes(values: Any, typed: str) -> Sequence[str]:
     plain: dict[str, str] = {}
     for name in names:
         if (other := plain.setdefault(name.strip().lower(), name)) != name:
-            raise InputError(f"--tasks {typed}: {values.name} has {other!r} and {name!r}, which would be two classes")
+            raise InputError(
+                f"--tasks {typed}: {values.name} has {other!r} and {name!r}, which would be two classes"
+            )
     return names
 
 
@@ -214,6 +244,12 @@ def _name(place: str, on_hub: bool) -> str:
     """What the task is called: the data set or the file, whose folder if the file is called train; with ``own-`` where a task
     of the name is there."""
     path = Path(place.partition("@")[0])
-    name = path.parts[1] if on_hub else path.absolute().parent.name if path.stem == "train" else path.stem
+    name = (
+        path.parts[1]
+        if on_hub
+        else path.absolute().parent.name
+        if path.stem == "train"
+        else path.stem
+    )
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "own"
     return f"own-{name}" if name in {*KNOWN, *GROUPS} else name

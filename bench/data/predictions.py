@@ -41,7 +41,9 @@ class Predictions:
     """of the answers of all seeds, in whatever files they were: a mean never mixes seeds of two systems"""
 
 
-def read_predictions(folder: Path, task: Task, evaluation: Mapping[str, Split], asked: str) -> list[Predictions]:
+def read_predictions(
+    folder: Path, task: Task, evaluation: Mapping[str, Split], asked: str
+) -> list[Predictions]:
     """Those of each seed that has a folder of its own (``0``, ``seed-1``), or those of the folder itself.
 
     Args:
@@ -57,7 +59,9 @@ def read_predictions(folder: Path, task: Task, evaluation: Mapping[str, Split], 
         raise InputError(
             f"{asked} on {task.name}: classes, numbers and answers to questions are read, no texts that a system wrote"
         )
-    named = ((SEED.fullmatch(each.name.lower()), each) for each in folder.iterdir() if each.is_dir())
+    named = (
+        (SEED.fullmatch(each.name.lower()), each) for each in folder.iterdir() if each.is_dir()
+    )
     seeds = sorted((int(match[1]), each) for match, each in named if match)
     for (number, first), (other, second) in pairwise(seeds):
         if number == other:
@@ -70,21 +74,33 @@ def read_predictions(folder: Path, task: Task, evaluation: Mapping[str, Split], 
     by_seed = [(seed, _of_one(place, task, evaluation)) for seed, place in folders]
     answers = {seed: logits for seed, logits in by_seed if logits}
     if not answers:
-        has = ", ".join(file.name for _, place in folders for file in _files(place).values()) or "none"
+        has = (
+            ", ".join(file.name for _, place in folders for file in _files(place).values())
+            or "none"
+        )
         like = f"{_names(task, task.evaluation[0])[0]}.{'json' if task.spans else 'tsv'}"
-        raise InputError(f"{asked}: no file of {task.name} in it, like {like}; it has: {one_line(has)[:200]}")
+        raise InputError(
+            f"{asked}: no file of {task.name} in it, like {like}; it has: {one_line(has)[:200]}"
+        )
     digest = hashlib.sha256()
     for seed, logits in answers.items():
         for name, logits_NC in sorted(logits.items()):
-            digest.update(f"{seed} {name} {logits_NC.shape} ".encode() + logits_NC.astype("<f4").tobytes())
-    return [Predictions(asked, seed, logits, digest.hexdigest()) for seed, logits in answers.items()]
+            digest.update(
+                f"{seed} {name} {logits_NC.shape} ".encode() + logits_NC.astype("<f4").tobytes()
+            )
+    return [
+        Predictions(asked, seed, logits, digest.hexdigest()) for seed, logits in answers.items()
+    ]
 
 
 def _files(folder: Path) -> dict[str, Path]:
     """The files that can be read, by their plain names. Raises InputError: two of one name."""
     files: dict[str, Path] = {}
     for file in sorted(folder.iterdir()):
-        if file.suffix.lower() in READERS and (other := files.setdefault(_plain(file.stem), file)) != file:
+        if (
+            file.suffix.lower() in READERS
+            and (other := files.setdefault(_plain(file.stem), file)) != file
+        ):
             raise InputError(f"{folder}: {other.name} and {file.name} have one name; keep one")
     return files
 
@@ -95,7 +111,9 @@ def _of_one(folder: Path, task: Task, evaluation: Mapping[str, Split]) -> dict[s
     for each in task.evaluation:
         if each.name not in evaluation:
             continue
-        file = next((there[name] for name in map(_plain, _names(task, each)) if name in there), None)
+        file = next(
+            (there[name] for name in map(_plain, _names(task, each)) if name in there), None
+        )
         if file is not None:
             read = _read_texts if task.spans else _read
             logits[each.name] = read(file, task, evaluation[each.name], _names(task, each)[0])
@@ -112,7 +130,11 @@ def _names(task: Task, each: EvaluationSet) -> list[str]:
         return [each.name]
     short = {"matched": f"{task.name}-m", "mismatched": f"{task.name}-mm"}.get(each.name)
     alone = sum(other.labelled for other in task.evaluation) == 1
-    return [*([short] if short else []), *([task.name] if alone else []), f"{task.name}-{each.name}"]
+    return [
+        *([short] if short else []),
+        *([task.name] if alone else []),
+        f"{task.name}-{each.name}",
+    ]
 
 
 def _plain(name: str) -> str:
@@ -146,7 +168,9 @@ def _read(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
         wrong = np.flatnonzero(given != split.labels)
         if len(wrong):
             first = int(wrong[0])
-            pair = f"{_named(given[first], task)}, in {task.name} {_named(split.labels[first], task)}"
+            pair = (
+                f"{_named(given[first], task)}, in {task.name} {_named(split.labels[first], task)}"
+            )
             raise InputError(
                 f"{file}: its labels are not the task's, in {len(wrong):,} of {len(split):,} examples, the first for example {first}: {pair}. "
                 f"Other examples, another order, or other codes of the classes, which are {', '.join(task.labels) or 'numbers'}"
@@ -154,9 +178,17 @@ def _read(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
     scores = [name.lower() for name in task.labels]
     has_scores = bool(scores) and set(scores) <= columns.keys()
     if not has_scores and PREDICTION not in columns:
-        wanted = PREDICTION + (f", or one for each class: {', '.join(task.labels)}" if scores else "")
-        raise InputError(f"{file} has no column {wanted}; it has: {one_line(', '.join(table.column_names))[:200]}")
-    answers = labels_of(values(PREDICTION), task, f"{file}, {PREDICTION}") if PREDICTION in columns else None
+        wanted = PREDICTION + (
+            f", or one for each class: {', '.join(task.labels)}" if scores else ""
+        )
+        raise InputError(
+            f"{file} has no column {wanted}; it has: {one_line(', '.join(table.column_names))[:200]}"
+        )
+    answers = (
+        labels_of(values(PREDICTION), task, f"{file}, {PREDICTION}")
+        if PREDICTION in columns
+        else None
+    )
     if not has_scores:
         assert answers is not None
         logits_NC = np.eye(len(scores))[answers] if scores else answers[:, None].astype(np.float64)
@@ -173,7 +205,9 @@ def _read(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
         first = int(np.flatnonzero(logits_NC.argmax(1) != answers)[0])
         likeliest = task.labels[int(logits_NC[first].argmax())]
         why = f"{PREDICTION} is {_named(answers[first], task)}, and {likeliest} has the largest number"
-        raise InputError(f"{file}, row {first}: {why}; keep the column {PREDICTION} or those of the classes")
+        raise InputError(
+            f"{file}, row {first}: {why}; keep the column {PREDICTION} or those of the classes"
+        )
     return _as_logits(logits_NC, str(file))[order].astype(np.float32)
 
 
@@ -184,16 +218,22 @@ def _read_texts(file: Path, task: Task, split: Split, called: str) -> np.ndarray
     except (OSError, ValueError) as error:
         raise InputError(f"{file} is no JSON: {one_line(str(error))[:200]}") from None
     if not (isinstance(given, dict) and all(isinstance(text, str) for text in given.values())):
-        raise InputError(f"{file}: should be a JSON object with the text of each answer by its question's id")
+        raise InputError(
+            f"{file}: should be a JSON object with the text of each answer by its question's id"
+        )
     names = set(split.answers.names) if split.answers else set[str]()
     if len(names) < len(split):
-        raise InputError(f"{called}: several of its questions have one id, so that {file} cannot be read by them")
+        raise InputError(
+            f"{called}: several of its questions have one id, so that {file} cannot be read by them"
+        )
     for what, some in (
         ("has no answer to", names - given.keys()),
         ("answers what is no question of", given.keys() - names),
     ):
         if some:
-            raise InputError(f"{file} {what} {called}: {len(some):,} ids, like {one_line(min(some))[:80]}")
+            raise InputError(
+                f"{file} {what} {called}: {len(some):,} ids, like {one_line(min(some))[:80]}"
+            )
     return graded_texts(given, split)
 
 
@@ -206,11 +246,17 @@ def _as_logits(scores_NC: np.ndarray, where: str) -> np.ndarray:
     sums_N, classes = scores_NC.sum(1), scores_NC.shape[1]
     whole = 100.0 if np.median(sums_N) > 50 else 1.0
     off_N = np.abs(sums_N - whole) > 0.01 * whole * classes
-    if (scores_NC < 0).any() or np.median(off_N) or np.array_equal(scores_NC, np.eye(classes)[scores_NC.argmax(1)]):
+    if (
+        (scores_NC < 0).any()
+        or np.median(off_N)
+        or np.array_equal(scores_NC, np.eye(classes)[scores_NC.argmax(1)])
+    ):
         return scores_NC
     if off_N.any():
         row = int(np.flatnonzero(off_N)[0])
-        raise InputError(f"{where}, row {row}: most rows are probabilities, and this one sums to {sums_N[row]:g}")
+        raise InputError(
+            f"{where}, row {row}: most rows are probabilities, and this one sums to {sums_N[row]:g}"
+        )
     return np.log(np.maximum(scores_NC / sums_N[:, None], IMPOSSIBLE))
 
 
@@ -223,7 +269,9 @@ def _order(index: Sequence[Any], ids: Sequence[int], where: str) -> np.ndarray:
         twice, _ = Counter(index).most_common(1)[0]
         raise InputError(f"{where}: {twice} is there twice")
     if unknown := rows.keys() - set(ids):
-        raise InputError(f"{where}: {min(unknown)} is none of the examples, which are {min(ids)} to {max(ids)}")
+        raise InputError(
+            f"{where}: {min(unknown)} is none of the examples, which are {min(ids)} to {max(ids)}"
+        )
     return np.array([rows[name] for name in ids])
 
 

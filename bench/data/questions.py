@@ -22,7 +22,11 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'“(])")
 def marked_sentence(context: str, answer: str, start: int) -> str:
     """The sentence around an answer, with the answer in brackets; several sentences where it reaches over their ends."""
     end = start + len(answer)
-    ends = [match.start() for match in SENTENCE_END.finditer(context) if not start <= match.start() < end]
+    ends = [
+        match.start()
+        for match in SENTENCE_END.finditer(context)
+        if not start <= match.start() < end
+    ]
     begin = max((place for place in ends if place <= start), default=0)
     stop = min((place for place in ends if place >= end), default=len(context))
     return f"{context[begin:start]}[ {answer} ]{context[end:stop]}".strip()
@@ -35,9 +39,12 @@ def pairs_of(rows: Iterable[Mapping[str, Any]], split: str) -> list[tuple[str, s
     chosen = [row for row in rows if (row["title"] in scored) == (split != "train")]
     pairs = ((row["context"], row["answers"], " ".join(row["question"].split())) for row in chosen)
     marked = (
-        (marked_sentence(text, given["text"][0], given["answer_start"][0]), asked) for text, given, asked in pairs
+        (marked_sentence(text, given["text"][0], given["answer_start"][0]), asked)
+        for text, given, asked in pairs
     )
-    return list(dict.fromkeys((" ".join(sentence.split()), question) for sentence, question in marked))
+    return list(
+        dict.fromkeys((" ".join(sentence.split()), question) for sentence, question in marked)
+    )
 
 
 def read_squad(files: Sequence[Path], split: str) -> Split:
@@ -54,8 +61,15 @@ def read_squad(files: Sequence[Path], split: str) -> Split:
             rows += pyarrow.parquet.read_table(file, columns=list(COLUMNS)).to_pylist()
         except Exception as error:  # pyarrow raises many kinds
             why = str(error).partition("\n")[0][:200]
-            raise InputError(f"{file} cannot be read as SQuAD with the columns {', '.join(COLUMNS)}: {why}") from None
+            raise InputError(
+                f"{file} cannot be read as SQuAD with the columns {', '.join(COLUMNS)}: {why}"
+            ) from None
     pairs = pairs_of(rows, split)
     if not pairs:
         raise InputError(f"{files[0].parent} has too few articles for {split}")
-    return Split([sentence for sentence, _ in pairs], [question for _, question in pairs], None, range(len(pairs)))
+    return Split(
+        [sentence for sentence, _ in pairs],
+        [question for _, question in pairs],
+        None,
+        range(len(pairs)),
+    )

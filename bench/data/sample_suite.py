@@ -97,15 +97,27 @@ KINDS: dict[str, tuple[str, ...]] = {
     "animal": _words(
         "dog, horse, cow, rabbit, tiger, sheep, goat, wolf, bear, lion, pig, cat, fox, deer, elephant, monkey"
     ),
-    "fruit": _words("apple, banana, orange, pear, grape, lemon, cherry, peach, mango, plum, strawberry, melon"),
-    "vehicle": _words("car, truck, bus, van, taxi, train, tractor, motorcycle, bicycle, ambulance, jeep, tram"),
-    "instrument": _words("violin, piano, guitar, flute, trumpet, drum, harp, cello, clarinet, organ, saxophone, banjo"),
-    "tool": _words("hammer, saw, drill, wrench, shovel, axe, chisel, screwdriver, pliers, rake, file, knife"),
-    "garment": _words("shirt, coat, jacket, dress, skirt, sweater, scarf, hat, glove, sock, trousers, vest"),
+    "fruit": _words(
+        "apple, banana, orange, pear, grape, lemon, cherry, peach, mango, plum, strawberry, melon"
+    ),
+    "vehicle": _words(
+        "car, truck, bus, van, taxi, train, tractor, motorcycle, bicycle, ambulance, jeep, tram"
+    ),
+    "instrument": _words(
+        "violin, piano, guitar, flute, trumpet, drum, harp, cello, clarinet, organ, saxophone, banjo"
+    ),
+    "tool": _words(
+        "hammer, saw, drill, wrench, shovel, axe, chisel, screwdriver, pliers, rake, file, knife"
+    ),
+    "garment": _words(
+        "shirt, coat, jacket, dress, skirt, sweater, scarf, hat, glove, sock, trousers, vest"
+    ),
     "building": _words(
         "church, castle, hotel, school, hospital, barn, palace, temple, tower, cottage, library, museum"
     ),
-    "drink": _words("coffee, tea, wine, beer, milk, juice, whiskey, lemonade, cider, water, rum, vodka"),
+    "drink": _words(
+        "coffee, tea, wine, beer, milk, juice, whiskey, lemonade, cider, water, rum, vodka"
+    ),
 }
 WHEN = _words(
     "in 1950, in 1987, last monday, on friday, two weeks ago, in the spring, in 1912, yesterday morning, in december,"
@@ -149,7 +161,9 @@ def _sst2(rng: random.Random, split: str) -> Group:
 
 def _cola(rng: random.Random, split: str) -> Group:
     """Unacceptable: an article or adjective behind its noun, or a verb in the wrong number."""
-    people, places, objects, adjectives = (_half(w, split) for w in (PEOPLE, PLACES, OBJECTS, ADJECTIVES))
+    people, places, objects, adjectives = (
+        _half(w, split) for w in (PEOPLE, PLACES, OBJECTS, ADJECTIVES)
+    )
     who, adjective, place = rng.choice(people), rng.choice(adjectives), rng.choice(places)
     thing, action = rng.choice(objects), rng.choice(_half(ACTIONS, split))[0]
     label = rng.randrange(2)
@@ -158,20 +172,31 @@ def _cola(rng: random.Random, split: str) -> Group:
         plural = rng.randrange(2)
         noun = who if not plural else f"{who}s"
         verb = "were" if plural == label else "was"
-        ways = f"the {noun} in the {place} {verb} {adjective}", f"the {adjective} {noun} {verb} in the {place}"
+        ways = (
+            f"the {noun} in the {place} {verb} {adjective}",
+            f"the {adjective} {noun} {verb} in the {place}",
+        )
         return [SampleExample(rng.choice(ways), None, label)]
     subject, ending = f"the {adjective} {who}", f"the {thing}"
     if not label and kind == "adjective":
         subject = f"the {who} {adjective}"
     elif not label:
         ending = f"{thing} the"
-    ways = f"{subject} {action} {ending} in the {place}", f"in the {place} {subject} {action} {ending}"
+    ways = (
+        f"{subject} {action} {ending} in the {place}",
+        f"in the {place} {subject} {action} {ending}",
+    )
     return [SampleExample(rng.choice(ways), None, label)]
 
 
 def _event(rng: random.Random, split: str, like: tuple | None = None) -> tuple[str, str, tuple]:
     """A sentence, a paraphrase of it, and its four parts; ``like`` another event, one to three parts are changed."""
-    pools = [_half(PEOPLE, split), _half(OBJECTS, split), _half(PLACES, split), _half(ACTIONS, split)]
+    pools = [
+        _half(PEOPLE, split),
+        _half(OBJECTS, split),
+        _half(PLACES, split),
+        _half(ACTIONS, split),
+    ]
     parts = [rng.choice(pool) for pool in pools] if like is None else list(like)
     if like is not None:
         for place in rng.sample(range(4), rng.choice((1, 2, 2, 3))):
@@ -212,24 +237,38 @@ def _qqp(rng: random.Random, split: str) -> Group:
     things, cities = rng.sample(_half(OBJECTS, split), 2), rng.sample(_half(CITIES, split), 2)
     if rng.random() < 0.1:
         ways = [
-            (f"how far is {a} from {b} ?", f"from {b} , what is the way to {a} ?") for a, b in (cities, cities[::-1])
+            (f"how far is {a} from {b} ?", f"from {b} , what is the way to {a} ?")
+            for a, b in (cities, cities[::-1])
         ]
         return _crossed(ways[0], ways[1], yes=1)
     change = rng.choice(("thing", "city", "kind"))
     kinds = (
-        lambda thing, city: (f"where can i buy a {thing} in {city} ?", f"which shop in {city} sells a {thing} ?"),
-        lambda thing, city: (f"how much is a {thing} in {city} ?", f"what is the price of a {thing} in {city} ?"),
-        lambda thing, city: (f"how do i repair a {thing} in {city} ?", f"who in {city} can fix a broken {thing} ?"),
+        lambda thing, city: (
+            f"where can i buy a {thing} in {city} ?",
+            f"which shop in {city} sells a {thing} ?",
+        ),
+        lambda thing, city: (
+            f"how much is a {thing} in {city} ?",
+            f"what is the price of a {thing} in {city} ?",
+        ),
+        lambda thing, city: (
+            f"how do i repair a {thing} in {city} ?",
+            f"who in {city} can fix a broken {thing} ?",
+        ),
     )
     first, other = rng.sample(kinds, 2)
     pair = first(things[0], cities[0])
-    other_pair = (other if change == "kind" else first)(things[change == "thing"], cities[change == "city"])
+    other_pair = (other if change == "kind" else first)(
+        things[change == "thing"], cities[change == "city"]
+    )
     return _crossed(pair, other_pair, yes=1)
 
 
 def _stsb(rng: random.Random, split: str) -> Group:
     """Score 5 minus 1.25 for each of four parts that differ."""
-    pools = [_half(words, split) for words in (PEOPLE, OBJECTS, PLACES)] + [tuple(a[0] for a in _half(ACTIONS, split))]
+    pools = [_half(words, split) for words in (PEOPLE, OBJECTS, PLACES)] + [
+        tuple(a[0] for a in _half(ACTIONS, split))
+    ]
     base = [rng.choice(pool) for pool in pools]
     say = lambda w: f"the {w[0]} {w[3]} a {w[1]} in the {w[2]}"  # noqa: E731
     second = say(base)
@@ -256,7 +295,9 @@ def _mnli(rng: random.Random, split: str) -> Group:
     frame = rng.choice(("the {1} only wants {0}", "{0} is all the {1} wants"))
     entails, contradicts = (frame.format(_a(thing), person) for thing in things)
     city = rng.choice(_half(CITIES, split))
-    leaves_open = rng.choice((f"the {person} walks to the {place}", f"the {person} lives in {city}"))
+    leaves_open = rng.choice(
+        (f"the {person} walks to the {place}", f"the {person} lives in {city}")
+    )
     hypothesis = f"the {person} wants {_a(kinds[0])}"
     premises = entails, leaves_open, contradicts
     return [SampleExample(premise, hypothesis, label) for label, premise in enumerate(premises)]
@@ -265,10 +306,14 @@ def _mnli(rng: random.Random, split: str) -> Group:
 def _qnli(rng: random.Random, split: str) -> Group:
     """Two facts, each with a question that it answers and the other one does not."""
     facts = []
-    for name, person in zip(rng.sample(_half(NAMES, split), 2), rng.sample(_half(PEOPLE, split), 2), strict=True):
+    for name, person in zip(
+        rng.sample(_half(NAMES, split), 2), rng.sample(_half(PEOPLE, split), 2), strict=True
+    ):
         action, synonym = rng.choice(_half(ACTIONS, split))
         thing = rng.choice(_half(OBJECTS, split))
-        question = rng.choice((f"when was the {thing} {_participle(synonym)} ?", f"who {synonym} the {thing} ?"))
+        question = rng.choice(
+            (f"when was the {thing} {_participle(synonym)} ?", f"who {synonym} the {thing} ?")
+        )
         who = rng.choice((name, f"the {person}"))
         facts.append((question, f"{who} {action} the {thing} {rng.choice(_half(WHEN, split))}"))
     return _crossed(facts[0], facts[1], yes=0)
@@ -301,16 +346,26 @@ def _wnli(rng: random.Random, split: str) -> Group:
     for word in (rng.choice(points_to_first), rng.choice(points_to_second)):
         answer = first if word in points_to_first else second
         for person in (first, second):
-            rows.append(SampleExample(f"{start} {word}", f"the {person} was like that", int(person == answer)))
+            rows.append(
+                SampleExample(
+                    f"{start} {word}", f"the {person} was like that", int(person == answer)
+                )
+            )
     return rows
 
 
 MAKERS: dict[str, Callable[[random.Random, str], Group]] = {
-    maker.__name__[1:]: maker for maker in (_cola, _sst2, _mrpc, _stsb, _qqp, _mnli, _qnli, _rte, _wnli)
+    maker.__name__[1:]: maker
+    for maker in (_cola, _sst2, _mrpc, _stsb, _qqp, _mnli, _qnli, _rte, _wnli)
 }
 SPLITS: frozenset[tuple[str, str]] = frozenset(
     {(task, split) for task in MAKERS if task != "mnli" for split in ("train", "validation")}
-    | {("mnli", "train"), ("mnli", "validation_matched"), ("mnli", "validation_mismatched"), ("ax", "test")}
+    | {
+        ("mnli", "train"),
+        ("mnli", "validation_matched"),
+        ("mnli", "validation_mismatched"),
+        ("ax", "test"),
+    }
 )
 
 
@@ -325,7 +380,9 @@ def generate(config: str, split: str) -> tuple[SampleExample, ...]:
         raise KeyError(f"the sample suite has no {config}/{split}")
     rng = random.Random(f"{VERSION} {config} {split}")
     make = MAKERS["mnli" if config == "ax" else config]
-    wanted = TRAIN_ROWS[config] if split == "train" else AX_ROWS if config == "ax" else DEVELOPMENT_ROWS
+    wanted = (
+        TRAIN_ROWS[config] if split == "train" else AX_ROWS if config == "ax" else DEVELOPMENT_ROWS
+    )
     rows: list[SampleExample] = []
     seen: set[tuple[str, str | None]] = set()
     for _ in range(100 * wanted):

@@ -63,15 +63,21 @@ class Sample(DataSource):
     epochs: float = sample_suite.EPOCHS
 
     def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
-        return not task.repository if task.writes else _place(task, wanted)[:2] in sample_suite.SPLITS
+        return (
+            not task.repository if task.writes else _place(task, wanted)[:2] in sample_suite.SPLITS
+        )
 
     def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
         if not self.has(task, wanted):
-            raise InputError(f"--data sample: the sample suite has no {task.name}; use hub, or a folder with its files")
+            raise InputError(
+                f"--data sample: the sample suite has no {task.name}; use hub, or a folder with its files"
+            )
         config, split, labelled = _place(task, wanted)
         if task.writes:
             first, second = zip(*sample_pairs.generate(split), strict=True)
-            return _with_counts(Split(list(first), list(second), None, range(len(first))), task, wanted)
+            return _with_counts(
+                Split(list(first), list(second), None, range(len(first))), task, wanted
+            )
         rows = sample_suite.generate(config, split)
         return Split(
             [row.first for row in rows],
@@ -129,12 +135,16 @@ class Folder(DataSource):
             )
         if task.spans:
             return read_questions(files, task.name == "squad_v2")
-        rows = read_squad(files, split) if task.name == MADE_OF_SQUAD else read(files, task, labelled)
+        rows = (
+            read_squad(files, split) if task.name == MADE_OF_SQUAD else read(files, task, labelled)
+        )
         if task.files and files == [Path(file) for name, file in task.files if name != split]:
             # the same files for both: a fifth of their rows, drawn once, is scored
             order, fifth = np.random.default_rng(1).permutation(len(rows)).tolist(), len(rows) // 5
             if not fifth:
-                raise InputError(f"{files[0]} has {len(rows)} rows; scoring a fifth of them needs at least 5")
+                raise InputError(
+                    f"{files[0]} has {len(rows)} rows; scoring a fifth of them needs at least 5"
+                )
             rows = rows.take(sorted(order[fifth:] if split == "train" else order[:fifth]))
         return _with_counts(rows, task, wanted)
 
@@ -156,7 +166,9 @@ class Part(DataSource):
         if not self.tenth:
             return whole.halves()[1] if is_scored and wanted.labelled else whole  # type: ignore[union-attr]
         if len(whole) < 20:
-            raise InputError(f"{task.name} has {len(whole)} training examples; holding out a tenth needs at least 20")
+            raise InputError(
+                f"{task.name} has {len(whole)} training examples; holding out a tenth needs at least 20"
+            )
         order = np.random.default_rng(1).permutation(len(whole)).tolist()
         kept = len(whole) - len(whole) // 10
         return whole.take(sorted(order[kept:] if is_scored else order[:kept]))
@@ -177,7 +189,10 @@ def reported_half(source: DataSource) -> DataSource:
 
 @lru_cache
 def hub_folder(
-    configs: tuple[str, ...], offline: bool, revision: str | None = None, repository: str = HUB_REPOSITORY
+    configs: tuple[str, ...],
+    offline: bool,
+    revision: str | None = None,
+    repository: str = HUB_REPOSITORY,
 ) -> Folder:
     """The hub's parquet files of these configurations, downloaded once into the hub's own cache; see :func:`downloaded` for the revision.
 
@@ -197,7 +212,9 @@ def hub_folder(
         kind="dataset",
         revision=revision,
     )
-    return Folder(name, "glue-hub" if is_glue else "hub-squad", root=root, hub=configs, repository=repository)
+    return Folder(
+        name, "glue-hub" if is_glue else "hub-squad", root=root, hub=configs, repository=repository
+    )
 
 
 def _converted(task: Task, offline: bool) -> Folder:
@@ -227,16 +244,23 @@ def source_for(task: Task, data: str, offline: bool) -> DataSource:
         return Folder("own files", f"own-{task.name}")
     if data == "sample":
         suite = f"sample pairs {sample_pairs.VERSION}"
-        return Sample(suite, suite.replace(" ", "-"), sample_pairs.EPOCHS) if task.writes else Sample()
+        return (
+            Sample(suite, suite.replace(" ", "-"), sample_pairs.EPOCHS) if task.writes else Sample()
+        )
     root = Path(data).expanduser()
     if data == "hub" and task.writes:
         source = _converted(task, offline)
     elif data == "hub" and task.spans:
         source = hub_folder((task.evaluation[0].config,), offline, None, task.repository)
     elif data == "hub":
-        source = hub_folder(tuple(sorted({task.name, *(e.config for e in task.evaluation)})), offline)
+        source = hub_folder(
+            tuple(sorted({task.name, *(e.config for e in task.evaluation)})), offline
+        )
     elif root.is_dir():
-        what, name = "files" if task.writes else "questions" if task.spans else "GLUE files", root.resolve().name
+        what, name = (
+            "files" if task.writes else "questions" if task.spans else "GLUE files",
+            root.resolve().name,
+        )
         source = Folder(f"{what} from the folder {name}", f"folder-{name}", root=root)
     else:
         near = nearest(data, ("hub", "sample", "auto"))
@@ -244,4 +268,8 @@ def source_for(task: Task, data: str, offline: bool) -> DataSource:
         raise InputError(
             f"--data {data}: no such folder; {hint}choose hub, sample, auto or a folder with parquet files like GLUE's"
         )
-    return replace(source, name=f"SQuAD's questions, {source.name}") if task.name == MADE_OF_SQUAD else source
+    return (
+        replace(source, name=f"SQuAD's questions, {source.name}")
+        if task.name == MADE_OF_SQUAD
+        else source
+    )

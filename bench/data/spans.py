@@ -55,7 +55,9 @@ def read_questions(files: Sequence[Path], may_have_none: bool) -> Split:
         try:
             rows = list(_official(file) if file.suffix == ".json" else _parquet(file))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{file} is not in SQuAD's form: {one_line(repr(error))[:200]}") from None
+            raise InputError(
+                f"{file} is not in SQuAD's form: {one_line(repr(error))[:200]}"
+            ) from None
         for number, (name, question, context, given) in enumerate(rows):
             if not (isinstance(question, str) and isinstance(context, str)):
                 raise InputError(f"{file}, question {number}: question and context should be text")
@@ -65,7 +67,9 @@ def read_questions(files: Sequence[Path], may_have_none: bool) -> Split:
                         f"{file}, question {number}: the answer {text[:40]!r} does not stand at character {start}"
                     )
             if not given and not may_have_none:
-                raise InputError(f"{file}, question {number}: it has no answer; the task squad_v2 has such questions")
+                raise InputError(
+                    f"{file}, question {number}: it has no answer; the task squad_v2 has such questions"
+                )
             names.append(str(len(names) if name is None else name))
             questions.append(question)
             contexts.append(context)
@@ -73,7 +77,13 @@ def read_questions(files: Sequence[Path], may_have_none: bool) -> Split:
     if not questions:
         raise InputError(f"{', '.join(map(str, files))}: no questions in it")
     has_answer = np.array([bool(given) for given in answers], dtype=np.int64)
-    return Split(questions, contexts, has_answer, list(range(len(questions))), Answers(answers, may_have_none, names))
+    return Split(
+        questions,
+        contexts,
+        has_answer,
+        list(range(len(questions))),
+        Answers(answers, may_have_none, names),
+    )
 
 
 Row = tuple[Any, Any, Any, list[tuple[int, str]]]
@@ -94,7 +104,9 @@ def _official(file: Path) -> Iterable[Row]:
     for article in json.loads(file.read_text(encoding="utf-8"))["data"]:
         for paragraph in article["paragraphs"]:
             for asked in paragraph["qas"]:
-                given = [(int(answer["answer_start"]), answer["text"]) for answer in asked["answers"]]
+                given = [
+                    (int(answer["answer_start"]), answer["text"]) for answer in asked["answers"]
+                ]
                 yield asked.get("id"), asked["question"], paragraph["context"], given
 
 
@@ -135,10 +147,14 @@ def graded_texts(given: Mapping[str, str], questions: Split) -> np.ndarray:
     assert right is not None
     for number, (name, (_, context)) in enumerate(zip(right.names, questions.texts, strict=True)):
         text = given[name]
-        rows[number, :2] = graded(text, [each for _, each in right.of_questions[number]] or [""], right.may_be_none)
+        rows[number, :2] = graded(
+            text, [each for _, each in right.of_questions[number]] or [""], right.may_be_none
+        )
         if right.may_be_none:  # by how much no answer scores more
             rows[number, 2] = -1 if normalised(text) else 1
-        rows[number, 3:] = (place, place + len(text)) if (place := context.find(text)) >= 0 else (-1, -1)
+        rows[number, 3:] = (
+            (place, place + len(text)) if (place := context.find(text)) >= 0 else (-1, -1)
+        )
     return rows
 
 
@@ -172,10 +188,14 @@ class SpanQuestions:
         """Of windows, from their [2 B, L] logits of starts and ends: [B, 4] the score of no answer, that of the best span, and its
         first and last token in the whole text. A window without any span has :data:`NO_SPAN`."""
         rows = []
-        for (starts_L, ends_L), example in zip(logits.reshape(len(examples), 2, -1), examples, strict=True):
+        for (starts_L, ends_L), example in zip(
+            logits.reshape(len(examples), 2, -1), examples, strict=True
+        ):
             window = self.windows[example]
             count = len(window.may_begin)
-            begins_N = np.where(window.may_begin, starts_L[window.first : window.first + count], NO_SPAN)
+            begins_N = np.where(
+                window.may_begin, starts_L[window.first : window.first + count], NO_SPAN
+            )
             ends_N = ends_L[window.first : window.first + count]
             best, start, end = NO_SPAN / 2, 0, 0
             for further in range(min(ANSWER_TOKENS, count)):  # all spans of one length at a time
@@ -192,7 +212,9 @@ class SpanQuestions:
         rows = np.zeros((len(self.contexts), 5), dtype=np.float32)
         none, best = np.full(len(rows), np.inf), np.full(len(rows), -np.inf)
         at = np.zeros((len(rows), 2), dtype=int)
-        for window, (no_answer, score, start, end) in zip(self.windows, spans.tolist(), strict=True):
+        for window, (no_answer, score, start, end) in zip(
+            self.windows, spans.tolist(), strict=True
+        ):
             question = window.question
             none[question] = min(none[question], no_answer)
             if score > best[question]:
@@ -225,11 +247,19 @@ def windows_of(
     assert split.second is not None
     assert split.answers is not None
     if max_length < 16:
-        raise InputError(f"max_length {max_length}: a question and its text need at least 16 tokens")
+        raise InputError(
+            f"max_length {max_length}: a question and its text need at least 16 tokens"
+        )
     cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
     # five questions share one text
-    asked = cache(lambda text: tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
-    read = cache(lambda text: tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False))
+    asked = cache(
+        lambda text: tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    )
+    read = cache(
+        lambda text: tokenizer(
+            text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+        )
+    )
     tokens, segments, labels = [], [], []
     windows, offsets = [], []
     for number, (question, context) in enumerate(zip(split.first, split.second, strict=True)):
@@ -249,9 +279,18 @@ def windows_of(
             tokens.append(np.array([cls, *words, sep, *part, sep], dtype=np.int64))
             segments.append(np.array([0] * first + [1] * (len(part) + 1), dtype=np.int64))
             windows.append(Window(number, first, begins, may_begin))
-            is_inside = len(touched) > 0 and begins <= touched[0] and touched[-1] < begins + len(part)
-            labels.append([int(place) - begins + first for place in touched[[0, -1]]] if is_inside else [0, 0])
-    return tokens, segments, np.array(labels), SpanQuestions(windows, split.second, split.answers, offsets)
+            is_inside = (
+                len(touched) > 0 and begins <= touched[0] and touched[-1] < begins + len(part)
+            )
+            labels.append(
+                [int(place) - begins + first for place in touched[[0, -1]]] if is_inside else [0, 0]
+            )
+    return (
+        tokens,
+        segments,
+        np.array(labels),
+        SpanQuestions(windows, split.second, split.answers, offsets),
+    )
 
 
 def _with_most_context(begun: Sequence[int], room: int, tokens: int) -> list[np.ndarray]:

@@ -64,7 +64,11 @@ class Split:
     def fingerprint(self) -> str:
         """sha256 of the content: the same examples from the hub, a folder or a re-encoded file agree."""
         digest = hashlib.sha256()
-        labels = [""] * len(self) if self.labels is None else [repr(label) for label in self.labels.tolist()]
+        labels = (
+            [""] * len(self)
+            if self.labels is None
+            else [repr(label) for label in self.labels.tolist()]
+        )
         if self.answers is not None:
             labels = [repr(answers) for answers in self.answers.of_questions]
         for texts, label in zip(self.texts, labels, strict=True):
@@ -98,7 +102,9 @@ class Split:
         if self.labels is None:
             raise ValueError("examples without labels choose nothing")
         texts = [f"{a}\x1f{b}".encode() for a, b in self.texts]
-        order = sorted(range(len(self)), key=lambda i: (hashlib.sha256(texts[i]).digest(), self.ids[i]))
+        order = sorted(
+            range(len(self)), key=lambda i: (hashlib.sha256(texts[i]).digest(), self.ids[i])
+        )
         if self.labels.dtype.kind == "i":
             order.sort(key=lambda i: int(self.labels[i]))  # type: ignore[index]
         return self.take(sorted(order[::2])), self.take(sorted(order[1::2]))
@@ -130,7 +136,9 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
     return Split(
         [text for part in parts for text in part.first],
         [text for part in parts for text in part.second or ()] if len(task.columns) == 2 else None,
-        None if any(part.labels is None for part in parts) else np.concatenate([part.labels for part in parts]),  # type: ignore[misc]
+        None
+        if any(part.labels is None for part in parts)
+        else np.concatenate([part.labels for part in parts]),  # type: ignore[misc]
         ids if len(set(ids)) == len(ids) else list(range(len(ids))),
     )
 
@@ -148,13 +156,16 @@ def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split
             if task.file and not hint:
                 hint = "; all files of a task have the same columns"
             there = one_line(", ".join(table.column_names))[:400]
-            raise InputError(f"{where} has no column {column!r} for {task.name}; it has: {there}{hint}")
+            raise InputError(
+                f"{where} has no column {column!r} for {task.name}; it has: {there}{hint}"
+            )
     if len(table) == 0:
         raise InputError(f"{where} has no rows; {task.name} needs at least one")
 
     def values(column: str) -> list[Any]:
         try:
-            return table[column][:]  # in one piece: one row after the other takes twenty times as long
+            # in one piece: one row after the other takes twenty times as long
+            return table[column][:]
         except UnicodeDecodeError as error:  # parquet may call bytes a text that are none
             why = f"{error.reason} at byte {error.start}"
             raise InputError(f"{where}: column {column!r} is not UTF-8 text ({why})") from None
@@ -164,17 +175,27 @@ def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split
         for row, value in enumerate(column_texts):
             if value is None:
                 fix = "write a text there, or leave the row out"
-                raise InputError(f"{where}, row {row}: {column} should be text, but the cell is empty; {fix}")
+                raise InputError(
+                    f"{where}, row {row}: {column} should be text, but the cell is empty; {fix}"
+                )
             if not isinstance(value, str):
-                raise InputError(f"{where}, row {row}: {column} should be text, found {_shown(value)}")
-            if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-                raise InputError(f"{where}, row {row}: {column} has half a character (a lone surrogate)")
+                raise InputError(
+                    f"{where}, row {row}: {column} should be text, found {_shown(value)}"
+                )
+            if not value.isascii() and any(
+                "\ud800" <= character <= "\udfff" for character in value
+            ):
+                raise InputError(
+                    f"{where}, row {row}: {column} has half a character (a lone surrogate)"
+                )
     ids: Sequence[Any] = range(rows_before, rows_before + len(table))
     if "idx" in table.column_names:
         ids = values("idx")
         for row, value in enumerate(ids):
             if isinstance(value, bool) or not isinstance(value, int):
-                raise InputError(f"{where}, row {row}: idx should be a whole number, found {_shown(value)}")
+                raise InputError(
+                    f"{where}, row {row}: idx should be a whole number, found {_shown(value)}"
+                )
     labels = labels_of(values(task.label_column), task, where) if has_labels else None
     return Split(texts[0], texts[1] if len(texts) == 2 else None, labels, ids)
 
@@ -204,25 +225,38 @@ def table_of(file: Path, texts: Sequence[str] = ()) -> datasets.Dataset:
     text = text_of(file, str(file)) if kind == "csv" else ""
     header = text.lstrip().partition("\n")[0]
     if suffix == ".csv" and ";" in header and "," not in header:
-        raise InputError(f"{file} seems to be separated by semicolons; save it with commas, or with tabs as .tsv")
+        raise InputError(
+            f"{file} seems to be separated by semicolons; save it with commas, or with tabs as .tsv"
+        )
     try:
         if kind == "json":
             return datasets.Dataset.from_list(rows)
         if kind == "parquet":
             return datasets.Dataset(pyarrow.parquet.read_table(file))
         as_text: Any = dict.fromkeys(texts, str)
-        tsv: Any = {"sep": "\t", "quoting": csv.QUOTE_NONE} if suffix == ".tsv" else {}  # GLUE's quotes are text
+        # GLUE's quotes are text
+        tsv: Any = {"sep": "\t", "quoting": csv.QUOTE_NONE} if suffix == ".tsv" else {}
         # pandas would read words like None and NA as missing
-        frame = pandas.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""], dtype=as_text, **tsv)
+        frame = pandas.read_csv(
+            io.StringIO(text), keep_default_na=False, na_values=[""], dtype=as_text, **tsv
+        )
         if isinstance(frame.index, pandas.RangeIndex):
             return datasets.Dataset.from_pandas(frame, preserve_index=False)
     except Exception as error:  # the parsers raise many kinds; theirs name the row
-        why = _where_kinds_change(rows) or one_line(str(error).strip())[:400] or type(error).__name__
+        why = (
+            _where_kinds_change(rows) or one_line(str(error).strip())[:400] or type(error).__name__
+        )
         raise InputError(f"{file} cannot be read as {kind}: {why}") from None
     # pandas takes the first fields of rows that are longer than the header for names of rows
     named = len(frame.columns)
-    fix = "take out what is too much" if tsv else "put a text with a comma into quotes, and end no row with a comma"
-    raise InputError(f"{file}, row 0: it has {named + frame.index.nlevels} fields, the header {named}; {fix}")
+    fix = (
+        "take out what is too much"
+        if tsv
+        else "put a text with a comma into quotes, and end no row with a comma"
+    )
+    raise InputError(
+        f"{file}, row 0: it has {named + frame.index.nlevels} fields, the header {named}; {fix}"
+    )
 
 
 def _where_kinds_change(rows: Sequence[dict[str, Any]]) -> str:
@@ -232,7 +266,9 @@ def _where_kinds_change(rows: Sequence[dict[str, Any]]) -> str:
         for column, value in row.items():
             kind = float if type(value) is int else type(value)
             if value is not None and kinds.setdefault(column, kind) is not kind:
-                before = {str: "text", float: "a number", bool: "a truth value"}.get(kinds[column], "of another kind")
+                before = {str: "text", float: "a number", bool: "a truth value"}.get(
+                    kinds[column], "of another kind"
+                )
                 return f"row {number}: {column} is {_shown(value)}, and {before} in the rows before it; write one kind"
     return ""
 
@@ -259,7 +295,9 @@ def _json_rows(file: Path) -> list[Any]:
                     rows.append(json.loads(line, parse_constant=no_number))
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
-            raise InputError(f"{file}, row {number}: a row should be an object {{...}}, found {_shown(row)}")
+            raise InputError(
+                f"{file}, row {number}: a row should be an object {{...}}, found {_shown(row)}"
+            )
     if not rows:
         raise InputError(f"{file} has no rows: it is empty")
     return rows
@@ -279,7 +317,8 @@ def labels_of(values: Sequence[object], task: Task, where: str) -> np.ndarray:
     are_numbers = bool(names) and all(re.fullmatch(r"-?\d+", name) for name in names)
     for row, value in enumerate(values):
         named = value
-        if task.regression and isinstance(value, str):  # one word makes text of all numbers of a CSV file's column
+        # one word makes text of all numbers of a CSV file's column
+        if task.regression and isinstance(value, str):
             with suppress(ValueError):
                 named = float(value)
         elif isinstance(value, bool):

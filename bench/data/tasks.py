@@ -77,10 +77,14 @@ class Task:
         return CLASSES if self.labels else TEXT if self.writes else SCORE
 
 
-def _task(name: str, columns: str, labels: str, metrics: str, *sets: EvaluationSet, **more: Any) -> Task:
+def _task(
+    name: str, columns: str, labels: str, metrics: str, *sets: EvaluationSet, **more: Any
+) -> Task:
     """A task of words with blanks between them; it is scored on ``validation`` unless other sets are named."""
     scored = sets or (EvaluationSet("validation", name, "validation"),)
-    return Task(name, tuple(columns.split()), tuple(labels.split()), tuple(metrics.split()), scored, **more)
+    return Task(
+        name, tuple(columns.split()), tuple(labels.split()), tuple(metrics.split()), scored, **more
+    )
 
 
 # Label codes as in the Hugging Face hub's nyu-mll/glue. Which metric comes first follows the test tables of
@@ -112,7 +116,9 @@ READERS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".jsonl": "json"
 GROUPS: dict[str, tuple[str, ...]] = {"glue": tuple(GLUE)}
 
 
-def _written(name: str, columns: str, repository: str, *sets: str, metrics: str = "bleu rouge_l") -> Task:
+def _written(
+    name: str, columns: str, repository: str, *sets: str, metrics: str = "bleu rouge_l"
+) -> Task:
     scored = (EvaluationSet(each, name, each) for each in sets)
     return _task(name, columns, "", metrics, *scored, writes=True, repository=repository)
 
@@ -124,9 +130,17 @@ WRITTEN: dict[str, Task] = {
     for task in (
         _written("generated-translation", "source target", ""),
         _written("question-generation", "source target", "rajpurkar/squad/plain_text"),
-        _written("iwslt14-de-en", "translation.de translation.en", "bbaaaa/iwslt14-de-en/de-en", *BOTH),
+        _written(
+            "iwslt14-de-en", "translation.de translation.en", "bbaaaa/iwslt14-de-en/de-en", *BOTH
+        ),
         _written("wmt14-de-en", "translation.de translation.en", "wmt/wmt14/de-en", *BOTH),
-        _written("gigaword", "document summary", "Harvard/gigaword/default", *BOTH, metrics="rouge_l bleu"),
+        _written(
+            "gigaword",
+            "document summary",
+            "Harvard/gigaword/default",
+            *BOTH,
+            metrics="rouge_l bleu",
+        ),
     )
 }
 """Tasks whose answers are texts. Only the first is generated; the second is made of SQuAD."""
@@ -134,13 +148,20 @@ WRITTEN: dict[str, Task] = {
 
 def _questions(name: str, config: str, metrics: str) -> Task:
     scored = EvaluationSet("validation", config, "validation")
-    more = {"label_column": "answers", "repository": f"rajpurkar/{name}", "spans": True, "max_length": 384}
+    more = {
+        "label_column": "answers",
+        "repository": f"rajpurkar/{name}",
+        "spans": True,
+        "max_length": 384,
+    }
     return _task(name, "question context", "no_answer answer", metrics, scored, **more)
 
 
 SQUAD: dict[str, Task] = {
     "squad": _questions("squad", "plain_text", "answer_f1 exact_match"),
-    "squad_v2": _questions("squad_v2", "squad_v2", "answer_f1 exact_match best_answer_f1 best_exact_match"),
+    "squad_v2": _questions(
+        "squad_v2", "squad_v2", "answer_f1 exact_match best_answer_f1 best_exact_match"
+    ),
 }
 """Tasks whose answers are parts of a text."""
 KNOWN: dict[str, Task] = GLUE | SQUAD | WRITTEN
@@ -212,7 +233,9 @@ def from_toml(path: Path) -> Task:
         InputError: naming the key that is missing, unknown or wrong.
     """
     if not os.path.isfile(path):
-        raise InputError(f"no file {path}; a task file is TOML with name, train, validation, text, labels, metrics")
+        raise InputError(
+            f"no file {path}; a task file is TOML with name, train, validation, text, labels, metrics"
+        )
     given = checked(TaskFile, toml_of(path, str(path)), str(path))
     files = {"train": path.parent / given.train, "validation": path.parent / given.validation}
     for split, file in files.items():
@@ -251,6 +274,8 @@ def check_metrics(task: Task, where: str) -> None:
     for name in task.metrics or ("",):
         if name not in known:
             hint = f"did you mean {near!r}? " if (near := nearest(name, known)) else ""
-            raise InputError(f"{where}: metric {name!r} does not fit; {hint}for this task: {', '.join(known)}")
+            raise InputError(
+                f"{where}: metric {name!r} does not fit; {hint}for this task: {', '.join(known)}"
+            )
         if why := known[name].misfit(task.labels):
             raise InputError(f"{where}: metric {name!r} {why}")

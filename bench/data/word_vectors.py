@@ -57,14 +57,17 @@ def head_of(file: Path) -> tuple[int, int]:
             lines = [next(stream, "").split() for _ in range(2)]
     except OSError as error:
         raise InputError(f"--word-vectors {file}: cannot be read: {error.strerror}") from None
-    skipped = int(len(lines[0]) == 2 and lines[0][0].isdigit() and len(lines[1]) > 2)  # word2vec says its shape first
+    # word2vec says its shape first
+    skipped = int(len(lines[0]) == 2 and lines[0][0].isdigit() and len(lines[1]) > 2)
     width = len(lines[skipped]) - 1
     try:
         [float(number) for number in lines[skipped][1:]]
     except ValueError:
         width = 0
     if width < 1:
-        raise InputError(f"--word-vectors {file}: expected a word and its numbers on each line, as in GloVe's files")
+        raise InputError(
+            f"--word-vectors {file}: expected a word and its numbers on each line, as in GloVe's files"
+        )
     return skipped, width
 
 
@@ -87,7 +90,9 @@ def read(file: Path) -> WordVectors:
             except ValueError:
                 row = np.empty(0, dtype=np.float32)
             if len(row) != width or not np.isfinite(row).all():
-                raise InputError(f"--word-vectors {file}, line {number}: expected a word and {width} numbers")
+                raise InputError(
+                    f"--word-vectors {file}, line {number}: expected a word and {width} numbers"
+                )
             words.append(word)
             rows.append(row)
     vectors = np.stack(rows)

@@ -41,7 +41,11 @@ def artefact(entry: ArtefactPlan, data: TaskData | None, work: Work) -> MadeArte
     if not entry.artefact.is_kept:
         # the key, the weights and the code of a view are those of its one input
         tensors, _ = tensors_of(given, weights)
-        view: dict[str, Any] = {"key": entry.key, "weights": entry.key, **dict(*given.made_from.values())}
+        view: dict[str, Any] = {
+            "key": entry.key,
+            "weights": entry.key,
+            **dict(*given.made_from.values()),
+        }
         return MadeArtefact(tensors, view, known(view, "beginning"))
     if not entry.slot.is_made:
         given.open()
@@ -64,7 +68,9 @@ def artefact(entry: ArtefactPlan, data: TaskData | None, work: Work) -> MadeArte
     if entry.text is not None:
         for_record["text"] = entry.text.for_record()
     if "train" in body:
-        for_record["train"] = {name: body["train"][name] for name in ("steps", "tokens", "seconds_own")}
+        for_record["train"] = {
+            name: body["train"][name] for name in ("steps", "tokens", "seconds_own")
+        }
     there = MadeArtefact(load_file(entry.slot.folder / WEIGHTS), body, for_record)
     if entry.task is None:
         work.artefacts[entry.key] = there
@@ -78,7 +84,9 @@ class _GivenByCache(Given):
         recipe, budget = (entry.text.recipe, entry.text.budget) if entry.text else (None, 0)
         batch_size = Recipe.batch_size if entry.task is None else entry.task.recipe.batch_size
         of_rows = entry.task.teacher_recipe if entry.task is not None else None
-        super().__init__(entry.artefact, entry.setup, work.numerics, batch_size, recipe, budget, of_rows)
+        super().__init__(
+            entry.artefact, entry.setup, work.numerics, batch_size, recipe, budget, of_rows
+        )
         self._entry, self._data, self._work = entry, data, work
         self._teachers: dict[Source, tuple[nn.Module, Mapping[str, Any]]] = {}
         self.made_from: dict[str, Mapping[str, Any]] = {}
@@ -104,7 +112,11 @@ class _GivenByCache(Given):
         if source.kind == "base":
             # a head that came with the checkpoint stays as it is, also where no task says how many labels there are
             checkpoint = self._entry.checkpoint
-            labels = checkpoint.config.num_labels if checkpoint.finetuned else self._entry.setup({}).num_labels
+            labels = (
+                checkpoint.config.num_labels
+                if checkpoint.finetuned
+                else self._entry.setup({}).num_labels
+            )
             return base_model(checkpoint.folder, labels, labels=checkpoint.labels)  # type: ignore[no-any-return]
         if source not in self._teachers:
             assert self._data is not None, "only what is a task's own reads its teacher"
@@ -119,7 +131,9 @@ class _GivenByCache(Given):
         assert self._data is not None, "only what is a task's own reads its rows"
         if source.kind == "train":
             return self._data.train
-        return next(encoded for encoded in self._data.evaluation.values() if encoded.labels is not None)
+        return next(
+            encoded for encoded in self._data.evaluation.values() if encoded.labels is not None
+        )
 
     @property
     def mask_id(self) -> int:  # type: ignore[override]
@@ -132,17 +146,29 @@ class _GivenByCache(Given):
     def _text(self) -> Encoded:
         text = self._entry.text
         assert text is not None, "the corpus is among the inputs"
-        key = text.corpus.fingerprint(), text.recipe.max_length, text.budget, self._entry.checkpoint.sha256
+        key = (
+            text.corpus.fingerprint(),
+            text.recipe.max_length,
+            text.budget,
+            self._entry.checkpoint.sha256,
+        )
         if key not in self._work.texts:
-            with self._work.progress.task(f"{text.budget:,} tokens of {text.corpus.name}", is_short=True):
-                read = pieces(tokenizer_of(self._entry.checkpoint), text.corpus.documents, key[1], text.budget)
+            with self._work.progress.task(
+                f"{text.budget:,} tokens of {text.corpus.name}", is_short=True
+            ):
+                read = pieces(
+                    tokenizer_of(self._entry.checkpoint), text.corpus.documents, key[1], text.budget
+                )
             self._work.texts[key] = read
         return self._work.texts[key]  # type: ignore[no-any-return]
 
     def folder_of(self, source: Source) -> Path:
         start = given_start(source, self._entry.checkpoint, self._work.offline)
-        if start.sha256 != self._entry.sources[source]:  # what the hub gives here, or the folder, is another one
-            raise InputError(f"start_from={source.path}: its weights are not those that were planned")
+        # what the hub gives here, or the folder, is another one
+        if start.sha256 != self._entry.sources[source]:
+            raise InputError(
+                f"start_from={source.path}: its weights are not those that were planned"
+            )
         assert source.shape is not None, "a checkpoint has a shape"
         layers, depth = source.shape.layers, start.config.num_hidden_layers
         lowest = "" if layers == depth else f", its lowest {layers} of {depth} layers"

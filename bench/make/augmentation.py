@@ -42,7 +42,10 @@ Question = tuple[int, int, list[int], int]
 
 
 def augmented_rows(
-    plan: TaskPlan, shared_artefact: Callable[[ArtefactPlan], MadeArtefact], work: Work, on_step: OnStep
+    plan: TaskPlan,
+    shared_artefact: Callable[[ArtefactPlan], MadeArtefact],
+    work: Work,
+    on_step: OnStep,
 ) -> tuple[Split, np.ndarray, dict[str, Any]]:
     """The rows with their variants, the row each was made of, and what the record says of them: from the cache or made now.
 
@@ -54,7 +57,9 @@ def augmented_rows(
     split, augmentation, slot = plan.train, plan.augmentation, plan.augmentation_slot
     assert augmentation is not None
     parts: dict[str, Mapping[str, Any]] = {}
-    made_by = digest([slot.key, digest_of(AUGMENTATION), torch.__version__, torch.get_num_threads()])[:24]
+    made_by = digest(
+        [slot.key, digest_of(AUGMENTATION), torch.__version__, torch.get_num_threads()]
+    )[:24]
     kept = cache_root() / STATES / f"augmentation-{made_by}"
 
     def write(folder: Path) -> dict[str, Any]:
@@ -64,10 +69,18 @@ def augmented_rows(
             head = shared_artefact(plan.masked_head)
             parts["masked head"] = head.body
             candidates = TeacherCandidates(
-                plan.checkpoint, head.tensors, work.numerics, on_step, vectors, kept, work.progress.is_stopping
+                plan.checkpoint,
+                head.tensors,
+                work.numerics,
+                on_step,
+                vectors,
+                kept,
+                work.progress.is_stopping,
             )
         tokenizer = tokenizer_of(plan.checkpoint)
-        variants, origins = augmented(split, augmentation, candidates, tokenizer.mask_token or tokenizer.unk_token)
+        variants, origins = augmented(
+            split, augmentation, candidates, tokenizer.mask_token or tokenizer.unk_token
+        )
         columns: dict[str, Any] = {"first": list(variants.first), "origin": origins}
         if variants.second is not None:
             columns["second"] = list(variants.second)
@@ -87,7 +100,9 @@ def augmented_rows(
     return rows, origins, body
 
 
-def relabel_variants(encoded: Encoded, origins: np.ndarray, teacher: nn.Module, numerics: ComputeSettings) -> None:
+def relabel_variants(
+    encoded: Encoded, origins: np.ndarray, teacher: nn.Module, numerics: ComputeSettings
+) -> None:
     """Give every variant the tuned teacher's answer as its label: it may mean something else than its origin.
 
     Args:
@@ -124,23 +139,40 @@ class TeacherCandidates:
         is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._numerics, self._on_step, self._vectors = numerics, on_step, vectors
-        self._kept, self._is_stopping, self._earlier = kept, is_stopping, np.empty((0, 2 * CANDIDATES), np.int32)
+        self._kept, self._is_stopping, self._earlier = (
+            kept,
+            is_stopping,
+            np.empty((0, 2 * CANDIDATES), np.int32),
+        )
         if kept is not None and kept.is_file():
             numbers = np.fromfile(kept, np.int32)
-            self._earlier = numbers[: len(numbers) // (2 * CANDIDATES) * 2 * CANDIDATES].reshape(-1, 2 * CANDIDATES)
-            os.truncate(kept, self._earlier.nbytes)  # without the end of a pass that was half-written
+            self._earlier = numbers[: len(numbers) // (2 * CANDIDATES) * 2 * CANDIDATES].reshape(
+                -1, 2 * CANDIDATES
+            )
+            # without the end of a pass that was half-written
+            os.truncate(kept, self._earlier.nbytes)
         self._tokenizer = tokenizer_of(checkpoint)
         self._last_layer = checkpoint.config.num_hidden_layers
-        self._longest = min(LONGEST, longest_input(checkpoint.config) - 3) // 2  # [CLS] and two [SEP]
-        with torch.random.fork_rng(devices=[]):  # a head that the checkpoint lacks is drawn, and not asked
-            self._model = base_model(checkpoint.folder, checkpoint.config.num_labels).to(numerics.device).eval()
+        # [CLS] and two [SEP]
+        self._longest = min(LONGEST, longest_input(checkpoint.config) - 3) // 2
+        # a head that the checkpoint lacks is drawn, and not asked
+        with torch.random.fork_rng(devices=[]):
+            self._model = (
+                base_model(checkpoint.folder, checkpoint.config.num_labels)
+                .to(numerics.device)
+                .eval()
+            )
         weights = {name: value.cpu() for name, value in self._model.state_dict().items()}
-        setup = Setup(checkpoint.config, 2, (), {"teacher_weights": weights, TeacherHead.name: head})
+        setup = Setup(
+            checkpoint.config, 2, (), {"teacher_weights": weights, TeacherHead.name: head}
+        )
         self._head = TeacherHead().filled(setup).to(numerics.device).eval()
         self._pieces = self._tokenizer.convert_ids_to_tokens(list(range(len(self._tokenizer))))
         self._is_word_V = torch.tensor([piece.isalpha() for piece in self._pieces])
         words_VW = weights["bert.embeddings.word_embeddings.weight"][: len(self._pieces)]
-        self._nearest = _nearest(words_VW, self._is_word_V, self._pieces, self._tokenizer.unk_token_id)
+        self._nearest = _nearest(
+            words_VW, self._is_word_V, self._pieces, self._tokenizer.unk_token_id
+        )
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> list[dict[int, list[str]]]:
         """For each sentence the candidates of its words, by their places."""
@@ -148,14 +180,21 @@ class TeacherCandidates:
         # (number of the sentence, place of the word in it, pieces of the sentence, place of the word among them) of words of one piece
         questions: list[Question] = []
         in_pieces = [
-            [self._tokenizer(word, add_special_tokens=False)["input_ids"] for word in words] for words in sentences
+            [self._tokenizer(word, add_special_tokens=False)["input_ids"] for word in words]
+            for words in sentences
         ]
         given: Mapping[str, list[str]] = {}
         if self._vectors is not None:
             words_with_pieces = (
-                pair for words, ids in zip(sentences, in_pieces, strict=True) for pair in zip(words, ids, strict=True)
+                pair
+                for words, ids in zip(sentences, in_pieces, strict=True)
+                for pair in zip(words, ids, strict=True)
             )
-            several = (word for word, own in words_with_pieces if replaceable(word) and not self._is_one_piece(own))
+            several = (
+                word
+                for word, own in words_with_pieces
+                if replaceable(word) and not self._is_one_piece(own)
+            )
             given = self._vectors.nearest(dict.fromkeys(several), CANDIDATES)
         for number, (words, split_ids) in enumerate(zip(sentences, in_pieces, strict=True)):
             ids = [piece for word in split_ids for piece in word][: self._longest]
@@ -218,7 +257,9 @@ class TeacherCandidates:
             None,
         ).to(device)
         with self._numerics.autocast():
-            states = forward(self._model, batch, taps.hidden(self._last_layer)).hidden(self._last_layer)
+            states = forward(self._model, batch, taps.hidden(self._last_layer)).hidden(
+                self._last_layer
+            )
             logits = self._head(states[torch.tensor(places, device=device)]).float()
         # twice as many as are wanted: ends of words and the word itself fall away
         return logits[:, : len(self._pieces)].topk(2 * CANDIDATES, -1).indices.cpu().tolist()  # type: ignore[no-any-return]
@@ -237,7 +278,10 @@ def _nearest(
         if tuple(own) not in known:
             query_W = nn.functional.normalize(words_VW[own].float().mean(0), dim=0)
             close_V = (unit_VW @ query_W).masked_fill(~whole_V, -2.0)
-            known[tuple(own)] = [pieces[i] for i in close_V.topk(min(CANDIDATES, int(whole_V.sum()))).indices.tolist()]
+            known[tuple(own)] = [
+                pieces[i]
+                for i in close_V.topk(min(CANDIDATES, int(whole_V.sum()))).indices.tolist()
+            ]
         return known[tuple(own)]
 
     return nearest

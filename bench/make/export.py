@@ -39,7 +39,12 @@ def folder_for(root: Path, record: Record) -> Path:
 
 
 def export_student(
-    root: Path, model: Any, tokenizer: Any, record: Record, task: Task, arrays: Mapping[str, np.ndarray] | None = None
+    root: Path,
+    model: Any,
+    tokenizer: Any,
+    record: Record,
+    task: Task,
+    arrays: Mapping[str, np.ndarray] | None = None,
 ) -> Path:
     """Write a deployed model, as its record has it, as a folder; what lay there before is replaced by all of it.
 
@@ -56,8 +61,15 @@ def export_student(
         model.config.id2label = dict(enumerate(task.labels))
         model.config.label2id = {name: code for code, name in enumerate(task.labels)}
     if not task.spans:
-        model.config.problem_type = "regression" if task.regression else "single_label_classification"
-    own = {"method": record.cell.method, "row": record.row, "record": record.key, "seed": record.cell.seed}
+        model.config.problem_type = (
+            "regression" if task.regression else "single_label_classification"
+        )
+    own = {
+        "method": record.cell.method,
+        "row": record.row,
+        "record": record.key,
+        "seed": record.cell.seed,
+    }
     setattr(model.config, OURS, {**own, "max_length": record.cell.recipe["max_length"]})
     with folder_in_place_of(final) as folder:
         model.save_pretrained(folder)
@@ -72,11 +84,14 @@ def save_tokenizer(folder: Path, tokenizer: Any, record: Record, task: Task) -> 
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.model_max_length = record.cell.recipe["max_length"]
     side = "left" if task.truncation == "tail" else "right"
-    tokenizer.truncation_side = tokenizer.init_kwargs["truncation_side"] = side  # its keys are what is saved
+    # its keys are what is saved
+    tokenizer.truncation_side = tokenizer.init_kwargs["truncation_side"] = side
     tokenizer.save_pretrained(folder)
 
 
-def write_page(folder: Path, model: Any, record: Record, task: Task, arrays: Mapping[str, np.ndarray]) -> None:
+def write_page(
+    folder: Path, model: Any, record: Record, task: Task, arrays: Mapping[str, np.ndarray]
+) -> None:
     """The card of a folder, and its entries of the hub's leaderboard."""
     (folder / "README.md").write_text(card(record, model, task, arrays), encoding="utf-8")
     if _is_hubs_glue(record):
@@ -89,14 +104,21 @@ def write_page(folder: Path, model: Any, record: Record, task: Task, arrays: Map
 
 
 def save_where_asked(
-    work: Work, result: StepResult, record: Record, model: Any, task: TaskPlan, arrays: Mapping[str, np.ndarray]
+    work: Work,
+    result: StepResult,
+    record: Record,
+    model: Any,
+    task: TaskPlan,
+    arrays: Mapping[str, np.ndarray],
 ) -> None:
     """Write the model of a record as a folder, if the run saves them; a failure is noted and costs nothing that was trained."""
     if work.save_to is None:
         return
     try:
         tokenizer = tokenizer_of(task.checkpoint, to_save=True)
-        work.progress.say(f"saved: {export_student(work.save_to, model, tokenizer, record, task.task, arrays)}")
+        work.progress.say(
+            f"saved: {export_student(work.save_to, model, tokenizer, record, task.task, arrays)}"
+        )
     except Exception as error:  # a full disk, a model that cannot be saved
         why = f"trained and recorded, but not saved in {work.save_to}: {error}"
         result.not_saved.append(FailedCell(task.name, record.row, record.cell.seed, why))
@@ -104,7 +126,9 @@ def save_where_asked(
 
 def _came_tuned(record: Record) -> bool:
     """Whether the model was not trained here."""
-    return record.cell.method == CHECKPOINT or (record.cell.method == TEACHER and record.cell.teacher.origin == "given")
+    return record.cell.method == CHECKPOINT or (
+        record.cell.method == TEACHER and record.cell.teacher.origin == "given"
+    )
 
 
 def _is_hubs_glue(record: Record) -> bool:
@@ -112,14 +136,19 @@ def _is_hubs_glue(record: Record) -> bool:
 
 
 def _metric_on_the_hub(metric: str) -> str:
-    return {"matthews": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"}.get(metric, metric)
+    return {"matthews": "matthews_correlation", "pearson": "pearsonr", "spearman": "spearmanr"}.get(
+        metric, metric
+    )
 
 
 def _benchmark_entries(record: Record) -> list[Any]:
     """What the hub's leaderboard of GLUE reads of a model's repository: the first metric of each evaluation set."""
     from huggingface_hub import EvalResultEntry
 
-    revision = next((commit for name, commit in record.env.get("hub", {}).items() if HUB_REPOSITORY in name), None)
+    revision = next(
+        (commit for name, commit in record.env.get("hub", {}).items() if HUB_REPOSITORY in name),
+        None,
+    )
     return [
         EvalResultEntry(
             dataset_id=HUB_REPOSITORY, task_id=f"{record.cell.tasks[0]}/{name}", value=round(100 * next(iter(scores.values())), 2),
@@ -156,12 +185,16 @@ def _metadata(record: Record, pipeline: str) -> str:
     return data.to_yaml()
 
 
-def _with_interval(value: float, name: str, metric: str, record: Record, arrays: Mapping[str, np.ndarray]) -> str:
+def _with_interval(
+    value: float, name: str, metric: str, record: Record, arrays: Mapping[str, np.ndarray]
+) -> str:
     """A score in percent, with its 95 % interval over examples where the answers are there."""
     if f"logits.{name}" not in arrays:
         return f"{metric} {100 * value:.1f} %"
     predicted = metric_of(metric).form.predicted(arrays[f"logits.{name}"])
-    drawn = resampled_scores([predicted], arrays[f"labels.{name}"], metric, np.random.default_rng(0), CARD_RESAMPLES)
+    drawn = resampled_scores(
+        [predicted], arrays[f"labels.{name}"], metric, np.random.default_rng(0), CARD_RESAMPLES
+    )
     low, high = interval(drawn[:, 0])
     return f"{metric} {100 * value:.1f} % (95 % interval over examples: {100 * low:.1f} to {100 * high:.1f})"
 
@@ -178,7 +211,9 @@ def _what_it_reads(task: Task, longest: int) -> str:
             f"It reads at most {longest} tokens, of a longer text the first {head} and the last {tail}: no tokenizer cuts that way, "
             "the lines below do."
         )
-    amount = f"the last {longest} tokens" if task.truncation == "tail" else f"at most {longest} tokens"
+    amount = (
+        f"the last {longest} tokens" if task.truncation == "tail" else f"at most {longest} tokens"
+    )
     texts = "two texts" if len(task.columns) == 2 else "a text"
     return f"It reads {amount} of {texts}: give a pipeline of transformers `truncation=True`."
 
@@ -231,11 +266,18 @@ def _code(model: Any, task: Task, longest: int) -> list[str]:
     pair = len(task.columns) == 2
     if reads_texts(model):
         texts = '("a text", "a second one")' if pair else '("a text", None)'
-        return [f"from transformers import {auto_class}", *own, *opening, f"logits = model.of_texts([{texts}])"]
+        return [
+            f"from transformers import {auto_class}",
+            *own,
+            *opening,
+            f"logits = model.of_texts([{texts}])",
+        ]
     imports = [f"from transformers import {auto_class}, AutoTokenizer", *own]
     tokenizer = 'tokenizer = AutoTokenizer.from_pretrained("THIS-FOLDER")'
     if task.spans:
-        kinds = ", token_type_ids=torch.tensor([kinds])" if "token_type_ids" in inputs_of(model) else ""
+        kinds = (
+            ", token_type_ids=torch.tensor([kinds])" if "token_type_ids" in inputs_of(model) else ""
+        )
         return [
             "import torch",
             *imports,
@@ -248,7 +290,14 @@ def _code(model: Any, task: Task, longest: int) -> list[str]:
         ]
     if task.truncation == "both":
         logits = "logits = model(torch.tensor([ids])).logits"
-        return ["import torch", *imports, *opening, f"{tokenizer}.backend_tokenizer", *lines_for_both(longest), logits]
+        return [
+            "import torch",
+            *imports,
+            *opening,
+            f"{tokenizer}.backend_tokenizer",
+            *lines_for_both(longest),
+            logits,
+        ]
     texts = '"a text", "a second one"' if pair else '"a text"'
     logits = f'logits = model(**tokenizer({texts}, truncation=True, return_tensors="pt")).logits'
     return [*imports, *opening, tokenizer, logits]
@@ -260,7 +309,10 @@ def card(record: Record, model: Any, task: Task, arrays: Mapping[str, np.ndarray
 
     cell, longest = record.cell, int(record.cell.recipe["max_length"])
     scores = "; ".join(
-        f"{name}: " + ", ".join(_with_interval(value, name, metric, record, arrays) for metric, value in scored.items())
+        f"{name}: "
+        + ", ".join(
+            _with_interval(value, name, metric, record, arrays) for metric, value in scored.items()
+        )
         for name, scored in record.scores.items()
     )
     sizes = record.sizes
@@ -268,7 +320,11 @@ def card(record: Record, model: Any, task: Task, arrays: Mapping[str, np.ndarray
     if sizes is not None:
         counted = f"{sizes.parameters / 1e6:.2f} M parameters, {sizes.flops / 1e9:.2f} G FLOPs"
         counted += f" of a sequence of {sizes.sequence_length} tokens"
-    partners = f", one student of {', '.join(partner.task for partner in cell.together)}" if cell.together else ""
+    partners = (
+        f", one student of {', '.join(partner.task for partner in cell.together)}"
+        if cell.together
+        else ""
+    )
     learned = f"{cell.data.name}, {cell.data.rows['train']:,} examples; seed {cell.seed}; recipe {cell.recipe['name']}"
     others = optimizers_of(cell.recipe)
     learned += f", optimizer {', '.join(others)}" if others else ""
@@ -278,12 +334,18 @@ def card(record: Record, model: Any, task: Task, arrays: Mapping[str, np.ndarray
         *(
             []
             if _came_tuned(record)
-            else [("trained on", learned), ("teacher", f"{cell.teacher.name}, {cell.teacher.origin}")]
+            else [
+                ("trained on", learned),
+                ("teacher", f"{cell.teacher.name}, {cell.teacher.origin}"),
+            ]
         ),
         ("development set", scores or "no labels"),
         ("size", counted),
         ("record", f"`{record.key}`; sha256 of the weights as tensors `{record.weights}`"),
-        ("code", f"bert-bench {record.code.get('version')}, commit {str(record.code.get('commit'))[:12]}"),
+        (
+            "code",
+            f"bert-bench {record.code.get('version')}, commit {str(record.code.get('commit'))[:12]}",
+        ),
     ]
     pipeline = "question-answering" if task.spans else "text-classification"
     lines = ["---", _metadata(record, pipeline), "---", ""]
@@ -301,7 +363,9 @@ def card(record: Record, model: Any, task: Task, arrays: Mapping[str, np.ndarray
         "- It was not trained by this program."
         if _came_tuned(record)
         else f"- One training, with seed {cell.seed}: another seed gives another score.",
-        "- It reads words, without a tokenizer." if reads_texts(model) else f"- {_what_it_reads(task, longest)}",
+        "- It reads words, without a tokenizer."
+        if reads_texts(model)
+        else f"- {_what_it_reads(task, longest)}",
         "- The licence is that of the base model and of the data; no other is given here.",
     ]
     lines += ["", *(f"    {line}" for line in _code(model, task, longest)), ""]

@@ -18,7 +18,9 @@ from bench.folders import users_cache
 from bench.record.schema import Failure
 from methods.api import MethodError
 
-OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|cannot allocate memory", re.IGNORECASE)
+OUT_OF_MEMORY = re.compile(
+    r"out of memory|can't allocate memory|cannot allocate memory", re.IGNORECASE
+)
 """What torch says on CUDA, and on a CPU: there it is a plain RuntimeError."""
 LESS_MEMORY = (
     "less memory is needed with fewer --jobs, with --set micro_batch=8 (batches of the same size, in parts), with "
@@ -58,7 +60,9 @@ def failure_of(error: BaseException, method: str) -> Failure:
 
 
 IN_A_NAME = r"[^\s/\\'\"<>|:,;()]"
-FOLDERS_OF_A_PATH = re.compile(rf"(?<![\w./>~-])(?:[A-Za-z]:)?[/\\](?:{IN_A_NAME}+[/\\])+(?={IN_A_NAME})")
+FOLDERS_OF_A_PATH = re.compile(
+    rf"(?<![\w./>~-])(?:[A-Za-z]:)?[/\\](?:{IN_A_NAME}+[/\\])+(?={IN_A_NAME})"
+)
 """The folders of an absolute path; not of a web address."""
 BEGINS, ENDS = r"(?<![\w.~-])", r"(?:(?<=[/\\])|(?!\.?[\w-]))"
 """Around a folder. In the middle of a path or of a web address its name means another folder, and so it does as the beginning of a
@@ -83,7 +87,9 @@ def redact_paths(text: str) -> str:
     }
     for folder in sorted(named, key=len, reverse=True):
         if folder.strip(os.sep):  # the present folder may be "/"
-            text = re.sub(BEGINS + re.escape(folder) + ENDS, lambda _, short=named[folder]: short, text)  # type: ignore[misc]
+            text = re.sub(
+                BEGINS + re.escape(folder) + ENDS, lambda _, short=named[folder]: short, text
+            )  # type: ignore[misc]
     return FOLDERS_OF_A_PATH.sub("<elsewhere>/", text)
 
 
@@ -97,12 +103,15 @@ WINDOWS = 8
 """A curve's first and last eighth are compared; one of fewer values than this says nothing."""
 SUSPECT = "suspect answers"
 
-STUDENT_TRIES = "try more epochs, a smaller or a larger learning rate, and look at the terms of this record"
+STUDENT_TRIES = (
+    "try more epochs, a smaller or a larger learning rate, and look at the terms of this record"
+)
 TEACHER_TRIES = "its students learn from it: try more epochs or a smaller learning rate for it, another --teacher, and look at the labels"
 
 
 def faults_of_training(
-    terms: Mapping[str, Mapping[str, Sequence[float]]], shares: Mapping[str, Mapping[str, Sequence[float]]]
+    terms: Mapping[str, Mapping[str, Sequence[float]]],
+    shares: Mapping[str, Mapping[str, Sequence[float]]],
 ) -> list[str]:
     """A line for each thing that went wrong.
 
@@ -111,14 +120,18 @@ def faults_of_training(
         shares: stage -> term -> its share of its player's gradient, at some steps from the first on.
     """
     faults = []
-    for stage, name, curve in ((stage, *of_term) for stage, curves in terms.items() for of_term in curves.items()):
+    for stage, name, curve in (
+        (stage, *of_term) for stage, curves in terms.items() for of_term in curves.items()
+    ):
         where, measured, part = (
             f"stage {stage}: the term {name}",
             shares.get(stage, {}).get(name, ()),
             len(curve) // WINDOWS,
         )
         alive = [number for number, share in enumerate(measured, start=1) if share > 0]
-        first, last = (abs(sum(end) / max(1, part)) for end in (curve[:part], curve[len(curve) - part :]))
+        first, last = (
+            abs(sum(end) / max(1, part)) for end in (curve[:part], curve[len(curve) - part :])
+        )
         if alive and alive[-1] < len(measured):
             faults.append(
                 f"{where} had no gradient from measurement {alive[-1] + 1} of {len(measured)} on: what it reads is dead or "

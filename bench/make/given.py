@@ -83,7 +83,9 @@ class Given:
     def _check(self, what: Any) -> Any:
         if what not in self._declared:
             # its key would not depend on that
-            raise RuntimeError(f"{self.artefact.name}: its make reads {what}, which its inputs do not name")
+            raise RuntimeError(
+                f"{self.artefact.name}: its make reads {what}, which its inputs do not name"
+            )
         return what
 
     def __getitem__(self, artefact: Artefact) -> Mapping[str, Tensor]:
@@ -116,10 +118,16 @@ class Given:
         self.beginning = beginning
 
     def train(
-        self, student: Student, stages: Sequence[Stage], teacher: nn.Module | None, rows: Source = CORPUS
+        self,
+        student: Student,
+        stages: Sequence[Stage],
+        teacher: nn.Module | None,
+        rows: Source = CORPUS,
     ) -> None:
         if not self.artefact.stages(self.setup_of({})):
-            raise RuntimeError(f"{self.artefact.name}: its make trains, but its stages(setup) names none to plan by")
+            raise RuntimeError(
+                f"{self.artefact.name}: its make trains, but its stages(setup) names none to plan by"
+            )
         if self.log is not None:
             raise RuntimeError(f"{self.artefact.name}: its make trains twice")
         text, numerics = self.examples(self._check(rows)), self.numerics
@@ -128,10 +136,16 @@ class Given:
         # the training draws from where the generator stands, and hands it on: make goes on behind it
         random = RandomState(0, numerics.device)
         random.begin_here()
-        passes = max(1.0, self.text_budget / text.total_tokens) if rows == CORPUS else self.artefact.row_epochs
+        passes = (
+            max(1.0, self.text_budget / text.total_tokens)
+            if rows == CORPUS
+            else self.artefact.row_epochs
+        )
         scheduled = schedule_stages(stages, (), replace(recipe, epochs=passes), len(text))[1]
         trainer = StudentTrainer(self.artefact.words, student, random, [], scheduled, numerics)
-        options = LoopOptions(0, numerics, recipe.batch_size, on_step=self.on_step, states=self.training_states())
+        options = LoopOptions(
+            0, numerics, recipe.batch_size, on_step=self.on_step, states=self.training_states()
+        )
         train_task([trainer], text, None if teacher is None else numerics.frozen(teacher), options)
         if trainer.error:
             raise trainer.error

@@ -56,33 +56,60 @@ def add_in_8_bits(result: StepResult, record: Record, model: Any, task_data: Tas
 
             def logits_of(encoded: Encoded, on_step: OnStep) -> np.ndarray:
                 rows = []
-                for number, (tokens, segments) in enumerate(zip(encoded.tokens, encoded.segments, strict=True)):
-                    ids, kinds = (torch.from_numpy(np.asarray(row, np.int64))[None] for row in (tokens, segments))
-                    example = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": kinds}
+                for number, (tokens, segments) in enumerate(
+                    zip(encoded.tokens, encoded.segments, strict=True)
+                ):
+                    ids, kinds = (
+                        torch.from_numpy(np.asarray(row, np.int64))[None]
+                        for row in (tokens, segments)
+                    )
+                    example = {
+                        "input_ids": ids,
+                        "attention_mask": torch.ones_like(ids),
+                        "token_type_ids": kinds,
+                    }
                     logits = run(*(example[name] for name in inputs)).numpy()
-                    rows.append(logits if encoded.questions is None else encoded.questions.best_spans([number], logits))
+                    rows.append(
+                        logits
+                        if encoded.questions is None
+                        else encoded.questions.best_spans([number], logits)
+                    )
                     on_step(number + 1, len(encoded))
                 together = np.concatenate(rows).astype(np.float32)
-                return together if encoded.questions is None else encoded.questions.answers(together)
+                return (
+                    together if encoded.questions is None else encoded.questions.answers(together)
+                )
 
             arrays, scores = answered(record.cell, task_data, logits_of)
             import onnxruntime
 
             of_training = [fault for fault in record.faults if not fault.startswith(SUSPECT)]
-            changes = {"scores": scores, "env": record.env | {"onnxruntime": onnxruntime.__version__}}
+            changes = {
+                "scores": scores,
+                "env": record.env | {"onnxruntime": onnxruntime.__version__},
+            }
             changes["faults"] = (
                 *of_training,
                 *faults_in(record.cell, None, arrays, scores, task_data, f"+{IN_8_BITS}"),
             )
             if record.sizes is not None:
-                changes["sizes"] = record.sizes.model_copy(update={"file_bytes": file.stat().st_size})
+                changes["sizes"] = record.sizes.model_copy(
+                    update={"file_bytes": file.stat().st_size}
+                )
     except Exception as error:  # the exporter has errors of its own kinds
-        changes = {"status": "failed", "scores": {}, "predicted": (), "error": failure_of(error, record.cell.method)}
+        changes = {
+            "status": "failed",
+            "scores": {},
+            "predicted": (),
+            "error": failure_of(error, record.cell.method),
+        }
         arrays = {}
     result.records.append((own.model_copy(update={**changes, "finished": now()}), arrays))
 
 
-def score_kept(cells: Sequence[Planned], data: Sequence[TaskData], work: Work, result: StepResult) -> bool:
+def score_kept(
+    cells: Sequence[Planned], data: Sequence[TaskData], work: Work, result: StepResult
+) -> bool:
     """Whether the students' records are finished and their weights lie where the run keeps students: then only the scores in 8 bits
     are added, and nothing is trained.
 
@@ -99,7 +126,8 @@ def score_kept(cells: Sequence[Planned], data: Sequence[TaskData], work: Work, r
             return False
         try:
             model = AutoModelForSequenceClassification.from_pretrained(folder)
-        except Exception:  # of transformers or safetensors: the folder is damaged, and its finished record must not become a failed one
+        # of transformers or safetensors: the folder is damaged, and its finished record must not become a failed one
+        except Exception:
             return False
         if weights_hash(model) != record.weights:
             return False

@@ -34,9 +34,7 @@ from bench.train.prediction import predict, score
 from bench.train.student_trainer import TrainLog
 from methods.models import Cost, PackedModel, WritingModel, cost
 
-NOT_KNOWN = (
-    "the predictions of a system that did not run here: its training, size and speed are not known to this report"
-)
+NOT_KNOWN = "the predictions of a system that did not run here: its training, size and speed are not known to this report"
 
 
 def now() -> str:
@@ -69,16 +67,23 @@ def scored(
         ValueError: a value that JSON cannot hold: what a method says of itself is in the record.
     """
     plan, numerics = task_data.plan, task_data.work.numerics
-    arrays, scores = answered(cell, task_data, lambda encoded, on_step: predict(model, encoded, numerics, on_step))
+    arrays, scores = answered(
+        cell, task_data, lambda encoded, on_step: predict(model, encoded, numerics, on_step)
+    )
     seen = dict(model.observed()) if isinstance(model, PackedModel) else {}
     if isinstance(model, WritingModel):
-        seen["writing"] = writing(model, next(iter(task_data.evaluation.values())), task_data.work.numerics.device)
+        seen["writing"] = writing(
+            model, next(iter(task_data.evaluation.values())), task_data.work.numerics.device
+        )
     sized = sizes(model)  # after that: counting runs the model too, on tokens that are no example
     if average := seen.pop("cost", None):
-        sized = sized.model_copy(update={"expected_macs": Cost(**average).of_length(sized.sequence_length)})
+        sized = sized.model_copy(
+            update={"expected_macs": Cost(**average).of_length(sized.sequence_length)}
+        )
     if log is not None:
         facts = {"terms": log.terms, "gradient_norms": log.gradient_norms} | facts
-    is_given = cell.method in (TEACHER, *FINISHED)  # how a teacher was tuned is said of the artefact
+    # how a teacher was tuned is said of the artefact
+    is_given = cell.method in (TEACHER, *FINISHED)
     computed_by = metric_modules if is_given else partial(student_modules, cell.method)
     record = Record(
         key=record_key(cell, point),
@@ -92,10 +97,13 @@ def scored(
         sizes=sized,
         usage={**seen, **(usage or {})},
         faults=tuple(faults_in(cell, log, arrays, scores, task_data)),
-        train=None if log is None else training_cost(log, model if trained is None else trained, model, teacher),
+        train=None
+        if log is None
+        else training_cost(log, model if trained is None else trained, model, teacher),
         weights=weights_hash(model),
         code={**_code(cell), COMPUTED_BY: named_code(computed_by(plan.task.metrics))},
-        env=environment(str(task_data.work.numerics.device), cell.numeric.deterministic) | _hub(plan),
+        env=environment(str(task_data.work.numerics.device), cell.numeric.deterministic)
+        | _hub(plan),
         started=started,
         finished=now(),
         **facts,
@@ -115,10 +123,16 @@ def answered(
     Raises:
         CellError: answers that are not of the task's form.
     """
-    task, arrays, scores = task_data.plan.task, dict[str, np.ndarray](), dict[str, dict[str, float]]()
+    task, arrays, scores = (
+        task_data.plan.task,
+        dict[str, np.ndarray](),
+        dict[str, dict[str, float]](),
+    )
     for name, encoded in task_data.evaluation.items():
         split = task_data.plan.evaluation[name]
-        with task_data.work.progress.task(f"{task.name}: {cell.label}, seed {cell.seed}: evaluation", True) as on_step:
+        with task_data.work.progress.task(
+            f"{task.name}: {cell.label}, seed {cell.seed}: evaluation", True
+        ) as on_step:
             logits = logits_of(encoded, on_step)
         _enter_answers(arrays, scores, task, name, split, logits)
     return arrays, scores
@@ -153,7 +167,8 @@ def of_predictions(
         "notes": (NOT_KNOWN,),
         "faults": tuple(faults_in(cell, None, arrays, scores, task_data)),
         "code": {**_code(cell), COMPUTED_BY: named_code(metric_modules(plan.task.metrics))},
-        "env": environment(str(task_data.work.numerics.device), cell.numeric.deterministic) | _hub(plan),
+        "env": environment(str(task_data.work.numerics.device), cell.numeric.deterministic)
+        | _hub(plan),
     }
     return empty(cell, "ok", started, plan.task).model_copy(update=facts), arrays
 
@@ -174,7 +189,9 @@ def faults_in(
         say(f"suspect: {task.name}, {row}: {line}")
     what_to_try = TEACHER_TRIES if cell.method == TEACHER else STUDENT_TRIES
     for name in scored:
-        for suspicion in suspicions(arrays[f"logits.{name}"], arrays[f"labels.{name}"], task.labels, task.metrics[0]):
+        for suspicion in suspicions(
+            arrays[f"logits.{name}"], arrays[f"labels.{name}"], task.labels, task.metrics[0]
+        ):
             say(f"suspect: {task.name} {name}, {row}: {suspicion}")
             faults.append(f"{SUSPECT} to {name}: {suspicion}; {what_to_try}")
     return faults
@@ -187,7 +204,9 @@ def check_shapes(task: Task, name: str, logits: np.ndarray, labels: np.ndarray |
         raise CellError(f"{task.name} {name}: {wrong}")
 
 
-def training_cost(log: TrainLog, trained: nn.Module, deployed: nn.Module, teacher: nn.Module | None) -> TrainCost:
+def training_cost(
+    log: TrainLog, trained: nn.Module, deployed: nn.Module, teacher: nn.Module | None
+) -> TrainCost:
     """What a training cost: its steps, seconds and FLOPs, its own and the teacher's.
 
     A :class:`methods.models.PackedModel` may cost more while it trains than when it is deployed.
@@ -219,7 +238,9 @@ def _hub(plan: TaskPlan) -> dict[str, Any]:
 def _code(cell: Cell) -> dict[str, Any]:
     from bench import __version__
 
-    method = {"method": source_hash(methods.get(cell.method))} if methods.reference(cell.method) else {}
+    method = (
+        {"method": source_hash(methods.get(cell.method))} if methods.reference(cell.method) else {}
+    )
     return {"version": __version__, **revision(), **method}
 
 

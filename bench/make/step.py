@@ -19,7 +19,15 @@ from bench.make.students import students
 from bench.make.task_data import TaskData
 from bench.make.teacher import base_model
 from bench.make.work import StepResult, Work, known
-from bench.plan.plan import ARTEFACT_STEP, AUGMENTATION_STEP, OUTPUTS_STEP, STUDENTS_STEP, TEACHER_STEP, Step, TaskPlan
+from bench.plan.plan import (
+    ARTEFACT_STEP,
+    AUGMENTATION_STEP,
+    OUTPUTS_STEP,
+    STUDENTS_STEP,
+    TEACHER_STEP,
+    Step,
+    TaskPlan,
+)
 from bench.train.student_trainer import TrainLog
 
 NOT_OURS = "a finished checkpoint, scored here; how it was trained is not known to this report"
@@ -33,7 +41,9 @@ def make(step: Step, work: Work) -> StepResult:
         KeyboardInterrupt: somebody stopped it; what was trained so far keeps its state.
     """
     if step.code and step.code != step.code_here:
-        raise InputError(f"{step.title}: this process has other code than the run began with; start it again")
+        raise InputError(
+            f"{step.title}: this process has other code than the run began with; start it again"
+        )
     if step.kind != ARTEFACT_STEP:  # text is large, and only what is pre-trained reads it
         work.texts.clear()
     if step.kind == STUDENTS_STEP:
@@ -61,13 +71,18 @@ def make(step: Step, work: Work) -> StepResult:
 def _data_of(task: TaskPlan, work: Work) -> TaskData:
     """The examples and the teacher of a task; those of the task before are let go: the next step is likely to be of the same."""
     read = work.task_data.plan if work.task_data is not None else None
-    if read is None or (read.data, read.task, read.checkpoint) != (task.data, task.task, task.checkpoint):
+    if read is None or (read.data, read.task, read.checkpoint) != (
+        task.data,
+        task.task,
+        task.checkpoint,
+    ):
         work.task_data = _task_data(task, work)
     return work.task_data
 
 
 def _task_data(task: TaskPlan, work: Work) -> TaskData:
-    _ = task.train, task.evaluation  # now: a machine that lacks them, or has others, refuses the step
+    # now: a machine that lacks them, or has others, refuses the step
+    _ = task.train, task.evaluation
     return TaskData(task, work, partial(artefact, data=None, work=work))
 
 
@@ -80,7 +95,9 @@ def _score(step: Step, work: Work) -> StepResult:
             return StepResult([of_predictions(planned.cell, planned.row, data, started)])
         if isinstance(planned.row, Checkpoint):  # read with its own tokenizer
             data = _task_data(replace(task, checkpoint=planned.row), work)
-            model = base_model(planned.row.folder, task.task.num_labels, task.task.spans, planned.row.labels)
+            model = base_model(
+                planned.row.folder, task.task.num_labels, task.task.spans, planned.row.labels
+            )
             facts["notes"] = (NOT_OURS,)
         else:
             model, body = data.teacher
@@ -88,7 +105,9 @@ def _score(step: Step, work: Work) -> StepResult:
             facts["artefacts"] = {"teacher": known(body)}
             length = task.teacher_recipe.max_length
             if length != task.recipe.max_length:  # sequences of the length that it was tuned on
-                data = _task_data(replace(task, recipe=replace(task.recipe, max_length=length)), work)
+                data = _task_data(
+                    replace(task, recipe=replace(task.recipe, max_length=length)), work
+                )
         record, arrays = scored(planned.cell, model, data, started, **facts)
         result = StepResult([(record, arrays)])
         if "log" in facts:  # a teacher that was fine-tuned here

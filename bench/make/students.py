@@ -77,7 +77,10 @@ def students(step: Step, data: Sequence[TaskData], work: Work) -> StepResult:
     if built:
         states = TrainingStates(
             [
-                [student.key, {name: body.get("weights") for name, body in student.made_from.items()}]
+                [
+                    student.key,
+                    {name: body.get("weights") for name, body in student.made_from.items()},
+                ]
                 for student in built
             ],
             work.progress.say,
@@ -97,10 +100,13 @@ def students(step: Step, data: Sequence[TaskData], work: Work) -> StepResult:
             fail(student.cells, error)
     # divide the processor's time by the wall seconds of each student's steps and of its teacher's
     wall = {
-        student.key: student.trainer.log.seconds_own + student.trainer.log.teacher_seconds_shared for student in built
+        student.key: student.trainer.log.seconds_own + student.trainer.log.teacher_seconds_shared
+        for student in built
     }
     whole, taken = sum(wall.values()) or 1.0, time.process_time() - begun
-    result.cpu_seconds = {key: taken * seconds / whole for key, seconds in wall.items() if key not in gone_on}
+    result.cpu_seconds = {
+        key: taken * seconds / whole for key, seconds in wall.items() if key not in gone_on
+    }
     return result
 
 
@@ -117,18 +123,24 @@ def build(cells: Sequence[Planned], data: Sequence[TaskData], work: Work) -> Bui
     made_from: dict[str, dict[str, Any]] = {}
     for planned, of_task in zip(cells, data, strict=True):
         for entry in planned.artefacts:
-            name = artefact_name(entry.artefact, of_task.plan.checkpoint.config, of_task.name, several)
+            name = artefact_name(
+                entry.artefact, of_task.plan.checkpoint.config, of_task.name, several
+            )
             if name not in tensors:
                 there = artefact(entry, of_task, work)
                 tensors[name], made_from[name] = there.tensors, dict(there.known)
                 if planned.own_task is not None:
-                    made_from[name].setdefault("beginning", f"given: {planned.own_task.checkpoint.name}")
+                    made_from[name].setdefault(
+                        "beginning", f"given: {planned.own_task.checkpoint.name}"
+                    )
     setup = setup_of([of_task.plan for of_task in data], tensors)
     random = RandomState(cell.seed, work.numerics.device)
     with random.current():
         student = method.build(setup)
     rows = [len(of_task.train) for of_task in data]
-    preparation, counted = schedule_stages(row.stages(setup), cell.dropped, Recipe(**cell.recipe), *rows)
+    preparation, counted = schedule_stages(
+        row.stages(setup), cell.dropped, Recipe(**cell.recipe), *rows
+    )
     trainer = StudentTrainer(row.spelling, student, random, preparation, counted, work.numerics)
     for of_task in data:
         own, plan = f".{of_task.name}" if several else "", of_task.plan.outputs
@@ -141,16 +153,24 @@ def build(cells: Sequence[Planned], data: Sequence[TaskData], work: Work) -> Bui
             body = known(of_task.outputs[1], "seconds", "bytes", "tokens", "squared_lengths")
             made_from[f"teacher_outputs{own}"] = {**body, "format": plan.number_format}
     if cell.selection is not None:
-        choosing = [of_task.selection_examples for of_task in data if of_task.selection_examples is not None]
+        choosing = [
+            of_task.selection_examples for of_task in data if of_task.selection_examples is not None
+        ]
         trainer.best_epoch = BestEpoch(method.deploy, choosing, work.numerics)
     elif work.curves:
-        watched = [of_task.watched_examples for of_task in data if of_task.watched_examples is not None]
+        watched = [
+            of_task.watched_examples for of_task in data if of_task.watched_examples is not None
+        ]
         trainer.best_epoch = BestEpoch(method.deploy, watched, work.numerics, chooses=False)
     return BuiltStudent(cells, method, trainer, made_from)
 
 
 def _train(
-    built: Sequence[BuiltStudent], data: Sequence[TaskData], states: TrainingStates, work: Work, result: StepResult
+    built: Sequence[BuiltStudent],
+    data: Sequence[TaskData],
+    states: TrainingStates,
+    work: Work,
+    result: StepResult,
 ) -> set[str]:
     """Train them. What fails as a whole is the error of each student; its state stays.
 
@@ -174,7 +194,12 @@ def _train(
             with work.progress.task(f"{title}, seed {cell.seed}") as on_step, kernels:
                 recipe = plan.recipe
                 options = LoopOptions(
-                    cell.seed, work.numerics, recipe.batch_size, on_step, own_states, recipe.micro_batch
+                    cell.seed,
+                    work.numerics,
+                    recipe.batch_size,
+                    on_step,
+                    own_states,
+                    recipe.micro_batch,
                 )
                 train_tasks(tasks, [student.trainer for student in some], options)
             result.states += own_states.files
@@ -190,28 +215,37 @@ def _teacher(built: Sequence[BuiltStudent], of_task: TaskData, work: Work) -> nn
     if not any(student.method.needs_teacher for student in built):
         return None
     teacher: nn.Module = of_task.teacher[0]
-    teacher = fast_teacher(teacher) if built[0].cells[0].cell.kernels else work.numerics.frozen(teacher)
+    teacher = (
+        fast_teacher(teacher) if built[0].cells[0].cell.kernels else work.numerics.frozen(teacher)
+    )
     if any(student.cells[0].cell.teacher_outputs for student in built):
         teacher = KeptTeacher(teacher, of_task.outputs[0])
     return teacher.to(work.numerics.device).eval()
 
 
-def _score(built: BuiltStudent, data: Sequence[TaskData], work: Work, started: str, result: StepResult) -> None:
+def _score(
+    built: BuiltStudent, data: Sequence[TaskData], work: Work, started: str, result: StepResult
+) -> None:
     """The records of one student, one for each task and operating point; and its folders, where they are kept."""
     trainer, method, cell, log = built.trainer, built.method, built.cells[0].cell, built.trainer.log
     if cell.teacher_outputs:
         _count_passes(built)
     usage, selection = {}, None
-    if trainer.best_epoch is not None and trainer.best_epoch.scores:  # a student that no stage trains has no epochs
+    # a student that no stage trains has no epochs
+    if trainer.best_epoch is not None and trainer.best_epoch.scores:
         if trainer.best_epoch.chooses:
             trainer.best_epoch.load_best(trainer.student)
             selection = cell.selection
         usage = {"epochs": trainer.best_epoch.as_dict()}
     trainer.student.model.eval()
-    with trainer.random.current():  # a new module draws random numbers, even if it is filled afterwards
+    # a new module draws random numbers, even if it is filled afterwards
+    with trainer.random.current():
         deployed = method.deploy(trainer.student)
     setup = setup_of([of_task.plan for of_task in data], {})
-    notes = (*method.notes(setup), *(how.describe() for how in (cell.search, selection) if how is not None))
+    notes = (
+        *method.notes(setup),
+        *(how.describe() for how in (cell.search, selection) if how is not None),
+    )
     if cell.together:
         notes = (*notes, several_tasks_note(", ".join(setup.tasks)))
     records, to_save = [], []
@@ -245,11 +279,24 @@ def _score(built: BuiltStudent, data: Sequence[TaskData], work: Work, started: s
 def _count_passes(built: BuiltStudent) -> None:
     """Correct the teacher's tokens in a student's log: the teacher did not run in steps that read its file, but once over all
     rows to write the file."""
-    taught = [scheduled for series in built.trainer.schedule.values() for scheduled in series if scheduled.teacher]
+    taught = [
+        scheduled
+        for series in built.trainer.schedule.values()
+        for scheduled in series
+        if scheduled.teacher
+    ]
     steps = sum(scheduled.steps for scheduled in taught)
-    answered = sum(scheduled.steps for scheduled in taught if not is_readable(scheduled.stage)) / max(1, steps)
-    files = [body for name, body in built.made_from.items() if name.partition(".")[0] == "teacher_outputs"]
+    answered = sum(
+        scheduled.steps for scheduled in taught if not is_readable(scheduled.stage)
+    ) / max(1, steps)
+    files = [
+        body
+        for name, body in built.made_from.items()
+        if name.partition(".")[0] == "teacher_outputs"
+    ]
     log = built.trainer.log
-    log.teacher_tokens = round(answered * log.teacher_tokens) + sum(body["tokens"] for body in files)
+    log.teacher_tokens = round(answered * log.teacher_tokens) + sum(
+        body["tokens"] for body in files
+    )
     squared = sum(body["squared_lengths"] for body in files)
     log.teacher_squared_lengths = round(answered * log.teacher_squared_lengths) + squared

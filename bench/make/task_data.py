@@ -41,7 +41,9 @@ class TaskData:
 
     def _encoded(self, split: Split, recipe: Recipe | None = None) -> Encoded:
         recipe = recipe or self.plan.recipe
-        return encode(tokenizer_of(self.plan.checkpoint), split, recipe.max_length, recipe.truncation)
+        return encode(
+            tokenizer_of(self.plan.checkpoint), split, recipe.max_length, recipe.truncation
+        )
 
     @cached_property
     def given(self) -> Encoded:
@@ -61,7 +63,9 @@ class TaskData:
         """The training rows and their variants, encoded, and what the record says of them."""
         plan = self.plan
         assert plan.augmentation is not None
-        with self.work.progress.task(f"{self.name}: augmentation by {plan.augmentation.kind}") as on_step:
+        with self.work.progress.task(
+            f"{self.name}: augmentation by {plan.augmentation.kind}"
+        ) as on_step:
             rows, origins, body = augmented_rows(plan, self.shared_artefact, self.work, on_step)
         encoded = self._encoded(rows)
         if plan.augmentation.kind == "rules" and encoded.labels is not None:
@@ -77,7 +81,9 @@ class TaskData:
         if not self.plan.task.writes:
             return encoded
         decode = partial(
-            tokenizer_of(self.plan.checkpoint).decode, skip_special_tokens=True, clean_up_tokenization_spaces=True
+            tokenizer_of(self.plan.checkpoint).decode,
+            skip_special_tokens=True,
+            clean_up_tokenization_spaces=True,
         )
         return {name: replace(of_set, decode=decode) for name, of_set in encoded.items()}
 
@@ -87,7 +93,9 @@ class TaskData:
         split = self.plan.selection_split
         if split is None or split.labels is None:
             return None
-        return SelectionExamples(self.name, self._encoded(split), split.labels, self.plan.task.metrics[0])
+        return SelectionExamples(
+            self.name, self._encoded(split), split.labels, self.plan.task.metrics[0]
+        )
 
     @cached_property
     def watched_examples(self) -> SelectionExamples | None:
@@ -104,7 +112,9 @@ class TaskData:
 
     def tuned(self, seed: int) -> tuple[nn.Module, dict[str, Any]]:
         """The teacher that is fine-tuned with this seed; only that of seed 0 stays in memory."""
-        return tuned_teacher(self.plan, seed, lambda: self.given, self.work) if seed else self.teacher
+        return (
+            tuned_teacher(self.plan, seed, lambda: self.given, self.work) if seed else self.teacher
+        )
 
     @cached_property
     def outputs(self) -> tuple[TeacherOutputs, dict[str, Any]]:
@@ -120,8 +130,12 @@ class TaskData:
         def write(folder: Path) -> dict[str, Any]:
             teacher, data, file = self.teacher[0], self.train, folder / OUTPUTS
             begun = time.perf_counter()
-            with work.progress.task(f"{self.name}: outputs of the teacher, kept in {plan.number_format}") as on_step:
-                taps = write_outputs(file, teacher, data, plan.taps, plan.number_format, work.numerics, on_step)
+            with work.progress.task(
+                f"{self.name}: outputs of the teacher, kept in {plan.number_format}"
+            ) as on_step:
+                taps = write_outputs(
+                    file, teacher, data, plan.taps, plan.number_format, work.numerics, on_step
+                )
             lengths = [len(tokens) for tokens in data.tokens]
             return {
                 "weights": sha256_of(file),
@@ -135,4 +149,6 @@ class TaskData:
         if not plan.slot.is_made:
             _ = self.teacher  # it says by itself how far it is
         body = keep(plan.slot, write, {"teacher": self.teacher[1]}, OUTPUTS, work.progress.say)
-        return TeacherOutputs(plan.slot.folder / OUTPUTS, body["taps"], plan.number_format, self.train), body
+        return TeacherOutputs(
+            plan.slot.folder / OUTPUTS, body["taps"], plan.number_format, self.train
+        ), body

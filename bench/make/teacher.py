@@ -29,7 +29,9 @@ from methods.models import is_packed
 from methods.terms import hard
 
 
-def base_model(folder: Path, num_labels: int, spans: bool = False, labels: Sequence[str] = ()) -> Any:
+def base_model(
+    folder: Path, num_labels: int, spans: bool = False, labels: Sequence[str] = ()
+) -> Any:
     """The checkpoint in a folder as a classifier that reads packed batches; a head it lacks comes from torch's generator.
 
     Its weights are fp32 whatever its file has: transformers keeps bf16 and fp16, in which small steps of a training are lost.
@@ -41,7 +43,9 @@ def base_model(folder: Path, num_labels: int, spans: bool = False, labels: Seque
     model, seen = AutoModelForSequenceClassification.from_pretrained(
         folder, num_labels=num_labels, dtype=torch.float32, output_loading_info=True
     )
-    of_encoder = [name for name in seen["missing_keys"] if name.startswith(f"{model.base_model_prefix}.")]
+    of_encoder = [
+        name for name in seen["missing_keys"] if name.startswith(f"{model.base_model_prefix}.")
+    ]
     if lacking := sorted(name for name in of_encoder if "pooler" not in name):
         raise InputError(f"{folder.name}: its file has no weights for {lacking[0]}")
     if spans and is_tuned_for(model.config.architectures, spans):
@@ -76,14 +80,18 @@ def as_question_answering(model: Any) -> Any:
         with torch.random.fork_rng(devices=[]):
             shipped = AutoModelForQuestionAnswering.from_config(config, dtype=model.dtype)
     except ValueError:
-        raise InputError(f"transformers has no question answering by a {config.model_type}") from None
+        raise InputError(
+            f"transformers has no question answering by a {config.model_type}"
+        ) from None
     weights = model.state_dict()
     names = {name: name.replace("qa_outputs.", "classifier.", 1) for name in shipped.state_dict()}
     shipped.load_state_dict({name: weights[names[name]] for name in names})
     return shipped
 
 
-def tuned_teacher(plan: TaskPlan, seed: int, data: Callable[[], Encoded], work: Work) -> tuple[Any, dict[str, Any]]:
+def tuned_teacher(
+    plan: TaskPlan, seed: int, data: Callable[[], Encoded], work: Work
+) -> tuple[Any, dict[str, Any]]:
     """The teacher of one task, tuned with this seed, and what is known of how it was made: given, from the cache, or
     fine-tuned on the labels now.
 
@@ -96,10 +104,15 @@ def tuned_teacher(plan: TaskPlan, seed: int, data: Callable[[], Encoded], work: 
     task, recipe, numerics, progress = plan.task, plan.teacher_recipe, work.numerics, work.progress
     if plan.teacher.origin == "given":
         body = {"key": plan.teacher.key, "weights": plan.checkpoint.sha256}
-        return base_model(plan.checkpoint.folder, task.num_labels, task.spans, plan.checkpoint.labels), body
+        return base_model(
+            plan.checkpoint.folder, task.num_labels, task.spans, plan.checkpoint.labels
+        ), body
     slot = plan.teacher_slot(seed)
     states = TrainingStates(
-        [["teacher", slot.key]], progress.say, code=(digest_of(slot.code),), is_stopping=progress.is_stopping
+        [["teacher", slot.key]],
+        progress.say,
+        code=(digest_of(slot.code),),
+        is_stopping=progress.is_stopping,
     )
     title = f"{plan.name}: teacher {plan.teacher.name}{f', seed {seed}' if seed else ''}"
     with progress.task(title) as on_step:
@@ -108,8 +121,12 @@ def tuned_teacher(plan: TaskPlan, seed: int, data: Callable[[], Encoded], work: 
             encoded, random = data(), RandomState(seed, numerics.device)
             with random.current():  # a head that the checkpoint lacks is drawn
                 model = base_model(plan.checkpoint.folder, task.num_labels)
-            scheduled = schedule_stages([Stage("finetune", {"hard": hard()})], (), recipe, len(encoded))[1]
-            trainer = StudentTrainer(f"teacher of {task.name}", Student(model), random, [], scheduled, numerics)
+            scheduled = schedule_stages(
+                [Stage("finetune", {"hard": hard()})], (), recipe, len(encoded)
+            )[1]
+            trainer = StudentTrainer(
+                f"teacher of {task.name}", Student(model), random, [], scheduled, numerics
+            )
             options = LoopOptions(seed, numerics, recipe.batch_size, on_step=on_step, states=states)
             train_task([trainer], encoded, None, options)
             if trainer.error:

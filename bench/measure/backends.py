@@ -30,7 +30,11 @@ ONNX, INT8, OPENVINO = "onnx", "onnx-int8", "openvino"
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 TORCH = ("eager", "sdpa", "compile")
 BACKENDS = (*TORCH, ONNX, INT8, OPENVINO)
-NEEDS = {ONNX: ("onnx", "onnxruntime"), INT8: ("onnx", "onnxruntime"), OPENVINO: ("onnx", "openvino")}
+NEEDS = {
+    ONNX: ("onnx", "onnxruntime"),
+    INT8: ("onnx", "onnxruntime"),
+    OPENVINO: ("onnx", "openvino"),
+}
 INPUTS = ("input_ids", "attention_mask")
 
 
@@ -61,11 +65,20 @@ class LogitsOf(nn.Module):
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         answer = self.model(**dict(zip(self.names, inputs, strict=True)))
-        return (answer.logits,) if outputs_of(self.model) == ["logits"] else (answer.start_logits, answer.end_logits)
+        return (
+            (answer.logits,)
+            if outputs_of(self.model) == ["logits"]
+            else (answer.start_logits, answer.end_logits)
+        )
 
 
 def runner(
-    model: Any, backend: str, device: torch.device, dtype: torch.dtype, threads: int, names: Sequence[str] = INPUTS
+    model: Any,
+    backend: str,
+    device: torch.device,
+    dtype: torch.dtype,
+    threads: int,
+    names: Sequence[str] = INPUTS,
 ) -> Runner:
     """The model on this backend, as a function of the inputs in the order of ``names``.
 
@@ -83,7 +96,8 @@ def runner(
     own.set_attn_implementation("sdpa" if backend in ("sdpa", "compile") else "eager")
     whole: Any = LogitsOf(own, names).eval()
     if backend == "compile":
-        logging.getLogger("torch._dynamo").setLevel(logging.ERROR)  # it warns of every length that it compiles anew
+        # it warns of every length that it compiles anew
+        logging.getLogger("torch._dynamo").setLevel(logging.ERROR)
         whole = torch.compile(whole)
 
     def run(*inputs: Tensor) -> Tensor:
@@ -110,7 +124,9 @@ def opened(file: Path, backend: str, threads: int, names: Sequence[str]) -> Runn
 
         settings = onnxruntime.SessionOptions()
         settings.intra_op_num_threads = threads
-        session = onnxruntime.InferenceSession(str(file), settings, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            str(file), settings, providers=["CPUExecutionProvider"]
+        )
         there, answers = {each.name for each in session.get_inputs()}, partial(session.run, None)
 
     def run(*inputs: Tensor) -> Tensor:

@@ -57,7 +57,11 @@ def refuse_while_training(cache: Path, advice: str, here_alone: bool = False) ->
         InputError: a run that uses this cache is training.
     """
     if busy := trainings(cache, here_alone):
-        left = "" if here_alone else f"; if a run of another machine was killed, remove its mark from {cache / MARKS}"
+        left = (
+            ""
+            if here_alone
+            else f"; if a run of another machine was killed, remove its mark from {cache / MARKS}"
+        )
         raise InputError(f"cells are training ({', '.join(busy)}); {advice}{left}")
 
 

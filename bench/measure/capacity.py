@@ -51,7 +51,8 @@ def _quotas(root: Path) -> Iterator[float]:
     for folder in _folders(root, "cpu"):
         v1 = [*_numbers(folder / "cpu.cfs_quota_us"), *_numbers(folder / "cpu.cfs_period_us")]
         for both in (v1, _numbers(folder / "cpu.max")):
-            if len(both) == 2 and min(both) > 0:  # v1 writes -1 and v2 "max" where there is no limit
+            # v1 writes -1 and v2 "max" where there is no limit
+            if len(both) == 2 and min(both) > 0:
                 yield both[0] / both[1]
 
 
@@ -62,7 +63,9 @@ def _left(root: Path) -> Iterator[int]:
             ("memory.max", "memory.current", "inactive_file"),
             ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
         ):
-            entries = dict(re.findall(r"^(\S+) (\d+)$", _text(folder / "memory.stat"), re.MULTILINE))
+            entries = dict(
+                re.findall(r"^(\S+) (\d+)$", _text(folder / "memory.stat"), re.MULTILINE)
+            )
             for most, now in zip(_numbers(folder / limit), _numbers(folder / used), strict=False):
                 yield max(0, most - now + int(entries.get(cached, 0)))
 

@@ -32,9 +32,12 @@ def device_of(name: str, deterministic: bool = False) -> torch.device:
                 torch.accelerator.set_device_index(device.index)
             torch.zeros(1, device=device)
         except (RuntimeError, AssertionError) as error:
-            raise InputError(f"--device {name}: {str(error).splitlines()[0]}; try --device cpu") from None
+            raise InputError(
+                f"--device {name}: {str(error).splitlines()[0]}; try --device cpu"
+            ) from None
     if device.type != "cpu":
-        if deterministic:  # cuBLAS reads it with the first product of matrices of a process, and never again
+        # cuBLAS reads it with the first product of matrices of a process, and never again
+        if deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(deterministic)
     return device

@@ -48,18 +48,26 @@ def rapl(folder: Path = POWERCAP) -> Counter:
         NotCounted: there is none, or only the administrator may read it.
     """
     files = ("name", "energy_uj", "max_energy_range_uj")
-    zones = [z for z in sorted(folder.glob("intel-rapl:*")) if all((z / file).exists() for file in files)]
-    counters = {z: name for z in zones if (name := (z / "name").read_text().strip()).startswith(COUNTED)}
+    zones = [
+        z for z in sorted(folder.glob("intel-rapl:*")) if all((z / file).exists() for file in files)
+    ]
+    counters = {
+        z: name for z in zones if (name := (z / "name").read_text().strip()).startswith(COUNTED)
+    }
     if not any(name.startswith("package") for name in counters.values()):
         raise NotCounted("the system shows no energy counter of the processor (RAPL)")
     try:
         largest = [int((zone / "max_energy_range_uj").read_text()) for zone in counters]
         name = f"RAPL: {', '.join(counters.values())}"
-        return Counter(name, lambda: [int((zone / "energy_uj").read_text()) for zone in counters], largest)
+        return Counter(
+            name, lambda: [int((zone / "energy_uj").read_text()) for zone in counters], largest
+        )
     except PermissionError:
         raise NotCounted(f"only the administrator may read {folder}/*/energy_uj") from None
     except (OSError, ValueError) as error:
-        raise NotCounted(f"the energy counter of the processor (RAPL) cannot be read: {error}") from None
+        raise NotCounted(
+            f"the energy counter of the processor (RAPL) cannot be read: {error}"
+        ) from None
 
 
 def nvml(uuid: str) -> Counter:
@@ -75,7 +83,11 @@ def nvml(uuid: str) -> Counter:
     try:
         pynvml.nvmlInit()
         gpu = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
-        return Counter("NVML: the GPU", lambda: [1000 * pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu)], [2**64])
+        return Counter(
+            "NVML: the GPU",
+            lambda: [1000 * pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu)],
+            [2**64],
+        )
     except pynvml.NVMLError as error:
         raise NotCounted(f"the GPU does not tell its energy: {error}") from None
 

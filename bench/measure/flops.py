@@ -38,7 +38,9 @@ def macs(model: nn.Module, length: int) -> int:
     analysis = FlopCountAnalysis(LogitsOf(model, ("input_ids",)), (ids,))
     analysis.set_op_handle("aten::scaled_dot_product_attention", _attention_macs)
     analysis.set_op_handle("aten::lstm", _lstm_macs)
-    analysis.unsupported_ops_warnings(False).uncalled_modules_warnings(False).tracer_warnings("none")
+    analysis.unsupported_ops_warnings(False).uncalled_modules_warnings(False).tracer_warnings(
+        "none"
+    )
     total = int(
         sum(analysis.by_operator().values())
         - sum(analysis.by_operator()[op] for op in NOT_MATMUL if op in analysis.by_operator())

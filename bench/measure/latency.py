@@ -54,12 +54,16 @@ def load_of_task(name: str, tokens: Sequence[Any], batch: int, most: int = 64) -
     for start in range(0, len(tokens) - batch + 1, batch):
         rows = [torch.as_tensor(row) for row in tokens[start : start + batch]]
         ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
+        mask = torch.nn.utils.rnn.pad_sequence(
+            [torch.ones_like(row) for row in rows], batch_first=True
+        )
         batches.append((ids, mask))
         if len(batches) == most:
             break
     if not batches:
-        raise InputError(f"--batches {batch}: {name} has only {len(tokens)} examples; choose a smaller batch")
+        raise InputError(
+            f"--batches {batch}: {name} has only {len(tokens)} examples; choose a smaller batch"
+        )
     return Load(f"task {name}", batches, has_examples=True)
 
 
@@ -109,7 +113,8 @@ def difference(
     largest, changed, compared = torch.tensor(0.0), 0, 0
     for ids, mask in batches:
         expected, logits = usual(ids, mask), run(ids.to(device), mask.to(device)).float().cpu()
-        largest = torch.maximum(largest, (logits - expected).abs().max())  # a NaN stays one, unlike with max()
+        # a NaN stays one, unlike with max()
+        largest = torch.maximum(largest, (logits - expected).abs().max())
         changed += int((logits.argmax(-1) != expected.argmax(-1)).sum())
         compared += len(expected)
     return float(largest), changed, compared
@@ -152,7 +157,9 @@ def time_in_turns(
             run = runner(model, conditions.backend, device, dtype, conditions.threads)
             turns = itertools.cycle(feeds)
             warm = warm_up(lambda run=run, turns=turns: run(*next(turns)), timed)  # type: ignore[misc]
-            gap, changed, compared = difference(model, run, load.batches if is_trained else load.batches[:1], device)
+            gap, changed, compared = difference(
+                model, run, load.batches if is_trained else load.batches[:1], device
+            )
             is_rounded = conditions.backend == INT8 or rounds_values(model)
             if not gap <= (TOLERATED_ROUNDED if is_rounded else TOLERATED[conditions.dtype]):
                 raise ValueError(f"its logits differ from eager fp32 by up to {gap:.3g}")

@@ -14,7 +14,17 @@ from typing import Any
 
 from bench.measure.capacity import allowed_cores
 
-LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "evaluate", "numpy", "scipy", "accelerate", "fvcore")
+LIBRARIES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "datasets",
+    "evaluate",
+    "numpy",
+    "scipy",
+    "accelerate",
+    "fvcore",
+)
 
 
 @lru_cache
@@ -72,7 +82,11 @@ def revision() -> dict[str, Any]:
     def git(*words: str) -> str | None:
         try:
             done = subprocess.run(
-                ["git", "-C", str(root), *words], capture_output=True, text=True, timeout=10, check=True
+                ["git", "-C", str(root), *words],
+                capture_output=True,
+                text=True,
+                timeout=10,
+                check=True,
             )
         except (OSError, subprocess.SubprocessError):
             return None

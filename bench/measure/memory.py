@@ -25,9 +25,15 @@ def footprint(name: str, model: Any, device: str) -> Footprint:
         stored = sum(path.stat().st_size for path in Path(folder).glob("*.safetensors"))
         kind = f"{type(model).__module__}:{type(model).__qualname__}"
         done = subprocess.run(
-            [sys.executable, "-m", "bench.measure.memory", folder, kind, device], capture_output=True, text=True
+            [sys.executable, "-m", "bench.measure.memory", folder, kind, device],
+            capture_output=True,
+            text=True,
         )
-    peak = json.loads(done.stdout.splitlines()[-1])["bytes"] if done.returncode == 0 and done.stdout else None
+    peak = (
+        json.loads(done.stdout.splitlines()[-1])["bytes"]
+        if done.returncode == 0 and done.stdout
+        else None
+    )
     return Footprint(system=name, checkpoint_bytes=stored, peak_bytes=peak)
 
 

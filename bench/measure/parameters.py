@@ -54,7 +54,9 @@ def count(model: nn.Module) -> Parameters:
         sums[_part(name)] += parameter.numel()
     total = sum(sums.values())
     idle = sum(module.inactive_parameters for module in routed_modules(model))
-    return Parameters(total, declared, sums["embedding"], sums["pooler"], sums["head"], total - idle)
+    return Parameters(
+        total, declared, sums["embedding"], sums["pooler"], sums["head"], total - idle
+    )
 
 
 def _part(name: str) -> str:

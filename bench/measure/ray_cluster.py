@@ -29,14 +29,19 @@ def connected(address: str, **resources: Any) -> Iterator[Any]:
     Raises:
         InputError: nobody answers at that address, or with another version.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster that we start reports to nobody
+    # a cluster that we start reports to nobody
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
 
     if ray.is_initialized():
         yield ray
         return
     _check_reachable(address)
-    quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "include_dashboard": None}
+    quiet: dict[str, Any] = {
+        "log_to_driver": False,
+        "configure_logging": False,
+        "include_dashboard": None,
+    }
     try:
         if address:
             ray.init(address=address, **quiet)
@@ -45,7 +50,9 @@ def connected(address: str, **resources: Any) -> Iterator[Any]:
             ray.init(address="local", **{**quiet, "include_dashboard": False}, **given)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError, AssertionError) as error:
         what = f"--address {address}" if address else "a Ray cluster of this machine"
-        raise InputError(f"{what}: {(str(error).strip() or type(error).__name__).splitlines()[0]}") from None
+        raise InputError(
+            f"{what}: {(str(error).strip() or type(error).__name__).splitlines()[0]}"
+        ) from None
     try:
         yield ray
     finally:
@@ -94,7 +101,8 @@ def has_room(ray: Any, cores: int, accelerator: bool, memory: int) -> bool:
         memory: in bytes.
     """
     return any(
-        _room(node["Resources"], cores, accelerator) and node["Resources"].get("memory", 0) >= memory
+        _room(node["Resources"], cores, accelerator)
+        and node["Resources"].get("memory", 0) >= memory
         for node in ray.nodes()
         if node["Alive"]
     )

@@ -74,7 +74,8 @@ def counts(model: Any, length: int) -> dict[str, dict[str, int]]:
     flops = {
         "2 x MACs": 2 * multiplied,
         "2 x MACs and a square layer over all tokens": 2 * (multiplied + length * width * width),
-        "2 x MACs without attention's products": 2 * (price.per_token * length + price.per_sequence),
+        "2 x MACs without attention's products": 2
+        * (price.per_token * length + price.per_sequence),
         "MACs": multiplied,
     }
     return {"parameters": parameters, "flops": flops}

@@ -35,8 +35,13 @@ def writing(model: WritingModel, data: Encoded, device: torch.device) -> dict[st
             first = number * size % max(1, len(data) - size)
             batch = data.batch(range(first, min(first + size, len(data))), device)
             written: list[list[int]] = []
-            seconds.append(timed(lambda batch=batch, written=written: written.extend(model.written(batch))))  # type: ignore[misc]
+            seconds.append(
+                timed(lambda batch=batch, written=written: written.extend(model.written(batch)))
+            )  # type: ignore[misc]
             lengths += [len(ids) for ids in written]
         took = statistics.median(seconds[1:]) / min(size, len(data))
-        usage[f"batch_{size}"] = {"ms_a_text": round(1000 * took, 2), "tokens": round(statistics.mean(lengths), 2)}
+        usage[f"batch_{size}"] = {
+            "ms_a_text": round(1000 * took, 2),
+            "tokens": round(statistics.mean(lengths), 2),
+        }
     return usage

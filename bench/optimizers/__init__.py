@@ -58,10 +58,14 @@ def refusal(recipe: Recipe) -> str:
         return f"there is no optimizer {recipe.optimizer}; choose one of {', '.join(OPTIMIZERS)}"
     if recipe.eps is not None and kind.eps is None:
         readers = ", ".join(name for name, other in OPTIMIZERS.items() if other.eps is not None)
-        return f"the optimizer {recipe.optimizer} reads no eps ({recipe.eps:g}); these do: {readers}"
+        return (
+            f"the optimizer {recipe.optimizer} reads no eps ({recipe.eps:g}); these do: {readers}"
+        )
     if recipe.betas != Recipe().betas and not kind.betas:
         readers = ", ".join(name for name, other in OPTIMIZERS.items() if other.betas)
-        return f"the optimizer {recipe.optimizer} reads no betas ({recipe.betas}); these do: {readers}"
+        return (
+            f"the optimizer {recipe.optimizer} reads no betas ({recipe.betas}); these do: {readers}"
+        )
     return ""
 
 
@@ -109,7 +113,9 @@ def multiplier(schedule: str, warmup: float, step: int, steps: int) -> float:
         ValueError: there is no such schedule.
     """
     if schedule not in get_args(Schedule):
-        raise ValueError(f"no schedule is called {schedule!r}; known: {', '.join(get_args(Schedule))}")
+        raise ValueError(
+            f"no schedule is called {schedule!r}; known: {', '.join(get_args(Schedule))}"
+        )
     if schedule == "constant":
         return 1.0
     warm = max(1, round(warmup * steps))
@@ -118,14 +124,29 @@ def multiplier(schedule: str, warmup: float, step: int, steps: int) -> float:
 
 OPTIMIZERS: Mapping[str, OptimizerKind] = {
     "adamw": OptimizerKind(
-        "torch.optim:AdamW", "Loshchilov & Hutter 2019", {"fused": True}, eps=1e-8, betas=True, decays=True
+        "torch.optim:AdamW",
+        "Loshchilov & Hutter 2019",
+        {"fused": True},
+        eps=1e-8,
+        betas=True,
+        decays=True,
     ),
-    "adamax": OptimizerKind("torch.optim:Adamax", "Kingma & Ba 2015, section 7.1", eps=1e-8, betas=True),
-    "adadelta": OptimizerKind("torch.optim:Adadelta", "Zeiler 2012, rho 0.95", {"rho": 0.95}, eps=1e-6),
+    "adamax": OptimizerKind(
+        "torch.optim:Adamax", "Kingma & Ba 2015, section 7.1", eps=1e-8, betas=True
+    ),
+    "adadelta": OptimizerKind(
+        "torch.optim:Adadelta", "Zeiler 2012, rho 0.95", {"rho": 0.95}, eps=1e-6
+    ),
     "sgd": OptimizerKind("torch.optim:SGD", "momentum 0.9", {"momentum": 0.9}),
-    "adafactor": OptimizerKind("torch.optim:Adafactor", "Shazeer & Stern 2018, without momentum", decays=True),
+    "adafactor": OptimizerKind(
+        "torch.optim:Adafactor", "Shazeer & Stern 2018, without momentum", decays=True
+    ),
     "lamb": OptimizerKind(
-        "bench.optimizers.lamb:Lamb", "You et al. 2020, algorithm 2", eps=1e-6, betas=True, decays=True
+        "bench.optimizers.lamb:Lamb",
+        "You et al. 2020, algorithm 2",
+        eps=1e-6,
+        betas=True,
+        decays=True,
     ),
     "bertadam": OptimizerKind(
         "bench.optimizers.bert_adam:BertAdam",

@@ -16,7 +16,9 @@ class BertAdam(Optimizer):
     + decay * p). Each parameter's gradient is first cut to a norm of 1, as in PyTorch's BertAdam.
     """
 
-    def __init__(self, groups: list[dict[str, Any]], lr: float, betas: tuple[float, float], eps: float) -> None:
+    def __init__(
+        self, groups: list[dict[str, Any]], lr: float, betas: tuple[float, float], eps: float
+    ) -> None:
         super().__init__(groups, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0})
 
     @torch.no_grad()
@@ -27,7 +29,10 @@ class BertAdam(Optimizer):
             for parameter in (p for p in group["params"] if p.grad is not None):
                 state = self.state[parameter]
                 if not state:
-                    state["mean"], state["square"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+                    state["mean"], state["square"] = (
+                        torch.zeros_like(parameter),
+                        torch.zeros_like(parameter),
+                    )
                 norm = torch.linalg.vector_norm(parameter.grad)
                 gradient = parameter.grad * (LARGEST_NORM / (norm + 1e-6)).clamp(max=1.0)
                 mean = state["mean"].mul_(first).add_(gradient, alpha=1 - first)

@@ -16,8 +16,12 @@ class Lamb(Optimizer):
     1 where one of them is 0, and in ``plain`` groups (biases and LayerNorms), as in the authors' code for BERT.
     """
 
-    def __init__(self, groups: list[dict[str, Any]], lr: float, betas: tuple[float, float], eps: float) -> None:
-        super().__init__(groups, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0, "plain": False})
+    def __init__(
+        self, groups: list[dict[str, Any]], lr: float, betas: tuple[float, float], eps: float
+    ) -> None:
+        super().__init__(
+            groups, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0, "plain": False}
+        )
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -31,12 +35,19 @@ class Lamb(Optimizer):
         state = self.state[parameter]
         if not state:
             state["step"] = torch.tensor(0.0)
-            state["mean"], state["square"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+            state["mean"], state["square"] = (
+                torch.zeros_like(parameter),
+                torch.zeros_like(parameter),
+            )
         state["step"] += 1
         (first, second), steps = group["betas"], float(state["step"])
         mean = state["mean"].mul_(first).add_(parameter.grad, alpha=1 - first)
-        square = state["square"].mul_(second).addcmul_(parameter.grad, parameter.grad, value=1 - second)
-        update = (mean / (1 - first**steps)) / ((square / (1 - second**steps)).sqrt() + group["eps"])
+        square = (
+            state["square"].mul_(second).addcmul_(parameter.grad, parameter.grad, value=1 - second)
+        )
+        update = (mean / (1 - first**steps)) / (
+            (square / (1 - second**steps)).sqrt() + group["eps"]
+        )
         update += group["weight_decay"] * parameter
         parameter -= group["lr"] * (1.0 if group["plain"] else _ratio(parameter, update)) * update
 

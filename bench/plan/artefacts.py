@@ -20,7 +20,14 @@ from bench.plan.plan import ArtefactPlan, TaskPlan, Text
 from bench.plan.request import FAST, Request
 from bench.record.cell import NumericIdentity
 from bench.record.keys import SCHEMA, digest
-from bench.record.recipe import PAPER, PAPER_START, START, Recipe, optimizers_of_stages, without_epochs
+from bench.record.recipe import (
+    PAPER,
+    PAPER_START,
+    START,
+    Recipe,
+    optimizers_of_stages,
+    without_epochs,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +51,9 @@ class ArtefactPlanner:
         self.outlined: set[str] = set()
         """checkpoints of others of which there is the configuration alone"""
 
-    def add(self, artefact: Artefact, checkpoint: Checkpoint, task: TaskPlan | None = None) -> ArtefactPlan:
+    def add(
+        self, artefact: Artefact, checkpoint: Checkpoint, task: TaskPlan | None = None
+    ) -> ArtefactPlan:
         """The plan of an artefact; it and what it is made from are entered where they are not there.
 
         Args:
@@ -65,13 +74,19 @@ class ArtefactPlanner:
             if entry.task is task and entry.checkpoint == checkpoint:
                 return entry
         entry = ArtefactPlan(artefact, "", checkpoint, task)
-        in_file = artefact.in_checkpoint if checkpoint.outline else names_in_file(artefact, checkpoint.folder / WEIGHTS)
+        in_file = (
+            artefact.in_checkpoint
+            if checkpoint.outline
+            else names_in_file(artefact, checkpoint.folder / WEIGHTS)
+        )
         # where the teacher's file has it nothing is trained, so no text is in its key
         for what in (BASE,) if in_file else artefact.inputs(checkpoint.config):
             if isinstance(what, Source):
                 entry.sources[what] = self._key_of(what, entry)
             elif what.name in entry.parts:
-                raise InputError(f"{artefact.words}: two of the artefacts that it is made from have one name")
+                raise InputError(
+                    f"{artefact.words}: two of the artefacts that it is made from have one name"
+                )
             else:
                 entry.parts[what.name] = self.add(what, checkpoint, task)
         if "corpus" in {source.kind for source in entry.sources}:
@@ -82,7 +97,9 @@ class ArtefactPlanner:
             entry.identity |= {"kernels": entry.kernels} if entry.kernels else {}
             entry.key = digest(entry.identity)
         else:  # a view of its one input
-            entry.key = next(iter([*entry.sources.values(), *(part.key for part in entry.parts.values())]))
+            entry.key = next(
+                iter([*entry.sources.values(), *(part.key for part in entry.parts.values())])
+            )
         self.entries.append(entry)
         self._by_artefact.setdefault(artefact, []).append(entry)
         return entry
@@ -95,7 +112,9 @@ class ArtefactPlanner:
     @property
     def budget(self) -> int:
         """Tokens of that text that are read."""
-        return self.request.corpus_tokens or (DEFAULT_CORPUS_BUDGET if self.request.texts else DEFAULT_SAMPLE_BUDGET)
+        return self.request.corpus_tokens or (
+            DEFAULT_CORPUS_BUDGET if self.request.texts else DEFAULT_SAMPLE_BUDGET
+        )
 
     def _text_recipe(self, entry: ArtefactPlan) -> Recipe:
         """With `paper` each stage on text trains by the numbers of its own paper; where no stage says any, there is one artefact for
@@ -105,7 +124,9 @@ class ArtefactPlanner:
             InputError: a stage names an optimiser that is not there, or that cannot do what the stage asks.
         """
         stages = tuple(entry.artefact.stages(entry.setup({})))
-        recipe = replace(START, max_length=min(START.max_length, longest_input(entry.checkpoint.config)))
+        recipe = replace(
+            START, max_length=min(START.max_length, longest_input(entry.checkpoint.config))
+        )
         if self.request.recipe != PAPER or not any(without_epochs(stage.paper) for stage in stages):
             return recipe
         named = optimizers_of_stages((stage.name, stage.paper) for stage in stages)
@@ -134,7 +155,9 @@ class ArtefactPlanner:
         if source.kind == "evaluation":
             return task.data.evaluation
         if source.seed and task.teacher.origin == "given":
-            members = sum(other.kind == "fine_tuned" for other in sources(entry.artefact, checkpoint.config))
+            members = sum(
+                other.kind == "fine_tuned" for other in sources(entry.artefact, checkpoint.config)
+            )
             raise InputError(
                 f"{entry.artefact.words}: teachers that come tuned are one a task, no ensemble of {members}; "
                 f"name a checkpoint without a head as --teacher"
@@ -149,7 +172,8 @@ def names_in_file(artefact: Artefact, weights: Path) -> dict[str, str]:
     with safe_open(weights, framework="numpy") as file:
         there = set(file.keys())
     names = {
-        ours: next((name for name in theirs if name in there), "") for ours, theirs in artefact.in_checkpoint.items()
+        ours: next((name for name in theirs if name in there), "")
+        for ours, theirs in artefact.in_checkpoint.items()
     }
     return names if all(names.values()) else {}
 
@@ -181,11 +205,20 @@ def _identity(entry: ArtefactPlan, numeric: NumericIdentity) -> Any:
         }
     if task is not None and entry.reads_rows:
         generic |= {"tokenizer": task.tokenizer, "max_length": task.recipe.max_length}
-        generic |= {} if task.recipe.truncation == "head" else {"truncation": task.recipe.truncation}
+        generic |= (
+            {} if task.recipe.truncation == "head" else {"truncation": task.recipe.truncation}
+        )
         # sums over batches of another size are rounded differently
-        generic |= {} if task.recipe.batch_size == Recipe.batch_size else {"batch_size": task.recipe.batch_size}
+        generic |= (
+            {}
+            if task.recipe.batch_size == Recipe.batch_size
+            else {"batch_size": task.recipe.batch_size}
+        )
     if task is not None and artefact.row_epochs:
-        generic |= {"recipe": replace(task.teacher_recipe, epochs=artefact.row_epochs).as_dict(), "seed": 0}
+        generic |= {
+            "recipe": replace(task.teacher_recipe, epochs=artefact.row_epochs).as_dict(),
+            "seed": 0,
+        }
     reads_as_teacher = task is None or task.recipe.max_length == task.teacher_recipe.max_length
     tuned = tuple(str(key) for source, key in entry.sources.items() if source.kind == "fine_tuned")
     return Identity(generic, tuned, reads_as_teacher, entry.checkpoint.config.model_type)

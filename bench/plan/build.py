@@ -51,7 +51,10 @@ def build(request: Request) -> Plan:
     request = replace(request, corpus=request.texts or (SAMPLE,))
     numeric = numeric_of(request)
     tasks, absent = plan_tasks(request, wanted, numeric)
-    notes = [*request.notes, *([f"not in {tasks[0].source.name}: {', '.join(absent)}"] if absent else [])]
+    notes = [
+        *request.notes,
+        *([f"not in {tasks[0].source.name}: {', '.join(absent)}"] if absent else []),
+    ]
     if any(task.checkpoint.outline for task in tasks):
         notes.append(OUTLINE.format("the teacher"))
     notes += _data_notes(tasks)
@@ -72,9 +75,13 @@ def build(request: Request) -> Plan:
         from bench.plan.untrained import graph_problem
 
         if why := graph_problem(row, tasks_of(row)[0].checkpoint):
-            raise InputError(f"{row.spelling}+{IN_8_BITS}: ONNX has no graph of this student, because {why}")
+            raise InputError(
+                f"{row.spelling}+{IN_8_BITS}: ONNX has no graph of this student, because {why}"
+            )
 
-    graphed = [replace(row, from_all=row.spelling in by_all) for row in rows if row.spelling in in_8_bits]
+    graphed = [
+        replace(row, from_all=row.spelling in by_all) for row in rows if row.spelling in in_8_bits
+    ]
     with_graph, left_out = drop_unusable(graphed, check_graph, f"+{IN_8_BITS}")
     in_8_bits -= {row.spelling for row in graphed} - {row.spelling for row in with_graph}
     notes += left_out
@@ -92,13 +99,17 @@ def build(request: Request) -> Plan:
         planned.in_8_bits = (planned.spelling or TEACHER) in in_8_bits
         ended = ("ok",) if request.retry_failed else ("ok", "failed")
         records = [record, store.find(cell, IN_8_BITS)] if planned.in_8_bits else [record]
-        planned.code_state = state_of_record(record) if record is not None and record.status == "ok" else ""
+        planned.code_state = (
+            state_of_record(record) if record is not None and record.status == "ok" else ""
+        )
         again = request.rerun or (request.rerun_stale and planned.code_state == STALE)
         # the metrics of a task of one's own are not in the key: what lacks one of today's is scored anew
         metrics = {task.name: task.task.metrics for task in tasks}.get(cell.tasks[0], ())
         sets = record.scores.values() if record is not None and record.status == "ok" else ()
         again |= any(metric not in scores for scores in sets for metric in metrics)
-        planned.is_todo = again or not all(each is not None and each.status in ended for each in records)
+        planned.is_todo = again or not all(
+            each is not None and each.status in ended for each in records
+        )
         planned.has_full_record = not again and record is not None and record.status == "ok"
         cells.append(planned)
 
@@ -108,7 +119,14 @@ def build(request: Request) -> Plan:
             origin = {"origin": task.teacher.origin}
             recipe = task.teacher_recipe.as_dict()
             enter(
-                task.cell(label=TEACHER, method=TEACHER, version=TEACHER_VERSION, settings=origin, recipe=recipe), None
+                task.cell(
+                    label=TEACHER,
+                    method=TEACHER,
+                    version=TEACHER_VERSION,
+                    settings=origin,
+                    recipe=recipe,
+                ),
+                None,
             )
         elif given:
             raise InputError(
@@ -150,19 +168,25 @@ def build(request: Request) -> Plan:
     CHANGED.clear()  # of a later run in this process it is said anew
     plan.steps = steps_of(plan)
     slots = [step.slot for step in plan.steps.values() if step.slot is not None]
-    plan.stale = [slot for slot in slots if slot.is_made and state_of(slot.read_made().get("code")) == STALE]
+    plan.stale = [
+        slot for slot in slots if slot.is_made and state_of(slot.read_made().get("code")) == STALE
+    ]
     in_cache = [
         f"{slot.title}, in the cache, was made by other code than this. `run --rerun-stale` makes it again."
         for slot in plan.stale
     ]
-    kept = [planned.record for planned in cells if planned.record is not None and not planned.is_todo]
+    kept = [
+        planned.record for planned in cells if planned.record is not None and not planned.is_todo
+    ]
     plan.code_warnings = [*in_cache, *stale_lines(kept), *unknown_lines(kept)]
     choose_jobs(plan)
     plan.notes += too_large_for_card(plan)
     return plan
 
 
-def _check_backends(request: Request, tasks: Sequence[TaskPlan], in_8_bits: Collection[str]) -> None:
+def _check_backends(
+    request: Request, tasks: Sequence[TaskPlan], in_8_bits: Collection[str]
+) -> None:
     """Whether the fast kernels work here, models can be quantised, and their answers on these tasks be scored.
 
     Raises:
@@ -225,12 +249,25 @@ def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
         f"{task.name}: {100 * share:.0f} % of its texts are longer than {most} tokens and are cut (max_length)"
         for task in tasks
         if not (task.task.spans or task.task.writes or task.checkpoint.outline)
-        and (share := share_cut(task.checkpoint, task.train, most := task.recipe.max_length)) >= MANY_CUT
+        and (share := share_cut(task.checkpoint, task.train, most := task.recipe.max_length))
+        >= MANY_CUT
     ]
     # the embedded teacher saw texts of these two tasks
-    real = [t for t in tasks if t.task.name in ("mnli", "qqp") and not t.source.slug.startswith(SAMPLE)]
-    nameless = [note for task in tasks if task.checkpoint.finetuned for note in _nameless(task, task.checkpoint)]
-    return [*shared, *cut, *nameless, *sorted({t.checkpoint.note for t in real if t.checkpoint.note})]
+    real = [
+        t for t in tasks if t.task.name in ("mnli", "qqp") and not t.source.slug.startswith(SAMPLE)
+    ]
+    nameless = [
+        note
+        for task in tasks
+        if task.checkpoint.finetuned
+        for note in _nameless(task, task.checkpoint)
+    ]
+    return [
+        *shared,
+        *cut,
+        *nameless,
+        *sorted({t.checkpoint.note for t in real if t.checkpoint.note}),
+    ]
 
 
 def _nameless(task: TaskPlan, checkpoint: Checkpoint) -> list[str]:
@@ -238,7 +275,9 @@ def _nameless(task: TaskPlan, checkpoint: Checkpoint) -> list[str]:
     if not task.task.labels or task.task.spans or names_labels(checkpoint.config):
         return []
     order = ", ".join(task.task.labels)
-    return [f"{task.name}: the labels of {checkpoint.asked} have no names; they are taken in the task's order: {order}"]
+    return [
+        f"{task.name}: the labels of {checkpoint.asked} have no names; they are taken in the task's order: {order}"
+    ]
 
 
 def numeric_of(request: Request) -> NumericIdentity:
@@ -254,10 +293,15 @@ def numeric_of(request: Request) -> NumericIdentity:
 
         device = device_of(request.device, request.deterministic).type
     if request.precision == TF32 and device != "cuda":
-        raise InputError(f"--precision {TF32}: only CUDA has it, and the device is {device}; choose fp32 or bf16")
+        raise InputError(
+            f"--precision {TF32}: only CUDA has it, and the device is {device}; choose fp32 or bf16"
+        )
     deterministic = request.deterministic and device != "cpu"
     return NumericIdentity(
-        precision=request.precision, threads=request.threads, device=device, deterministic=deterministic
+        precision=request.precision,
+        threads=request.threads,
+        device=device,
+        deterministic=deterministic,
     )
 
 
@@ -282,7 +326,9 @@ def without_auto(request: Request) -> Request:
     if not asked:
         return request
     if os.environ.get("CI"):
-        raise InputError("under CI --data and --teacher are typed, not chosen: add --data sample --teacher embedded")
+        raise InputError(
+            "under CI --data and --teacher are typed, not chosen: add --data sample --teacher embedded"
+        )
     if is_real:
         return replace(request, **{name: real[name] for name in asked})  # type: ignore[arg-type]
     why = "the hub does not answer, and the real thing was not downloaded before"
@@ -306,7 +352,10 @@ def _is_cached(request: Request) -> bool:
         if request.teacher == AUTO:
             find(HUB_TEACHER, None, offline=True)
         if request.data == AUTO:
-            return all(source_for(task, HUB, offline=True).has(task, "train") for task, _ in expand(request.tasks))
+            return all(
+                source_for(task, HUB, offline=True).has(task, "train")
+                for task, _ in expand(request.tasks)
+            )
     except InputError:
         return False
     return True
@@ -334,12 +383,16 @@ def _called(spelling: str, name: str, given: Sequence[str]) -> str:
     )
     alike = [parts for parts in others if parts != own and parts[-1:] == own[-1:] == (name,)]
     count = next(
-        number for number in range(1, len(own) + 1) if all(parts[-number:] != own[-number:] for parts in alike)
+        number
+        for number in range(1, len(own) + 1)
+        if all(parts[-number:] != own[-number:] for parts in alike)
     )
     return f"{kind}:{'/'.join(own[-count:]) if alike else name}"
 
 
-def _prediction_cells(spelling: str, given: Sequence[str], task: TaskPlan) -> list[tuple[Cell, Predictions]]:
+def _prediction_cells(
+    spelling: str, given: Sequence[str], task: TaskPlan
+) -> list[tuple[Cell, Predictions]]:
     """The cells of somebody else's answers, one for each seed: identified by what was answered, and by their name."""
     from bench.data.predictions import read_predictions
 
@@ -360,23 +413,33 @@ def _prediction_cells(spelling: str, given: Sequence[str], task: TaskPlan) -> li
     return cells
 
 
-def _checkpoint_cell(spelling: str, given: Sequence[str], task: TaskPlan, request: Request) -> tuple[Cell, Checkpoint]:
+def _checkpoint_cell(
+    spelling: str, given: Sequence[str], task: TaskPlan, request: Request
+) -> tuple[Cell, Checkpoint]:
     """The cell of a finished classifier: identified by weights and configuration, read with its own tokenizer."""
     from bench.data.checkpoints import OURS, find
 
-    checkpoint = find(spelling.partition(":")[2], task.task, request.offline, ours=True, asked=spelling)
+    checkpoint = find(
+        spelling.partition(":")[2], task.task, request.offline, ours=True, asked=spelling
+    )
     if not checkpoint.finetuned:
         raise InputError(
             f"{spelling}: no classification head in it, so it has no answers to {task.name}; "
             f"a finished checkpoint is a ...ForSequenceClassification that was tuned on the task"
         )
-    mean_tokens(checkpoint, task.task, task.train, task.recipe.max_length)  # its tokenizer has to read the task's text
+    # its tokenizer has to read the task's text
+    mean_tokens(checkpoint, task.task, task.train, task.recipe.max_length)
     told = checkpoint.config.to_dict()
-    telling = {name: told[name] for name in told if name not in (OURS, "transformers_version", "_name_or_path")}
+    telling = {
+        name: told[name]
+        for name in told
+        if name not in (OURS, "transformers_version", "_name_or_path")
+    }
     cell = task.cell(
         label=_called(spelling, checkpoint.name, given),
         method=CHECKPOINT,
-        version=2,  # 1 took other configurations of the same weights (speeds of an early exit) for one
+        # 1 took other configurations of the same weights (speeds of an early exit) for one
+        version=2,
         settings={"weights": checkpoint.sha256, "config": digest(telling)},
         tokenizer=hash_of_tokenizer(checkpoint),
         recipe=task.recipe.as_dict(),

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.measure.capacity import usable_cores, usable_memory_bytes
 from bench.plan.outputs import SQUARED_LENGTHS, row_taps
-from bench.plan.plan import AUGMENTATION_STEP, OUTPUTS_STEP, TEACHER_STEP, Cost, Plan, Step, TaskPlan
+from bench.plan.plan import (
+    AUGMENTATION_STEP,
+    OUTPUTS_STEP,
+    TEACHER_STEP,
+    Cost,
+    Plan,
+    Step,
+    TaskPlan,
+)
 from bench.plan.request import SLURM, SLURM_JOBS
 from bench.plan.scheduled_stages import kept_terms
 from bench.plan.spelling import MethodRow
@@ -93,7 +101,11 @@ def rates_of_card(device: str, precision: str, side: int = 4096) -> tuple[float,
     choose_products(place, precision)
     a, b = (torch.randn(side, side, device=place) for _ in range(2))
     config = BertConfig(
-        vocab_size=64, hidden_size=64, num_hidden_layers=4, num_attention_heads=2, intermediate_size=128
+        vocab_size=64,
+        hidden_size=64,
+        num_hidden_layers=4,
+        num_attention_heads=2,
+        intermediate_size=128,
     )
     with torch.random.fork_rng(devices=[]):
         model: Any = BertForSequenceClassification(config)
@@ -116,7 +128,9 @@ def rates_of_card(device: str, precision: str, side: int = 4096) -> tuple[float,
         optimizer.zero_grad()
 
     def seconds(work: Callable[[], None], count: int) -> float:
-        return float(min(Timer("work()", globals={"work": work}).timeit(count).mean for _ in range(4)))
+        return float(
+            min(Timer("work()", globals={"work": work}).timeit(count).mean for _ in range(4))
+        )
 
     modules = sum(next(part.children(), None) is None for part in model.modules())
     kernels = KERNELS_A_STEP + KERNELS_A_TRAINED_MODULE * modules
@@ -135,7 +149,9 @@ class Passes(NamedTuple):
 
     def macs(self, examples: float, length: float) -> float:
         """Of a forward pass."""
-        return self.model.cost.macs(examples * length, SQUARED_LENGTHS * examples * length**2, examples)
+        return self.model.cost.macs(
+            examples * length, SQUARED_LENGTHS * examples * length**2, examples
+        )
 
 
 def seconds_of(request: Request, passes: Iterable[Passes]) -> float:
@@ -156,7 +172,11 @@ def work_and_starts(request: Request, passes: Iterable[Passes]) -> tuple[float, 
             by_pass, by_module = KERNELS_A_STEP, KERNELS_A_TRAINED_MODULE
         started += each.examples / each.batch * (by_pass + by_module * each.model.modules)
     if request.device != "cpu" and torch.accelerator.is_available():
-        device = str(torch.accelerator.current_accelerator()) if request.device == "auto" else request.device
+        device = (
+            str(torch.accelerator.current_accelerator())
+            if request.device == "auto"
+            else request.device
+        )
         rate, start = rates_of_card(device, request.precision)
     else:
         rate, start = flops_per_second(request.threads), 0.0
@@ -170,7 +190,8 @@ def cost_of(plan: Plan, step: Step) -> Cost:
     entry, passes = step.artefact, passes_of(plan, step)
     config = (step.tasks[0] if entry is None else entry).checkpoint.config
     data: float = sum(
-        sum(task.data.rows.values()) * (BYTES_AN_EXAMPLE + BYTES_A_TOKEN * task.mean_tokens) for task in step.tasks
+        sum(task.data.rows.values()) * (BYTES_AN_EXAMPLE + BYTES_A_TOKEN * task.mean_tokens)
+        for task in step.tasks
     )
     data += BYTES_A_TOKEN * entry.text.budget if entry is not None and entry.text is not None else 0
     seconds = seconds_of(plan.request, passes)
@@ -181,14 +202,17 @@ def cost_of(plan: Plan, step: Step) -> Cost:
         kept, wide = entry.artefact.shape.hidden, config.hidden_size
         rows = OBSERVED_TOKENS * (config.num_hidden_layers + 1 + 2 * entry.artefact.shape.layers)
         data += 16 * OBSERVED_TOKENS * wide * (2 * config.num_hidden_layers + 1)
-        seconds += FITTING * 2 * rows * kept * (kept + wide) / flops_per_second(plan.request.threads)
+        seconds += (
+            FITTING * 2 * rows * kept * (kept + wide) / flops_per_second(plan.request.threads)
+        )
     trained = sum(each.model.weights for each in passes if each.trained)
     held = {each.model for each in passes} - {each.model for each in passes if each.trained}
     copies = max(1, len(step.tasks if entry is None else entry.teacher_seeds))
     models = TRAINED_BYTES * trained + HELD_BYTES * copies * sum(model.weights for model in held)
     # what is only answered keeps nothing for a backward pass; an artefact may be made from gradients of the teacher
     batches = [
-        (1.0 if each.trained or entry is not None else 0.1) * each.macs(each.batch, LONG_BATCH * each.length)
+        (1.0 if each.trained or entry is not None else 0.1)
+        * each.macs(each.batch, LONG_BATCH * each.length)
         for each in passes
     ]
     on_card = round(models + ACTIVATION_BYTES * max(batches, default=0.0) / config.hidden_size)
@@ -211,7 +235,9 @@ def passes_of(plan: Plan, step: Step) -> list[Passes]:
             length = MEAN_PIECE_TOKENS if plan.request.texts else MEAN_SAMPLE_PIECE_TOKENS
             read = pieces = entry.text.budget / length
             if entry.stages:
-                passes.append(Passes(text_student_counts(entry), pieces, length, batch, trained=True))
+                passes.append(
+                    Passes(text_student_counts(entry), pieces, length, batch, trained=True)
+                )
             else:
                 observed = isinstance(entry.artefact, TruncatedShape)
                 read = min(OBSERVED_TOKENS / length, pieces) if observed else 3 * pieces
@@ -221,9 +247,17 @@ def passes_of(plan: Plan, step: Step) -> list[Passes]:
             passes.append(Passes(teacher, rows, entry.task.mean_tokens, batch))
         return passes
     task = step.tasks[0]
-    teacher, tokens, batch = teacher_counts(task.checkpoint), task.mean_tokens, task.teacher_recipe.batch_size
+    teacher, tokens, batch = (
+        teacher_counts(task.checkpoint),
+        task.mean_tokens,
+        task.teacher_recipe.batch_size,
+    )
     if step.kind == TEACHER_STEP:
-        return [Passes(teacher, len(task.train) * task.teacher_recipe.epochs, tokens, batch, trained=True)]
+        return [
+            Passes(
+                teacher, len(task.train) * task.teacher_recipe.epochs, tokens, batch, trained=True
+            )
+        ]
     if step.kind == OUTPUTS_STEP:
         return [Passes(teacher, task.training_rows, tokens, batch)]
     if step.kind == AUGMENTATION_STEP:
@@ -237,11 +271,23 @@ def passes_of(plan: Plan, step: Step) -> list[Passes]:
         task, model = tasks[planned.cell.tasks[0]], teacher
         if isinstance(planned.row, MethodRow):
             model, examples = student_counts(planned.row, task.checkpoint), task.training_rows
-            filled = max([task.mean_tokens, *(s.padding for s in planned.row.stages(setup_of([task], {})))])
-            passes.append(Passes(model, examples * epochs_of(planned.row, task), filled, _batch(task.recipe), True))
+            filled = max(
+                [task.mean_tokens, *(s.padding for s in planned.row.stages(setup_of([task], {})))]
+            )
+            passes.append(
+                Passes(
+                    model,
+                    examples * epochs_of(planned.row, task),
+                    filled,
+                    _batch(task.recipe),
+                    True,
+                )
+            )
         scored = sum(count for name, count in task.data.rows.items() if name != "train")
         passes.append(Passes(model, scored, task.mean_tokens, task.recipe.batch_size))
-    return passes + _teaching_passes([planned.row for planned in step.cells if planned.needs_live_teacher], step.tasks)
+    return passes + _teaching_passes(
+        [planned.row for planned in step.cells if planned.needs_live_teacher], step.tasks
+    )
 
 
 def _teaching_passes(taught: Sequence[object], tasks: Sequence[TaskPlan]) -> list[Passes]:
@@ -250,7 +296,9 @@ def _teaching_passes(taught: Sequence[object], tasks: Sequence[TaskPlan]) -> lis
 
     passes = []
     for task in tasks if taught else ():
-        epochs = max((epochs_of(row, task) for row in taught if isinstance(row, MethodRow)), default=1.0)
+        epochs = max(
+            (epochs_of(row, task) for row in taught if isinstance(row, MethodRow)), default=1.0
+        )
         examples, counted = task.training_rows * epochs, teacher_counts(task.checkpoint)
         passes.append(Passes(counted, examples, task.mean_tokens, _batch(task.recipe)))
     return passes
@@ -261,7 +309,11 @@ def seconds_saved_by_outputs(plan: Plan) -> float:
     0 where it was asked for."""
     saved, read = 0.0, dict[str, TaskPlan]()
     for step in plan.todo_steps if not plan.request.teacher_outputs else ():
-        reading = [p.row for p in step.cells if isinstance(p.row, MethodRow) and row_taps(p.row, list(step.tasks))]
+        reading = [
+            p.row
+            for p in step.cells
+            if isinstance(p.row, MethodRow) and row_taps(p.row, list(step.tasks))
+        ]
         live = [p.row for p in step.cells if p.needs_live_teacher and p.row not in reading]
         saved += seconds_of(plan.request, _teaching_passes([*reading, *live], step.tasks))
         saved -= seconds_of(plan.request, _teaching_passes(live, step.tasks))
@@ -279,14 +331,20 @@ def epochs_of(row: MethodRow, task: TaskPlan) -> float:
     if task.recipe.name != PAPER:
         return task.recipe.epochs
     stages = row.stages(setup_of([task], {}))
-    counted = [stage for stage in stages if not stage.extra_steps and kept_terms(stage, row.dropped)]
+    counted = [
+        stage for stage in stages if not stage.extra_steps and kept_terms(stage, row.dropped)
+    ]
     return sum(task.recipe.for_stage(stage.paper).epochs for stage in counted)
 
 
 def choose_jobs(plan: Plan) -> None:
     """Choose how many jobs there are at a time, where that is left open; divide the students among them, and say what all takes."""
 
-    request, elsewhere, on_cpu = plan.request, plan.request.is_elsewhere, plan.tasks[0].numeric.device == "cpu"
+    request, elsewhere, on_cpu = (
+        plan.request,
+        plan.request.is_elsewhere,
+        plan.tasks[0].numeric.device == "cpu",
+    )
     if request.jobs == 1 or (elsewhere and request.jobs):
         most = request.jobs
     elif elsewhere and request.executor == SLURM:
@@ -314,7 +372,10 @@ def choose_jobs(plan: Plan) -> None:
     # smaller groups of students share fewer passes of their teacher, and wait less for the longest of them
     _divide(
         plan,
-        *min(((jobs, parts) for jobs in numbers for parts in (jobs, 2 * jobs)), key=lambda pair: seconds(*pair)),
+        *min(
+            ((jobs, parts) for jobs in numbers for parts in (jobs, 2 * jobs)),
+            key=lambda pair: seconds(*pair),
+        ),
         known,
     )
     free = None if elsewhere else usable_memory_bytes()
@@ -330,7 +391,9 @@ def choose_jobs(plan: Plan) -> None:
 
 def memory_of(plan: Plan, jobs: int) -> int:
     """Bytes of so many jobs at a time, at most."""
-    return BASE_BYTES + sum(sorted((cost.memory for cost in plan.costs.values()), reverse=True)[:jobs])
+    return BASE_BYTES + sum(
+        sorted((cost.memory for cost in plan.costs.values()), reverse=True)[:jobs]
+    )
 
 
 def _share_cards(plan: Plan, asked: int) -> list[int]:

@@ -42,7 +42,11 @@ class TableSpec(TypedFile):
     def typed_tasks(self) -> dict[str, str]:
         """Name of each task -> how to type it; groups as their members."""
         members = [(text, expand(text)) for text in self.tasks]
-        return {task.name: text if len(those) == 1 else task.name for text, those in members for task, _ in those}
+        return {
+            task.name: text if len(those) == 1 else task.name
+            for text, those in members
+            for task, _ in those
+        }
 
     def rows(self) -> list[tuple[str, tuple[MethodRow, ...]]]:
         """Each entry of ``methods`` that is trained, with its rows.
@@ -54,7 +58,9 @@ class TableSpec(TypedFile):
             raise InputError(
                 f"table {self.name}: `all` names no row that settings or labels could be of; list the rows"
             )
-        return [(text, _parsed(text)) for text in self.methods if text.split(":")[0] not in FINISHED]
+        return [
+            (text, _parsed(text)) for text in self.methods if text.split(":")[0] not in FINISHED
+        ]
 
 
 class Difference(TypedFile):
@@ -92,26 +98,41 @@ class PaperSettings(TypedFile):
 
     @property
     def stage_numbers(self) -> dict[str, dict[str, Any]]:
-        return {stage: numbers.model_dump(exclude_none=True) for stage, numbers in self.stages.items()}
+        return {
+            stage: numbers.model_dump(exclude_none=True) for stage, numbers in self.stages.items()
+        }
 
     @property
     def spelling_parts(self) -> dict[str, str]:
         """Of the row's spelling: name -> value."""
-        stages = {f"{stage}.{k}": v for stage, numbers in self.stage_numbers.items() for k, v in numbers.items()}
+        stages = {
+            f"{stage}.{k}": v
+            for stage, numbers in self.stage_numbers.items()
+            for k, v in numbers.items()
+        }
         parts = {**self.row, **stages}
-        return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in parts.items()}
+        return {
+            name: str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in parts.items()
+        }
 
     def describe(self) -> str:
         """One line: the rows, tasks and tables; their numbers; the source."""
 
         def listed(numbers: Mapping[str, Any]) -> list[str]:
-            figures = {name: f"{value:g}" if isinstance(value, float) else value for name, value in numbers.items()}
+            figures = {
+                name: f"{value:g}" if isinstance(value, float) else value
+                for name, value in numbers.items()
+            }
             return [f"{name.replace('_', ' ')} {value}" for name, value in figures.items()]
 
         where = f" on {', '.join(self.tasks)}" if self.tasks else ""
         where += f" in {', '.join(self.tables)}" if self.tables else ""
         numbers = [*listed(self.options), *(f"{name} {value}" for name, value in self.row.items())]
-        numbers += [f"stage {stage}: {', '.join(listed(those))}" for stage, those in self.stage_numbers.items()]
+        numbers += [
+            f"stage {stage}: {', '.join(listed(those))}"
+            for stage, those in self.stage_numbers.items()
+        ]
         who = ", ".join(self.methods) or "all rows"
         return f"{who}{where}: {'; '.join(numbers) or 'as the recipe has it'} ({self.source})"
 
@@ -144,7 +165,9 @@ class TableRequest(NamedTuple):
 
     def request_options(self) -> dict[str, Any]:
         """As a request has them."""
-        numbers = tuple((name, self.options[name]) for name in sorted(NUMBERS) if name in self.options)
+        numbers = tuple(
+            (name, self.options[name]) for name in sorted(NUMBERS) if name in self.options
+        )
         others = {name: value for name, value in self.options.items() if name not in NUMBERS}
         return ({"numbers": numbers} if numbers else {}) | others
 
@@ -172,7 +195,8 @@ class Experiment(TypedFile):
     def options(self) -> dict[str, object]:
         """What the file says besides its tables and their settings."""
         return self.model_dump(
-            exclude={"title", "table", "settings", "differs", "expected", "printed_numbers"}, exclude_none=True
+            exclude={"title", "table", "settings", "differs", "expected", "printed_numbers"},
+            exclude_none=True,
         )
 
     def chosen(self, tables: str = "", tasks: str = "") -> list[TableSpec]:
@@ -186,12 +210,20 @@ class Experiment(TypedFile):
         specs = [table for table in self.table if not wanted or table.name in wanted]
         if not named:
             return specs
-        _check_known("task of these tables", named, [task for t in specs for task in (*t.tasks, *t.typed_tasks)])
+        _check_known(
+            "task of these tables",
+            named,
+            [task for t in specs for task in (*t.tasks, *t.typed_tasks)],
+        )
         kept = []
         for spec in specs:
-            of_groups = {task.name for text in spec.tasks if text in named for task, _ in expand(text)}
+            of_groups = {
+                task.name for text in spec.tasks if text in named for task, _ in expand(text)
+            }
             tasks_kept = tuple(
-                typed for name, typed in spec.typed_tasks.items() if {name, typed} & {*named, *of_groups}
+                typed
+                for name, typed in spec.typed_tasks.items()
+                if {name, typed} & {*named, *of_groups}
             )
             if tasks_kept:
                 kept.append(spec.model_copy(update={"tasks": tasks_kept}))
@@ -210,7 +242,12 @@ class Experiment(TypedFile):
     def used(self, table: TableSpec) -> list[PaperSettings]:
         """The settings that some row of a table has on some task."""
         rows = [row for _, members in table.rows() for row in members]
-        return [entry for row in rows for task in table.typed_tasks for entry in self.entries(table, row, task)]
+        return [
+            entry
+            for row in rows
+            for task in table.typed_tasks
+            for entry in self.entries(table, row, task)
+        ]
 
     def settings_lines(self, tables: Sequence[TableSpec]) -> list[str]:
         """The settings that some row of these tables has, a line each."""
@@ -230,7 +267,9 @@ class Experiment(TypedFile):
         named: dict[str, tuple[Sequence[str], list[str]]] = {}
         for typed, printed in table.printed.items():
             spelling = typed if typed == TEACHER else parse_one(typed).spelling
-            _check_known(f"row of table {table.name} that a printed row is", [spelling], [*rows, TEACHER])
+            _check_known(
+                f"row of table {table.name} that a printed row is", [spelling], [*rows, TEACHER]
+            )
             names = {spelling} if typed == TEACHER else _names(rows[spelling])
             why = [
                 d.why
@@ -264,7 +303,11 @@ class Experiment(TypedFile):
                 for entry in self.entries(table, members[0], task):
                     options, own = options | entry.options, own | entry.spelling_parts
                 if options.get("augment") == "none":  # as if it had never been set
-                    options = {name: value for name, value in options.items() if not name.startswith("augment")}
+                    options = {
+                        name: value
+                        for name, value in options.items()
+                        if not name.startswith("augment")
+                    }
                 spelled = ":".join([text, *(f"{name}={value}" for name, value in own.items())])
                 by_settings.setdefault((tuple(sorted(options.items())), spelled), []).append(typed)
             if len(by_settings) > 1 and members[0].method.multitask:
@@ -274,7 +317,9 @@ class Experiment(TypedFile):
             for (asked_options, spelled), tasks in by_settings.items():
                 with_settings = _parsed(spelled)
                 if len(with_settings) != len(members):
-                    raise InputError(f"{spelled}: with these settings it has other rows than without")
+                    raise InputError(
+                        f"{spelled}: with these settings it has other rows than without"
+                    )
                 for row, plain in zip(with_settings, members, strict=True):
                     name = labels[plain.spelling]
                     if called.setdefault(row.spelling, name) != name:
@@ -285,7 +330,10 @@ class Experiment(TypedFile):
                 asked.setdefault((asked_options, tuple(tasks)), []).append(spelled)
         if given := [text for text in table.methods if text.split(":")[0] in FINISHED]:
             asked.setdefault(((), tuple(table.typed_tasks.values())), []).extend(given)
-        return [TableRequest(",".join(those), ",".join(on), dict(own), called) for (own, on), those in asked.items()]
+        return [
+            TableRequest(",".join(those), ",".join(on), dict(own), called)
+            for (own, on), those in asked.items()
+        ]
 
 
 def _labels(table: TableSpec, rows: Sequence[MethodRow]) -> Labels:
@@ -296,19 +344,35 @@ def _labels(table: TableSpec, rows: Sequence[MethodRow]) -> Labels:
     """
     finished = [text for text in table.methods if text.split(":")[0] in FINISHED]
     there = [*(row.spelling for row in rows), *finished]
-    own = {text if text in finished else parse_one(text).spelling: label for text, label in table.labels.items()}
+    own = {
+        text if text in finished else parse_one(text).spelling: label
+        for text, label in table.labels.items()
+    }
     _check_known(f"row of table {table.name} that a label is of", list(own), there)
     labels: dict[str, tuple[str, str | None]] = {}
     for row in rows:
         full = row.ablation_of
-        label = row.label if full is None else f"{own.get(full, full)}{row.label.removeprefix(full)}"
-        labels[row.spelling] = own.get(row.spelling, label), None if full is None else own.get(full, full)
+        label = (
+            row.label if full is None else f"{own.get(full, full)}{row.label.removeprefix(full)}"
+        )
+        labels[row.spelling] = (
+            own.get(row.spelling, label),
+            None if full is None else own.get(full, full),
+        )
     for text in finished:
-        labels[text] = own.get(text, f"{text.partition(':')[0]}:{Path(text.partition(':')[2]).name}"), None
+        labels[text] = (
+            own.get(text, f"{text.partition(':')[0]}:{Path(text.partition(':')[2]).name}"),
+            None,
+        )
     names = [label for label, _ in labels.values()]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise InputError(f"table {table.name}: two rows are called {twice[0]!r}; give each its own label")
-    typed = [[text] if text in finished else [row.spelling for row in _parsed(text)] for text in table.methods]
+        raise InputError(
+            f"table {table.name}: two rows are called {twice[0]!r}; give each its own label"
+        )
+    typed = [
+        [text] if text in finished else [row.spelling for row in _parsed(text)]
+        for text in table.methods
+    ]
     return {spelling: labels[spelling] for spellings in typed for spelling in spellings}
 
 
@@ -333,17 +397,29 @@ def read_experiment(path: Path) -> Experiment:
             raise InputError(f"two tables are called {twice[0]!r}; their files would have one name")
         for table in experiment.table:
             if table.search and table.trials is None:
-                raise InputError(f"table {table.name}: search says what trials vary; add the key trials")
+                raise InputError(
+                    f"table {table.name}: search says what trials vary; add the key trials"
+                )
             if (table.printed or table.absent) and not table.paper:
-                raise InputError(f"table {table.name}: printed rows are of a paper; add the key paper")
+                raise InputError(
+                    f"table {table.name}: printed rows are of a paper; add the key paper"
+                )
         for number, entry in enumerate(experiment.settings):
             # each name is looked for in what the names before it leave, so the message names the first that fits nothing
             where = f"settings.{number + 1}"
             _check_known(f"table for {where}", entry.tables, names)
-            tables = [table for table in experiment.table if not entry.tables or table.name in entry.tables]
+            tables = [
+                table
+                for table in experiment.table
+                if not entry.tables or table.name in entry.tables
+            ]
             tasks = [task for table in tables for task in table.typed_tasks]
             _check_known(f"task in the tables for {where}", entry.tasks, tasks)
-            _check_known(f"row in the tables for {where}", list(map(_shortest, entry.methods)), rows_of(tables))
+            _check_known(
+                f"row in the tables for {where}",
+                list(map(_shortest, entry.methods)),
+                rows_of(tables),
+            )
             if not any(entry in experiment.used(table) for table in tables):
                 raise InputError(f"{where}: no table has these rows on these tasks")
             if entry.stages and experiment.recipe != "paper":

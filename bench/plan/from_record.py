@@ -41,10 +41,14 @@ def request_from_record(record: Record, request: Request, typed: Collection[str]
     """
     cell = record.cell
     if cell.data.task_file and "tasks" not in typed:
-        raise InputError(f"{cell.tasks[0]} is a task of one's own: add --tasks FOLDER/{cell.data.task_file}")
+        raise InputError(
+            f"{cell.tasks[0]} is a task of one's own: add --tasks FOLDER/{cell.data.task_file}"
+        )
     own = {name: value for name, value in _asked(cell).items() if name not in typed}
     if "methods" not in typed:
-        own["methods"] = _row(cell) if record.point != IN_8_BITS else f"{_row(cell) or TEACHER}+{IN_8_BITS}"
+        own["methods"] = (
+            _row(cell) if record.point != IN_8_BITS else f"{_row(cell) or TEACHER}+{IN_8_BITS}"
+        )
     tokens = {body["text"]["tokens"] for body in record.artefacts.values() if body.get("text")}
     if request.corpus_tokens is None and len(tokens) == 1:
         own["corpus_tokens"] = tokens.pop()
@@ -83,7 +87,8 @@ def _asked(cell: Cell) -> dict[str, Any]:
         "held_back": data.held_back,
     }
     if cell.teacher_outputs:
-        own["teacher_outputs_limit"] = math.inf  # a record is asked for again, whatever its file took
+        # a record is asked for again, whatever its file took
+        own["teacher_outputs_limit"] = math.inf
     if data.augmented is not None:
         own |= {"augment": data.augmented.kind, "augment_times": data.augmented.times}
     return own
@@ -94,7 +99,8 @@ def _row(cell: Cell) -> str:
     if cell.method in (TEACHER, *FINISHED):
         return ""
     label = cell.label
-    if cell.search is not None:  # the row that a search chose is its best trial, which has the pace in its spelling
+    # the row that a search chose is its best trial, which has the pace in its spelling
+    if cell.search is not None:
         label = cell.search.best.row
     pace = re.search(rf":{PACE}=[^: ]+", label)
     return spelling_of(cell) + (pace[0] if pace else "")
@@ -109,14 +115,19 @@ def typed_task(slug: str, task: str, cells: Iterable[Cell]) -> str:
     """How a task was typed: one's own by its file, as its records name it, else called like the task."""
     if not is_own(slug) or task in KNOWN:
         return task
-    return next((file for cell in cells if task in cell.tasks and (file := cell.data.task_file)), f"{task}.toml")
+    return next(
+        (file for cell in cells if task in cell.tasks and (file := cell.data.task_file)),
+        f"{task}.toml",
+    )
 
 
 def scoring_again(cell: Cell) -> str:
     """The command that scores what a cell has trained, kept as a folder; its place is left open."""
     words = ["python", "-m", "bench", "run", "--methods", "checkpoint:THIS-FOLDER"]
     words += ["--tasks", typed_task(cell.data.slug, cell.tasks[0], [cell])]
-    return shlex.join([*words, *source_options(cell.data.slug, cell.teacher.name, cell.teacher.base)])
+    return shlex.join(
+        [*words, *source_options(cell.data.slug, cell.teacher.name, cell.teacher.base)]
+    )
 
 
 def source_options(slug: str, teacher: str, base: str) -> list[str]:

@@ -76,8 +76,16 @@ def plan_outputs(plan: Plan) -> None:
             "max_length": task.recipe.max_length,
             "numeric": task.numeric.identity(),
         }
-        identity |= {} if task.recipe.truncation == "head" else {"truncation": task.recipe.truncation}
-        slot = Slot("teacher-outputs", digest(identity), (), f"outputs of the teacher of {task.name}", identity)
+        identity |= (
+            {} if task.recipe.truncation == "head" else {"truncation": task.recipe.truncation}
+        )
+        slot = Slot(
+            "teacher-outputs",
+            digest(identity),
+            (),
+            f"outputs of the teacher of {task.name}",
+            identity,
+        )
         # a question with a long text is several examples, its windows, of at most max_length tokens
         config, mean = task.checkpoint.config, min(task.mean_tokens, task.recipe.max_length)
         examples = task.training_rows * task.mean_tokens / mean

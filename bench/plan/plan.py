@@ -16,7 +16,14 @@ from bench.errors import InputError
 from bench.plan.request import Request
 from bench.plan.spelling import MethodRow, parse_rows
 from bench.progress import duration
-from bench.record.cell import Cell, DataIdentity, NumericIdentity, TeacherIdentity, record_key, train_key
+from bench.record.cell import (
+    Cell,
+    DataIdentity,
+    NumericIdentity,
+    TeacherIdentity,
+    record_key,
+    train_key,
+)
 from bench.record.code import ARTEFACT, AUGMENTATION, TEACHER, digest_of, student_modules
 from bench.record.keys import SCHEMA, digest
 from bench.record.recipe import Recipe
@@ -36,7 +43,12 @@ if TYPE_CHECKING:
     from methods.artefacts import Artefact, Source
 
 TEACHER_VERSION = 1
-TEACHER_STEP, AUGMENTATION_STEP, ARTEFACT_STEP, OUTPUTS_STEP = "teacher", "augmentation", "artefact", "teacher outputs"
+TEACHER_STEP, AUGMENTATION_STEP, ARTEFACT_STEP, OUTPUTS_STEP = (
+    "teacher",
+    "augmentation",
+    "artefact",
+    "teacher outputs",
+)
 """Kinds of steps that make one folder of the cache."""
 SCORE_STEP, STUDENTS_STEP = "score", "students"
 """Kinds of steps that make records: a model that is there is scored, or students are trained and scored."""
@@ -78,7 +90,12 @@ class TaskPlan:
 
     def cell(self, **own: Any) -> Cell:
         """A cell on this task."""
-        common = {"tasks": (self.name,), "data": self.data, "teacher": self.teacher, "tokenizer": self.tokenizer}
+        common = {
+            "tasks": (self.name,),
+            "data": self.data,
+            "teacher": self.teacher,
+            "tokenizer": self.tokenizer,
+        }
         return Cell(**{**common, "numeric": self.numeric, "seed": 0, **own})
 
     def load(self, name: str, wanted: Any) -> Split:
@@ -92,7 +109,9 @@ class TaskPlan:
         if name == "train":
             split = split.limited(planned.max_train_rows)
         if split.fingerprint() != (planned.train if name == "train" else planned.evaluation[name]):
-            raise InputError(f"{self.name}: the examples of {name} have changed since this run began; start it again")
+            raise InputError(
+                f"{self.name}: the examples of {name} have changed since this run began; start it again"
+            )
         return split
 
     @cached_property
@@ -116,7 +135,11 @@ class TaskPlan:
         return self.source.source.load(self.task, labelled).halves()[0]  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in vars(self).items() if k not in ("train", "evaluation", "selection_split")}
+        return {
+            k: v
+            for k, v in vars(self).items()
+            if k not in ("train", "evaluation", "selection_split")
+        }
 
     @property
     def training_rows(self) -> int:
@@ -137,7 +160,9 @@ class TaskPlan:
             "numeric": self.numeric.identity(),
         }
         title = f"teacher of {self.name}" + (f", seed {seed}" if seed else "")
-        return Slot("teachers", digest(identity), TEACHER, title, identity | {"tokenizer": self.tokenizer})
+        return Slot(
+            "teachers", digest(identity), TEACHER, title, identity | {"tokenizer": self.tokenizer}
+        )
 
     @property
     def augmentation_slot(self) -> Slot:
@@ -204,7 +229,13 @@ class ArtefactPlan:
     def slot(self) -> Slot:
         """Its place in the cache."""
         made_by = (*ARTEFACT, type(self.artefact).__module__)
-        return Slot("starts" if self.task is None else "computed", self.key, made_by, self.title, self.identity)
+        return Slot(
+            "starts" if self.task is None else "computed",
+            self.key,
+            made_by,
+            self.title,
+            self.identity,
+        )
 
     @property
     def title(self) -> str:
@@ -229,7 +260,9 @@ class ArtefactPlan:
         if self.task is None:
             return Setup(self.checkpoint.config, 2, (), artefacts)
         task = self.task.task
-        return Setup(self.checkpoint.config, task.num_labels, (task.name,), artefacts, spans=task.spans)
+        return Setup(
+            self.checkpoint.config, task.num_labels, (task.name,), artefacts, spans=task.spans
+        )
 
 
 def with_parts(entries: Iterable[ArtefactPlan]) -> list[ArtefactPlan]:
@@ -280,7 +313,9 @@ class Planned:
     @property
     def reads_teacher(self) -> bool:
         """Whether the fine-tuned teacher is needed to make it."""
-        return self.row is None or (isinstance(self.row, MethodRow) and self.row.method.needs_teacher)
+        return self.row is None or (
+            isinstance(self.row, MethodRow) and self.row.method.needs_teacher
+        )
 
     @property
     def needs_live_teacher(self) -> bool:
@@ -345,7 +380,9 @@ class Step:
 
     def for_students(self, students: Sequence[Student]) -> Step:
         """The same step for these students, or some of its own."""
-        needs = dict.fromkeys(key for student in students for planned in student for key in planned.needs)
+        needs = dict.fromkeys(
+            key for student in students for planned in student for key in planned.needs
+        )
         key = digest([[planned.key for planned in student] for student in students])
         return replace(self, key=key, students=tuple(students), needs=tuple(needs))
 
@@ -415,7 +452,14 @@ class Plan:
 
     def memory_of(self, step: Step) -> int:
         """Bytes of the process that makes a step, or a part of one."""
-        whole = next((other for other in self.steps.values() if step.students and step.cells[0] in other.cells), step)
+        whole = next(
+            (
+                other
+                for other in self.steps.values()
+                if step.students and step.cells[0] in other.cells
+            ),
+            step,
+        )
         return self.costs[step.key if step.key in self.costs else whole.key].memory
 
     @property
@@ -444,7 +488,11 @@ class Plan:
     def labels(self) -> list[str]:
         """Of the rows, in the order in which they were typed; without the teacher's."""
         labels = {planned.spelling: planned.cell.label for planned in self.cells}
-        return [labels[spelling] for spelling in parse_rows(self.request.methods).spellings if spelling in labels]
+        return [
+            labels[spelling]
+            for spelling in parse_rows(self.request.methods).spellings
+            if spelling in labels
+        ]
 
     def cells_of(self, task: str) -> list[Planned]:
         return [planned for planned in self.cells if planned.cell.tasks == (task,)]

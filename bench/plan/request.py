@@ -65,7 +65,9 @@ TEACHERS = "The teacher: a name on the hub (also NAME@REVISION); a folder; or em
 IF_HUB = "if there is an accelerator, and the hub answers or they were downloaded before; else"
 
 
-def named_values(option: str, texts: Iterable[str], known: Iterable[str], example: str) -> tuple[tuple[str, str], ...]:
+def named_values(
+    option: str, texts: Iterable[str], known: Iterable[str], example: str
+) -> tuple[tuple[str, str], ...]:
     """``["partition=gpu", "time=120"]`` -> (name, value), in alphabetical order.
 
     Raises:
@@ -91,11 +93,19 @@ def parse_slurm(text: str) -> tuple[tuple[str, str], ...]:
         InputError: as :func:`named_values`.
     """
     texts = comma_separated(text)
-    further = [name for name in (part.partition("=")[0].strip() for part in texts) if name.startswith(SBATCH)]
-    return named_values("--slurm", texts, (*SLURM_PARAMETERS, *further), "NAME=VALUE, like partition=gpu,time=120")
+    further = [
+        name
+        for name in (part.partition("=")[0].strip() for part in texts)
+        if name.startswith(SBATCH)
+    ]
+    return named_values(
+        "--slurm", texts, (*SLURM_PARAMETERS, *further), "NAME=VALUE, like partition=gpu,time=120"
+    )
 
 
-def check_executor(executor: str, address: str, slurm: Iterable[tuple[str, str]], device: str) -> None:
+def check_executor(
+    executor: str, address: str, slurm: Iterable[tuple[str, str]], device: str
+) -> None:
     """Refuse options that do not go together, and an executor whose package is missing.
 
     Raises:
@@ -176,7 +186,9 @@ TENSORBOARD = "tensorboard"
 TRACKERS = (TENSORBOARD, "wandb", "trackio")
 
 
-def _option(default: Any, words: str, *names: str, typed: Any = None, run: bool = False, **more: Any) -> Any:
+def _option(
+    default: Any, words: str, *names: str, typed: Any = None, run: bool = False, **more: Any
+) -> Any:
     """A field with its option.
 
     Args:
@@ -278,11 +290,15 @@ class Request:
 
     def __post_init__(self) -> None:
         """Values as somebody types them in Python: lists of names, folders as text, one seed, numbers by name."""
-        own: dict[str, Any] = {"reports": reports_of(Path(self.results)) if self.reports is None else self.reports}
+        own: dict[str, Any] = {
+            "reports": reports_of(Path(self.results)) if self.reports is None else self.reports
+        }
         for name in ("methods", "tasks"):
             value: Any = getattr(self, name)
             if name == "methods" and not isinstance(value, str | Path) and not value:
-                raise InputError(f"methods={value}: it names no row; methods='' scores the teachers alone")
+                raise InputError(
+                    f"methods={value}: it names no row; methods='' scores the teachers alone"
+                )
             own[name] = str(value) if isinstance(value, str | Path) else ",".join(map(str, value))
         for name in ("results", "reports", "save_students"):
             folder = own.get(name, getattr(self, name))
@@ -290,10 +306,14 @@ class Request:
         seeds: Any = self.seeds if isinstance(self.seeds, Iterable) else [self.seeds]
         own["seeds"] = parse_seeds(seeds if isinstance(seeds, str) else ",".join(map(str, seeds)))
         own["corpus"] = (
-            (str(self.corpus),) if isinstance(self.corpus, str | Path) else tuple(map(str, self.corpus or ()))
+            (str(self.corpus),)
+            if isinstance(self.corpus, str | Path)
+            else tuple(map(str, self.corpus or ()))
         )
         own["jobs"] = parse_jobs(self.jobs) if isinstance(self.jobs, str) else self.jobs
-        own["numbers"] = parse_numbers([f"{name}={number}" for name, number in dict(self.numbers).items()])
+        own["numbers"] = parse_numbers(
+            [f"{name}={number}" for name, number in dict(self.numbers).items()]
+        )
         for name, value in own.items():
             object.__setattr__(self, name, value)
 
@@ -342,7 +362,9 @@ class Request:
                 words = "a whole number" if name in whole else "a number"
                 raise InputError(f"--{name.replace('_', '-')} {value!r}: give {words}")
         if not self.teacher_outputs_limit > 0:
-            raise InputError(f"--teacher-outputs-limit {self.teacher_outputs_limit:g}: should be above 0 gigabytes")
+            raise InputError(
+                f"--teacher-outputs-limit {self.teacher_outputs_limit:g}: should be above 0 gigabytes"
+            )
         if self.kernels == FAST and self.precision != "fp32":
             raise InputError(f"--kernels fast: goes with --precision fp32, not {self.precision}")
         different = len(set(self.seeds)) == len(self.seeds) > 0
@@ -366,7 +388,9 @@ class Request:
         if self.epochs is not None and not 0 < self.epochs < 10_000:
             raise InputError(f"--epochs {self.epochs:g}: should be above 0 and below 10,000")
         if self.epochs is not None and self.recipe == "paper":
-            raise InputError("--epochs goes with --recipe common; each paper's schedule has its own")
+            raise InputError(
+                "--epochs goes with --recipe common; each paper's schedule has its own"
+            )
         check_executor(self.executor, self.address, self.slurm, self.device)
         if self.augmentation is not None:
             self.augmentation.checked()
@@ -378,14 +402,22 @@ class Request:
         return self
 
 
-def recipe_of(request: Request, default_epochs: float, longest: int, max_length: int = 128) -> Recipe:
+def recipe_of(
+    request: Request, default_epochs: float, longest: int, max_length: int = 128
+) -> Recipe:
     """The students' recipe; ``longest`` is what the teacher can read, ``max_length`` what the task asks for.
 
     Raises:
         InputError: sequences were asked for that the teacher cannot read.
     """
-    recipe = Recipe(name=request.recipe, epochs=request.epochs or default_epochs, optimizer=request.optimizer or ADAMW)
+    recipe = Recipe(
+        name=request.recipe,
+        epochs=request.epochs or default_epochs,
+        optimizer=request.optimizer or ADAMW,
+    )
     own = dict(request.numbers)
     if own.get("max_length", 0) > longest:
-        raise InputError(f"max_length {own['max_length']}: the encoder reads at most {longest} tokens")
+        raise InputError(
+            f"max_length {own['max_length']}: the encoder reads at most {longest} tokens"
+        )
     return replace(recipe, **{"max_length": min(max_length, longest), **own})  # type: ignore[arg-type]

@@ -45,7 +45,8 @@ def kept_terms(stage: Stage, dropped: Sequence[str]) -> dict[str, Term]:
     return {
         name: term
         for name, term in stage.terms.items()
-        if term.weight != 0 and not any(name == drop or name.startswith(drop + ".") for drop in dropped)
+        if term.weight != 0
+        and not any(name == drop or name.startswith(drop + ".") for drop in dropped)
     }
 
 
@@ -65,7 +66,9 @@ def schedule_stages(
     there = {term for stage in stages for term in stage.terms}
     for drop in dropped:
         if not any(term == drop or term.startswith(drop + ".") for term in there):
-            raise CellError(f"there is no term {drop} to drop here; its terms are: {', '.join(sorted(there))}")
+            raise CellError(
+                f"there is no term {drop} to drop here; its terms are: {', '.join(sorted(there))}"
+            )
     for stage in stages:
         if refused := refusal(recipe.for_stage(stage.paper)):
             raise CellError(f"the stage {stage.name}: {refused}")
@@ -82,25 +85,33 @@ def schedule_stages(
                     f"train this row without micro-batches, or drop the term (:-{name})"
                 )
         if recipe.micro_batch and stage.masking is not None:
-            raise CellError(f"micro_batch={recipe.micro_batch}: the stage {stage.name} masks tokens of whole batches")
+            raise CellError(
+                f"micro_batch={recipe.micro_batch}: the stage {stage.name} masks tokens of whole batches"
+            )
     if not stages:
         return [], []  # the student is finished as it is built
     counted = [(stage, terms) for stage, terms in kept if not stage.extra_steps]
     if not any(term.player == MAIN for _, terms in counted for term in terms.values()):
         raise CellError("every term that trains the student was dropped; keep at least one")
     preparation = [
-        ScheduledStage(stage, terms, recipe.for_stage(stage.paper), min(per_epoch, stage.extra_steps))
+        ScheduledStage(
+            stage, terms, recipe.for_stage(stage.paper), min(per_epoch, stage.extra_steps)
+        )
         for stage, terms in kept
         if stage.extra_steps
     ]
     if recipe.name == "paper":
         if silent := ", ".join(stage.name for stage, _ in counted if not stage.paper):
             # it would train by the common numbers, and its record would call them the paper's
-            raise CellError(f"--recipe paper: {silent} names no recipe of a paper (Stage.paper); use --recipe common")
+            raise CellError(
+                f"--recipe paper: {silent} names no recipe of a paper (Stage.paper); use --recipe common"
+            )
         scheduled = []
         for stage, terms in counted:
             own = recipe.for_stage(stage.paper)
-            scheduled.append(ScheduledStage(stage, terms, own, max(1, round(own.epochs * per_epoch))))
+            scheduled.append(
+                ScheduledStage(stage, terms, own, max(1, round(own.epochs * per_epoch)))
+            )
         return preparation, scheduled
     total = max(len(counted), round(recipe.epochs * per_epoch))
     shares = sum(stage.epoch_fraction for stage, _ in counted)

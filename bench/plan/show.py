@@ -29,7 +29,9 @@ def state(planned: Planned) -> str:
         return "to do"
     if planned.is_todo:
         return f"to do again (was {planned.record.status})"
-    return "there" if planned.record.status == "ok" else "failed before (--retry-failed runs it again)"
+    return (
+        "there" if planned.record.status == "ok" else "failed before (--retry-failed runs it again)"
+    )
 
 
 def describe(plan: Plan) -> str:
@@ -37,14 +39,20 @@ def describe(plan: Plan) -> str:
     tasks, request = plan.tasks, plan.request
     states = ", ".join(f"{count} {what}" for what, count in Counter(map(state, plan.cells)).items())
     # optimisers other than AdamW: chosen for all, or those of papers with their rows and stages
-    optimizers = {task.recipe.optimizer: None for task in tasks if task.recipe.optimizer != ADAMW} | {
+    optimizers = {
+        task.recipe.optimizer: None for task in tasks if task.recipe.optimizer != ADAMW
+    } | {
         f"{planned.cell.label} {stage} {name}": None
         for planned in plan.cells
         for stage, name in planned.cell.recipe.get("stage_optimizers", ())
     }
     stale = sum(planned.code_state == STALE and not planned.is_todo for planned in plan.cells)
     lines = [
-        (f"plan: {len(plan.cells)} cells: {states}" if plan.cells else "plan: pre-training on text alone")
+        (
+            f"plan: {len(plan.cells)} cells: {states}"
+            if plan.cells
+            else "plan: pre-training on text alone"
+        )
         + (f"; {stale} of those there were made by other code than this" if stale else ""),
         f"  data: {', '.join(dict.fromkeys(t.data.name for t in tasks))}",
         f"  teacher: {', '.join(dict.fromkeys(f'{t.teacher.name}, {t.teacher.origin}' for t in tasks))}; one for each task, for all seeds",
@@ -62,12 +70,24 @@ def describe(plan: Plan) -> str:
         )
     for task in tasks if plan.cells else ():
         names = ", ".join(
-            dict.fromkeys(p.cell.label + f"+{IN_8_BITS}" * p.in_8_bits for p in plan.cells_of(task.name) if p.is_todo)
+            dict.fromkeys(
+                p.cell.label + f"+{IN_8_BITS}" * p.in_8_bits
+                for p in plan.cells_of(task.name)
+                if p.is_todo
+            )
         )
-        groups = [step.cells for step in plan.todo_steps if step.kind == STUDENTS_STEP and step.tasks == (task,)]
-        taught = max((sum(planned.needs_live_teacher for planned in group) for group in groups), default=0)
+        groups = [
+            step.cells
+            for step in plan.todo_steps
+            if step.kind == STUDENTS_STEP and step.tasks == (task,)
+        ]
+        taught = max(
+            (sum(planned.needs_live_teacher for planned in group) for group in groups), default=0
+        )
         sharing = f"; {taught} share each teacher pass" if taught > 1 else ""
-        lines.append(f"  {task.name:8} {task.data.rows['train']:>7,} examples: {names or 'nothing to do'}{sharing}")
+        lines.append(
+            f"  {task.name:8} {task.data.rows['train']:>7,} examples: {names or 'nothing to do'}{sharing}"
+        )
     lines += [f"  note: {note}" for note in plan.notes]
     lines += [f"  code: {line}" for line in plan.code_warnings]
     if plan.todo_steps:
@@ -89,13 +109,19 @@ def _artefacts(plan: Plan) -> list[str]:
     for entry in plan.artefacts:
         if not entry.artefact.is_kept:
             continue
-        state_of = "to make" if entry.key in plan.costs else "not in the cache, and nothing to do needs it"
+        state_of = (
+            "to make" if entry.key in plan.costs else "not in the cache, and nothing to do needs it"
+        )
         if plan.is_there(entry.slot):
             state_of = "there"
         elif entry.key in plan.costs and entry.text is not None:
             state_of += f" from {entry.text.budget:,} tokens of {entry.text.corpus.name}"
         named = entry.title if entry.task is None else entry.artefact.words
-        shared = "shared by tasks, seeds and methods" if entry.task is None else "shared by seeds and methods"
+        shared = (
+            "shared by tasks, seeds and methods"
+            if entry.task is None
+            else "shared by seeds and methods"
+        )
         of_task = tasks.setdefault((named, state_of, shared), [])
         of_task += [] if entry.task is None else [entry.task.name]
     return [
@@ -108,7 +134,11 @@ def parts_of(plan: Plan) -> dict[str, float]:
     """What takes how many seconds: cells by their task, everything else by its title."""
     taken: Counter[str] = Counter()
     for step in plan.todo_steps:
-        what = step.title if step.slot is not None else f"cells of {'+'.join(task.name for task in step.tasks)}"
+        what = (
+            step.title
+            if step.slot is not None
+            else f"cells of {'+'.join(task.name for task in step.tasks)}"
+        )
         taken[what] += plan.costs[step.key].seconds  # type: ignore[assignment]
     return dict(taken)
 
@@ -152,12 +182,18 @@ def precisions(plan: Plan) -> list[str]:
     from bench.measure.devices import choose_products
 
     request = plan.request
-    if request.precision != "fp32" or request.device == "cpu" or not torch.cuda.is_available() or request.is_elsewhere:
+    if (
+        request.precision != "fp32"
+        or request.device == "cpu"
+        or not torch.cuda.is_available()
+        or request.is_elsewhere
+    ):
         return []
     known = ["bf16", TF32] if torch.cuda.is_bf16_supported(including_emulation=False) else [TF32]
     passes = [passes_of(plan, step) for step in plan.todo_steps]
     usual, *others = (
-        sum(seconds_of(replace(request, precision=name), each) for each in passes) for name in ("fp32", *known)
+        sum(seconds_of(replace(request, precision=name), each) for each in passes)
+        for name in ("fp32", *known)
     )
     choose_products(torch.device("cuda" if request.device == AUTO else request.device), "fp32")
     return [

@@ -72,7 +72,11 @@ class MethodRow:
     def settings(self) -> dict[str, Any]:
         """All of them; of those that joined the method later only what was changed (methods.settings.added_setting)."""
         values = {field: vars(self.method)[field.name] for field in fields(self.method)}
-        own = {f.name: value for f, value in values.items() if not f.metadata.get("later") or value != f.default}
+        own = {
+            f.name: value
+            for f, value in values.items()
+            if not f.metadata.get("later") or value != f.default
+        }
         return own | dict(self.stage_overrides)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
@@ -92,7 +96,11 @@ class MethodRow:
         for name in own:
             if name not in there:
                 raise MethodError(f"there is no stage {name}; its stages are: {', '.join(there)}")
-        return [replace(stage, paper={**stage.paper, **own.get(stage.name, {})}) for stage in stages] if own else stages
+        return (
+            [replace(stage, paper={**stage.paper, **own.get(stage.name, {})}) for stage in stages]
+            if own
+            else stages
+        )
 
 
 class TypedRows(NamedTuple):
@@ -115,7 +123,13 @@ def parse_rows(text: str) -> TypedRows:
     Raises:
         InputError: as :func:`parse_methods`; a finished row without a path, or predictions in 8 bits.
     """
-    trained, given, in_8_bits, named, spellings = list[str](), list[str](), set[str](), set[str](), list[str]()
+    trained, given, in_8_bits, named, spellings = (
+        list[str](),
+        list[str](),
+        set[str](),
+        set[str](),
+        list[str](),
+    )
     for part in comma_separated(text):
         row = part.removesuffix(f"+{IN_8_BITS}")
         name, _, path = row.partition(":")
@@ -126,7 +140,9 @@ def parse_rows(text: str) -> TypedRows:
                 what = "a finished classifier" if name == CHECKPOINT else "predictions"
                 raise InputError(f"{part}: add the folder of {what}: {name}:PATH")
             if row != part and name != CHECKPOINT:
-                raise InputError(f"{part}: predictions are no model that could be quantised; leave out +{IN_8_BITS}")
+                raise InputError(
+                    f"{part}: predictions are no model that could be quantised; leave out +{IN_8_BITS}"
+                )
             given.append(row)
             spelled = [row]
         else:
@@ -135,7 +151,8 @@ def parse_rows(text: str) -> TypedRows:
         spellings += spelled
         in_8_bits |= set(spelled) if row != part else set()
         named |= set(spelled) if row not in (part, ALL) else set()
-    rows = parse_methods(",".join(trained)) if trained else []  # none: teachers and finished models alone
+    # none: teachers and finished models alone
+    rows = parse_methods(",".join(trained)) if trained else []
     return TypedRows(
         rows,
         list(dict.fromkeys(given)),
@@ -163,7 +180,9 @@ def parse_methods(text: str) -> list[MethodRow]:
                 from_all = part == ALL and (row.spelling not in rows or rows[row.spelling].from_all)
                 rows[row.spelling] = replace(rows.get(row.spelling, row), from_all=from_all)
     if not rows:
-        raise InputError(f"no method was named; try --methods {','.join(list(methods.names())[:2])}")
+        raise InputError(
+            f"no method was named; try --methods {','.join(list(methods.names())[:2])}"
+        )
     return list(rows.values())
 
 
@@ -185,7 +204,9 @@ def drop_unusable(
             kept.append(row)
         except (ValueError, InputError) as error:
             if not row.from_all:
-                raise InputError(str(error) if isinstance(error, InputError) else f"{row.spelling}: {error}") from None
+                raise InputError(
+                    str(error) if isinstance(error, InputError) else f"{row.spelling}: {error}"
+                ) from None
             left.append(f"{row.spelling}{point} is left out of `--methods all{point}`: {error}")
     return kept, left
 
@@ -199,14 +220,19 @@ def _rows(text: str) -> list[MethodRow]:
     method = type(full.method)
     if not method.ablations:
         instead = (
-            f"type which loss a row drops: {name}:-{method.terms[-1]}" if len(method.terms) > 1 else "leave :ablate out"
+            f"type which loss a row drops: {name}:-{method.terms[-1]}"
+            if len(method.terms) > 1
+            else "leave :ablate out"
         )
         raise InputError(f"{name} names no ablations; {instead}")
     rows = [full]
     for label, suffix in method.ablations.items():
         # what the ablation sets goes before what was typed; one that changes nothing of this row is no row of its own
         changed = {part.partition("=")[0] for part in suffix.split(":") if "=" in part}
-        row = parse_one(":".join([name, *(part for part in own if part.partition("=")[0] not in changed)]) + suffix)
+        row = parse_one(
+            ":".join([name, *(part for part in own if part.partition("=")[0] not in changed)])
+            + suffix
+        )
         if row.spelling != full.spelling:
             rows.append(replace(row, label=f"{full.label} {label}", ablation_of=full.spelling))
     return rows
@@ -217,7 +243,9 @@ def parse_one(text: str) -> MethodRow:
     typed, parts = split_row(text)
     name = method_name(text)
     if "ablate" in parts:
-        raise InputError(f"{text}: ablate means several rows; name one row here, like {text.replace(':ablate', '')}")
+        raise InputError(
+            f"{text}: ablate means several rows; name one row here, like {text.replace(':ablate', '')}"
+        )
     return parse_of(method_class(name), name + text.removeprefix(typed))
 
 
@@ -255,7 +283,9 @@ def method_name(text: str) -> str:
 def check_names(text: str) -> None:
     """Raises InputError where :func:`parse_rows` would for the name of a method. Imports classes of one's own, after all names
     are looked at, and no registered method."""
-    typed = [part.removesuffix(f"+{IN_8_BITS}") for part in comma_separated(text) if part != TEACHER_TOO]
+    typed = [
+        part.removesuffix(f"+{IN_8_BITS}") for part in comma_separated(text) if part != TEACHER_TOO
+    ]
     rows = [part for part in typed if part != ALL and split_row(part)[0] not in FINISHED]
     for name in [method_name(row) for row in rows]:
         if ":" in name:
@@ -288,7 +318,8 @@ def parse_of(method: type, text: str) -> MethodRow:
         if equals and key in given:
             raise InputError(f"{text}: {key} is given twice")
         given.add(key)
-        if key == PACE and equals and PACE not in offered:  # a method's own setting of this name comes first
+        # a method's own setting of this name comes first
+        if key == PACE and equals and PACE not in offered:
             pace = float(convert(f"{text}: {PACE}", value, float))
             if not 0 < pace < 1000:
                 raise InputError(
@@ -307,8 +338,12 @@ def parse_of(method: type, text: str) -> MethodRow:
             raise unknown(f"setting of {name}", key, sorted({*offered, PACE}))
         else:
             near = nearest(part, [*offered, "ablate"])
-            hint = f"; did you mean {near + ('=...' if near != 'ablate' else '')!r}?" if near else ""
-            raise InputError(f"{text}: {part!r} is neither setting=value nor -term nor ablate{hint}")
+            hint = (
+                f"; did you mean {near + ('=...' if near != 'ablate' else '')!r}?" if near else ""
+            )
+            raise InputError(
+                f"{text}: {part!r} is neither setting=value nor -term nor ablate{hint}"
+            )
     try:
         plain = method(**settings)
     except ValueError as error:
@@ -348,9 +383,8 @@ def method_class(name: str) -> type[Method]:
     if ":" in name and ("/" in name or name.partition(":")[0].endswith(".py")):
         raise InputError(f"{name}: name a module as Python imports it, like mine:Mine, not a file")
     if os.getcwd() not in sys.path:
-        sys.path.append(
-            os.getcwd()
-        )  # `bert-bench` does not look there as `python -m bench` does; workers take the path over
+        # `bert-bench` does not look there as `python -m bench` does; workers take the path over
+        sys.path.append(os.getcwd())
     try:
         kind = methods.get(name)
     except ImportError as error:
@@ -358,11 +392,15 @@ def method_class(name: str) -> type[Method]:
         hint = f"; it is not written for contract {methods.CONTRACT} ({PAGE})" if is_other else ""
         if error.name == (module := name.partition(":")[0]):
             hint = f"; run this in the folder that has {module}.py, or install its package"
-        raise InputError(f"the method {name} cannot be imported: {what_to_install(error) or error}{hint}") from None
+        raise InputError(
+            f"the method {name} cannot be imported: {what_to_install(error) or error}{hint}"
+        ) from None
     except InputError:
         raise
     except (Exception, SystemExit) as error:  # the module of a third party runs as it is imported
-        raise InputError(f"the method {name} cannot be imported: {type(error).__name__}: {error}") from None
+        raise InputError(
+            f"the method {name} cannot be imported: {type(error).__name__}: {error}"
+        ) from None
     refuse_other_classes(name, kind)
     return kind
 
@@ -392,9 +430,15 @@ def defaults(method: Any) -> dict[str, Any]:
     return {field.name: field.default for field in fields(method)}
 
 
-def spell(name: str, settings: Mapping[str, Any], default: Mapping[str, Any], dropped: tuple[str, ...]) -> str:
+def spell(
+    name: str, settings: Mapping[str, Any], default: Mapping[str, Any], dropped: tuple[str, ...]
+) -> str:
     """The shortest spelling: what differs from the defaults, in alphabetical order."""
-    changed = [f"{k}={as_typed(v)}" for k, v in sorted(settings.items()) if k not in default or v != default[k]]
+    changed = [
+        f"{k}={as_typed(v)}"
+        for k, v in sorted(settings.items())
+        if k not in default or v != default[k]
+    ]
     return ":".join([name, *changed, *(f"-{term}" for term in sorted(dropped))])
 
 
@@ -423,7 +467,9 @@ def convert(name: str, text: str, hint: Any) -> Any:
             return text.lower() == "true"
         raise InputError(f"{name}={text}: expected true or false")
     if hint not in (int, float, str):
-        raise InputError(f"{name}: nobody can type a value of {hint}; a setting is a bool, int, float, str or Literal")
+        raise InputError(
+            f"{name}: nobody can type a value of {hint}; a setting is a bool, int, float, str or Literal"
+        )
     try:
         value = hint(text)
         if isinstance(value, int) and abs(value) >= MOST:

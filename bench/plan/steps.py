@@ -30,11 +30,18 @@ def steps_of(plan: Plan, parts: int = 1) -> dict[str, Step]:
     steps: dict[str, Step] = {}
 
     def enter(
-        kind: str, slot: Slot, task: TaskPlan | None, needs: Sequence[str], method: str, **more: object
+        kind: str,
+        slot: Slot,
+        task: TaskPlan | None,
+        needs: Sequence[str],
+        method: str,
+        **more: object,
     ) -> list[str]:
         if slot.key not in steps:
             tasks = () if task is None else (task,)
-            steps[slot.key] = Step(kind, slot.key, slot.title, tasks, slot, tuple(needs), method=method, **more)  # type: ignore[arg-type]
+            steps[slot.key] = Step(
+                kind, slot.key, slot.title, tasks, slot, tuple(needs), method=method, **more
+            )  # type: ignore[arg-type]
         return [slot.key]
 
     def teacher(task: TaskPlan, seed: int, method: str) -> list[str]:
@@ -58,28 +65,43 @@ def steps_of(plan: Plan, parts: int = 1) -> dict[str, Step]:
 
     def artefact(entry: ArtefactPlan, task: TaskPlan, method: str) -> list[str]:
         needs = [key for seed in entry.teacher_seeds for key in teacher(task, seed, method)]
-        needs += augmentation(task, method) if any(source.kind == "train" for source in entry.sources) else []
+        needs += (
+            augmentation(task, method)
+            if any(source.kind == "train" for source in entry.sources)
+            else []
+        )
         needs += [key for part in entry.parts.values() for key in artefact(part, task, method)]
         if not entry.artefact.is_kept:  # a view of its one input
             return needs
         return enter(ARTEFACT_STEP, entry.slot, entry.task, needs, method, artefact=entry)
 
-    def records(kind: str, students: Sequence[Sequence[Planned]], tasks: Sequence[TaskPlan]) -> None:
-        for task, planned in ((*pair,) for cells in students for pair in zip(tasks, cells, strict=True)):
+    def records(
+        kind: str, students: Sequence[Sequence[Planned]], tasks: Sequence[TaskPlan]
+    ) -> None:
+        for task, planned in (
+            (*pair,) for cells in students for pair in zip(tasks, cells, strict=True)
+        ):
             method = planned.cell.method
             needs = teacher(task, 0, method) if planned.reads_teacher else []
             if planned.is_trained:
                 needs += augmentation(task, method)
                 needs += outputs(task, method) if planned.cell.teacher_outputs else []
-                needs += [key for entry in planned.artefacts for key in artefact(entry, task, method)]
+                needs += [
+                    key for entry in planned.artefacts for key in artefact(entry, task, method)
+                ]
             planned.needs = tuple(needs)
         cells = [student[0].cell for student in students]
-        title = f"{'+'.join(task.name for task in tasks)}: {', '.join(cell.label for cell in cells)}"
+        title = (
+            f"{'+'.join(task.name for task in tasks)}: {', '.join(cell.label for cell in cells)}"
+        )
         title += f", seed {cells[0].seed}" if kind == STUDENTS_STEP else ""
-        step = Step(kind, "", title, tuple(tasks)).for_students([tuple(student) for student in students])
+        step = Step(kind, "", title, tuple(tasks)).for_students(
+            [tuple(student) for student in students]
+        )
         steps[step.key] = step
 
-    trainings: dict[str, list[Planned]] = {}  # cells of one training: of a student of several tasks one for each
+    # cells of one training: of a student of several tasks one for each
+    trainings: dict[str, list[Planned]] = {}
     for planned in plan.cells:
         if planned.is_trained:
             trainings.setdefault(planned.train_key, []).append(planned)
@@ -93,15 +115,20 @@ def steps_of(plan: Plan, parts: int = 1) -> dict[str, Step]:
         for planned in plan.cells_of(task.name):
             if planned.is_todo and not planned.is_trained:
                 records(SCORE_STEP, [[planned]], [task])
-        alike: dict[tuple[int, str], list[list[Planned]]] = {}  # of one seed, and read by one tokenizer
+        # of one seed, and read by one tokenizer
+        alike: dict[tuple[int, str], list[list[Planned]]] = {}
         for cells in alone:
             if cells[0].cell.tasks == (task.name,):
                 own = cells[0].own_task
-                alike.setdefault((cells[0].cell.seed, own.checkpoint.asked if own else ""), []).append(cells)
+                alike.setdefault(
+                    (cells[0].cell.seed, own.checkpoint.asked if own else ""), []
+                ).append(cells)
         for students in alike.values():
             each = math.ceil(len(students) / math.ceil(len(students) / size))
             for first in range(0, len(students), each):
-                records(STUDENTS_STEP, students[first : first + each], [students[0][0].own_task or task])
+                records(
+                    STUDENTS_STEP, students[first : first + each], [students[0][0].own_task or task]
+                )
     for cells in todo:
         if cells[0].cell.together:
             records(STUDENTS_STEP, [cells], plan.tasks)
@@ -115,10 +142,16 @@ def keep_pretraining(plan: Plan) -> None:
     Raises:
         InputError: the rows have none.
     """
-    plan.artefacts = [entry for entry in plan.artefacts if entry.task is None and entry.artefact.is_kept]
+    plan.artefacts = [
+        entry for entry in plan.artefacts if entry.task is None and entry.artefact.is_kept
+    ]
     if not plan.artefacts:
-        raise InputError(f"--methods {plan.request.methods}: none of these rows has a pre-training on text")
-    todo = {step.key: step for step in plan.todo_steps if step.kind == ARTEFACT_STEP and not step.tasks}
+        raise InputError(
+            f"--methods {plan.request.methods}: none of these rows has a pre-training on text"
+        )
+    todo = {
+        step.key: step for step in plan.todo_steps if step.kind == ARTEFACT_STEP and not step.tasks
+    }
     plan.steps, plan.cells, plan.jobs_description = todo, [], ""
     plan.costs = {key: plan.costs[key] for key in todo}
     for task in plan.tasks:

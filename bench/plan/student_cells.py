@@ -40,8 +40,11 @@ def student_cells(
     asked: list[tuple[ArtefactPlan, ...]] = []
     recipes = []
     by_stages: tuple[tuple[str, str], ...] = ()
-    if request.recipe == PAPER:  # the stages to which the row's paper gives another optimiser than AdamW
-        by_stages = optimizers_of_stages((stage.name, stage.paper) for stage in row.stages(setup_of(tasks, {})))
+    # the stages to which the row's paper gives another optimiser than AdamW
+    if request.recipe == PAPER:
+        by_stages = optimizers_of_stages(
+            (stage.name, stage.paper) for stage in row.stages(setup_of(tasks, {}))
+        )
     for task in tasks:
         config = task.checkpoint.config
         try:
@@ -49,27 +52,44 @@ def student_cells(
             # what several tasks share is the first one's, also where each has a checkpoint of its own
             named = {artefact_name(each, config, task.name, several): each for each in wanted}
             own = {
-                name: planner.add(each, task.checkpoint, task) for name, each in named.items() if name not in artefacts
+                name: planner.add(each, task.checkpoint, task)
+                for name, each in named.items()
+                if name not in artefacts
             }
         except ValueError as error:
             raise InputError(f"{row.spelling}: {error}") from None
         artefacts |= {name: entry.key for name, entry in own.items()}
         asked.append(tuple(own.values()))
-        rate = (task.teacher_recipe if tuned_like_the_teacher(wanted, config) else task.recipe).learning_rate
-        recipes.append(replace(task.recipe, learning_rate=rate * row.pace, stage_optimizers=by_stages))
+        rate = (
+            task.teacher_recipe if tuned_like_the_teacher(wanted, config) else task.recipe
+        ).learning_rate
+        recipes.append(
+            replace(task.recipe, learning_rate=rate * row.pace, stage_optimizers=by_stages)
+        )
     if len({digest(recipe.as_dict()) for recipe in recipes}) > 1:
-        raise InputError(f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data")
+        raise InputError(
+            f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data"
+        )
     outputs = request.teacher_outputs if row_taps(row, tasks) else ""
     kernels = FAST if request.kernels == FAST else ""
     recipe = recipes[0].as_dict()
-    suffixes = label_suffixes(search, bool(EPOCH_RULES[request.checkpoint]), outputs, kernels, recipe)
+    suffixes = label_suffixes(
+        search, bool(EPOCH_RULES[request.checkpoint]), outputs, kernels, recipe
+    )
     partners = [
         Partner(
-            task=task.name, train=task.data.train, max_train_rows=task.data.max_train_rows, teacher=task.teacher.key
+            task=task.name,
+            train=task.data.train,
+            max_train_rows=task.data.max_train_rows,
+            teacher=task.teacher.key,
         )
         for task in tasks
     ]
-    chosen = {task.name: task.selection_split.fingerprint() for task in tasks if task.selection_split is not None}
+    chosen = {
+        task.name: task.selection_split.fingerprint()
+        for task in tasks
+        if task.selection_split is not None
+    }
     cells = [
         task.cell(
             label="".join([search.of if search else row.label, *suffixes]),
@@ -77,7 +97,9 @@ def student_cells(
             version=row.method.version,
             settings=row.settings,
             dropped=row.dropped,
-            ablation_of=None if row.ablation_of is None else "".join([row.ablation_of, *suffixes[bool(search) :]]),
+            ablation_of=None
+            if row.ablation_of is None
+            else "".join([row.ablation_of, *suffixes[bool(search) :]]),
             artefacts=artefacts,
             recipe=recipe,
             seed=seed,
@@ -89,7 +111,11 @@ def student_cells(
         )
         for seed in request.seeds
         for task in tasks
-        for rows in [chosen if several else {name: rows for name, rows in chosen.items() if name == task.name}]
+        for rows in [
+            chosen
+            if several
+            else {name: rows for name, rows in chosen.items() if name == task.name}
+        ]
     ]
     return list(zip(cells, asked * len(request.seeds), strict=True))
 
@@ -120,11 +146,17 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
     from methods.artefacts import sources
 
     if row.method.own_encoder and (row.method.needs_teacher or row.method.multitask):
-        raise InputError(f"{row.spelling}: an encoder of its own goes without a teacher, on one task")
+        raise InputError(
+            f"{row.spelling}: an encoder of its own goes without a teacher, on one task"
+        )
     config = tasks[0].checkpoint.config
     wanted = row.method.requires(config)
     given = any(task.teacher.origin == "given" for task in tasks)
-    if row.from_all and given and any(source.seed for artefact in wanted for source in sources(artefact, config)):
+    if (
+        row.from_all
+        and given
+        and any(source.seed for artefact in wanted for source in sources(artefact, config))
+    ):
         raise InputError("teachers that come tuned are no ensemble")
     if row.stage_overrides and tasks[0].recipe.name != PAPER:
         raise InputError(
@@ -133,16 +165,26 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
         )
     for task in tasks:
         if task.task.writes != row.method.writes:
-            what = "writes texts" if row.method.writes else f"gives no texts, which {task.name} asks for"
-            raise InputError(f"{row.spelling} on {task.name}: {row.method.name} {what}; choose another task or method")
+            what = (
+                "writes texts"
+                if row.method.writes
+                else f"gives no texts, which {task.name} asks for"
+            )
+            raise InputError(
+                f"{row.spelling} on {task.name}: {row.method.name} {what}; choose another task or method"
+            )
     for together in [tasks] if row.method.multitask else [[task] for task in tasks]:
-        if any(task.task.spans for task in together) and (row.method.multitask or not row.method.spans):
+        if any(task.task.spans for task in together) and (
+            row.method.multitask or not row.method.spans
+        ):
             raise InputError(
                 f"{row.spelling} does not answer questions by spans of a text; docs/methods.md says which rows do"
             )
         try:
             stages = row.stages(setup_of(together, {}))
-            schedule_stages(stages, row.dropped, together[0].recipe, *(len(task.train) for task in together))
+            schedule_stages(
+                stages, row.dropped, together[0].recipe, *(len(task.train) for task in together)
+            )
             if (
                 tasks[0].recipe.name == PAPER
                 and row.pace != 1
@@ -152,13 +194,19 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
                 raise ValueError(
                     f"pace= changes nothing with --recipe paper, where stages have their own rates; type {typed}"
                 )
-            earlier = [stage for artefact in wanted for stage in artefact.stages(setup_of(together, {}))]
+            earlier = [
+                stage for artefact in wanted for stage in artefact.stages(setup_of(together, {}))
+            ]
             for task in together:
                 check_layers(stages, row.dropped, task.checkpoint.config)
-                check_what_teacher_gives(stages, row.dropped, task.checkpoint.config, "drop it (:-{}), or ")
+                check_what_teacher_gives(
+                    stages, row.dropped, task.checkpoint.config, "drop it (:-{}), or "
+                )
                 check_what_teacher_gives(earlier, (), task.checkpoint.config)
         except (ValueError, CellError) as error:
-            raise InputError(f"{row.spelling} on {', '.join(task.name for task in together)}: {error}") from None
+            raise InputError(
+                f"{row.spelling} on {', '.join(task.name for task in together)}: {error}"
+            ) from None
 
 
 def check_layers(stages: Sequence[Stage], dropped: Sequence[str], teacher: Any) -> None:
@@ -170,11 +218,17 @@ def check_layers(stages: Sequence[Stage], dropped: Sequence[str], teacher: Any) 
     depth = teacher.num_hidden_layers
     for stage in stages:
         for name, term in kept_terms(stage, dropped).items():
-            if beyond := sorted(str(tap) for tap in term.teacher if max(tap.layers, default=0) > depth):
-                raise ValueError(f"the term {name} reads {', '.join(beyond)}, but the teacher has {depth} layers")
+            if beyond := sorted(
+                str(tap) for tap in term.teacher if max(tap.layers, default=0) > depth
+            ):
+                raise ValueError(
+                    f"the term {name} reads {', '.join(beyond)}, but the teacher has {depth} layers"
+                )
 
 
-def check_what_teacher_gives(stages: Sequence[Stage], dropped: Sequence[str], teacher: Any, hint: str = "") -> None:
+def check_what_teacher_gives(
+    stages: Sequence[Stage], dropped: Sequence[str], teacher: Any, hint: str = ""
+) -> None:
     """A teacher of a family that is not described runs padded and keeps nothing of its attention.
 
     Raises:

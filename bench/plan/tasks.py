@@ -48,13 +48,21 @@ def plan_tasks(
     rule = EPOCH_RULES[request.checkpoint]
     for task, by_name in wanted:
         source = source_for(task, request.data, request.offline)
-        if task.writes and (request.held_back or rule or request.augment or request.curves or request.save_students):
+        if task.writes and (
+            request.held_back or rule or request.augment or request.curves or request.save_students
+        ):
             raise InputError(
                 f"{task.name}: tune, --checkpoint, --augment, --curves and --save-students are not for tasks whose answers are texts"
             )
         if task.spans and request.augment:
-            raise InputError(f"--augment is for tasks of classes and scores; leave it out for {task.name}")
-        revisions = {source.repository: source.revision} if isinstance(source, Folder) and source.revision else {}
+            raise InputError(
+                f"--augment is for tasks of classes and scores; leave it out for {task.name}"
+            )
+        revisions = (
+            {source.repository: source.revision}
+            if isinstance(source, Folder) and source.revision
+            else {}
+        )
         if request.held_back:
             task, source = held_back(task, source)
         if rule == "half":
@@ -66,7 +74,11 @@ def plan_tasks(
             continue
         all_rows = source.load(task, "train")
         train = all_rows.limited(request.max_train_rows)
-        evaluation = {e.name: source.load(task, e) for e in task.evaluation if e.labelled or source.has(task, e)}
+        evaluation = {
+            e.name: source.load(task, e)
+            for e in task.evaluation
+            if e.labelled or source.has(task, e)
+        }
         checkpoint = find(request.teacher, task, request.offline, outline=request.outline)
         recipe, tuned = _recipes(request, task, source, checkpoint)
         data = DataIdentity(
@@ -78,7 +90,9 @@ def plan_tasks(
             rows={"train": len(train), **{name: len(split) for name, split in evaluation.items()}},
             task_file=task.file,
         )
-        given = TeacherIdentity(name=checkpoint.name, base=checkpoint.sha256, origin="given", key=checkpoint.sha256)
+        given = TeacherIdentity(
+            name=checkpoint.name, base=checkpoint.sha256, origin="given", key=checkpoint.sha256
+        )
         plan = TaskPlan(
             task=task,
             source=source,
@@ -92,11 +106,14 @@ def plan_tasks(
             mean_tokens=mean_tokens(checkpoint, task, train, recipe.max_length),
             data=data,
             unaugmented_data=data,
-            revisions=revisions | ({checkpoint.name: checkpoint.revision} if checkpoint.revision else {}),
+            revisions=revisions
+            | ({checkpoint.name: checkpoint.revision} if checkpoint.revision else {}),
             augmentation=request.augmentation,
         )
         if not checkpoint.finetuned and not task.writes:
-            plan.teacher = given.model_copy(update={"origin": "fine-tuned", "key": plan.teacher_slot(0).key})
+            plan.teacher = given.model_copy(
+                update={"origin": "fine-tuned", "key": plan.teacher_slot(0).key}
+            )
         plan.train, plan.evaluation = train, evaluation  # read already
         planned.append(plan)
     if not planned:
@@ -106,11 +123,17 @@ def plan_tasks(
     return planned, absent
 
 
-def _recipes(request: Request, task: Task, source: DataSource, checkpoint: Checkpoint) -> tuple[Recipe, Recipe]:
+def _recipes(
+    request: Request, task: Task, source: DataSource, checkpoint: Checkpoint
+) -> tuple[Recipe, Recipe]:
     """Of students that read with this checkpoint's tokenizer, and of the checkpoint's own fine-tuning."""
     longest = longest_input(checkpoint.config)
-    recipe = replace(recipe_of(request, source.epochs, longest, task.max_length), truncation=task.truncation)
-    plain = recipe_of(replace(request, numbers=(), optimizer=None), source.epochs, longest, task.max_length)
+    recipe = replace(
+        recipe_of(request, source.epochs, longest, task.max_length), truncation=task.truncation
+    )
+    plain = recipe_of(
+        replace(request, numbers=(), optimizer=None), source.epochs, longest, task.max_length
+    )
     rate = TEACHER_LEARNING_RATES[checkpoint.width < WIDE]
     return recipe, replace(plain, name="common", truncation=task.truncation, learning_rate=rate)
 
@@ -129,7 +152,11 @@ def with_encoder(task: TaskPlan, name: str, request: Request) -> TaskPlan:
         )
     asked = f"encoder={name}"
     checkpoint = find(
-        name, task.task if task.task.spans else None, request.offline, asked=asked, outline=request.outline
+        name,
+        task.task if task.task.spans else None,
+        request.offline,
+        asked=asked,
+        outline=request.outline,
     )
     recipe, tuned = _recipes(request, task.task, task.source, checkpoint)
     own = replace(
@@ -139,7 +166,8 @@ def with_encoder(task: TaskPlan, name: str, request: Request) -> TaskPlan:
         recipe=recipe,
         teacher_recipe=tuned,
         mean_tokens=mean_tokens(checkpoint, task.task, task.train, recipe.max_length),
-        revisions=task.revisions | ({checkpoint.name: checkpoint.revision} if checkpoint.revision else {}),
+        revisions=task.revisions
+        | ({checkpoint.name: checkpoint.revision} if checkpoint.revision else {}),
     )
     own.train, own.evaluation = task.train, task.evaluation  # read already
     return own
@@ -165,13 +193,17 @@ def mean_tokens(checkpoint: Checkpoint, task: Task, split: Split, max_length: in
 
     some = split.limited(256)
     if checkpoint.outline:
-        words = sum(len(text.split()) for texts in (some.first, some.second or ()) for text in texts)
+        words = sum(
+            len(text.split()) for texts in (some.first, some.second or ()) for text in texts
+        )
         return min(TOKENS_A_WORD * words / len(some) + 2, max_length)
     try:
         return encode(tokenizer_of(checkpoint), some, max_length).total_tokens / len(some)
     except InputError as error:
         asked = checkpoint.asked
-        raise InputError(str(error) if str(error).startswith(asked) else f"{asked} on {task.name}: {error}") from None
+        raise InputError(
+            str(error) if str(error).startswith(asked) else f"{asked} on {task.name}: {error}"
+        ) from None
 
 
 def augment(task: TaskPlan, planner: ArtefactPlanner) -> None:
@@ -192,7 +224,13 @@ def augment(task: TaskPlan, planner: ArtefactPlanner) -> None:
             raise InputError(f"--augment masked: {error}; --augment rules needs none") from None
     identity = {
         "schema": SCHEMA,
-        "what": ["augmentation", AUGMENTATION_VERSION, augmentation.kind, augmentation.times, augmentation.seed],
+        "what": [
+            "augmentation",
+            AUGMENTATION_VERSION,
+            augmentation.kind,
+            augmentation.times,
+            augmentation.seed,
+        ],
         "train": task.unaugmented_data.train,
         "head": task.masked_head.key if task.masked_head else "",
         "teacher": task.teacher.key if augmentation.kind == "rules" else task.checkpoint.sha256,
@@ -216,6 +254,9 @@ def setup_of(tasks: Sequence[TaskPlan], artefacts: Mapping[str, Mapping[str, Ten
     """What a method receives of the task, or the tasks, of one student."""
     from methods.api import Setup
 
-    labels, names = tuple(task.task.num_labels for task in tasks), tuple(task.name for task in tasks)
+    labels, names = (
+        tuple(task.task.num_labels for task in tasks),
+        tuple(task.name for task in tasks),
+    )
     spans = any(task.task.spans for task in tasks)
     return Setup(tasks[0].checkpoint.config, max(labels), names, artefacts, labels, spans)

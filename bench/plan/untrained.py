@@ -44,7 +44,9 @@ def shapes_only() -> Iterator[None]:
         nn.Linear.reset_parameters = drawn  # type: ignore[method-assign]
 
 
-def untrained(method: Any, teacher: Any, num_labels: int = 2, device: str = "cpu") -> dict[str, Any]:
+def untrained(
+    method: Any, teacher: Any, num_labels: int = 2, device: str = "cpu"
+) -> dict[str, Any]:
     """Operating point -> deployed model of a method, with weights that mean nothing.
 
     Args:
@@ -78,7 +80,9 @@ def untrained_rows(
     Raises:
         InputError: a row that was named cannot use such a teacher.
     """
-    kept, left_out = drop_unusable(rows, lambda row: row.method.requires(config_read_by(row, teacher)))
+    kept, left_out = drop_unusable(
+        rows, lambda row: row.method.requires(config_read_by(row, teacher))
+    )
     for note in left_out:
         say(note)
     for row in kept:
@@ -86,7 +90,13 @@ def untrained_rows(
             deployed = untrained(row.method, config_read_by(row, teacher))
         except ValueError as error:
             raise InputError(f"{row.spelling}: {error}") from None
-        yield row, {row.label + (f" at {point}" if point else ""): model for point, model in deployed.items()}
+        yield (
+            row,
+            {
+                row.label + (f" at {point}" if point else ""): model
+                for point, model in deployed.items()
+            },
+        )
 
 
 class Counted(NamedTuple):
@@ -102,7 +112,9 @@ _COUNTED: dict[Any, Counted] = {}
 """What a model is known by -> what was counted of it on the meta device, once a process."""
 
 
-def _counted(key: Any, build: Callable[[], Sequence[nn.Module]], has_further: bool = False) -> Counted:
+def _counted(
+    key: Any, build: Callable[[], Sequence[nn.Module]], has_further: bool = False
+) -> Counted:
     """Counts of some models: the cost of the first, the weights of all.
 
     Args:
@@ -123,7 +135,9 @@ def _counted(key: Any, build: Callable[[], Sequence[nn.Module]], has_further: bo
 def student_counts(row: MethodRow, checkpoint: Checkpoint) -> Counted:
     """Of a row's student, with the weights of all its operating points."""
     key = type(row.method), row.spelling, checkpoint.sha256
-    return _counted(key, lambda: list(untrained(row.method, checkpoint.config, LABELS, "meta").values()))
+    return _counted(
+        key, lambda: list(untrained(row.method, checkpoint.config, LABELS, "meta").values())
+    )
 
 
 def graph_problem(row: MethodRow, checkpoint: Checkpoint) -> str:
@@ -170,7 +184,10 @@ def counts_of(row: str, teacher: str) -> dict[str, dict[str, int]]:
     if row == TEACHER:
         return counts(teacher_model(config, device="meta"), LENGTH)
     (only,) = parse_methods(row)
-    return counts(next(iter(untrained(only.method, config_read_by(only, config), device="meta").values())), LENGTH)
+    return counts(
+        next(iter(untrained(only.method, config_read_by(only, config), device="meta").values())),
+        LENGTH,
+    )
 
 
 def profile_rows(

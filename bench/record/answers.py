@@ -50,7 +50,8 @@ def read(file: Path, sha256: str | None = None) -> dict[str, np.ndarray]:
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             return {name: np.asarray(arrays[name]) for name in arrays.files}
-    except Exception as error:  # numpy, zipfile and what unpacks raise a dozen kinds where a file holds anything else
+    # numpy, zipfile and what unpacks raise a dozen kinds where a file holds anything else
+    except Exception as error:
         why = str(error).strip().partition("\n")[0] or type(error).__name__
         raise Unreadable(f"its answers are no arrays ({why})") from None
 

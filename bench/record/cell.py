@@ -32,7 +32,9 @@ def split_row(row: str) -> tuple[str, list[str]]:
 
 
 class Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class DataIdentity(Frozen):
@@ -102,7 +104,9 @@ class Search(Frozen):
 
     def describe(self) -> str:
         """For a reader of the row: what was tried, with its score on the rows held back."""
-        scores = ", ".join(f"{t.row} {'failed' if t.score is None else f'{t.score:.1f}'}" for t in self.trials)
+        scores = ", ".join(
+            f"{t.row} {'failed' if t.score is None else f'{t.score:.1f}'}" for t in self.trials
+        )
         return f"chosen among {len(self.trials)} by {self.metric} on a tenth of the training rows, held back: {scores}"
 
 
@@ -138,7 +142,11 @@ class NumericIdentity(Frozen):
     def identity(self) -> dict[str, Any]:
         """As keys have it: without what is usual of device and kernels, so that keys made before they were known stay."""
         usual = {"device": "cpu", "deterministic": False}
-        return {name: value for name, value in self.model_dump().items() if name not in usual or value != usual[name]}
+        return {
+            name: value
+            for name, value in self.model_dump().items()
+            if name not in usual or value != usual[name]
+        }
 
 
 class Cell(Frozen):
@@ -193,7 +201,9 @@ class Cell(Frozen):
 
 def is_one_model(cell: Cell) -> bool:
     """Whether a row is one model for all seeds: a teacher, a finished checkpoint, or predictions of no named seed."""
-    return cell.method in (TEACHER, CHECKPOINT) or (cell.method == PREDICTIONS and not cell.settings["seeded"])
+    return cell.method in (TEACHER, CHECKPOINT) or (
+        cell.method == PREDICTIONS and not cell.settings["seeded"]
+    )
 
 
 def training_identity(cell: Cell) -> dict[str, Any]:

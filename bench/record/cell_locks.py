@@ -44,7 +44,8 @@ class CellLocks:
     def release(self, key: str) -> None:
         """Give a lock back; nothing happens if this object does not hold it."""
         if (lock := self._held.pop(key, None)) is not None:
-            with contextlib.suppress(OSError):  # a lock that the system does not give back ends with the process
+            # a lock that the system does not give back ends with the process
+            with contextlib.suppress(OSError):
                 lock.release()
 
     def __enter__(self) -> CellLocks:

@@ -43,7 +43,9 @@ INSTALLED = {"site-packages", "dist-packages"}
 CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
 COMPUTED_BY = "computed_by"
 """Where ``Record.code`` names the code that trained and scored it; in what is cached the field is ``code``."""
-WHAT_TO_DO = "`verify KEY` trains one again and compares it; `run --rerun-stale` trains all of them again"
+WHAT_TO_DO = (
+    "`verify KEY` trains one again and compares it; `run --rerun-stale` trains all of them again"
+)
 
 
 def student_modules(method: str, metrics: Sequence[str] = ()) -> tuple[str, ...]:
@@ -56,7 +58,11 @@ def metric_modules(metrics: Sequence[str]) -> tuple[str, ...]:
 
     scores = [metric_of(name).score for name in metrics]
     # a partial's own module is functools
-    return tuple(sorted({(score.func if isinstance(score, partial) else score).__module__ for score in scores}))
+    return tuple(
+        sorted(
+            {(score.func if isinstance(score, partial) else score).__module__ for score in scores}
+        )
+    )
 
 
 def named_code(modules: Sequence[str], parts: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -65,7 +71,9 @@ def named_code(modules: Sequence[str], parts: Mapping[str, Any] | None = None) -
     Args:
         parts: what the result was made from -> the code that made that; None where that is not known.
     """
-    return {"of": list(modules), "digest": digest_of(tuple(modules))} | ({"parts": dict(parts)} if parts else {})
+    return {"of": list(modules), "digest": digest_of(tuple(modules))} | (
+        {"parts": dict(parts)} if parts else {}
+    )
 
 
 @cache
@@ -90,18 +98,28 @@ def files_of(modules: Iterable[str]) -> dict[str, str]:
     waiting, texts = list(modules), dict[str, str]()
     roots = {module.split(".")[0] for module in waiting} - {"bench"}
     own = {"methods"} | roots
-    single = {file.parent for root in roots if (file := file_of(root)) and file.name != "__init__.py"}
+    single = {
+        file.parent for root in roots if (file := file_of(root)) and file.name != "__init__.py"
+    }
 
     def is_own(name: str) -> bool:
         """Of one of the packages, or of a folder in which a single file of a third party lies."""
         file = file_of(name)
-        below = [file.relative_to(folder).parts for folder in single if file and file.is_relative_to(folder)]
+        below = [
+            file.relative_to(folder).parts
+            for folder in single
+            if file and file.is_relative_to(folder)
+        ]
         top = name.split(".")[0]
-        return top in own or (top not in sys.stdlib_module_names and any(not INSTALLED & {*parts} for parts in below))
+        return top in own or (
+            top not in sys.stdlib_module_names and any(not INSTALLED & {*parts} for parts in below)
+        )
 
     for module in HARNESS:
         file = file_of(module)
-        siblings = file.parent.glob("*.py") if file is not None and file.name == "__init__.py" else ()
+        siblings = (
+            file.parent.glob("*.py") if file is not None and file.name == "__init__.py" else ()
+        )
         waiting += [module, *(f"{module}.{path.stem}" for path in siblings if path != file)]
     while waiting:
         module = waiting.pop()
@@ -109,7 +127,9 @@ def files_of(modules: Iterable[str]) -> dict[str, str]:
             texts[module], imported = _parsed(module)
             # methods/__init__.py is the table of all methods: a further one changes no result of another
             waiting += [
-                name for name in imported if is_own(name) and name != "methods" and name.split(".")[0] != "bench"
+                name
+                for name in imported
+                if is_own(name) and name != "methods" and name.split(".")[0] != "bench"
             ]
     return texts
 
@@ -118,14 +138,20 @@ def files_of(modules: Iterable[str]) -> dict[str, str]:
 def _parsed(module: str) -> tuple[str, tuple[str, ...]]:
     """The syntax of a module's file as text, and the modules that it imports."""
     tree = tree_of(module)
-    return _written(tree), tuple({read for node in ast.walk(tree) for read, _ in origins(node, module).values()})
+    return _written(tree), tuple(
+        {read for node in ast.walk(tree) for read, _ in origins(node, module).values()}
+    )
 
 
 def _written(part: Any) -> str:
     """Syntax as text that all versions of Python write alike: ``ast.unparse`` quotes f-strings anew from 3.12 on, and ``ast.dump`` names
     fields that a version adds. What is empty is left out."""
     if isinstance(part, ast.AST):
-        fields = ((name, _written(value)) for name, value in ast.iter_fields(part) if value not in (None, []))
+        fields = (
+            (name, _written(value))
+            for name, value in ast.iter_fields(part)
+            if value not in (None, [])
+        )
         return f"{type(part).__name__}({' '.join(f'{name}={text}' for name, text in fields)})"
     return f"[{' '.join(map(_written, part))}]" if isinstance(part, list) else repr(part)
 
@@ -140,7 +166,9 @@ def is_given(body: Mapping[str, Any]) -> bool:
 
 def codes_of(record: Record) -> dict[str, Mapping[str, Any] | None]:
     """What a record is made by: its training, and what was prepared for it. None where the code is not named."""
-    prepared = {name: body.get("code") for name, body in record.artefacts.items() if not is_given(body)}
+    prepared = {
+        name: body.get("code") for name, body in record.artefacts.items() if not is_given(body)
+    }
     return {"training": record.code.get(COMPUTED_BY), **prepared}
 
 
@@ -156,7 +184,9 @@ def state_of(code: Mapping[str, Any] | None) -> str:
 
 def state_of_record(record: Record) -> str:
     """Stale if the version of its method or one of its codes is another one; unknown if a code is not named."""
-    return _worst([STALE if other_version(record) else CURRENT, *map(state_of, codes_of(record).values())])
+    return _worst(
+        [STALE if other_version(record) else CURRENT, *map(state_of, codes_of(record).values())]
+    )
 
 
 def _worst(states: Sequence[str]) -> str:
@@ -173,9 +203,15 @@ def stale_lines(records: Iterable[Record]) -> list[str]:
     """One line for a reader where other code, or another version of their method, made finished records: how many."""
     done = [record for record in records if record.status == "ok"]
     stale = [record for record in done if state_of_record(record) == STALE]
-    versions = sorted({f"{record.row} ({version})" for record in stale if (version := other_version(record))})
+    versions = sorted(
+        {f"{record.row} ({version})" for record in stale if (version := other_version(record))}
+    )
     which = f" ({'; '.join(versions)})" if versions else ""
-    return [f"{_share(len(stale), done)} made by other code than this{which}. {WHAT_TO_DO}."] if stale else []
+    return (
+        [f"{_share(len(stale), done)} made by other code than this{which}. {WHAT_TO_DO}."]
+        if stale
+        else []
+    )
 
 
 def unknown_lines(records: Iterable[Record]) -> list[str]:
@@ -184,7 +220,11 @@ def unknown_lines(records: Iterable[Record]) -> list[str]:
     unknown = [record for record in done if state_of_record(record) == UNKNOWN]
     why = "no digest of it was kept, or its package is not installed"
     checked = "Nobody checked that today's code gives the same results."
-    return [f"{_share(len(unknown), done)} made by code that is not known here: {why}. {checked}"] if unknown else []
+    return (
+        [f"{_share(len(unknown), done)} made by code that is not known here: {why}. {checked}"]
+        if unknown
+        else []
+    )
 
 
 def _share(count: int, records: Sequence[Record]) -> str:

@@ -45,16 +45,25 @@ def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> li
         if name in first and name in second:
             differs = canonical(first[name]) != canonical(second[name])
         else:  # of a task that only one student learns, `together` itself says enough
-            differs = not (name.startswith("together.") and "together" in first and "together" in second)
+            differs = not (
+                name.startswith("together.") and "together" in first and "together" in second
+            )
         if differs:
-            differing.append({"field": name, "first": first.get(name, ABSENT), "second": second.get(name, ABSENT)})
+            differing.append(
+                {
+                    "field": name,
+                    "first": first.get(name, ABSENT),
+                    "second": second.get(name, ABSENT),
+                }
+            )
     return differing
 
 
 def identity(cell: Cell, point: str = "") -> dict[str, Any]:
     """What a record's key is made of, as one level of fields with dotted names."""
     whole = training_identity(cell) | scoring_identity(cell, point)
-    return dict(flat(whole | {"numeric": cell.numeric.model_dump()}))  # a key leaves the device out where it is the CPU
+    # a key leaves the device out where it is the CPU
+    return dict(flat(whole | {"numeric": cell.numeric.model_dump()}))
 
 
 def flat(values: Mapping[str, Any], top: bool = True) -> Iterator[tuple[str, Any]]:
@@ -63,7 +72,9 @@ def flat(values: Mapping[str, Any], top: bool = True) -> Iterator[tuple[str, Any
         if top and name == "together":  # below it is a setting of a method
             yield name, [partner["task"] for partner in value]
             for partner in value:
-                yield from ((f"{name}.{partner['task']}.{k}", v) for k, v in partner.items() if k != "task")
+                yield from (
+                    (f"{name}.{partner['task']}.{k}", v) for k, v in partner.items() if k != "task"
+                )
         elif isinstance(value, dict) and not (top and name == "search"):  # one search is one thing
             yield from ((f"{name}.{inner}", part) for inner, part in flat(value, top=False))
         else:
@@ -82,9 +93,15 @@ def comparability_key(cell: Cell, parts: Collection[str] = tuple(PARTS)) -> str:
 def differing_parts(first: Cell, second: Cell, parts: Collection[str] = tuple(PARTS)) -> str:
     """Which of these parts of the question differ, in words."""
     differing = [
-        name for name in PARTS if name in parts and canonical(PARTS[name](first)) != canonical(PARTS[name](second))
+        name
+        for name in PARTS
+        if name in parts and canonical(PARTS[name](first)) != canonical(PARTS[name](second))
     ]
-    return ", ".join(differing[:-1] if len(differing) > 1 and differing[-1] == "teacher's training" else differing)
+    return ", ".join(
+        differing[:-1]
+        if len(differing) > 1 and differing[-1] == "teacher's training"
+        else differing
+    )
 
 
 LeftOut = list[tuple[Record, str]]
@@ -104,12 +121,16 @@ def newest(records: Iterable[Record]) -> tuple[list[Record], LeftOut]:
     taught = {(r.cell.tasks, comparability_key(r.cell, SHARED)) for r in shown}
     theirs = [r for r in teachers if (r.cell.tasks, comparability_key(r.cell, SHARED)) in taught]
     tasks = {r.cell.tasks for r in shown}
-    alone, older_alone = newest_of([r for r in teachers if r.cell.tasks not in tasks], lambda r: (r.cell.tasks, r.row))
+    alone, older_alone = newest_of(
+        [r for r in teachers if r.cell.tasks not in tasks], lambda r: (r.cell.tasks, r.row)
+    )
     return [*shown, *theirs, *alone], [*others, *older, *older_alone]
 
 
 def newest_of(
-    records: Iterable[Record], place: Callable[[Record], Hashable], parts: Collection[str] = tuple(PARTS)
+    records: Iterable[Record],
+    place: Callable[[Record], Hashable],
+    parts: Collection[str] = tuple(PARTS),
 ) -> tuple[list[Record], LeftOut]:
     """Of each place, the records that agree in these parts with its newest one; and all others.
 
@@ -118,11 +139,16 @@ def newest_of(
     """
     met: dict[Hashable, dict[str, list[Record]]] = {}
     for record in records:
-        met.setdefault(place(record), {}).setdefault(comparability_key(record.cell, parts), []).append(record)
+        met.setdefault(place(record), {}).setdefault(
+            comparability_key(record.cell, parts), []
+        ).append(record)
     shown: list[Record] = []
     left: LeftOut = []
     for kinds in met.values():
-        chosen = max(kinds.values(), key=lambda those: max((r.status == "ok", r.finished, r.key) for r in those))
+        chosen = max(
+            kinds.values(),
+            key=lambda those: max((r.status == "ok", r.finished, r.key) for r in those),
+        )
         shown += chosen
         others = (r for those in kinds.values() if those is not chosen for r in those)
         left += [(r, differing_parts(r.cell, chosen[-1].cell, parts)) for r in others]

@@ -17,7 +17,9 @@ def canonical(value: Any) -> str:
         TypeError: something that JSON cannot hold.
         ValueError: NaN or an infinity.
     """
-    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    return json.dumps(
+        _plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True
+    )
 
 
 def _plain(value: Any) -> Any:

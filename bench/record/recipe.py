@@ -59,7 +59,9 @@ class Recipe:
 
     def __post_init__(self) -> None:  # a record's JSON has lists
         object.__setattr__(self, "betas", tuple(self.betas))
-        object.__setattr__(self, "stage_optimizers", tuple((stage, name) for stage, name in self.stage_optimizers))
+        object.__setattr__(
+            self, "stage_optimizers", tuple((stage, name) for stage, name in self.stage_optimizers)
+        )
 
     def for_stage(self, paper: Mapping[str, Any]) -> Recipe:
         """This recipe with a stage's own numbers, where the paper's schedule was asked for."""
@@ -77,11 +79,16 @@ class Recipe:
 
 def optimizers_of(recipe: Mapping[str, Any]) -> tuple[str, ...]:
     """The optimisers of a training other than AdamW, from its recipe as a record has it; in alphabetical order."""
-    named = {recipe.get("optimizer", ADAMW), *(name for _, name in recipe.get("stage_optimizers", ()))}
+    named = {
+        recipe.get("optimizer", ADAMW),
+        *(name for _, name in recipe.get("stage_optimizers", ())),
+    }
     return tuple(sorted(named - {ADAMW}))
 
 
-def optimizers_of_stages(stages: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[tuple[str, str], ...]:
+def optimizers_of_stages(
+    stages: Iterable[tuple[str, Mapping[str, Any]]],
+) -> tuple[tuple[str, str], ...]:
     """For :attr:`Recipe.stage_optimizers`, from stages' names and their papers' numbers."""
     named = {stage: str(paper.get("optimizer", ADAMW)) for stage, paper in stages}
     return tuple((stage, name) for stage, name in named.items() if name != ADAMW)

@@ -176,7 +176,9 @@ class Record(StrictModel):
         given = self.cell.settings
         # pre-trained by others is not without pre-training
         lacks = {} if given.get("start_from") else stated(self.cell.method, "lacks") or {}
-        said = [words for setting, (value, words) in lacks.items() if given.get(setting, value) == value]
+        said = [
+            words for setting, (value, words) in lacks.items() if given.get(setting, value) == value
+        ]
         return f"{self.row} ({', '.join(said)})" if said else self.row
 
 
@@ -196,7 +198,9 @@ def load(text: str | bytes, where: str) -> Record:
         raise InputError(f"{where}: cell.data.rows does not say how many training rows there were")
     if record.task.metrics:
         return record
-    return record.model_copy(update={"task": facts_of_older_record(record.cell.tasks, record.scores)})
+    return record.model_copy(
+        update={"task": facts_of_older_record(record.cell.tasks, record.scores)}
+    )
 
 
 def parsed(form: type[Form], text: str | bytes, where: str) -> Form:
@@ -219,6 +223,12 @@ def not_finite(value: Any, where: str = "") -> str:
     """The first place below a value, ``terms.joint.hard.3``, that is NaN or infinite; "" where there is none."""
     if isinstance(value, float) and not math.isfinite(value):
         return where or "it"
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
+    parts = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list | tuple)
+        else ()
+    )
     places = (not_finite(part, f"{where}.{name}" if where else str(name)) for name, part in parts)
     return next(filter(None, places), "")

@@ -46,7 +46,9 @@ def sentences(notes: Iterable[Note], root: Path, folders: Collection[str]) -> li
     return sorted(kept)
 
 
-_listener: ContextVar[Callable[[Note], None] | None] = ContextVar("who is told what is not used", default=None)
+_listener: ContextVar[Callable[[Note], None] | None] = ContextVar(
+    "who is told what is not used", default=None
+)
 
 
 @contextmanager

@@ -82,7 +82,9 @@ class SpeedRecord(StrictModel):
     finished: str
 
     def timing_of(self, system: str, conditions: Conditions) -> Timing | None:
-        return next((t for t in self.timings if t.system == system and t.conditions == conditions), None)
+        return next(
+            (t for t in self.timings if t.system == system and t.conditions == conditions), None
+        )
 
 
 def write_speed(root: Path, record: SpeedRecord) -> tuple[SpeedRecord, Path]:
@@ -123,5 +125,7 @@ def _read(path: Path) -> SpeedRecord:
         if not count:
             raise InputError(f"{timing.system} is said to be timed and has no times")
         if rounds.setdefault(timing.conditions.model_dump_json(), count) != count:
-            raise InputError(f"{timing.system} has {count} rounds, others of its conditions have more or fewer")
+            raise InputError(
+                f"{timing.system} has {count} rounds, others of its conditions have more or fewer"
+            )
     return record

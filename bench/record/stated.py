@@ -26,7 +26,9 @@ def file_of(module: str) -> Path | None:
         files = [Path(spec.origin or "")] if spec is not None else []
     else:
         places = [Path(folder, *rest) for folder in spec.submodule_search_locations or ()]
-        files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
+        files = [
+            file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")
+        ]
     return next((file for file in files if file.suffix == ".py" and file.is_file()), None)
 
 
@@ -66,7 +68,8 @@ def origins(node: ast.AST, module: str) -> dict[str, tuple[str, str]]:
     above = above[: len(above) - up] if node.level else []
     package = ".".join([*above, *([node.module] if node.module else [])])
     read = {}
-    for alias in node.names:  # `from package import module` reads the module, else what the package itself binds
+    # `from package import module` reads the module, else what the package itself binds
+    for alias in node.names:
         inner = f"{package}.{alias.name}"
         read[alias.asname or alias.name] = (inner if file_of(inner) else package, alias.name)
     return {here: (origin, there) for here, (origin, there) in read.items() if file_of(origin)}
@@ -98,7 +101,11 @@ def stated_in(module: str, name: str, member: str) -> Any:
                     targets = line.targets if isinstance(line, ast.Assign) else [line.target]
                     if member in [target.id for target in targets if isinstance(target, ast.Name)]:
                         return ast.literal_eval(line.value)
-            bases = (stated_in(module, base.id, member) for base in node.bases if isinstance(base, ast.Name))
+            bases = (
+                stated_in(module, base.id, member)
+                for base in node.bases
+                if isinstance(base, ast.Name)
+            )
             return next((value for value in bases if value is not None), None)
         if name in (read := origins(node, module)):
             return stated_in(*read[name], member)

@@ -99,7 +99,13 @@ class Store:
         for file in self.attempts_in(folder):
             record = self.opened(file)
             if record is not None and record.status in usable:
-                self.note(Note(ADOPTED, file, f"{why}; the next `run`, or `bench store repair`, writes `current` anew"))
+                self.note(
+                    Note(
+                        ADOPTED,
+                        file,
+                        f"{why}; the next `run`, or `bench store repair`, writes `current` anew",
+                    )
+                )
                 return file
         return None
 
@@ -175,7 +181,9 @@ class Store:
     def set_aside_reason(self, cell: Cell) -> str:
         """Why what lies in a cell's folder was set aside; "" where nothing was."""
         folder = self.folder(cell)
-        return "; ".join(note.why for note in self.notes if note.kind == SET_ASIDE and note.path.parent == folder)
+        return "; ".join(
+            note.why for note in self.notes if note.kind == SET_ASIDE and note.path.parent == folder
+        )
 
     def records(self) -> Iterator[Record]:
         """The current record of every cell, in the order of their paths. What cannot be used is in :attr:`notes`."""
@@ -184,8 +192,14 @@ class Store:
     def attempts(self, record: Record) -> dict[str, Record]:
         """Every finished attempt of this record's question whose raw answers are there, by its name."""
         files = self.attempts_in(self.folder(record.cell, record.point))[::-1]
-        opened = {file.stem: self.opened(file) for file in files if file.with_suffix(".npz").is_file()}
-        return {name: attempt for name, attempt in opened.items() if attempt is not None and attempt.status == "ok"}
+        opened = {
+            file.stem: self.opened(file) for file in files if file.with_suffix(".npz").is_file()
+        }
+        return {
+            name: attempt
+            for name, attempt in opened.items()
+            if attempt is not None and attempt.status == "ok"
+        }
 
     def has_predictions(self, record: Record) -> bool:
         """Whether the raw answers of the current attempt are there."""
@@ -221,16 +235,25 @@ class Store:
             InputError: none or several.
         """
         records = list(self.records())
-        fitting = [r for r in records if r.key.startswith(key) or (trained and r.train_key.startswith(key))]
+        fitting = [
+            r for r in records if r.key.startswith(key) or (trained and r.train_key.startswith(key))
+        ]
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
-            listed = [f"{r.key[:16]} {'+'.join(r.cell.tasks)} {r.cell.label} seed {r.cell.seed}" for r in fitting]
+            listed = [
+                f"{r.key[:16]} {'+'.join(r.cell.tasks)} {r.cell.label} seed {r.cell.seed}"
+                for r in fitting
+            ]
             listed[LISTED:] = ["..."] if len(listed) > LISTED else []
             raise InputError(
                 f"{len(fitting)} records in {self.root} begin with {key}; type more of one: {', '.join(listed)}"
             )
-        aside = [note for note in self.notes if key and note.path.parent.name.startswith(key[:KEY_DIGITS])]
+        aside = [
+            note
+            for note in self.notes
+            if key and note.path.parent.name.startswith(key[:KEY_DIGITS])
+        ]
         if aside:
             raise InputError(f"no record of {key} can be used; {aside[0].sentence()}")
         near = nearest(key, {r.key[: len(key)] for r in records}, ALIKE)
@@ -258,8 +281,14 @@ class Store:
             written, file = self._not_current.pop(folder, (None, None))
             if file is None or written != attempt:
                 # a broken attempt keeps its number
-                taken = (re.match(r"attempt-([0-9]{1,9})\.", path.name) for path in folder.glob("attempt-*"))
-                file = folder / f"attempt-{1 + max((int(match[1]) for match in taken if match), default=0)}.json"
+                taken = (
+                    re.match(r"attempt-([0-9]{1,9})\.", path.name)
+                    for path in folder.glob("attempt-*")
+                )
+                file = (
+                    folder
+                    / f"attempt-{1 + max((int(match[1]) for match in taken if match), default=0)}.json"
+                )
                 if arrays:
                     data, sha256 = answers.pack(arrays)
                     record = record.model_copy(update={"answers": sha256})

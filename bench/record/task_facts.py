@@ -35,10 +35,14 @@ class TaskFacts(Frozen):
 
 def facts_of(task: Task) -> TaskFacts:
     unlabelled = tuple(e.name for e in task.evaluation if not e.labelled)
-    return TaskFacts(form=task.form.name, labels=task.labels, metrics=task.metrics, unlabelled=unlabelled)
+    return TaskFacts(
+        form=task.form.name, labels=task.labels, metrics=task.metrics, unlabelled=unlabelled
+    )
 
 
-def facts_of_older_record(tasks: Sequence[str], scores: Mapping[str, Mapping[str, float]]) -> TaskFacts:
+def facts_of_older_record(
+    tasks: Sequence[str], scores: Mapping[str, Mapping[str, float]]
+) -> TaskFacts:
     """For a record that was written before records described their task: of GLUE's from its table, else from its scores.
 
     Args:
@@ -87,9 +91,16 @@ def data_facts(slug: str) -> DataFacts:
     """
     # in the order in which a plan adds them
     base, held_back, half_dev, kind, times, vectors = re.fullmatch(
-        r"(.*?)(-held-back)?(-half-dev)?(?:-(masked|rules)-augmented-(\d+)(?:-with-(.+))?)?", slug, re.DOTALL
+        r"(.*?)(-held-back)?(-half-dev)?(?:-(masked|rules)-augmented-(\d+)(?:-with-(.+))?)?",
+        slug,
+        re.DOTALL,
     ).groups()  # type: ignore[union-attr]
-    kinds = {"own": OWN, "sample": SAMPLE, "hub": HUB, "glue": HUB if base == "glue-hub" else FOLDER}
+    kinds = {
+        "own": OWN,
+        "sample": SAMPLE,
+        "hub": HUB,
+        "glue": HUB if base == "glue-hub" else FOLDER,
+    }
     source = kinds.get(base.partition("-")[0], FOLDER)
     return DataFacts(
         source,
@@ -107,7 +118,11 @@ def several_tasks_note(tasks: str) -> str:
 
 
 def label_suffixes(
-    search: Search | None, is_chosen_epoch: bool, outputs: str, kernels: str, recipe: Mapping[str, Any]
+    search: Search | None,
+    is_chosen_epoch: bool,
+    outputs: str,
+    kernels: str,
+    recipe: Mapping[str, Any],
 ) -> list[str]:
     """What a cell's choices add to the label of its row, in this order."""
     return [
@@ -121,7 +136,9 @@ def label_suffixes(
 
 def row_as_typed(cell: Cell, label: str = "") -> str:
     """How a row was typed: its label, or another one of the same cells, without what its cell's choices added to it."""
-    added = label_suffixes(cell.search, cell.selection is not None, cell.teacher_outputs, cell.kernels, cell.recipe)
+    added = label_suffixes(
+        cell.search, cell.selection is not None, cell.teacher_outputs, cell.kernels, cell.recipe
+    )
     typed = label or cell.label
     for suffix in reversed(added):
         typed = typed.removesuffix(suffix)

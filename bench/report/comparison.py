@@ -108,7 +108,9 @@ Pair = tuple[Resampled, Sides]
 NO_PAIRS: Mapping[int, Pair] = MappingProxyType({})
 
 
-def judged(lines: Sequence[Comparison], averaged: Mapping[int, Pair] = NO_PAIRS) -> list[Comparison]:
+def judged(
+    lines: Sequence[Comparison], averaged: Mapping[int, Pair] = NO_PAIRS
+) -> list[Comparison]:
     """The comparisons of two rows, column by column, with Holm's adjustment over them; behind them that of a mean, if there is one.
 
     The columns are a family of tests and the mean is one test. No other pair is in it, so that a verdict on two rows is the
@@ -118,10 +120,16 @@ def judged(lines: Sequence[Comparison], averaged: Mapping[int, Pair] = NO_PAIRS)
         averaged: number of a line whose column is in the mean -> its answers and the two rows' records.
     """
     values = holm([line.p for line in lines])
-    family = [replace(line, adjusted=value, family=len(lines)) for line, value in zip(lines, values, strict=True)]
+    family = [
+        replace(line, adjusted=value, family=len(lines))
+        for line, value in zip(lines, values, strict=True)
+    ]
     if not averaged:
         return family
-    lines, drawn = [lines[number] for number in averaged], drawn_differences(list(averaged.values()))
+    lines, drawn = (
+        [lines[number] for number in averaged],
+        drawn_differences(list(averaged.values())),
+    )
     (low, high), p = interval(drawn), bootstrap_p(drawn)
     known = all(line.least is not None and line.low < line.high for line in lines)
     alike = len({(line.seeds, line.second_seeds) for line in lines}) == 1
@@ -176,7 +184,10 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> Comparison:
     if least is not None:
         least = 100 * least if least <= metric.largest_difference else None
 
-    scores = [100 * float(np.mean([r.scores[column.evaluation][column.metric] for r in side])) for side in sides]
+    scores = [
+        100 * float(np.mean([r.scores[column.evaluation][column.metric] for r in side]))
+        for side in sides
+    ]
     return Comparison(
         task=f"{column.task} {column.evaluation}" if len(sides[0][0].scores) > 1 else column.task,
         metric=column.metric,
@@ -198,7 +209,9 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> Comparison:
 def _in_order(sides: Sides) -> tuple[Sides, bool]:
     """The two rows in the order in which all is drawn, and whether they were named the other way round: what is drawn follows from the
     two rows and the column alone."""
-    first, second = sorted(sides, key=lambda side: (side[0].drawn_as, [record.key for record in side]))
+    first, second = sorted(
+        sides, key=lambda side: (side[0].drawn_as, [record.key for record in side])
+    )
     return (first, second), first is not sides[0]
 
 
@@ -224,7 +237,9 @@ def drawn_differences(pairs: Sequence[Pair]) -> np.ndarray:
     return -drawn if is_turned else drawn
 
 
-def drawn_mean(group: ReportGroup, answers: Answers, columns: Sequence[ScoreColumn], *rows: str) -> np.ndarray | None:
+def drawn_mean(
+    group: ReportGroup, answers: Answers, columns: Sequence[ScoreColumn], *rows: str
+) -> np.ndarray | None:
     """[resamples] means over these columns of a row's scores, or of the differences of two rows, in percent.
 
     None where a column has not all of their answers, to the same examples.
@@ -262,7 +277,9 @@ def not_shown_better(group: ReportGroup, answers: Answers) -> list[ScoreColumn]:
 
 def columns_of_noise(group: ReportGroup, store: Store) -> list[ScoreColumn]:
     """As :func:`not_shown_better`, from the teacher's stored answers alone."""
-    teacher = ReportGroup(group.cell, group.identity, [r for r in group.records if r.row == TEACHER])
+    teacher = ReportGroup(
+        group.cell, group.identity, [r for r in group.records if r.row == TEACHER]
+    )
     judge_answers(teacher, store)
     return not_shown_better(teacher, resample(teacher, store))
 
@@ -277,20 +294,28 @@ def mean_scores(group: ReportGroup, answers: Answers) -> dict[str, TableCell]:
     return means
 
 
-def all_pairs(group: ReportGroup, answers: Answers, labels: Sequence[str]) -> dict[tuple[str, str], TableCell]:
+def all_pairs(
+    group: ReportGroup, answers: Answers, labels: Sequence[str]
+) -> dict[tuple[str, str], TableCell]:
     """(first, second) -> mean difference first - second, for every two of these complete rows with stored answers.
 
     Each pair is there in both orders.
     """
 
     def score(row: str, column: ScoreColumn) -> float:
-        return float(np.mean([r.scores[column.evaluation][column.metric] for r in group.finished(row, column)]))
+        return float(
+            np.mean(
+                [r.scores[column.evaluation][column.metric] for r in group.finished(row, column)]
+            )
+        )
 
     pairs: dict[tuple[str, str], TableCell] = {}
     for first, second in combinations(labels, 2):
         drawn_R = drawn_mean(group, answers, group.averaged, first, second)
         if drawn_R is not None:
-            value = float(np.mean([100 * (score(first, c) - score(second, c)) for c in group.averaged]))
+            value = float(
+                np.mean([100 * (score(first, c) - score(second, c)) for c in group.averaged])
+            )
             low, high = interval(drawn_R)
             pairs[first, second] = number(value, "+.1f", low=low, high=high)
             pairs[second, first] = number(-value, "+.1f", low=-high, high=-low)

@@ -42,7 +42,11 @@ class Section(NamedTuple):
 
     def heading_of(self, table: Table) -> str:
         """The heading of one of several tables; "" where it needs none."""
-        return table.title if len(self.tables) > 1 and not table.folded and table.title != self.title else ""
+        return (
+            table.title
+            if len(self.tables) > 1 and not table.folded and table.title != self.title
+            else ""
+        )
 
 
 def to_page(title: str, sections: Iterable[Section]) -> bytes:
@@ -72,7 +76,10 @@ def to_page(title: str, sections: Iterable[Section]) -> bytes:
             before = len(notes.texts)
             lines += [to_markdown(table, notes), ""]
             lines += [escape.markdown(" ".join(table.notes)), ""] if table.notes else []
-            new = [f"[{i}] {escape.markdown(text)}  " for i, text in enumerate(notes.texts[before:], start=before + 1)]
+            new = [
+                f"[{i}] {escape.markdown(text)}  "
+                for i, text in enumerate(notes.texts[before:], start=before + 1)
+            ]
             lines += [*new, ""] if new else []
     return ("\n".join(lines).rstrip() + "\n").encode()
 
@@ -101,7 +108,9 @@ def write_index(folder: Path) -> Path | None:
     for page in sorted(folder.glob(f"*/*/{PAGE}")):
         place = page.parent.relative_to(folder).as_posix()
         with page.open(encoding="utf-8", errors="replace") as file:
-            title = next((line.removeprefix("# ").strip() for line in file if line.startswith("# ")), "")
+            title = next(
+                (line.removeprefix("# ").strip() for line in file if line.startswith("# ")), ""
+            )
         lines.append(f"- [{place}]({place}/{PAGE}): {title}")
     write_atomically(index, ("\n".join([*lines, "", MARK]) + "\n").encode())
     return index

@@ -16,7 +16,16 @@ from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
 from bench.report.comparison import columns_of_noise
 from bench.report.document import Picture, Section, to_page, write_index
-from bench.report.file_names import ENDING, FIGURES, LONGEST, PAGE, TABLES, fitted, paper_place, table_names
+from bench.report.file_names import (
+    ENDING,
+    FIGURES,
+    LONGEST,
+    PAGE,
+    TABLES,
+    fitted,
+    paper_place,
+    table_names,
+)
 from bench.report.groups import ReportGroup, groups
 from bench.report.pictures import flops_of
 from bench.report.published import PrintedRow, beside_ours
@@ -56,8 +65,11 @@ class PaperTable(NamedTuple):
         """Those of its cells, called as this table calls them."""
         # not by the train key: a student of several tasks has one cell for each, and all have the same one
         own = [(r, self.names[key]) for r in records if (key := record_key(r.cell)) in self.names]
-        named = [r.model_copy(update={"cell": r.cell.model_copy(update=dict(name))}) for r, name in own]
-        typed: dict[str, str] = {}  # where settings are a task's own, a row is typed in several ways: the first one
+        named = [
+            r.model_copy(update={"cell": r.cell.model_copy(update=dict(name))}) for r, name in own
+        ]
+        # where settings are a task's own, a row is typed in several ways: the first one
+        typed: dict[str, str] = {}
         for record, (before, _) in zip(named, own, strict=True):
             typed[record.row] = min(before.row, typed.get(record.row, before.row))
         for record in named:
@@ -95,7 +107,10 @@ def write_experiment(
                 prepare(group, store, records)
                 reports.setdefault(group.identity, {})[place] = group
     of_groups = (reports[key] for key in sorted(reports, key=str))
-    written = [_write(title, sections, parts, store, folder, latex, typed, settings, expected) for parts in of_groups]
+    written = [
+        _write(title, sections, parts, store, folder, latex, typed, settings, expected)
+        for parts in of_groups
+    ]
     write_index(folder)
     return written
 
@@ -115,7 +130,9 @@ def _merged(parts: Sequence[ReportGroup]) -> list[ReportGroup]:
             own = (r.cell.tasks, r.cell.teacher.key) if r.cell.method == TEACHER else r.key
             kept.setdefault((r.cell.method, own), r)
         data = first.cell.data
-        data = data.model_copy(update={"slug": first.facts.plain, "name": data.name.partition(", augmented ")[0]})
+        data = data.model_copy(
+            update={"slug": first.facts.plain, "name": data.name.partition(", augmented ")[0]}
+        )
         left_out = [entry for group in those for entry in group.left_out]
         cell = first.cell.model_copy(update={"data": data})
         merged.append(ReportGroup(cell, identity, list(kept.values()), left_out=left_out))
@@ -138,7 +155,10 @@ def _write(
     all_records = {r.key: r for group in parts.values() for r in group.records}
     left_out = {entry[0].key: entry for group in parts.values() for entry in group.left_out}
     whole = replace(
-        next(iter(parts.values())), records=list(all_records.values()), left_out=list(left_out.values()), order=[]
+        next(iter(parts.values())),
+        records=list(all_records.values()),
+        left_out=list(left_out.values()),
+        order=[],
     )
     place = paper_place(title, whole)
     own = folder / place
@@ -149,19 +169,29 @@ def _write(
     length += "" if whole.optimizer == ADAMW else f", optimizer {whole.optimizer}"
     measured = f"{whole.title}; recipe {whole.recipe}{length}; {whole.cell.numeric.precision}; "
     measured += f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}."
-    texts = [measured, *warnings(whole), *([f"Expected beside the printed numbers: {expected}"] if expected else [])]
-    if noise := {column.name: None for part in parts.values() for column in columns_of_noise(part, store)}:
+    texts = [
+        measured,
+        *warnings(whole),
+        *([f"Expected beside the printed numbers: {expected}"] if expected else []),
+    ]
+    if noise := {
+        column.name: None for part in parts.values() for column in columns_of_noise(part, store)
+    }:
         said = "the teacher is not shown to be better than the majority class: what a student loses there is noise"
         texts.append(f"On {', '.join(noise)} {said}. Means are over all columns, as the paper's.")
     if whole.facts.source == SAMPLE and any(section.printed for section in sections):
-        texts.append("Printed numbers do not stand beside ours here: nothing generated compares with them.")
+        texts.append(
+            "Printed numbers do not stand beside ours here: nothing generated compares with them."
+        )
     if settings:
         texts.append("Settings of some rows or tasks; the others are as the recipe has them:")
     page = [Section("", texts, settings)]
     used: dict[str, Record] = {}
     files: dict[str, tuple[Table, Paper]] = {}
     drawn: list[str] = []
-    for number, (section, stem) in enumerate(zip(sections, table_names([s.name for s in sections]), strict=True)):
+    for number, (section, stem) in enumerate(
+        zip(sections, table_names([s.name for s in sections]), strict=True)
+    ):
         heading, part = section.name[:1].upper() + section.name[1:], parts.get(number)
         tables, pictures = dict[str, Table](), list[Picture]()
         if part:
@@ -170,16 +200,29 @@ def _write(
         if part and tables:
             pictures = _pictures(section, part, tables.get("-intervals"), own, latex, stem)
             drawn += [picture.name for picture in pictures]
-            used |= {record.key: record for record in part.records}  # a row of two tables is one record
+            # a row of two tables is one record
+            used |= {record.key: record for record in part.records}
             for ending, table in tables.items():
                 name = fitted(f"{stem}{ending}", [stem, ending], LONGEST - ENDING)
                 files[name] = table, paper_of(part, part.records, place, settings)
-        page.append(Section(heading, [] if tables else ["Nothing measured."], (), (), pictures, list(tables.values())))
+        page.append(
+            Section(
+                heading,
+                [] if tables else ["Nothing measured."],
+                (),
+                (),
+                pictures,
+                list(tables.values()),
+            )
+        )
     write_tables(own / TABLES, files, latex)
     remove_stale_files(own / FIGURES, drawn, latex)
     shown = replace(whole, records=list(used.values()))
     command = experiment_command(shown, *typed, of_the_file=bool(settings))
-    page += [Section(ENVIRONMENT, environment(whole, settings)), provenance_section(shown, [command])]
+    page += [
+        Section(ENVIRONMENT, environment(whole, settings)),
+        provenance_section(shown, [command]),
+    ]
     write_atomically(own / PAGE, to_page(f"{title}; our own runs", page))
     return own / PAGE
 
@@ -187,7 +230,11 @@ def _write(
 def _tables(section: PaperTable, part: ReportGroup, title: str) -> dict[str, Table]:
     """What a table shows, by the ends of the files' names; differences behind the scores."""
     main = retentions(part, part.answers) if section.show == "reappearance" else accuracy(part)
-    intervals = differences_to(part, section.rows[0], part.answers) if section.show == "differences" else None
+    intervals = (
+        differences_to(part, section.rows[0], part.answers)
+        if section.show == "differences"
+        else None
+    )
     tables = {
         "": main and replace(main, title=title),
         "-intervals": intervals,
@@ -198,7 +245,12 @@ def _tables(section: PaperTable, part: ReportGroup, title: str) -> dict[str, Tab
 
 
 def _pictures(
-    section: PaperTable, part: ReportGroup, intervals: Table | None, own: Path, latex: bool, stem: str
+    section: PaperTable,
+    part: ReportGroup,
+    intervals: Table | None,
+    own: Path,
+    latex: bool,
+    stem: str,
 ) -> list[Picture]:
     """Those of a table, in the folder of its report.
 
@@ -206,7 +258,9 @@ def _pictures(
         intervals: the table of differences to the first row: its variants and ablations stand in the forest plot too.
     """
     part.reference = section.rows[0] if intervals else ""
-    part.tables = [replace(intervals, file=SYSTEMS)] if intervals else paired_comparisons(part, part.answers)
+    part.tables = (
+        [replace(intervals, file=SYSTEMS)] if intervals else paired_comparisons(part, part.answers)
+    )
     costs = flops_of(part)
     has_sizes = len({f"{costs[row]:.2g}" for row in part.students if row in costs}) > 1
     names = [name for name in DRAWN if has_sizes or name != "score-flops"]

@@ -42,7 +42,9 @@ def paper_place(title: str, group: ReportGroup) -> Path:
     """
     paper = slug(title.partition(":")[0]).lower()
     both = f"{data_name(group)}-{group_name(group)}"
-    return Path(fitted(paper, [title]), fitted(both, [data_name(group), group_name(group), group.identity]))
+    return Path(
+        fitted(paper, [title]), fitted(both, [data_name(group), group_name(group), group.identity])
+    )
 
 
 def data_name(group: ReportGroup) -> str:
@@ -52,7 +54,9 @@ def data_name(group: ReportGroup) -> str:
     if facts.source == FOLDER and facts.folder == GLUE_FOLDER:
         plain = plain.removeprefix("folder-")
     limit = f"-{group.cell.data.max_train_rows}-rows" if group.cell.data.max_train_rows else ""
-    return fitted(slug(f"{plain}{limit}").lower(), [group.cell.data.slug, group.cell.data.max_train_rows])
+    return fitted(
+        slug(f"{plain}{limit}").lower(), [group.cell.data.slug, group.cell.data.max_train_rows]
+    )
 
 
 def group_name(group: ReportGroup) -> str:
@@ -67,9 +71,8 @@ def group_name(group: ReportGroup) -> str:
     name = slug(KNOWN.get(teacher.base, teacher.name).split("/")[-1].split(" (")[0])
     parts = [group.optimizer] if group.optimizer != ADAMW else []
     parts += [numeric.precision] if numeric.precision != "fp32" else []
-    parts += (
-        [f"{numeric.threads}t"] if numeric.threads != 2 else []
-    )  # in full the name would be too long for many teachers
+    # in full the name would be too long for many teachers
+    parts += [f"{numeric.threads}t"] if numeric.threads != 2 else []
 
     # no other group has the same words: the teacher is known, and no part is shortened or written differently
     words_suffice = (
@@ -83,7 +86,9 @@ def group_name(group: ReportGroup) -> str:
         and float(epochs) == group.epochs
     )
     if words_suffice:
-        return fitted(slug("-".join([name, recipe, f"{epochs}-epochs", *parts])).lower(), group.identity)
+        return fitted(
+            slug("-".join([name, recipe, f"{epochs}-epochs", *parts])).lower(), group.identity
+        )
     # what is cut off is at the end: the length of the recipe
     words = slug("-".join([name[:SHORT_TEACHER], *parts, recipe, f"{epochs}ep"])).lower()
     return f"{words[: LONGEST - DIGITS - 1].rstrip('-.')}-{digest(group.identity)[:DIGITS]}"
@@ -98,7 +103,9 @@ def fitted(name: str, identity: object, longest: int = LONGEST) -> str:
 
 def named(tables: Sequence[Table]) -> dict[str, Table]:
     """The tables by the names of their files, without ending."""
-    return dict(zip(table_names([table.file or table.title for table in tables]), tables, strict=True))
+    return dict(
+        zip(table_names([table.file or table.title for table in tables]), tables, strict=True)
+    )
 
 
 def table_names(titles: Sequence[str]) -> list[str]:
@@ -107,6 +114,10 @@ def table_names(titles: Sequence[str]) -> list[str]:
     often = Counter(plain)
     names = []
     for number, (name, title) in enumerate(zip(plain, titles, strict=True)):
-        own = f"{name[: LONGEST - ENDING - DIGITS - 1]}-{digest([number, title])[:DIGITS]}" if often[name] > 1 else name
+        own = (
+            f"{name[: LONGEST - ENDING - DIGITS - 1]}-{digest([number, title])[:DIGITS]}"
+            if often[name] > 1
+            else name
+        )
         names.append(fitted(own, [number, title], LONGEST - ENDING))
     return names

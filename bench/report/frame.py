@@ -14,12 +14,16 @@ def nothing_in(root: Path) -> str:
         return f"no record in {root} can be used; `bench store verify --results {root}` says why"
     if root.is_dir():
         return f"no records in {root}; type: python -m bench run --methods all --tasks glue"
-    return f"no records in {root}: there is no such folder; name the folder of records with --results"
+    return (
+        f"no records in {root}: there is no such folder; name the folder of records with --results"
+    )
 
 
 def teacher_weights(record: Record) -> str | None:
     """sha256 of the weights of the teacher that a record names; None where it names none."""
-    teacher = record.artefacts.get("teacher") or record.artefacts.get(f"teacher.{record.cell.tasks[0]}")
+    teacher = record.artefacts.get("teacher") or record.artefacts.get(
+        f"teacher.{record.cell.tasks[0]}"
+    )
     return teacher.get("weights") if teacher else None
 
 

@@ -41,7 +41,9 @@ class ScoreColumn:
     @property
     def name(self) -> str:
         """The task, and which of its evaluation sets where it has two."""
-        return {"matched": f"{self.task}-m", "mismatched": f"{self.task}-mm"}.get(self.evaluation, self.task)
+        return {"matched": f"{self.task}-m", "mismatched": f"{self.task}-mm"}.get(
+            self.evaluation, self.task
+        )
 
     @property
     def title(self) -> str:
@@ -122,10 +124,13 @@ class ReportGroup:
     def described_data(self, tasks: str = "") -> str:
         """What its examples are, and how many of them were trained on at most; ``tasks``: words between the two."""
         name, limit = self.cell.data.name, self.cell.data.max_train_rows
-        if self.facts.source == FOLDER and self.facts.folder == GLUE_FOLDER:  # needs no further words
+        # needs no further words
+        if self.facts.source == FOLDER and self.facts.folder == GLUE_FOLDER:
             name = FROM_GLUE.sub("", name, count=1)
         generated = ", generated, not GLUE" if self.facts.source == SAMPLE else ""
-        return f"{name}{generated}{tasks}" + (f", at most {limit:,} training examples" if limit else "")
+        return f"{name}{generated}{tasks}" + (
+            f", at most {limit:,} training examples" if limit else ""
+        )
 
     @property
     def facts(self) -> DataFacts:
@@ -146,9 +151,16 @@ class ReportGroup:
         columns: list[ScoreColumn] = []
         for task in self.tasks:
             records = [r for r in self.records if task in r.cell.tasks]
-            sets = [(name, next(iter(scores))) for r in records for name, scores in r.scores.items() if scores]
+            sets = [
+                (name, next(iter(scores)))
+                for r in records
+                for name, scores in r.scores.items()
+                if scores
+            ]
             for r in records if not sets else ():
-                labelled = [name for name in r.cell.data.evaluation if name not in r.task.unlabelled]
+                labelled = [
+                    name for name in r.cell.data.evaluation if name not in r.task.unlabelled
+                ]
                 sets += [(name, next(iter(r.task.metrics), "score")) for name in labelled]
             columns += [ScoreColumn(task, name, metric) for name, metric in dict.fromkeys(sets)]
         return columns
@@ -161,16 +173,26 @@ class ReportGroup:
     @cached_property
     def printed_columns(self) -> list[ScoreColumn]:
         """The columns, and those of the metrics that papers print beside theirs."""
-        pairs = [(column, replace(column, metric=BESIDE.get(column.metric, column.metric))) for column in self.columns]
+        pairs = [
+            (column, replace(column, metric=BESIDE.get(column.metric, column.metric)))
+            for column in self.columns
+        ]
         measured = {column for _, column in self._scores}
-        return [c for pair in pairs for c in dict.fromkeys(pair) if c in self.columns or c in measured]
+        return [
+            c for pair in pairs for c in dict.fromkeys(pair) if c in self.columns or c in measured
+        ]
 
     @cached_property
     def systems(self) -> list[str]:
         """Labels of rows: the teacher first, then as ``order`` has them, then by their full rows, each with its ablations."""
         rows = sorted(
             {
-                (r.cell.ablation_of or r.cell.label, r.cell.ablation_of is not None, r.cell.label, r.row)
+                (
+                    r.cell.ablation_of or r.cell.label,
+                    r.cell.ablation_of is not None,
+                    r.cell.label,
+                    r.row,
+                )
                 for r in self.records
             }
         )
@@ -201,15 +223,23 @@ class ReportGroup:
 
     def called(self, label: str) -> str:
         """The name of a row as tables print it: ``distilbert (second step only)``. CSV files have the label alone."""
-        plain = next((record.called for record in self.records_of(label)), label).replace(self.shared_suffix, "", 1)
+        plain = next((record.called for record in self.records_of(label)), label).replace(
+            self.shared_suffix, "", 1
+        )
         return self.names.get(label) or plain
 
     @cached_property
     def shared_suffix(self) -> str:
         """What the choices of a run added to the label of every row that was trained, as `` (fast kernels)``: tables leave it out."""
         trained = [r.cell for r in self.records if r.cell.method not in (TEACHER, *FINISHED)]
-        suffixes = {cell.label.removeprefix(row_as_typed(cell)) for cell in trained if cell.search is None}
-        return suffixes.pop() if len(suffixes) == 1 and all(cell.search is None for cell in trained) else ""
+        suffixes = {
+            cell.label.removeprefix(row_as_typed(cell)) for cell in trained if cell.search is None
+        }
+        return (
+            suffixes.pop()
+            if len(suffixes) == 1 and all(cell.search is None for cell in trained)
+            else ""
+        )
 
     @cached_property
     def _scores(self) -> dict[tuple[str, ScoreColumn], dict[int, float]]:
@@ -233,14 +263,25 @@ class ReportGroup:
 
     def means(self, label: str) -> list[float]:
         """The means over seeds of a row, in the columns that it has."""
-        return [self.summaries[label, column].mean for column in self.columns if (label, column) in self.summaries]
+        return [
+            self.summaries[label, column].mean
+            for column in self.columns
+            if (label, column) in self.summaries
+        ]
 
     @cached_property
     def mean_scores(self) -> Mapping[str, float]:
         """Row -> its mean over :attr:`averaged`, where it has all of them."""
         places = {label: [(label, column) for column in self.averaged] for label in self.systems}
-        whole = {label: own for label, own in places.items() if own and all(place in self.summaries for place in own)}
-        return {label: summarise([self.summaries[place].mean for place in own]).mean for label, own in whole.items()}
+        whole = {
+            label: own
+            for label, own in places.items()
+            if own and all(place in self.summaries for place in own)
+        }
+        return {
+            label: summarise([self.summaries[place].mean for place in own]).mean
+            for label, own in whole.items()
+        }
 
     @property
     def has_small_files(self) -> bool:
@@ -256,7 +297,9 @@ class ReportGroup:
     def baseline_name(self) -> str:
         """What the answers behind :attr:`baselines` are called."""
         forms = {record.task.form for record in self.records}
-        return next((form.baseline for form in FORMS.values() if forms == {form.name}), CLASSES.baseline)
+        return next(
+            (form.baseline for form in FORMS.values() if forms == {form.name}), CLASSES.baseline
+        )
 
     @property
     def majority(self) -> float | None:
@@ -274,18 +317,34 @@ class ReportGroup:
     def complete(self) -> list[str]:
         """The students with all columns of the mean and, in each, all seeds."""
         whole = [label for label in self.students if label in self.mean_scores]
-        return [label for label in whole if not any(self.lacks_seeds(label, column) for column in self.averaged)]
+        return [
+            label
+            for label in whole
+            if not any(self.lacks_seeds(label, column) for column in self.averaged)
+        ]
 
     @property
     def sound(self) -> list[str]:
         """The complete rows without a suspicion in any column of the mean: no other mean is in bold."""
-        return [s for s in self.complete if not any(self.suspicions.get((s, column)) for column in self.averaged)]
+        return [
+            s
+            for s in self.complete
+            if not any(self.suspicions.get((s, column)) for column in self.averaged)
+        ]
 
     def is_suspect(self, label: str) -> bool:
         """Whether a row's answers are suspect in half of the columns of the mean, and score no more than a constant: no table calls it best."""
         suspect = [column for column in self.averaged if self.suspicions.get((label, column))]
-        means = {column: self.summaries[label, column].mean for column in suspect if (label, column) in self.summaries}
-        constant = [column for column, mean in means.items() if mean <= self.baselines.get(column, mean) + 1e-9]
+        means = {
+            column: self.summaries[label, column].mean
+            for column in suspect
+            if (label, column) in self.summaries
+        }
+        constant = [
+            column
+            for column, mean in means.items()
+            if mean <= self.baselines.get(column, mean) + 1e-9
+        ]
         return 0 < len(self.averaged) <= 2 * len(constant)
 
 
@@ -318,10 +377,16 @@ def groups(records: Iterable[Record]) -> list[ReportGroup]:
     for key, group in by_key.items():
         whole, limit = by_key.get((key[0], None, *key[2:])), group.cell.data.max_train_rows
         if limit and whole:
-            rows, tasks = {r.row for r in group.records}, {task for r in group.records for task in r.cell.tasks}
-            fitting = [r for r in whole.records if r.row in rows and r.cell.data.rows["train"] <= limit]
+            rows, tasks = (
+                {r.row for r in group.records},
+                {task for r in group.records for task in r.cell.tasks},
+            )
+            fitting = [
+                r for r in whole.records if r.row in rows and r.cell.data.rows["train"] <= limit
+            ]
             group.records += [r for r in fitting if not tasks & set(r.cell.tasks)]
-    for record in records:  # a teacher belongs to every table of its students, whatever their recipe
+    # a teacher belongs to every table of its students, whatever their recipe
+    for record in records:
         if record.cell.method == TEACHER:
             own = (record.cell.teacher, record.cell.data, record.cell.numeric)
             homes = [
@@ -333,10 +398,16 @@ def groups(records: Iterable[Record]) -> list[ReportGroup]:
                 group.records.append(record)
     # a teacher of a task that no student has would be a column without students, and no mean be whole
     for group in by_key.values():
-        if learned := {task for r in group.records if r.cell.method != TEACHER for task in r.cell.tasks}:
+        if learned := {
+            task for r in group.records if r.cell.method != TEACHER for task in r.cell.tasks
+        }:
             group.records = [r for r in group.records if learned.intersection(r.cell.tasks)]
     keys = {key: {r.key for r in group.records} for key, group in by_key.items()}
-    kept = [by_key[key] for key in sorted(by_key, key=str) if not any(keys[key] < other for other in keys.values())]
+    kept = [
+        by_key[key]
+        for key in sorted(by_key, key=str)
+        if not any(keys[key] < other for other in keys.values())
+    ]
     for group in kept:
         group.records, group.left_out = newest(group.records)
     return kept

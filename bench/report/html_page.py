@@ -51,15 +51,21 @@ def html_page(group: ReportGroup, sections: Sequence[Section], paper: Paper) -> 
             return None
         names = ("value", "low", "high", "sd", "n", "p")
         values = (cell.value, cell.low, cell.high, cell.deviation, cell.n, cell.p)
-        details.append({name: _rounded(v) for name, v in zip(names, values, strict=True) if v is not None})
+        details.append(
+            {name: _rounded(v) for name, v in zip(names, values, strict=True) if v is not None}
+        )
         if cell.keys:
             details[-1]["keys"] = list(cell.keys)
         return len(details) - 1
 
     files = {
-        stem: (to_csv(table), "" if table.folded else to_latex(table, paper, stem)) for stem, table in tables.items()
+        stem: (to_csv(table), "" if table.folded else to_latex(table, paper, stem))
+        for stem, table in tables.items()
     }
-    style, script = (HERE / "page.css").read_text(encoding="utf-8"), (HERE / "page.js").read_text(encoding="utf-8")
+    style, script = (
+        (HERE / "page.css").read_text(encoding="utf-8"),
+        (HERE / "page.js").read_text(encoding="utf-8"),
+    )
     text = _environment().get_template("page.html")
     typed = commands(group)
     return text.render(
@@ -77,7 +83,8 @@ def html_page(group: ReportGroup, sections: Sequence[Section], paper: Paper) -> 
         split=_split,
         image=lambda svg: f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}",
         width=lambda svg: round(1.8 * float(re.findall(rb'width="([\d.]+)pt"', svg)[0])),
-        numbers=lambda: numbers_of(group, details, files),  # when the tables have added their details
+        # when the tables have added their details
+        numbers=lambda: numbers_of(group, details, files),
         style=style,
         script=script,
         style_hash=_hash(style),
@@ -87,12 +94,22 @@ def html_page(group: ReportGroup, sections: Sequence[Section], paper: Paper) -> 
 
 def _split(cell: TableCell) -> tuple[str, str, str]:
     """What is printed of a cell: large, small, and on a closer look. Of a tested difference the verdict is a sign."""
-    large, bracket, small = flat(cell.text).partition(" (") if cell.low is not None else (cell.text, "", "")
+    large, bracket, small = (
+        flat(cell.text).partition(" (") if cell.low is not None else (cell.text, "", "")
+    )
     if cell.p is None or cell.value is None or cell.low is None or cell.high is None:
         return large, bracket.strip() + small, ""
     said = f"{cell.verdict}: p = {p_in_words(cell.p)}".replace("= <", "<")
-    said += f" after Holm's adjustment ({p_in_words(cell.alone)} before)" if cell.alone not in (None, cell.p) else ""
-    return f"{cell.value:+.1f} {SYMBOLS[cell.verdict]}", f"({cell.low:+.1f} to {cell.high:+.1f})", said
+    said += (
+        f" after Holm's adjustment ({p_in_words(cell.alone)} before)"
+        if cell.alone not in (None, cell.p)
+        else ""
+    )
+    return (
+        f"{cell.value:+.1f} {SYMBOLS[cell.verdict]}",
+        f"({cell.low:+.1f} to {cell.high:+.1f})",
+        said,
+    )
 
 
 def _hash(text: str) -> str:
@@ -106,10 +123,18 @@ def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     engine = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     engine.filters["flat"] = lambda text: flat(text).replace("**", "").replace("`", "")
-    engine.policies["json.dumps_kwargs"] = {"sort_keys": False, "separators": (",", ":"), "ensure_ascii": False}
+    engine.policies["json.dumps_kwargs"] = {
+        "sort_keys": False,
+        "separators": (",", ":"),
+        "ensure_ascii": False,
+    }
     return engine
 
 

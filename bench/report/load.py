@@ -71,14 +71,22 @@ def load(results: Path | str, everything: bool = False) -> DataFrame:
         unfinished = f"no cell in {results} has finished: all failed or were interrupted; run again with --retry-failed"
         raise NothingMeasured(unfinished if there else nothing_in(Path(results)))
     # without this, a column of which every value is missing has objects
-    numbers = dict.fromkeys(("max_train_rows", "parameters", "flops"), "Int64") | {"train_seconds": "float64"}
+    numbers = dict.fromkeys(("max_train_rows", "parameters", "flops"), "Int64") | {
+        "train_seconds": "float64"
+    }
     table = pandas.DataFrame(lines).astype(numbers)
 
     # what a student's scores and those of its own teacher have in common -> the trainings of that teacher, the current one first
     def place(record: Record, evaluation: str) -> tuple[object, ...]:
         cell = record.cell
         examples = cell.data.evaluation.get(evaluation, "")
-        return cell.tasks, cell.teacher.key, examples, canonical(cell.numeric.identity()), evaluation
+        return (
+            cell.tasks,
+            cell.teacher.key,
+            examples,
+            canonical(cell.numeric.identity()),
+            evaluation,
+        )
 
     teachers: dict[tuple[object, ...], list[Record]] = {}
     for record in records:
@@ -97,7 +105,9 @@ def load(results: Path | str, everything: bool = False) -> DataFrame:
     table.insert(after_score, "teacher_score", taught)
     table["teacher_score"] = table["teacher_score"].astype("float64")
     table.insert(
-        after_score + 1, "retention", 100 * table["score"] / table["teacher_score"].where(lambda score: score > 0)
+        after_score + 1,
+        "retention",
+        100 * table["score"] / table["teacher_score"].where(lambda score: score > 0),
     )
     table.insert(list(table).index("key"), "newest", table["key"].isin(shown))
     return table

@@ -44,14 +44,21 @@ NARROW, WIDE = 3.3, 6.9
 
 def looks(group: ReportGroup) -> dict[str, tuple[str, str]]:
     """Row -> colour and shape: those of its method, so that variants look alike; a grey diamond for the teacher."""
-    methods = list(dict.fromkeys(group.records_of(label)[0].cell.method for label in group.students))
+    methods = list(
+        dict.fromkeys(group.records_of(label)[0].cell.method for label in group.students)
+    )
     style = {m: (COLOURS[i % len(COLOURS)], SHAPES[i % len(SHAPES)]) for i, m in enumerate(methods)}
-    return {s: (GREY, "D") if s == TEACHER else style[group.records_of(s)[0].cell.method] for s in group.systems}
+    return {
+        s: (GREY, "D") if s == TEACHER else style[group.records_of(s)[0].cell.method]
+        for s in group.systems
+    }
 
 
 def systems_in(group: ReportGroup) -> list[str]:
     """The rows of the pictures: complete and no variant of another row, the best mean first; all complete ones where that leaves one student."""
-    complete = sorted(group.mean_intervals, key=lambda label: (-group.mean_intervals[label].value, label))
+    complete = sorted(
+        group.mean_intervals, key=lambda label: (-group.mean_intervals[label].value, label)
+    )
     systems = [label for label in complete if label == TEACHER or not own_row(group, label)]
     return systems if len(set(systems) - {TEACHER}) > 1 else complete
 
@@ -59,11 +66,14 @@ def systems_in(group: ReportGroup) -> list[str]:
 def text_of(text: str, width: int = 24) -> str:
     """Text of others in a picture, in lines of so many characters, three at most: a dollar sign begins no formula."""
     text = flat(text)
-    if any(len(word) > width for word in text.split()):  # a long row is cut behind a colon, not within a setting
+    # a long row is cut behind a colon, not within a setting
+    if any(len(word) > width for word in text.split()):
         text = text.replace(":", ":\v")
     lines = wrap(text, width, break_on_hyphens=False, replace_whitespace=False) or [""]
     lines = [line.replace("\v", "") for line in lines]
-    return "\n".join([*lines[:2], "…" + lines[-1][1:]] if len(lines) > 3 else lines).replace("$", r"\$")
+    return "\n".join([*lines[:2], "…" + lines[-1][1:]] if len(lines) > 3 else lines).replace(
+        "$", r"\$"
+    )
 
 
 @contextmanager
@@ -76,7 +86,12 @@ def drawing(width: float, height: float, form: str) -> Iterator[tuple[Any, io.By
     import matplotlib
 
     matplotlib.use("Agg")
-    look: Any = {"svg.hashsalt": "bert-bench", "svg.fonttype": "none", "pdf.fonttype": 42, "font.family": "sans-serif"}
+    look: Any = {
+        "svg.hashsalt": "bert-bench",
+        "svg.fonttype": "none",
+        "pdf.fonttype": 42,
+        "font.family": "sans-serif",
+    }
     look |= {"font.size": 7, "axes.linewidth": 0.6, "lines.linewidth": 1.1, "legend.frameon": False}
     look |= {
         "axes.spines.top": False,
@@ -105,14 +120,20 @@ def row_height(group: ReportGroup, labels: Sequence[str]) -> float:
 
 def _name_rows(axes: Any, group: ReportGroup, labels: Sequence[str]) -> None:
     """The rows' names at the left, the first at the top."""
-    axes.set_yticks(range(len(labels)), [text_of(group.called(label)) for label in labels], linespacing=0.9)
+    axes.set_yticks(
+        range(len(labels)), [text_of(group.called(label)) for label in labels], linespacing=0.9
+    )
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
 
 
 def plotted_differences(group: ReportGroup) -> dict[str, TableCell]:
     """Row -> the cell of its mean difference to the baseline, with its interval: of the teacher and the complete systems; the largest first."""
-    differences = {label: cell for label, cell in verdicts_of_means(group).items() if label in group.mean_intervals}
+    differences = {
+        label: cell
+        for label, cell in verdicts_of_means(group).items()
+        if label in group.mean_intervals
+    }
     teacher = group.pairs.get((TEACHER, reference_of(group)))
     if differences and teacher is not None:
         differences[TEACHER] = teacher
@@ -128,7 +149,10 @@ def _ends(cells: Sequence[TableCell]) -> tuple[float, float]:
 
     The half that is nearer to 0 is always on it.
     """
-    near = sorted(((cell.low or 0.0, cell.high or 0.0) for cell in cells), key=lambda ends: max(-ends[0], ends[1]))
+    near = sorted(
+        ((cell.low or 0.0, cell.high or 0.0) for cell in cells),
+        key=lambda ends: max(-ends[0], ends[1]),
+    )
     spans = [
         (min(0.0, *(low for low, _ in near[:i])), max(0.0, *(high for _, high in near[:i])))
         for i in range(1, len(near) + 1)
@@ -161,12 +185,28 @@ def forest(group: ReportGroup, form: str = "svg") -> bytes | None:
             if left <= value <= right:
                 axes.plot(value, height, shape, color=colour, markersize=5, markerfacecolor=face)
             # for what lies beyond the axis an arrow, as large as the point if that does
-            beyond = (("<", left + inset, value < left, low < left), (">", right - inset, value > right, high > right))
+            beyond = (
+                ("<", left + inset, value < left, low < left),
+                (">", right - inset, value > right, high > right),
+            )
             for arrow, edge, has_point, has_end in beyond:
                 if has_point or has_end:
-                    axes.plot(edge, height, arrow, color=colour, markersize=5 if has_point else 3, markerfacecolor=face)
+                    axes.plot(
+                        edge,
+                        height,
+                        arrow,
+                        color=colour,
+                        markersize=5 if has_point else 3,
+                        markerfacecolor=face,
+                    )
             text = number(cell.value, "+.1f", low=cell.low, high=cell.high).text
-            axes.annotate(text, (1.03, height), xycoords=axes.get_yaxis_transform(), va="center", annotation_clip=False)
+            axes.annotate(
+                text,
+                (1.03, height),
+                xycoords=axes.get_yaxis_transform(),
+                va="center",
+                annotation_clip=False,
+            )
         axes.axvline(0, color=GREY, linewidth=0.7)
         if group.majority is not None and reference in group.mean_intervals:
             distance = group.majority - group.mean_intervals[reference].value
@@ -202,16 +242,25 @@ class Point(NamedTuple):
 def points(group: ReportGroup, costs: Mapping[str, float]) -> list[Point]:
     """The complete rows that have a cost, the best mean first."""
     few = {
-        label for label in group.mean_intervals if any(group.lacks_seeds(label, column) for column in group.averaged)
+        label
+        for label in group.mean_intervals
+        if any(group.lacks_seeds(label, column) for column in group.averaged)
     }
     rows = [label for label in group.mean_intervals if label in costs]
 
     def is_beaten(label: str) -> bool:
-        pairs = {row: group.pairs.get((row, label)) for row in rows if row not in few and costs[row] <= costs[label]}
+        pairs = {
+            row: group.pairs.get((row, label))
+            for row in rows
+            if row not in few and costs[row] <= costs[label]
+        }
         return any(pair is not None and (pair.low or 0.0) > 0 for pair in pairs.values())
 
     means = {label: group.mean_intervals[label] for label in rows}
-    judged = [Point(s, costs[s], m.value or 0.0, m.low, m.high, is_beaten(s), s in few) for s, m in means.items()]
+    judged = [
+        Point(s, costs[s], m.value or 0.0, m.low, m.high, is_beaten(s), s in few)
+        for s, m in means.items()
+    ]
     return sorted(judged, key=lambda point: (-point.value, point.label))
 
 
@@ -226,7 +275,10 @@ def flops_of(group: ReportGroup) -> dict[str, float]:
 
 def files_of(group: ReportGroup) -> dict[str, float]:
     """Row -> megabytes of its file, where some model has fewer bits: else parameters and FLOPs say as much."""
-    sized = {label: [r.sizes.megabytes for r in group.records_of(label) if r.sizes] for label in group.systems}
+    sized = {
+        label: [r.sizes.megabytes for r in group.records_of(label) if r.sizes]
+        for label in group.systems
+    }
     return {label: min(own) for label, own in sized.items() if own} if group.has_small_files else {}
 
 
@@ -251,14 +303,24 @@ def scatter(group: ReportGroup, costs: Mapping[str, float], form: str, axis: str
         return None
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-    names = [f"{text_of(group.called(p.label), 22)} {p.value:.1f}{' (fewer seeds)' * p.fewer_seeds}" for p in shown]
-    half, lines = (len(shown) + 1) // 2, [name.count("\n") + 1 for name in names]  # the legend has two columns
-    with drawing(NARROW, 2.3 + 0.13 * max(sum(lines[:half]), sum(lines[half:])), form) as (figure, out):
+    names = [
+        f"{text_of(group.called(p.label), 22)} {p.value:.1f}{' (fewer seeds)' * p.fewer_seeds}"
+        for p in shown
+    ]
+    # the legend has two columns
+    half, lines = (len(shown) + 1) // 2, [name.count("\n") + 1 for name in names]
+    with drawing(NARROW, 2.3 + 0.13 * max(sum(lines[:half]), sum(lines[half:])), form) as (
+        figure,
+        out,
+    ):
         axes = figure.subplots()
         least, most = min(p.cost for p in shown), max(p.cost for p in shown)
         span = max(most / least, 1.5)
         best = front(shown)
-        edges, values = [*(p.cost for p in best), most * span**0.08], [*(p.value for p in best), best[-1].value]
+        edges, values = (
+            [*(p.cost for p in best), most * span**0.08],
+            [*(p.value for p in best), best[-1].value],
+        )
         axes.step(edges, values, where="post", color=PALE, linewidth=1.0, zorder=1)
         for point, name in zip(shown, names, strict=True):
             alike = [p.label for p in shown if abs(p.cost / point.cost - 1) < 0.01]
@@ -271,18 +333,33 @@ def scatter(group: ReportGroup, costs: Mapping[str, float], form: str, axis: str
                 axes.vlines(x, point.low, point.high, color=colour, alpha=0.4, linewidth=0.9)
             face = "white" if point.is_beaten else colour
             axes.plot(
-                x, point.value, shape, color=colour, markersize=5.5, markerfacecolor=face, linestyle="", label=name
+                x,
+                point.value,
+                shape,
+                color=colour,
+                markersize=5.5,
+                markerfacecolor=face,
+                linestyle="",
+                label=name,
             )
         axes.set_xscale("log")
         axes.set_xlim(least / span**0.1, most * span**0.1)
-        axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]) if span < 8 else LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_locator(
+            MaxNLocator(5, steps=[1, 2, 5, 10]) if span < 8 else LogLocator(subs=(1, 2, 5))
+        )
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter("{x:g}")
         if group.majority is not None and group.majority > min(p.low or p.value for p in shown) - 2:
             axes.axhline(group.majority, color=GREY, linewidth=0.7, linestyle=":")
         axes.set_xlabel(axis)
         axes.set_ylabel(f"mean score, {counted(len(group.averaged), 'column')} (%)")
-        figure.legend(loc="outside lower center", ncols=2, handletextpad=0.2, columnspacing=1.0, labelspacing=0.35)
+        figure.legend(
+            loc="outside lower center",
+            ncols=2,
+            handletextpad=0.2,
+            columnspacing=1.0,
+            labelspacing=0.35,
+        )
     return out.getvalue()
 
 
@@ -298,8 +375,13 @@ def setting_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
     if not shown:
         return None
     look, across = looks(group), min(4, len(shown))
-    with drawing(WIDE if across > 2 else NARROW, 1.5 * -(-len(shown) // across) + 0.25, form) as (figure, out):
-        panels = figure.subplots(-(-len(shown) // across), across, squeeze=False, sharey=True).flatten()
+    with drawing(WIDE if across > 2 else NARROW, 1.5 * -(-len(shown) // across) + 0.25, form) as (
+        figure,
+        out,
+    ):
+        panels = figure.subplots(
+            -(-len(shown) // across), across, squeeze=False, sharey=True
+        ).flatten()
         for axes in panels[len(shown) :]:
             axes.set_axis_off()
         for axes, sweep in zip(panels, shown, strict=False):
@@ -307,11 +389,17 @@ def setting_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
             places = range(len(sweep.rows))  # side by side: values may be 0, or powers of ten
             for place, row in zip(places, sweep.rows.values(), strict=True):
                 face = colour if row == reference else "white"
-                cell = group.pairs.get(
-                    (row, reference), number(0.0, low=0.0, high=0.0)
-                )  # the reference has none with itself
+                # the reference has none with itself
+                cell = group.pairs.get((row, reference), number(0.0, low=0.0, high=0.0))
                 axes.vlines(place, cell.low or 0.0, cell.high or 0.0, color=colour, alpha=0.5)
-                axes.plot(place, cell.value or 0.0, shape, color=colour, markersize=5, markerfacecolor=face)
+                axes.plot(
+                    place,
+                    cell.value or 0.0,
+                    shape,
+                    color=colour,
+                    markersize=5,
+                    markerfacecolor=face,
+                )
             axes.axhline(0, color=GREY, linewidth=0.7)
             small = any(0 < abs(value) < 1e-3 for value in sweep.rows)
             texts = [_short(value) if small else f"{value:g}" for value in sweep.rows]
@@ -321,7 +409,11 @@ def setting_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
             axes.grid(visible=False, axis="x")
             axes.set_xlabel(text_of(sweep.setting))
             axes.set_title(
-                text_of(group.called(reference), 30 if across < 3 else 22), color=colour, fontsize=7, loc="left", pad=3
+                text_of(group.called(reference), 30 if across < 3 else 22),
+                color=colour,
+                fontsize=7,
+                loc="left",
+                pad=3,
             )
         figure.supylabel("mean difference (points)", fontsize=7)
     return out.getvalue()
@@ -336,18 +428,24 @@ def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
     table = next((table for table in group.tables if table.file == KEPT_OF_THE_TEACHER), None)
     rows = systems_in(group)
     lines = [line for line in table.lines if line.label in rows] if table else []
-    if table is None or not lines or len(group.columns) < 2:  # of one column the forest plot says the same
+    # of one column the forest plot says the same
+    if table is None or not lines or len(group.columns) < 2:
         return None
     # behind the columns: mean of ratios, ratio of means
     mean = len(table.columns) - 3 if len(group.averaged) > 1 else 0
     places = [*([mean] if mean else []), *range(len(table.columns) - 3)]
     first = mean or group.columns.index(group.averaged[0])
     lines.sort(key=lambda line: -(line.cells[first].value or 0.0))
-    values = np.array([[np.nan if (v := line.cells[i].value) is None else v for i in places] for line in lines])
+    values = np.array(
+        [[np.nan if (v := line.cells[i].value) is None else v for i in places] for line in lines]
+    )
     if np.isnan(values).all():
         return None
     most = min(30.0, max(5.0, float(np.nanmax(np.abs(values - 100)))))
-    titles = ["mean" if i == mean and mean else table.columns[1 + i].title.partition(" (")[0] for i in places]
+    titles = [
+        "mean" if i == mean and mean else table.columns[1 + i].title.partition(" (")[0]
+        for i in places
+    ]
     is_narrow = max(map(len, titles)) <= NARROW_TITLES // len(places)
     labels = [line.label for line in lines]
     height = row_height(group, labels) * len(lines) + 0.75
@@ -360,7 +458,14 @@ def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
                 sign = {KEEPS: " ✓", LOSES: " ✗"}.get(cell.verdict, "")
                 text = DASH if cell.value is None else f"{cell.value:.0f}{sign}"
                 is_dark = cell.value is not None and abs(cell.value - 100) > 0.6 * most
-                axes.text(place, row, text, ha="center", va="center", color="white" if is_dark else "black")
+                axes.text(
+                    place,
+                    row,
+                    text,
+                    ha="center",
+                    va="center",
+                    color="white" if is_dark else "black",
+                )
         width = min(12, (NARROW_TITLES if is_narrow else WIDE_TITLES) // len(places))
         axes.set_xticks(range(len(places)), [text_of(title, max(2, width)) for title in titles])
         _name_rows(axes, group, labels)
@@ -369,7 +474,9 @@ def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
         axes.tick_params(length=0)
         axes.xaxis.tick_top()
         axes.spines[:].set_visible(False)
-        figure.colorbar(image, ax=axes, extend="both", pad=0.02, aspect=12, label="% of the teacher")
+        figure.colorbar(
+            image, ax=axes, extend="both", pad=0.02, aspect=12, label="% of the teacher"
+        )
     return out.getvalue()
 
 
@@ -378,11 +485,19 @@ def learning_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
 
     On the task that most full rows have: the first record of each training, methods as they are before rows with changed settings.
     """
-    trained = [r for r in group.records if r.terms and r.cell.ablation_of is None and r.cell.method != TEACHER]
-    rows_of = {task: {r.row for r in trained if task in r.cell.tasks} for task in group.tasks if trained}
+    trained = [
+        r
+        for r in group.records
+        if r.terms and r.cell.ablation_of is None and r.cell.method != TEACHER
+    ]
+    rows_of = {
+        task: {r.row for r in trained if task in r.cell.tasks} for task in group.tasks if trained
+    }
     task = max(rows_of, key=lambda name: len(rows_of[name]), default="")
     curves: dict[str, tuple[str, Record]] = {}  # by the training: operating points share one
-    for label in sorted((s for s in group.systems if s in rows_of.get(task, ())), key=lambda label: ":" in label):
+    for label in sorted(
+        (s for s in group.systems if s in rows_of.get(task, ())), key=lambda label: ":" in label
+    ):
         record = next(r for r in group.records_of(label, task) if r.terms)
         curves.setdefault(record.train_key, (label, record))
     systems = systems_in(group)
@@ -393,10 +508,17 @@ def learning_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
     from matplotlib.ticker import NullLocator
 
     look, title = looks(group), {"fontsize": 7, "loc": "left", "pad": 3}
-    by_epoch = {label: own for label, r in rows.items() if (own := r.usage.get("epochs", {}).get("scores", []))}
+    by_epoch = {
+        label: own
+        for label, r in rows.items()
+        if (own := r.usage.get("epochs", {}).get("scores", []))
+    }
     count = len(rows) + bool(by_epoch)
     across = min(4, count)
-    with drawing(WIDE if across > 2 else NARROW, 1.45 * -(-count // across) + 0.25, form) as (figure, out):
+    with drawing(WIDE if across > 2 else NARROW, 1.45 * -(-count // across) + 0.25, form) as (
+        figure,
+        out,
+    ):
         panels = figure.subplots(-(-count // across), across, squeeze=False).flatten()
         for axes in panels[count:]:
             axes.set_axis_off()
@@ -411,12 +533,19 @@ def learning_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
                 for name, values in stage.items():
                     shown = [value if value > 0 else np.nan for value in values]
                     dash = DASHES[names.index(name) % len(DASHES)]
-                    axes.plot(range(start, start + len(values)), shown, color=colour, linestyle=dash, linewidth=0.9)
+                    axes.plot(
+                        range(start, start + len(values)),
+                        shown,
+                        color=colour,
+                        linestyle=dash,
+                        linewidth=0.9,
+                    )
                 start += max((len(values) for values in stage.values()), default=0)
                 if stage is not stages[-1]:
                     axes.axvline(start - 0.5, color=PALE, linewidth=0.7)
             name = group.called(label)
-            width = 30 if len(name) <= 30 and " " not in name else 22  # next to its neighbours, words wrapped
+            # next to its neighbours, words wrapped
+            width = 30 if len(name) <= 30 and " " not in name else 22
             axes.set_title(text_of(name, width), color=colour, **title)
             axes.set_xticks([])
             positive = [v for stage in stages for values in stage.values() for v in values if v > 0]
@@ -433,11 +562,28 @@ def learning_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
             # room for the names
             axes.set_ylim(low, high * (high / low) ** (1 / (1 - min(0.55, 0.09 * len(names))) - 1))
             dashes = [DASHES[i % len(DASHES)] for i in range(len(names))]
-            keys = [axes.plot([], [], color=colour, linestyle=dash, linewidth=0.9)[0] for dash in dashes]
-            axes.legend(keys, names, fontsize=6, loc="upper right", handlelength=3, labelspacing=0.15, borderpad=0)
+            keys = [
+                axes.plot([], [], color=colour, linestyle=dash, linewidth=0.9)[0] for dash in dashes
+            ]
+            axes.legend(
+                keys,
+                names,
+                fontsize=6,
+                loc="upper right",
+                handlelength=3,
+                labelspacing=0.15,
+                borderpad=0,
+            )
         for label, scores in by_epoch.items():
             axes, (colour, shape) = panels[len(rows)], look[label]
-            axes.plot(range(1, len(scores) + 1), scores, shape, color=colour, linestyle="-", markersize=3.5)
+            axes.plot(
+                range(1, len(scores) + 1),
+                scores,
+                shape,
+                color=colour,
+                linestyle="-",
+                markersize=3.5,
+            )
             axes.set_title("development score by epoch (%)", **title)
         figure.supxlabel("training, from its first step to its last", fontsize=7)
         figure.supylabel("loss", fontsize=7)

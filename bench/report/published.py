@@ -62,7 +62,9 @@ class PrintedRow(NamedTuple):
 @lru_cache
 def published() -> tuple[Published, ...]:
     """Every printed number, in the order of the files."""
-    lines: list[dict[str, Any]] = [line for path in sorted(FOLDER.glob("*.csv")) for line in rows_of(path)]
+    lines: list[dict[str, Any]] = [
+        line for path in sorted(FOLDER.glob("*.csv")) for line in rows_of(path)
+    ]
     return tuple(Published(**line | {"value": float(line["value"])}) for line in lines)
 
 
@@ -86,10 +88,10 @@ def numbers_in(path: Path) -> tuple[Published, ...]:
         if None in line:
             raise InputError(f"{path}, line {place}: it has more fields than the first line")
         given = {name.strip(): value.strip() for name, value in line.items() if name and value}
-        if lacking := [name for name in ("source", "table", "system", "task", "value") if name not in given]:
-            needs = (
-                "a line needs source, table, system, task and value, and may have evaluation, metric, split and note"
-            )
+        if lacking := [
+            name for name in ("source", "table", "system", "task", "value") if name not in given
+        ]:
+            needs = "a line needs source, table, system, task and value, and may have evaluation, metric, split and note"
             raise InputError(f"{path}, line {place}: {lacking[0]} is missing; {needs}")
         if further := given.keys() - set(Published._fields):
             raise unknown(f"column of {path}", min(further), Published._fields)
@@ -120,7 +122,9 @@ def printed_cells(paper: str, row: str, further: Sequence[Published] = ()) -> li
     known = [*published(), *further]
     cells = [cell for cell in known if cell.source == paper]
     if not cells:
-        raise unknown("paper with printed numbers", paper, list(dict.fromkeys(cell.source for cell in known)))
+        raise unknown(
+            "paper with printed numbers", paper, list(dict.fromkeys(cell.source for cell in known))
+        )
     own = [cell for cell in cells if f"{cell.table}: {cell.system}" == row]
     if not own:
         there = list(dict.fromkeys(f"{cell.table}: {cell.system}" for cell in cells))
@@ -131,10 +135,12 @@ def printed_cells(paper: str, row: str, further: Sequence[Published] = ()) -> li
 def beside_ours(group: ReportGroup, printed: Mapping[str, PrintedRow]) -> Table | None:
     """Ours and the paper's, cell by cell, of the rows that a file names; None where it names none that was measured."""
     lines = []
-    for main in group.columns if group.facts.source != SAMPLE else ():  # nothing generated compares with a paper
+    # nothing generated compares with a paper
+    for main in group.columns if group.facts.source != SAMPLE else ():
         for label, row in ((label, printed[label]) for label in group.systems if label in printed):
             for cell in row.cells:
-                column = replace(main, metric=cell.metric)  # ours by the paper's metric, where that was measured
+                # ours by the paper's metric, where that was measured
+                column = replace(main, metric=cell.metric)
                 column = column if group.values(label, column) else main
                 scores = list(group.values(label, column).values())
                 if not scores or (cell.task, cell.evaluation) != (column.task, column.evaluation):
@@ -142,13 +148,17 @@ def beside_ours(group: ReportGroup, printed: Mapping[str, PrintedRow]) -> Table 
                 why = [*_reasons(group, label, column, cell), *row.differs]
                 ours = SUMMED[row.summed](scores)
                 seeds = f" ({row.summed} of {len(scores)})" if len(scores) > 1 else ""
-                place = f"{cell.system}; {cell.source}, {cell.table}" + (f" ({cell.note})" if cell.note else "")
+                place = f"{cell.system}; {cell.source}, {cell.table}" + (
+                    f" ({cell.note})" if cell.note else ""
+                )
                 keys = tuple(record.key for record in group.finished(label, column))
                 cells = (
                     TableCell(group.called(label), plain=label),
                     TableCell(f"{ours:.1f}{seeds}", ours, n=len(scores), keys=keys),
                     TableCell(
-                        f"{cell.value:.1f} ({label_of(cell.metric)}, {cell.split})", cell.value, plain=f"{cell.value:g}"
+                        f"{cell.value:.1f} ({label_of(cell.metric)}, {cell.split})",
+                        cell.value,
+                        plain=f"{cell.value:g}",
                     ),
                     TableCell(place),
                     TableCell("no: " + "; ".join(why) if why else YES),
@@ -156,7 +166,12 @@ def beside_ours(group: ReportGroup, printed: Mapping[str, PrintedRow]) -> Table 
                 lines.append(Line(column.title, cells, row=label))
     if not lines:
         return None
-    columns = [Column("Column"), Column("System", words=True), Column("ours"), Column("printed", csv=TEXT)]
+    columns = [
+        Column("Column"),
+        Column("System", words=True),
+        Column("ours"),
+        Column("printed", csv=TEXT),
+    ]
     columns += [Column("where", words=True), Column("comparable", words=True)]
     comparable = sum(line.cells[-1].text == YES for line in lines)
     note = (
@@ -170,7 +185,9 @@ def _reasons(group: ReportGroup, label: str, column: ScoreColumn, printed: Publi
     """Why a printed number and ours are not of the same examples, metric and pre-training."""
     whys = []
     if printed.split != "dev":
-        whys.append("split not stated" if printed.split == UNKNOWN else f"{printed.split} set, ours is dev")
+        whys.append(
+            "split not stated" if printed.split == UNKNOWN else f"{printed.split} set, ours is dev"
+        )
     if printed.metric == UNKNOWN:
         whys.append("metric not stated")
     elif printed.metric != column.metric:
@@ -179,13 +196,20 @@ def _reasons(group: ReportGroup, label: str, column: ScoreColumn, printed: Publi
     rows = {own.rows.get(column.evaluation) for own in data}
     # a folder with another number of examples holds something else
     if rows != {DEVELOPMENT_EXAMPLES.get((column.task, column.evaluation))}:
-        whys.append(f"not {'SQuAD' if column.task.startswith('squad') else 'GLUE'}'s development set")
+        whys.append(
+            f"not {'SQuAD' if column.task.startswith('squad') else 'GLUE'}'s development set"
+        )
     if any(own.max_train_rows for own in data):
         whys.append("fewer training examples")
     trained = [
-        each for r in group.finished(label, column) for each in r.artefacts.values() if {"train", "text"} <= each.keys()
+        each
+        for r in group.finished(label, column)
+        for each in r.artefacts.values()
+        if {"train", "text"} <= each.keys()
     ]
-    for files, tokens in sorted({(", ".join(each["text"]["files"]), each["text"]["tokens"]) for each in trained}):
+    for files, tokens in sorted(
+        {(", ".join(each["text"]["files"]), each["text"]["tokens"]) for each in trained}
+    ):
         whys.append(f"pre-trained on {tokens:,} tokens of {files}")
     return whys
 
@@ -205,7 +229,9 @@ def rule_of(printed: str, counted: Mapping[str, int], unit: float) -> tuple[str,
     return rule, value, False
 
 
-def printed_and_ours(named: Sequence[tuple[Mapping[str, str], Mapping[str, Mapping[str, int]]]]) -> Table:
+def printed_and_ours(
+    named: Sequence[tuple[Mapping[str, str], Mapping[str, Mapping[str, int]]]],
+) -> Table:
     """Every printed figure with ours, the difference, and the convention that explains it, if one does.
 
     Args:
@@ -219,9 +245,14 @@ def printed_and_ours(named: Sequence[tuple[Mapping[str, str], Mapping[str, Mappi
         ):
             if not printed:
                 continue
-            own, (rule, value, fits) = next(iter(conventions.values())), rule_of(printed, conventions, unit)
+            own, (rule, value, fits) = (
+                next(iter(conventions.values())),
+                rule_of(printed, conventions, unit),
+            )
             off, nearest_off = (100 * (count / unit / float(printed) - 1) for count in (own, value))
-            nearest = f"none found; nearest: {rule}, {value / unit:.2f} {sign}, {nearest_off:+.1f} %"
+            nearest = (
+                f"none found; nearest: {rule}, {value / unit:.2f} {sign}, {nearest_off:+.1f} %"
+            )
             cells = (
                 TableCell(size["row"]),
                 TableCell(quantity),
@@ -233,7 +264,12 @@ def printed_and_ours(named: Sequence[tuple[Mapping[str, str], Mapping[str, Mappi
             lines.append(Line("{source}, {table}: {system}".format_map(size), cells))
             fitting += fits
     columns = [Column("Printed in"), Column("Row here", words=True), Column("Quantity", words=True)]
-    columns += [Column("printed", csv=TEXT), Column("ours"), Column("difference"), Column("rule", words=True)]
+    columns += [
+        Column("printed", csv=TEXT),
+        Column("ours"),
+        Column("difference"),
+        Column("rule", words=True),
+    ]
     note = (
         "Papers count sizes by different rules. The column `rule` names the rule that gives the printed number to its last digit. "
         "`ours` counts the whole classifier (two labels) and 2 x MACs at length 128. "

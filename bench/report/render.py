@@ -62,14 +62,20 @@ def to_markdown(table: Table, notes: Footnotes | None = None) -> str:
         return f"**{marked}**" if cell.bold else marked
 
     rows = [[text(cell) for cell in line.all_cells] for line in table.lines]
-    widths = [max(map(len, map(escaped, column))) for column in zip(table.header, *rows, strict=True)]
+    widths = [
+        max(map(len, map(escaped, column))) for column in zip(table.header, *rows, strict=True)
+    ]
     blocks = [range(len(widths))] if table.width is None else _blocks(table, widths, table.width)
 
     def picked(cells: Sequence[str], block: Sequence[int]) -> list[str]:
         return [cells[i] for i in block]
 
     return "\n\n".join(
-        github([picked(row, block) for row in rows], picked(table.header, block), picked(table.sides, block))
+        github(
+            [picked(row, block) for row in rows],
+            picked(table.header, block),
+            picked(table.sides, block),
+        )
         for block in blocks
     )
 
@@ -99,8 +105,13 @@ def github(rows: Sequence[Sequence[str]], header: Sequence[str], sides: Sequence
     """
     columns = [[escaped(text) for text in column] for column in zip(header, *rows, strict=True)]
     sizes = [max(3, *map(len, column)) for column in columns]
-    is_left = [side == "left" for side in ([sides] * len(header) if isinstance(sides, str) else sides)]
-    rule = ["-" * (size + 2) if left else "-" * (size + 1) + ":" for size, left in zip(sizes, is_left, strict=True)]
+    is_left = [
+        side == "left" for side in ([sides] * len(header) if isinstance(sides, str) else sides)
+    ]
+    rule = [
+        "-" * (size + 2) if left else "-" * (size + 1) + ":"
+        for size, left in zip(sizes, is_left, strict=True)
+    ]
     aligned = [
         [text.ljust(size) if left else text.rjust(size) for text in column]
         for column, size, left in zip(columns, sizes, is_left, strict=True)
@@ -120,7 +131,14 @@ def to_csv(table: Table) -> str:
 SPECIAL = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "±": r"$\pm$", "×": r"$\times$", "–": "--"}
+    | {
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        "±": r"$\pm$",
+        "×": r"$\times$",
+        "–": "--",
+    }
     | {"…": r"\ldots{}", "≥": r"$\geq$", "≤": r"$\leq$", "→": r"$\rightarrow$"}
     | {"▲": r"$\uparrow$", "▼": r"$\downarrow$", "○": r"$\circ$"}
 )
@@ -150,14 +168,26 @@ def _tex_row(cells: Sequence[str]) -> str:
     return ("{}" if text.lstrip().startswith(("[", "*")) else "") + text + r" \\"
 
 
-FIELD = {"cola": "CoLA", "sst2": "SST-2", "mrpc": "MRPC", "stsb": "STS-B", "qqp": "QQP", "mnli": "MNLI", "qnli": "QNLI"}
+FIELD = {
+    "cola": "CoLA",
+    "sst2": "SST-2",
+    "mrpc": "MRPC",
+    "stsb": "STS-B",
+    "qqp": "QQP",
+    "mnli": "MNLI",
+    "qnli": "QNLI",
+}
 FIELD |= {"mnli-m": "MNLI-m", "mnli-mm": "MNLI-mm", "rte": "RTE", "wnli": "WNLI"}
 """Tasks as papers spell them."""
 SIGNS = {"better": "*", "keeps": "*", "worse": r"\dagger", "loses": r"\dagger"}
 """Verdict -> its sign in a paper."""
 TEX_COLUMN, TEX_TEXT = 216.0, 394.0
 """Points that a table has: in a column of ACL (3.03 in), and in the text of NeurIPS (5.5 in), which is narrower than ACL's."""
-TEX_SIZES = ((r"\small", 4.6, 4.0, 12.0), (r"\footnotesize", 4.1, 3.0, 11.0), (r"\scriptsize", 3.7, 2.5, 9.5))
+TEX_SIZES = (
+    (r"\small", 4.6, 4.0, 12.0),
+    (r"\footnotesize", 4.1, 3.0, 11.0),
+    (r"\scriptsize", 3.7, 2.5, 9.5),
+)
 """Type, points of a character, of the space at each side of a column, and of a line (in a paper of 11 points: others have less)."""
 SMALL = 3.6
 """Points of a character of deviations, intervals and marks."""
@@ -174,7 +204,9 @@ def _has_interval(cell: TableCell) -> bool:
     return cell.value is not None and cell.low is not None and " to " in cell.text
 
 
-def _tex_cell(cell: TableCell, notes: Footnotes, interval: bool, small_share: float) -> tuple[str, float]:
+def _tex_cell(
+    cell: TableCell, notes: Footnotes, interval: bool, small_share: float
+) -> tuple[str, float]:
     """A cell as LaTeX: what is measured, in small type what follows it, and its marks above the line; and its width in characters.
 
     Args:
@@ -194,7 +226,9 @@ def _tex_cell(cell: TableCell, notes: Footnotes, interval: bool, small_share: fl
         marks = [f"${sign}$" if (sign := SIGNS.get(cell.verdict, "")) else "", *marks]
     text, mark = _tex(f"**{text}**" if cell.bold else text), ",".join(filter(None, marks))
     small = (r"\," if small.startswith(" ") else "") + _tex(small.strip())
-    width = len(plain(text)) * (1.1 if r"\textbf" in text else 1.0) + small_share * len(plain(small) + plain(mark))
+    width = len(plain(text)) * (1.1 if r"\textbf" in text else 1.0) + small_share * len(
+        plain(small) + plain(mark)
+    )
     small = rf"{{\scriptsize {small}}}" if small else ""
     return text + small + (rf"\textsuperscript{{{mark}}}" if mark else ""), width
 
@@ -204,10 +238,15 @@ def _tex_notes(table: Table, lines: Sequence[Line], interval: bool, said: Sequen
     cells = [cell for line in lines for cell in line.cells]
     verdicts = {cell.verdict for cell in cells}
     # each row of the leaderboard has one test, which is not adjusted: its mean
-    has_family = any(cell.verdict and cell.alone not in (None, cell.p) for line in table.lines for cell in line.cells)
+    has_family = any(
+        cell.verdict and cell.alone not in (None, cell.p)
+        for line in table.lines
+        for cell in line.cells
+    )
     has_mean = any(column.title.startswith("mean of") for column in table.columns)
     adjusted = (
-        "Holm over the columns of a row" + ("; its mean is one test, not adjusted" if has_mean else "")
+        "Holm over the columns of a row"
+        + ("; its mean is one test, not adjusted" if has_mean else "")
         if has_family
         else "one test a row, not adjusted"
     )
@@ -216,8 +255,12 @@ def _tex_notes(table: Table, lines: Sequence[Line], interval: bool, said: Sequen
         r"$\pm$: standard deviation over seeds.": any(cell.deviation is not None for cell in cells),
         r"[\,]: 95\,\% interval.": interval and any(map(_has_interval, cells)),
         "Bold: best, or not told apart from it.": any(cell.bold for cell in cells),
-        rf"$^{{*}}$\,better, $^{{\dagger}}$\,worse ($p<0.05$, {adjusted}).": {"better", "worse"} & verdicts,
-        rf"$^{{*}}$\,keeps, $^{{\dagger}}$\,loses its teacher's score (non-inferiority{margin}).": {"keeps", "loses"}
+        rf"$^{{*}}$\,better, $^{{\dagger}}$\,worse ($p<0.05$, {adjusted}).": {"better", "worse"}
+        & verdicts,
+        rf"$^{{*}}$\,keeps, $^{{\dagger}}$\,loses its teacher's score (non-inferiority{margin}).": {
+            "keeps",
+            "loses",
+        }
         & verdicts,
     }
     return " ".join([*said, *(meaning for meaning, applies in meanings.items() if applies)])
@@ -252,26 +295,46 @@ def to_latex(table: Table, paper: Paper, stem: str) -> str:
     is_tested = any(cell.verdict for line in lines for cell in line.cells)
     without = [] if is_tested else [(False, fit) for fit in TEX_SIZES]
     layouts = []
-    for interval, (size, character, space, height) in [*((True, fit) for fit in TEX_SIZES), *without]:
+    for interval, (size, character, space, height) in [
+        *((True, fit) for fit in TEX_SIZES),
+        *without,
+    ]:
         notes = Footnotes()
-        body = [[_tex_cell(line.all_cells[i], notes, interval, SMALL / character) for i in shown] for line in lines]
+        body = [
+            [_tex_cell(line.all_cells[i], notes, interval, SMALL / character) for i in shown]
+            for line in lines
+        ]
         widths = [
-            character * min(TEX_WORDS, max(*(width for _, width in column), len(plain(head)), 0.8 * len(plain(below))))
+            character
+            * min(
+                TEX_WORDS,
+                max(*(width for _, width in column), len(plain(head)), 0.8 * len(plain(below))),
+            )
             for (head, below), column in zip(heads, zip(*body, strict=True), strict=True)
         ]
         # behind the last column is no space
-        blocks = _blocks(table, list(map(round, widths)), round(TEX_TEXT + 2 * space), round(2 * space))
+        blocks = _blocks(
+            table, list(map(round, widths)), round(TEX_TEXT + 2 * space), round(2 * space)
+        )
         width = max(sum(widths[i] + 2 * space for i in block) for block in blocks) - 2 * space
         words = " ".join([_tex_notes(table, lines, interval, said), *map(_tex_note, notes.texts)])
         narrow = min(max(width, TEX_COLUMN - 4), TEX_TEXT)
         high = TEX_PAGE - TEX_CAPTION - 9.5 * (1 + len(plain(words)) * SMALL // narrow)
-        on_a_page = max(1, int((high / len(blocks) - TEX_RULES) / height) - 2)  # a block has two lines of heads
+        # a block has two lines of heads
+        on_a_page = max(1, int((high / len(blocks) - TEX_RULES) / height) - 2)
         count = -(-len(body) // on_a_page)
-        layouts.append((len(blocks), count, interval, size, character, space, notes, body, blocks, width))
-    _, count, interval, size, character, space, notes, body, blocks, width = min(layouts, key=lambda layout: layout[:2])
+        layouts.append(
+            (len(blocks), count, interval, size, character, space, notes, body, blocks, width)
+        )
+    _, count, interval, size, character, space, notes, body, blocks, width = min(
+        layouts, key=lambda layout: layout[:2]
+    )
     sides = []
     for i in shown:
-        is_broken = table.sides[i] == "left" and max(len(line.all_cells[i].text) for line in lines) > TEX_WORDS
+        is_broken = (
+            table.sides[i] == "left"
+            and max(len(line.all_cells[i].text) for line in lines) > TEX_WORDS
+        )
         sides.append(rf"p{{{TEX_WORDS * character:.0f}pt}}" if is_broken else table.sides[i][0])
 
     environment = "table" if width <= TEX_COLUMN else "table*"
@@ -279,16 +342,38 @@ def to_latex(table: Table, paper: Paper, stem: str) -> str:
     on_a_page = -(-len(body) // count)  # not two lines alone on the last page
     floats, label = [], f"tab:{paper.name}-{stem}"
     for number, begin in enumerate(range(0, len(body), on_a_page), start=1):
-        caption = tex(spelled(f"{table.title}. {paper.caption}." if number == 1 else f"{table.title}, continued"))
-        text = [rf"\begin{{{environment}}}", r"\centering", size, rf"\setlength{{\tabcolsep}}{{{space}pt}}"]
-        text += [rf"\caption{{{caption}}}", rf"\label{{{label if number == 1 else f'{label}-{number}'}}}"]
+        caption = tex(
+            spelled(
+                f"{table.title}. {paper.caption}." if number == 1 else f"{table.title}, continued"
+            )
+        )
+        text = [
+            rf"\begin{{{environment}}}",
+            r"\centering",
+            size,
+            rf"\setlength{{\tabcolsep}}{{{space}pt}}",
+        ]
+        text += [
+            rf"\caption{{{caption}}}",
+            rf"\label{{{label if number == 1 else f'{label}-{number}'}}}",
+        ]
         for block in blocks:
             text += [r"\medskip"] if block != blocks[0] else []
-            text += [rf"\begin{{tabular}}{{@{{}}{''.join(sides[i] for i in block)}@{{}}}}", r"\toprule"]
+            text += [
+                rf"\begin{{tabular}}{{@{{}}{''.join(sides[i] for i in block)}@{{}}}}",
+                r"\toprule",
+            ]
             text.append(_tex_row([heads[i][0] for i in block]))
             if any(heads[i][1] for i in block):
-                text.append(_tex_row([rf"{{\scriptsize {heads[i][1]}}}" if heads[i][1] else "" for i in block]))
-            text += [r"\midrule", *(_tex_row([row[i][0] for i in block]) for row in body[begin : begin + on_a_page])]
+                text.append(
+                    _tex_row(
+                        [rf"{{\scriptsize {heads[i][1]}}}" if heads[i][1] else "" for i in block]
+                    )
+                )
+            text += [
+                r"\midrule",
+                *(_tex_row([row[i][0] for i in block]) for row in body[begin : begin + on_a_page]),
+            ]
             text += [r"\bottomrule", r"\end{tabular}"]
             text += [r"\par"] if block != blocks[-1] else []
         part = lines[begin : begin + on_a_page]  # a float has the notes of its own lines
@@ -296,23 +381,38 @@ def to_latex(table: Table, paper: Paper, stem: str) -> str:
         own = [(i, note) for i, note in enumerate(notes.texts[:26]) if note in used]
         footnotes = [rf"\textsuperscript{{{chr(97 + i)}}}\,{_tex_note(note)}" for i, note in own]
         if words := " ".join(filter(None, [_tex_notes(table, part, interval, said), *footnotes])):
-            text.append(rf"\par\smallskip\parbox{{{narrow:.0f}pt}}{{\scriptsize\raggedright {words}}}")
+            text.append(
+                rf"\par\smallskip\parbox{{{narrow:.0f}pt}}{{\scriptsize\raggedright {words}}}"
+            )
         floats.append("\n".join([*text, rf"\end{{{environment}}}"]))
-    remarks = [*paper.warnings, *table.notes, *(f"({chr(97 + i)}) {text}" for i, text in enumerate(notes.texts))]
-    comments = [r"% needs \usepackage{booktabs}", *(f"% {flat(text)}" for text in [*paper.sources, *remarks] if text)]
+    remarks = [
+        *paper.warnings,
+        *table.notes,
+        *(f"({chr(97 + i)}) {text}" for i, text in enumerate(notes.texts)),
+    ]
+    comments = [
+        r"% needs \usepackage{booktabs}",
+        *(f"% {flat(text)}" for text in [*paper.sources, *remarks] if text),
+    ]
     return "\n".join([*comments, *floats]) + "\n"
 
 
 def spelled(text: str) -> str:
     """The text with its tasks as papers spell them, where no row's settings name them."""
     return re.sub(
-        r"(?<![\w:=-])(?:" + "|".join(sorted(FIELD, reverse=True)) + r")(?![\w=-])", lambda m: FIELD[m[0]], text
+        r"(?<![\w:=-])(?:" + "|".join(sorted(FIELD, reverse=True)) + r")(?![\w=-])",
+        lambda m: FIELD[m[0]],
+        text,
     )
 
 
 def plain(text: str) -> str:
     """LaTeX without its commands: about as many characters as it prints."""
-    return re.sub(r"\\[a-zA-Z]+\s?|[\\{}$^]", "", text.replace(r"\pm", "±").replace(r"\times", "×").replace("--", "–"))
+    return re.sub(
+        r"\\[a-zA-Z]+\s?|[\\{}$^]",
+        "",
+        text.replace(r"\pm", "±").replace(r"\times", "×").replace("--", "–"),
+    )
 
 
 def _tex_note(text: str) -> str:
@@ -322,7 +422,11 @@ def _tex_note(text: str) -> str:
 
 def _shortened(text: str) -> str:
     """The beginning of a footnote."""
-    text = re.sub(r"\[(\d+)\]", lambda match: chr(96 + int(match[1])), text).split("; ")[0].split(". ")[0]
+    text = (
+        re.sub(r"\[(\d+)\]", lambda match: chr(96 + int(match[1])), text)
+        .split("; ")[0]
+        .split(". ")[0]
+    )
     if re.search(r", seeds? \d", text):
         text = text.rpartition(": ")[0] or text
     if len(text) > TEX_NOTE:

@@ -29,7 +29,11 @@ def commands(group: ReportGroup) -> list[str]:
     """
     if group.facts.held_back and group.facts.augmented is None:
         return []
-    known, slug, cells = group.texts, group.cell.data.slug, [record.cell for record in group.records]
+    known, slug, cells = (
+        group.texts,
+        group.cell.data.slug,
+        [record.cell for record in group.records],
+    )
     plain = next((cell.recipe for cell in cells if cell.method == TEACHER), Recipe().as_dict())
     place = {label: number for number, label in enumerate(group.systems if group.order else ())}
 
@@ -48,23 +52,42 @@ def commands(group: ReportGroup) -> list[str]:
 
     # a command: how it begins, its tasks, seeds, limit and text -> its rows; those that no text concerns join others of the same rest
     rows: dict[tuple[Words, Words, tuple[int, ...], int | None, Words], list[str]] = {}
-    for (row, begins, together, limit, text), seeds_of in sorted(asked.items(), key=lambda item: not item[0][-1]):
+    for (row, begins, together, limit, text), seeds_of in sorted(
+        asked.items(), key=lambda item: not item[0][-1]
+    ):
         for seeds in dict.fromkeys(tuple(sorted(seeds)) for seeds in seeds_of.values()):
-            tasks = together or tuple(t for t in group.tasks if tuple(sorted(seeds_of.get(t, ()))) == seeds)
+            tasks = together or tuple(
+                t for t in group.tasks if tuple(sorted(seeds_of.get(t, ()))) == seeds
+            )
             command = (begins, tasks, seeds, limit, text)
-            home = next((other for other in rows if not text and other[:-1] == command[:-1]), command)
+            home = next(
+                (other for other in rows if not text and other[:-1] == command[:-1]), command
+            )
             rows.setdefault(home, []).append(row)
     if not rows:
-        rows[("", "run", "--only", "teachers"), tuple(group.tasks), (), group.cell.data.max_train_rows, ()] = []
+        rows[
+            ("", "run", "--only", "teachers"),
+            tuple(group.tasks),
+            (),
+            group.cell.data.max_train_rows,
+            (),
+        ] = []
 
     written = []
     for ((_, verb, *options), tasks, seeds, limit, text), of_command in rows.items():
         # a row is among those of its own ablations, and is made for its score in 8 bits
-        named = [r for r in dict.fromkeys(of_command) if not {f"{r}:ablate", f"{r}+{IN_8_BITS}"} & set(of_command)]
+        named = [
+            r
+            for r in dict.fromkeys(of_command)
+            if not {f"{r}:ablate", f"{r}+{IN_8_BITS}"} & set(of_command)
+        ]
         words = [verb, "--methods", ",".join(named)] if named else [verb]
         words += ["--tasks", ",".join(typed_task(slug, task, cells) for task in tasks)]
-        recipe = ["--recipe", group.recipe] if verb != "tune" else []  # a search knows the common recipe alone
-        written.append(_typed(group, words, seeds, limit, text, [*options, *recipe, *_numbers(group)]))
+        # a search knows the common recipe alone
+        recipe = ["--recipe", group.recipe] if verb != "tune" else []
+        written.append(
+            _typed(group, words, seeds, limit, text, [*options, *recipe, *_numbers(group)])
+        )
     return written
 
 
@@ -75,7 +98,11 @@ def _row(record: Record) -> str:
         return cell.search.of
     if record.point == IN_8_BITS:
         return f"{row_as_typed(cell)}+{IN_8_BITS}"
-    return row_as_typed(cell) if cell.ablation_of is None else f"{row_as_typed(cell, cell.ablation_of)}:ablate"
+    return (
+        row_as_typed(cell)
+        if cell.ablation_of is None
+        else f"{row_as_typed(cell, cell.ablation_of)}:ablate"
+    )
 
 
 def _begins(cell: Cell, plain: Mapping[str, Any]) -> Words:
@@ -89,11 +116,17 @@ def _begins(cell: Cell, plain: Mapping[str, Any]) -> Words:
     words += ["--teacher-outputs", cell.teacher_outputs] if cell.teacher_outputs else []
     words += ["--kernels", cell.kernels] if cell.kernels else []
     for name in NUMBERS:
-        words += ["--set", f"{name}={cell.recipe[name]}"] if cell.recipe.get(name) != plain.get(name) else []
+        words += (
+            ["--set", f"{name}={cell.recipe[name]}"]
+            if cell.recipe.get(name) != plain.get(name)
+            else []
+        )
     return tuple(words)
 
 
-def experiment_command(group: ReportGroup, file: Path, tables: str, tasks: str, of_the_file: bool = False) -> str:
+def experiment_command(
+    group: ReportGroup, file: Path, tables: str, tasks: str, of_the_file: bool = False
+) -> str:
     """The command that made the report of an experiment file.
 
     Args:
@@ -114,7 +147,11 @@ def _numbers(group: ReportGroup) -> list[str]:
     """Epochs, optimiser, precision and augmentation of a group."""
     words = ["--epochs", as_typed(group.epochs)] if group.recipe != "paper" else []
     words += ["--optimizer", group.optimizer] if group.optimizer != ADAMW else []
-    words += ["--precision", group.cell.numeric.precision] if group.cell.numeric.precision != "fp32" else []
+    words += (
+        ["--precision", group.cell.numeric.precision]
+        if group.cell.numeric.precision != "fp32"
+        else []
+    )
     words += ["--deterministic"] if group.cell.numeric.deterministic else []
     if augmented := group.facts.augmented:
         words += ["--augment", augmented.kind, "--augment-times", str(augmented.times)]
@@ -147,7 +184,10 @@ def verifying(group: ReportGroup) -> str:
     words = ["python", "-m", "bench", "verify", "KEY", "--results", group.results]
     if is_own(group.cell.data.slug):
         cells = [record.cell for record in group.records]
-        words += ["--tasks", ",".join(typed_task(group.cell.data.slug, task, cells) for task in group.tasks)]
+        words += [
+            "--tasks",
+            ",".join(typed_task(group.cell.data.slug, task, cells) for task in group.tasks),
+        ]
     words += source_options(group.cell.data.slug, group.cell.teacher.name, group.cell.teacher.base)
     if (augmented := group.facts.augmented) and augmented.vectors:
         words += ["--word-vectors", augmented.vectors]
@@ -157,7 +197,9 @@ def verifying(group: ReportGroup) -> str:
 def as_typed_path(place: Path) -> str:
     """How to type a folder of records, or a file: from here if it is below, else by its name, as other folders."""
     here, there = Path.cwd().resolve(), place.resolve()
-    return str(there.relative_to(here)) if there.is_relative_to(here) and there != here else there.name
+    return (
+        str(there.relative_to(here)) if there.is_relative_to(here) and there != here else there.name
+    )
 
 
 def set_record_source(group: ReportGroup, store: Store, records: Iterable[Record]) -> None:

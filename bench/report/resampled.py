@@ -63,14 +63,18 @@ def resample(group: ReportGroup, store: Store) -> dict[ScoreColumn, Resampled]:
     columns = {}
     for column in group.columns:
         done = [r for label in group.systems for r in group.finished(label, column)]
-        answers = [(record, store.predictions(record)) for record in done if store.has_predictions(record)]
+        answers = [
+            (record, store.predictions(record)) for record in done if store.has_predictions(record)
+        ]
         if not answers:
             continue
         columns[column] = data = resampled(column, answers)
         # further trainings of the teacher, that a student names and that are not the current one
         shown = [r for r, _ in answers if r.row == TEACHER and data.has([r])]
         named = (
-            {teacher_weights(r) for r, _ in answers} - {None, teacher_weights(shown[0])} if len(shown) == 1 else set()
+            {teacher_weights(r) for r, _ in answers} - {None, teacher_weights(shown[0])}
+            if len(shown) == 1
+            else set()
         )
         for name, attempt in store.attempts(shown[0]).items() if named else ():
             weights = teacher_weights(attempt)
@@ -81,16 +85,25 @@ def resample(group: ReportGroup, store: Store) -> dict[ScoreColumn, Resampled]:
     return columns
 
 
-def resampled(column: ScoreColumn, answers: Sequence[tuple[Record, Mapping[str, np.ndarray]]]) -> Resampled:
+def resampled(
+    column: ScoreColumn, answers: Sequence[tuple[Record, Mapping[str, np.ndarray]]]
+) -> Resampled:
     """The answers of one record or more to a column, as a store has them.
 
     Their examples are the same in the same order: a column's records have one fingerprint of them (:mod:`bench.record.differences`).
     """
     form, place = metric_of(column.metric).form, column.evaluation
-    labels, logits = answers[0][1][f"labels.{place}"], {record.key: own[f"logits.{place}"] for record, own in answers}
+    labels, logits = (
+        answers[0][1][f"labels.{place}"],
+        {record.key: own[f"logits.{place}"] for record, own in answers},
+    )
     predicted = {key: form.predicted(given) for key, given in logits.items()}
-    drawn = resampled_scores(list(predicted.values()), labels, column.metric, rng_for([column], EXAMPLES))
-    return Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), logits=logits)
+    drawn = resampled_scores(
+        list(predicted.values()), labels, column.metric, rng_for([column], EXAMPLES)
+    )
+    return Resampled(
+        column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), logits=logits
+    )
 
 
 def rng_for(columns: Sequence[ScoreColumn], purpose: str, *rows: str) -> np.random.Generator:
@@ -102,7 +115,9 @@ def rng_for(columns: Sequence[ScoreColumn], purpose: str, *rows: str) -> np.rand
     for column in sorted(columns, key=lambda column: (column.task, column.evaluation)):
         names += [column.task, column.evaluation if purpose == EXAMPLES else ANY_SET, column.metric]
     names += [purpose, *sorted(rows)]
-    return np.random.default_rng(int.from_bytes(hashlib.sha256(json.dumps(names).encode()).digest(), "big"))
+    return np.random.default_rng(
+        int.from_bytes(hashlib.sha256(json.dumps(names).encode()).digest(), "big")
+    )
 
 
 def _answers_of(
@@ -112,7 +127,11 @@ def _answers_of(
     for record in (r for label in group.systems for r in group.finished(label, column)):
         if store.has_predictions(record):
             arrays = store.predictions(record)
-            yield record, arrays[f"logits.{column.evaluation}"], arrays[f"labels.{column.evaluation}"]
+            yield (
+                record,
+                arrays[f"logits.{column.evaluation}"],
+                arrays[f"labels.{column.evaluation}"],
+            )
 
 
 Faults = dict[tuple[str, ScoreColumn], dict[str, dict[int, Suspicion]]]
@@ -144,7 +163,9 @@ def judge_answers(group: ReportGroup, store: Store) -> None:
     for column in group.printed_columns:
         metric = metric_of(column.metric)
         for _, logits, labels in _answers_of(group, column, store):
-            group.baselines[column] = 100 * metric.form.constant(labels, logits.shape[1], metric.score)[1]
+            group.baselines[column] = (
+                100 * metric.form.constant(labels, logits.shape[1], metric.score)[1]
+            )
             break  # the first record's labels are those of all
 
 

@@ -19,7 +19,9 @@ def warnings(group: ReportGroup) -> list[str]:
     """What a reader has to know before the first number: a paragraph each."""
     texts = []
     if group.facts.source == SAMPLE and group.writes:
-        texts.append("**Generated sample data, no corpus.** No number here can be compared with a paper.")
+        texts.append(
+            "**Generated sample data, no corpus.** No number here can be compared with a paper."
+        )
     elif group.facts.source == SAMPLE:
         texts.append(
             "**Generated sample data, not GLUE.** Each task has the form of the GLUE task of the same name. No number here can be "
@@ -30,7 +32,10 @@ def warnings(group: ReportGroup) -> list[str]:
             "The teacher was trained for sentence similarity on data that include MultiNLI, SNLI and QQP: its scores on mnli and qqp "
             "may be too high."
         )
-    texts += [f"**{text[0].upper()}{text[1:]}.**" for text in (*group.aside, *left_out_lines(group.left_out))]
+    texts += [
+        f"**{text[0].upper()}{text[1:]}.**"
+        for text in (*group.aside, *left_out_lines(group.left_out))
+    ]
     return texts + [f"**{text}**" for text in stale_lines(group.records)]
 
 
@@ -62,23 +67,39 @@ def environment(group: ReportGroup, settings: Sequence[str] = ()) -> list[str]:
         "" if group.cell.numeric.device == "cpu" else f", {group.cell.numeric.device}"
     )
     where += ", deterministic kernels" if group.cell.numeric.deterministic else ""
-    texts = [f"Recipe {group.recipe}{length}{optimizer}; {group.cell.numeric.precision}, {where}{group.shared_suffix}."]
-    starts = {r.artefacts["general_start"]["key"][:12] for r in group.records if "general_start" in r.artefacts}
+    texts = [
+        f"Recipe {group.recipe}{length}{optimizer}; {group.cell.numeric.precision}, {where}{group.shared_suffix}."
+    ]
+    starts = {
+        r.artefacts["general_start"]["key"][:12]
+        for r in group.records
+        if "general_start" in r.artefacts
+    }
     texts += [f"General start: {', '.join(sorted(starts))}."] if starts else []
     others = {
         f"{r.row}, stage {stage}: {name}"
         for r in group.records
         for stage, name in r.cell.recipe.get("stage_optimizers", ())
     }
-    texts += ["Each stage has its paper's numbers (`Stage.paper` in the method's file)."] if by_papers else []
+    texts += (
+        ["Each stage has its paper's numbers (`Stage.paper` in the method's file)."]
+        if by_papers
+        else []
+    )
     texts += [f"Not trained with AdamW: {'; '.join(sorted(others))}."] if others else []
     searched = sorted({r.row for r in group.records if r.cell.search is not None})
     if not by_papers and group.students:
         text = "Learning rates were chosen on the sample suite, with AdamW"
-        typed = sorted({r.row for r in group.records if ":pace=" in r.row and r.cell.search is None})
+        typed = sorted(
+            {r.row for r in group.records if ":pace=" in r.row and r.cell.search is None}
+        )
         if any("pace " in line for line in settings):
             typed.append("rows with a pace in the settings")
-        text += f"; those of {', '.join(searched)} by `tune`, on held-out training examples" if searched else ""
+        text += (
+            f"; those of {', '.join(searched)} by `tune`, on held-out training examples"
+            if searched
+            else ""
+        )
         text += f"; those of {', '.join(typed)} were typed" if typed else ""
         other = "other " if searched or typed else ""
         texts.append(f"{text}. No {other}rate was tuned on real GLUE (docs/hyperparameters.md).")
@@ -88,9 +109,16 @@ def environment(group: ReportGroup, settings: Sequence[str] = ()) -> list[str]:
 def made_on(records: Sequence[Record]) -> list[str]:
     """Libraries and machines of the finished records."""
     envs = [r.env for r in records if r.status == "ok"]
-    libraries = sorted({f"torch {env.get('torch')}, transformers {env.get('transformers')}" for env in envs})
+    libraries = sorted(
+        {f"torch {env.get('torch')}, transformers {env.get('transformers')}" for env in envs}
+    )
     devices = [(env, env.get("accelerator") or env.get("device")) for env in envs]
-    machines = sorted({f"{env.get('processor')}, {env.get('cores')} cores, device {device}" for env, device in devices})
+    machines = sorted(
+        {
+            f"{env.get('processor')}, {env.get('cores')} cores, device {device}"
+            for env, device in devices
+        }
+    )
     return [f"Libraries: {'; '.join(libraries)}. Machines: {'; '.join(machines)}."] if envs else []
 
 
@@ -114,12 +142,17 @@ def provenance(records: Sequence[Record]) -> list[str]:
         return ["No finished record."]
     commits = sorted({commit_of(r.code) for r in done})
     rows = sorted(
-        {f"{'+'.join(r.cell.tasks)} {', '.join(f'{k} {v:,}' for k, v in r.cell.data.rows.items())}" for r in done}
+        {
+            f"{'+'.join(r.cell.tasks)} {', '.join(f'{k} {v:,}' for k, v in r.cell.data.rows.items())}"
+            for r in done
+        }
     )
     bases = sorted({r.cell.teacher.base[:12] for r in done})
     # of a class of one's own (module:Class), which no commit of this repository holds
     outside = {
-        (r.cell.method, str(r.code.get(COMPUTED_BY, {}).get("digest"))[:12]) for r in done if ":" in r.cell.method
+        (r.cell.method, str(r.code.get(COMPUTED_BY, {}).get("digest"))[:12])
+        for r in done
+        if ":" in r.cell.method
     }
     named = ", ".join(f"{method} (digest {digest})" for method, digest in sorted(outside))
     return [

@@ -60,7 +60,10 @@ def latency_tables(record: SpeedRecord) -> list[Table]:
     if not record.footprints:
         return tables
     lines = [
-        Line(f.system, [number(size / 1e6 if size is not None else None, form) for size, form in sizes])
+        Line(
+            f.system,
+            [number(size / 1e6 if size is not None else None, form) for size, form in sizes],
+        )
         for f in record.footprints
         for sizes in [((f.checkpoint_bytes, ".1f"), (f.peak_bytes, ".0f"))]
     ]
@@ -75,7 +78,11 @@ def latency_tables(record: SpeedRecord) -> list[Table]:
 def _timings(record: SpeedRecord, c: Conditions) -> Table:
     timings = [timing for timing in record.timings if timing.conditions == c]
     rounds = min((len(t.seconds) for t in timings if t.status == "ok"), default=0)
-    shares = {f"p{round(100 * share)} (ms)": share for share in (0.5, 0.9, 0.99) if enough_rounds_for(rounds, share)}
+    shares = {
+        f"p{round(100 * share)} (ms)": share
+        for share in (0.5, 0.9, 0.99)
+        if enough_rounds_for(rounds, share)
+    }
     if 0.99 not in shares.values():
         shares["max (ms)"] = 1.0
     columns = [Column("System"), *(Column(name, digits=6) for name in shares)]
@@ -113,7 +120,8 @@ def _timings(record: SpeedRecord, c: Conditions) -> Table:
             ]
         cells += [*ratio_cells, number(len(seconds), "d"), *(energy_cells if with_energy else [])]
         lines.append(Line(name, cells))
-        third = len(seconds) // 3  # how much longer the last third of the rounds took than the first
+        # how much longer the last third of the rounds took than the first
+        third = len(seconds) // 3
         change = median(seconds[-third:]) / median(seconds[:third]) - 1 if third else 0.0
         if abs(change) > DRIFT:
             slowed.append(
@@ -124,7 +132,9 @@ def _timings(record: SpeedRecord, c: Conditions) -> Table:
     if gaps := [t.largest_difference for t in timings if t.largest_difference is not None]:
         notes.append(f"The largest difference between logits and {eager} is {max(gaps):.2g}.")
     changed = [t for t in timings if t.changed is not None]
-    notes += [f"{t.system}: {t.changed} of {t.compared} predictions differ from {eager}." for t in changed]
+    notes += [
+        f"{t.system}: {t.changed} of {t.compared} predictions differ from {eager}." for t in changed
+    ]
     file = f"{c.device} {c.backend} {c.dtype} {c.threads} threads b{c.batch} l{c.length}"
     return Table(described(c), columns, lines, [*notes, *slowed], file=file)
 
@@ -152,8 +162,13 @@ def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) 
     )
     title, tables = f"Speed compared with {session.teacher}", latency_tables(session)
     paper = Paper(f"Compared with {session.teacher}", sources=[measured_on], name=own.name)
-    write_tables(own / TABLES, {stem: (table, paper) for stem, table in named(tables).items()}, latex)
-    sections = [Section("", [explained, energy, measured_on]), *(Section(t.title, tables=[t]) for t in tables)]
+    write_tables(
+        own / TABLES, {stem: (table, paper) for stem, table in named(tables).items()}, latex
+    )
+    sections = [
+        Section("", [explained, energy, measured_on]),
+        *(Section(t.title, tables=[t]) for t in tables),
+    ]
     write_atomically(own / PAGE, to_page(title, sections))
     write_index(folder)
     return own / PAGE

@@ -33,13 +33,22 @@ def sweeps(group: ReportGroup) -> list[Sweep]:
         record = group.records_of(label)[0]
         cell = record.cell
         recipe = {name: value for name, value in cell.recipe.items() if name != "learning_rate"}
-        is_mixed = len({canonical([r.cell.settings, r.cell.recipe]) for r in group.records_of(label)}) > 1  # by task
+        # by task
+        is_mixed = (
+            len({canonical([r.cell.settings, r.cell.recipe]) for r in group.records_of(label)}) > 1
+        )
         if label not in group.students or record.point or cell.search is not None or is_mixed:
             continue
         settings: dict[str, Any] = {**cell.settings, RATE: float(peak_rate(cell))}
         for name, value in settings.items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 rest = {other: own for other, own in settings.items() if other != name}
-                place = canonical([cell.method, cell.dropped, cell.kernels, cell.teacher_outputs, recipe, rest])
+                place = canonical(
+                    [cell.method, cell.dropped, cell.kernels, cell.teacher_outputs, recipe, rest]
+                )
                 alike.setdefault((name, place), {})[float(value)] = label
-    return [Sweep(name, dict(sorted(rows.items()))) for (name, _), rows in alike.items() if len(rows) >= FEWEST]
+    return [
+        Sweep(name, dict(sorted(rows.items())))
+        for (name, _), rows in alike.items()
+        if len(rows) >= FEWEST
+    ]

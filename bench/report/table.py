@@ -58,9 +58,14 @@ def number(value: float | None, form: str = ".1f", unit: str = "", **facts: Any)
     """The cell of a number, with its interval in brackets where ``facts`` have one; a dash where there is no number."""
     if value is None:
         return TableCell(DASH)
-    if isinstance(value, float):  # a difference of equal answers is 0 up to rounding, and has no sign
+    # a difference of equal answers is 0 up to rounding, and has no sign
+    if isinstance(value, float):
         value = round(value, EXACT) + 0.0
-    facts |= {name: round(facts[name], EXACT) + 0.0 for name in ("low", "high") if facts.get(name) is not None}
+    facts |= {
+        name: round(facts[name], EXACT) + 0.0
+        for name in ("low", "high")
+        if facts.get(name) is not None
+    }
     low, high = facts.get("low"), facts.get("high")
     ends = "" if low is None or high is None else f" ({low:{form}} to {high:{form}})"
     return TableCell(f"{value:{form}}{unit}{ends}", value=value, **facts)
@@ -115,7 +120,10 @@ class Line:
     @property
     def all_cells(self) -> list[TableCell]:
         """The name as a cell, and the others."""
-        return [TableCell(self.name or self.label, footnotes=self.footnotes, plain=self.label), *self.cells]
+        return [
+            TableCell(self.name or self.label, footnotes=self.footnotes, plain=self.label),
+            *self.cells,
+        ]
 
 
 @dataclass(frozen=True)
@@ -147,7 +155,9 @@ class Table:
     @property
     def sides(self) -> list[str]:
         """``left`` or ``right`` for each column."""
-        return ["left" if i == 0 or column.words else "right" for i, column in enumerate(self.columns)]
+        return [
+            "left" if i == 0 or column.words else "right" for i, column in enumerate(self.columns)
+        ]
 
     @property
     def rows(self) -> list[list[str]]:
@@ -156,12 +166,18 @@ class Table:
 
     @property
     def _fields(self) -> list[Fields]:
-        return [TEXT if i == 0 or column.words else column.csv for i, column in enumerate(self.columns)]
+        return [
+            TEXT if i == 0 or column.words else column.csv for i, column in enumerate(self.columns)
+        ]
 
     @property
     def values_header(self) -> list[str]:
         """The titles of the columns of a CSV file."""
-        return [c.title + suffix for c, fields in zip(self.columns, self._fields, strict=True) for suffix in fields]
+        return [
+            c.title + suffix
+            for c, fields in zip(self.columns, self._fields, strict=True)
+            for suffix in fields
+        ]
 
     @property
     def values(self) -> list[list[str]]:
@@ -169,7 +185,9 @@ class Table:
         return [
             [
                 _plain(cell, attribute, column.digits)
-                for column, fields, cell in zip(self.columns, self._fields, line.all_cells, strict=True)
+                for column, fields, cell in zip(
+                    self.columns, self._fields, line.all_cells, strict=True
+                )
                 for attribute in fields.values()
             ]
             for line in self.lines

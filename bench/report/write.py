@@ -20,7 +20,17 @@ from bench.record.speed_sessions import SpeedRecord, Timing, speed_records
 from bench.record.store import Store
 from bench.record.task_facts import row_as_typed
 from bench.report.document import Picture, Section, to_page, write_index
-from bench.report.file_names import ENDING, FIGURES, HTML, LONGEST, PAGE, TABLES, fitted, named, place_of
+from bench.report.file_names import (
+    ENDING,
+    FIGURES,
+    HTML,
+    LONGEST,
+    PAGE,
+    TABLES,
+    fitted,
+    named,
+    place_of,
+)
 from bench.report.frame import nothing_in
 from bench.report.groups import KEPT, ReportGroup, groups
 from bench.report.html_page import html_page
@@ -48,7 +58,9 @@ def names_in(path: Path) -> dict[str, str]:
     body = toml_of(path, option)
     for row, name in body.items():
         if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME:
-            raise InputError(f"{option}: {row}: give a name of 1 to {LONGEST_NAME} characters, like {row!r} = 'Name'")
+            raise InputError(
+                f"{option}: {row}: give a name of 1 to {LONGEST_NAME} characters, like {row!r} = 'Name'"
+            )
     return body
 
 
@@ -74,8 +86,13 @@ def write_reports(
         NothingMeasured: the store has neither a record nor a session of timing.
         InputError: the reference or a row that a name is given for does not exist, or the name is another row's.
     """
-    written = [path for path, _ in write_groups(store, folder, None, (), latex, kept, names, reference)]
-    return written + [write_speed_report(session, folder, latex) for session in speed_records(store.root, store.note)]
+    written = [
+        path for path, _ in write_groups(store, folder, None, (), latex, kept, names, reference)
+    ]
+    return written + [
+        write_speed_report(session, folder, latex)
+        for session in speed_records(store.root, store.note)
+    ]
 
 
 def write_groups(
@@ -100,7 +117,10 @@ def write_groups(
     # rows are called as they were typed now: what was trained as kd:-hard is the ablation "kd w/o hard" of kd:ablate
     # a row that a search chose may be the training of a plain row, and stays a row of its own
     typed = {
-        (train_key(cell), cell.search is None): {"label": cell.label, "ablation_of": cell.ablation_of}
+        (train_key(cell), cell.search is None): {
+            "label": cell.label,
+            "ablation_of": cell.ablation_of,
+        }
         for cell in cells or ()
     }
     records = [
@@ -114,10 +134,16 @@ def write_groups(
     called = {record.row: record.called for record in records}
     names = {known_row(row, called, store.root): name for row, name in names.items()}
     printed = {name: row for row, name in called.items()}
-    reference = printed.get(reference) or known_row(reference, called, store.root) if reference else ""
+    reference = (
+        printed.get(reference) or known_row(reference, called, store.root) if reference else ""
+    )
     for row, name in names.items():
-        if any(name in (other, names.get(other, called[other])) for other in called if other != row):
-            raise InputError(f"--names: {row}: another row has {name!r} as its name or label; give each its own")
+        if any(
+            name in (other, names.get(other, called[other])) for other in called if other != row
+        ):
+            raise InputError(
+                f"--names: {row}: another row has {name!r} as its name or label; give each its own"
+            )
 
     written = []
     for group in groups(records):
@@ -136,10 +162,14 @@ def prepare(group: ReportGroup, store: Store, records: Sequence[Record]) -> None
     """Tell a group what its folder of records says of it; ``records`` are all of that folder."""
     judge_answers(group, store)
     set_record_source(group, store, records)
-    group.aside = sentences(store.notes, store.root, {slug(r.cell.data.slug) for r in group.records})
+    group.aside = sentences(
+        store.notes, store.root, {slug(r.cell.data.slug) for r in group.records}
+    )
 
 
-def add_speed(group: ReportGroup, sessions: Sequence[SpeedRecord], backend: str = "", threads: int = 0) -> None:
+def add_speed(
+    group: ReportGroup, sessions: Sequence[SpeedRecord], backend: str = "", threads: int = 0
+) -> None:
     """Give the group's rows the speed-ups of the last session with its teacher, and their latencies.
 
     Rows of one architecture have one speed-up: in each round the median of their times, which differ by chance alone. Of rows with weights
@@ -156,7 +186,10 @@ def add_speed(group: ReportGroup, sessions: Sequence[SpeedRecord], backend: str 
         return
     machine = session.env.get("accelerator") or session.env.get("processor")
     made = f"session {session.key[:8]} of {session.started[:10]}, code {commit_of(session.code)}"
-    group.speed_conditions, group.speed_backend = f"{described(conditions)}, on {machine}; {made}", conditions.backend
+    group.speed_conditions, group.speed_backend = (
+        f"{described(conditions)}, on {machine}; {made}",
+        conditions.backend,
+    )
     in_8_bits = conditions.model_copy(update={"backend": f"onnx-{IN_8_BITS}"})
     timings: dict[str, Timing] = {}
     architectures: dict[object, list[str]] = {}
@@ -170,13 +203,18 @@ def add_speed(group: ReportGroup, sessions: Sequence[SpeedRecord], backend: str 
             group.latencies[label] = 1000 * median(timing.seconds)
         if not is_rounded:
             # rounding takes time of its own
-            whole = [r.sizes for r in group.records_of(label) if r.sizes and r.sizes.file_bytes is None]
+            whole = [
+                r.sizes for r in group.records_of(label) if r.sizes and r.sizes.file_bytes is None
+            ]
             sizes = [(s.parameters, s.macs_closed_form) for s in whole]
             architectures.setdefault(min(sizes) if sizes else label, []).append(label)
     teacher = session.timing_of(TEACHER, conditions)
     for labels in architectures.values():
         rounds = [
-            median(t) for t in zip(*(timings[label].seconds for label in labels if label in timings), strict=False)
+            median(t)
+            for t in zip(
+                *(timings[label].seconds for label in labels if label in timings), strict=False
+            )
         ]
         if rounds and teacher is not None and len(rounds) == len(teacher.seconds):
             group.latencies |= dict.fromkeys(labels, 1000 * median(rounds))
@@ -190,7 +228,9 @@ def write_group(group: ReportGroup, folder: Path, store: Store, latex: bool, kep
     own = folder / place
     make_tables(group, resample(group, store), kept)
     paper = paper_of(group, group.records, place)
-    write_tables(own / TABLES, {stem: (table, paper) for stem, table in named(group.tables).items()}, latex)
+    write_tables(
+        own / TABLES, {stem: (table, paper) for stem, table in named(group.tables).items()}, latex
+    )
     pictures = write_pictures(group, own, latex)
     remove_stale_files(own / FIGURES, [picture.name for picture in pictures], latex)
     sections = report_sections(group, pictures)
@@ -200,7 +240,11 @@ def write_group(group: ReportGroup, folder: Path, store: Store, latex: bool, kep
 
 
 def write_pictures(
-    group: ReportGroup, own: Path, latex: bool, prefix: str = "", names: Collection[str] = tuple(PICTURES)
+    group: ReportGroup,
+    own: Path,
+    latex: bool,
+    prefix: str = "",
+    names: Collection[str] = tuple(PICTURES),
 ) -> list[Picture]:
     """Draw what the records have a picture of, as SVG, and for a paper as PDF; returns those that are drawn.
 
@@ -221,7 +265,9 @@ def write_pictures(
     return shown
 
 
-def paper_of(group: ReportGroup, records: Sequence[Record], place: Path, settings: Sequence[str] = ()) -> Paper:
+def paper_of(
+    group: ReportGroup, records: Sequence[Record], place: Path, settings: Sequence[str] = ()
+) -> Paper:
     """What a table of this group needs in a paper, where the rest of the report is missing: with the settings of some rows."""
     lines = [*provenance(records), *made_on(records), *(f"settings: {line}" for line in settings)]
     return Paper(group.title, warnings(group), lines, "-".join(place.parts))

@@ -64,7 +64,8 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
     check_disk(plan)
     with (
         training_here(users_cache()),  # seen by others, wherever this training keeps its things
-        CellLocks(request.results) as locks,  # given back last: a worker that is being ended may still write its state
+        # given back last: a worker that is being ended may still write its state
+        CellLocks(request.results) as locks,
         executor_for(plan, progress) as executor,
     ):
         for slot in plan.stale if request.rerun_stale else ():
@@ -124,12 +125,16 @@ def check_saving(root: Path, plan: Plan, progress: Progress) -> None:
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"--save-students {root}: {error.strerror}; choose another folder") from None
+        raise InputError(
+            f"--save-students {root}: {error.strerror}; choose another folder"
+        ) from None
     trained = [p for p in plan.cells if isinstance(p.row, MethodRow)]
     done = [p.record for p in trained if not p.is_todo and p.record and p.record.status == "ok"]
     gone = [record for record in done if not folder_for(root, record).is_dir()]
     if gone:
-        names = ", ".join(dict.fromkeys(f"{r.cell.label} on {'+'.join(r.cell.tasks)}" for r in gone))
+        names = ", ".join(
+            dict.fromkeys(f"{r.cell.label} on {'+'.join(r.cell.tasks)}" for r in gone)
+        )
         progress.say(f"not saved, because trained before: {names}; --rerun trains them again")
 
 
@@ -138,14 +143,21 @@ def check_disk(plan: Plan) -> None:
     needed = plan.disk_bytes + SPARE_BYTES
     saved = [("--save-students", plan.request.save_students)] if plan.request.save_students else []
     reports = ("reports", plan.request.reports)
-    for what, folder in (("results", plan.request.results), reports, ("the cache", cache_root()), *saved):
+    for what, folder in (
+        ("results", plan.request.results),
+        reports,
+        ("the cache", cache_root()),
+        *saved,
+    ):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):  # a folder that is there may be read-only
                 pass
             free = shutil.disk_usage(folder).free
         except OSError as error:
-            raise InputError(f"{what} cannot be written to {folder}: {error.strerror}; choose another folder") from None
+            raise InputError(
+                f"{what} cannot be written to {folder}: {error.strerror}; choose another folder"
+            ) from None
         if free < needed:
             raise InputError(
                 f"{what} in {folder} has {free / 1e6:,.0f} MB free, this plan needs about {needed / 1e6:,.0f} MB; "

@@ -20,7 +20,9 @@ WRITE_SECONDS = 0.5
 class FileProgress(Progress):
     """The progress of a worker: written to the file of the job that it does."""
 
-    def __init__(self, stop: Any = None, write: Callable[[Path, dict[str, Any]], Any] = write_status) -> None:
+    def __init__(
+        self, stop: Any = None, write: Callable[[Path, dict[str, Any]], Any] = write_status
+    ) -> None:
         """
         Args:
             stop: its ``value`` is above 0 when trainings should keep their states and end.
@@ -36,7 +38,13 @@ class FileProgress(Progress):
     def begin(self, title: str, file: Path | None = None) -> None:
         """From now on it is this job."""
         self._file = file
-        self._body = {"job": title, "process": os.getpid(), "title": title, "done": 0, "total": None}
+        self._body = {
+            "job": title,
+            "process": os.getpid(),
+            "title": title,
+            "done": 0,
+            "total": None,
+        }
         self._body |= {"pace": "", "said": []}
         self._write(at_once=True)
 
@@ -70,7 +78,9 @@ class FileProgress(Progress):
             yield count
 
     def _write(self, at_once: bool = False) -> None:
-        if self._file is not None and (at_once or time.monotonic() - self._written >= WRITE_SECONDS):
+        if self._file is not None and (
+            at_once or time.monotonic() - self._written >= WRITE_SECONDS
+        ):
             self._written = time.monotonic()
             self._send(self._file, self._body)
 
@@ -135,7 +145,12 @@ class Display:
         if self._live is not None:
             if job not in self._lines:
                 self._lines[job] = self._live.add_task(body["title"], total=None)
-            self._live.update(self._lines[job], description=body["title"], completed=body["done"], total=body["total"])
+            self._live.update(
+                self._lines[job],
+                description=body["title"],
+                completed=body["done"],
+                total=body["total"],
+            )
         elif body["pace"] and body["pace"] != self._paces.get(job):
             self._paces[job] = body["pace"]
             self.say(body["pace"])

@@ -63,7 +63,12 @@ class Executor:
         """The file of a step that no worker has begun yet."""
         self._submitted += 1
         file = self.folder / f"{self._submitted:06}.json"
-        waiting = {"job": step.title, "process": 0, "title": f"{step.title}: waits for its worker", "done": 0}
+        waiting = {
+            "job": step.title,
+            "process": 0,
+            "title": f"{step.title}: waits for its worker",
+            "done": 0,
+        }
         write_status(file, {**waiting, "total": None, "pace": "", "said": []})
         return file
 
@@ -98,8 +103,11 @@ def refuse_script_without_main_guard() -> None:
     Raises:
         InputError: this process is such a worker.
     """
-    if getattr(multiprocessing.current_process(), "_inheriting", False):  # what multiprocessing's own check reads
-        raise InputError('a script that runs several jobs needs the line: if __name__ == "__main__":')
+    # what multiprocessing's own check reads
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise InputError(
+            'a script that runs several jobs needs the line: if __name__ == "__main__":'
+        )
 
 
 class InProcess(Executor):
@@ -134,7 +142,9 @@ class Processes(Executor):
 
     def __init__(self, plan: Plan, jobs: int, progress: Progress) -> None:
         super().__init__(plan, jobs, progress)
-        self._requests = [request_of_worker(plan.request, device) for device in devices_of(plan.request, jobs)]
+        self._requests = [
+            request_of_worker(plan.request, device) for device in devices_of(plan.request, jobs)
+        ]
         self._context = multiprocessing.get_context("spawn")
         # without a lock: a worker that is killed while it holds one would stop all others
         self._stop = self._context.RawValue("b", 0)

@@ -24,7 +24,16 @@ from bench.plan.plan import Plan, Step
 from bench.progress import Progress
 from bench.run.display import FileProgress
 from bench.run.executors import Executor
-from bench.run.remote import Start, answered, enter_run_folder, new_run_folder, pack, resolve, unpack, weights_of
+from bench.run.remote import (
+    Start,
+    answered,
+    enter_run_folder,
+    new_run_folder,
+    pack,
+    resolve,
+    unpack,
+    weights_of,
+)
 from bench.run.worker import Worker
 from bench.run_status import write_status
 
@@ -74,7 +83,9 @@ _last: Any = SimpleNamespace(start=None, worker=None)
 """The worker of this process, to which Ray gives one task after the other, and the run that it is of."""
 
 
-def make(start: Start, board: Any, step: Step, needed: Sequence[Slot], status: Path) -> StepResult | BaseException:
+def make(
+    start: Start, board: Any, step: Step, needed: Sequence[Slot], status: Path
+) -> StepResult | BaseException:
     """Make one step; called by Ray in a process of its own on some node. What a node without the run's disk needs travels.
 
     Args:
@@ -93,7 +104,8 @@ def make(start: Start, board: Any, step: Step, needed: Sequence[Slot], status: P
                 step.slot.folder.parent.mkdir(parents=True, exist_ok=True)
                 step.slot.forget()
         if _last.start != start:
-            flag = SimpleNamespace(value=0)  # above 0 when the training should keep its state and end
+            # above 0 when the training should keep its state and end
+            flag = SimpleNamespace(value=0)
 
             def say(file: Path, body: dict[str, Any]) -> None:
                 flag.value = int(ray.get(board.say.remote(file, body)))
@@ -121,7 +133,10 @@ class RaySteps(Executor):
         request = plan.request
         self._cores, self._gpus = request.threads, int(plan.tasks[0].numeric.device == "cuda")
         # on one machine it is the person who decides how many steps there are at a time
-        most = max(usable_memory_bytes() or 0, jobs * max((cost.memory for cost in plan.costs.values()), default=0))
+        most = max(
+            usable_memory_bytes() or 0,
+            jobs * max((cost.memory for cost in plan.costs.values()), default=0),
+        )
         own = {} if request.address else {"num_cpus": jobs * request.threads, "_memory": most}
         with ExitStack() as stack:
             self._ray = ray = stack.enter_context(connected(request.address, **own))
@@ -147,7 +162,11 @@ class RaySteps(Executor):
                 f"note: no node of the cluster has {cores}{', a GPU' if self._gpus else ''} and {memory / 1e9:.1f} GB of "
                 f"memory, which {step.title} needs; it waits until one joins"
             )
-        slots = [slot for key in step.needs if (slot := self.plan.steps[key].slot) is not None and slot.is_made]
+        slots = [
+            slot
+            for key in step.needs
+            if (slot := self.plan.steps[key].slot) is not None and slot.is_made
+        ]
         future, file = Future[StepResult](), self.new_file(step)
         task = self._make.options(memory=memory).remote(self._start, self._board, step, slots, file)
         self.files[future], self.handles[future] = file, task
@@ -161,7 +180,8 @@ class RaySteps(Executor):
         try:
             resolve(future, done.result(), self._stopping)
         except RayError as error:
-            if isinstance(error, RayTaskError):  # our code could not be read there: what it raises itself is an answer
+            # our code could not be read there: what it raises itself is an answer
+            if isinstance(error, RayTaskError):
                 last = (str(error).strip() or type(error).__name__).splitlines()[-1]
                 self.cannot_start = (
                     f"no worker could begin on the Ray cluster: {last}; every node needs the same version of this program, and "
@@ -174,7 +194,14 @@ class RaySteps(Executor):
     def stop(self, under_way: Sequence[Future[StepResult]]) -> None:
         self._stopping = True
         self._board.stop.remote()
-        wait([future for future in under_way if future in self.files and self.worker_had_started(future)], STOP_SECONDS)
+        wait(
+            [
+                future
+                for future in under_way
+                if future in self.files and self.worker_had_started(future)
+            ],
+            STOP_SECONDS,
+        )
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         with self._stack:

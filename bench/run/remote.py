@@ -67,8 +67,12 @@ class Start:
     def from_plan(cls, plan: Plan, run_folder: Path) -> Start:
         """What the workers of a run are told; ``run_folder`` is that of :func:`new_run_folder`."""
         # what a node lacks of the hub is fetched unless the run is offline
-        request = request_of_worker(plan.request, plan.tasks[0].numeric.device, plan.request.offline)
-        return cls(request, Path.cwd(), cache_root().absolute(), f"{CLUSTER_RUNS}/{run_folder.name}/mark")
+        request = request_of_worker(
+            plan.request, plan.tasks[0].numeric.device, plan.request.offline
+        )
+        return cls(
+            request, Path.cwd(), cache_root().absolute(), f"{CLUSTER_RUNS}/{run_folder.name}/mark"
+        )
 
 
 def enter_run_folder(start: Start) -> bool:
@@ -89,7 +93,9 @@ def enter_run_folder(start: Start) -> bool:
     shares = (users_cache() / start.mark).is_file()
     saved = start.request.save_students
     if not shares and saved is not None and not saved.is_dir():
-        raise InputError(f"--save-students {saved}: node {platform.node()} has no such folder; {SAME_PATHS}")
+        raise InputError(
+            f"--save-students {saved}: node {platform.node()} has no such folder; {SAME_PATHS}"
+        )
     return shares
 
 
@@ -105,7 +111,9 @@ def answered(make: Callable[[], StepResult]) -> StepResult | BaseException:
         return RuntimeError(f"node {platform.node()}: {type(error).__name__}: {error}")
 
 
-def resolve(future: Future[StepResult], answer: StepResult | BaseException, is_stopping: bool) -> None:
+def resolve(
+    future: Future[StepResult], answer: StepResult | BaseException, is_stopping: bool
+) -> None:
     """Give a future an answer, as a process of this machine does.
 
     Args:
@@ -164,6 +172,8 @@ def unpack(slot: Slot, files: Mapping[str, Sequence[Any]], receive: Callable[[An
                 raise InputError(f"a file that arrived is called {name}: that is no plain name")
             with (folder / name).open("wb") as stream:
                 stream.writelines(receive(part) for part in parts)
-        reason = damage_reason(folder, slot.key) if (folder / MADE).is_file() else f"it has no {MADE}"
+        reason = (
+            damage_reason(folder, slot.key) if (folder / MADE).is_file() else f"it has no {MADE}"
+        )
         if reason:
             raise InputError(f"the {slot.title} was damaged on its way: {reason}")

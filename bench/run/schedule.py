@@ -54,10 +54,11 @@ class Outcome:
     """of several runs those of all"""
 
     def __repr__(self) -> str:
-        failed = "".join(f"; failed: {cell.row} on {cell.task}, seed {cell.seed}: {cell.why}" for cell in self.failures)
-        return (
-            f"<Outcome: {self.trained} cells trained{failed}; reports: {', '.join(map(str, self.reports)) or 'none'}>"
+        failed = "".join(
+            f"; failed: {cell.row} on {cell.task}, seed {cell.seed}: {cell.why}"
+            for cell in self.failures
         )
+        return f"<Outcome: {self.trained} cells trained{failed}; reports: {', '.join(map(str, self.reports)) or 'none'}>"
 
     @property
     def cells(self) -> list[Planned]:
@@ -72,12 +73,20 @@ class Outcome:
 class Schedule:
     """Passes the steps of a plan to an executor, and takes their results."""
 
-    def __init__(self, plan: Plan, executor: Executor, store: Store, locks: CellLocks, outcome: Outcome) -> None:
+    def __init__(
+        self, plan: Plan, executor: Executor, store: Store, locks: CellLocks, outcome: Outcome
+    ) -> None:
         """
         Args:
             locks: of this run on the cells of ``store``; whoever made them gives them back, after the workers have ended.
         """
-        self.plan, self.executor, self.store, self.locks, self.outcome = plan, executor, store, locks, outcome
+        self.plan, self.executor, self.store, self.locks, self.outcome = (
+            plan,
+            executor,
+            store,
+            locks,
+            outcome,
+        )
         self._tasks = {task.name: task.task for task in plan.tasks}
         self._waiting = list(plan.todo_steps)
         """in the order in which they are begun"""
@@ -105,14 +114,20 @@ class Schedule:
             while self._waiting or self._running:
                 end_if_interrupted()
                 # an answer that is there is written before another step begins
-                if self.executor.has_free_worker and not any(future.done() for future in self._running):
+                if self.executor.has_free_worker and not any(
+                    future.done() for future in self._running
+                ):
                     if (step := self._next()) is not None:
                         self._waiting = [other for other in self._waiting if other is not step]
                         self._begin(step)
                         continue
                     if not self._running:  # another run works on all that is left
                         time.sleep(POLL_SECONDS)
-                done = wait(self._running, POLL_SECONDS, FIRST_COMPLETED).done if self._running else set()
+                done = (
+                    wait(self._running, POLL_SECONDS, FIRST_COMPLETED).done
+                    if self._running
+                    else set()
+                )
                 self.executor.show()
                 self._take_all(done)
         except BaseException:
@@ -130,7 +145,9 @@ class Schedule:
             if not self._running and step.key not in self._named:
                 self._named.add(step.key)
                 label = step.cells[0].cell.label
-                self.executor.say(f"  waits for {label} ({step.title.split(':')[0]}): another run works on it")
+                self.executor.say(
+                    f"  waits for {label} ({step.title.split(':')[0]}): another run works on it"
+                )
         return None
 
     def _begin(self, step: Step) -> None:
@@ -158,10 +175,15 @@ class Schedule:
             self._named.add(name)
             todo = [p for p in self.plan.cells_of(name) if p.is_todo and not p.cell.together]
             place = [task.name for task in self.plan.tasks].index(name) + 1
-            self.executor.say(f"{name} ({place} of {len(self.plan.tasks)} tasks), {len(todo)} cells")
-        step = replace(step, from_scratch=self.plan.request.rerun and not step.deaths, code=step.code_here)
+            self.executor.say(
+                f"{name} ({place} of {len(self.plan.tasks)} tasks), {len(todo)} cells"
+            )
+        step = replace(
+            step, from_scratch=self.plan.request.rerun and not step.deaths, code=step.code_here
+        )
         begun, placeholder = (step, now()), Future[StepResult]()
-        self._running[placeholder] = begun  # before it is handed over: in this process it is made at once
+        # before it is handed over: in this process it is made at once
+        self._running[placeholder] = begun
         future = self.executor.submit(step)
         del self._running[placeholder]
         self._running[future] = begun
@@ -188,7 +210,12 @@ class Schedule:
         records = [self.store.find(planned.cell) for planned in todo]
         ended = {"ok"} if request.retry_failed else {"ok", "failed"}
         for planned, record in zip(todo, records, strict=True):
-            if request.rerun or record is None or record.status not in ended or record == planned.record:
+            if (
+                request.rerun
+                or record is None
+                or record.status not in ended
+                or record == planned.record
+            ):
                 return False
             if planned.in_8_bits and self.store.find(planned.cell, IN_8_BITS) is None:
                 return False
@@ -217,10 +244,13 @@ class Schedule:
     def _take(self, step: Step, result: StepResult) -> None:
         """Write what a step gave. What is written is taken out of the answer: if this is broken off it can be called again."""
         while result.records:
-            with interrupts_deferred():  # between the two, Ctrl-C would write the record a second time
+            # between the two, Ctrl-C would write the record a second time
+            with interrupts_deferred():
                 record, arrays = result.records[0]
                 # how many steps there were at a time, and the processor's time of this training
-                record = record.model_copy(update={"env": record.env | {"jobs": self.executor.jobs}})
+                record = record.model_copy(
+                    update={"env": record.env | {"jobs": self.executor.jobs}}
+                )
                 own = result.cpu_seconds.get(record.train_key)
                 if record.train is not None and record.cell.method != TEACHER and own is not None:
                     cost = record.train.model_copy(update={"cpu_seconds": round(own, 3)})
@@ -257,7 +287,10 @@ class Schedule:
             self._waiting.insert(0, step)
         elif len(step.students) > 1:
             alone = replace(step, deaths=MAX_WORKER_DEATHS - 1)
-            self._waiting = [*(alone.for_students([student]) for student in step.students), *self._waiting]
+            self._waiting = [
+                *(alone.for_students([student]) for student in step.students),
+                *self._waiting,
+            ]
         else:
             message = "the process that did this was ended several times; where memory is short, fewer --jobs need less"
             why = Failure(type="ProcessEnded", message=message, traceback="")
@@ -282,13 +315,16 @@ class Schedule:
             self.executor.say(
                 f"  {record.cell.tasks[0]}: {record.called}, seed {record.cell.seed}: {label_of(metric)} {scores}"
             )
-        self._trained.add(record_key(record.cell))  # once, also where it has a record for each of several points
+        # once, also where it has a record for each of several points
+        self._trained.add(record_key(record.cell))
         self.outcome.trained = len(self._trained)
 
     def _note_failure(self, record: Record) -> None:
         message = record.error.message if record.error else record.status
         cell = record.cell
-        self.outcome.failures.append(FailedCell(cell.tasks[0], record.row, cell.seed, message, record.key))
+        self.outcome.failures.append(
+            FailedCell(cell.tasks[0], record.row, cell.seed, message, record.key)
+        )
 
     def _stop(self) -> None:
         """Ask the workers to keep their states; write what they have finished, and which cells were under way."""
@@ -298,6 +334,7 @@ class Schedule:
                 self._take(step, future.result())
                 continue
             for planned in step.cells:
-                if planned.record is None or planned.record.status != "ok":  # a broken-off rerun leaves what was there
+                # a broken-off rerun leaves what was there
+                if planned.record is None or planned.record.status != "ok":
                     task = self._tasks[planned.cell.tasks[0]]
                     self.store.write(empty(planned.cell, "interrupted", started, task))

@@ -66,7 +66,8 @@ class StopFlag:
             self._looked, pulse = now, None
             with contextlib.suppress(OSError):
                 pulse = (self._folder / PULSE).stat().st_mtime
-            if pulse != self._pulse:  # by this machine's own clock: the clocks of two machines may differ
+            # by this machine's own clock: the clocks of two machines may differ
+            if pulse != self._pulse:
                 self._pulse, self._changed = pulse, now
             self._value = int((self._folder / STOP).exists() or now - self._changed > LOST_SECONDS)
         return self._value
@@ -75,9 +76,11 @@ class StopFlag:
 def make(start: Start, step: Step, status: Path) -> StepResult | BaseException:
     """Make one step; called by submitit in the main thread of the process that Slurm started."""
     flag = StopFlag((start.cache / start.mark).parent)
-    for number in (signal.SIGTERM, signal.SIGUSR2):  # a job that is cancelled, and one whose time is nearly over
+    # a job that is cancelled, and one whose time is nearly over
+    for number in (signal.SIGTERM, signal.SIGUSR2):
         signal.signal(number, flag.raise_it)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's, also where its jobs are on the same terminal
+    # Ctrl-C is the run's, also where its jobs are on the same terminal
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def in_run_folder() -> StepResult:
         if not enter_run_folder(start):
@@ -104,7 +107,9 @@ class SlurmSteps(Executor):
         self._is_local = self._options.get(CLUSTER, SLURM) == LOCAL
         self._run_folder = new_run_folder()
         try:
-            self._submitit = submitit.AutoExecutor(self._run_folder, cluster=LOCAL if self._is_local else SLURM)
+            self._submitit = submitit.AutoExecutor(
+                self._run_folder, cluster=LOCAL if self._is_local else SLURM
+            )
         except (RuntimeError, OSError) as error:
             shutil.rmtree(self._run_folder, ignore_errors=True)
             raise InputError(
@@ -134,7 +139,11 @@ class SlurmSteps(Executor):
         """Of a job, as submitit has them."""
         gigabytes = math.ceil(MEMORY_MARGIN * self.plan.memory_of(step) / 1e9)
         minutes = int(self._options.get("time", SLURM_MINUTES))
-        asked = {"name": "bert-bench", "timeout_min": minutes, "cpus_per_task": self.plan.request.threads}
+        asked = {
+            "name": "bert-bench",
+            "timeout_min": minutes,
+            "cpus_per_task": self.plan.request.threads,
+        }
         asked |= {"mem_gb": gigabytes, "gpus_per_node": self._gpus, "tasks_per_node": 1, "nodes": 1}
         if self._is_local:
             return asked
@@ -142,7 +151,9 @@ class SlurmSteps(Executor):
         further: dict[str, str] = {}  # options of sbatch that submitit has no name for
         for name, value in self._options.items():
             if name == SETUP:
-                asked["slurm_setup"] = Path(value).expanduser().read_text(encoding="utf-8").splitlines()
+                asked["slurm_setup"] = (
+                    Path(value).expanduser().read_text(encoding="utf-8").splitlines()
+                )
             elif name == "reservation" or name.startswith(SBATCH):
                 further[name.removeprefix(SBATCH)] = value
             elif name not in (CLUSTER, "time"):
@@ -173,9 +184,13 @@ class SlurmSteps(Executor):
             try:
                 resolve(future, job.result(), self._stopping)
             except (FailedJobError, UncompletedJobError) as error:
-                is_worth_reading = isinstance(error, FailedJobError) or not self.worker_had_started(future)
+                is_worth_reading = isinstance(error, FailedJobError) or not self.worker_had_started(
+                    future
+                )
                 self._keeps_logs |= is_worth_reading and not self._stopping
-                future.set_exception(BrokenExecutor(f"job {job.job_id}: {str(error).strip().splitlines()[-1]}"))
+                future.set_exception(
+                    BrokenExecutor(f"job {job.job_id}: {str(error).strip().splitlines()[-1]}")
+                )
 
     def stop(self, under_way: Sequence[Future[StepResult]]) -> None:
         self._stopping = True

@@ -46,9 +46,14 @@ def track(name: str, records: Iterable[Record], folder: Path) -> int:
         for stage, terms in record.terms.items():
             for values in zip(*terms.values(), strict=False):
                 part += 1
-                log({f"{stage}/{term}": value for term, value in zip(terms, values, strict=True)}, part)
+                log(
+                    {f"{stage}/{term}": value for term, value in zip(terms, values, strict=True)},
+                    part,
+                )
         final = {
-            f"{where}/{metric}": value for where, scores in record.scores.items() for metric, value in scores.items()
+            f"{where}/{metric}": value
+            for where, scores in record.scores.items()
+            for metric, value in scores.items()
         }
         log(final, part + 1)
         finish()

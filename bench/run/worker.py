@@ -49,8 +49,12 @@ class Worker:
                 quiet()
                 asked = self.request
                 torch.set_num_threads(asked.threads)
-                numerics = ComputeSettings(device_of(asked.device, asked.deterministic), asked.precision)
-                self._work = Work(numerics, self.progress, asked.offline, asked.save_students, asked.curves)
+                numerics = ComputeSettings(
+                    device_of(asked.device, asked.deterministic), asked.precision
+                )
+                self._work = Work(
+                    numerics, self.progress, asked.offline, asked.save_students, asked.curves
+                )
             return steps.make(step, self._work)
         finally:
             self.progress.end()
@@ -72,7 +76,8 @@ def begin(stop: Any, cache: Path) -> None:
     global _stop
     _stop = stop
     os.environ["BERT_BENCH_CACHE"] = str(cache)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to every process of a terminal; the first one decides
+    # Ctrl-C goes to every process of a terminal; the first one decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -28,12 +28,17 @@ def fidelity(student: np.ndarray, teacher: np.ndarray, labels: np.ndarray) -> di
     }
     if np.array_equal(student, np.eye(student.shape[1])[ours]):
         return counts | dict.fromkeys(("kl", "calibration", "calibration_scaled"), float("nan"))
-    log_ours, log_theirs = log_softmax(student.astype(float), axis=1), log_softmax(teacher.astype(float), axis=1)
+    log_ours, log_theirs = (
+        log_softmax(student.astype(float), axis=1),
+        log_softmax(teacher.astype(float), axis=1),
+    )
     halves = np.arange(len(labels)) % 2
     scaled = np.empty_like(log_ours)
     for half in (0, 1):
         fitted_on, applied_to = halves != half, halves == half
-        scaled[applied_to] = student[applied_to] / temperature(student[fitted_on], labels[fitted_on])
+        scaled[applied_to] = student[applied_to] / temperature(
+            student[fitted_on], labels[fitted_on]
+        )
     return counts | {
         "kl": float((np.exp(log_theirs) * (log_theirs - log_ours)).sum(1).mean()),
         "calibration": calibration_error(student, labels),
@@ -55,6 +60,8 @@ def temperature(logits: np.ndarray, labels: np.ndarray) -> float:
     """What logits [n, C] are divided by so that the cross-entropy with classes [n] is least; between e^-3 and e^3."""
 
     def loss(exponent: float) -> float:
-        return -float(log_softmax(logits / np.exp(exponent), axis=1)[np.arange(len(labels)), labels].mean())
+        return -float(
+            log_softmax(logits / np.exp(exponent), axis=1)[np.arange(len(labels)), labels].mean()
+        )
 
     return float(np.exp(minimize_scalar(loss, bounds=(-3.0, 3.0), method="bounded").x))

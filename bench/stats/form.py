@@ -79,7 +79,9 @@ def _best(candidates: np.ndarray, labels: np.ndarray, score: Scoring) -> tuple[n
 def _number(value: object, expected: str, task: str) -> float:
     """Raises InputError: no finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InputError(f"the label of {task} should be {expected}, found {one_line(repr(value))[:80]}")
+        raise InputError(
+            f"the label of {task} should be {expected}, found {one_line(repr(value))[:80]}"
+        )
     return value
 
 
@@ -124,7 +126,9 @@ SCORE = Form(
     "one value for every example",
     label=lambda value, _, task: _number(value, "a number", task),
     # the mean of the labels and their median are best by squared and by absolute error
-    constant=lambda labels, _, score: _best(np.array([labels.mean(), np.median(labels)], labels.dtype), labels, score),
+    constant=lambda labels, _, score: _best(
+        np.array([labels.mean(), np.median(labels)], labels.dtype), labels, score
+    ),
     described=lambda labels, _: f"{labels.min():g} to {labels.max():g}",
     predicted=lambda logits: np.asarray(logits[:, 0]),
     fixed_outputs=1,
@@ -147,7 +151,9 @@ SPANS = Form(
     "no answer to any question",
     label=lambda value, names, task: int(bool(value)),
     constant=_unanswered,
-    described=lambda labels, _: f"with an answer {int(labels.sum())}, without {int((labels == 0).sum())}",
+    described=lambda labels, _: (
+        f"with an answer {int(labels.sum())}, without {int((labels == 0).sum())}"
+    ),
     fixed_outputs=5,
     shape=(5,),
 )
@@ -179,7 +185,9 @@ TEXT = Form(
     "copying the source",
     label=_no_label,
     constant=lambda labels, _, score: (labels, score(labels, labels)),
-    described=lambda labels, _: f"{labels[:, TEXT_COUNTS.index('reference words')].mean():.1f} words in a target",
+    described=lambda labels, _: (
+        f"{labels[:, TEXT_COUNTS.index('reference words')].mean():.1f} words in a target"
+    ),
     fixed_outputs=len(TEXT_COUNTS),
     dtype="float32",
     shape=(len(TEXT_COUNTS),),
@@ -192,7 +200,9 @@ ROUNDED = 1e-3
 """How far numbers may be apart and still count as the same answer."""
 
 
-def differing(form: Form, first: np.ndarray, second: np.ndarray, within: float = ROUNDED) -> np.ndarray:
+def differing(
+    form: Form, first: np.ndarray, second: np.ndarray, within: float = ROUNDED
+) -> np.ndarray:
     """[n] Whether two answers to an example are different: another class, another piece of the text or none, a number further off
     than ``within``."""
     if form == CLASSES:

@@ -32,7 +32,9 @@ class Suspicion(NamedTuple):
         return f"{self.what}: {self.figure}" if self.figure else self.what
 
 
-def suspicions(logits: np.ndarray, labels: np.ndarray, names: Sequence[str], metric: str) -> list[Suspicion]:
+def suspicions(
+    logits: np.ndarray, labels: np.ndarray, names: Sequence[str], metric: str
+) -> list[Suspicion]:
     """Each thing wrong with these answers, logits and labels as a record keeps them; none for a sound score.
 
     Args:
@@ -43,21 +45,37 @@ def suspicions(logits: np.ndarray, labels: np.ndarray, names: Sequence[str], met
     form = measure.form
     predicted, of_classes = form.predicted(logits), form == CLASSES
     name = lambda code: names[code] if code < len(names) else str(code)  # noqa: E731
-    labels_vary = form == SPANS or len(np.unique(labels, axis=0)) > 1  # all questions may have an answer
+    # all questions may have an answer
+    labels_vary = form == SPANS or len(np.unique(labels, axis=0)) > 1
     if of_classes and not labels_vary:
         only = name(int(labels[0]))
-        return [Suspicion(f"every label is {only}: placeholders, as in a test split whose labels are not public?")]
+        return [
+            Suspicion(
+                f"every label is {only}: placeholders, as in a test split whose labels are not public?"
+            )
+        ]
 
     suspect = []
     if len(np.unique(predicted, axis=0)) == 1:
-        constant = f"{name(int(predicted[0]))} for all {len(labels):,} examples" if of_classes else ""
-        suspect.append(Suspicion(f"predicts {constant or f'the same {form.answer} for every example'}"))
+        constant = (
+            f"{name(int(predicted[0]))} for all {len(labels):,} examples" if of_classes else ""
+        )
+        suspect.append(
+            Suspicion(f"predicts {constant or f'the same {form.answer} for every example'}")
+        )
     elif labels_vary:
-        score, (single, baseline) = measure.score(predicted, labels), form.constant(labels, outputs, measure.score)
+        score, (single, baseline) = (
+            measure.score(predicted, labels),
+            form.constant(labels, outputs, measure.score),
+        )
         if score <= baseline + ROUNDING:
             always = form.baseline
             if of_classes:
-                always = "a constant prediction" if measure.is_signed else f"always predicting {name(int(single))}"
+                always = (
+                    "a constant prediction"
+                    if measure.is_signed
+                    else f"always predicting {name(int(single))}"
+                )
             what = f"no better than {always} ({metric} {100 * baseline:.1f})"
             suspect.append(Suspicion(what, f"{100 * score:.1f}", baseline))
     if not labels_vary:
@@ -65,9 +83,16 @@ def suspicions(logits: np.ndarray, labels: np.ndarray, names: Sequence[str], met
 
     order = permuted(predicted, labels, outputs) if of_classes else None
     if order is not None:
-        share, mended = (100 * float((codes == labels).mean()) for codes in (predicted, np.array(order)[predicted]))
+        share, mended = (
+            100 * float((codes == labels).mean())
+            for codes in (predicted, np.array(order)[predicted])
+        )
         if mended > 100 * CLASSES.constant(labels, outputs, metric_of("accuracy").score)[1]:
-            pairs = ", ".join(f"{name(code)} as {name(other)}" for code, other in enumerate(order) if code != other)
+            pairs = ", ".join(
+                f"{name(code)} as {name(other)}"
+                for code, other in enumerate(order)
+                if code != other
+            )
             what = f"labels in another order? Right far more often if one reads {pairs}"
             suspect.append(Suspicion(what, f"{mended:.1f} % instead of {share:.1f} %"))
     return suspect

@@ -25,7 +25,9 @@ CHUNK = 200
 """Resamples of single examples that are scored at once."""
 
 
-def patterns(answers: Sequence[np.ndarray], labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def patterns(
+    answers: Sequence[np.ndarray], labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The distinct patterns of [n] answers and labels of classes: [K] examples that have each of them; for all answers, then for the
     labels, [K, C] 1 for the class that they name there; and the [C] classes."""
     rows_KS, counts_K = np.unique(np.stack([*answers, labels], 1), axis=0, return_counts=True)
@@ -34,7 +36,11 @@ def patterns(answers: Sequence[np.ndarray], labels: np.ndarray) -> tuple[np.ndar
 
 
 def drawn_scores(
-    systems: Sequence[np.ndarray], labels: np.ndarray, metric: str, rng: np.random.Generator, resamples: int
+    systems: Sequence[np.ndarray],
+    labels: np.ndarray,
+    metric: str,
+    rng: np.random.Generator,
+    resamples: int,
 ) -> np.ndarray:
     """[resamples, M] scores of M systems on the same drawn examples, of classes by how often each pattern of answers is drawn."""
     by = metric_of(metric).resampling
@@ -44,7 +50,8 @@ def drawn_scores(
     weights_RK = rng.multinomial(counts_K.sum(), counts_K / counts_K.sum(), size=resamples)
     true_RC = weights_RK @ true_KC
     scores = [
-        by.score_of(weights_RK @ (own_KC * true_KC), true_RC, weights_RK @ own_KC, classes) for own_KC in answered
+        by.score_of(weights_RK @ (own_KC * true_KC), true_RC, weights_RK @ own_KC, classes)
+        for own_KC in answered
     ]
     return np.stack(scores, 1)
 
@@ -114,7 +121,10 @@ def resampled_scores(
         metric: the name of one that is registered.
     """
     score = metric_of(metric).resampling.scorer(systems, labels)
-    chunks = [score(counts(len(labels), rng, min(CHUNK, resamples - s))) for s in range(0, resamples, CHUNK)]
+    chunks = [
+        score(counts(len(labels), rng, min(CHUNK, resamples - s)))
+        for s in range(0, resamples, CHUNK)
+    ]
     return np.concatenate(chunks)
 
 
@@ -149,14 +159,24 @@ class Resamples(NamedTuple):
         if added <= 1e-12 * whole:  # trainings that answer alike
             return self.mean_R
         # without variance between seeds the degrees of freedom are infinite; 1e6 is close enough
-        uncertain = sum(variance**2 / known for variance, known in self.trained) or np.finfo(float).tiny
+        uncertain = (
+            sum(variance**2 / known for variance, known in self.trained) or np.finfo(float).tiny
+        )
         freedom = min((of_examples + added) ** 2 / uncertain, 1e6)
-        moved_R = np.sqrt(of_examples / whole) * (self.mean_R - centre) if whole > 0 else np.zeros_like(self.mean_R)
+        moved_R = (
+            np.sqrt(of_examples / whole) * (self.mean_R - centre)
+            if whole > 0
+            else np.zeros_like(self.mean_R)
+        )
         moved_R = moved_R + rng.normal(0, np.sqrt(added), len(self.mean_R))
-        return np.asarray(centre + moved_R * np.sqrt(freedom / rng.chisquare(freedom, len(self.mean_R))))
+        return np.asarray(
+            centre + moved_R * np.sqrt(freedom / rng.chisquare(freedom, len(self.mean_R)))
+        )
 
 
-def of_difference(first_RS: np.ndarray, second_RS: np.ndarray, fixed: tuple[bool, bool] = (False, False)) -> Resamples:
+def of_difference(
+    first_RS: np.ndarray, second_RS: np.ndarray, fixed: tuple[bool, bool] = (False, False)
+) -> Resamples:
     """Differences of two systems' means over seeds.
 
     With as many seeds on both sides they are matched: what a seed does to both is no difference. Otherwise all seeds of both
@@ -170,7 +190,10 @@ def of_difference(first_RS: np.ndarray, second_RS: np.ndarray, fixed: tuple[bool
         return over_seeds(first_RS - second_RS, first_RS, second_RS)
     sides = [
         (side_RS, 1 / side_RS.shape[1] + float(other_RS.shape[1] == 1 and not other_is_fixed))
-        for side_RS, other_RS, other_is_fixed in ((first_RS, second_RS, fixed[1]), (second_RS, first_RS, fixed[0]))
+        for side_RS, other_RS, other_is_fixed in (
+            (first_RS, second_RS, fixed[1]),
+            (second_RS, first_RS, fixed[0]),
+        )
         if side_RS.shape[1] > 1
     ]
     interaction = sum(times * _interaction_variance(side_RS) for side_RS, times in sides)
@@ -209,7 +232,9 @@ def mean_over_columns(parts: Sequence[tuple[str, Resamples]]) -> Resamples:
         for of_side in zip(*(column.trained for column in columns), strict=True)
     ]
     # where the seeds of a column agree by luck, its interaction stands for them, in the mean too; it is known as well as the examples are
-    lacking = [part.interaction - sum(variance for variance, _ in part.trained) for _, part in parts]
+    lacking = [
+        part.interaction - sum(variance for variance, _ in part.trained) for _, part in parts
+    ]
     trained += [(variance / count**2, 10**6) for variance in lacking if variance > 0]
     stacked_CR = np.stack([part.mean_R for _, part in parts])
     # a ratio to a score of 0 is none; where no column has one, neither has the mean
@@ -220,7 +245,9 @@ def mean_over_columns(parts: Sequence[tuple[str, Resamples]]) -> Resamples:
 
 def _interaction_variance(value_RS: np.ndarray) -> float:
     """The variance of a training's score that comes from its chance on single examples: the interaction of training and example."""
-    return float(np.nanvar(value_RS - value_RS.mean(1)[:, None], axis=0).sum() / (value_RS.shape[1] - 1))
+    return float(
+        np.nanvar(value_RS - value_RS.mean(1)[:, None], axis=0).sum() / (value_RS.shape[1] - 1)
+    )
 
 
 def _between_seeds(score_RS: np.ndarray, times: float) -> tuple[float, int]:
@@ -302,7 +329,9 @@ def seed_half_width(baseline: Sequence[float], runs: int) -> float | None:
     return quantile * deviation * float(np.sqrt(2 / runs))
 
 
-def changed_answers(form: Form, reference: np.ndarray, answers: np.ndarray, within: float = ROUNDED) -> dict[str, Any]:
+def changed_answers(
+    form: Form, reference: np.ndarray, answers: np.ndarray, within: float = ROUNDED
+) -> dict[str, Any]:
     """How many answers are others than the reference's, of how many ``examples``, with Wilson's interval of their share; and the
     ``largest_difference`` of what models give, where that is what is kept: not of questions."""
     from scipy.stats import binomtest

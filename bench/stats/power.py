@@ -71,7 +71,9 @@ def examples_for(gap: float, disagreement: float = DISAGREEMENT) -> int:
     most = 1
     while power(gap, most, disagreement) < POWER:
         most *= 2
-    return bisect_left(range(most), POWER, lo=1, key=lambda examples: power(gap, examples, disagreement))
+    return bisect_left(
+        range(most), POWER, lo=1, key=lambda examples: power(gap, examples, disagreement)
+    )
 
 
 def power_of_seeds(
@@ -119,7 +121,9 @@ def seeds_for(
 ) -> int | None:
     """Seeds of each system that it takes to find this gap; None where a hundred are too few."""
     shares = spread, disagreement, seed_disagreement
-    return next((s for s in range(2, 101) if power_of_seeds(gap, examples, s, *shares) >= POWER), None)
+    return next(
+        (s for s in range(2, 101) if power_of_seeds(gap, examples, s, *shares) >= POWER), None
+    )
 
 
 def least_gap_of_seeds(
@@ -131,7 +135,9 @@ def least_gap_of_seeds(
 ) -> float | None:
     """The smallest difference that so many seeds find with the wanted power; None where not even the largest possible one is."""
     shares = spread, disagreement, seed_disagreement
-    return _smallest(lambda gap: power_of_seeds(gap, examples, seeds, *shares) >= POWER, disagreement)
+    return _smallest(
+        lambda gap: power_of_seeds(gap, examples, seeds, *shares) >= POWER, disagreement
+    )
 
 
 def _smallest(condition: Callable[[float], bool], most: float) -> float | None:

@@ -36,7 +36,9 @@ def ratio(reference: Sequence[float], own: Sequence[float]) -> Ratio:
 
     ratios = [r / o for r, o in zip(reference, own, strict=True)]
     if len(ratios) < FEWEST_ROUNDS:
-        raise ValueError(f"{len(ratios)} rounds are too few for a 95 % interval; at least {FEWEST_ROUNDS} are needed")
+        raise ValueError(
+            f"{len(ratios)} rounds are too few for a 95 % interval; at least {FEWEST_ROUNDS} are needed"
+        )
     low, high = quantile_test(ratios, q=1.0, p=0.5).confidence_interval(1 - LEVEL)
     return Ratio(statistics.median(ratios), float(low), float(high))
 

@@ -63,14 +63,30 @@ class ByClass:
         """As :meth:`Repeated.scorer`."""
         classes = np.unique(np.concatenate([labels, *systems]))
         # in float32 the sums of counts are exact up to 2**24 examples
-        true_NC, *answered = ((codes[:, None] == classes).astype(np.float32) for codes in (labels, *systems))
-        columns = np.hstack([true_NC, *answered, *(answered_NC * true_NC for answered_NC in answered)])
+        true_NC, *answered = (
+            (codes[:, None] == classes).astype(np.float32) for codes in (labels, *systems)
+        )
+        columns = np.hstack(
+            [true_NC, *answered, *(answered_NC * true_NC for answered_NC in answered)]
+        )
 
         def score(counts_RN: np.ndarray) -> np.ndarray:
-            sums = (counts_RN.astype(np.float32) @ columns).astype(np.float64).reshape(len(counts_RN), -1, len(classes))
-            true_RC, answered, hits = sums[:, 0], sums[:, 1 : 1 + len(systems)], sums[:, 1 + len(systems) :]
+            sums = (
+                (counts_RN.astype(np.float32) @ columns)
+                .astype(np.float64)
+                .reshape(len(counts_RN), -1, len(classes))
+            )
+            true_RC, answered, hits = (
+                sums[:, 0],
+                sums[:, 1 : 1 + len(systems)],
+                sums[:, 1 + len(systems) :],
+            )
             return np.stack(
-                [self.score_of(hits[:, m], true_RC, answered[:, m], classes) for m in range(len(systems))], 1
+                [
+                    self.score_of(hits[:, m], true_RC, answered[:, m], classes)
+                    for m in range(len(systems))
+                ],
+                1,
             )
 
         return score
@@ -88,17 +104,21 @@ class Correlation:
         of_labels, of_systems = prepare(labels), [prepare(predicted) for predicted in systems]
 
         def score(counts_RN: np.ndarray) -> np.ndarray:
-            counts_RN = counts_RN.astype(np.int32)  # whole numbers add up exactly, and in a quarter of the time
+            # whole numbers add up exactly, and in a quarter of the time
+            counts_RN = counts_RN.astype(np.int32)
             weights_RN = counts_RN.astype(float)
             true_RN = of_labels(counts_RN)
             middle_R, variance_R = _moments(true_RN, weights_RN)
-            lever_RN = weights_RN * (true_RN - middle_R[:, None])  # sums to 0, so the other side needs no centring
+            # sums to 0, so the other side needs no centring
+            lever_RN = weights_RN * (true_RN - middle_R[:, None])
             correlations = []
             for given in of_systems:
                 x_RN = given(counts_RN)
                 scale_R = np.sqrt(_moments(x_RN, weights_RN)[1] * variance_R)
                 together_R = np.einsum("rn,rn->r", x_RN, lever_RN)
-                correlations.append(np.divide(together_R, scale_R, out=np.zeros(len(scale_R)), where=scale_R > 0))
+                correlations.append(
+                    np.divide(together_R, scale_R, out=np.zeros(len(scale_R)), where=scale_R > 0)
+                )
             return np.stack(correlations, 1)
 
         return score

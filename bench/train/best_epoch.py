@@ -56,13 +56,17 @@ class BestEpoch:
         percents = []
         for of_task in self.selection_examples:
             # of several operating points the nameless one is at full depth
-            model = copy.deepcopy(deployed.get(of_task.task) or deployed.get("") or next(iter(deployed.values())))
+            model = copy.deepcopy(
+                deployed.get(of_task.task) or deployed.get("") or next(iter(deployed.values()))
+            )
             logits = predict(model, of_task.examples, self.numerics)
             percents.append(100 * score(logits, of_task.labels, (of_task.metric,))[of_task.metric])
         self.scores.append(float(np.mean(percents)))
         if self.chooses and self.epoch == len(self.scores):
             whole = nn.ModuleDict({"model": student.model, "aux": student.aux})
-            self._best = {name: value.detach().clone() for name, value in whole.state_dict().items()}
+            self._best = {
+                name: value.detach().clone() for name, value in whole.state_dict().items()
+            }
 
     def load_best(self, student: Student) -> None:
         """Put the best epoch's weights into the student."""
@@ -75,7 +79,8 @@ class BestEpoch:
     def restore(self, best: Mapping[str, Tensor], scores: Sequence[float] | None) -> None:
         """Go on where :meth:`state` was asked."""
         if not self.chooses and scores is None:
-            self.selection_examples = ()  # epochs may be over that nobody scored: half a curve would have wrong epochs
+            # epochs may be over that nobody scored: half a curve would have wrong epochs
+            self.selection_examples = ()
         self._best = {name: value.to(self.numerics.device) for name, value in best.items()}
         self.scores = list(scores or ())
 

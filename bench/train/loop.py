@@ -83,18 +83,26 @@ class Step(NamedTuple):
 
 
 def train_task(
-    trainers: Sequence[StudentTrainer], data: Encoded, teacher: nn.Module | None, options: LoopOptions
+    trainers: Sequence[StudentTrainer],
+    data: Encoded,
+    teacher: nn.Module | None,
+    options: LoopOptions,
 ) -> None:
     """Take every student through its stages on one task. A student that fails keeps its error; the others go on."""
     train_tasks([TaskWithTeacher(data, teacher)], trainers, options)
 
 
-def train_tasks(tasks: Sequence[TaskWithTeacher], trainers: Sequence[StudentTrainer], options: LoopOptions) -> None:
+def train_tasks(
+    tasks: Sequence[TaskWithTeacher], trainers: Sequence[StudentTrainer], options: LoopOptions
+) -> None:
     """:func:`train_task` on several tasks: each batch is of one task, an epoch visits all their batches in mixed order."""
     seed, batch_size, states = options.seed, options.batch_size, options.states
     sizes = [len(task.data) for task in tasks]
     per_epoch = sum(math.ceil(size / batch_size) for size in sizes)
-    lengths = {series: max((t.steps(series) for t in trainers), default=0) for series in (PREPARATION, COUNTED)}
+    lengths = {
+        series: max((t.steps(series) for t in trainers), default=0)
+        for series in (PREPARATION, COUNTED)
+    }
     earlier = 0 if states is None else states.resume(trainers, sum(lengths.values()))
     total, done = sum(t.steps(series) for t in trainers for series in lengths), 0
     stopwatch = Stopwatch(options.numerics.device)
@@ -111,7 +119,9 @@ def train_tasks(tasks: Sequence[TaskWithTeacher], trainers: Sequence[StudentTrai
         active = [student for student in due if student[0].error is None]
         _train_step(step, active, batches, tasks[step.task].teacher, options, stopwatch)
         for trainer, _, _ in active if step.series == COUNTED else ():
-            is_last_of_epoch = (step.number + 1) % per_epoch == 0 or step.number + 1 == trainer.steps(COUNTED)
+            is_last_of_epoch = (
+                step.number + 1
+            ) % per_epoch == 0 or step.number + 1 == trainer.steps(COUNTED)
             if trainer.best_epoch is not None and trainer.error is None and is_last_of_epoch:
                 try:
                     trainer.best_epoch.evaluate(trainer.student)
@@ -129,21 +139,28 @@ def train_tasks(tasks: Sequence[TaskWithTeacher], trainers: Sequence[StudentTrai
             trainer.finish()
 
 
-def _steps(sizes: Sequence[int], batch_size: int, seed: int, lengths: dict[str, int]) -> Iterator[Step]:
+def _steps(
+    sizes: Sequence[int], batch_size: int, seed: int, lengths: dict[str, int]
+) -> Iterator[Step]:
     """The batches of a whole training, in their order."""
     for series, length in lengths.items():
         order: list[tuple[int, list[int]]] = []
         per_epoch = sum(math.ceil(size / batch_size) for size in sizes)
         for number in range(length):
             epoch, place = divmod(number, per_epoch)
-            if place == 0:  # the preparation goes over one epoch alone, which is none of the counted ones
-                order = mixed_batches(sizes, batch_size, seed, -1 if series == PREPARATION else epoch)
+            # the preparation goes over one epoch alone, which is none of the counted ones
+            if place == 0:
+                order = mixed_batches(
+                    sizes, batch_size, seed, -1 if series == PREPARATION else epoch
+                )
             yield Step(series, number, *order[place])
 
 
 def _due(trainers: Sequence[StudentTrainer], step: Step) -> list[StudentStep]:
     """The students whose stages have this step, whether or not they have failed."""
-    return [(trainer, *at) for trainer in trainers if (at := trainer.stage_at(step.series, step.number))]
+    return [
+        (trainer, *at) for trainer in trainers if (at := trainer.stage_at(step.series, step.number))
+    ]
 
 
 def _one_ahead(
@@ -151,7 +168,11 @@ def _one_ahead(
 ) -> Iterator[tuple[Step, Batches]]:
     """Every step with its batches, which a thread puts together and sends while the step before it is taken."""
     # a thread begins with GPU 0 as its current one: pinned memory would open a context there
-    here = partial(torch.cuda.set_device, torch.cuda.current_device()) if device.type == "cuda" else None
+    here = (
+        partial(torch.cuda.set_device, torch.cuda.current_device())
+        if device.type == "cuda"
+        else None
+    )
     with ThreadPoolExecutor(1, initializer=here) as thread:
         pending = ((step, thread.submit(prepare, step)) for step in steps)
         coming = next(pending, None)
@@ -160,13 +181,21 @@ def _one_ahead(
             yield step, batches.result()
 
 
-def _batches(step: Step, due: Sequence[StudentStep], data: Encoded, options: LoopOptions) -> Batches:
+def _batches(
+    step: Step, due: Sequence[StudentStep], data: Encoded, options: LoopOptions
+) -> Batches:
     # a student may fail while this runs, but none comes back: no view will be missing
-    batches: dict[View, list[Batch]] = {_view(stage): [] for trainer, stage, _ in due if trainer.error is None}
+    batches: dict[View, list[Batch]] = {
+        _view(stage): [] for trainer, stage, _ in due if trainer.error is None
+    }
     for part in _cut(step.examples, options.micro_batch) if batches else ():
         plain = data.batch(part, task=step.task)
         for view, seen in batches.items():
-            batch = plain if view.masking is None else mask_tokens(plain, data, view.masking, options.seed, step.number)
+            batch = (
+                plain
+                if view.masking is None
+                else mask_tokens(plain, data, view.masking, options.seed, step.number)
+            )
             batch = pad_batch(batch, data, view.padding) if view.padding else batch
             seen.append(batch.to(options.numerics.device))
     return batches
@@ -187,7 +216,9 @@ def _train_step(
         asked: Taps = frozenset().union(*(stage.teacher for _, stage, _ in sharing))
         noise = None
         if view.teacher_dropout:  # a seed of its own for the teacher's dropout at every step
-            drawn = np.random.default_rng([options.seed, step.number, step.series == PREPARATION]).integers(2**63)
+            drawn = np.random.default_rng(
+                [options.seed, step.number, step.series == PREPARATION]
+            ).integers(2**63)
             noise = RandomState(int(drawn), options.numerics.device)
 
         def note(seconds: float, taught: Sequence[StudentTrainer] = taught) -> None:
@@ -210,7 +241,8 @@ def _train_step(
                         teacher.eval()
             parts.append(MicroBatch(batch, answer, len(batch.example_ids) / len(step.examples)))
         tokens = sum(batch.layout.total for batch in batches[view])
-        squared = sum(n**2 for batch in batches[view] for n in batch.layout.lengths)  # attention costs so much
+        # attention costs so much
+        squared = sum(n**2 for batch in batches[view] for n in batch.layout.lengths)
         for trainer in taught:
             trainer.log.teacher_tokens += tokens
             trainer.log.teacher_squared_lengths += squared
@@ -235,4 +267,8 @@ def _cut(examples: Sequence[int], most: int) -> list[Sequence[int]]:
 
 
 def _view(stage: ScheduledStage) -> View:
-    return View(stage.stage.masking, stage.stage.padding, stage.stage.teacher_dropout and bool(stage.teacher))
+    return View(
+        stage.stage.masking,
+        stage.stage.padding,
+        stage.stage.teacher_dropout and bool(stage.teacher),
+    )

@@ -117,7 +117,9 @@ class RandomState:
             ValueError: it was kept on another kind of device, whose numbers are not these.
         """
         if set(state) != {"cpu", self._device.type}:
-            raise ValueError(f"a random state of {' and '.join(sorted(state))} cannot go on on {self._device.type}")
+            raise ValueError(
+                f"a random state of {' and '.join(sorted(state))} cannot go on on {self._device.type}"
+            )
         self._state = dict(state)
 
     def begin_here(self) -> None:

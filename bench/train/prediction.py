@@ -37,7 +37,8 @@ def predict(
     while start < len(order):
         stop, longest = start, 0
         while stop < len(order) and (
-            stop == start or max(longest, len(data.tokens[order[stop]])) * (stop - start + 1) <= TOKENS_A_BATCH
+            stop == start
+            or max(longest, len(data.tokens[order[stop]])) * (stop - start + 1) <= TOKENS_A_BATCH
         ):
             longest = max(longest, len(data.tokens[order[stop]]))
             stop += 1
@@ -61,7 +62,9 @@ def predict(
     return logits if data.questions is None else data.questions.answers(logits)
 
 
-def _counts(written: Sequence[Sequence[int]], data: Encoded, texts: Sequence[tuple[str, str | None]]) -> np.ndarray:
+def _counts(
+    written: Sequence[Sequence[int]], data: Encoded, texts: Sequence[tuple[str, str | None]]
+) -> np.ndarray:
     """What metrics need of texts that were written, beside the second text of each pair."""
     from bench.stats.metrics.text import counts_of
 

@@ -113,9 +113,15 @@ class StudentTrainer:
 
     def _named(self, player: str) -> list[tuple[str, nn.Parameter]]:
         """What a player moves, by its names in :meth:`_modules`: parts of aux; of the main player all that no other one has."""
-        owner = {f"aux.{name}": other for other, names in self.student.players.items() for name in names}
+        owner = {
+            f"aux.{name}": other for other, names in self.student.players.items() for name in names
+        }
         named = self._modules().named_parameters()
-        return [(n, p) for n, p in named if p.requires_grad and owner.get(".".join(n.split(".")[:2]), MAIN) == player]
+        return [
+            (n, p)
+            for n, p in named
+            if p.requires_grad and owner.get(".".join(n.split(".")[:2]), MAIN) == player
+        ]
 
     def _begin_stage(self, scheduled: ScheduledStage) -> None:
         self._end_stage()
@@ -124,10 +130,17 @@ class StudentTrainer:
         self._curves = {name: [] for name in scheduled.terms}
         self.log.gradient_norms[scheduled.stage.name] = {}
         players = {term.player for term in scheduled.terms.values()}
-        order = [player for player in self.student.players if player in players] + [MAIN] * (MAIN in players)
+        order = [player for player in self.student.players if player in players] + [MAIN] * (
+            MAIN in players
+        )
         scale_of = scheduled.stage.parameter_lr_scale or (lambda name: 1.0)
-        self._optimizers = {player: optimizer_of(self._named(player), scheduled.recipe, scale_of) for player in order}
-        self._moving = {player: [p for name, p in self._named(player) if scale_of(name)] for player in order}
+        self._optimizers = {
+            player: optimizer_of(self._named(player), scheduled.recipe, scale_of)
+            for player in order
+        }
+        self._moving = {
+            player: [p for name, p in self._named(player) if scale_of(name)] for player in order
+        }
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """All that its next step depends on: tensors by name, and the rest as JSON can hold it."""
@@ -139,14 +152,22 @@ class StudentTrainer:
         tensors |= {f"random.{name}": value for name, value in self.random.state().items()}
         for player, optimizer in self._optimizers.items():
             for number, values in optimizer.state_dict()["state"].items():
-                tensors |= {f"optimizer.{player}.{number}.{name}": value for name, value in values.items()}
+                tensors |= {
+                    f"optimizer.{player}.{number}.{name}": value for name, value in values.items()
+                }
         scores: list[float] | None = None
         if self.best_epoch is not None and self.best_epoch.selection_examples:
             best, scores = self.best_epoch.state()
             tensors |= {f"best.{name}": value for name, value in best.items()}
-        places = ((series, i, stage) for series, stages in self.schedule.items() for i, stage in enumerate(stages))
+        places = (
+            (series, i, stage)
+            for series, stages in self.schedule.items()
+            for i, stage in enumerate(stages)
+        )
         return tensors, {
-            "stage": next(((series, i) for series, i, stage in places if stage is self._current), None),
+            "stage": next(
+                ((series, i) for series, i, stage in places if stage is self._current), None
+            ),
             "step_of_stage": self._step_of_stage,
             "without_gradient": self._without_gradient,
             "curves": self._curves,
@@ -171,7 +192,10 @@ class StudentTrainer:
         self.random.restore(under("random.", tensors))
         if self.best_epoch is not None:
             self.best_epoch.restore(under("best.", tensors), state["scores"])
-        self._step_of_stage, self._without_gradient = state["step_of_stage"], state["without_gradient"]
+        self._step_of_stage, self._without_gradient = (
+            state["step_of_stage"],
+            state["without_gradient"],
+        )
         self._curves, self.log = state["curves"], TrainLog(**state["log"])
         self.error = None if state["error"] is None else CellError(state["error"])
 
@@ -184,7 +208,9 @@ class StudentTrainer:
         self._check_losses()
         if self._without_gradient:
             raise self._no_gradient(self._without_gradient)
-        self.log.terms[self._current.stage.name] = {name: thinned(values) for name, values in self._curves.items()}
+        self.log.terms[self._current.stage.name] = {
+            name: thinned(values) for name, values in self._curves.items()
+        }
         self._optimizers = {}
         self._current = None
 
@@ -228,7 +254,11 @@ class StudentTrainer:
             scheduled.stage.on_step_begin(self.student.model, progress)
         with self.random.current():
             # one pass serves all players; in parts each has passes of its own: a history can be kept for one part alone
-            whole = self._forward(scheduled, parts[0].batch, MAIN in self._optimizers) if len(parts) == 1 else None
+            whole = (
+                self._forward(scheduled, parts[0].batch, MAIN in self._optimizers)
+                if len(parts) == 1
+                else None
+            )
             values: dict[str, Tensor] = {}
             for player in self._optimizers:
                 values |= self._move(player, scheduled, progress, parts, whole)
@@ -241,7 +271,12 @@ class StudentTrainer:
             return forward(self.student.model, batch, scheduled.student)
 
     def _move(
-        self, player: str, scheduled: ScheduledStage, progress: float, parts: Sequence[MicroBatch], whole: Out | None
+        self,
+        player: str,
+        scheduled: ScheduledStage,
+        progress: float,
+        parts: Sequence[MicroBatch],
+        whole: Out | None,
     ) -> dict[str, Tensor]:
         """Move one player's parameters by the gradients of all parts together. Returns its terms' values without their history, weighted
         means over the parts."""
@@ -255,8 +290,13 @@ class StudentTrainer:
             with self.numerics.autocast():
                 for name, term in scheduled.terms.items():
                     if term.player == player:
-                        value = as_scalar(name, term.fn(part.batch, seen, part.teacher, self.student.aux))
-                        own[name], weighted[name] = value.detach().float(), weight_at(term, progress) * value
+                        value = as_scalar(
+                            name, term.fn(part.batch, seen, part.teacher, self.student.aux)
+                        )
+                        own[name], weighted[name] = (
+                            value.detach().float(),
+                            weight_at(term, progress) * value,
+                        )
             if number == 0:  # the guards look at one part: all have the same terms
                 if self._step_of_stage == 0:
                     self._check_parameters(scheduled, weighted.values())
@@ -266,13 +306,17 @@ class StudentTrainer:
                 self._check_gradients(scheduled, progress, weighted, moving, can_move)
             total = {name: total.get(name, 0.0) + part.share * value for name, value in own.items()}
             # a term that goes through none of the player's parameters has no gradient
-            if reached := [part.share * value for value in weighted.values() if value.requires_grad]:
+            if reached := [
+                part.share * value for value in weighted.values() if value.requires_grad
+            ]:
                 torch.stack(reached).sum().backward(inputs=moving)
                 moves = True
         if not moves:
             return total
         nn.utils.clip_grad_norm_(moving, recipe.clip)
-        rate = recipe.learning_rate * multiplier(recipe.schedule, recipe.warmup, self._step_of_stage, scheduled.steps)
+        rate = recipe.learning_rate * multiplier(
+            recipe.schedule, recipe.warmup, self._step_of_stage, scheduled.steps
+        )
         if scheduled.stage.lr_scale is not None:
             rate *= scheduled.stage.lr_scale(progress)
         optimizer = self._optimizers[player]
@@ -297,11 +341,15 @@ class StudentTrainer:
         """
         measured: dict[str, float] = {}
         name_of_stage = scheduled.stage.name
-        if self._step_of_stage in {part * scheduled.steps // SHARE_POINTS for part in range(SHARE_POINTS)}:
+        if self._step_of_stage in {
+            part * scheduled.steps // SHARE_POINTS for part in range(SHARE_POINTS)
+        }:
             measured = {name: gradient_norm(value, parameters) for name, value in weighted.items()}
             shares = self.log.gradient_shares.setdefault(name_of_stage, {})
             for name, norm in measured.items():
-                shares.setdefault(name, []).append(float(f"{norm / (sum(measured.values()) or 1.0):.4g}"))
+                shares.setdefault(name, []).append(
+                    float(f"{norm / (sum(measured.values()) or 1.0):.4g}")
+                )
         for name in sorted(self._without_gradient.keys() & weighted.keys()):
             if not weight_at(scheduled.terms[name], progress):
                 continue
@@ -311,7 +359,9 @@ class StudentTrainer:
                 del self._without_gradient[name]
             elif can_move:
                 self._without_gradient[name] += 1
-        if dead := [name for name, steps in self._without_gradient.items() if steps > GRADIENT_WITHIN]:
+        if dead := [
+            name for name, steps in self._without_gradient.items() if steps > GRADIENT_WITHIN
+        ]:
             raise self._no_gradient(dead)
 
     def _check_parameters(self, scheduled: ScheduledStage, losses: Iterable[Tensor]) -> None:
@@ -326,7 +376,11 @@ class StudentTrainer:
             waiting += [function for function, _ in node.next_functions]
             # a leaf stands at the end of the graph, in the node that accumulates its gradient
             is_leaf = node.name() == "torch::autograd::AccumulateGrad"
-            if is_leaf and isinstance(node.variable, nn.Parameter) and id(node.variable) not in held:
+            if (
+                is_leaf
+                and isinstance(node.variable, nn.Parameter)
+                and id(node.variable) not in held
+            ):
                 shape = list(node.variable.shape)
                 raise CellError(
                     f"{self.label}, stage {scheduled.stage.name}: a parameter of shape {shape} gets a gradient and is neither in the model "
@@ -341,7 +395,8 @@ class StudentTrainer:
         first = self._step_of_stage + 1 - len(table)
         self._pending = []
         names = list(self._current.terms)
-        bad = (~torch.isfinite(table)).nonzero()  # by step, then by term: one bad step spoils all that follow
+        # by step, then by term: one bad step spoils all that follow
+        bad = (~torch.isfinite(table)).nonzero()
         if len(bad):
             row, column = bad[0].tolist()
             raise CellError(
@@ -362,7 +417,11 @@ def as_scalar(name: str, value: Any) -> Tensor:
     """What a term returned. Raises CellError where that is no scalar tensor."""
     if isinstance(value, Tensor) and value.dim() == 0:
         return value
-    what = f"a tensor of shape {list(value.shape)}" if isinstance(value, Tensor) else repr(type(value).__name__)
+    what = (
+        f"a tensor of shape {list(value.shape)}"
+        if isinstance(value, Tensor)
+        else repr(type(value).__name__)
+    )
     raise CellError(f"the term {name} returned {what}; it should return a scalar tensor")
 
 
@@ -383,12 +442,17 @@ def gradient_norm(loss: Tensor, parameters: Sequence[nn.Parameter]) -> float:
 def is_not_decayed(name: str) -> bool:
     """Whether a parameter is a bias or belongs to a LayerNorm, by its name: ``sa_layer_norm.weight``, ``bias_ih_l0``."""
     *modules, own = name.split(".")
-    is_norm = any("layernorm" in part.replace("_", "").lower() or part.lower().endswith("norm") for part in modules)
+    is_norm = any(
+        "layernorm" in part.replace("_", "").lower() or part.lower().endswith("norm")
+        for part in modules
+    )
     return is_norm or "bias" in own.split("_") or "layernorm" in own.replace("_", "").lower()
 
 
 def optimizer_of(
-    named: Sequence[tuple[str, nn.Parameter]], recipe: Recipe, scale_of: Callable[[str], float] = lambda name: 1.0
+    named: Sequence[tuple[str, nn.Parameter]],
+    recipe: Recipe,
+    scale_of: Callable[[str], float] = lambda name: 1.0,
 ) -> torch.optim.Optimizer:
     """The recipe's, without decay on biases and LayerNorm, as BERT is tuned; parameters of learning rate 0 are not in it."""
     groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
@@ -398,7 +462,12 @@ def optimizer_of(
                 groups.setdefault((plain, scale_of(name)), []).append(p)
     return built(
         [
-            {"params": those, "weight_decay": 0.0 if plain else recipe.weight_decay, "factor": factor, "plain": plain}
+            {
+                "params": those,
+                "weight_decay": 0.0 if plain else recipe.weight_decay,
+                "factor": factor,
+                "plain": plain,
+            }
             for (plain, factor), those in groups.items()
         ],
         recipe,

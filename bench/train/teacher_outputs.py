@@ -27,7 +27,9 @@ from methods.api import Batch, Out, Tap, Taps
 from methods.models import Around, forward
 from methods.packed import Layout, logits_of_tokens, moved, span_logits
 
-FORMATS: dict[str, np.dtype[Any]] = {name: np.dtype(number) for name, number in OUTPUT_FORMATS.items()}
+FORMATS: dict[str, np.dtype[Any]] = {
+    name: np.dtype(number) for name, number in OUTPUT_FORMATS.items()
+}
 """What the numbers of a file may be."""
 
 
@@ -43,7 +45,11 @@ def by_example(layout: Layout, tap: Tap, value: Any, spans: bool = False) -> lis
         value = logits_of_tokens(layout, value)
     if tap.kind == "scores":
         chunks = zip(layout.chunks, value, strict=True)
-        cut = {i: x_HLL for chunk, x_nHLL in chunks for i, x_HLL in zip(chunk.sequences, x_nHLL, strict=True)}
+        cut = {
+            i: x_HLL
+            for chunk, x_nHLL in chunks
+            for i, x_HLL in zip(chunk.sequences, x_nHLL, strict=True)
+        }
         return [[cut[i][:, :n, :n]] for i, n in enumerate(layout.lengths)]
     tensors = value if isinstance(value, tuple) else (value,)
     parts = [x.split(layout.lengths) if of_tokens(tap, spans) else x.unbind() for x in tensors]
@@ -51,7 +57,11 @@ def by_example(layout: Layout, tap: Tap, value: Any, spans: bool = False) -> lis
 
 
 def joined(
-    layout: Layout, tap: Tap, examples: Sequence[Sequence[Tensor]], outside: float = 0.0, spans: bool = False
+    layout: Layout,
+    tap: Tap,
+    examples: Sequence[Sequence[Tensor]],
+    outside: float = 0.0,
+    spans: bool = False,
 ) -> Any:
     """The opposite of :func:`by_example`: what a pass over a batch of these examples would have read, with ``outside`` where scores
     have no tokens."""
@@ -64,7 +74,9 @@ def joined(
     chunks = []
     for chunk in layout.chunks:
         (x_Hnn,) = examples[chunk.sequences[0]]
-        x_nHLL = x_Hnn.new_full((len(chunk.sequences), x_Hnn.size(0), chunk.longest, chunk.longest), outside)
+        x_nHLL = x_Hnn.new_full(
+            (len(chunk.sequences), x_Hnn.size(0), chunk.longest, chunk.longest), outside
+        )
         for row, i in enumerate(chunk.sequences):
             x_nHLL[row, :, : layout.lengths[i], : layout.lengths[i]] = examples[i][0]
         chunks.append(x_nHLL)
@@ -73,7 +85,10 @@ def joined(
 
 def _shapes(tap: Tap, widths: Sequence[int], n: int, spans: bool) -> list[tuple[int, ...]]:
     """Of the tensors of a tap of an example of n tokens."""
-    return [(w, n, n) if tap.kind == "scores" else (n, w) if of_tokens(tap, spans) else (w,) for w in widths]
+    return [
+        (w, n, n) if tap.kind == "scores" else (n, w) if of_tokens(tap, spans) else (w,)
+        for w in widths
+    ]
 
 
 def write_outputs(
@@ -105,13 +120,18 @@ def write_outputs(
             batch = data.batch(range(start, min(start + ROWS_A_PASS, len(data))), numerics.device)
             with numerics.autocast():
                 answer = forward(teacher, batch, taps)
-            cut = {tap: by_example(answer.layout, tap, answer[tap], batch.spans) for tap in sorted(taps)}
+            cut = {
+                tap: by_example(answer.layout, tap, answer[tap], batch.spans)
+                for tap in sorted(taps)
+            }
             for tap, examples in cut.items():
                 widths[tap] = [x.size(0 if tap.kind == "scores" else -1) for x in examples[0]]
             for row in range(len(batch.layout.lengths)):
                 for tensor in (tensor for examples in cut.values() for tensor in examples[row]):
                     with np.errstate(over="ignore"):
-                        numbers: np.ndarray = tensor.float().cpu().numpy().astype(FORMATS[number_format])
+                        numbers: np.ndarray = (
+                            tensor.float().cpu().numpy().astype(FORMATS[number_format])
+                        )
                     if not np.isfinite(numbers).all():
                         raise CellError(
                             f"the teacher answers numbers that {number_format} cannot hold; keep its outputs in fp32"
@@ -126,7 +146,9 @@ def write_outputs(
 class TeacherOutputs:
     """A file of outputs, opened to be read for the batches of a training."""
 
-    def __init__(self, file: Path, taps: Sequence[Mapping[str, Any]], number_format: str, data: Encoded) -> None:
+    def __init__(
+        self, file: Path, taps: Sequence[Mapping[str, Any]], number_format: str, data: Encoded
+    ) -> None:
         """
         Args:
             taps: what :func:`write_outputs` returned.
@@ -139,18 +161,26 @@ class TeacherOutputs:
         for body in taps:
             weights = tuple((int(layer), float(weight)) for layer, weight in body["weights"])
             self.widths[Tap(body["kind"], body["layer"], body["pool"], weights)] = body["widths"]
-        self.lengths, self.spans = [len(tokens) for tokens in data.tokens], data.questions is not None
+        self.lengths, self.spans = (
+            [len(tokens) for tokens in data.tokens],
+            data.questions is not None,
+        )
         self._starts = [0, *accumulate(sum(self._sizes(n).values()) for n in self.lengths)]
         self._rows = {number: row for row, number in enumerate(data.ids)}
         if len(self._rows) != len(self.lengths):
-            raise CellError("two training examples have the same number, so kept outputs cannot be found by it")
+            raise CellError(
+                "two training examples have the same number, so kept outputs cannot be found by it"
+            )
         if file.stat().st_size != self._starts[-1] * FORMATS[number_format].itemsize:
             raise CellError(f"{file.name}: these are the outputs of other examples")
         self._numbers = np.memmap(file, FORMATS[number_format], mode="r")
 
     def _sizes(self, n: int) -> dict[Tap, int]:
         """Numbers of each tap of an example of n tokens."""
-        return {tap: sum(map(math.prod, _shapes(tap, own, n, self.spans))) for tap, own in self.widths.items()}
+        return {
+            tap: sum(map(math.prod, _shapes(tap, own, n, self.spans)))
+            for tap, own in self.widths.items()
+        }
 
     def has(self, batch: Batch, taps: Taps) -> bool:
         """Whether the file has all these taps of this batch; False where its tokens are masked, or its sequences filled with
@@ -160,7 +190,8 @@ class TeacherOutputs:
             taps <= self.widths.keys()
             and batch.masked_positions is None
             and layout.real == layout.lengths
-            and [self.lengths[self._rows[number]] for number in batch.example_ids] == list(layout.lengths)
+            and [self.lengths[self._rows[number]] for number in batch.example_ids]
+            == list(layout.lengths)
         )
 
     def answer(self, batch: Batch, taps: Taps) -> Out:
@@ -168,10 +199,15 @@ class TeacherOutputs:
         read = [self._read(self._rows[number], taps) for number in batch.example_ids]
         answer = Out(
             batch.layout,
-            {tap: joined(batch.layout, tap, [each[tap] for each in read], spans=self.spans) for tap in sorted(taps)},
+            {
+                tap: joined(batch.layout, tap, [each[tap] for each in read], spans=self.spans)
+                for tap in sorted(taps)
+            },
         )
         # all cross to the device in one copy
-        there = moved({str(number): x for number, x in enumerate(answer.tensors())}, batch.layout.device)
+        there = moved(
+            {str(number): x for number, x in enumerate(answer.tensors())}, batch.layout.device
+        )
         left = iter(there.values())
         return answer.each(lambda here: next(left))
 

@@ -79,7 +79,10 @@ class TrainingStates:
         self._say, self._is_stopping, self._clock = say, is_stopping, clock
         self._every = EVERY_SECONDS if every is None else every
         identities = zip(trainings, code or [" "] * len(trainings), strict=True)
-        keys = [[each, own or uuid4().hex, torch.__version__, torch.get_num_threads()] for each, own in identities]
+        keys = [
+            [each, own or uuid4().hex, torch.__version__, torch.get_num_threads()]
+            for each, own in identities
+        ]
         self.files = [self._folder / f"{digest(key)[:24]}.safetensors" for key in keys]
         self._all, self._kept, self._preparation = self.files, clock(), 0
 
@@ -113,7 +116,9 @@ class TrainingStates:
         self._forget()
         self._preparation = max((t.steps(PREPARATION) for t in trainers), default=0)
         done = [steps_done(file) for file in self.files]
-        before, counted = (max(steps, default=0) for steps in (zip(*done, strict=True) if done else ((), ())))
+        before, counted = (
+            max(steps, default=0) for steps in (zip(*done, strict=True) if done else ((), ()))
+        )
         number = self._preparation + counted if counted else before
         if not number or done != [self._done(trainer, number) for trainer in trainers]:
             return 0
@@ -146,7 +151,8 @@ class TrainingStates:
         try:
             for trainer, file in zip(trainers, self.files, strict=True):
                 _write(file, trainer, self._done(trainer, number))
-        except (OSError, SafetensorError) as error:  # a full disk must not end a training that could go on
+        # a full disk must not end a training that could go on
+        except (OSError, SafetensorError) as error:
             self._say(
                 f"  its state could not be kept ({error}); if it breaks off it goes on from the last one that was kept"
             )
@@ -170,9 +176,12 @@ class TrainingStates:
         """Remove old states of others, and what killed processes have half-written of these."""
         stems = {file.stem for file in self._all}
         for file in self._folder.glob("*"):
-            with contextlib.suppress(OSError):  # another process was faster, or the cache cannot be written
+            # another process was faster, or the cache cannot be written
+            with contextlib.suppress(OSError):
                 is_half = file.stem in stems  # <stem>.<process>
-                if file not in self._all and (is_half or time.time() - file.stat().st_mtime > FORGOTTEN_SECONDS):
+                if file not in self._all and (
+                    is_half or time.time() - file.stat().st_mtime > FORGOTTEN_SECONDS
+                ):
                     file.unlink()
 
 

@@ -72,7 +72,9 @@ def compare_backends(
         raise InputError(f"--tasks {task_name}: name one task")
     ((task, _),) = tasks
     if task.writes:
-        raise InputError(f"--tasks {task_name}: backends are not compared on texts that are written")
+        raise InputError(
+            f"--tasks {task_name}: backends are not compared on texts that are written"
+        )
     source = source_for(task, data, offline)
     split = source.load(task, task.evaluation[0])
     if split.labels is None:
@@ -91,7 +93,9 @@ def compare_backends(
                 wanted = dict(getattr(model.config, OURS, {})).get("max_length", task.max_length)
                 has_limit = hasattr(model.config, "max_position_embeddings")
                 longest = min(wanted, longest_input(model.config)) if has_limit else wanted
-                batches, questions = batches_of(tokenizer, split, names, BATCH, longest, task.truncation)
+                batches, questions = batches_of(
+                    tokenizer, split, names, BATCH, longest, task.truncation
+                )
                 # in 8 bits an answer depends on what else is in its batch: each example is scored alone
                 most = None if INT8 in backends else LATENCY_EXAMPLES
                 singles, _ = batches_of(tokenizer, split, names, 1, longest, task.truncation, most)
@@ -104,7 +108,8 @@ def compare_backends(
                         )
                         scored = singles if backend == INT8 else batches
                         answers, scores = answers_of(run, scored, questions)
-                    except Exception as error:  # exporters and runtimes have errors of their own kinds
+                    # exporters and runtimes have errors of their own kinds
+                    except Exception as error:
                         row["error"] = one_line(str(error).strip())[:200] or type(error).__name__
                         rows.append(row)
                         continue
@@ -147,7 +152,13 @@ def compare_backends(
 
 
 def batches_of(
-    tokenizer: Any, split: Any, names: Sequence[str], size: int, longest: int, truncation: str, most: int | None = None
+    tokenizer: Any,
+    split: Any,
+    names: Sequence[str],
+    size: int,
+    longest: int,
+    truncation: str,
+    most: int | None = None,
 ) -> tuple[list[tuple], SpanQuestions | None]:
     """The examples in batches of padded tensors [B, L], those of these names in their order; and of questions, whose examples are
     windows of a text, what the windows are of."""
@@ -157,7 +168,9 @@ def batches_of(
     encoded, batches = encode(tokenizer, split, longest, truncation), []
     for start in range(0, min(len(encoded), most or len(encoded)), size):
         of_batch = (rows[start : start + size] for rows in (encoded.tokens, encoded.segments))
-        ids, kinds = ([torch.from_numpy(np.asarray(row, np.int64)) for row in rows] for rows in of_batch)
+        ids, kinds = (
+            [torch.from_numpy(np.asarray(row, np.int64)) for row in rows] for rows in of_batch
+        )
         given = {
             "input_ids": pad_sequence(ids, True, tokenizer.pad_token_id),
             "attention_mask": pad_sequence([torch.ones_like(row) for row in ids], True),
@@ -167,19 +180,29 @@ def batches_of(
     return batches, encoded.questions
 
 
-def answers_of(run: Any, batches: Sequence[tuple], questions: SpanQuestions | None) -> tuple[np.ndarray, np.ndarray]:
+def answers_of(
+    run: Any, batches: Sequence[tuple], questions: SpanQuestions | None
+) -> tuple[np.ndarray, np.ndarray]:
     """The answers as a record keeps them, and the numbers behind them: logits [n, C]; or of every window the scores of no answer and
     of its best span."""
     rows, begun = [], 0
     for batch in batches:
         logits, place = run(*batch).numpy(), begun
         begun += len(logits)
-        rows.append(logits if questions is None else questions.best_spans(range(place, begun), logits))
+        rows.append(
+            logits if questions is None else questions.best_spans(range(place, begun), logits)
+        )
     together = np.concatenate(rows)
-    return (together, together) if questions is None else (questions.answers(together), together[:, :2])
+    return (
+        (together, together)
+        if questions is None
+        else (questions.answers(together), together[:, :2])
+    )
 
 
-def _opened(model: Any, names: list[str], backend: str, threads: int, folder: Path) -> tuple[Any, int, float]:
+def _opened(
+    model: Any, names: list[str], backend: str, threads: int, folder: Path
+) -> tuple[Any, int, float]:
     """The model as a function on this backend, the bytes of its file, and the seconds that opening the file takes."""
     import torch
 
@@ -193,7 +216,11 @@ def _opened(model: Any, names: list[str], backend: str, threads: int, folder: Pa
         begun = time.perf_counter()
         type(model).from_pretrained(folder)
         seconds = time.perf_counter() - begun
-        return runner(model, backend, torch.device("cpu"), torch.float32, threads, names), file.stat().st_size, seconds
+        return (
+            runner(model, backend, torch.device("cpu"), torch.float32, threads, names),
+            file.stat().st_size,
+            seconds,
+        )
     file = folder / ("int8.onnx" if backend == INT8 else "model.onnx")
     if not file.exists():
         write_onnx(model, file, names, backend == INT8)
@@ -212,7 +239,9 @@ def describe(answer: Mapping[str, Any]) -> str:
             lines.append([row["model"], row["backend"], *["–"] * 7])
             continue
         low, high = (100 * end for end in row["interval"])
-        changed = "–" if row["backend"] == "eager" else f"{row['changed']} ({low:.1f} to {high:.1f} %)"
+        changed = (
+            "–" if row["backend"] == "eager" else f"{row['changed']} ({low:.1f} to {high:.1f} %)"
+        )
         lines.append([
             row["model"], row["backend"], f"{100 * row['score']:.1f}", changed, f"{1000 * row['p50']:.2f}", f"{1000 * row['p90']:.2f}",
             f"{row['per_second']:.0f}", f"{row['bytes'] / 1e6:.1f}", f"{row['load_seconds']:.2f}",

@@ -52,20 +52,33 @@ def convert(source: str, target: Path, offline: bool = False) -> tuple[Path, int
         raise InputError(f"{source}: no {BINARY} in it{there}")
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # unpickling raises many kinds; every one of them means the same here
+    # unpickling raises many kinds; every one of them means the same here
+    except Exception as error:
         # its message recommends to open the file all the same
         named = re.search(r"GLOBAL ([\w.]+)", str(error))
         why = f"it names {named[1]}" if named else type(error).__name__
-        raise InputError(f"{file}: not a file of plain tensors ({why}); nothing was written") from None
-    if not isinstance(content, dict) or not all(isinstance(value, torch.Tensor) for value in content.values()):
+        raise InputError(
+            f"{file}: not a file of plain tensors ({why}); nothing was written"
+        ) from None
+    if not isinstance(content, dict) or not all(
+        isinstance(value, torch.Tensor) for value in content.values()
+    ):
         raise InputError(f"{file}: expected names with a tensor each; nothing was written")
     # each its own memory: safetensors refuses tensors that share it, and tied ones are tied again when loaded
     tensors = {str(name): value.detach().clone().contiguous() for name, value in content.items()}
     with folder_in_place_of(target) as whole:
         save_file(tensors, whole / SAFE, metadata={"format": "pt"})
-        for file in (file for pattern in COPIED_FILES for file in folder.glob(pattern) if file.is_file()):
+        for file in (
+            file for pattern in COPIED_FILES for file in folder.glob(pattern) if file.is_file()
+        ):
             shutil.copyfile(file, whole / file.name)
-        config = json_of(whole / "config.json", f"{source}: config.json") if (whole / "config.json").is_file() else {}
+        config = (
+            json_of(whole / "config.json", f"{source}: config.json")
+            if (whole / "config.json").is_file()
+            else {}
+        )
         if "model_type" not in config and any(name.startswith("bert.") for name in tensors):
-            (whole / "config.json").write_text(json.dumps({**config, "model_type": "bert"}, indent=2), encoding="utf-8")
+            (whole / "config.json").write_text(
+                json.dumps({**config, "model_type": "bert"}, indent=2), encoding="utf-8"
+            )
     return target, len(tensors)

@@ -26,7 +26,16 @@ from bench.user_files import comma_separated
 from bench.workflows.run import joined, run
 from bench.workflows.tune import request_of_trials, tune, what_to_try
 
-SAID = {"teacher", "recipe", "epochs", "optimizer", "corpus_tokens", "numbers", "augment", "augment_times"}
+SAID = {
+    "teacher",
+    "recipe",
+    "epochs",
+    "optimizer",
+    "corpus_tokens",
+    "numbers",
+    "augment",
+    "augment_times",
+}
 """Options that an experiment's file says, or leaves as its paper has them."""
 
 
@@ -50,7 +59,11 @@ def choose(
     Raises:
         InputError: the file is wrong, has no such table or task, or names a printed row that is not there.
     """
-    experiment, there, absent = read_experiment(path), request.tasks if "tasks" in typed else "", list[str]()
+    experiment, there, absent = (
+        read_experiment(path),
+        request.tasks if "tasks" in typed else "",
+        list[str](),
+    )
     said: dict[str, Any] = dict(experiment.options())
     request = replace(request, **{name: value for name, value in said.items() if name not in typed})
     # an option that is typed makes another system of every row
@@ -62,20 +75,29 @@ def choose(
     other = [f"ours with other {', '.join(unlike)}"] if unlike else []
     # what a folder or the sample suite has not is left out, unless it was typed
     if not there and request.data not in (AUTO, HUB):
-        names = dict.fromkeys(name for table in experiment.chosen(tables) for name in table.typed_tasks.values())
+        names = dict.fromkeys(
+            name for table in experiment.chosen(tables) for name in table.typed_tasks.values()
+        )
         has = {
-            name: all(source_for(task, request.data, True).has(task, "train") for task, _ in expand(name))
+            name: all(
+                source_for(task, request.data, True).has(task, "train") for task, _ in expand(name)
+            )
             for name in names
         }
         absent = [name for name in names if not has[name]] if any(has.values()) else []
         there = ",".join(name for name in names if has[name]) if absent else ""
     chosen = []
-    further = numbers_in(path.parent / experiment.printed_numbers) if experiment.printed_numbers else ()
+    further = (
+        numbers_in(path.parent / experiment.printed_numbers) if experiment.printed_numbers else ()
+    )
     for table in experiment.chosen(tables, there):
         parts = []
         for part in experiment.requests_of(table):
-            own = {name: value for name, value in part.request_options().items() if name not in typed}
-            if "numbers" in typed:  # each number by itself: a typed micro_batch leaves the file's batch_size
+            own = {
+                name: value for name, value in part.request_options().items() if name not in typed
+            }
+            # each number by itself: a typed micro_batch leaves the file's batch_size
+            if "numbers" in typed:
                 of_file = dict(part.request_options().get("numbers", ()))
                 own["numbers"] = tuple(sorted((of_file | dict(request.numbers)).items()))
             parts.append((part, replace(request, methods=part.methods, tasks=part.tasks, **own)))
@@ -91,10 +113,18 @@ def choose(
     return experiment, chosen, absent
 
 
-def _settings_lines(experiment: Experiment, chosen: Sequence[ChosenTable], absent: Sequence[str]) -> list[str]:
+def _settings_lines(
+    experiment: Experiment, chosen: Sequence[ChosenTable], absent: Sequence[str]
+) -> list[str]:
     """What is said first: what is left out, and the settings of these tables."""
     lacking = [f"left out, because these data lack them: {', '.join(absent)}"] if absent else []
-    return [*lacking, *(f"settings: {line}" for line in experiment.settings_lines([table.spec for table in chosen]))]
+    return [
+        *lacking,
+        *(
+            f"settings: {line}"
+            for line in experiment.settings_lines([table.spec for table in chosen])
+        ),
+    ]
 
 
 def run_experiment(
@@ -117,7 +147,12 @@ def run_experiment(
     experiment, chosen, absent = choose(path, request, typed, tables)
     for line in _settings_lines(experiment, chosen, absent):
         progress.say(line)
-    requests = [each for table in chosen for _, request in table.parts for each in _steps(table.spec, request)]
+    requests = [
+        each
+        for table in chosen
+        for _, request in table.parts
+        for each in _steps(table.spec, request)
+    ]
     if len(requests) > 1:  # bad input is found before anything starts; one question for all
         plans = [build(request) for request in requests]
         if any(plan.todo for plan in plans):
@@ -127,9 +162,13 @@ def run_experiment(
         progress.say(f"{experiment.title}: {table.name} ({number} of {len(chosen)} tables)")
         names: dict[str, dict[str, str | None]] = {}
         students: dict[str, int] = {}  # what the table calls a row -> its place
-        labels = list(dict.fromkeys(label for part, _ in parts for label, _ in part.labels.values()))
+        labels = list(
+            dict.fromkeys(label for part, _ in parts for label, _ in part.labels.values())
+        )
         for part, own in parts:
-            outcome = _run_request(table, replace(own, yes=True) if len(requests) > 1 else own, progress, confirm)
+            outcome = _run_request(
+                table, replace(own, yes=True) if len(requests) > 1 else own, progress, confirm
+            )
             outcomes.append(outcome)
             for planned in outcome.cells:
                 if data_facts(planned.cell.data.slug).held_back:  # a trial
@@ -137,7 +176,9 @@ def run_experiment(
                 name, plain = _called(planned, part)
                 names[record_key(planned.cell)] = name
                 if planned.cell.method != TEACHER:
-                    students.setdefault(str(name["label"]), labels.index(plain) if plain in labels else len(labels))
+                    students.setdefault(
+                        str(name["label"]), labels.index(plain) if plain in labels else len(labels)
+                    )
         order = sorted(students, key=lambda label: students[label])  # else as they are typed
         sections.append(PaperTable(table.name, table.show, names, order, printed))
     written = write_experiment(
@@ -161,7 +202,8 @@ def together(plans: list[Plan]) -> tuple[float, int]:
     """Seconds and bytes of disk of all plans: what several of them make is counted once."""
     seconds, disk, seen = 0.0, 0.0, set[str]()
     for plan in plans:
-        share = plan.seconds / (plan.work_seconds or 1.0)  # of its steps' time, with jobs beside each other
+        # of its steps' time, with jobs beside each other
+        share = plan.seconds / (plan.work_seconds or 1.0)
         for step in plan.todo_steps:
             keys, cost = {planned.key for planned in step.cells} or {step.key}, plan.costs[step.key]
             new = len(keys - seen) / len(keys)
@@ -201,7 +243,9 @@ def _parted(request: Request) -> tuple[Request, Request]:
 def _called(planned: Planned, part: TableRequest) -> tuple[dict[str, str | None], str]:
     """What a table calls the row of a cell, and its full row; and the first without what the options add."""
     cell, row = planned.cell, planned.row
-    typed = (row.spelling, row.label) if isinstance(row, MethodRow) else (planned.spelling, cell.label)
+    typed = (
+        (row.spelling, row.label) if isinstance(row, MethodRow) else (planned.spelling, cell.label)
+    )
     spelling, plain = (cell.search.of, cell.search.of) if cell.search is not None else typed
     if spelling not in part.labels:
         return {"label": cell.label, "ablation_of": cell.ablation_of}, cell.label
@@ -236,14 +280,21 @@ def describe_experiment(
                     f"{table.name}{which}: {table.trials} trials of each row, before its best one is trained",
                     describe(search),
                 ]
-            options = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in part.options.items())
+            options = ", ".join(
+                f"{name.replace('_', ' ')} {value}" for name, value in part.options.items()
+            )
             typed_so = f"{part.methods} on {part.tasks}" + (f" ({options})" if options else "")
             lines += ["", f"{table.name}{which}: {typed_so}", describe(plan)]
-            listed.append({"methods": part.methods, "tasks": part.tasks, "options": dict(part.options)})
+            listed.append(
+                {"methods": part.methods, "tasks": part.tasks, "options": dict(part.options)}
+            )
             listed[-1]["plan"] = as_json(plan)
             every.append(plan)
         body["tables"].append({"name": table.name, "requests": listed})
     seconds = together(every)[0]
     if len(every) > 1:
-        lines += ["", f"all {len(every)} requests: {duration(seconds)}; what several of them train is counted once"]
+        lines += [
+            "",
+            f"all {len(every)} requests: {duration(seconds)}; what several of them train is counted once",
+        ]
     return "\n".join(lines), body | {"seconds": round(seconds)}

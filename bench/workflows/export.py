@@ -20,13 +20,27 @@ from bench.data.checkpoints import Checkpoint, opener, tokenizer_of
 from bench.data.tasks import Task
 from bench.errors import InputError, one_line
 from bench.files import TEMPORARY, folder_in_place_of
-from bench.make.export import SCORE_AGAIN, export_student, lines_for_both, lines_for_questions, write_page
+from bench.make.export import (
+    SCORE_AGAIN,
+    export_student,
+    lines_for_both,
+    lines_for_questions,
+    write_page,
+)
 from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.plan.plan import TaskPlan
 from bench.plan.request import Request
 from bench.progress import Progress, quiet
-from bench.record.cell import CHECKPOINT, FINISHED, IN_8_BITS, PREDICTIONS, TEACHER, record_key, train_key
+from bench.record.cell import (
+    CHECKPOINT,
+    FINISHED,
+    IN_8_BITS,
+    PREDICTIONS,
+    TEACHER,
+    record_key,
+    train_key,
+)
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.stats.paired import changed_answers
@@ -76,9 +90,13 @@ def export(
     if to.exists():
         raise InputError(f"--to {to}: is there already; name a new folder")
     if record.status != "ok":
-        raise InputError(f"the record {key} is of a training that failed, so there is nothing to export")
+        raise InputError(
+            f"the record {key} is of a training that failed, so there is nothing to export"
+        )
     if record.cell.method == PREDICTIONS:
-        raise InputError(f"the record {key} is of predictions; there is no model that could be exported")
+        raise InputError(
+            f"the record {key} is of predictions; there is no model that could be exported"
+        )
     if record.cell.method == CHECKPOINT and saved is None:
         raise InputError(f"the record {key} is of a finished model: add --from with its folder")
     if record.point == IN_8_BITS and form != INT8:
@@ -96,15 +114,25 @@ def export(
     answer: dict[str, Any] = {"record": record.key, "folder": "", "why": "", "sets": {}, "bytes": 0}
     with tempfile.TemporaryDirectory(dir=to.parent, prefix=TEMPORARY) as above:
         asked = request_from_record(record, request, typed)
-        asked = replace(asked, results=Path(above) / "r", reports=Path(above) / "p", yes=True, rerun=True)
+        asked = replace(
+            asked, results=Path(above) / "r", reports=Path(above) / "p", yes=True, rerun=True
+        )
         if record.cell.method == CHECKPOINT:
             asked = replace(asked, methods=f"{CHECKPOINT}:{saved}")
         plan = build(asked)
-        planned = next((each for each in plan.cells if train_key(each.cell) == record.train_key), None)
+        planned = next(
+            (each for each in plan.cells if train_key(each.cell) == record.train_key), None
+        )
         if planned is None:
-            raise InputError(f"what was typed trains another cell than the record {key}; `why {key}` says what differs")
-        task = planned.own_task or next(task for task in plan.tasks if (task.name,) == record.cell.tasks)
-        if record.cell.method == CHECKPOINT or (record.cell.method == TEACHER and task.teacher.origin == "given"):
+            raise InputError(
+                f"what was typed trains another cell than the record {key}; `why {key}` says what differs"
+            )
+        task = planned.own_task or next(
+            task for task in plan.tasks if (task.name,) == record.cell.tasks
+        )
+        if record.cell.method == CHECKPOINT or (
+            record.cell.method == TEACHER and task.teacher.origin == "given"
+        ):
             checkpoint = planned.row if isinstance(planned.row, Checkpoint) else task.checkpoint
             folder, weights = _of_given(record, store, checkpoint, task, Path(above))
         else:
@@ -145,7 +173,9 @@ def _push(folder: Path, name: str) -> None:
         HfApi().create_repo(name, private=True, exist_ok=True)
         HfApi().upload_folder(repo_id=name, folder_path=folder)
     except Exception as error:  # the hub's own, and those of its network library, whichever it is
-        raise InputError(f"--push {name}: {one_line(str(error).strip())[:300]}; the folder is {folder}") from None
+        raise InputError(
+            f"--push {name}: {one_line(str(error).strip())[:300]}; the folder is {folder}"
+        ) from None
 
 
 def describe(answer: Mapping[str, Any]) -> str:
@@ -172,7 +202,9 @@ def _of_given(
     model = base_model(checkpoint.folder, task.task.num_labels, task.task.spans, checkpoint.labels)
     weights, full = weights_hash(model), store.find(record.cell) or record
     tokenizer = tokenizer_of(checkpoint, to_save=True)
-    return export_student(above / "given", model, tokenizer, full, task.task, _arrays(store, full)), weights
+    return export_student(
+        above / "given", model, tokenizer, full, task.task, _arrays(store, full)
+    ), weights
 
 
 def _arrays(store: Store, record: Record) -> Mapping[str, np.ndarray]:
@@ -206,7 +238,8 @@ def _weights(
         file.parent
         for file in sorted(saved.rglob("config.json"))
         if (file.parent / "model.safetensors").is_file()
-        and kept_under.encode() in file.read_bytes()  # transformers' file, in which only we write keys
+        # transformers' file, in which only we write keys
+        and kept_under.encode() in file.read_bytes()
     ]
     if not kept:
         raise InputError(
@@ -247,7 +280,12 @@ def _to_onnx(folder: Path, in_8_bits: bool, task: Task, longest: int) -> None:
     _, head, body = card.read_text(encoding="utf-8").split("---\n", 2)
     head = head.replace("library_name: transformers", "library_name: onnx")
     lines = [line for line in body.splitlines() if not line.startswith(("    ", SCORE_AGAIN))]
-    lines += ["", "## With ONNX Runtime alone", "", *(f"    {line}" for line in _code(task, longest))]
+    lines += [
+        "",
+        "## With ONNX Runtime alone",
+        "",
+        *(f"    {line}" for line in _code(task, longest)),
+    ]
     card.write_text(f"---\n{head}---\n" + "\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -285,11 +323,15 @@ def _code(task: Task, longest: int) -> list[str]:
     ]
 
 
-def _compared(folder: Path, form: str, task: TaskPlan, store: Store, record: Record) -> dict[str, Any]:
+def _compared(
+    folder: Path, form: str, task: TaskPlan, store: Store, record: Record
+) -> dict[str, Any]:
     """Of each evaluation set whose answers a record keeps, how many of them the folder's model changes."""
     known = _arrays(store, record)
     return {
-        name: changed_answers(task.task.form, known[f"logits.{name}"], _answers(folder, form, split, task))
+        name: changed_answers(
+            task.task.form, known[f"logits.{name}"], _answers(folder, form, split, task)
+        )
         for name, split in task.evaluation.items()
         if f"logits.{name}" in known
     }
@@ -312,10 +354,17 @@ def _answers(folder: Path, form: str, split: Any, task: TaskPlan) -> np.ndarray:
         model = opener(task.task.spans).from_pretrained(folder).eval()
         if reads_texts(model):  # the tokenizer's numbers are not those of its own words
             second = [None] * len(split) if split.second is None else split.second
-            texts, of_texts = list(zip(split.first, second, strict=True)), torch.inference_mode()(model.of_texts)
-            return np.concatenate([of_texts(texts[i : i + BATCH]).numpy() for i in range(0, len(texts), BATCH)])
+            texts, of_texts = (
+                list(zip(split.first, second, strict=True)),
+                torch.inference_mode()(model.of_texts),
+            )
+            return np.concatenate(
+                [of_texts(texts[i : i + BATCH]).numpy() for i in range(0, len(texts), BATCH)]
+            )
         names = tuple(inputs_of(model))
         run = runner(model, "sdpa", torch.device("cpu"), torch.float32, threads, names)
     size = 1 if form == INT8 else BATCH  # in 8 bits an answer depends on what else is in its batch
-    batches, questions = batches_of(tokenizer, split, names, size, task.recipe.max_length, task.recipe.truncation)
+    batches, questions = batches_of(
+        tokenizer, split, names, size, task.recipe.max_length, task.recipe.truncation
+    )
     return answers_of(run, batches, questions)[0]

@@ -17,7 +17,10 @@ from bench.workflows.run_summary import pretrained_line, shown
 
 
 def run(
-    request: Request, progress: Progress | None = None, confirm: Any = None, only_pretraining: bool = False
+    request: Request,
+    progress: Progress | None = None,
+    confirm: Any = None,
+    only_pretraining: bool = False,
 ) -> Outcome:
     """Do what is missing, then write the reports.
 
@@ -44,7 +47,9 @@ def run(
         return outcome
     # the reports of the plan's tables, with their rows as they were typed
     cells = [planned.cell for planned in outcome.plan.cells]
-    written = write_groups(Store(plan.request.results), plan.request.reports, cells, plan.labels, plan.request.latex)
+    written = write_groups(
+        Store(plan.request.results), plan.request.reports, cells, plan.labels, plan.request.latex
+    )
     outcome.reports = [path for path, _ in written]
     outcome.shown = [shown(group, cells, plan.request.results) for _, group in written]
     for path in outcome.reports:

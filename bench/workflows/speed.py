@@ -93,7 +93,9 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     from methods.models import reads_texts
 
     progress, request, started = progress or Progress(), request.checked(), now()
-    refuse_while_training(cache_root(), "times taken beside them mean nothing. Wait for them to end", here_alone=True)
+    refuse_while_training(
+        cache_root(), "times taken beside them mean nothing. Wait for them to end", here_alone=True
+    )
     others = busy_cores()
     if others is not None and others >= BUSY_CORES and not request.busy:
         raise InputError(
@@ -112,14 +114,20 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     # all loads before the first timing: one that cannot be made must not cost the minutes of the others
     configs = [model.config for model in systems.values() if not reads_texts(model)]
     made = [
-        (batch, _load(request, length, batch, configs)) for length, batch in product(request.lengths, request.batches)
+        (batch, _load(request, length, batch, configs))
+        for length, batch in product(request.lengths, request.batches)
     ]
     # a length that no model reads is cut to the longest; one that is there is timed once
     loads = list({(batch, load.name): (batch, load) for batch, load in made}.values())
     timings = []
     for backend, (batch, load) in product(request.backends, loads):
         conditions = Conditions(
-            device=device, backend=backend, dtype=request.dtype, threads=request.threads, batch=batch, length=load.name
+            device=device,
+            backend=backend,
+            dtype=request.dtype,
+            threads=request.threads,
+            batch=batch,
+            length=load.name,
         )
         with progress.task(f"{backend}, batch {batch}, length {load.name}") as update:
             timings += time_in_turns(systems, load, conditions, request.rounds, update, counter)
@@ -133,7 +141,9 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     # as other records name it, so that a report finds the speeds that belong to it
     teacher = "bert-base-uncased" if request.teacher == AUTO else request.teacher
     record = SpeedRecord(
-        teacher=teacher if teacher in HUB_CONFIGURED else find(teacher, offline=request.offline).name,
+        teacher=teacher
+        if teacher in HUB_CONFIGURED
+        else find(teacher, offline=request.offline).name,
         timings=timings,
         footprints=footprints,
         energy=energy,
@@ -163,10 +173,14 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
     systems: dict[str, Any] = {"teacher": teacher_model(config)}
     trained, given, in_8_bits, *_ = parse_rows(request.methods)
     if in_8_bits:
-        raise InputError("--methods: rows are timed without +int8; --backends onnx-int8 times them in 8 bits")
+        raise InputError(
+            "--methods: rows are timed without +int8; --backends onnx-int8 times them in 8 bits"
+        )
     for row, models in untrained_rows(trained, config, progress.say):
         if row.method.own_encoder and "task" in request.lengths:
-            raise InputError(f"{row.spelling}: it has another vocabulary than the teacher, whose examples are read")
+            raise InputError(
+                f"{row.spelling}: it has another vocabulary than the teacher, whose examples are read"
+            )
         if row.method.writes or any(leaves_early(model) for model in models.values()):
             why = "sequences leave it early, which trained weights and real text decide"
             why = "records of its runs have the times of writing" if row.method.writes else why
@@ -181,11 +195,15 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
         checkpoint = find(path, task, request.offline, ours=True, asked=name)
         model = base_model(checkpoint.folder, checkpoint.config.num_labels)
         if leaves_early(model) or reads_texts(model):
-            raise InputError(f"{name}: only models that read token ids and use all their layers can be timed")
+            raise InputError(
+                f"{name}: only models that read token ids and use all their layers can be timed"
+            )
         if "task" in request.lengths:
             teacher = find(request.teacher, offline=request.offline)
             if hash_of_tokenizer(checkpoint) != hash_of_tokenizer(teacher):
-                raise InputError(f"{name}: it has another vocabulary than {teacher.asked}, whose examples are read")
+                raise InputError(
+                    f"{name}: it has another vocabulary than {teacher.asked}, whose examples are read"
+                )
         systems[name] = model
     if len(systems) == 1:
         raise InputError(
@@ -204,10 +222,14 @@ def _load(request: SpeedRequest, length: str, batch: int, configs: Sequence[Any]
 
     longest = min(map(longest_input, configs))
     if length != "task":
-        return full_length(batch, min(int(length), longest), min(config.vocab_size for config in configs))
+        return full_length(
+            batch, min(int(length), longest), min(config.vocab_size for config in configs)
+        )
     ((task, _),) = expand(request.task or "")
     source = source_for(task, request.data, request.offline)
     checkpoint = find(request.teacher, task, request.offline)
     split = source.load(task, task.evaluation[0])
-    tokens = encode(tokenizer_of(checkpoint), split, min(longest, task.max_length), task.truncation).tokens
+    tokens = encode(
+        tokenizer_of(checkpoint), split, min(longest, task.max_length), task.truncation
+    ).tokens
     return load_of_task(f"{task.name} of {source.slug}", tokens, batch)

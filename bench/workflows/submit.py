@@ -34,8 +34,12 @@ class ServerFile(NamedTuple):
     """whether an answer is the class's code (0, 1) or its name"""
 
 
-def _file(task: str, rows: int, in_codes: bool, config: str = "", split: str = "test") -> ServerFile:
-    return ServerFile(task, EvaluationSet(split, config or task, split, labelled=False), rows, in_codes)
+def _file(
+    task: str, rows: int, in_codes: bool, config: str = "", split: str = "test"
+) -> ServerFile:
+    return ServerFile(
+        task, EvaluationSet(split, config or task, split, labelled=False), rows, in_codes
+    )
 
 
 FILES: Mapping[str, ServerFile] = {
@@ -93,15 +97,25 @@ def submit(
         for name, file in FILES.items():
             task = GLUE[file.task]
             if file.task in folders:
-                ids, answers = _predicted(folders[file.task], task, file.test, data, device, offline)
+                ids, answers = _predicted(
+                    folders[file.task], task, file.test, data, device, offline
+                )
             else:
                 ids, answers = range(file.rows), np.zeros(file.rows)
             models[name] = str(folders.get(file.task, ""))
-            lines = [HEADER, *(f"{i}\t{spelled(task, file, answer)}" for i, answer in zip(ids, answers, strict=True))]
+            lines = [
+                HEADER,
+                *(
+                    f"{i}\t{spelled(task, file, answer)}"
+                    for i, answer in zip(ids, answers, strict=True)
+                ),
+            ]
             (whole / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
         with zipfile.ZipFile(whole / ARCHIVE, "w", zipfile.ZIP_DEFLATED) as archive:
             for name in FILES:  # without the hour, so that the same answers give the same bytes
-                archive.writestr(zipfile.ZipInfo(name), (whole / name).read_bytes(), zipfile.ZIP_DEFLATED)
+                archive.writestr(
+                    zipfile.ZipInfo(name), (whole / name).read_bytes(), zipfile.ZIP_DEFLATED
+                )
         if wrong := faults(whole / ARCHIVE):
             raise InputError(f"these are not GLUE's test sets: {wrong[0]}")
     return {"archive": str(to / ARCHIVE), "models": models}
@@ -119,13 +133,19 @@ def models_by_task(saved: Sequence[Path], row: str, seed: int | None) -> dict[st
         folder = config.parent
         task = next((name for name in (folder.name, folder.parent.name) if name in GLUE), None)
         own = dict(json_of(config, str(config)).get(checkpoints.OURS) or {})
-        of_seed = own.get("seed", next(map(int, re.findall(r"-seed-(\d+)-\w+$", folder.name)), None))
+        of_seed = own.get(
+            "seed", next(map(int, re.findall(r"-seed-(\d+)-\w+$", folder.name)), None)
+        )
         if task is not None and row in ("", own.get("row")) and seed in (None, of_seed):
             models.setdefault(task, []).append(folder)
             labels[folder] = f"{own.get('row', folder.name)} seed {of_seed}"
     if not models:
         where = ", ".join(map(str, saved))
-        which = "".join(f" {name} {value}" for name, value in (("row", row), ("seed", seed)) if value not in ("", None))
+        which = "".join(
+            f" {name} {value}"
+            for name, value in (("row", row), ("seed", seed))
+            if value not in ("", None)
+        )
         raise InputError(f"{where}: no saved model of a GLUE task{which and ' of' + which}")
     for task, folders in models.items():
         if len(folders) > 1:
@@ -155,10 +175,14 @@ def _predicted(
     checkpoint = checkpoints.find(str(folder), task, offline, ours=True, asked=str(folder))
     if not checkpoint.finetuned:
         raise InputError(f"{folder}: it has no trained classifier of {task.name}")
-    length = int(dict(getattr(checkpoint.config, checkpoints.OURS, None) or {}).get("max_length", 128))
+    length = int(
+        dict(getattr(checkpoint.config, checkpoints.OURS, None) or {}).get("max_length", 128)
+    )
     encoded = encode(checkpoints.tokenizer_of(checkpoint), split, length)
     logits = predict(
-        base_model(folder, task.num_labels, labels=checkpoint.labels), encoded, ComputeSettings(device_of(device))
+        base_model(folder, task.num_labels, labels=checkpoint.labels),
+        encoded,
+        ComputeSettings(device_of(device)),
     )
     return split.ids, task.form.predicted(logits)
 
@@ -181,7 +205,9 @@ def faults(archive: Path) -> list[str]:
             texts = {name: files.read(name).decode("utf-8", "replace") for name in files.namelist()}
     except (OSError, zipfile.BadZipFile) as error:
         raise InputError(f"{archive} cannot be read as a zip archive: {error}") from None
-    wrong = [f"{name} is not there, at the top of the archive" for name in FILES if name not in texts]
+    wrong = [
+        f"{name} is not there, at the top of the archive" for name in FILES if name not in texts
+    ]
     wrong += [f"{name} is none of the server's files" for name in texts if name not in FILES]
     for name in FILES.keys() & texts.keys():
         wrong += [f"{name}: {why}" for why in _faults_of(texts[name], FILES[name])]
@@ -200,7 +226,11 @@ def _faults_of(text: str, file: ServerFile) -> list[str]:
             return [f"line {number} is {line[:40]!r}; it should be a number, a tab and an answer"]
         ids.append(int(index))
         if task.regression:
-            fits = bool(re.fullmatch(r"\d+(\.\d+)?", answer)) and math.isfinite(float(answer)) and float(answer) <= 5
+            fits = (
+                bool(re.fullmatch(r"\d+(\.\d+)?", answer))
+                and math.isfinite(float(answer))
+                and float(answer) <= 5
+            )
         else:
             fits = answer in names
         if not fits:
@@ -208,7 +238,9 @@ def _faults_of(text: str, file: ServerFile) -> list[str]:
                 f"line {number}: the answer {answer[:40]!r} should be {'0 to 5' if task.regression else ' or '.join(names)}"
             ]
     if dropped := sorted(set(range(file.rows)) - set(ids)):
-        return [f"{len(dropped)} of {file.rows} lines are missing; the first one is that of id {dropped[0]}"]
+        return [
+            f"{len(dropped)} of {file.rows} lines are missing; the first one is that of id {dropped[0]}"
+        ]
     if len(ids) > file.rows:
         return [f"{len(ids)} lines; the server has {file.rows}"]
     disorder = next((number for number, index in enumerate(ids) if number != index), None)
@@ -229,14 +261,20 @@ def diagnostics(answers: Path, labelled: Path) -> list[dict[str, Any]]:
 
     names = GLUE["mnli"].labels
     try:
-        rows = pandas.read_csv(labelled, sep="\t", dtype=str, keep_default_na=False, quoting=csv.QUOTE_NONE)
+        rows = pandas.read_csv(
+            labelled, sep="\t", dtype=str, keep_default_na=False, quoting=csv.QUOTE_NONE
+        )
     except (OSError, ValueError) as error:
         raise InputError(f"{labelled} cannot be read: {one_line(str(error))}") from None
     if lacking := [name for name in (*AX_CATEGORIES, "Label") if name not in rows]:
-        raise InputError(f"{labelled}: no column {lacking[0]!r}; diagnostic-full.tsv of GLUE has it")
+        raise InputError(
+            f"{labelled}: no column {lacking[0]!r}; diagnostic-full.tsv of GLUE has it"
+        )
     if strange := sorted(set(rows["Label"]) - set(names)):
         raise InputError(f"{labelled}: the label {strange[0]!r} should be {' or '.join(names)}")
-    predicted = np.array([names.index(line.partition("\t")[2]) for line in answers.read_text().splitlines()[1:]])
+    predicted = np.array(
+        [names.index(line.partition("\t")[2]) for line in answers.read_text().splitlines()[1:]]
+    )
     true = np.array([names.index(label) for label in rows["Label"]])
     if len(true) != len(predicted):
         raise InputError(f"{labelled} has {len(true)} examples, {answers.name} {len(predicted)}")
@@ -245,8 +283,16 @@ def diagnostics(answers: Path, labelled: Path) -> list[dict[str, Any]]:
         kinds = rows[column].str.split(";").explode().str.strip()
         kinds = kinds[kinds != ""]
         groups |= {(column, ""): kinds.index.unique().to_numpy()} if len(kinds) else {}
-        groups |= {(column, str(kind)): own.index.to_numpy() for kind, own in kinds.groupby(kinds, sort=False)}
+        groups |= {
+            (column, str(kind)): own.index.to_numpy()
+            for kind, own in kinds.groupby(kinds, sort=False)
+        }
     return [
-        {"category": coarse, "kind": kind, "examples": len(own), "matthews": MATTHEWS.score(predicted[own], true[own])}
+        {
+            "category": coarse,
+            "kind": kind,
+            "examples": len(own),
+            "matthews": MATTHEWS.score(predicted[own], true[own]),
+        }
         for (coarse, kind), own in groups.items()
     ]

@@ -17,7 +17,15 @@ from bench.data.own_tasks import expand, is_own
 from bench.errors import InputError
 from bench.plan.build import build
 from bench.plan.request import Request
-from bench.plan.spelling import PACE, MethodRow, defaults, grid_of, parse_methods, parse_one, parse_rows
+from bench.plan.spelling import (
+    PACE,
+    MethodRow,
+    defaults,
+    grid_of,
+    parse_methods,
+    parse_one,
+    parse_rows,
+)
 from bench.progress import Progress
 from bench.record.cell import IN_8_BITS, Search, Trial
 from bench.record.schema import Record
@@ -52,15 +60,25 @@ def trials_of(row: MethodRow, count: int, settings: Collection[str] = ()) -> lis
         other = parse_one(":".join([row.spelling, *parts]))
         trials.setdefault(other.spelling, other)
     if len(trials) < count:
-        what = f"varies {', '.join(axes)} alone" if axes else "offers none of these settings, or has them typed"
-        raise InputError(f"--trials {count}: {row.spelling} {what}, so that --trials can be at most {len(trials)}")
+        what = (
+            f"varies {', '.join(axes)} alone"
+            if axes
+            else "offers none of these settings, or has them typed"
+        )
+        raise InputError(
+            f"--trials {count}: {row.spelling} {what}, so that --trials can be at most {len(trials)}"
+        )
     return list(trials.values())
 
 
 def _axes(row: MethodRow, settings: Collection[str]) -> dict[str, tuple[Any, ...]]:
     """What a search may vary in a row -> the values."""
     default = defaults(type(row.method))
-    free = {name: values for name, values in grid_of(row.method).items() if vars(row.method)[name] == default[name]}
+    free = {
+        name: values
+        for name, values in grid_of(row.method).items()
+        if vars(row.method)[name] == default[name]
+    }
     axes = {PACE: PACES, **free} if row.pace == 1.0 else free
     return {name: values for name, values in axes.items() if name in settings or not settings}
 
@@ -90,9 +108,13 @@ def what_to_try(
     if trials < 2:
         raise InputError(f"--trials {trials}: a search needs at least 2")
     if request.recipe != "common":
-        raise InputError("a search goes with --recipe common: each paper's schedule has its own learning rate")
+        raise InputError(
+            "a search goes with --recipe common: each paper's schedule has its own learning rate"
+        )
     if request.checkpoint != "last":
-        raise InputError("a search goes with --checkpoint last: the held-out examples choose the settings already")
+        raise InputError(
+            "a search goes with --checkpoint last: the held-out examples choose the settings already"
+        )
     named = parse_rows(request.methods)
     if named.given or named.in_8_bits:
         left = ", ".join([*named.given, *(f"{row}+{IN_8_BITS}" for row in sorted(named.in_8_bits))])
@@ -105,25 +127,34 @@ def what_to_try(
             progress.say(f"{row.spelling} is left out of `--methods all`: {NOT_SEARCHED}")
         else:
             raise InputError(f"{row.spelling}: {NOT_SEARCHED}; leave it out")
-    if any(row.from_all for row in rows):  # trials are named: what a teacher does not allow has to be left out before
+    # trials are named: what a teacher does not allow has to be left out before
+    if any(row.from_all for row in rows):
         planned = {cell.spelling for cell in build(replace(request, held_back=True)).cells}
         rows = [row for row in rows if row.spelling in planned or not row.from_all]
     searched = tuple(sorted(set(comma_separated(settings))))
     offered = {PACE}.union(*(grid_of(row.method) for row in rows))
     for name in searched:
         if name not in offered:
-            raise InputError(f"--search {name}: no row offers it; a search may vary {', '.join(sorted(offered))}")
+            raise InputError(
+                f"--search {name}: no row offers it; a search may vary {', '.join(sorted(offered))}"
+            )
     return rows, searched, {row.spelling: trials_of(row, trials, searched) for row in rows}
 
 
 def request_of_trials(request: Request, tried: Tried) -> Request:
     """All trials with the smallest seed, scored on training rows that are held back."""
     everything = dict.fromkeys(trial.spelling for trials in tried.values() for trial in trials)
-    return replace(request, methods=",".join(everything), seeds=(min(request.seeds),), held_back=True)
+    return replace(
+        request, methods=",".join(everything), seeds=(min(request.seeds),), held_back=True
+    )
 
 
 def tune(
-    request: Request, trials: int, settings: str = "", progress: Progress | None = None, confirm: Any = None
+    request: Request,
+    trials: int,
+    settings: str = "",
+    progress: Progress | None = None,
+    confirm: Any = None,
 ) -> tuple[list[SearchOutcome], Outcome]:
     """Search with the smallest seed, then train the best of each row on every training row, with all seeds, and report it
     as the best of so many.
@@ -144,7 +175,9 @@ def tune(
     searching = run(request_of_trials(request, tried), progress, confirm)
     store = Store(request.results)
     records = {(p.cell.tasks[0], p.spelling): store.find(p.cell) for p in searching.plan.cells}
-    for name, record in {name: record for (name, _), record in records.items() if record is not None}.items():
+    for name, record in {
+        name: record for (name, _), record in records.items() if record is not None
+    }.items():
         examples = record.cell.data.rows["held-back"]
         gap = least_gap(examples)
         if record.task.metrics[:1] == ("accuracy",) and gap is not None:
@@ -161,7 +194,9 @@ def tune(
             searches = {choice.row: choice.search for choice in to_train}
             to_train = [choice for choice in to_train if searches[choice.row] is not choice.search]
             typed = part if is_own(part) else name
-            final = replace(request, methods=",".join(searches), tasks=typed, searches=tuple(searches.items()))
+            final = replace(
+                request, methods=",".join(searches), tasks=typed, searches=tuple(searches.items())
+            )
             outcomes.append(run(final, progress, confirm))
     return chosen, joined([searching, *outcomes])
 
@@ -192,6 +227,11 @@ def _best(
         return None
     varied = tuple(sorted(_axes(row, settings))) if settings else ()
     search = Search(
-        of=row.spelling, metric=metric, held_back=held_back, trials=tuple(scored), settings=varied, seed=seed
+        of=row.spelling,
+        metric=metric,
+        held_back=held_back,
+        trials=tuple(scored),
+        settings=varied,
+        seed=seed,
     )
     return SearchOutcome(task, search.best.row, search)

@@ -58,7 +58,9 @@ def total(problems: Iterable[Problem]) -> str:
 def size_of(path: Path) -> int:
     """Bytes of a file, or of all files below a folder."""
     is_file = path.is_symlink() or not path.is_dir()
-    files = [path] if is_file else [Path(at, name) for at, _, names in os.walk(path) for name in names]
+    files = (
+        [path] if is_file else [Path(at, name) for at, _, names in os.walk(path) for name in names]
+    )
     return sum(file.lstat().st_size for file in files if os.path.lexists(file))
 
 
@@ -84,7 +86,12 @@ def survey_store(results: Path, cache: Path) -> dict[str, Any]:
             record, answers = store.opened(file), file.with_suffix(".npz")
             if record is not None:  # else the store noted what is wrong
                 hold(f"records, {record.status}", file, answers)
-                if record.status == "ok" and record.answers is None and not answers.is_file() and file == current:
+                if (
+                    record.status == "ok"
+                    and record.answers is None
+                    and not answers.is_file()
+                    and file == current
+                ):
                     why = "its answers are not stored: tests leave it out; `run --rerun` makes them"
                     problems.append(problem(RESULTS, NO_ANSWERS, file, why) | {"bytes": 0})
     if sessions := len(list(speed_records(results, store.note))):
@@ -108,10 +115,14 @@ def survey_store(results: Path, cache: Path) -> dict[str, Any]:
 
 def described(survey: dict[str, Any]) -> str:
     """What a survey found, for a terminal."""
-    held = (f"{what}: {n:,} ({megabytes(survey['bytes'][what])})" for what, n in survey["holds"].items())
+    held = (
+        f"{what}: {n:,} ({megabytes(survey['bytes'][what])})" for what, n in survey["holds"].items()
+    )
     kinds = Counter(problem["kind"] for problem in survey["found"])
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "nothing is broken"
-    return "\n".join([f"contents: {'; '.join(held) or 'nothing'}", *map(sentence, survey["found"]), counts])
+    return "\n".join(
+        [f"contents: {'; '.join(held) or 'nothing'}", *map(sentence, survey["found"]), counts]
+    )
 
 
 def repair(results: Path, cache: Path, say: Callable[[str], None]) -> dict[str, Any]:
@@ -122,7 +133,11 @@ def repair(results: Path, cache: Path, say: Callable[[str], None]) -> dict[str, 
     """
     survey = survey_store(results, cache)
     refuse_while_training(cache, WAIT)
-    while broken := [Path(p["path"]) for p in survey["found"] if p["kind"] == BROKEN and os.path.lexists(p["path"])]:
+    while broken := [
+        Path(p["path"])
+        for p in survey["found"]
+        if p["kind"] == BROKEN and os.path.lexists(p["path"])
+    ]:
         for path in broken:
             if path.name.startswith("attempt-") and path.with_suffix(".npz").is_file():
                 _put_aside(path.with_suffix(".npz"))
@@ -154,17 +169,27 @@ def unneeded(results: Path, cache: Path) -> list[Problem]:
             others = {file: store.opened(file) for file in files if record.status == "ok"}
             for file, other in others.items():
                 if other is not None and other.status != "ok":
-                    problems.append(problem(RESULTS, UNFINISHED, file, f"{other.status}; {current.name} is finished"))
+                    problems.append(
+                        problem(
+                            RESULTS, UNFINISHED, file, f"{other.status}; {current.name} is finished"
+                        )
+                    )
         for answers in sorted(folder.glob("attempt-*.npz")):
             if answers.with_suffix(".json") not in files and _age(answers) > YOUNG_SECONDS:
-                problems.append(problem(RESULTS, UNFINISHED, answers, "its record was never written"))
+                problems.append(
+                    problem(RESULTS, UNFINISHED, answers, "its record was never written")
+                )
     if not trainings(cache):  # an entry that is being made is a temporary folder, for hours
         problems += _left_in(cache, CACHE)
     why = (
         "no record of these results names it; an artefact that a record names may have been made from it, and another "
         "folder of results may need it"
     )
-    unnamed = (folder for folder in _entries(cache) if not any(key.startswith(folder.name) for key in named))
+    unnamed = (
+        folder
+        for folder in _entries(cache)
+        if not any(key.startswith(folder.name) for key in named)
+    )
     return [*problems, *(problem(CACHE, UNNAMED, folder, why) for folder in unnamed)]
 
 
@@ -188,7 +213,9 @@ def remove(listed: Collection[Problem], cache: Path) -> None:
 
 def _store(results: Path) -> Store:
     if not results.is_dir():
-        raise InputError(f"--results {results}: there is no such folder; name the folder of records")
+        raise InputError(
+            f"--results {results}: there is no such folder; name the folder of records"
+        )
     return Store(results)
 
 

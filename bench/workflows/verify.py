@@ -71,18 +71,27 @@ def verify(
         state = "failed" if record.status == "failed" else "was interrupted"
         raise InputError(f"the cell of the record {key} {state}, so there is nothing to verify")
     if record.cell.method in FINISHED:
-        raise InputError(f"{record.cell.label} was only scored here, not trained; run it again with --rerun")
+        raise InputError(
+            f"{record.cell.label} was only scored here, not trained; run it again with --rerun"
+        )
     answer = {"verdict": "", "why": "", "code": "", "from_cache": [], "made_again": []}
     with tempfile.TemporaryDirectory() as folder:
         asked = request_from_record(record, request, typed)
-        again = replace(asked, results=Path(folder), reports=Path(folder) / "reports", yes=True, rerun=True)
+        again = replace(
+            asked, results=Path(folder), reports=Path(folder) / "reports", yes=True, rerun=True
+        )
         plan = build(again)
         row = (record.cell.method, record.cell.tasks)
         planned = next(p.cell for p in plan.cells if (p.cell.method, p.cell.tasks) == row)
         cell = planned.model_copy(update={"search": record.cell.search})
         if record_key(cell, record.point) != record.key:
-            differing = ", ".join(part["field"] for part in differences(record.cell, cell, record.point))
-            return answer | {"verdict": OTHER, "why": f"what was typed gives another cell: {differing}"}
+            differing = ", ".join(
+                part["field"] for part in differences(record.cell, cell, record.point)
+            )
+            return answer | {
+                "verdict": OTHER,
+                "why": f"what was typed gives another cell: {differing}",
+            }
 
         # what the cache has and today's code made is taken; the rest is made, in the cache if all that lies there may stay
         slots = [step.slot for step in plan.steps.values() if step.slot is not None]
@@ -97,7 +106,9 @@ def verify(
         store = Store(Path(folder))
         second = store.find(planned, record.point)
         if second is None or second.status != "ok":
-            why = second.error.message if second is not None and second.error else "it left no record"
+            why = (
+                second.error.message if second is not None and second.error else "it left no record"
+            )
             return answer | {"verdict": DIFFERENT, "why": f"the second run failed: {why}"}
         verdict, why = compare_runs(record, second, Store(results), store)
 
@@ -124,7 +135,9 @@ def describe(answer: Mapping[str, Any]) -> str:
     """The verdict, what was taken from the cache, and what was made."""
     lines = [f"{answer['verdict']}: {answer['why']}"]
     if answer["from_cache"]:
-        lines.append(f"from the cache: {', '.join(answer['from_cache'])}; --from-scratch makes them again too")
+        lines.append(
+            f"from the cache: {', '.join(answer['from_cache'])}; --from-scratch makes them again too"
+        )
     if answer["made_again"]:
         lines.append(f"made again: {', '.join(answer['made_again'])}")
     return "\n".join(lines)
@@ -154,12 +167,17 @@ def compare_runs(first: Record, second: Record, store: Store, again: Store) -> t
     lines = []
     for name, metrics in first.scores.items():
         column = ScoreColumn(first.cell.tasks[0], name, next(iter(metrics)))
-        lines.append(compared(resampled(column, [(first, before), (other, after)]), ([first], [other])))
+        lines.append(
+            compared(resampled(column, [(first, before), (other, after)]), ([first], [other]))
+        )
     text = "; ".join(f"{x.metric} {x.first:.1f} and {x.second:.1f}, p {x.p:.3f}" for x in lines)
     verdict = STATISTICAL if all(line.p > LEVEL for line in lines) and not turned else DIFFERENT
     if turned:
         text += "; most answers are others, whatever the scores"
-    return verdict, f"{flips} {'answer differs' if flips == 1 else 'answers differ'}; {text}. {parted}"
+    return (
+        verdict,
+        f"{flips} {'answer differs' if flips == 1 else 'answers differ'}; {text}. {parted}",
+    )
 
 
 def parting(first: Record, second: Record) -> str:

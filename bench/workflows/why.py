@@ -71,13 +71,23 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
     plan = build(asked)
     planned, cell, not_compared = _in_its_place(record, plan, typed)
     # everything that the cells of the plan are made from, whether it is to do or not
-    task_slots = [slot for task in plan.tasks for slot in (task.teacher_slot(0), task.augmentation_slot)]
+    task_slots = [
+        slot for task in plan.tasks for slot in (task.teacher_slot(0), task.augmentation_slot)
+    ]
     slots = {
-        slot.key: slot for slot in [*task_slots, *(entry.slot for entry in plan.artefacts if entry.artefact.is_kept)]
+        slot.key: slot
+        for slot in [
+            *task_slots,
+            *(entry.slot for entry in plan.artefacts if entry.artefact.is_kept),
+        ]
     }
     differing = [
         {"field": part["field"], "record": part["first"], "plan": part["second"]}
-        | ({"inputs": inputs} if (inputs := _inputs(part["first"], slots.get(str(part["second"])), store)) else {})
+        | (
+            {"inputs": inputs}
+            if (inputs := _inputs(part["first"], slots.get(str(part["second"])), store))
+            else {}
+        )
         for part in differences(record.cell, cell, record.point)
     ]
     verdict, again = _verdict(record, cell, planned, bool(differing))
@@ -99,14 +109,18 @@ def describe(answer: Mapping[str, Any]) -> str:
     lines += [f"  another version of the method: {answer['version']}"] if answer["version"] else []
     for part in answer["code_parts"]:
         today = f"digest {part['record'][:SHORT]} in the record, today's is {part['today'][:SHORT] or 'none'}"
-        lines.append(f"  {part['name']}: {part['state']}: {today if part['record'] else 'the record names no digest'}")
+        lines.append(
+            f"  {part['name']}: {part['state']}: {today if part['record'] else 'the record names no digest'}"
+        )
     if answer["code"] == STALE and answer["commit"]:
         lines.append(
             f"  made at commit {answer['commit'][:SHORT]}: `git diff {answer['commit'][:SHORT]} -- bench methods`"
         )
     lines.append(f"plan: {answer['verdict']}")
     for part in answer["differences"]:
-        lines.append(f"  {part['field']}: {shown(part['record'])} in the record, {shown(part['plan'])} in the plan")
+        lines.append(
+            f"  {part['field']}: {shown(part['record'])} in the record, {shown(part['plan'])} in the plan"
+        )
         lines += [f"    {line}" for line in part.get("inputs", ())]
     lines += [f"  not compared: {line}" for line in answer["not_compared"]]
     return "\n".join(lines)
@@ -132,7 +146,12 @@ def code_parts(record: Record) -> Iterator[dict[str, str]]:
     def below(name: str, code: Mapping[str, Any] | None) -> Iterator[dict[str, str]]:
         recorded = (code or {}).get("digest", "")
         today = digest_of(tuple(code["of"])) if code and recorded else ""
-        yield {"name": name, "state": state_of(code and {**code, "parts": {}}), "record": recorded, "today": today}
+        yield {
+            "name": name,
+            "state": state_of(code and {**code, "parts": {}}),
+            "record": recorded,
+            "today": today,
+        }
         for inner, part in ((code or {}).get("parts") or {}).items():
             yield from below(f"{name} / {inner.replace('_', ' ')}", part)
 
@@ -151,9 +170,18 @@ def _inputs(recorded: Any, today: Slot | None, store: Store) -> list[str]:
     except (OSError, ValueError):
         before = None
     if not before:
-        tuned = (r.cell for r in store.records() if r.cell.method == TEACHER and r.cell.teacher.key == recorded)
+        tuned = (
+            r.cell
+            for r in store.records()
+            if r.cell.method == TEACHER and r.cell.teacher.key == recorded
+        )
         if (cell := next(tuned, None)) is not None:
-            known = {"version": cell.version, "base": cell.teacher.base, "task": cell.tasks[0], "data": cell.data.train}
+            known = {
+                "version": cell.version,
+                "base": cell.teacher.base,
+                "task": cell.tasks[0],
+                "data": cell.data.train,
+            }
             known |= {"recipe": cell.recipe, "seed": cell.seed, "numeric": cell.numeric.identity()}
             before = {**today.identity, **known}
     if not before:
@@ -176,7 +204,9 @@ def _no_row_today(record: Record, typed: Collection[str]) -> str:
     return ""
 
 
-def _in_its_place(record: Record, plan: Plan, typed: Collection[str]) -> tuple[Planned, Cell, list[str]]:
+def _in_its_place(
+    record: Record, plan: Plan, typed: Collection[str]
+) -> tuple[Planned, Cell, list[str]]:
     """The planned cell of the record's row, task and seed, and what of it cannot be compared.
 
     Raises:
@@ -185,22 +215,35 @@ def _in_its_place(record: Record, plan: Plan, typed: Collection[str]) -> tuple[P
     cell, not_compared = record.cell, []
     augmented = data_facts(cell.data.slug).augmented
     if augmented and augmented.vectors and plan.request.word_vectors is None:
-        not_compared.append(f"the word vectors {augmented.vectors}: the plan is without them; add --word-vectors FILE")
+        not_compared.append(
+            f"the word vectors {augmented.vectors}: the plan is without them; add --word-vectors FILE"
+        )
     of_task = plan.cells_of(cell.tasks[0])
     if not of_task:
-        raise InputError(f"--tasks {plan.request.tasks} does not name {'+'.join(cell.tasks)}, the task of this record")
+        raise InputError(
+            f"--tasks {plan.request.tasks} does not name {'+'.join(cell.tasks)}, the task of this record"
+        )
     if cell.method in FINISHED and "methods" not in typed:
         # the cell as a plan would have it if the folder held the same
-        teacher, task = of_task[0].cell, next(task for task in plan.tasks if (task.name,) == cell.tasks)
+        teacher, task = (
+            of_task[0].cell,
+            next(task for task in plan.tasks if (task.name,) == cell.tasks),
+        )
         same = {"data": teacher.data, "teacher": teacher.teacher, "numeric": teacher.numeric}
         not_compared.append(
             f"what the folder of {cell.label} holds: no record says where it is; add --methods {cell.method}:FOLDER"
         )
-        return of_task[0], cell.model_copy(update=same | {"recipe": task.recipe.as_dict()}), not_compared
+        return (
+            of_task[0],
+            cell.model_copy(update=same | {"recipe": task.recipe.as_dict()}),
+            not_compared,
+        )
     rows = [p for p in of_task if (p.cell.method == TEACHER) == (cell.method == TEACHER)]
     rows = [p for p in rows if p.cell.seed == cell.seed] if cell.method in FINISHED else rows
     if len(rows) != 1:
-        raise InputError(f"--methods {plan.request.methods} names {len(rows)} rows of this task; name one row")
+        raise InputError(
+            f"--methods {plan.request.methods} names {len(rows)} rows of this task; name one row"
+        )
     return rows[0], rows[0].cell, not_compared
 
 
@@ -209,7 +252,10 @@ def _verdict(record: Record, cell: Cell, planned: Planned, differs: bool) -> tup
     if differs:
         only_tune = cell.search is None and record.cell.search is not None
         by_tune = "; `tune` finds what a search chose, `run` does not" if only_tune else ""
-        return f"a run has another cell in its place: {record_key(cell, record.point)[:SHORT]}{by_tune}", True
+        return (
+            f"a run has another cell in its place: {record_key(cell, record.point)[:SHORT]}{by_tune}",
+            True,
+        )
     is_trial = data_facts(record.cell.data.slug).held_back
     if is_trial and not planned.is_todo:
         return "`tune` finds this trial; `run` scores no examples that are held out", False

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).resolve().parents[1]
-BLOCK = re.compile(r"(?P<begin><!-- generated: (?P<name>[\w ]+) -->\n)(?:.*?\n)??(?P<end><!-- end -->)", re.DOTALL)
+BLOCK = re.compile(
+    r"(?P<begin><!-- generated: (?P<name>[\w ]+) -->\n)(?:.*?\n)??(?P<end><!-- end -->)", re.DOTALL
+)
 HEAD = """# The command line
 
 This page is generated from the program's own `--help`. The verbs are typed after `python -m bench` or, shorter, `bert-bench`.
@@ -25,7 +27,10 @@ This page is generated from the program's own `--help`. The verbs are typed afte
 
 def table(head: list[str], rows: list[list[str]]) -> str:
     """A Markdown table; cells may hold any text."""
-    shown = [[cell.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for cell in row] for row in rows]
+    shown = [
+        [cell.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for cell in row]
+        for row in rows
+    ]
     lines = [head, ["---"] * len(head), *shown]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -39,10 +44,14 @@ def command_line() -> str:
 
     verbs: Mapping[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
     leaves = {name: dict(_leaves(name, verb)) for name, verb in verbs.items()}
-    uses = Counter(row for group in leaves.values() for verb in group.values() for row in _option_rows(verb))
+    uses = Counter(
+        row for group in leaves.values() for verb in group.values() for row in _option_rows(verb)
+    )
     texts = Counter(row[:2] for row in uses.elements())
     # an option that several verbs have: in its most usual form, and with its most usual default
-    form = {row[0]: row for row, _ in sorted(uses.items(), key=lambda use: (texts[use[0][:2]], use[1]))}
+    form = {
+        row[0]: row for row, _ in sorted(uses.items(), key=lambda use: (texts[use[0][:2]], use[1]))
+    }
     shared = {row[:2]: row[2] for row in uses if form[row[0]] == row and texts[row[:2]] > 1}
     parts = [HEAD]
     for module, heading in SECTIONS.items():
@@ -174,7 +183,9 @@ def paper_recipes() -> str:
         method = methods.get(name)()
         setup = Setup(teacher, 2, ("x",))
         kinds = [("", stage) for stage in method.stages(setup)]
-        before = [("on text: ", stage) for one in method.requires(teacher) for stage in one.stages(setup)]
+        before = [
+            ("on text: ", stage) for one in method.requires(teacher) for stage in one.stages(setup)
+        ]
         for where, stage in (*before, *kinds):
             paper = dict(stage.paper)
             rate, epochs = paper.pop("learning_rate", None), paper.pop("epochs", None)

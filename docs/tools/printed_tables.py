@@ -57,13 +57,18 @@ stands below its tables, and in the report beside each number.
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", required=True)
     parser.add_argument("--corpus", required=True)
     asked = parser.parse_args()
-    request = Request(data=asked.data, offline=True, outline=True, device="cpu", jobs=1, corpus=(asked.corpus,))
+    request = Request(
+        data=asked.data, offline=True, outline=True, device="cpu", jobs=1, corpus=(asked.corpus,)
+    )
     PAGE.write_text(
-        "\n".join([HEAD, *(section(file, request) for file in sorted(FILES.glob("*.toml")))]), encoding="utf-8"
+        "\n".join([HEAD, *(section(file, request) for file in sorted(FILES.glob("*.toml")))]),
+        encoding="utf-8",
     )
     return 0
 
@@ -72,7 +77,10 @@ def section(file: Path, request: Request) -> str:
     """The tables of one file, and how its rows differ from the printed ones."""
     experiment, tables, _ = choose(file, request, {"data"})
     lines = [f"## {file.name}", "", experiment.title, ""]
-    lines += ["| Table | Printed in | Printed rows | Tasks | Trainings | Hours |", "|---|---|--:|---|--:|--:|"]
+    lines += [
+        "| Table | Printed in | Printed rows | Tasks | Trainings | Hours |",
+        "|---|---|--:|---|--:|--:|",
+    ]
     pretrained: dict[str, None] = {}
     for spec, parts, _ in tables:
         try:
@@ -80,7 +88,9 @@ def section(file: Path, request: Request) -> str:
             for planned in [planned for plan in plans for planned in plan.cells]:
                 if any(part.text and part.stages for part in with_parts(planned.artefacts)):
                     pretrained[planned.cell.method] = None
-            trainings = len({p.train_key for plan in plans for p in plan.cells if p.cell.method != TEACHER})
+            trainings = len(
+                {p.train_key for plan in plans for p in plan.cells if p.cell.method != TEACHER}
+            )
             figures = f"{trainings} | {hours(plans)}"
         except InputError as error:
             print(f"{file.name}, {spec.name}: {error}", file=sys.stderr)
@@ -88,16 +98,24 @@ def section(file: Path, request: Request) -> str:
         named = sum(1 if isinstance(rows, str) else len(rows) for rows in spec.printed.values())
         absent = sum(": " in name for name in spec.absent)  # else it is a column
         rows = f"{named} of {named + absent}" if spec.paper else ""
-        lines.append(f"| {spec.name} | {spec.paper} | {rows} | {', '.join(spec.tasks)} | {figures} |")
+        lines.append(
+            f"| {spec.name} | {spec.paper} | {rows} | {', '.join(spec.tasks)} | {figures} |"
+        )
     said = [f"- Expected: {experiment.expected}"] if experiment.expected else []
-    said += [f"- pre-trained on text here: {', '.join(f'`{method}`' for method in pretrained)}"] if pretrained else []
+    said += (
+        [f"- pre-trained on text here: {', '.join(f'`{method}`' for method in pretrained)}"]
+        if pretrained
+        else []
+    )
     said += [*differences(experiment), *(line for spec, _, _ in tables for line in left_out(spec))]
     return "\n".join([*lines, "", *said, ""] if said else [*lines, ""])
 
 
 def hours(plans: Sequence[Plan]) -> str:
     """Of one job on the GPU of this page."""
-    rates = mock.patch.object(estimate, "rates_of_card", return_value=(FLOPS_A_SECOND, SECONDS_A_KERNEL))
+    rates = mock.patch.object(
+        estimate, "rates_of_card", return_value=(FLOPS_A_SECOND, SECONDS_A_KERNEL)
+    )
     with rates, mock.patch.object(torch.accelerator, "is_available", return_value=True):
         for plan in plans:
             usual, plan.request = plan.request, replace(plan.request, device="cuda")

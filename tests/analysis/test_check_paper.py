@@ -36,7 +36,9 @@ def place(paper_store, tmp_path):
 
 def test_numbers_as_measured_changed_and_without_a_record(bench, place, tmp_path):
     root, file = place
-    answer = bench("audit", file, "--results", root, "--row", "Soft labels=kd", "--json", tmp_path / "p.json")
+    answer = bench(
+        "audit", file, "--results", root, "--row", "Soft labels=kd", "--json", tmp_path / "p.json"
+    )
     assert answer.returncode == 1
     assert bench("audit", file, "--row", "Soft labels=kd").returncode == 2, "without records"
     found = {
@@ -56,9 +58,14 @@ def test_generated_sample_data_are_never_compared_with_a_paper_on_real_data(tmp_
     file.write_text("| System | RTE | SST-2 |\n|---|---|---|\n| kd | 60.0 | 99.0 |\n")
     store = Store(tmp_path / "r")
     store.write(factories.record("kd", score=0.60, data="sample-v2"))
-    assert [c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")] == ["as measured", "no record"]
+    assert [c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")] == [
+        "as measured",
+        "no record",
+    ]
     store.write(factories.record("kd", score=0.55, data="folder-glue"))
-    assert next((c.verdict, c.measured) for c in check_paper(read_all([file]).sheets, tmp_path / "r")) == (
+    assert next(
+        (c.verdict, c.measured) for c in check_paper(read_all([file]).sheets, tmp_path / "r")
+    ) == (
         "differs",
         "55.0",
     )
@@ -69,7 +76,10 @@ def test_a_metric_is_part_of_a_columns_name(tmp_path, column):
     store, file = Store(tmp_path / "r"), tmp_path / "paper.md"
     store.write(factories.record("kd", score=0.61))
     file.write_text(f"| System | {column} | RTE F1 |\n|---|---|---|\n| kd | 61.0 | 61.0 |\n")
-    assert [c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")] == ["as measured", "no record"]
+    assert [c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")] == [
+        "as measured",
+        "no record",
+    ]
 
 
 def test_an_average_is_compared_with_a_mean_of_the_same_tasks_alone(tmp_path):
@@ -77,13 +87,22 @@ def test_an_average_is_compared_with_a_mean_of_the_same_tasks_alone(tmp_path):
     for task, score in (("rte", 0.61), ("cola", 0.75)):
         store.write(factories.record("kd", task=task, score=score))
     file = tmp_path / "paper.md"
-    file.write_text("| System | RTE | CoLA | Avg |\n|---|---|---|---|\n| kd | 61.0 | 75.0 | 68.0 |\n")
-    assert [c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")] == ["as measured"] * 3
-    file.write_text("| System | Layers | RTE | CoLA | Avg |\n|---|---|---|---|---|\n| kd | 4 | 61.0 | 75.0 | 68.0 |\n")
+    file.write_text(
+        "| System | RTE | CoLA | Avg |\n|---|---|---|---|\n| kd | 61.0 | 75.0 | 68.0 |\n"
+    )
+    assert [c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")] == [
+        "as measured"
+    ] * 3
+    file.write_text(
+        "| System | Layers | RTE | CoLA | Avg |\n|---|---|---|---|---|\n| kd | 4 | 61.0 | 75.0 | 68.0 |\n"
+    )
     found = {c.column: c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")}
     assert (found["RTE"], found["CoLA"], found["Avg"]) == ("as measured",) * 3
     file.write_text("| System | RTE | Avg |\n|---|---|---|\n| kd | 61.0 | 68.0 |\n")
-    assert [c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")] == ["as measured", "no record"]
+    assert [c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")] == [
+        "as measured",
+        "no record",
+    ]
 
 
 @pytest.mark.slow
@@ -107,9 +126,13 @@ def test_differences_and_shares_are_no_scores(tmp_path):
         ("Differences to KD", ("+0.0", "1.0")),
         ("Share of the teacher's score", ("97.1", "98.2")),
     ):
-        rows = "".join(f"| {row} | {number} |\n" for row, number in zip(("kd", "pkd"), numbers, strict=True))
+        rows = "".join(
+            f"| {row} | {number} |\n" for row, number in zip(("kd", "pkd"), numbers, strict=True)
+        )
         file.write_text(f"# {title}\n\n| System | RTE |\n|---|---|\n{rows}")
-        assert "differs" not in {c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")}
+        assert "differs" not in {
+            c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")
+        }
 
 
 def test_two_rows_whose_names_differ_in_punctuation_alone_are_not_confused(tmp_path):
@@ -119,8 +142,12 @@ def test_two_rows_whose_names_differ_in_punctuation_alone_are_not_confused(tmp_p
     rows = "| kd:temperature=1.5 | 61.0 | |\n| kd:temperature=15 | 62.0 | |\n| KD temperature 15 | 62.0 | |\n| PKD | 63.0 | |\n"
     file.write_text(f"| System | RTE | SST-2 |\n|---|---|---|\n{rows}")
     verdicts = [c.verdict for c in check_paper(read_all([file]).sheets, tmp_path / "r")]
-    assert verdicts == ["as measured", "as measured", "no record", "as measured"], "the third may be either of two"
-    named = check_paper(read_all([file]).sheets, tmp_path / "r", ["KD temperature 15=kd:temperature=15"])
+    assert verdicts == ["as measured", "as measured", "no record", "as measured"], (
+        "the third may be either of two"
+    )
+    named = check_paper(
+        read_all([file]).sheets, tmp_path / "r", ["KD temperature 15=kd:temperature=15"]
+    )
     assert [c.measured for c in named if c.row == "KD temperature 15"] == ["62.0"]
 
 
@@ -133,16 +160,22 @@ def test_two_rows_whose_names_differ_in_punctuation_alone_are_not_confused(tmp_p
         ("microbert", "somebody", [], 2),
     ],
 )
-def test_a_paper_that_agrees_passes_and_one_of_other_rows_is_bad_input(bench, place, before, after, rows, code):
+def test_a_paper_that_agrees_passes_and_one_of_other_rows_is_bad_input(
+    bench, place, before, after, rows, code
+):
     root, file = place
     file.write_text(LATEX.replace(before, after))
-    answer = bench("audit", file, "--results", root, *(word for row in rows for word in ("--row", row)))
+    answer = bench(
+        "audit", file, "--results", root, *(word for row in rows for word in ("--row", row))
+    )
     assert answer.returncode == code, answer.stderr
     if not rows and code:
         assert "nothing found; read" in answer.stdout, "what needs no records is said"
 
 
-def test_several_files_are_compared_where_one_has_no_table_and_one_no_row_of_the_records(bench, place, tmp_path):
+def test_several_files_are_compared_where_one_has_no_table_and_one_no_row_of_the_records(
+    bench, place, tmp_path
+):
     root, file = place
     text, other = tmp_path / "text.md", tmp_path / "other.tex"
     text.write_text("TinyBERT is 3x smaller.")
@@ -163,8 +196,12 @@ def test_a_row_with_settings_can_be_named(bench, tmp_path):
     (tmp_path / "paper.md").write_text(
         "| System | RTE | SST-2 |\n|---|---|---|\n| a=b | 61.0 | 1.0 |\n| c | 2.0 | 3.0 |\n"
     )
-    answer = bench("audit", tmp_path / "paper.md", "--results", tmp_path / "r", "--row", "a=b=kd:alpha=1")
+    answer = bench(
+        "audit", tmp_path / "paper.md", "--results", tmp_path / "r", "--row", "a=b=kd:alpha=1"
+    )
     assert "as measured" in answer.stdout, answer.stderr
-    wrong = bench("audit", tmp_path / "paper.md", "--results", tmp_path / "r", "--row", "a=kd:beta=1")
+    wrong = bench(
+        "audit", tmp_path / "paper.md", "--results", tmp_path / "r", "--row", "a=kd:beta=1"
+    )
     assert wrong.returncode == 2
     assert "kd:beta=1" in wrong.stderr

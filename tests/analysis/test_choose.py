@@ -27,7 +27,13 @@ def flipped(wrong, *noise):
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """Wide is best and dear; small and twin are as good as each other and near it; poor is cheap and bad."""
-    rows = {"wide": (0.08, 9), "small": (0.09, 3), "twin": (0.095, 3), "poor": (0.30, 1), "dear": (0.05, 50)}
+    rows = {
+        "wide": (0.08, 9),
+        "small": (0.09, 3),
+        "twin": (0.095, 3),
+        "poor": (0.30, 1),
+        "dear": (0.05, 50),
+    }
     store = Store(tmp_path_factory.mktemp("written"))
     for noise, (row, (wrong, macs)) in enumerate(rows.items(), start=1):
         for task in ("rte", "sst2"):
@@ -56,7 +62,9 @@ def test_the_cheapest_of_those_that_cannot_be_told_from_the_best(store):
     for wrong in ({"flop": 2.0}, {"flops": 0.0}):
         with pytest.raises(InputError, match="flop"):
             api.choose(store.root, wrong)
-    assert [c["label"] for c in choice["as_good"]] == ["small", "twin", "wide"], "of one size the better one first"
+    assert [c["label"] for c in choice["as_good"]] == ["small", "twin", "wide"], (
+        "of one size the better one first"
+    )
     assert choice["left_out"] == {"dear": "needs 10.00 G FLOPs", "half": "no score on sst2"}
     said = " ".join(in_words(choice))
     assert "Highest mean of what fits: wide" in said
@@ -66,7 +74,9 @@ def test_the_cheapest_of_those_that_cannot_be_told_from_the_best(store):
     gap = choice["candidates"][3]
     assert gap["low"] < gap["score"] - choice["candidates"][0]["score"] < gap["high"] < 0
     (choice,) = choose(store.root, {"flops": 0.7})
-    assert in_words(choice)[1] == "Not significantly different from it: twin.", "the best is the cheapest"
+    assert in_words(choice)[1] == "Not significantly different from it: twin.", (
+        "the best is the cheapest"
+    )
 
 
 @pytest.mark.parametrize("seeds", [(0, 1, 2), (1,)])
@@ -75,20 +85,30 @@ def test_a_constant_classifier_is_never_recommended(store, seeds):
     """It is cheap, and on some test sets statistically indistinguishable from the best."""
     for task in ("rte", "sst2"):
         for seed in (0, 1, 2):
-            answers = np.ones(400, int) if task == "rte" and seed in seeds else flipped(0.02, 1, seed)
-            factories.write(store, factories.record("mute", task, seed, macs=10**8), answers, LABELS)
+            answers = (
+                np.ones(400, int) if task == "rte" and seed in seeds else flipped(0.02, 1, seed)
+            )
+            factories.write(
+                store, factories.record("mute", task, seed, macs=10**8), answers, LABELS
+            )
     (choice,) = choose(store.root, {"flops": 2.0})
     assert "mute" not in [c["label"] for c in choice["candidates"]]
     listed = "seeds 0, 1 and 2" if len(seeds) == 3 else "seed 1"
-    assert choice["left_out"]["mute"] == f"rte: predicts not_entailment for all 400 examples, {listed}"
+    assert (
+        choice["left_out"]["mute"] == f"rte: predicts not_entailment for all 400 examples, {listed}"
+    )
     (other,) = choose(store.root, {"flops": 2.0}, ["sst2"])
     assert "mute" in [c["label"] for c in other["candidates"]], "that column's answers are sound"
 
 
-@pytest.mark.parametrize(("macs", "needs"), [(755_500_000, "1.52"), (750_000_001, "1.51"), (550_000_000, "1.10")])
+@pytest.mark.parametrize(
+    ("macs", "needs"), [(755_500_000, "1.52"), (750_000_001, "1.51"), (550_000_000, "1.10")]
+)
 def test_a_limit_that_is_missed_never_looks_met_and_has_one_number_in_an_answer(store, macs, needs):
     for seed in (0, 1, 2):
-        factories.write(store, factories.record("near", "rte", seed, macs=macs), flipped(0.01, 9, seed), LABELS)
+        factories.write(
+            store, factories.record("near", "rte", seed, macs=macs), flipped(0.01, 9, seed), LABELS
+        )
     (choice,) = choose(store.root, {"flops": 2 * macs / 1e9 - 0.001}, ["rte"])
     assert choice["left_out"]["near"] == f"needs {needs} G FLOPs"
     assert f"leaves out near, which needs {needs} G FLOPs" in " ".join(in_words(choice))
@@ -110,7 +130,10 @@ def test_a_seed_that_is_low_by_chance_leaves_its_row_a_candidate(store):
 
 @pytest.mark.parametrize(
     ("budget", "why"),
-    [({"latency": 5.0}, "not timed"), ({"retained": 50.0}, "the teacher has no sound score on rte")],
+    [
+        ({"latency": 5.0}, "not timed"),
+        ({"retained": 50.0}, "the teacher has no sound score on rte"),
+    ],
 )
 def test_what_was_not_measured_does_not_fit(store, budget, why):
     (choice,) = choose(store.root, budget, ["rte"])
@@ -126,13 +149,19 @@ def test_the_command_and_its_exit_codes(bench, store, tmp_path):
     (answer,) = json.loads((tmp_path / "c.json").read_text())
     assert answer["cheapest_as_good"] == "small"
     assert answer["chosen"] == "wide"
-    assert [answer["binding"][key] for key in ("row", "limit", "needs")] == ["dear", "--max-flops", 10.0]
+    assert [answer["binding"][key] for key in ("row", "limit", "needs")] == [
+        "dear",
+        "--max-flops",
+        10.0,
+    ]
     assert "--max-flops alone leaves out dear, which needs 10.00 G FLOPs" in done.stdout
     assert all(command in done.stdout for command in answer["export"])
     nothing = bench("choose", "--results", store.root, "--max-params", 0.001)
     assert nothing.returncode == CHECK_FAILED
     assert "No row fits." in nothing.stdout
-    assert bench("choose", "--results", store.root, "--tasks", "cola").returncode == NOTHING_MEASURED
+    assert (
+        bench("choose", "--results", store.root, "--tasks", "cola").returncode == NOTHING_MEASURED
+    )
     assert bench("choose", "--results", store.root, "--max-flops", 0).returncode == 2
 
 
@@ -142,7 +171,10 @@ def test_a_row_without_stored_answers_is_left_out_by_name(store):
         path.unlink()
     (choice,) = choose(store.root, {"flops": 2.0})
     assert "small" not in [c["label"] for c in choice["candidates"]]
-    assert choice["left_out"]["small"] == "its answers on sst2, rte are not stored; run it again with --rerun"
+    assert (
+        choice["left_out"]["small"]
+        == "its answers on sst2, rte are not stored; run it again with --rerun"
+    )
 
 
 def simulated(folder, rng, n=300):
@@ -175,7 +207,10 @@ def check_simulated(folder, rng):
     (everything,), (choice,) = choose(store.root, {}), choose(store.root, budget)
 
     def is_within(row, limits):
-        return all(row[name] >= limit if name == "retained" else row[name] <= limit for name, limit in limits.items())
+        return all(
+            row[name] >= limit if name == "retained" else row[name] <= limit
+            for name, limit in limits.items()
+        )
 
     fitting = [row["label"] for row in everything["candidates"] if is_within(row, budget)]
     assert [row["label"] for row in choice["candidates"]] == fitting
@@ -183,7 +218,9 @@ def check_simulated(folder, rng):
         assert sum(row["probability"] for row in choice["candidates"]) == pytest.approx(1)
         assert len(choice["export"]) == 1
     if choice["binding"]:  # what it needs makes the row the choice
-        (name,) = [name for name, (option, _) in LIMITS.items() if option == choice["binding"]["limit"]]
+        (name,) = [
+            name for name, (option, _) in LIMITS.items() if option == choice["binding"]["limit"]
+        ]
         (relaxed,) = choose(store.root, budget | {name: choice["binding"]["needs"]})
         assert relaxed["candidates"][0]["label"] == choice["binding"]["row"]
         if fitting:
@@ -198,14 +235,22 @@ def check_simulated(folder, rng):
             for row in everything["candidates"]
             if sum(not is_within(row, {name: budget[name]}) for name in budget) == 1
         ]
-        assert not any(not fitting or row["score"] > choice["candidates"][0]["score"] for row in over)
-    return max(fitting, key=truth.get) in [row["label"] for row in choice["as_good"]] if fitting else None
+        assert not any(
+            not fitting or row["score"] > choice["candidates"][0]["score"] for row in over
+        )
+    return (
+        max(fitting, key=truth.get) in [row["label"] for row in choice["as_good"]]
+        if fitting
+        else None
+    )
 
 
 @pytest.mark.parametrize("stores", [10, pytest.param(20, marks=pytest.mark.simulation)])
 @pytest.mark.slow
 def test_of_simulated_stores_the_choice_fits_and_is_not_worse_than_the_true_best(tmp_path, stores):
-    right = [check_simulated(tmp_path / str(seed), np.random.default_rng(seed)) for seed in range(stores)]
+    right = [
+        check_simulated(tmp_path / str(seed), np.random.default_rng(seed)) for seed in range(stores)
+    ]
     right = [answer for answer in right if answer is not None]
     assert len(right) >= stores / 2
     assert np.mean(right) >= 0.95
@@ -214,7 +259,9 @@ def test_of_simulated_stores_the_choice_fits_and_is_not_worse_than_the_true_best
 def test_latencies_are_those_of_the_backend_and_of_8_bits_where_the_row_is(store):
     """A row's latency is its own under the chosen backend; its twin in 8 bits has that of the backend in 8 bits."""
     for record in [r for r in store.records() if r.row == "wide"]:
-        rounded = record.model_copy(update={"point": IN_8_BITS, "key": record_key(record.cell, IN_8_BITS)})
+        rounded = record.model_copy(
+            update={"point": IN_8_BITS, "key": record_key(record.cell, IN_8_BITS)}
+        )
         store.write(rounded, store.predictions(record))
     timings = [
         Timing(
@@ -225,7 +272,9 @@ def test_latencies_are_those_of_the_backend_and_of_8_bits_where_the_row_is(store
         for backend, seconds in zip(("sdpa", "onnx", "onnx-int8"), times, strict=True)
     ]  # fmt: skip
     teacher = next(iter(store.records())).cell.teacher.name
-    write_speed(store.root, SpeedRecord(teacher=teacher, timings=timings, started="2026", finished="2026"))
+    write_speed(
+        store.root, SpeedRecord(teacher=teacher, timings=timings, started="2026", finished="2026")
+    )
     for backend, expected in (("", 400), ("onnx", 300)):
         (choice,) = choose(store.root, {}, ["rte"], backend)
         latencies = {c["label"]: c["latency"] for c in choice["candidates"]}
@@ -243,7 +292,9 @@ def test_rows_of_one_score_are_told_apart_by_the_answers_that_they_change(store)
     changed = {c["label"]: c["changed"] for c in choice["candidates"]}
     for row in ("wide", "poor"):
         answers = [
-            store.predictions(record)["logits.validation"].argmax(1) for record in store.records() if record.row == row
+            store.predictions(record)["logits.validation"].argmax(1)
+            for record in store.records()
+            if record.row == row
         ]
         assert changed[row] == pytest.approx(100 * np.mean([answer != 1 for answer in answers]))
 

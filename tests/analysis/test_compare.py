@@ -38,9 +38,16 @@ def wrong(share, seed):
 def written(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("written"))
     for seed in (0, 1, 2):
-        for noise, (row, share) in enumerate({"kd": 0.30, "microbert": 0.10, "tinybert": 0.11}.items(), start=1):
+        for noise, (row, share) in enumerate(
+            {"kd": 0.30, "microbert": 0.10, "tinybert": 0.11}.items(), start=1
+        ):
             for task in ("rte", "sst2"):
-                factories.write(store, factories.record(row, task, seed), wrong(share, 17 * seed + noise), LABELS)
+                factories.write(
+                    store,
+                    factories.record(row, task, seed),
+                    wrong(share, 17 * seed + noise),
+                    LABELS,
+                )
     return store
 
 
@@ -57,7 +64,12 @@ def taught(store):
         factories.write(store, factories.record("teacher", task), answers, LABELS)
     for seed in (0, 1, 2):
         for row in ("kd", "microbert"):
-            factories.write(store, factories.record(row, "mrpc", seed), wrong(0.5, [seed, *row.encode()]), LABELS)
+            factories.write(
+                store,
+                factories.record(row, "mrpc", seed),
+                wrong(0.5, [seed, *row.encode()]),
+                LABELS,
+            )
     return store
 
 
@@ -74,7 +86,9 @@ def test_a_mean_of_what_nobody_named_leaves_out_what_a_report_leaves_out(taught,
     assert named.difference == pytest.approx((lines[0].difference + lines[1].difference) / 2)
     (choice,) = choose(taught.root, {})
     assert [column.task for column in choice["columns"]] == ["sst2", "rte"]
-    assert choice["candidates"][0]["score"] - choice["candidates"][-1]["score"] == pytest.approx(mean.difference)
+    assert choice["candidates"][0]["score"] - choice["candidates"][-1]["score"] == pytest.approx(
+        mean.difference
+    )
     assert "Means leave out mrpc" in " ".join(in_words(choice))
     (choice,) = choose(taught.root, {}, ["mrpc", "rte"])
     assert [column.task for column in choice["columns"]] == ["mrpc", "rte"]
@@ -93,12 +107,18 @@ def test_where_one_column_is_no_noise_the_report_shows_its_difference(store, tmp
         factories.write(store, factories.record("teacher", task), answers, LABELS)
     for seed in (0, 1, 2):  # on rte the row that is the better one on sst2 is the worse one
         factories.write(store, factories.record("microbert", "rte", seed), wrong(0.6, seed), LABELS)
-        factories.write(store, factories.record("finetune", "rte", seed), wrong(0.3, 20 + seed), LABELS)
-        factories.write(store, factories.record("finetune", "sst2", seed), wrong(0.3, 30 + seed), LABELS)
+        factories.write(
+            store, factories.record("finetune", "rte", seed), wrong(0.3, 20 + seed), LABELS
+        )
+        factories.write(
+            store, factories.record("finetune", "sst2", seed), wrong(0.3, 30 + seed), LABELS
+        )
     ((_, group),) = write_groups(store, tmp_path / "p")
     assert [column.task for column in group.averaged] == ["sst2"]
     ((sst2, *_),) = compare(store.root, "microbert", "finetune", ["sst2"]).values()
-    assert [line.task for line in next(iter(compare(store.root, "microbert", "finetune").values()))] == ["rte", "sst2"]
+    assert [
+        line.task for line in next(iter(compare(store.root, "microbert", "finetune").values()))
+    ] == ["rte", "sst2"]
     assert "Means leave out rte" in capsys.readouterr().err
     table = leaderboard(group)
     assert "adjusted (Holm) over 2 columns" in " ".join(table.notes)
@@ -106,7 +126,10 @@ def test_where_one_column_is_no_noise_the_report_shows_its_difference(store, tmp
     (row,) = (line for line in table.lines if line.label == "microbert")
     assert row.cells[2].value == pytest.approx(sst2.difference)
     assert plotted_differences(group)["microbert"].value == pytest.approx(sst2.difference)
-    assert any(text.startswith("Best: microbert") and f"{sst2.difference:+.1f}" in text for text in summary(group))
+    assert any(
+        text.startswith("Best: microbert") and f"{sst2.difference:+.1f}" in text
+        for text in summary(group)
+    )
 
 
 @pytest.mark.slow
@@ -143,10 +166,19 @@ def test_rows_that_are_not_there_or_not_alike_are_refused(store):
         compare(store.root, "pkd", "kd")
 
 
-def test_a_row_that_a_search_chose_and_the_plain_row_of_the_same_training_stay_two_rows(store, tmp_path):
-    plain = next(r for r in store.records() if (r.row, r.cell.tasks, r.cell.seed) == ("kd", ("rte",), 0))
+def test_a_row_that_a_search_chose_and_the_plain_row_of_the_same_training_stay_two_rows(
+    store, tmp_path
+):
+    plain = next(
+        r for r in store.records() if (r.row, r.cell.tasks, r.cell.seed) == ("kd", ("rte",), 0)
+    )
     search = Search(
-        of="kd", metric="accuracy", held_back="h", settings=("pace",), seed=0, trials=(Trial(row="kd", score=50.0),)
+        of="kd",
+        metric="accuracy",
+        held_back="h",
+        settings=("pace",),
+        seed=0,
+        trials=(Trial(row="kd", score=50.0),),
     )
     cell = plain.cell.model_copy(update={"label": "kd (best of 2)", "search": search})
     keys = {"cell": cell, "key": record_key(cell)}
@@ -166,13 +198,17 @@ def test_a_report_compares_with_the_row_that_is_named(store, tmp_path):
 
 
 @pytest.mark.slow
-def test_rows_of_two_tables_are_compared_on_the_same_examples_and_it_is_said_in_what_they_differ(store, capsys):
+def test_rows_of_two_tables_are_compared_on_the_same_examples_and_it_is_said_in_what_they_differ(
+    store, capsys
+):
     (lines,) = compare(store.root, "kd", "microbert").values()
     for record in list(store.records()):
         if record.row == "microbert":
             numeric = record.cell.numeric.model_copy(update={"precision": "bf16"})
             other = factories.record("pkd", *record.cell.tasks, record.cell.seed)
-            other = other.model_copy(update={"cell": other.cell.model_copy(update={"numeric": numeric})})
+            other = other.model_copy(
+                update={"cell": other.cell.model_copy(update={"numeric": numeric})}
+            )
             arrays = store.predictions(record)
             answers = arrays["logits.validation"].argmax(1)
             if record.cell.tasks == ("sst2",):  # of these examples there are others
@@ -182,7 +218,9 @@ def test_rows_of_two_tables_are_compared_on_the_same_examples_and_it_is_said_in_
     capsys.readouterr()
     (across,) = compare(store.root, "kd", "pkd").values()
     assert "two tables, which differ in: precision, threads or device" in capsys.readouterr().err
-    assert [(line.task, line.difference) for line in across] == [(line.task, line.difference) for line in lines][:1]
+    assert [(line.task, line.difference) for line in across] == [
+        (line.task, line.difference) for line in lines
+    ][:1]
 
 
 @pytest.mark.slow
@@ -204,7 +242,9 @@ def test_a_row_is_not_compared_with_itself(store):
 
 def test_a_row_without_a_record_of_what_was_asked_says_what_it_has(store):
     factories.write(store, factories.record("pkd", "sst2", 3), wrong(0.1, 0), LABELS)
-    with pytest.raises(InputError, match=r"'pkd' in .* on these tasks and seeds; it has: sst2, seed 3"):
+    with pytest.raises(
+        InputError, match=r"'pkd' in .* on these tasks and seeds; it has: sst2, seed 3"
+    ):
         compare(store.root, "pkd", "kd", tasks=["rte"])
     with pytest.raises(InputError, match="it has: rte, seed 0 1 2; sst2, seed 0 1 2"):
         compare(store.root, "microbert", "kd", seeds=[7])
@@ -225,13 +265,25 @@ def test_seeds_that_disagree_widen_the_interval():
     widths = []
     for shares in ((0.2, 0.2, 0.2), (0.02, 0.2, 0.38)):
         second = [wrong(share, 1) for share in shares]
-        low, high = interval(bootstrap([LABELS] * 3, second, LABELS, "accuracy", np.random.default_rng(0), 1000))
+        low, high = interval(
+            bootstrap([LABELS] * 3, second, LABELS, "accuracy", np.random.default_rng(0), 1000)
+        )
         widths.append(high - low)
     assert widths[1] > 1.5 * widths[0]
 
 
 def test_the_verb_prints_a_table_and_writes_json(bench, store, tmp_path):
-    answer = bench("compare", "microbert", "kd", "--results", store.root, "--seeds", 0, "--json", tmp_path / "c.json")
+    answer = bench(
+        "compare",
+        "microbert",
+        "kd",
+        "--results",
+        store.root,
+        "--seeds",
+        0,
+        "--json",
+        tmp_path / "c.json",
+    )
     assert answer.returncode == 0, answer.stderr
     assert "| better |" in " ".join(answer.stdout.split())
     assert "One seed says nothing" in answer.stdout
@@ -286,8 +338,14 @@ def test_a_mean_over_columns_of_other_seeds_names_none(store):
         if record.cell.tasks == ("sst2",) and record.cell.seed != 0:
             shutil.rmtree(store.folder(record.cell))
     (lines,) = compare(store.root, "kd", "microbert").values()
-    assert [(line.seeds, line.second_seeds) for line in lines] == [((0, 1, 2), (0, 1, 2)), ((0,), (0,)), ((), ())]
-    assert [row.split("|")[4].strip() for row in table("kd", "microbert", lines).splitlines()[2:]] == [
+    assert [(line.seeds, line.second_seeds) for line in lines] == [
+        ((0, 1, 2), (0, 1, 2)),
+        ((0,), (0,)),
+        ((), ()),
+    ]
+    assert [
+        row.split("|")[4].strip() for row in table("kd", "microbert", lines).splitlines()[2:]
+    ] == [
         "0, 1, 2",
         "0",
         "each its own",
@@ -302,12 +360,18 @@ def test_rows_with_two_teachers_or_two_recipes_have_a_comparison_for_each(store)
     for record, arrays in records:
         store.write(*factories.consistent(factories.changed(record, teacher=teacher), arrays))
     found = compare(store.root, "microbert", "kd", ["rte"])
-    assert {title.partition(", report ")[2] for title in found} == {str(place_of(g)) for g in groups(store.records())}
+    assert {title.partition(", report ")[2] for title in found} == {
+        str(place_of(g)) for g in groups(store.records())
+    }
     assert list(found.values()) == [alone, alone], "the same answers"
     for record, arrays in records:
-        store.write(*factories.consistent(factories.changed(record, recipe={"epochs": 7.0}), arrays))
+        store.write(
+            *factories.consistent(factories.changed(record, recipe={"epochs": 7.0}), arrays)
+        )
     found = compare(store.root, "microbert", "kd", ["rte"])
-    assert {title.partition(", report ")[2] for title in found} == {str(place_of(g)) for g in groups(store.records())}
+    assert {title.partition(", report ")[2] for title in found} == {
+        str(place_of(g)) for g in groups(store.records())
+    }
     assert len(found) == 3
 
 
@@ -316,8 +380,13 @@ def test_trials_of_a_search_are_no_second_table(store):
     for record in list(store.records()):
         data = {"slug": f"{record.cell.data.slug}-held-back", "evaluation": {"held-back": "5" * 64}}
         trial = factories.changed(record, data=data)
-        arrays = {name.replace("validation", "held-back"): array for name, array in store.predictions(record).items()}
-        store.write(trial.model_copy(update={"scores": {"held-back": record.scores["validation"]}}), arrays)
+        arrays = {
+            name.replace("validation", "held-back"): array
+            for name, array in store.predictions(record).items()
+        }
+        store.write(
+            trial.model_copy(update={"scores": {"held-back": record.scores["validation"]}}), arrays
+        )
     assert list(compare(store.root, "kd", "tinybert")) == titles
 
 
@@ -326,14 +395,20 @@ def test_the_second_row_may_be_in_another_folder_by_the_same_name_and_key(store,
     other = Store(tmp_path / "their results")
     for record in [r for r in store.records() if r.row == "kd" and r.cell.tasks == ("rte",)]:
         arrays = store.predictions(record)
-        logits = np.vstack([arrays["logits.validation"][:40, ::-1], arrays["logits.validation"][40:]])
+        logits = np.vstack(
+            [arrays["logits.validation"][:40, ::-1], arrays["logits.validation"][40:]]
+        )
         share = float((logits.argmax(1) == arrays["labels.validation"]).mean())
         theirs = record.model_copy(update={"scores": {"validation": {"accuracy": share}}})
         other.write(theirs, {**arrays, "logits.validation": logits})
     ((line, *_),) = compare(store.root, "kd", "kd", ["rte"], theirs=other.root).values()
     means = [
         np.mean(
-            [r.scores["validation"]["accuracy"] for r in place.records() if (r.row, r.cell.tasks) == ("kd", ("rte",))]
+            [
+                r.scores["validation"]["accuracy"]
+                for r in place.records()
+                if (r.row, r.cell.tasks) == ("kd", ("rte",))
+            ]
         )
         for place in (store, other)
     ]

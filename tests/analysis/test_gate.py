@@ -44,7 +44,9 @@ SEEDS = {0: 0.80, 1: 0.81, 2: 0.79}
 SCORE = "validation accuracy"
 
 
-def with_predictions(record: Record, right: float, seed: int, weights: str) -> tuple[Record, dict[str, np.ndarray]]:
+def with_predictions(
+    record: Record, right: float, seed: int, weights: str
+) -> tuple[Record, dict[str, np.ndarray]]:
     """The record with so many of N two-class examples right, and the logits that say so."""
     labels, hit = np.arange(N) % 2, np.zeros(N, bool)
     hit[np.random.default_rng(seed).permutation(N)[: round(right * N)]] = True
@@ -53,7 +55,9 @@ def with_predictions(record: Record, right: float, seed: int, weights: str) -> t
     return factories.consistent(record.model_copy(update={"weights": weights}), arrays)
 
 
-def store(root: Path, scores: dict[int, float], shift: int = 0, less: float = 0.0, **changes) -> Path:
+def store(
+    root: Path, scores: dict[int, float], shift: int = 0, less: float = 0.0, **changes
+) -> Path:
     """Records of kd on rte: seed -> accuracy."""
     for seed, right in scores.items():
         plain = factories.record("kd", "rte", seed)
@@ -83,7 +87,10 @@ def verdicts(baseline: Path, results: Path, **options) -> dict[str, str]:
     ],
 )
 def test_a_loss_regresses_and_noise_does_not(base, tmp_path, less, limits, ended):
-    assert verdicts(base, store(tmp_path / "b", SEEDS, 10, less), limits=limits) == {"size": PASSED, SCORE: ended}
+    assert verdicts(base, store(tmp_path / "b", SEEDS, 10, less), limits=limits) == {
+        "size": PASSED,
+        SCORE: ended,
+    }
     assert set(verdicts(base, base, limits=limits).values()) == {PASSED}
 
 
@@ -98,12 +105,23 @@ def test_a_loss_that_went_is_named_though_scores_are_within_the_margin(tmp_path)
     old = store(tmp_path / "a", SEEDS, terms={"joint": {"hard": [1.0], "soft": [1.0]}})
     new = store(tmp_path / "b", SEEDS, 10, terms={"joint": {"hard": [1.0]}})
     (finding,) = (f for f in check(old, new, limits=GateLimits(points=20)) if f.verdict != PASSED)
-    assert (finding.what, finding.verdict, finding.why) == ("losses", REGRESSED, "without joint.soft")
+    assert (finding.what, finding.verdict, finding.why) == (
+        "losses",
+        REGRESSED,
+        "without joint.soft",
+    )
 
 
 def test_exit_codes_and_files(bench, base, tmp_path):
     worse = store(tmp_path / "b", SEEDS, 10, 0.2)
-    files = ["--summary", tmp_path / "s.md", "--junit", tmp_path / "j.xml", "--json", tmp_path / "c.json"]
+    files = [
+        "--summary",
+        tmp_path / "s.md",
+        "--junit",
+        tmp_path / "j.xml",
+        "--json",
+        tmp_path / "c.json",
+    ]
     for results, code in ((base, 0), (tmp_path / "none", 4), (worse, 1)):
         assert bench("check", "--baseline", base, "--results", results, *files).returncode == code
     suite = ElementTree.parse(tmp_path / "j.xml").getroot()
@@ -111,11 +129,15 @@ def test_exit_codes_and_files(bench, base, tmp_path):
     assert json.loads((tmp_path / "c.json").read_text())["verdict"] == REGRESSED
     lines = (tmp_path / "s.md").read_text().splitlines()
     assert "regressed" in lines[0]
-    assert "regressed" in next(line for line in lines if line.startswith("| ") and "verdict" not in line), "worst first"
+    assert "regressed" in next(
+        line for line in lines if line.startswith("| ") and "verdict" not in line
+    ), "worst first"
 
 
 def test_planted_failure_of_a_cell(base, tmp_path):
-    Store(tmp_path / "b").write(factories.record("kd", "rte", 0, None, failed="the term soft became nan"))
+    Store(tmp_path / "b").write(
+        factories.record("kd", "rte", 0, None, failed="the term soft became nan")
+    )
     (finding,) = check(base, tmp_path / "b", seeds=[0])
     assert finding.verdict == REGRESSED
     assert "soft became nan" in finding.why
@@ -125,8 +147,13 @@ def test_nothing_measured(base, tmp_path):
     assert verdicts(base, tmp_path / "empty") == {"row": MISSING}
     for findings in (check(base, tmp_path / "empty"), []):
         suite = ElementTree.fromstring(junit(findings))
-        assert (suite.get("errors"), suite.get("skipped")) == ("1", "0"), "no viewer shows it as green"
-    cases = [(tmp_path / "empty", base, (), "is it a folder"), (base, base, ["mrpc"], "of the tasks mrpc; it has rte")]
+        assert (suite.get("errors"), suite.get("skipped")) == ("1", "0"), (
+            "no viewer shows it as green"
+        )
+    cases = [
+        (tmp_path / "empty", base, (), "is it a folder"),
+        (base, base, ["mrpc"], "of the tasks mrpc; it has rte"),
+    ]
     for baseline, results, tasks, message in cases:
         with pytest.raises(InputError, match=message):
             check(baseline, results, tasks=tasks)
@@ -136,7 +163,8 @@ def test_nothing_measured(base, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("seeds", "ended"), [({0: 0.80, 1: 0.801, 2: 0.799}, REGRESSED), ({0: 0.80, 1: 0.90, 2: 0.70}, UNCLEAR)]
+    ("seeds", "ended"),
+    [({0: 0.80, 1: 0.801, 2: 0.799}, REGRESSED), ({0: 0.80, 1: 0.90, 2: 0.70}, UNCLEAR)],
 )
 def test_seeds_that_are_not_compared_still_tell_the_noise(tmp_path, seeds, ended):
     """One seed 8 points lower is a regression against three alike seeds, and noise beside three that scatter."""
@@ -147,13 +175,17 @@ def test_seeds_that_are_not_compared_still_tell_the_noise(tmp_path, seeds, ended
 def test_the_folder_of_one_data_set_is_a_baseline_too(base):
     (folder,) = (path for path in base.iterdir() if path.is_dir())
     assert set(verdicts(folder, base).values()) == {PASSED}
-    Store(base).write(*with_predictions(factories.record("kd", "sst2", 0, data="other"), 0.8, 0, "w"))
+    Store(base).write(
+        *with_predictions(factories.record("kd", "sst2", 0, data="other"), 0.8, 0, "w")
+    )
     assert len(check(folder, base)) == 2
     assert len(check(base, base)) == 4
 
 
 def test_another_question_is_not_comparable(base, tmp_path):
-    record, arrays = with_predictions(factories.record("kd", "rte", 0, precision="bf16"), 0.8, 0, "w")
+    record, arrays = with_predictions(
+        factories.record("kd", "rte", 0, precision="bf16"), 0.8, 0, "w"
+    )
     Store(tmp_path / "b").write(record, arrays)
     (finding,) = check(base, tmp_path / "b")
     assert finding.verdict == OTHER
@@ -170,18 +202,23 @@ def test_the_same_question_on_other_seeds_is_not_measured_yet(base, tmp_path):
 def session(root: Path, speed_up: float, jitter: float = 0.01, batch: int = 1) -> Path:
     """A teacher of 10 ms and a student so many times faster, 30 rounds."""
     rng = np.random.default_rng(1)
-    conditions = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=batch, length="128")
+    conditions = Conditions(
+        device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=batch, length="128"
+    )
     times = lambda middle: (middle * (1 + jitter * rng.standard_normal(30))).tolist()  # noqa: E731
     timings = [
         Timing(system="teacher", conditions=conditions, seconds=times(0.01)),
         Timing(system="kd", conditions=conditions, seconds=times(0.01 / speed_up)),
     ]
-    write_speed(root, SpeedRecord(teacher="t", timings=timings, started="2026-01-01", finished="2026-01-01"))
+    write_speed(
+        root, SpeedRecord(teacher="t", timings=timings, started="2026-01-01", finished="2026-01-01")
+    )
     return root
 
 
 @pytest.mark.parametrize(
-    "now, jitter, expected", [(2.0, 0.01, PASSED), (1.5, 0.01, REGRESSED), (1.85, 0.15, UNCLEAR), (2.5, 0.01, PASSED)]
+    "now, jitter, expected",
+    [(2.0, 0.01, PASSED), (1.5, 0.01, REGRESSED), (1.85, 0.15, UNCLEAR), (2.5, 0.01, PASSED)],
 )
 def test_planted_loss_of_speed(tmp_path, now, jitter, expected):
     (finding,) = check(session(tmp_path / "a", 2.0), session(tmp_path / "b", now, jitter))
@@ -193,11 +230,15 @@ def test_speed_that_was_not_or_otherwise_timed(tmp_path):
     assert overall(check(base, tmp_path / "empty")) == MISSING
     assert overall(check(base, session(tmp_path / "c", 2.0, batch=32))) == OTHER
     assert [finding.subject for finding in check(base, now, rows=["kd"])] == ["kd"]
-    assert [(f.subject, f.verdict) for f in check(base, now, rows=["tinybert"])] == [("tinybert", MISSING)]
+    assert [(f.subject, f.verdict) for f in check(base, now, rows=["tinybert"])] == [
+        ("tinybert", MISSING)
+    ]
 
 
 @pytest.mark.parametrize("system", ["teacher", "kd"])
-def test_a_timing_that_failed_is_not_measured_and_not_called_one_under_other_conditions(tmp_path, system):
+def test_a_timing_that_failed_is_not_measured_and_not_called_one_under_other_conditions(
+    tmp_path, system
+):
     base = session(tmp_path / "a", 2.0)
     (record,) = speed_records(base)
     failed = {"status": "failed", "seconds": []}
@@ -209,7 +250,12 @@ def test_a_timing_that_failed_is_not_measured_and_not_called_one_under_other_con
 
 
 def test_the_worst_verdict_counts():
-    assert [verdict(d, 1.0, 2.0) for d in (-3.0, -1.5, 0.0, 3.0)] == [REGRESSED, REGRESSED, PASSED, PASSED]
+    assert [verdict(d, 1.0, 2.0) for d in (-3.0, -1.5, 0.0, 3.0)] == [
+        REGRESSED,
+        REGRESSED,
+        PASSED,
+        PASSED,
+    ]
     assert verdict(-0.9, 1.0, 1.5) == UNCLEAR
     assert overall([]) == MISSING
 
@@ -225,7 +271,9 @@ def test_sampling_interval_agrees_with_the_binomial():
 
 def replay(rng, gap, examples=408, disagreement=0.1):
     """The verdict on one accuracy, of a model that is truly ``gap`` worse and differs on so many examples."""
-    first, second, _ = rng.multinomial(examples, [(disagreement - gap) / 2, (disagreement + gap) / 2, 1 - disagreement])
+    first, second, _ = rng.multinomial(
+        examples, [(disagreement - gap) / 2, (disagreement + gap) / 2, 1 - disagreement]
+    )
     labels, new, old = np.zeros((3, examples), int)
     old[:first], new[first : first + second] = 1, 1  # 1 is wrong
     difference = 100 * (first - second) / examples
@@ -243,15 +291,23 @@ def test_the_gate_neither_cries_wolf_nor_sleeps():
 
 
 def test_a_budget_is_a_metric_and_points():
-    assert budgets_of(["matthews=5", "f1=1.5", "macro_f1=3"]) == {"matthews": 5.0, "f1": 1.5, "macro_f1": 3.0}
+    assert budgets_of(["matthews=5", "f1=1.5", "macro_f1=3"]) == {
+        "matthews": 5.0,
+        "f1": 1.5,
+        "macro_f1": 3.0,
+    }
     for wrong in ("accurracy=2", "f1", "f1=x", "f1=-1"):
         with pytest.raises(InputError):
             budgets_of([wrong])
 
 
-def test_a_regression_that_was_looked_at_is_accepted_and_a_stale_acceptance_is_said(bench, base, tmp_path):
+def test_a_regression_that_was_looked_at_is_accepted_and_a_stale_acceptance_is_said(
+    bench, base, tmp_path
+):
     worse, file = store(tmp_path / "b", SEEDS, 10, 0.2), tmp_path / "accepted.toml"
-    file.write_text(f'[[accepted]]\nrow = "rte kd"\nwhat = "{SCORE}"\nreason = "another tokenizer, issue 12"\n')
+    file.write_text(
+        f'[[accepted]]\nrow = "rte kd"\nwhat = "{SCORE}"\nreason = "another tokenizer, issue 12"\n'
+    )
     answer = bench("check", "--baseline", base, "--results", worse, "--accept", file)
     assert answer.returncode == 0
     assert "accepted: another tokenizer, issue 12" in answer.stdout
@@ -262,7 +318,9 @@ def test_a_regression_that_was_looked_at_is_accepted_and_a_stale_acceptance_is_s
     assert "kd rte, validation accuracy was not compared" in answer.stdout
     file.write_text('[[accepted]]\nrow = "rte kd"\n')
     for wrong in (file, tmp_path / "none.toml"):
-        assert bench("check", "--baseline", base, "--results", base, "--accept", wrong).returncode == 2
+        assert (
+            bench("check", "--baseline", base, "--results", base, "--accept", wrong).returncode == 2
+        )
 
 
 def test_an_acceptance_holds_for_what_was_compared():
@@ -275,7 +333,8 @@ def test_an_acceptance_holds_for_what_was_compared():
         findings = [GateResult(*place, ended, "")]
         assert accept(findings, known) == findings
     findings = [GateResult("cola kd", "validation matthews", PASSED, "")]
-    for what in ("row", "losses"):  # a row that has a score did not fail, and its losses are no others any more
+    # a row that has a score did not fail, and its losses are no others any more
+    for what in ("row", "losses"):
         gone = [Acceptance(row="cola kd", what=what, reason="issue 12")]
         *same, stale = accept(findings, gone)
         assert same == findings
@@ -298,7 +357,9 @@ def test_a_seed_that_is_not_there_does_not_pass(base, tmp_path):
     for options in ({}, {"seeds": [0, 1, 2]}):
         findings = check(base, new, **options)
         assert overall(findings) == MISSING
-        assert ["no record of seed 1, 2" in f.why for f in findings if f.verdict == MISSING] == [True]
+        assert ["no record of seed 1, 2" in f.why for f in findings if f.verdict == MISSING] == [
+            True
+        ]
     findings = check(base, base, seeds=[0, 9])
     assert ["no record of seed 9" in f.why for f in findings if f.verdict == MISSING] == [True]
 
@@ -360,14 +421,21 @@ def test_a_teacher_that_only_other_rows_learned_from_is_not_demanded(tmp_path):
         ("pkd", "b", (base,)),
         ("teacher", "b", (base,)),
     ):
-        record = factories.changed(factories.record(name, "rte", 0), teacher={"name": teacher, "key": teacher})
+        record = factories.changed(
+            factories.record(name, "rte", 0), teacher={"name": teacher, "key": teacher}
+        )
         for root in roots:
             Store(root).write(*with_predictions(record, 0.8, 0, "w"))
     assert overall(check(base, place, rows=["kd"])) == PASSED
-    assert PASSED not in {overall(check(base, place, rows=["kd", "pkd"])), overall(check(base, place))}
+    assert PASSED not in {
+        overall(check(base, place, rows=["kd", "pkd"])),
+        overall(check(base, place)),
+    }
 
 
-def test_a_row_in_8_bits_is_compared_where_it_is_named_and_a_task_or_checkpoint_as_it_is_typed(bench, tmp_path):
+def test_a_row_in_8_bits_is_compared_where_it_is_named_and_a_task_or_checkpoint_as_it_is_typed(
+    bench, tmp_path
+):
     for name, point in (
         ("teacher", ""),
         ("teacher", IN_8_BITS),
@@ -382,14 +450,22 @@ def test_a_row_in_8_bits_is_compared_where_it_is_named_and_a_task_or_checkpoint_
     compared = {f.subject for f in check(base, base, rows=["kd"]) if f.what == SCORE}
     assert compared == {"rte kd", "rte teacher"}
     assert "rte kd+int8" in {f.subject for f in check(base, base, rows=["kd+int8"])}
-    for words in (("--tasks", "glue"), ("--methods", "all"), ("--methods", "checkpoint:some/where/mine")):
+    for words in (
+        ("--tasks", "glue"),
+        ("--methods", "all"),
+        ("--methods", "checkpoint:some/where/mine"),
+    ):
         answer = bench("check", "--baseline", base, "--results", base, *words)
         assert answer.returncode == 0, answer.stderr
-    assert bench("check", "--baseline", base, "--results", base, "--tasks", "cola,glu").returncode == 2
+    assert (
+        bench("check", "--baseline", base, "--results", base, "--tasks", "cola,glu").returncode == 2
+    )
 
 
 def test_what_did_not_pass_is_marked_in_a_pull_request_on_one_line_each():
-    findings = [GateResult("kd", "x", ended, "62.0,\nwas 70.0") for ended in (REGRESSED, PASSED, MISSING)]
+    findings = [
+        GateResult("kd", "x", ended, "62.0,\nwas 70.0") for ended in (REGRESSED, PASSED, MISSING)
+    ]
     lines = workflow_commands(findings)
     assert [line.split(" ", 1)[0] for line in lines] == ["::error", "::warning"]
     assert all("\n" not in line for line in lines)

@@ -19,11 +19,15 @@ from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost, sizes_of
 from bench.report.tables.retention import retentions
 
-CONDITIONS = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=8, length="128")
+CONDITIONS = Conditions(
+    device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=8, length="128"
+)
 SESSION = SpeedRecord(
     teacher="t",
     timings=[
-        Timing(system=name, conditions=CONDITIONS, seconds=[unit * (1 + 0.01 * i) for i in range(10)])
+        Timing(
+            system=name, conditions=CONDITIONS, seconds=[unit * (1 + 0.01 * i) for i in range(10)]
+        )
         for name, unit in (("teacher", 0.0203), ("kd", 0.0071))
     ],
     started="2026",
@@ -41,7 +45,13 @@ def numbers(cell: str) -> list[str]:
 def test_every_number_of_the_tables_is_found(paper_store):
     (group,) = groups(paper_store.records())
     tables = [table for table in (accuracy(group), cost(group)) if table]
-    printed = {number for table in tables for row in table.rows for cell in row[1:] for number in numbers(cell)}
+    printed = {
+        number
+        for table in tables
+        for row in table.rows
+        for cell in row[1:]
+        for number in numbers(cell)
+    }
     assert len(printed) >= 15
     assert [number for number in sorted(printed) if not trace(number, paper_store.root)] == []
 
@@ -52,9 +62,13 @@ def test_ratios_are_found_where_a_teacher_is_suspect_or_has_another_training(tmp
     store, labels, chance = Store(tmp_path), np.arange(400) % 3 % 2, np.random.default_rng(1)
 
     def write(label, task, right, weights="a"):
-        predicted = np.where(chance.random(400) < right, labels, 1 - labels) if right else 0 * labels
+        predicted = (
+            np.where(chance.random(400) < right, labels, 1 - labels) if right else 0 * labels
+        )
         record = factories.record(label, task, macs=10**9 if label == "teacher" else 10**8)
-        record = record.model_copy(update={"artefacts": {"teacher": {"key": "k", "weights": weights * 64}}})
+        record = record.model_copy(
+            update={"artefacts": {"teacher": {"key": "k", "weights": weights * 64}}}
+        )
         return factories.write(store, record, predicted, labels).with_name("current")
 
     for task, right in (("rte", 0.9), ("sst2", 0.8), ("wnli", 0)):
@@ -68,7 +82,13 @@ def test_ratios_are_found_where_a_teacher_is_suspect_or_has_another_training(tmp
     drawn = resample(group, store)
     monkeypatch.setattr("bench.analysis.trace.resample", lambda *_: drawn)
     tables = [retentions(group, drawn)]
-    printed = {number for table in tables for row in table.rows for cell in row[1:] for number in numbers(cell)}
+    printed = {
+        number
+        for table in tables
+        for row in table.rows
+        for cell in row[1:]
+        for number in numbers(cell)
+    }
     assert len(printed) >= 8
     assert [number for number in sorted(printed) if not trace(number, store.root)] == []
 
@@ -81,13 +101,20 @@ def test_every_size_of_a_row_is_found_on_each_of_its_tasks(tmp_path):
             "embedding": sizes.embedding + more,
             "active_parameters": 123456,
         }
-        store.write(factories.record("bilstm", task).model_copy(update={"sizes": sizes.model_copy(update=changed)}))
+        store.write(
+            factories.record("bilstm", task).model_copy(
+                update={"sizes": sizes.model_copy(update=changed)}
+            )
+        )
     (group,) = groups(store.records())
     table = sizes_of(group)
     assert {row[0] for row in table.rows} == {"bilstm, rte", "bilstm, sst2"}
     for row in table.rows:
         for title, cell in zip(table.header[1:], row[1:], strict=True):
-            assert any(origin["what"].startswith(f"{row[0]}, {title}") for origin in trace(cell, store.root)), (
+            assert any(
+                origin["what"].startswith(f"{row[0]}, {title}")
+                for origin in trace(cell, store.root)
+            ), (
                 row[0],
                 title,
             )
@@ -119,14 +146,18 @@ def test_a_sign_asks_for_a_difference_and_an_x_for_a_speed_up(tmp_path):
     assert not trace("+64.5", tmp_path)
 
 
-def test_a_number_is_traced_to_its_record_and_a_negative_one_is_no_option(bench, paper_store, tmp_path):
+def test_a_number_is_traced_to_its_record_and_a_negative_one_is_no_option(
+    bench, paper_store, tmp_path
+):
     typed = "--results", paper_store.root, "--json", tmp_path / "t.json"
     answer = bench("trace", "-3.0", *typed)
     assert answer.stdout.startswith("-3.0:")
     answer = bench("trace", "70.0", *typed)
     assert answer.returncode == 0
     assert "python -m bench verify" in answer.stdout
-    keys = {key for origin in json.loads((tmp_path / "t.json").read_text()) for key in origin["records"]}
+    keys = {
+        key for origin in json.loads((tmp_path / "t.json").read_text()) for key in origin["records"]
+    }
     assert factories.record("teacher", "rte").key[:12] in keys
     assert bench("trace", "12345.6", *typed).returncode == 1
     assert bench("trace", "many", *typed).returncode == 2

@@ -41,7 +41,11 @@ def test_arithmetic_is_first_and_one_cause_is_one_line(bench, tmp_path):
     rng = np.random.default_rng(5)
     lines = ["| System | A | B | C | Average |", "|---|---|---|---|---|"]
     for place, row in enumerate(rng.uniform(50, 90, (8, 3)).round(2)):
-        cells = [f"MiniLM{place}", *(f"{value:.2f}" for value in row), f"{round(row.sum() * 100) // 3 / 100:.2f}"]
+        cells = [
+            f"MiniLM{place}",
+            *(f"{value:.2f}" for value in row),
+            f"{round(row.sum() * 100) // 3 / 100:.2f}",
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     data = "## Data\n\n| Subset | Tokens |\n|---|---|\n| one | 30.25 |\n| two | 28.50 |\n| three | 10.11 |\n| Total | 68.88 |\n"
     (tmp_path / "x.md").write_text("\n".join([data, "## Scores", "", *lines, ""]))
@@ -70,7 +74,12 @@ def test_what_was_not_read_is_counted_and_shown(bench, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("x.csv", "a,b\n"), ("x.md", "no table"), ("x.pdf", "x"), ("x.csv", "source,table,system,task,value\n1,2\n")],
+    [
+        ("x.csv", "a,b\n"),
+        ("x.md", "no table"),
+        ("x.pdf", "x"),
+        ("x.csv", "source,table,system,task,value\n1,2\n"),
+    ],
 )
 def test_files_without_a_table_are_bad_input(bench, tmp_path, name, text):
     (tmp_path / name).write_text(text)
@@ -82,7 +91,10 @@ def test_files_of_one_name_have_their_folders_in_their_names(tmp_path):
     for seed, file in enumerate(files):
         file.parent.mkdir()
         file.write_text(f"System,rte,mrpc\nkd,6{seed}.1,80.2\npkd,61.3,8{seed}.4\n")
-    assert {sheet.source for sheet in read_all([*files, files[0]]).sheets} == {"one/table.csv", "two/table.csv"}
+    assert {sheet.source for sheet in read_all([*files, files[0]]).sheets} == {
+        "one/table.csv",
+        "two/table.csv",
+    }
     assert [sheet.source for sheet in read_all([files[0]] * 2).sheets] == ["table.csv"]
 
 
@@ -119,7 +131,9 @@ def test_what_the_papers_and_their_pages_have():
     }
     arithmetic = [(f.column, f.printed, f.recomputed) for f in findings if f.basis == ARITHMETIC]
     assert Counter(arithmetic) == Counter([*by_hand, *by_hand])
-    assert {(f.row, f.column, f.printed, f.recomputed) for f in findings if f.basis == INFERENCE} >= {
+    assert {
+        (f.row, f.column, f.printed, f.recomputed) for f in findings if f.basis == INFERENCE
+    } >= {
         ("MicroBERT_tea", "RTE", "54.8", "64.2"),
         ("BERT_BASE (Teacher)", "RTE", "67.0", "67.1"),
         ("MobileBERT_TINY", "SST-2", "91.7", "91.2"),
@@ -133,11 +147,16 @@ def test_public_files_are_read_and_only_what_was_judged_right_is_said_of_them():
         pytest.skip("needs the judged public tables in ../shared/tables-in-the-wild")
     there, missing, said = 0, 0, Counter()
     for line in (WILD / "COUNTS.tsv").read_text().splitlines()[1:]:
-        name, _, _, counted = line.split("\t")  # counted by somebody else's script: it sees less than the reader
+        # counted by somebody else's script: it sees less than the reader
+        name, _, _, counted = line.split("\t")
         file = WILD / name
         pages = read_all([file])
         there += int(counted)
-        missing += max(0, int(counted) - sum(len(row.cells) + len(row.sizes) for s in pages.sheets for row in s.rows))
+        missing += max(
+            0,
+            int(counted)
+            - sum(len(row.cells) + len(row.sizes) for s in pages.sheets for row in s.rows),
+        )
         name = file.stem.removesuffix("README").strip("_")
         said.update((name, cause[0].basis, cause[0].check) for cause in causes(audit(pages.sheets)))
     assert there > 6000

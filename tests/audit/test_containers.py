@@ -12,7 +12,9 @@ from bench.audit.sheets import read_all
 
 
 def numbers(sheets):
-    return sorted(cell.text for sheet in sheets for row in sheet.rows for cell in row.cells.values())
+    return sorted(
+        cell.text for sheet in sheets for row in sheet.rows for cell in row.cells.values()
+    )
 
 
 def systems(sheet):
@@ -30,7 +32,9 @@ def test_every_number_of_every_container_is_read_below_its_name(tmp_path, name, 
     (tmp_path / name).write_text(CONTAINERS[name](written))
     pages = read_all([tmp_path / name])
     (sheet,) = pages.sheets
-    for row, values, family, system in zip(sheet.rows, written.values, written.families, written.systems, strict=True):
+    for row, values, family, system in zip(
+        sheet.rows, written.values, written.families, written.systems, strict=True
+    ):
         assert [cell.text for cell in row.cells.values()] == values
         assert row.system in (system, f"{family}, {system}")
     for column, (benchmark, task) in zip(sheet.columns, written.tasks, strict=True):
@@ -54,7 +58,11 @@ def test_decimal_commas_are_read_and_counted_as_points_are(tmp_path):
         points = points.replace(number, number.replace(",", "."))
     read = []
     semicolons = "\n".join(";".join(row) for row in rows)
-    for name, text in (("commas.md", commas), ("points.md", points), ("semicolons.csv", semicolons)):
+    for name, text in (
+        ("commas.md", commas),
+        ("points.md", points),
+        ("semicolons.csv", semicolons),
+    ):
         (tmp_path / name).write_text(text)
         read.append(read_all([tmp_path / name]))
     for pages in read:
@@ -65,7 +73,9 @@ def test_decimal_commas_are_read_and_counted_as_points_are(tmp_path):
 def test_files_that_latex_inputs_are_read_and_counted_from_its_own_folder_alone(tmp_path):
     written = spanned(1)
     (tmp_path / "paper").mkdir()
-    (tmp_path / "paper" / "table.tex").write_text(latex(written).replace("{tabular}", "{NiceTabular}"))
+    (tmp_path / "paper" / "table.tex").write_text(
+        latex(written).replace("{tabular}", "{NiceTabular}")
+    )
     (tmp_path / "paper" / "part.tex").write_text(r"\input{table}")
     (tmp_path / "outside.tex").write_text(latex(written))
     main = tmp_path / "paper" / "main.tex"
@@ -73,7 +83,9 @@ def test_files_that_latex_inputs_are_read_and_counted_from_its_own_folder_alone(
     pages = read_all([main])
     assert numbers(pages.sheets) == written.numbers
     assert pages.unread == []
-    assert pages.reading == f"read {len(written.numbers)} of {len(written.numbers)} numbers in 1 table"
+    assert (
+        pages.reading == f"read {len(written.numbers)} of {len(written.numbers)} numbers in 1 table"
+    )
 
 
 def test_tidy_values_with_two_metrics_of_a_task_sizes_and_empty_lines(tmp_path):
@@ -83,14 +95,17 @@ def test_tidy_values_with_two_metrics_of_a_task_sizes_and_empty_lines(tmp_path):
         ("two", {"F1": 87.0, "EM": 79.0}),
         ("three", {"F1": 86.0}),
     ):
-        text += "".join(f"p,T,{system},SQuAD,{metric},dev,{value},66\n" for metric, value in values.items())
+        text += "".join(
+            f"p,T,{system},SQuAD,{metric},dev,{value},66\n" for metric, value in values.items()
+        )
     (sheet,) = from_csv(text)
     assert {row.system: {c: v.text for c, v in row.cells.items()} for row in sheet.rows} == {
         "one": {"SQuAD (EM)": "80.1", "SQuAD (F1)": "88.2"},
         "two": {"SQuAD (F1)": "87.0", "SQuAD (EM)": "79.0"},
         "three": {"SQuAD (F1)": "86.0"},
     }
-    (tmp_path / "x.csv").write_text(text, encoding="utf-8-sig")  # with a byte order mark, as of Excel
+    # with a byte order mark, as of Excel
+    (tmp_path / "x.csv").write_text(text, encoding="utf-8-sig")
     pages = read_all([tmp_path / "x.csv"])
     assert [row.cells for row in pages.sheets[0].rows] == [row.cells for row in sheet.rows]
     assert pages.reading == "read 8 of 8 numbers in 1 table"
@@ -133,7 +148,18 @@ def test_the_number_of_a_cell(text, value, places):
         ("81.2±0.4/80.1±0.2", [("81.2", "value"), ("80.1", "other")]),
         *(
             (text, [])
-            for text in ("2:22:26", "2023-05-01", "[12]", "– [2]", "A100", "5-shot", "T=0.7", "1st", "n/a", "")
+            for text in (
+                "2:22:26",
+                "2023-05-01",
+                "[12]",
+                "– [2]",
+                "A100",
+                "5-shot",
+                "T=0.7",
+                "1st",
+                "n/a",
+                "",
+            )
         ),
     ],
 )
@@ -158,9 +184,16 @@ def test_the_numbers_of_a_cell(cell, values):
     ],
 )
 def test_numbers_in_the_dress_of_latex(cell):
-    text = r"\begin{tabular}{lc} Model & A \\ one & " + cell + r" \\ BERT$_{\rm BASE}$ & 90 \\ \end{tabular}"
+    text = (
+        r"\begin{tabular}{lc} Model & A \\ one & "
+        + cell
+        + r" \\ BERT$_{\rm BASE}$ & 90 \\ \end{tabular}"
+    )
     (sheet,) = from_text(text, "x.tex")
-    assert {row.system: row.cells["A"].text for row in sheet.rows} == {"one": "91.2", "BERT_BASE": "90"}
+    assert {row.system: row.cells["A"].text for row in sheet.rows} == {
+        "one": "91.2",
+        "BERT_BASE": "90",
+    }
 
 
 PAGE = r"""
@@ -189,12 +222,20 @@ def test_pages_with_blank_lines_formulas_pairs_and_tabs_are_read():
     assert small == {"A": "89.0", "MNLI-m": "83.0", "MNLI-mm": "82.0", "Avg": "84.7"}
     # a row without sizes is printed without empty cells for them
     assert average == {"A": "89.5", "MNLI-m": "83.5", "MNLI-mm": "82.5", "Avg": "85.2"}
-    assert {c: v.text for c, v in first.rows[1].sizes.items()} == {"params": "55", "flops": "7.5", "speed-up": "3.0"}
+    assert {c: v.text for c, v in first.rows[1].sizes.items()} == {
+        "params": "55",
+        "flops": "7.5",
+        "speed-up": "3.0",
+    }
 
 
 def test_two_lines_of_names_split_together_and_overwrite_nothing():
     (sheet,) = table(
-        " | MNLI-(m/mm) | RTE", "-|-|-", "Model | Acc./Acc. | Acc.", "a | 84.6/83.4 | 66.4", "b | 85.1/84.2 | 67.4"
+        " | MNLI-(m/mm) | RTE",
+        "-|-|-",
+        "Model | Acc./Acc. | Acc.",
+        "a | 84.6/83.4 | 66.4",
+        "b | 85.1/84.2 | 67.4",
     )
     assert sheet.columns == ["MNLI-m Acc.", "MNLI-mm Acc.", "RTE Acc."]
     assert len(sheet.rows[0].cells) == 3
@@ -202,15 +243,28 @@ def test_two_lines_of_names_split_together_and_overwrite_nothing():
 
 def test_empty_first_cells_take_the_label_above_and_leading_words_are_the_name():
     (sheet,) = table(
-        "Model | Method | PPL", "-|-|-", "A | FP16 | 5.47", " | W8A8 | 5.51", "B | FP16 | 5.25", " | W8A8 | 5.27"
+        "Model | Method | PPL",
+        "-|-|-",
+        "A | FP16 | 5.47",
+        " | W8A8 | 5.51",
+        "B | FP16 | 5.25",
+        " | W8A8 | 5.27",
     )
     assert systems(sheet) == ["A, FP16", "A, W8A8", "B, FP16", "B, W8A8"]
 
 
 def test_a_row_that_lost_the_empty_place_of_its_label_is_moved_back():
-    lines = "Pruning | Guo et al. | 67% | 88.5", "Chen et al. | 48% | 87.8 |  ", "Quantized | Shen et al. | 15% | 88.3"
+    lines = (
+        "Pruning | Guo et al. | 67% | 88.5",
+        "Chen et al. | 48% | 87.8 |  ",
+        "Quantized | Shen et al. | 15% | 88.3",
+    )
     (sheet,) = table("Kind | By | Size | A", "-|-|-|-", *lines)
-    assert systems(sheet) == ["Pruning, Guo et al.", "Pruning, Chen et al.", "Quantized, Shen et al."]
+    assert systems(sheet) == [
+        "Pruning, Guo et al.",
+        "Pruning, Chen et al.",
+        "Quantized, Shen et al.",
+    ]
     assert [row.cells["A"].text for row in sheet.rows] == ["88.5", "87.8", "88.3"]
 
 
@@ -229,9 +283,17 @@ def test_a_line_of_one_label_heads_the_rows_below_it():
     assert systems(sheet) == ["one", "two", "one"]
 
 
-@pytest.mark.parametrize("macro", [r"\newcommand{\best}[1]{%" + "\n  #1%\n}", r"\def\us{" + "\nOurs\n}"])
+@pytest.mark.parametrize(
+    "macro", [r"\newcommand{\best}[1]{%" + "\n  #1%\n}", r"\def\us{" + "\nOurs\n}"]
+)
 def test_a_row_below_a_macro_of_several_lines_has_its_line_of_the_file(macro):
-    lines = r"\begin{tabular}{lc}", r"S & A \\", r"\us & \best{1.5} \\", r"b & 2.5 \\", r"\end{tabular}"
+    lines = (
+        r"\begin{tabular}{lc}",
+        r"S & A \\",
+        r"\us & \best{1.5} \\",
+        r"b & 2.5 \\",
+        r"\end{tabular}",
+    )
     (sheet,) = from_text("\n".join([macro, *lines]), "x.tex")
     assert [row.line for row in sheet.rows] == [macro.count("\n") + 4, macro.count("\n") + 5]
 
@@ -246,19 +308,24 @@ def test_a_row_below_a_macro_of_several_lines_has_its_line_of_the_file(macro):
     ],
 )
 def test_a_macro_may_use_another_one_or_begin_like_a_command_of_its_body(macros, row):
-    (sheet,) = from_text(macros + r"\begin{tabular}{lc} S & A \\ \ours & 1.5 \\ b & 2.5 \\ \end{tabular}", "x.tex")
+    (sheet,) = from_text(
+        macros + r"\begin{tabular}{lc} S & A \\ \ours & 1.5 \\ b & 2.5 \\ \end{tabular}", "x.tex"
+    )
     assert systems(sheet) == [row, "b"]
 
 
 def test_an_environment_that_never_ends_loses_itself_alone():
-    text = r"\begin{tabular}{lc} A & B \\ one & 1.5 \\" + "\n\n| S | A | B |\n|---|---|---|\n| a | 1.5 | 2.5 |\n"
+    text = (
+        r"\begin{tabular}{lc} A & B \\ one & 1.5 \\"
+        + "\n\n| S | A | B |\n|---|---|---|\n| a | 1.5 | 2.5 |\n"
+    )
     assert numbers(from_text(text, "x.md")) == ["1.5", "2.5"]
 
 
 def test_a_percent_sign_is_a_comment_in_latex_alone():
-    latex = (
-        "\n\\begin{tabular}{lc}\nS & A \\\\ % 9.5 &\nd & 1.5 \\\\ \\end{tabular}\n\nHere \\begin{x} and 5 % of it.\n"
+    latex = "\n\\begin{tabular}{lc}\nS & A \\\\ % 9.5 &\nd & 1.5 \\\\ \\end{tabular}\n\nHere \\begin{x} and 5 % of it.\n"
+    first, second = from_text(
+        f"{latex}| S | % of BERT | B |\n|---|---|---|\n| a | 90 % | 81.5 |\n", "x.md"
     )
-    first, second = from_text(f"{latex}| S | % of BERT | B |\n|---|---|---|\n| a | 90 % | 81.5 |\n", "x.md")
     assert [list(row.cells) for row in first.rows] == [["A"]]
     assert [cell.text for cell in second.rows[0].cells.values()] == ["90", "81.5"]

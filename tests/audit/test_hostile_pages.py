@@ -42,12 +42,18 @@ def rows_of_scores(rows: int, columns: int, name: str) -> str:
         label = f"s{place}{percent if place % 50 == 49 else ''}"
         lines.append([label, *map(str, scores), f"{scores.mean():.1f}"])
     if name.endswith(".tex"):
-        return r"\begin{tabular}{l}" + "".join(" & ".join(line) + r" \\" for line in lines) + r"\end{tabular}"
+        return (
+            r"\begin{tabular}{l}"
+            + "".join(" & ".join(line) + r" \\" for line in lines)
+            + r"\end{tabular}"
+        )
     lines.insert(1, ["---"] * len(head))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-@pytest.mark.parametrize(("rows", "columns", "name"), [(200, 62, "page.md"), (2000, 2, "paper.tex")])
+@pytest.mark.parametrize(
+    ("rows", "columns", "name"), [(200, 62, "page.md"), (2000, 2, "paper.tex")]
+)
 def test_an_ordinary_table_takes_seconds(tmp_path, rows, columns, name):
     findings(tmp_path, rows_of_scores(rows, columns, name), name)
 
@@ -59,7 +65,14 @@ def test_an_ordinary_table_takes_seconds(tmp_path, rows, columns, name):
         ("open.html", "<table " * 30_000),
         ("begins.md", "\\begin{tabular}{lc}\n" * 9000),
         ("nested.tex", r"\begin{tabular}{lc} a & " * 2000 + r"1.5 \end{tabular}" * 2000),
-        ("braces.tex", r"\begin{tabular}{lc} S & A \\ " + "{" * 30_000 + "x" + "}" * 30_000 + r" & 1.5 \end{tabular}"),
+        (
+            "braces.tex",
+            r"\begin{tabular}{lc} S & A \\ "
+            + "{" * 30_000
+            + "x"
+            + "}" * 30_000
+            + r" & 1.5 \end{tabular}",
+        ),
         ("lines.md", "a|b\n-|-\n" * 9000),
         ("borders.rst", "+--+--+\n" * 9000),
         ("exponents.md", "| S | A | B |\n|-|-|-|\n| a | 1e9999999 | 2.5 |\n| b | 3.5 | 4.5 |"),

@@ -57,7 +57,10 @@ def test_two_cells_that_changed_places_from_table_to_table_are_found():
     first = "One\nSystem | A | B | C | D | E\nOurs | 92.0 | 87.1 | 60.5 | 55.2 | 71.3\nKD | 80.1 | 82.4 | 59.9 | 50.0 | 70.2"
     second = first.replace("One", "Two").replace("92.0 | 87.1", "87.1 | 92.0")
     findings = as_tuples(page(f"{first}\n\n{second}"))
-    assert {finding[:4] for finding in findings} == {("Ours", "A", "87.1", "92.0"), ("Ours", "B", "92.0", "87.1")}
+    assert {finding[:4] for finding in findings} == {
+        ("Ours", "A", "87.1", "92.0"),
+        ("Ours", "B", "92.0", "87.1"),
+    }
     assert not as_tuples(page(f"{first}\n\n{second.replace('87.1 | 92.0', '87.1 | 92.1')}"))
 
 
@@ -93,10 +96,22 @@ def with_derived_columns(seed):
     rng = np.random.default_rng(seed)
     scores, times = rng.uniform(50, 95, (6, 5)), rng.uniform(10, 99, 6).round(1)
     means = scores.mean(axis=1)
-    lines = ["Results", "System | Params | Time (ms) | T0 | T1 | T2 | T3 | T4 | Average | Δ to first | Speedup"]
+    lines = [
+        "Results",
+        "System | Params | Time (ms) | T0 | T1 | T2 | T3 | T4 | Average | Δ to first | Speedup",
+    ]
     for place, row in enumerate(scores):
-        cells = [f"s{place}", f"{rng.integers(5, 99)}M", f"{times[place]}", *(f"{v:.1f}" for v in row)]
-        cells += [f"{means[place]:.1f}", f"{means[place] - means[0]:+.1f}", f"{times[0] / times[place]:.2f}x"]
+        cells = [
+            f"s{place}",
+            f"{rng.integers(5, 99)}M",
+            f"{times[place]}",
+            *(f"{v:.1f}" for v in row),
+        ]
+        cells += [
+            f"{means[place]:.1f}",
+            f"{means[place] - means[0]:+.1f}",
+            f"{times[0] / times[place]:.2f}x",
+        ]
         lines.append(" | ".join(cells))
     return "\n".join(lines)
 
@@ -186,7 +201,10 @@ def test_nothing_is_said_of_what_is_right(table):
 
 def test_a_column_is_no_mismatched_mnli_because_its_name_has_two_m():
     rows = "a | 40.1 | 50.2 | 60.4 | 55.3\nb | 41.3 | 52.2 | 61.4 | 56.8\nc | 45.3 | 53.1 | 64.3 | 58.7\nd | 44.3 | 55.1 | 66.3 | 63.9"
-    assert not any("MNLI" in f.why for f in audit(page(f"Scores\nSystem | MMLU | ARC | HellaSwag | Avg\n{rows}")))
+    assert not any(
+        "MNLI" in f.why
+        for f in audit(page(f"Scores\nSystem | MMLU | ARC | HellaSwag | Avg\n{rows}"))
+    )
 
 
 TEACHER = ["91.1", "84.4", "88.9", "88.8", "54.8", "93.4", "83.9", "87.5", "71.1", "67.0"]
@@ -197,7 +215,8 @@ TASKS = "ABCDEFGHIJ"
 def kept(rule, unit="0.1", **instead):
     """A teacher, a student and the percentage kept, made from the printed scores by this rounding."""
     ratios = [
-        (100 * Decimal(b) / Decimal(a)).quantize(Decimal(unit), rule) for a, b in zip(TEACHER, STUDENT, strict=True)
+        (100 * Decimal(b) / Decimal(a)).quantize(Decimal(unit), rule)
+        for a, b in zip(TEACHER, STUDENT, strict=True)
     ]
     row = [instead.get(task, str(ratio)) for task, ratio in zip(TASKS, ratios, strict=True)]
     rows = ["System", *TASKS], ["teacher", *TEACHER], ["student", *STUDENT], ["percent kept", *row]
@@ -207,7 +226,10 @@ def kept(rule, unit="0.1", **instead):
 def test_a_row_that_cuts_its_ratios_off_shows_it_and_a_rounded_one_has_no_findings():
     assert kept(ROUND_HALF_UP) == []
     cut = kept(ROUND_DOWN)
-    assert {(f.column, f.printed, f.recomputed) for f in cut} >= {("A", "98.3", "98.4"), ("E", "114.5", "114.6")}
+    assert {(f.column, f.printed, f.recomputed) for f in cut} >= {
+        ("A", "98.3", "98.4"),
+        ("E", "114.5", "114.6"),
+    }
     assert {(f.check, f.basis) for f in cut} == {("truncation", ARITHMETIC)}
 
 
@@ -220,7 +242,8 @@ def test_one_ratio_may_not_leave_the_rule_that_all_others_follow_to_the_digit():
 
 
 @pytest.mark.parametrize(
-    ("printed", "changes"), [("74.0", "a ranking: 2 becomes 1"), ("79.0", "a headline"), ("76.5", "a headline")]
+    ("printed", "changes"),
+    [("74.0", "a ranking: 2 becomes 1"), ("79.0", "a headline"), ("76.5", "a headline")],
 )
 def test_a_wrong_average_says_which_ranking_it_changes(printed, changes):
     rows = f"one | 80.1 | 70.2 | 75.2\ntwo | 81.0 | 71.0 | {printed}\nthree | 5.0 | 5.0 | 5.0"
@@ -244,11 +267,15 @@ def test_two_rows_of_one_name_with_one_right_average_are_two_findings():
         ("readme-cd21f57 examples.md", "paper.md", True),
     ],
 )
-def test_a_number_quoted_differently_unless_the_tables_are_of_other_numbers_of_rows(first, second, are_compared):
+def test_a_number_quoted_differently_unless_the_tables_are_of_other_numbers_of_rows(
+    first, second, are_compared
+):
     table = "T\nS | A | B | C | D\nBERT | 93.4 | 83.9 | 87.5 | {}"
     findings = audit([*page(table.format("67.0"), first), *page(table.format("67.1"), second)])
     quoted = [(f"{second}: T", "67.1", "67.0", "quoted differently")]
-    assert [(f.where, f.printed, f.recomputed, f.check) for f in findings] == (quoted if are_compared else [])
+    assert [(f.where, f.printed, f.recomputed, f.check) for f in findings] == (
+        quoted if are_compared else []
+    )
 
 
 SCORES = "cola (Matthews)|mrpc (F1) mean|SST-2|MNLI (m)|MNLI (M)|QNLI (EM)|SQuAD v1.1|after 25 %|BERT's|Samsum|F1 ± sd"
@@ -263,9 +290,7 @@ def test_columns_of_scores_are_told_by_their_names(columns):
 
 
 def test_a_number_outside_its_own_interval_is_found_and_a_citation_is_none():
-    table = (
-        "One\nSystem | A | B\nOurs | +1.6 [-7.5, 9.7] | 84.3 [12, 13]\nKD | -36.4 [-31.5, -21.5] | 81.0 [80.2, 81.9]"
-    )
+    table = "One\nSystem | A | B\nOurs | +1.6 [-7.5, 9.7] | 84.3 [12, 13]\nKD | -36.4 [-31.5, -21.5] | 81.0 [80.2, 81.9]"
     assert {finding[:2] for finding in as_tuples(page(table))} == {("KD", "A")}
 
 
@@ -288,10 +313,16 @@ def test_a_difference_to_one_row_follows_the_column_of_means():
         ("d", 56.5, "-11.3 (-19.1 to -3.3) worse"),
     ]
     head = "| System | Mean | Difference to base; verdict |\n|---|---|---|\n"
-    text = head + "".join(f"| {name} | {mean} | {difference} |\n" for name, mean, difference in rows)
+    text = head + "".join(
+        f"| {name} | {mean} | {difference} |\n" for name, mean, difference in rows
+    )
     assert not audit(from_text(text, "x.md"))  # +0.9 is rounded from unrounded scores
     (finding,) = audit(from_text(text.replace("+3.0 (+1.4", "+4.0 (+1.4"), "x.md"))
-    assert (finding.row, finding.recomputed, finding.why) == ("b", "3.0", "its own Mean - that of base")
+    assert (finding.row, finding.recomputed, finding.why) == (
+        "b",
+        "3.0",
+        "its own Mean - that of base",
+    )
     (finding,) = audit(from_text(text.replace("70.9 | +3.1 (+1.4", "70.9 | +3.1 (+3.4"), "x.md"))
     assert "outside its own interval" in finding.why
 
@@ -302,20 +333,37 @@ def test_a_row_of_averages_says_nothing_of_counts_and_all_of_scores():
         ("b", 63.0, 74.0, 68.5, 1500, 27.5),
         ("Average", 62.0, 72.0, 67.0, 1908, 20.0),
     ]
-    head = "| System | rte | sst2 | Overall | examples | latency (ms) |\n|---|---|---|---|---|---|\n"
+    head = (
+        "| System | rte | sst2 | Overall | examples | latency (ms) |\n|---|---|---|---|---|---|\n"
+    )
     text = head + "".join("| " + " | ".join(map(str, row)) + " |\n" for row in rows)
     assert not audit(from_text(text, "x.md"))
     for right, wrong in (("72.0 | 67.0", "72.0 | 77.0"), ("1908 | 20.0", "1908 | 25.0")):
-        assert [finding.row for finding in audit(from_text(text.replace(right, wrong), "x.md"))] == ["Average"]
+        assert [
+            finding.row for finding in audit(from_text(text.replace(right, wrong), "x.md"))
+        ] == ["Average"]
 
 
 def test_an_interval_is_read_with_a_decimal_comma_and_a_change_is_none():
     """``5.0 (70.0 to 75.0)`` is a gain from the first to the second."""
     head = "| System | rte |\n|---|---|\n"
-    (sheet,) = from_text(f"{head}| a | 84,3 (83,1 to 85,2) |\n| b | 82,0 (81,0 to 83,0) |\n", "x.md")
+    (sheet,) = from_text(
+        f"{head}| a | 84,3 (83,1 to 85,2) |\n| b | 82,0 (81,0 to 83,0) |\n", "x.md"
+    )
     assert [float(row.cells["rte"].value) for row in sheet.rows] == [84.3, 82.0]
-    assert not audit(from_text(f"{head}| a | 5.0 (70.0 to 75.0) |\n| b | 1.5 (70.0 to 71.5) |\n", "x.md"))
-    assert len(audit(from_text(f"{head}| a | 84.3 (83.1 to 84.2) |\n| b | 82.0 (81.0 to 83.0) |\n", "x.md"))) == 1
+    assert not audit(
+        from_text(f"{head}| a | 5.0 (70.0 to 75.0) |\n| b | 1.5 (70.0 to 71.5) |\n", "x.md")
+    )
+    assert (
+        len(
+            audit(
+                from_text(
+                    f"{head}| a | 84.3 (83.1 to 84.2) |\n| b | 82.0 (81.0 to 83.0) |\n", "x.md"
+                )
+            )
+        )
+        == 1
+    )
 
 
 def test_of_a_reports_csv_scores_are_read_and_of_another_file_all_columns(tmp_path):

@@ -66,11 +66,19 @@ def test_a_name_that_is_typed_wrongly_is_answered_without_torch():
         f"    sys.argv = ['bench', 'run', '--methods', 'all', '--tasks', 'rte', '--data', 'sample', '--teacher', 'embedded', *words]\n"
         "    try:\n        main()\n    except SystemExit as end:\n        assert end.code == 2\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     lines = done.stderr.splitlines()
     for line, said in zip(
         lines,
-        ("did you mean 'kd'", "No module named 'nowhere'", "did you mean 'rte'", "did you mean 'sample'", "fp32"),
+        (
+            "did you mean 'kd'",
+            "No module named 'nowhere'",
+            "did you mean 'rte'",
+            "did you mean 'sample'",
+            "fp32",
+        ),
         strict=True,
     ):
         assert said in line
@@ -107,7 +115,16 @@ ROW = f"kd:{tiny.SHAPE}:start=random"
 @pytest.fixture
 def common(tmp_path, teacher_folder, glue_folder):
     """What every command here has."""
-    return ["--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder, "--results", tmp_path / "r"]
+    return [
+        "--tasks",
+        "rte",
+        "--data",
+        glue_folder,
+        "--teacher",
+        teacher_folder,
+        "--results",
+        tmp_path / "r",
+    ]
 
 
 @pytest.fixture
@@ -122,7 +139,9 @@ def without_tokenizer(folder):
 
 
 def other_words(folder):
-    (folder / "vocab.txt").write_text("\n".join([*tiny.SPECIAL, "an", "unrelated", "language"]) + "\n")
+    (folder / "vocab.txt").write_text(
+        "\n".join([*tiny.SPECIAL, "an", "unrelated", "language"]) + "\n"
+    )
     return folder
 
 
@@ -137,9 +156,15 @@ def refused(answer) -> str:
 @pytest.mark.parametrize("verb", ["plan", "run"])
 @pytest.mark.parametrize(
     ("spoil", "says"),
-    [(without_tokenizer, "no tokenizer in"), (other_words, "does not fit the text"), (shutil.rmtree, "no such folder")],
+    [
+        (without_tokenizer, "no tokenizer in"),
+        (other_words, "does not fit the text"),
+        (shutil.rmtree, "no such folder"),
+    ],
 )
-def test_a_finished_model_that_cannot_be_read_is_refused_by_its_own_name(bench, common, finished, verb, spoil, says):
+def test_a_finished_model_that_cannot_be_read_is_refused_by_its_own_name(
+    bench, common, finished, verb, spoil, says
+):
     """In the plan, and with no word about --teacher, which is another model."""
     spoil(finished)
     line = refused(bench(verb, "--methods", f"{ROW},checkpoint:{finished}", *common))
@@ -163,5 +188,7 @@ def test_a_file_that_cannot_be_written_is_one_line(bench, paper_store, tmp_path,
     """A file stands where a folder is wanted."""
     (tmp_path / "taken").write_text("")
     where = tmp_path / "taken" if option == "--reports" else tmp_path / "taken" / "answer.json"
-    line = refused(bench("report", "--results", paper_store.root, "--reports", tmp_path / "p", option, where))
+    line = refused(
+        bench("report", "--results", paper_store.root, "--reports", tmp_path / "p", option, where)
+    )
     assert str(tmp_path / "taken") in line

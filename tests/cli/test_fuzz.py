@@ -36,8 +36,12 @@ from bench.plan.spelling import parse_rows
 from bench.report.write import names_in
 
 ROOT = Path(__file__).resolve().parents[2]
-RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-TASK = Task("t", ("s",), ("no", "yes"), ("accuracy",), (EvaluationSet("validation", "t", "validation"),))
+RELAXED = settings(
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60
+)
+TASK = Task(
+    "t", ("s",), ("no", "yes"), ("accuracy",), (EvaluationSet("validation", "t", "validation"),)
+)
 WORDS = st.lists(
     st.one_of(
         st.sampled_from(["kd", "microbert", "tinybert", "all", "ablate", "checkpoint", "pace", "layers", "alpha", "start", "-attn", "-dis"]),
@@ -122,8 +126,15 @@ FILES = {
         *(b"accepted = 3", b'accepted = ["a"]', b"[accepted]\nrow = 1"),
         b"[[accepted]]\nrow = 1\nwhat = true\nreason = [2]\n",
     ),
-    "names.toml": (names_in, b'kd = "KD"\n"kd:layers=3" = "KD, three layers"\n"tinybert" = "TinyBERT4"\n'),
-    "word_vectors.txt": (lambda file: word_vectors.read(file).nearest(["cat"], 2), GLOVE, b"3 3\n" + GLOVE),
+    "names.toml": (
+        names_in,
+        b'kd = "KD"\n"kd:layers=3" = "KD, three layers"\n"tinybert" = "TinyBERT4"\n',
+    ),
+    "word_vectors.txt": (
+        lambda file: word_vectors.read(file).nearest(["cat"], 2),
+        GLOVE,
+        b"3 3\n" + GLOVE,
+    ),
     "corpus.txt": (read_text, "a document of some words\nan other ü\n\n".encode() * 3),
     "corpus.parquet": (
         read_text,
@@ -163,8 +174,11 @@ DATA = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-@hostile_input.counts(12)  # pandas and tarfile leave a file open where they raise: Python closes it, and says so
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+# pandas and tarfile leave a file open where they raise: Python closes it, and says so
+@hostile_input.counts(12)
 @pytest.mark.parametrize("ending", DATA)
 def test_data_files(ending, count, tmp_path):
     file = tmp_path / f"train{ending}"
@@ -199,7 +213,9 @@ def checkpoint(tmp_path, teacher_folder):
 
 
 @hostile_input.counts(60)
-@pytest.mark.parametrize("name", ["model.safetensors", "vocab.txt", "tokenizer_config.json", "tokenizer.json"])
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "vocab.txt", "tokenizer_config.json", "tokenizer.json"]
+)
 def test_files_of_checkpoints(count, name, checkpoint):
     """Of the weights the header alone."""
     file = checkpoint / name

@@ -53,7 +53,9 @@ def verbs() -> dict[str, set[str]]:
     for name, one in typer.main.get_command(app).commands.items():
         below = one.commands if hasattr(one, "commands") else {"": one}
         for further, verb in below.items():
-            found[f"{name} {further}".strip()] = {option for given in verb.params for option in given.opts}
+            found[f"{name} {further}".strip()] = {
+                option for given in verb.params for option in given.opts
+            }
     return found
 
 

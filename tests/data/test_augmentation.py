@@ -12,7 +12,14 @@ from transformers import BertForPreTraining, BertModel, DistilBertConfig, Distil
 
 from bench.cache import WEIGHTS
 from bench.data import augmentation
-from bench.data.augmentation import Augmentation, augmented, by_candidates, by_chance, classes_of, word_class
+from bench.data.augmentation import (
+    Augmentation,
+    augmented,
+    by_candidates,
+    by_chance,
+    classes_of,
+    word_class,
+)
 from bench.data.checkpoints import find
 from bench.data.word_vectors import read
 from bench.errors import InputError
@@ -25,7 +32,9 @@ from bench.train.numerics import ComputeSettings
 from methods.artefacts import blank_artefacts
 from methods.masked import TeacherHead
 
-DOCUMENTS = [" ".join(tiny.WORDS[(i * 7 + j * j) % len(tiny.WORDS)] for j in range(40)) for i in range(60)]
+DOCUMENTS = [
+    " ".join(tiny.WORDS[(i * 7 + j * j) % len(tiny.WORDS)] for j in range(40)) for i in range(60)
+]
 
 
 def nobody(sentences):
@@ -114,7 +123,9 @@ def test_candidates_are_what_a_padded_masked_model_finds(tmp_path):
 def teacher_candidates(folder, **options):
     checkpoint = find(str(folder))
     head = in_checkpoint(checkpoint.folder / WEIGHTS, TeacherHead())
-    return TeacherCandidates(checkpoint, head, ComputeSettings(), lambda done, total: None, **options)
+    return TeacherCandidates(
+        checkpoint, head, ComputeSettings(), lambda done, total: None, **options
+    )
 
 
 def candidates_of(folder, sentences, **changes):
@@ -127,7 +138,9 @@ def candidates_of(folder, sentences, **changes):
 
 def test_a_long_sentence_is_cut_to_what_the_teacher_can_read(tmp_path):
     (found,) = candidates_of(tmp_path / "short", [["cat"] * 30], max_position_embeddings=32)
-    assert sorted(found) == list(range(14)), "a sentence, its copy and three special tokens are 31 tokens"
+    assert sorted(found) == list(range(14)), (
+        "a sentence, its copy and three special tokens are 31 tokens"
+    )
 
 
 def test_a_vocabulary_that_is_longer_than_the_tokenizers_gives_words_of_the_tokenizer(tmp_path):
@@ -137,17 +150,27 @@ def test_a_vocabulary_that_is_longer_than_the_tokenizers_gives_words_of_the_toke
 
 
 @pytest.mark.slow
-def test_a_run_on_augmented_rows_says_so_and_keeps_its_teacher(bench, glue_folder, teacher_folder, tmp_path):
+def test_a_run_on_augmented_rows_says_so_and_keeps_its_teacher(
+    bench, glue_folder, teacher_folder, tmp_path
+):
     (tmp_path / "corpus.txt").write_text("\n".join(DOCUMENTS))
     words = ["run", "--methods", f"kd:{tiny.SHAPE}:start=random", "--tasks", "rte", "--epochs", 1]
-    typed = ["--data", glue_folder, "--teacher", teacher_folder, "--corpus", tmp_path / "corpus.txt"]
+    typed = [
+        "--data",
+        glue_folder,
+        "--teacher",
+        teacher_folder,
+        "--corpus",
+        tmp_path / "corpus.txt",
+    ]
     typed += ["--corpus-tokens", 600, "--results", tmp_path / "r"]
     words += [*typed, "--reports", tmp_path / "p"]
     assert bench(*words).returncode == 0
     done = bench(*words, "--augment", "masked", "--augment-times", 3)
     assert done.returncode == 0, done.stderr
     plain, more = sorted(
-        (r for r in Store(tmp_path / "r").records() if r.cell.method == "kd"), key=lambda r: r.train.examples
+        (r for r in Store(tmp_path / "r").records() if r.cell.method == "kd"),
+        key=lambda r: r.train.examples,
     )
     assert plain.train.examples == 40
     assert 80 < more.train.examples <= 160
@@ -171,25 +194,61 @@ def test_a_run_on_augmented_rows_says_so_and_keeps_its_teacher(bench, glue_folde
     [
         (("--augment", "back"), "masked, rules"),
         (("--augment", "rules", "--augment-times", 0), "at least 1"),
-        (("--word-vectors", "no.txt", "--augment", "masked"), "no.txt: cannot be read: No such file"),
+        (
+            ("--word-vectors", "no.txt", "--augment", "masked"),
+            "no.txt: cannot be read: No such file",
+        ),
         (("--word-vectors", "README.md", "--augment", "rules"), "goes with --augment masked"),
     ],
 )
 def test_bad_augmentation_is_bad_input(bench, words, said):
-    answer = bench("plan", "--methods", "kd", "--tasks", "rte", "--data", "sample", "--teacher", "embedded", *words)
+    answer = bench(
+        "plan",
+        "--methods",
+        "kd",
+        "--tasks",
+        "rte",
+        "--data",
+        "sample",
+        "--teacher",
+        "embedded",
+        *words,
+    )
     assert answer.returncode == 2
     assert said in answer.stderr
 
 
 def test_a_teacher_without_a_masked_language_form_is_told_so(bench, glue_folder, tmp_path):
     folder = tiny.save_teacher(tmp_path / "teacher")
-    small = {"vocab_size": tiny.config().vocab_size, "dim": 24, "hidden_dim": 48, "n_layers": 2, "n_heads": 4}
+    small = {
+        "vocab_size": tiny.config().vocab_size,
+        "dim": 24,
+        "hidden_dim": 48,
+        "n_layers": 2,
+        "n_heads": 4,
+    }
     DistilBertModel(DistilBertConfig(**small, max_position_embeddings=128)).save_pretrained(folder)
-    common = ("--tasks", "rte", "--data", glue_folder, "--teacher", folder, "--results", tmp_path / "r")
-    answer = bench("plan", "--methods", f"kd:{tiny.SHAPE}:start=random", *common, "--augment", "masked")
+    common = (
+        "--tasks",
+        "rte",
+        "--data",
+        glue_folder,
+        "--teacher",
+        folder,
+        "--results",
+        tmp_path / "r",
+    )
+    answer = bench(
+        "plan", "--methods", f"kd:{tiny.SHAPE}:start=random", *common, "--augment", "masked"
+    )
     assert answer.returncode == 2
     assert "this teacher is a distilbert" in answer.stderr
-    assert bench("plan", "--methods", f"kd:{tiny.SHAPE}:start=random", *common, "--augment", "rules").returncode == 0
+    assert (
+        bench(
+            "plan", "--methods", f"kd:{tiny.SHAPE}:start=random", *common, "--augment", "rules"
+        ).returncode
+        == 0
+    )
 
 
 VECTORS = "cat 1 0 0\ndog 0.9 0.1 0\nfish 0 1 0\nswims -1 0 0.1\n. . 0 0 1\ncatdog 2 0.1 0\n"
@@ -217,23 +276,33 @@ def test_what_is_no_file_of_word_vectors_is_said(tmp_path, text, said):
         read(file)
 
 
-def test_given_vectors_take_the_place_of_the_teachers_embeddings(bench, glue_folder, teacher_folder, tmp_path):
+def test_given_vectors_take_the_place_of_the_teachers_embeddings(
+    bench, glue_folder, teacher_folder, tmp_path
+):
     """Only for words of several pieces; the rows, their key and the report's title say with which file."""
     file = tmp_path / "glove.txt"
     file.write_text(VECTORS)
     config = tiny.config()
     setup = blank_artefacts((TeacherHead(),), config, 2)[TeacherHead.name]
     made = [
-        TeacherCandidates(find(str(teacher_folder)), setup, ComputeSettings(), lambda done, total: None, vectors)(
-            [["catdog", "runs", "fishtree"]]
-        )
+        TeacherCandidates(
+            find(str(teacher_folder)), setup, ComputeSettings(), lambda done, total: None, vectors
+        )([["catdog", "runs", "fishtree"]])
         for vectors in (None, read(file))
     ]
     assert made[1][0][0] == ["cat", "dog", "fish", ". .", "swims"]
     assert made[0][0][0] == [], "[UNK] has no neighbours"
     assert made[0][0][1] == made[1][0][1], "a word of one piece is asked of the model"
     assert made[1][0][2] == [], "not in the file"
-    words = ["plan", "--methods", f"kd:{tiny.SHAPE}:start=random", "--tasks", "rte", "--data", glue_folder]
+    words = [
+        "plan",
+        "--methods",
+        f"kd:{tiny.SHAPE}:start=random",
+        "--tasks",
+        "rte",
+        "--data",
+        glue_folder,
+    ]
     words += ["--teacher", teacher_folder, "--augment", "masked", "--json", tmp_path / "plan.json"]
     keys = []
     for more in ([], ["--word-vectors", file]):
@@ -247,7 +316,9 @@ def test_given_vectors_take_the_place_of_the_teachers_embeddings(bench, glue_fol
 @pytest.mark.parametrize("has_head", [True, False])
 def test_a_text_that_no_head_is_trained_on_is_in_no_key(glue_folder, tmp_path, has_head):
     """BERT's own file has its head: another --corpus must not repeat hours of augmentation."""
-    teacher = tiny.save_teacher(tmp_path / "pretrained", BertForPreTraining if has_head else BertModel)
+    teacher = tiny.save_teacher(
+        tmp_path / "pretrained", BertForPreTraining if has_head else BertModel
+    )
     keys = set()
     for text in ("the cat runs in the house .\n", "a bird sings on the old tree .\n"):
         (tmp_path / "corpus.txt").write_text(text * 30)
@@ -264,10 +335,16 @@ def test_augmentation_that_is_interrupted_goes_on_with_the_same_candidates(tmp_p
     monkeypatch.setattr("bench.make.augmentation.TOKENS_A_PASS", 30)  # several passes
     asked, likeliest = [], TeacherCandidates._likeliest
     monkeypatch.setattr(
-        TeacherCandidates, "_likeliest", lambda self, some: asked.append(len(some)) or likeliest(self, some)
+        TeacherCandidates,
+        "_likeliest",
+        lambda self, some: asked.append(len(some)) or likeliest(self, some),
     )
-    sides = [[["the", "cat", "sings"], ["red", "fish", "swims", "?"]] * 3, [["a", "bird", "runs"]] * 4]
-    candidates = candidates_of(tmp_path / "teacher", sides[0])  # makes the folder; its answers are of one side
+    sides = [
+        [["the", "cat", "sings"], ["red", "fish", "swims", "?"]] * 3,
+        [["a", "bird", "runs"]] * 4,
+    ]
+    # makes the folder; its answers are of one side
+    candidates = candidates_of(tmp_path / "teacher", sides[0])
     teacher = lambda **kept: teacher_candidates(tmp_path / "teacher", **kept)  # noqa: E731
     asked.clear()
     uninterrupted = teacher()

@@ -40,7 +40,10 @@ GOOD = {"sentence1": ["a", "b"], "sentence2": ["c", "d"], "label": [0, 1]}
         ({"label": [0, -1]}, "row 1: label -1 marks a test split"),
         ({"label": [0, 2]}, "row 1: label 2 of rte should be a whole number from 0 to 1"),
         ({"label": [0, 0.5]}, "row 1: label 0.5 of rte should be a whole number from 0 to 1"),
-        ({"label": ["entailment", "maybe"]}, "row 1: the label of rte should be one of 0..1 or entailment"),
+        (
+            {"label": ["entailment", "maybe"]},
+            "row 1: the label of rte should be one of 0..1 or entailment",
+        ),
         ({"sentence1": ["a", None]}, "row 1: sentence1 should be text, but the cell is empty"),
         ({"idx": ["abc", "def"]}, "row 0: idx should be a whole number, found 'abc'"),
         ({"sentence1": [], "sentence2": [], "label": []}, "has no rows"),
@@ -59,14 +62,18 @@ def test_what_is_wrong_in_one_file_of_a_split_is_said_of_that_file_and_of_the_ro
     with pytest.raises(InputError, match=r"train-00001-of-00002\.parquet, row 1: label 7"):
         read([sound, broken], RTE, True)
     broken.write_text("nonsense")
-    with pytest.raises(InputError, match=r"train-00001-of-00002\.parquet cannot be read as parquet"):
+    with pytest.raises(
+        InputError, match=r"train-00001-of-00002\.parquet cannot be read as parquet"
+    ):
         read([sound, broken], RTE, True)
 
 
 def test_the_files_of_a_split_are_read_one_after_the_other(tmp_path):
     files = [
         parquet(tmp_path, "train-00000-of-00002.parquet", **GOOD),
-        parquet(tmp_path, "train-00001-of-00002.parquet", sentence1=["e"], sentence2=["f"], label=[1]),
+        parquet(
+            tmp_path, "train-00001-of-00002.parquet", sentence1=["e"], sentence2=["f"], label=[1]
+        ),
     ]
     split = read(files, RTE, True)
     assert (split.first, split.second) == (["a", "b", "e"], ["c", "d", "f"])
@@ -113,7 +120,9 @@ def test_a_word_among_the_numbers_of_a_regression_is_named_by_its_row(tmp_path):
     task = from_toml(own_task(tmp_path, REGRESSION))
     for word in ("nan", "high"):
         (tmp_path / "t.csv").write_text(f"a,label\nNone,0.5\nNA,{word}\n")
-        with pytest.raises(InputError, match=rf"row 1: the label of mine should be a number, found '?{word}"):
+        with pytest.raises(
+            InputError, match=rf"row 1: the label of mine should be a number, found '?{word}"
+        ):
             read([tmp_path / "t.csv"], task, True)
     (tmp_path / "t.csv").write_text("a,label\nNone,0.5\nNA,1.25\n")
     assert read([tmp_path / "t.csv"], task, True).first == ["None", "NA"]
@@ -236,14 +245,18 @@ def test_a_bad_task_file(tmp_path, change, message):
 def test_a_label_column_that_the_task_file_does_not_name(tmp_path):
     file = own_task(tmp_path, TOML)
     (tmp_path / "t.csv").write_text("a,verdict\nfine,yes\n")
-    with pytest.raises(InputError, match=r'it has: a, verdict; label = "..." in mine.toml names it'):
+    with pytest.raises(
+        InputError, match=r'it has: a, verdict; label = "..." in mine.toml names it'
+    ):
         inspect(str(file), "sample", True)
 
 
 THREE = TOML.replace('["no", "yes"]', '["no", "yes", "maybe"]')
 
 
-def test_f1_of_one_class_is_refused_for_a_task_of_three_and_the_means_over_classes_are_not(tmp_path):
+def test_f1_of_one_class_is_refused_for_a_task_of_three_and_the_means_over_classes_are_not(
+    tmp_path,
+):
     """A model that is right on class 1 alone had an f1 of 100 at an accuracy of 33."""
     with pytest.raises(InputError, match="macro_f1 or weighted_f1"):
         from_toml(own_task(tmp_path, THREE.replace('"accuracy"', '"accuracy", "f1"')))
@@ -295,7 +308,11 @@ def test_corpus_files(tmp_path, teacher_folder):
         ("empty.txt", b"\n", "no text in it"),
         ("bad.txt", b"\xff\xfe\x00", "not UTF-8"),
         ("bad.parquet", b"x", "not a parquet file"),
-        ("c.parquet", pandas.DataFrame({"body": ["x"]}).to_parquet(), "no column 'text'; it has: body"),
+        (
+            "c.parquet",
+            pandas.DataFrame({"body": ["x"]}).to_parquet(),
+            "no column 'text'; it has: body",
+        ),
     ],
 )
 def test_bad_corpora(tmp_path, name, content, message):
@@ -324,7 +341,9 @@ def test_examples_are_encoded_alike_in_calls_of_any_size(teacher_folder, monkeyp
     parts = tiny.encoded(teacher_folder)
     assert len(whole) > 3
     for name in ("tokens", "segments"):
-        assert [row.tolist() for row in getattr(whole, name)] == [row.tolist() for row in getattr(parts, name)]
+        assert [row.tolist() for row in getattr(whole, name)] == [
+            row.tolist() for row in getattr(parts, name)
+        ]
 
 
 def test_a_checkpoint_that_was_replaced_is_read_again(tmp_path, monkeypatch):

@@ -28,14 +28,22 @@ def hub(teacher_folder, tmp_path, monkeypatch):
 
 
 def asked(offline: bool = False):
-    return downloaded(NAME, ["config.json", "*.safetensors"], offline, f"--teacher {NAME}", "use --teacher embedded")
+    return downloaded(
+        NAME,
+        ["config.json", "*.safetensors"],
+        offline,
+        f"--teacher {NAME}",
+        "use --teacher embedded",
+    )
 
 
 def test_what_a_sound_hub_serves_is_taken_and_kept(hub, teacher_folder):
     folder = asked()
     assert folder.name == COMMIT
     assert {file.name for file in folder.iterdir()} == {"config.json", "model.safetensors"}
-    assert (folder / "model.safetensors").read_bytes() == (teacher_folder / "model.safetensors").read_bytes()
+    assert (folder / "model.safetensors").read_bytes() == (
+        teacher_folder / "model.safetensors"
+    ).read_bytes()
     count = len(hub.questions)
     assert asked(offline=True) == folder
     assert len(hub.questions) == count, "offline nobody asks"
@@ -56,7 +64,9 @@ def test_what_a_sound_hub_serves_is_taken_and_kept(hub, teacher_folder):
     ],
 )
 @pytest.mark.slow
-def test_a_hub_that_misbehaves_is_one_line_with_the_alternative(hub, behaviour, words, tries, monkeypatch):
+def test_a_hub_that_misbehaves_is_one_line_with_the_alternative(
+    hub, behaviour, words, tries, monkeypatch
+):
     if behaviour == STALLS_IN_FILE:  # its library tries six times, each of ours
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DOWNLOAD_TIMEOUT", 0.1)
     hub.behaviour = behaviour
@@ -82,7 +92,9 @@ def test_a_cut_file_is_never_taken_for_the_whole_one(hub, teacher_folder):
     with pytest.raises(InputError):
         asked()
     hub.behaviour = ""
-    assert (asked() / "model.safetensors").read_bytes() == (teacher_folder / "model.safetensors").read_bytes()
+    assert (asked() / "model.safetensors").read_bytes() == (
+        teacher_folder / "model.safetensors"
+    ).read_bytes()
 
 
 def test_nobody_there_is_one_line_too(hub, monkeypatch):
@@ -109,7 +121,9 @@ def text_hub(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     for shard in range(2):
         texts = ["", f" = {shard} = \n", *[PART] * 200]
-        pandas.DataFrame({"text": texts}).to_parquet(folder / f"train-{shard:05}-of-00002.parquet", index=False)
+        pandas.DataFrame({"text": texts}).to_parquet(
+            folder / f"train-{shard:05}-of-00002.parquet", index=False
+        )
     with served(tmp_path / "text", tmp_path / "hub cache", monkeypatch) as made:
         yield made
 
@@ -124,18 +138,26 @@ def read_files(hub) -> set[str]:
 
 def test_only_as_much_of_a_data_set_is_read_as_the_budget_needs(text_hub):
     corpus = read_corpus([TEXT], 100)
-    assert (corpus.files, read_files(text_hub)) == ((f"{TEXT}@{COMMIT}",), {"train-00000-of-00002.parquet"})
+    assert (corpus.files, read_files(text_hub)) == (
+        (f"{TEXT}@{COMMIT}",),
+        {"train-00000-of-00002.parquet"},
+    )
     assert 800 <= sum(map(len, corpus.documents)) < 800 + len(PART)
     with pytest.raises(InputError, match=r"the hub did not give .*--corpus FILE"):
         read_corpus([TEXT], 10**6, offline=True)
     whole = read_corpus([TEXT], 10**6)
     assert len(whole.documents) == 402
-    assert read_corpus([f"{TEXT}@{COMMIT}"], 10**6, offline=True).fingerprint() == whole.fingerprint()
+    assert (
+        read_corpus([f"{TEXT}@{COMMIT}"], 10**6, offline=True).fingerprint() == whole.fingerprint()
+    )
 
 
 @pytest.mark.parametrize(
     ("asked", "says"),
-    [("hub:wikitext", "hub:NAME/CONFIG"), (f"{TEXT[:-2]}v2", "has no file wikitext-103-raw-v2/train")],
+    [
+        ("hub:wikitext", "hub:NAME/CONFIG"),
+        (f"{TEXT[:-2]}v2", "has no file wikitext-103-raw-v2/train"),
+    ],
 )
 def test_a_data_set_that_is_not_there_is_one_line(text_hub, asked, says):
     with pytest.raises(InputError, match=says):
@@ -147,7 +169,16 @@ def test_real_data_pre_train_on_a_public_text_unless_another_is_named(
     bench, text_hub, teacher_folder, glue_folder, tmp_path
 ):
     """They took generated sentences, so that the first run on real data compared with nothing."""
-    common = ["--methods", f"kd:{tiny.SHAPE}", "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder]
+    common = [
+        "--methods",
+        f"kd:{tiny.SHAPE}",
+        "--tasks",
+        "rte",
+        "--data",
+        glue_folder,
+        "--teacher",
+        teacher_folder,
+    ]
     common += ["--epochs", 1, "--results", tmp_path / "r", "--threads", 1]
     asked = bench("plan", *common, "--offline")
     assert (asked.returncode, len(asked.stderr.splitlines())) == (2, 1)
@@ -187,7 +218,16 @@ def test_auto_takes_what_was_downloaded_before_where_the_hub_does_not_answer(hub
 @pytest.mark.slow
 def test_what_changes_on_the_hub_is_said_and_is_no_other_key(hub, bench, glue_folder, tmp_path):
     """The commit that was read first stays; whoever removes its file, or names another, gets the other one."""
-    command = ["--methods", f"kd:{tiny.SHAPE}:start=random", "--tasks", "rte", "--data", glue_folder, "--epochs", 1]
+    command = [
+        "--methods",
+        f"kd:{tiny.SHAPE}:start=random",
+        "--tasks",
+        "rte",
+        "--data",
+        glue_folder,
+        "--epochs",
+        1,
+    ]
     command += ["--threads", 1, "--results", tmp_path / "r", "--teacher"]
 
     def planned(teacher: str, *more: str) -> str:

@@ -19,7 +19,9 @@ from methods.api import Masking, Setup
 from methods.masked import WORDS, MaskedLanguageHead, TeacherHead, masked_tokens
 
 _rng = np.random.default_rng(0)
-DOCUMENTS = [" ".join(tiny.WORDS[min(int(w), 40)] for w in _rng.geometric(0.2, 40)) for _ in range(60)]
+DOCUMENTS = [
+    " ".join(tiny.WORDS[min(int(w), 40)] for w in _rng.geometric(0.2, 40)) for _ in range(60)
+]
 """Few words are frequent, as in any language."""
 
 
@@ -48,7 +50,10 @@ def test_fifteen_percent_are_hidden_and_no_special_token(text):
     elsewhere[seen.masked_positions] = False
     assert torch.equal(seen.token_ids[elsewhere], batch.token_ids[elsewhere])
     now = seen.token_ids[seen.masked_positions]
-    masked, kept = (now == text.vocabulary.mask).float().mean(), (now == seen.masked_ids).float().mean()
+    masked, kept = (
+        (now == text.vocabulary.mask).float().mean(),
+        (now == seen.masked_ids).float().mean(),
+    )
     assert 0.7 < masked < 0.9
     assert 0.04 < kept < 0.2
     assert not (special - {text.vocabulary.mask}) & set(now.tolist())
@@ -67,7 +72,10 @@ def test_smoothing_hides_rare_tokens_more_often(text):
     batch = text.batch(range(len(text)))
     chosen = {}
     for smoothing in (0.0, 3.0):
-        drawn = [mask_tokens(batch, text, Masking(0.05, smoothing), 0, step).masked_ids.numpy() for step in range(20)]
+        drawn = [
+            mask_tokens(batch, text, Masking(0.05, smoothing), 0, step).masked_ids.numpy()
+            for step in range(20)
+        ]
         chosen[smoothing] = text.counts[np.concatenate(drawn)].mean()
     assert chosen[3.0] < 0.9 * chosen[0.0]
 
@@ -105,7 +113,9 @@ def test_the_head_is_that_of_transformers(tmp_path):
     setup = Setup(model.config, 2, (), {"teacher_weights": weights, "masked_head": made})
     states = torch.randn(5, model.config.hidden_size)
     with torch.no_grad():
-        torch.testing.assert_close(TeacherHead().filled(setup)(states), model.cls.predictions(states))
+        torch.testing.assert_close(
+            TeacherHead().filled(setup)(states), model.cls.predictions(states)
+        )
 
 
 def test_masked_cross_entropy_by_hand(text):
@@ -120,14 +130,26 @@ def test_masked_cross_entropy_by_hand(text):
     head = torch.nn.Linear(7, text.vocabulary.size)
     value = masked_tokens("head", 3).fn(batch, Answer(), None, {"head": head})
     log = head(table).log_softmax(-1)
-    by_hand = -sum(log[place, word] for place, word in zip(batch.masked_positions, batch.masked_ids, strict=True))
+    by_hand = -sum(
+        log[place, word]
+        for place, word in zip(batch.masked_positions, batch.masked_ids, strict=True)
+    )
     torch.testing.assert_close(value, by_hand / len(batch.masked_ids))
 
 
 def pretrain(bench, places, teacher, corpus, *methods_):
     """The lines that it prints: what the cache has of each pre-training."""
     answer = bench(
-        *("run", "--only", "pretraining", "--methods", ",".join(methods_), "--tasks", "rte", *places),
+        *(
+            "run",
+            "--only",
+            "pretraining",
+            "--methods",
+            ",".join(methods_),
+            "--tasks",
+            "rte",
+            *places,
+        ),
         *("--teacher", teacher, "--corpus", corpus, "--corpus-tokens", 30_000),
     )
     assert answer.returncode == 0, answer.stderr
@@ -135,7 +157,9 @@ def pretrain(bench, places, teacher, corpus, *methods_):
 
 
 @pytest.mark.slow
-def test_a_teacher_without_a_head_gets_one_trained_on_the_corpus(bench, places, teacher_folder, corpus):
+def test_a_teacher_without_a_head_gets_one_trained_on_the_corpus(
+    bench, places, teacher_folder, corpus
+):
     lines = pretrain(
         bench,
         places,
@@ -144,7 +168,11 @@ def test_a_teacher_without_a_head_gets_one_trained_on_the_corpus(bench, places, 
         "distilbert:pretraining=masked",
         "distilbert:pretraining=masked:vocabulary_loss=masked",
     )
-    assert [line.split(" (")[0].rsplit(" ", 1)[0] for line in lines] == ["masked head", "triple loss", "triple loss"]
+    assert [line.split(" (")[0].rsplit(" ", 1)[0] for line in lines] == [
+        "masked head",
+        "triple loss",
+        "triple loss",
+    ]
     for line in lines:
         first, last = line.split("masked ")[-1].split(",")[0].split(";")[0].split(" -> ")
         assert float(last) < float(first), line
@@ -158,18 +186,39 @@ def test_a_teacher_with_a_head_keeps_it(bench, places, tmp_path, corpus):
 
 
 @pytest.mark.slow
-def test_pre_training_on_masked_words_alone_reaches_the_student(bench, teacher_folder, glue_folder, corpus, tmp_path):
-    rows = "pd:layers=2:hidden=12:heads=4:ffn=24:start=masked,distilbert:pretraining=masked:-soft:-cos"
+def test_pre_training_on_masked_words_alone_reaches_the_student(
+    bench, teacher_folder, glue_folder, corpus, tmp_path
+):
+    rows = (
+        "pd:layers=2:hidden=12:heads=4:ffn=24:start=masked,distilbert:pretraining=masked:-soft:-cos"
+    )
     answer = bench(
-        *("run", "--methods", rows, "--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder),
+        *(
+            "run",
+            "--methods",
+            rows,
+            "--tasks",
+            "rte",
+            "--data",
+            glue_folder,
+            "--teacher",
+            teacher_folder,
+        ),
         *("--corpus", corpus, "--corpus-tokens", 1_500, "--epochs", 1, "--yes"),
         *("--results", tmp_path / "r", "--reports", tmp_path / "p"),
     )
     assert answer.returncode == 0, answer.stderr
     from bench.record.store import Store
 
-    starts = {r.cell.method: set(r.artefacts) for r in Store(tmp_path / "r").records() if r.cell.method != "teacher"}
-    assert starts == {"pd": {"masked_pretraining", "teacher"}, "distilbert": {"triple_loss", "teacher"}}
+    starts = {
+        r.cell.method: set(r.artefacts)
+        for r in Store(tmp_path / "r").records()
+        if r.cell.method != "teacher"
+    }
+    assert starts == {
+        "pd": {"masked_pretraining", "teacher"},
+        "distilbert": {"triple_loss", "teacher"},
+    }
 
 
 def test_settings_that_joined_later_are_not_in_a_key():
@@ -190,7 +239,9 @@ def test_the_first_step_of_distilbert_can_go_without_each_term(without):
 
 @pytest.mark.parametrize("setting", ["pretraining_without=cos", "vocabulary_loss=masked"])
 def test_settings_of_the_first_step_are_refused_without_it(setting):
-    with pytest.raises(InputError, match="pretraining_without change the first step: add pretraining=masked"):
+    with pytest.raises(
+        InputError, match="pretraining_without change the first step: add pretraining=masked"
+    ):
         parse_one(f"distilbert:{setting}")
 
 
@@ -199,12 +250,20 @@ def test_the_output_bias_of_the_first_step_begins_as_the_teachers(start, copied)
     """As the authors' script copies it with the embeddings; a student of random weights has its own."""
     teacher = tiny.classifier()
     torch.manual_seed(0)
-    weights = {name: value for name, value in teacher.state_dict().items() if not name.startswith("classifier.")}
+    weights = {
+        name: value
+        for name, value in teacher.state_dict().items()
+        if not name.startswith("classifier.")
+    }
     head = {
         f"aux.head.{name}": torch.randn_like(value)
         for name, value in MaskedLanguageHead(weights[WORDS]).state_dict().items()
     }
-    (wish,) = parse_one(f"distilbert:pretraining=masked:start={start}").method.requires(teacher.config)
-    made = wish.build(Setup(teacher.config, 2, (), {"teacher_weights": weights, "masked_head": head}))
+    (wish,) = parse_one(f"distilbert:pretraining=masked:start={start}").method.requires(
+        teacher.config
+    )
+    made = wish.build(
+        Setup(teacher.config, 2, (), {"teacher_weights": weights, "masked_head": head})
+    )
     assert torch.equal(made.aux["head"].bias, made.aux["teacher_head"].bias) == copied
     assert made.aux["head"].bias.requires_grad

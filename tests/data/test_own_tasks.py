@@ -88,8 +88,14 @@ def test_a_second_file_is_scored_and_columns_can_be_named(tmp_path):
         (":lable=stars", "did you mean 'label'"),
         (":label=stars:label=stars", "write label once"),
         (":label=stars:validation=gone.csv", "no file"),
-        (":label=stars:validation=x.csv", "validation names what is trained on; name another, or leave it out"),
-        (":label=stars:name=sst2", "belongs to a task of this program; choose another, with :name=NAME"),
+        (
+            ":label=stars:validation=x.csv",
+            "validation names what is trained on; name another, or leave it out",
+        ),
+        (
+            ":label=stars:name=sst2",
+            "belongs to a task of this program; choose another, with :name=NAME",
+        ),
         (":label=stars:name=reviews-half-dev", "choose another end"),
         (":label=stars:name=../x", "letters, digits"),
         (":label=stars:metrics=acuracy", "metric 'acuracy' does not fit; did you mean 'accuracy'"),
@@ -105,16 +111,28 @@ def test_what_is_wrong_is_one_line(tmp_path, typed, says, monkeypatch):
 
 def test_a_word_among_decimals_makes_no_classes_of_them(tmp_path):
     scores = ["nan" if row == 30 else row + 0.5 for row in range(50)]
-    pandas.DataFrame({"title": ROWS["title"], "score": scores}).to_csv(tmp_path / "x.csv", index=False)
+    pandas.DataFrame({"title": ROWS["title"], "score": scores}).to_csv(
+        tmp_path / "x.csv", index=False
+    )
     with pytest.raises(InputError, match="row 30: score is 'nan', but a number in most rows"):
         expand(f"{tmp_path / 'x.csv'}:label=score")
     whole = ["nan" if row == 30 else row % 5 for row in range(50)]
-    pandas.DataFrame({"title": ROWS["title"], "score": whole}).to_csv(tmp_path / "whole.csv", index=False)
+    pandas.DataFrame({"title": ROWS["title"], "score": whole}).to_csv(
+        tmp_path / "whole.csv", index=False
+    )
     with pytest.raises(InputError, match="row 30: score is 'nan'"):
         expand(f"{tmp_path / 'whole.csv'}:label=score")
-    stars = pandas.DataFrame({"title": ROWS["title"], "stars": ["none", "1", "2", "NA", "1.0"] * 10})
+    stars = pandas.DataFrame(
+        {"title": ROWS["title"], "stars": ["none", "1", "2", "NA", "1.0"] * 10}
+    )
     stars.to_csv(tmp_path / "stars.csv", index=False)
-    assert task_of(f"{tmp_path / 'stars.csv'}:label=stars").labels == ("1", "1.0", "2", "NA", "none")
+    assert task_of(f"{tmp_path / 'stars.csv'}:label=stars").labels == (
+        "1",
+        "1.0",
+        "2",
+        "NA",
+        "none",
+    )
 
 
 def test_a_named_column_of_numbers_is_text_and_a_second_file_needs_the_same_columns(tmp_path):
@@ -125,7 +143,10 @@ def test_a_named_column_of_numbers_is_text_and_a_second_file_needs_the_same_colu
     task = task_of(f"{tmp_path / 'x.csv'}:text=text:validation=v.csv")
     source = source_for(task, "hub", offline=True)
     assert source.load(task, "train").first[:2] == ["000", "001"]
-    with pytest.raises(InputError, match=r"v.csv has no column 'text' .*; all files of a task have the same columns"):
+    with pytest.raises(
+        InputError,
+        match=r"v.csv has no column 'text' .*; all files of a task have the same columns",
+    ):
         source.load(task, task.evaluation[0])
 
 
@@ -137,8 +158,12 @@ def test_training_examples_of_one_label_are_refused(tmp_path, teacher_folder, la
     (tmp_path / "one.toml").write_text(
         f'name = "one"\ntrain = "t.csv"\nvalidation = "v.csv"\ntext = ["text"]\n{labels}metrics = ["{metric}"]\n'
     )
-    asked = Request("kd", str(tmp_path / "one.toml"), teacher=str(teacher_folder), results=tmp_path / "r")
-    with pytest.raises(InputError, match=rf"all 12 training examples in .*t.csv have the label {label}"):
+    asked = Request(
+        "kd", str(tmp_path / "one.toml"), teacher=str(teacher_folder), results=tmp_path / "r"
+    )
+    with pytest.raises(
+        InputError, match=rf"all 12 training examples in .*t.csv have the label {label}"
+    ):
         build(asked)
 
 
@@ -152,7 +177,12 @@ def test_a_data_set_of_the_hub_brings_the_names_of_its_classes(tmp_path, monkeyp
     }
     for split, rows in (("train", 12), ("test", 4)):
         for shard in range(2):
-            table = pyarrow.table({"text": [f"{split} {shard} {i}" for i in range(rows)], "label": np.arange(rows) % 2})
+            table = pyarrow.table(
+                {
+                    "text": [f"{split} {shard} {i}" for i in range(rows)],
+                    "label": np.arange(rows) % 2,
+                }
+            )
             folder = tmp_path / "plain_text" / split
             folder.mkdir(parents=True, exist_ok=True)
             said = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
@@ -168,16 +198,22 @@ def test_a_data_set_of_the_hub_brings_the_names_of_its_classes(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize(
-    "truncation, kept", [("head", range(9)), ("tail", range(31, 40)), ("both", [0, 1, *range(33, 40)])]
+    "truncation, kept",
+    [("head", range(9)), ("tail", range(31, 40)), ("both", [0, 1, *range(33, 40)])],
 )
 def test_what_stays_of_a_long_text(teacher_folder, truncation, kept):
     """Of 40 words and room for 9, between [CLS] and [SEP]; a short text stays whole."""
     words = [tiny.WORDS[i] for i in range(40)]
     tokenizer = tiny.tokenizer(teacher_folder)
-    tokenizer.truncation_side = "left"  # as that of a student is saved whose task has another truncation
+    # as that of a student is saved whose task has another truncation
+    tokenizer.truncation_side = "left"
     split = Split([" ".join(words), "the cat"], None, None, [0, 1])
     encoded = encode(tokenizer, split, 11, truncation)
-    assert tokenizer.decode(encoded.tokens[0]).split() == ["[CLS]", *(words[i] for i in kept), "[SEP]"]
+    assert tokenizer.decode(encoded.tokens[0]).split() == [
+        "[CLS]",
+        *(words[i] for i in kept),
+        "[SEP]",
+    ]
     assert [len(row) for row in encoded.segments] == [11, 4]
 
 
@@ -210,8 +246,14 @@ def test_what_a_tuned_teacher_answers_to_other_ends_of_a_text_is_kept_apart(tmp_
     teacher = tiny.save_teacher(tmp_path / "tuned", BertForSequenceClassification)
     slots = set()
     for file in long_tasks(tmp_path):
-        asked = {"methods": f"kd:{tiny.SHAPE}:start=random,moebert", "tasks": str(file), "device": "cpu"}
-        plan = build(Request(**asked, teacher=str(teacher), teacher_outputs="fp32", results=tmp_path / "r"))
+        asked = {
+            "methods": f"kd:{tiny.SHAPE}:start=random,moebert",
+            "tasks": str(file),
+            "device": "cpu",
+        }
+        plan = build(
+            Request(**asked, teacher=str(teacher), teacher_outputs="fp32", results=tmp_path / "r")
+        )
         note = "long: the labels of .* have no names; they are taken in the task's order: no, yes"
         assert any(re.fullmatch(note, said) for said in plan.notes)
         slots |= {step.slot.key for step in plan.steps.values() if step.slot is not None}
@@ -239,7 +281,16 @@ def test_a_task_whose_metrics_have_changed_is_scored_by_them(bench, tmp_path, te
             'name = "mine"\ntrain = "t.csv"\nvalidation = "v.csv"\ntext = ["body"]\nlabels = ["0", "1"]\nlabel = "stars"\n'
             f'metrics = ["{metric}"]\n'
         )
-        done = bench("run", "--methods", f"{row}:{tiny.SHAPE}:start=random", *words, "--epochs", 1, "--device", "cpu")
+        done = bench(
+            "run",
+            "--methods",
+            f"{row}:{tiny.SHAPE}:start=random",
+            *words,
+            "--epochs",
+            1,
+            "--device",
+            "cpu",
+        )
         assert done.returncode == 0, done.stderr
     teacher, *_ = [r for r in Store(tmp_path / "r").records() if r.row == "teacher"]
     assert list(teacher.scores["validation"]) == ["f1"]
@@ -249,8 +300,17 @@ def test_a_task_whose_metrics_have_changed_is_scored_by_them(bench, tmp_path, te
 def test_a_plan_says_how_many_texts_are_cut(tmp_path, teacher_folder):
     for name, words in (("long", 200), ("short", 20)):
         texts = [f"{i} " + "the cat " * (words // 2) for i in range(40)]
-        pandas.DataFrame({"text": texts, "label": [0, 1] * 20}).to_csv(tmp_path / f"{name}.csv", index=False)
-    plan = build(Request("kd", f"{tmp_path}/long.csv,{tmp_path}/short.csv", teacher=str(teacher_folder), data="sample"))
+        pandas.DataFrame({"text": texts, "label": [0, 1] * 20}).to_csv(
+            tmp_path / f"{name}.csv", index=False
+        )
+    plan = build(
+        Request(
+            "kd",
+            f"{tmp_path}/long.csv,{tmp_path}/short.csv",
+            teacher=str(teacher_folder),
+            data="sample",
+        )
+    )
     assert [note for note in plan.notes if "cut" in note] == [
         "long: 100 % of its texts are longer than 128 tokens and are cut (max_length)"
     ]
@@ -258,6 +318,8 @@ def test_a_plan_says_how_many_texts_are_cut(tmp_path, teacher_folder):
 
 def test_classes_that_differ_in_blanks_or_capitals_alone_are_refused(tmp_path):
     labels = ["good", "bad", "good ", "bad"] * 10
-    pandas.DataFrame({"text": ROWS["title"][:40], "label": labels}).to_csv(tmp_path / "x.csv", index=False)
+    pandas.DataFrame({"text": ROWS["title"][:40], "label": labels}).to_csv(
+        tmp_path / "x.csv", index=False
+    )
     with pytest.raises(InputError, match="has 'good' and 'good ', which would be two classes"):
         task_of(f"{tmp_path}/x.csv")

@@ -43,7 +43,9 @@ def read(folder, task, *splits) -> dict:
     name=st.sampled_from(["index", "idx"]),
     named=st.permutations(range(SIZE)),
 )
-def test_every_answer_meets_its_example(tmp_path_factory, answers, order, form, called, name, named):
+def test_every_answer_meets_its_example(
+    tmp_path_factory, answers, order, form, called, name, named
+):
     ids = range(SIZE) if name == "index" else named
     folder, names = tmp_path_factory.mktemp("ours"), GLUE["mnli"].labels
     scores = np.eye(3)[answers] * 4 + np.arange(3) / 10
@@ -75,7 +77,9 @@ def test_numbers_stay_numbers_and_each_seed_is_a_model(tmp_path):
         (tmp_path / f"seed-{seed}" / "STS-B.tsv").write_text(
             "prediction\n" + "\n".join(str(seed / 10 + i) for i in range(SIZE))
         )
-    both = read_predictions(tmp_path, GLUE["stsb"], {"validation": examples(np.arange(SIZE) / 2)}, "predictions:ours")
+    both = read_predictions(
+        tmp_path, GLUE["stsb"], {"validation": examples(np.arange(SIZE) / 2)}, "predictions:ours"
+    )
     assert [each.seed for each in both] == [7, 42]
     assert both[0].sha256 == both[1].sha256, "one system"
     np.testing.assert_allclose(both[1].logits["validation"][:, 0], 4.2 + np.arange(SIZE), rtol=1e-6)
@@ -104,7 +108,10 @@ WRONG = {
 @pytest.mark.parametrize(("columns", "said"), WRONG.values(), ids=WRONG)
 def test_what_cannot_be_these_answers_is_refused(tmp_path, columns, said):
     (tmp_path / "mrpc.jsonl").write_text(
-        "\n".join(json.dumps(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True))
+        "\n".join(
+            json.dumps(dict(zip(columns, row, strict=True)))
+            for row in zip(*columns.values(), strict=True)
+        )
     )
     with pytest.raises(InputError, match=said) as refused:
         read(tmp_path, "mrpc", examples(RIGHT["label"]))
@@ -114,7 +121,9 @@ def test_what_cannot_be_these_answers_is_refused(tmp_path, columns, said):
 
 def test_a_folder_without_the_task_says_what_it_has(tmp_path):
     (tmp_path / "rte.tsv").write_text("prediction\n0\n")
-    with pytest.raises(InputError, match=r"no file of mrpc in it, like mrpc\.tsv; it has: rte\.tsv"):
+    with pytest.raises(
+        InputError, match=r"no file of mrpc in it, like mrpc\.tsv; it has: rte\.tsv"
+    ):
         read(tmp_path, "mrpc", examples(RIGHT["label"]))
 
 
@@ -125,7 +134,10 @@ def test_what_is_there_twice_or_in_two_ways_is_refused(tmp_path):
     with pytest.raises(InputError, match="have one name"):
         read(tmp_path, "mrpc", examples(RIGHT["label"]))
     (tmp_path / "MRPC.csv").unlink()
-    for name, said in (("0", "folders of seeds and files beside them"), ("seed-0", "are both of seed 0")):
+    for name, said in (
+        ("0", "folders of seeds and files beside them"),
+        ("seed-0", "are both of seed 0"),
+    ):
         (tmp_path / name).mkdir()
         with pytest.raises(InputError, match=said):
             read(tmp_path, "mrpc", examples(RIGHT["label"]))
@@ -142,16 +154,26 @@ def test_a_seed_without_the_task_is_left_out_and_one_with_half_of_it_is_not(tmp_
     with pytest.raises(InputError, match=r"no file mnli-mm\.tsv"):
         read_predictions(tmp_path, GLUE["mnli"], splits, "predictions:ours")
     (tmp_path / "1" / "mnli-mm.tsv").write_text(file)
-    assert [each.seed for each in read_predictions(tmp_path, GLUE["mnli"], splits, "predictions:ours")] == [1]
+    assert [
+        each.seed for each in read_predictions(tmp_path, GLUE["mnli"], splits, "predictions:ours")
+    ] == [1]
 
 
 @pytest.fixture
 def questions(tmp_path):
     """Two questions on one text and one without an answer, in the official form."""
     text = "The cat sat on the mat in Paris."
-    asked = [("b", "who ?", [(4, "cat")]), ("a", "where ?", [(12, "on the mat"), (26, "Paris")]), ("c", "why ?", [])]
+    asked = [
+        ("b", "who ?", [(4, "cat")]),
+        ("a", "where ?", [(12, "on the mat"), (26, "Paris")]),
+        ("c", "why ?", []),
+    ]
     qas = [
-        {"id": name, "question": words, "answers": [{"answer_start": at, "text": right} for at, right in given]}
+        {
+            "id": name,
+            "question": words,
+            "answers": [{"answer_start": at, "text": right} for at, right in given],
+        }
         for name, words, given in asked
     ]
     file = tmp_path / "dev.json"
@@ -171,7 +193,10 @@ def test_answers_to_questions_are_graded_by_their_ids(tmp_path, questions):
     ("text", "says"),
     [
         ('{"a": "x", "b": "y"}', "has no answer to squad_v2: 1 ids, like c"),
-        ('{"a": "x", "b": "y", "c": "", "z": ""}', "answers what is no question of squad_v2: 1 ids, like z"),
+        (
+            '{"a": "x", "b": "y", "c": "", "z": ""}',
+            "answers what is no question of squad_v2: 1 ids, like z",
+        ),
         ('{"a": 1, "b": "y", "c": ""}', "should be a JSON object with the text of each answer"),
         ('{"a": ', "is no JSON"),
     ],

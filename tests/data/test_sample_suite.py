@@ -15,7 +15,9 @@ PAIRS = [name for name in TASKS if len(GLUE[name].columns) == 2]
 
 
 def rows(task: str, split: str):
-    return sample_suite.generate(task, split if split == "train" or task != "mnli" else "validation_matched")
+    return sample_suite.generate(
+        task, split if split == "train" or task != "mnli" else "validation_matched"
+    )
 
 
 def test_the_text_never_changes_under_one_version():
@@ -28,7 +30,10 @@ def test_the_text_never_changes_under_one_version():
         for row in sample_suite.generate(config, split)
     )
     text += "\n".join(sample_suite.corpus())
-    assert (sample_suite.VERSION, hashlib.sha256(text.encode()).hexdigest()[:16]) == ("v2", "eb609cc80d5900f6")
+    assert (sample_suite.VERSION, hashlib.sha256(text.encode()).hexdigest()[:16]) == (
+        "v2",
+        "eb609cc80d5900f6",
+    )
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -43,7 +48,9 @@ def test_sizes_and_floors(task):
 @pytest.mark.parametrize("task", TASKS)
 def test_no_filled_template_is_in_both_splits(task):
     train = {text for row in rows(task, "train") for text in (row.first, row.second) if text}
-    development = {text for row in rows(task, "validation") for text in (row.first, row.second) if text}
+    development = {
+        text for row in rows(task, "validation") for text in (row.first, row.second) if text
+    }
     assert not train & development
 
 
@@ -60,7 +67,13 @@ def test_every_second_sentence_meets_every_label_equally_often(task):
 
 
 def test_the_corpus_holds_no_development_sentence():
-    held_back = {text for task in TASKS for row in rows(task, "validation") for text in (row.first, row.second) if text}
+    held_back = {
+        text
+        for task in TASKS
+        for row in rows(task, "validation")
+        for text in (row.first, row.second)
+        if text
+    }
     lines = sample_suite.corpus()
     assert 95_000 < sum(len(line.split()) for line in lines) < 105_000
     assert not held_back & set(lines)
@@ -103,22 +116,36 @@ def one_cache(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_the_embedded_teacher_knows_what_words_alone_do_not(embedded, tmp_path, one_cache, monkeypatch):
+def test_the_embedded_teacher_knows_what_words_alone_do_not(
+    embedded, tmp_path, one_cache, monkeypatch
+):
     """At least 85 percent on every task but wnli, ten points above a bag of words."""
     from bench import api
 
     monkeypatch.setenv("BERT_BENCH_CACHE", str(one_cache))
     api.run(
-        api.Request(methods="", data="sample", teacher="embedded", results=tmp_path, reports=tmp_path / "p", yes=True)
+        api.Request(
+            methods="",
+            data="sample",
+            teacher="embedded",
+            results=tmp_path,
+            reports=tmp_path / "p",
+            yes=True,
+        )
     )
     scores, words = {}, {}
     for record in api.Store(tmp_path).records():
         task = record.cell.tasks[0]
         found = next(iter(record.scores.values()))
-        scores[task], words[task] = found["spearman" if task == "stsb" else "accuracy"], bag_of_words(task)
+        scores[task], words[task] = (
+            found["spearman" if task == "stsb" else "accuracy"],
+            bag_of_words(task),
+        )
     assert set(scores) == set(TASKS)
     good = [task for task in TASKS if max(0.85, words[task] + 0.10) <= scores[task]]
-    assert {*good, "wnli"} == set(TASKS), {task: (round(scores[task], 3), round(words[task], 3)) for task in TASKS}
+    assert {*good, "wnli"} == set(TASKS), {
+        task: (round(scores[task], 3), round(words[task], 3)) for task in TASKS
+    }
 
 
 @pytest.mark.slow
@@ -139,5 +166,9 @@ def test_the_readme_run_on_one_task(embedded, tmp_path, one_cache, monkeypatch):
         )
     )
     assert outcome.exit_code == 0
-    scores = {r.cell.label: r.scores["validation"]["accuracy"] for r in api.Store(tmp_path).records()}
-    assert min(scores["microbert"], scores["tinybert"]) > scores["finetune:start=random"] + 0.1, scores
+    scores = {
+        r.cell.label: r.scores["validation"]["accuracy"] for r in api.Store(tmp_path).records()
+    }
+    assert min(scores["microbert"], scores["tinybert"]) > scores["finetune:start=random"] + 0.1, (
+        scores
+    )

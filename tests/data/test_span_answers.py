@@ -73,10 +73,18 @@ def test_an_empty_answer_is_graded_by_its_version(answer, right, f1, exact_2, f1
 
 def asked(context: str, answers: list[tuple[int, str]], may_be_none: bool = False) -> Split:
     labels = np.array([bool(answers)], dtype=np.int64)
-    return Split(["where is the cat ?"], [context], labels, [0], Answers([tuple(answers)], may_be_none, ["0"]))
+    return Split(
+        ["where is the cat ?"],
+        [context],
+        labels,
+        [0],
+        Answers([tuple(answers)], may_be_none, ["0"]),
+    )
 
 
-def logits_of(encoded, starts: dict[tuple[int, int], float], ends: dict[tuple[int, int], float]) -> np.ndarray:
+def logits_of(
+    encoded, starts: dict[tuple[int, int], float], ends: dict[tuple[int, int], float]
+) -> np.ndarray:
     """[2 n, L] of these windows: so much at (window, place), 0 elsewhere."""
     logits = np.zeros((len(encoded), 2, max(map(len, encoded.tokens))), np.float32)
     for which, values in enumerate((starts, ends)):
@@ -91,10 +99,14 @@ def test_windows_cover_a_text_and_an_answer_comes_back(teacher_folder, length, a
     words = [tiny.WORDS[i * 7 % 20] for i in range(length + 1)]
     at = min(at, length)
     context, start = " ".join(words), sum(len(word) + 1 for word in words[:at])
-    encoded = encode(tiny.tokenizer(teacher_folder), asked(context, [(start, words[at])]), max_length)
+    encoded = encode(
+        tiny.tokenizer(teacher_folder), asked(context, [(start, words[at])]), max_length
+    )
     known, windows = encoded.questions, encoded.questions.windows
     assert all(len(tokens) <= max_length for tokens in encoded.tokens)
-    assert sum(window.may_begin.sum() for window in windows) == length + 1, "an answer begins in one window alone"
+    assert sum(window.may_begin.sum() for window in windows) == length + 1, (
+        "an answer begins in one window alone"
+    )
     labelled = [i for i, (first, _) in enumerate(encoded.labels.tolist()) if first]
     assert labelled, "some window has the answer whole"
     starts, ends = ({(i, int(encoded.labels[i, side])): 9.0 for i in labelled} for side in (0, 1))
@@ -111,7 +123,8 @@ def test_the_best_span_of_all_windows_stands_against_the_smallest_score_of_none(
     starts = {(0, first[0] + 1): 5.0, (0, 0): 4.0, (1, 0): 1.0, (2, 0): 8.0}
     ends = {(0, first[0] + 2): 4.0, (0, 0): 3.0, (1, 0): 2.0, (2, 0): 8.0}
     found = known.best_spans(
-        range(len(encoded)), logits_of(encoded, starts | {(n, 0): 9.0 for n in range(3, len(first))}, ends)
+        range(len(encoded)),
+        logits_of(encoded, starts | {(n, 0): 9.0 for n in range(3, len(first))}, ends),
     )
     row = known.answers(found)[0]
     assert context[int(row[3]) : int(row[4])] == "a cat"
@@ -119,7 +132,9 @@ def test_the_best_span_of_all_windows_stands_against_the_smallest_score_of_none(
 
 
 def test_an_answer_ends_behind_its_beginning_and_is_not_longer_than_30_tokens(teacher_folder):
-    encoded = encode(tiny.tokenizer(teacher_folder), asked(" ".join(tiny.WORDS[:40]), [(0, "the")]), 100)
+    encoded = encode(
+        tiny.tokenizer(teacher_folder), asked(" ".join(tiny.WORDS[:40]), [(0, "the")]), 100
+    )
     known, first = encoded.questions, encoded.questions.windows[0].first
     for begins, ends, expected in ((9, 4, False), (2, 31, True), (2, 32, False)):
         logits = logits_of(encoded, {(0, first + begins): 9.0}, {(0, first + ends): 9.0})
@@ -129,12 +144,21 @@ def test_an_answer_ends_behind_its_beginning_and_is_not_longer_than_30_tokens(te
 
 def test_the_threshold_decides_between_the_best_span_and_none():
     """Four questions, two of them without an answer; EM and F1 as evaluate-v2.0.py would give them."""
-    rows = np.array([[1, 1, -2, 0, 1], [0, 0.5, 0.5, 0, 1], [0, 0, 3, 0, 1], [0, 0, -1, 0, 1]], np.float32)
+    rows = np.array(
+        [[1, 1, -2, 0, 1], [0, 0.5, 0.5, 0, 1], [0, 0, 3, 0, 1], [0, 0, -1, 0, 1]], np.float32
+    )
     has_answer = np.array([1, 1, 0, 0])
     scores = {name: metric_of(name).score(rows, has_answer) for name in SQUAD["squad_v2"].metrics}
-    assert scores == {"answer_f1": 0.5, "exact_match": 0.5, "best_answer_f1": 0.75, "best_exact_match": 0.75}
+    assert scores == {
+        "answer_f1": 0.5,
+        "exact_match": 0.5,
+        "best_answer_f1": 0.75,
+        "best_exact_match": 0.75,
+    }
     every = np.array([[0, 0.25, -9, 0, 1]], np.float32)
-    assert metric_of("best_answer_f1").score(every, np.array([0])) == 1, "no answer at all is a threshold too"
+    assert metric_of("best_answer_f1").score(every, np.array([0])) == 1, (
+        "no answer at all is a threshold too"
+    )
 
 
 @pytest.mark.parametrize("name, version", [("squad", "1.1"), ("squad_v2", "2.0")])
@@ -144,9 +168,15 @@ def test_the_official_file_and_the_hubs_are_the_same_questions(tmp_path, name, v
     task = SQUAD[name]
     squad_articles.write_tiny(tmp_path / "official", version=version)
     official = source_for(task, str(tmp_path / "official"), True).load(task, "train")
-    given = [list(zip(*answers, strict=True)) or [(), ()] for answers in official.answers.of_questions]
+    given = [
+        list(zip(*answers, strict=True)) or [(), ()] for answers in official.answers.of_questions
+    ]
     answers = [{"text": list(texts), "answer_start": list(starts)} for starts, texts in given]
-    columns = {"id": list(map(str, official.ids)), "question": official.first, "context": official.second}
+    columns = {
+        "id": list(map(str, official.ids)),
+        "question": official.first,
+        "context": official.second,
+    }
     for place in (name, task.evaluation[0].config):
         file = tmp_path / place / place / "train-00000-of-00001.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -160,7 +190,12 @@ def test_questions_that_cannot_be_used_are_refused_in_one_line(tmp_path):
     folder, task = squad_articles.write_tiny(tmp_path), SQUAD["squad"]
     body = json.loads((folder / "dev-v1.1.json").read_text())
     question = body["data"][0]["paragraphs"][3]["qas"][0]
-    for change in ({"answers": []}, {"answers": [{"text": "cat", "answer_start": 1}]}, {"question": 5}, {"answers": 7}):
+    for change in (
+        {"answers": []},
+        {"answers": [{"text": "cat", "answer_start": 1}]},
+        {"question": 5},
+        {"answers": 7},
+    ):
         question_now = {**question, **change}
         body["data"][0]["paragraphs"][3]["qas"] = [question_now]
         (folder / "dev-v1.1.json").write_text(json.dumps(body))

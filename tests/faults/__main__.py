@@ -30,7 +30,10 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # nothing here asks a hub
 import small_runs
 import tiny
 
-SECONDS, SEED = float(os.environ.get("FAULTS_SECONDS", "1500")), int(os.environ.get("FAULTS_SEED", "0"))
+SECONDS, SEED = (
+    float(os.environ.get("FAULTS_SECONDS", "1500")),
+    int(os.environ.get("FAULTS_SEED", "0")),
+)
 IMPORTED = (
     "datasets", "jinja2", "matplotlib.backends.backend_svg", "safetensors.torch", "torch",
     "transformers.models.bert.modeling_bert", "transformers.models.bert.tokenization_bert",
@@ -89,9 +92,18 @@ def request_of(inputs: Path, root: Path) -> Any:
     return make(root / "results", reports=root / "reports", methods=ROWS, tasks="rte", epochs=1.0)
 
 
-def start(inputs: Path, root: Path, name: str, fault: Fault | None = None, retry: bool = False) -> int:
+def start(
+    inputs: Path, root: Path, name: str, fault: Fault | None = None, retry: bool = False
+) -> int:
     """The run in a process that is forked from this one, with its failed cells once more or without; its number."""
-    words = [*small_runs.words_of(request_of(inputs, root)), "--device", "cpu", "--jobs", "1", "--offline"]
+    words = [
+        *small_runs.words_of(request_of(inputs, root)),
+        "--device",
+        "cpu",
+        "--jobs",
+        "1",
+        "--offline",
+    ]
     root.mkdir(parents=True, exist_ok=True)
     process = os.fork()
     if process:
@@ -124,7 +136,9 @@ def start(inputs: Path, root: Path, name: str, fault: Fault | None = None, retry
         os._exit(code)
 
 
-def ended(process: int, root: Path, name: str, wrong: list[str], codes: tuple[int, ...]) -> tuple[int, str]:
+def ended(
+    process: int, root: Path, name: str, wrong: list[str], codes: tuple[int, ...]
+) -> tuple[int, str]:
     """Wait for a run; its exit code and what it said. Wrong: it hangs, breaks, or fails without a line that says why."""
     begun = time.monotonic()
     while not (waited := os.waitpid(process, os.WNOHANG))[0]:
@@ -132,12 +146,17 @@ def ended(process: int, root: Path, name: str, wrong: list[str], codes: tuple[in
             os.killpg(process, signal.SIGKILL)
             wrong.append("hangs")
         time.sleep(0.004)
-    code, said = os.waitstatus_to_exitcode(waited[1]), (root / f"{name}.txt").read_text(errors="replace")
+    code, said = (
+        os.waitstatus_to_exitcode(waited[1]),
+        (root / f"{name}.txt").read_text(errors="replace"),
+    )
     if "Traceback (most recent call last)" in said:
         wrong.append(f"traceback: {said[-300:]}")
     if code not in codes:
         wrong.append(f"silent: exit code {code}: {said[-300:]}")
-    elif code > 0 and not any(line.startswith(("bench: ", "failed: ")) for line in said.splitlines()):
+    elif code > 0 and not any(
+        line.startswith(("bench: ", "failed: ")) for line in said.splitlines()
+    ):
         wrong.append(f"silent: exit code {code}, and no line that says why")
     return code, said
 
@@ -155,7 +174,9 @@ def finished(root: Path) -> dict[str, str]:
     return hashes
 
 
-def judged(inputs: Path, root: Path, expected: dict[str, Any], wrong: list[str], retry: bool) -> list[str]:
+def judged(
+    inputs: Path, root: Path, expected: dict[str, Any], wrong: list[str], retry: bool
+) -> list[str]:
     """Run it again to its end: what is lost, there twice, corrupt, unlike the unbroken run or missing. The folder is removed."""
     from bench.workflows.upkeep import BROKEN, sentence, survey_store
 
@@ -164,10 +185,16 @@ def judged(inputs: Path, root: Path, expected: dict[str, Any], wrong: list[str],
     after, known = finished(root), small_runs.ends(request_of(inputs, root))
     wrong += [f"lost: {name}" for name, digest in before.items() if after.get(name) != digest]
     counts = Counter(str(Path(name).parent) for name in after)
-    wrong += [f"twice: {count} finished attempts in {cell}" for cell, count in counts.items() if count > 1]
+    wrong += [
+        f"twice: {count} finished attempts in {cell}" for cell, count in counts.items() if count > 1
+    ]
     survey = survey_store(root / "results", root / "cache")["found"]
     wrong += [f"corrupt: {sentence(entry)}" for entry in survey if entry["kind"] == BROKEN]
-    wrong += [f"unequal or unfinished: {cell}" for cell, value in expected.items() if known.get(cell) != value]
+    wrong += [
+        f"unequal or unfinished: {cell}"
+        for cell, value in expected.items()
+        if known.get(cell) != value
+    ]
     wrong += [] if any((root / "reports").glob("*/*/README.md")) else ["unfinished: the report"]
     shutil.rmtree(root, ignore_errors=True)
     return wrong
@@ -178,7 +205,10 @@ Point = tuple[str, Callable[[Path], list[str]]]
 
 
 def points(
-    inputs: Path, operations: list[tuple[str, str, bool]], expected: dict[str, Any], rng: random.Random
+    inputs: Path,
+    operations: list[tuple[str, str, bool]],
+    expected: dict[str, Any],
+    rng: random.Random,
 ) -> list[Point]:
     """Every operation with a kill before it, within it, and an error, in any order."""
 
@@ -187,11 +217,14 @@ def points(
         # an error may be one that a run goes on with, one that ends it (4: no record can be read for the report), or one that
         # fails cells; a kill ends it
         codes = (0, 2, 4, 6) if error else (-signal.SIGKILL, 0)
-        code, said = ended(start(inputs, root, "broken", at(number, how, error)), root, "broken", wrong, codes)
+        code, said = ended(
+            start(inputs, root, "broken", at(number, how, error)), root, "broken", wrong, codes
+        )
         if (
             error
             and not code
-            and set(expected) - {k for k, parts in small_runs.ends(request_of(inputs, root)).items() if "ok" in parts}
+            and set(expected)
+            - {k for k, parts in small_runs.ends(request_of(inputs, root)).items() if "ok" in parts}
         ):
             wrong.append(f"silent: exit code 0, and a record is missing: {said[-300:]}")
         return judged(inputs, root, expected, wrong, retry=bool(error))
@@ -201,7 +234,9 @@ def points(
         error = rng.choice(ERRORS)
         for how in (BEFORE, *([WITHIN] if writes else []), rng.choice((ONCE, ALWAYS))):
             code = error if how in (ONCE, ALWAYS) else 0
-            said = f"{how} {event} {number} of {name}" + (f" ({errno.errorcode[code]})" if code else "")
+            said = f"{how} {event} {number} of {name}" + (
+                f" ({errno.errorcode[code]})" if code else ""
+            )
             chosen.append((said, lambda root, n=number, h=how, c=code: of_operation(root, n, h, c)))
     rng.shuffle(chosen)
     return chosen
@@ -215,7 +250,11 @@ def main() -> int:
 
     for name in methods.names():
         methods.get(name)
-    work, begun, rng = Path(tempfile.mkdtemp(prefix="bench-faults-")).resolve(), time.monotonic(), random.Random(SEED)
+    work, begun, rng = (
+        Path(tempfile.mkdtemp(prefix="bench-faults-")).resolve(),
+        time.monotonic(),
+        random.Random(SEED),
+    )
     tried, defects = Counter[str](), 0
     try:
         inputs, log = work / "inputs", work / "operations.txt"
@@ -228,12 +267,17 @@ def main() -> int:
                 lines.write(f"{event}\t{path.name}\t{int(writes)}\n")
                 lines.flush()
 
-            ended(start(inputs, work / "unbroken", "run", note), work / "unbroken", "run", wrong, (0,))
+            ended(
+                start(inputs, work / "unbroken", "run", note), work / "unbroken", "run", wrong, (0,)
+            )
         assert not wrong, wrong
         expected = small_runs.ends(request_of(inputs, work / "unbroken"))
         listed = [line.split("\t") for line in log.read_text().splitlines()]
         operations = [(event, name, writes == "1") for event, name, writes in listed]
-        print(f"seed {SEED}; {len(expected)} records, {len(operations)} operations on files", flush=True)
+        print(
+            f"seed {SEED}; {len(expected)} records, {len(operations)} operations on files",
+            flush=True,
+        )
         for name, attempt in points(inputs, operations, expected, rng):
             if time.monotonic() - begun > SECONDS:
                 break
@@ -244,7 +288,9 @@ def main() -> int:
                     print(f"defect: {name}: {'; '.join(wrong)}", flush=True)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    print(f"{sum(tried.values())} points ({', '.join(f'{n} {what}' for what, n in tried.items())}): {defects} defects")
+    print(
+        f"{sum(tried.values())} points ({', '.join(f'{n} {what}' for what, n in tried.items())}): {defects} defects"
+    )
     return 1 if defects else 0
 
 

@@ -102,7 +102,11 @@ def test_a_lock_that_is_not_given_back_ends_no_run(tmp_path, monkeypatch):
     """Some versions of the library of locks let an error of the system through."""
     claims = CellLocks(tmp_path)
     assert claims.take("a" * 64)
-    monkeypatch.setattr(fcntl, "flock", lambda *given: (_ for _ in ()).throw(OSError(errno.EIO, "Input/output error")))
+    monkeypatch.setattr(
+        fcntl,
+        "flock",
+        lambda *given: (_ for _ in ()).throw(OSError(errno.EIO, "Input/output error")),
+    )
     claims.release("a" * 64)
 
 

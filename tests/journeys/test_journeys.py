@@ -16,7 +16,11 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertForSequenceClassification
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    BertForSequenceClassification,
+)
 
 import bench as installed
 from bench.errors import CHECK_FAILED, OK
@@ -48,7 +52,9 @@ def reviews(train: int, dev: int, labels: list[str] = LABELS) -> list[tuple[str,
         examples = []
         for _ in range(rows):
             label = draw.randrange(len(labels))
-            rest = ", ".join(draw.choices(["red", "blue", "old", "young", "in the house", "on the tree"], k=3))
+            rest = ", ".join(
+                draw.choices(["red", "blue", "old", "young", "in the house", "on the tree"], k=3)
+            )
             examples.append((f"the {ANIMALS[label]} is {rest} .", labels[label]))
         with open(f"{name}.csv", "w", newline="") as file:
             csv.writer(file).writerows([("sentence", "label"), *examples])
@@ -61,7 +67,9 @@ def reviews(train: int, dev: int, labels: list[str] = LABELS) -> list[tuple[str,
 
 def classifier_of_ones_own(examples: list[tuple[str, str]]) -> Path:
     """A folder as a user has it: a BERT that plain transformers has fine-tuned on the task."""
-    folder = tiny.save_teacher(Path("classifier"), BertForSequenceClassification, num_labels=len(LABELS), layers=4)
+    folder = tiny.save_teacher(
+        Path("classifier"), BertForSequenceClassification, num_labels=len(LABELS), layers=4
+    )
     model, tokenizer = BertForSequenceClassification.from_pretrained(folder), tiny.tokenizer(folder)
     codes = torch.tensor([LABELS.index(label) for _, label in examples])
     batch = tokenizer([text for text, _ in examples], padding=True, return_tensors="pt")
@@ -70,7 +78,10 @@ def classifier_of_ones_own(examples: list[tuple[str, str]]) -> Path:
         model(**batch, labels=codes).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-    model.config.id2label, model.config.label2id = dict(enumerate(LABELS)), {name: i for i, name in enumerate(LABELS)}
+    model.config.id2label, model.config.label2id = (
+        dict(enumerate(LABELS)),
+        {name: i for i, name in enumerate(LABELS)},
+    )
     model.save_pretrained(folder)
     return folder
 
@@ -105,14 +116,25 @@ def mine(with_a_mistake: bool = False) -> None:
     code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "contract.md").read_text(), re.DOTALL)
     assert code
     assert "softened(" in code[1], "the mistake is made there"
-    Path("mine.py").write_text(code[1].replace("softened(", "opposite(") + OPPOSITE if with_a_mistake else code[1])
+    Path("mine.py").write_text(
+        code[1].replace("softened(", "opposite(") + OPPOSITE if with_a_mistake else code[1]
+    )
 
 
 def test_own_classifier_and_own_files(bench):
     """A table, and a student that plain transformers opens and that answers as its record says."""
     examples = reviews(train=200, dev=90)
     classifier = classifier_of_ones_own(examples)
-    words = ["--methods", "theseus,distilbert", "--tasks", "reviews.toml", "--teacher", classifier, "--epochs", 8]
+    words = [
+        "--methods",
+        "theseus,distilbert",
+        "--tasks",
+        "reviews.toml",
+        "--teacher",
+        classifier,
+        "--epochs",
+        8,
+    ]
     done = bench("run", *words, "--threads", 1, "--save-students", "students", "--latex")
     assert done.returncode == OK, done.stderr
 
@@ -121,7 +143,9 @@ def test_own_classifier_and_own_files(bench):
     (teacher,) = [record for record in records.values() if record.cell.method == TEACHER]
     answers, names = logits(classifier, texts)
     right = np.mean([names[i] == label for i, label in zip(answers.argmax(1), truth, strict=True)])
-    assert teacher.scores["validation"]["accuracy"] == pytest.approx(right), "the classifier is the teacher as it is"
+    assert teacher.scores["validation"]["accuracy"] == pytest.approx(right), (
+        "the classifier is the teacher as it is"
+    )
     assert right > 0.6
 
     folders = [path.parent for path in Path("students").rglob("config.json")]
@@ -133,7 +157,9 @@ def test_own_classifier_and_own_files(bench):
         stored = Store(Path("results/runs")).predictions(record)["logits.validation"]
         assert answers == pytest.approx(stored, abs=1e-4)
         assert [names[i] for i in range(3)] == LABELS
-        right = 100 * np.mean([names[i] == label for i, label in zip(answers.argmax(1), truth, strict=True)])
+        right = 100 * np.mean(
+            [names[i] == label for i, label in zip(answers.argmax(1), truth, strict=True)]
+        )
         assert float(printed[record.row][0]) == pytest.approx(right, abs=0.01)
 
 
@@ -145,7 +171,20 @@ def test_a_method_in_a_file(bench):
     data, teacher = tiny.write_glue(Path("glue"), ("rte",)), tiny.save_teacher(Path("teacher"))
     row = f"mine:Mine:{SMALL}"
     words = ["--methods", f"finetune:{SMALL},{row},{row}:-cls", "--tasks", "rte", "--seeds", "0,1"]
-    done = bench("run", *words, "--data", data, "--teacher", teacher, "--yes", "--epochs", 1, "--jobs", 2, "--latex")
+    done = bench(
+        "run",
+        *words,
+        "--data",
+        data,
+        "--teacher",
+        teacher,
+        "--yes",
+        "--epochs",
+        1,
+        "--jobs",
+        2,
+        "--latex",
+    )
     assert done.returncode == OK, done.stderr
 
     frame = installed.load("results/runs").query("headline")
@@ -158,7 +197,10 @@ def test_a_method_in_a_file(bench):
     lines = latex.read_text().splitlines()
     for name, score in scores["mean"].items():
         said = str(name).replace("_", r"\_")
-        assert any(said in line.replace("{}", "") and f"{score:.1f}" in line for line in lines), (name, score)
+        assert any(said in line.replace("{}", "") and f"{score:.1f}" in line for line in lines), (
+            name,
+            score,
+        )
 
 
 def test_one_table_of_a_papers_experiment(bench):
@@ -169,24 +211,41 @@ def test_one_table_of_a_papers_experiment(bench):
     words = ["--experiment", file, "--data", data, "--teacher", teacher]
     assert bench("plan", *words).returncode == OK
     assert not Path("results").exists(), "a plan trains nothing"
-    table_of_two_rows = ["--table", "skip and last", "--tasks", "mrpc", "--seeds", 0, "--max-train-rows", 16]
+    table_of_two_rows = [
+        "--table",
+        "skip and last",
+        "--tasks",
+        "mrpc",
+        "--seeds",
+        0,
+        "--max-train-rows",
+        16,
+    ]
     done = bench("run", *words, *table_of_two_rows, "--yes")
     assert done.returncode == OK, done.stderr
 
     students = [r for r in Store(Path("results/runs")).records() if r.cell.method != TEACHER]
     settings = {r.cell.settings["map"]: r.cell.settings for r in students}
     assert settings["skip"]["alpha"] == 0.7, "as the authors' pkd_6layer_mean.csv has it for mrpc"
-    assert settings["last"]["beta"] == 10.0, "as the authors' pkd_6layer_last_mean.csv has it for mrpc"
+    assert settings["last"]["beta"] == 10.0, (
+        "as the authors' pkd_6layer_last_mean.csv has it for mrpc"
+    )
     lines = table("reports/runs", "skip-and-last")
-    skip, last = (next(r for r in students if r.cell.settings["map"] == which) for which in ("skip", "last"))
+    skip, last = (
+        next(r for r in students if r.cell.settings["map"] == which) for which in ("skip", "last")
+    )
     difference = 100 * (last.scores["validation"]["f1"] - skip.scores["validation"]["f1"])
-    assert any(cell and float(cell) == pytest.approx(difference, abs=0.06) for cell in numbers(lines))
+    assert any(
+        cell and float(cell) == pytest.approx(difference, abs=0.06) for cell in numbers(lines)
+    )
     pages = [page.read_text() for page in Path("reports/runs").rglob("README.md")]
     assert any("Expected beside the printed numbers: a little lower" in page for page in pages)
 
 
 def numbers(lines: dict[str, list[str]]) -> list[str]:
-    return [cell for line in lines.values() for cell in line if re.fullmatch(r"[+-]?\d+\.\d+", cell)]
+    return [
+        cell for line in lines.values() for cell in line if re.fullmatch(r"[+-]?\d+\.\d+", cell)
+    ]
 
 
 @pytest.mark.long
@@ -194,7 +253,17 @@ def test_a_gate_finds_a_planted_regression(bench, monkeypatch):
     """An edit of the method that ruins it is found; the unchanged method passes."""
     teacher = classifier_of_ones_own(reviews(train=256, dev=300))
     row = f"mine:Mine:{SMALL}:pace=20"
-    words = ["run", "--methods", row, "--tasks", "reviews.toml", "--teacher", teacher, "--epochs", 3]
+    words = [
+        "run",
+        "--methods",
+        row,
+        "--tasks",
+        "reviews.toml",
+        "--teacher",
+        teacher,
+        "--epochs",
+        3,
+    ]
     words += ["--threads", 1, "--yes"]
     mine()
     assert bench(*words, "--results", "before").returncode == OK
@@ -203,11 +272,11 @@ def test_a_gate_finds_a_planted_regression(bench, monkeypatch):
     assert done.returncode == OK, done.stderr
 
     mine(with_a_mistake=True)
-    monkeypatch.setenv("BERT_BENCH_CACHE", "cache of the gate")  # what the method prepared before is other code's
+    # what the method prepared before is other code's
+    monkeypatch.setenv("BERT_BENCH_CACHE", "cache of the gate")
     after = ["--results", "after"]
-    process = started(
-        [*words, *after], [*gate, *after, "--summary", "summary.md"]
-    )  # this one knows the method as it was
+    # this one knows the method as it was
+    process = started([*words, *after], [*gate, *after, "--summary", "summary.md"])
     said = process.communicate(timeout=300)[1]
     assert process.returncode == CHECK_FAILED, said
     assert len(list(Store(Path("after")).records())) == 2, "the run before it ended well"
@@ -223,16 +292,34 @@ def started(*commands: list[object]) -> subprocess.Popen[str]:
         "    try:\n        main()\n    except SystemExit as end:\n        code = end.code\n"
         "    if code:\n        sys.exit(code)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
     words, pipe = [sys.executable, "-c", code], subprocess.PIPE
-    return subprocess.Popen(words, env=environment, stderr=pipe, stdout=subprocess.DEVNULL, text=True)
+    return subprocess.Popen(
+        words, env=environment, stderr=pipe, stdout=subprocess.DEVNULL, text=True
+    )
 
 
 @pytest.mark.long
 def test_two_runners_and_a_kill_on_one_store(bench):
     """One of two runs is killed in the middle: the other one finishes all, and no cell is trained twice."""
-    words = ["run", "--methods", f"finetune:{SMALL},kd:{SMALL}", "--tasks", "rte", "--seeds", "0,1,2,3,4,5"]
-    words += ["--data", tiny.write_glue(Path("glue"), ("rte",)), "--teacher", tiny.save_teacher(Path("teacher"))]
+    words = [
+        "run",
+        "--methods",
+        f"finetune:{SMALL},kd:{SMALL}",
+        "--tasks",
+        "rte",
+        "--seeds",
+        "0,1,2,3,4,5",
+    ]
+    words += [
+        "--data",
+        tiny.write_glue(Path("glue"), ("rte",)),
+        "--teacher",
+        tiny.save_teacher(Path("teacher")),
+    ]
     words += ["--epochs", 60, "--threads", 1, "--jobs", 1, "--yes"]
     runs = [started(words) for _ in range(2)]
     store = Store(Path("results/runs"))
@@ -253,7 +340,11 @@ def test_two_runners_and_a_kill_on_one_store(bench):
     records = {record.key: record for record in store.records()}
     assert len(records) == 13, "a teacher, and two rows of six seeds"
     assert {key: records[key].finished for key in before} == before, "nothing was lost"
-    assert all(len(store.attempts(record)) == 1 for record in records.values()), "each cell was trained once"
+    assert all(len(store.attempts(record)) == 1 for record in records.values()), (
+        "each cell was trained once"
+    )
     assert all(store.has_predictions(record) for record in records.values())
     assert bench(*words).returncode == OK
-    assert {r.key: r.finished for r in store.records()} == {k: r.finished for k, r in records.items()}, "nothing to do"
+    assert {r.key: r.finished for r in store.records()} == {
+        k: r.finished for k, r in records.items()
+    }, "nothing to do"

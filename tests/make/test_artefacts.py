@@ -51,9 +51,13 @@ def keys_of(tmp_path, monkeypatch):
     tiny.save_teacher(tmp_path / "teacher")
     tiny.save_teacher(tmp_path / "given", layers=2, hidden=12)
     glue = tiny.write_glue(tmp_path / "glue", ("rte",))
-    (tmp_path / "text.txt").write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
+    (tmp_path / "text.txt").write_text(
+        "the cat runs in the house .\na bird sings on the old tree .\n" * 30
+    )
     # random weights may be others with another torch; keys hold their hashes
-    monkeypatch.setattr(checkpoints, "sha256_of", lambda file: hashlib.sha256(file.parent.name.encode()).hexdigest())
+    monkeypatch.setattr(
+        checkpoints, "sha256_of", lambda file: hashlib.sha256(file.parent.name.encode()).hexdigest()
+    )
 
     def keys(**options):
         request = Request(
@@ -70,7 +74,8 @@ def keys_of(tmp_path, monkeypatch):
         )
         cells = [planned.cell for planned in build(request).cells]
         return {
-            f"{cell.method} {name}" + (" of evaluation rows" if "validation" in cell.settings.values() else ""): key
+            f"{cell.method} {name}"
+            + (" of evaluation rows" if "validation" in cell.settings.values() else ""): key
             for cell in cells
             for name, key in cell.artefacts.items()
         }
@@ -78,7 +83,11 @@ def keys_of(tmp_path, monkeypatch):
     return keys
 
 
-OPTIONS = {"common": {}, "paper": {"recipe": "paper"}, "short": {"numbers": (("batch_size", 16), ("max_length", 64))}}
+OPTIONS = {
+    "common": {},
+    "paper": {"recipe": "paper"},
+    "short": {"numbers": (("batch_size", 16), ("max_length", 64))},
+}
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -123,7 +132,10 @@ def test_a_teacher_that_was_tuned_with_another_tokenizer_is_made_again():
         (folder / cache.WEIGHTS).write_bytes(bytes(made))
         return {"weights": hashlib.sha256(bytes(made)).hexdigest()}
 
-    before, after = (Slot("teachers", "a" * 64, (), "teacher", {"tokenizer": name}) for name in ("cased", "uncased"))
+    before, after = (
+        Slot("teachers", "a" * 64, (), "teacher", {"tokenizer": name})
+        for name in ("cased", "uncased")
+    )
     cache.keep(before, write)
     assert before.is_made
     assert not after.is_made
@@ -146,9 +158,13 @@ def plugin(monkeypatch):
 @pytest.mark.slow
 def test_artefacts_of_a_third_party_are_planned_made_and_recorded(bench, request_, plugin):
     request = request_(methods=ROW, tasks="rte", epochs=1.0)
-    assert {"class means of rte", "tuned on text of rte"} <= {step.title for step in api.plan(request).todo_steps}
+    assert {"class means of rte", "tuned on text of rte"} <= {
+        step.title for step in api.plan(request).todo_steps
+    }
     assert api.run(request).exit_code == 0
-    (record,) = (r for r in Store(request.results).records() if r.cell.method == "shrinkbert/prototypes")
+    (record,) = (
+        r for r in Store(request.results).records() if r.cell.method == "shrinkbert/prototypes"
+    )
     assert set(record.cell.artefacts) == {"class_means", "tuned_on_text"}
     for name, key in record.cell.artefacts.items():
         made = record.artefacts[name]
@@ -161,7 +177,9 @@ def test_artefacts_of_a_third_party_are_planned_made_and_recorded(bench, request
     assert not api.plan(request).todo_steps
 
 
-def test_the_key_of_a_new_artefact_has_its_settings_and_all_its_inputs(request_, plugin, monkeypatch):
+def test_the_key_of_a_new_artefact_has_its_settings_and_all_its_inputs(
+    request_, plugin, monkeypatch
+):
     import shrinkbert
 
     def identities(**options):
@@ -176,7 +194,9 @@ def test_the_key_of_a_new_artefact_has_its_settings_and_all_its_inputs(request_,
     assert {"teacher", "corpus", "tokens", "recipe", "seed", "tokenizer", "numeric"} < set(text)
     rows, tokens = identities(max_train_rows=20), identities(corpus_tokens=200)
     assert rows["class_means"][0] != before["class_means"][0]
-    assert rows["tuned_on_text"][0] != before["tuned_on_text"][0], "its teacher is tuned on other rows"
+    assert rows["tuned_on_text"][0] != before["tuned_on_text"][0], (
+        "its teacher is tuned on other rows"
+    )
     assert tokens["class_means"][0] == before["class_means"][0]
     assert tokens["tuned_on_text"][0] != before["tuned_on_text"][0]
     monkeypatch.setattr(shrinkbert.ClassMeans, "version", 2)

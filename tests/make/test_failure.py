@@ -39,19 +39,27 @@ def _known_folders(monkeypatch, tmp_path):
         ("/scratch/alice/model.safetensors", "<elsewhere>/model.safetensors"),
         ("/tmpfiles/alice/model.safetensors", "<elsewhere>/model.safetensors"),
         ("file:///home/somebody/notes/a.txt", "file://~/notes/a.txt"),
-        ("PATHS=/scratch/alice/lib:/scratch/bob/lib:/home/somebody/lib", "PATHS=<elsewhere>/lib:<elsewhere>/lib:~/lib"),
+        (
+            "PATHS=/scratch/alice/lib:/scratch/bob/lib:/home/somebody/lib",
+            "PATHS=<elsewhere>/lib:<elsewhere>/lib:~/lib",
+        ),
         (f"{ROOT}/bench/make/students.py", "bench/make/students.py"),
     ],
 )
 def test_folders_of_this_machine_are_not_shown(path, shown):
-    assert redact_paths(f'cannot open {path}, line 3: "{path}"') == f'cannot open {shown}, line 3: "{shown}"'
+    assert (
+        redact_paths(f'cannot open {path}, line 3: "{path}"')
+        == f'cannot open {shown}, line 3: "{shown}"'
+    )
 
 
 @pytest.mark.usefixtures("_known_folders")
 @pytest.mark.parametrize("folder", ["/", "/tmp"])
 def test_web_addresses_stay(monkeypatch, folder):
     monkeypatch.chdir(folder)
-    said = "https://huggingface.co/docs and https://a.b/tmp/x and http://h:80/tmp/x cannot be reached"
+    said = (
+        "https://huggingface.co/docs and https://a.b/tmp/x and http://h:80/tmp/x cannot be reached"
+    )
     assert redact_paths(said) == said
 
 
@@ -78,7 +86,9 @@ def test_a_sound_training_has_no_fault(seed):
 @given(st.integers(0, 10_000), st.floats(1.5 * EXPLODED, 1e6))
 def test_a_term_that_explodes_is_named(seed, times):
     rng = random.Random(seed)
-    curve = [1.0 + rng.random() * 0.1 for _ in range(32)] + [times * 1.2 * (1 + rng.random()) for _ in range(32)]
+    curve = [1.0 + rng.random() * 0.1 for _ in range(32)] + [
+        times * 1.2 * (1 + rng.random()) for _ in range(32)
+    ]
     (line,) = faults_of_training(curves(hard=falling(rng), hidn=curve), SHARES)
     assert line.startswith("stage joint: the term hidn grew from 1.0")
     assert "try a smaller learning rate" in line
@@ -99,7 +109,9 @@ def test_an_error_names_the_line_of_the_method():
 
 def test_a_term_that_lost_its_gradient_is_named():
     shares = {"joint": {"dis.adv": [0.4, 0.1, 0.0, 0.0], "hard": [0.6, 0.9, 1.0, 1.0]}}
-    (line,) = faults_of_training(curves(**{"dis.adv": [0.7, 0.8] * 30, "hard": falling(random.Random(0))}), shares)
+    (line,) = faults_of_training(
+        curves(**{"dis.adv": [0.7, 0.8] * 30, "hard": falling(random.Random(0))}), shares
+    )
     assert "the term dis.adv had no gradient from measurement 3 of 4 on" in line
     back = {"joint": {"dis.adv": [0.4, 0.0, 0.0, 0.1]}}
     assert faults_of_training(curves(**{"dis.adv": [0.7, 0.8] * 30}), back) == []
@@ -114,12 +126,33 @@ def test_a_student_and_a_teacher_no_better_than_one_answer_are_recorded_with_wha
     table["label"] = [0, *[1] * (len(table) - 1)]  # next to nothing to learn but one answer
     table.to_parquet(file, index=False)
     done = bench(
-        *("run", "--methods", f"finetune:{tiny.SHAPE}:start=random:pace=10", "--tasks", "rte", "--data", glue),
-        *("--teacher", teacher_folder, "--epochs", 5, "--results", tmp_path / "r", "--reports", tmp_path / "p"),
+        *(
+            "run",
+            "--methods",
+            f"finetune:{tiny.SHAPE}:start=random:pace=10",
+            "--tasks",
+            "rte",
+            "--data",
+            glue,
+        ),
+        *(
+            "--teacher",
+            teacher_folder,
+            "--epochs",
+            5,
+            "--results",
+            tmp_path / "r",
+            "--reports",
+            tmp_path / "p",
+        ),
     )
     assert done.returncode == 0, done.stderr
     found = {record.cell.method: record for record in Store(tmp_path / "r").records()}
-    (student,) = [line for line in found["finetune"].faults if line.startswith("suspect answers to validation")]
+    (student,) = [
+        line
+        for line in found["finetune"].faults
+        if line.startswith("suspect answers to validation")
+    ]
     assert "predicts not_entailment for all 40 examples; try more epochs" in student
     assert done.stderr.index("suspect: rte validation, teacher") < done.stderr.index(
         "suspect: rte validation, finetune"

@@ -21,7 +21,9 @@ def by_row(store: Store) -> dict[str, object]:
 
 
 @pytest.mark.slow
-def test_a_row_in_8_bits_has_the_weights_of_its_row_and_the_answers_of_the_exported_file(bench, tmp_path, places):
+def test_a_row_in_8_bits_has_the_weights_of_its_row_and_the_answers_of_the_exported_file(
+    bench, tmp_path, places
+):
     typed = ("run", "--tasks", "rte", *places, "--save-students", tmp_path / "s", "--methods")
     done = bench(*typed, f"{KD}+int8,teacher+int8")
     assert done.returncode == OK, done.stderr
@@ -46,10 +48,15 @@ def test_a_row_in_8_bits_has_the_weights_of_its_row_and_the_answers_of_the_expor
     assert exported.returncode == OK, exported.stderr
     assert "0 of 40 predictions changed" in exported.stdout
     assert rows[f"{KD}+int8"].sizes.file_bytes == (tmp_path / "onnx" / "model.onnx").stat().st_size
-    assert bench("export", key, "--to", tmp_path / "hf", "--from", folder, *places[:6]).returncode == BAD_INPUT
+    assert (
+        bench("export", key, "--to", tmp_path / "hf", "--from", folder, *places[:6]).returncode
+        == BAD_INPUT
+    )
 
 
-@pytest.mark.parametrize(("row", "why"), [(WORDS, "it reads words"), ("fastbert", "leave it early")])
+@pytest.mark.parametrize(
+    ("row", "why"), [(WORDS, "it reads words"), ("fastbert", "leave it early")]
+)
 def test_a_student_without_a_graph_is_refused_before_it_is_trained(bench, places, row, why):
     done = bench("plan", "--tasks", "rte", *places[:6], "--methods", f"{row}+int8")
     assert done.returncode == BAD_INPUT
@@ -60,15 +67,22 @@ def test_a_student_without_a_graph_is_refused_before_it_is_trained(bench, places
 def test_of_all_rows_those_with_a_graph_are_planned_in_8_bits(bench, places):
     planned = bench("plan", "--tasks", "rte", *places[:6], "--methods", "kd,all+int8")
     assert planned.returncode == OK, planned.stderr
-    assert "fastbert+int8 is left out of `--methods all+int8`: fastbert+int8: ONNX has no graph" in planned.stdout
+    assert (
+        "fastbert+int8 is left out of `--methods all+int8`: fastbert+int8: ONNX has no graph"
+        in planned.stdout
+    )
 
 
 @pytest.mark.slow
-def test_a_kept_student_is_scored_in_8_bits_without_training_it_again(bench, tmp_path, places, monkeypatch):
+def test_a_kept_student_is_scored_in_8_bits_without_training_it_again(
+    bench, tmp_path, places, monkeypatch
+):
     typed = ("run", "--tasks", "rte", *places, "--save-students", tmp_path / "s", "--methods")
     assert bench(*typed, KD).returncode == OK
     before = by_row(Store(tmp_path / "r"))[KD]
-    monkeypatch.setattr("bench.make.students.build", lambda *args: pytest.fail("it was trained again"))
+    monkeypatch.setattr(
+        "bench.make.students.build", lambda *args: pytest.fail("it was trained again")
+    )
     assert bench(*typed, f"{KD}+int8").returncode == OK
     rows = by_row(Store(tmp_path / "r"))
     assert rows[KD] == before

@@ -22,7 +22,9 @@ def plant(root: Path, files: dict[str, object]) -> Path:
 
 
 def meminfo(available: int) -> dict[str, object]:
-    return {"proc/meminfo": f"MemTotal: 99999999 kB\nMemFree: 1 kB\nMemAvailable: {available // 1024} kB"}
+    return {
+        "proc/meminfo": f"MemTotal: 99999999 kB\nMemFree: 1 kB\nMemAvailable: {available // 1024} kB"
+    }
 
 
 def test_without_a_container_the_cores_are_those_of_the_affinity(tmp_path):
@@ -41,14 +43,19 @@ def test_without_a_container_the_cores_are_those_of_the_affinity(tmp_path):
     ],
 )
 def test_quota_of_v2(tmp_path, written, cores):
-    plant(tmp_path, {"proc/self/cgroup": "0::/box/inner", "sys/fs/cgroup/box/inner/cpu.max": written})
+    plant(
+        tmp_path, {"proc/self/cgroup": "0::/box/inner", "sys/fs/cgroup/box/inner/cpu.max": written}
+    )
     assert usable_cores(tmp_path) == cores
 
 
 @pytest.mark.parametrize("folder", ["", "box/", "box/inner/"])
 def test_a_quota_of_a_parent_counts(tmp_path, folder):
     """Also where the path is one of the machine outside and only the mount is there."""
-    plant(tmp_path, {"proc/self/cgroup": "0::/box/inner", f"sys/fs/cgroup/{folder}cpu.max": "100000 100000"})
+    plant(
+        tmp_path,
+        {"proc/self/cgroup": "0::/box/inner", f"sys/fs/cgroup/{folder}cpu.max": "100000 100000"},
+    )
     assert usable_cores(tmp_path) == 1
 
 
@@ -110,7 +117,11 @@ def test_memory_of_v1_takes_the_narrowest_limit_of_the_parents(tmp_path):
         **meminfo(8 * GIB),
         "proc/self/cgroup": "3:cpu,cpuacct:/\n4:memory:/box/inner\n0::/",
     }
-    for folder, limit in {"box/inner": 9223372036854771712, "box": 2 * GIB, "": 9223372036854771712}.items():
+    for folder, limit in {
+        "box/inner": 9223372036854771712,
+        "box": 2 * GIB,
+        "": 9223372036854771712,
+    }.items():
         tree[f"sys/fs/cgroup/memory/{folder}/memory.limit_in_bytes"] = limit
         tree[f"sys/fs/cgroup/memory/{folder}/memory.usage_in_bytes"] = GIB
     tree["sys/fs/cgroup/memory/box/memory.stat"] = f"cache 1\ntotal_inactive_file {GIB // 2}"

@@ -41,7 +41,11 @@ def powercap(tmp_path):
     def zone(name: str, called: str, microjoules: int, largest: int = 999_999) -> None:
         folder = tmp_path / name
         folder.mkdir()
-        for file, content in (("name", called), ("energy_uj", microjoules), ("max_energy_range_uj", largest)):
+        for file, content in (
+            ("name", called),
+            ("energy_uj", microjoules),
+            ("max_energy_range_uj", largest),
+        ):
             (folder / file).write_text(f"{content}\n")
 
     (tmp_path / "intel-rapl").mkdir()
@@ -56,14 +60,18 @@ def powercap(tmp_path):
 def grow(powercap, **by: int) -> None:
     """Let zones of the first processor count on, and begin again after their range."""
     for name, microjoules in by.items():
-        file = powercap / {"package": "intel-rapl:0", "core": "intel-rapl:0:0", "dram": "intel-rapl:0:1"}[name]
+        file = (
+            powercap
+            / {"package": "intel-rapl:0", "core": "intel-rapl:0:0", "dram": "intel-rapl:0:1"}[name]
+        )
         now = int((file / "energy_uj").read_text())
         (file / "energy_uj").write_text(f"{(now + microjoules) % 1_000_000}\n")
 
 
 def test_processors_and_their_memory_are_added_and_nothing_is_counted_twice(powercap):
     counter = rapl(powercap)
-    grow(powercap, package=500_000, core=400_000, dram=2_000)  # the counter of the memory passes its largest value
+    # the counter of the memory passes its largest value
+    grow(powercap, package=500_000, core=400_000, dram=2_000)
     assert counter.used() == pytest.approx(0.502)
     assert counter.used() == 0
     assert counter.name == "RAPL: package-0, dram, package-1"
@@ -90,7 +98,9 @@ def test_a_counter_that_holds_no_number_is_not_used(powercap, content):
         rapl(powercap)
 
 
-def test_a_counter_for_the_administrator_alone_is_named_also_to_the_administrator(powercap, monkeypatch):
+def test_a_counter_for_the_administrator_alone_is_named_also_to_the_administrator(
+    powercap, monkeypatch
+):
     def refused(*_):
         raise PermissionError(13, "Permission denied")
 
@@ -150,10 +160,17 @@ def test_joules_are_of_a_batch(monkeypatch):
 
 def session(joules, energy) -> SpeedRecord:
     timings = [
-        Timing(system=name, conditions=UNDER, seconds=[0.1] * 6, joules=joules and [scale * one for one in joules])
+        Timing(
+            system=name,
+            conditions=UNDER,
+            seconds=[0.1] * 6,
+            joules=joules and [scale * one for one in joules],
+        )
         for name, scale in (("teacher", 4), ("row", 1))
     ]
-    return SpeedRecord(teacher="t", timings=timings, energy=energy, started="2026-01-01", finished="2026-01-01")
+    return SpeedRecord(
+        teacher="t", timings=timings, energy=energy, started="2026-01-01", finished="2026-01-01"
+    )
 
 
 def test_a_report_prints_measured_joules_of_one_sequence(tmp_path):
@@ -169,7 +186,10 @@ def test_a_report_prints_measured_joules_of_one_sequence(tmp_path):
 
 @pytest.mark.parametrize(
     ("energy", "words"),
-    [("", "Energy was not measured."), ("not measured: no counter", "Energy was not measured: no counter.")],
+    [
+        ("", "Energy was not measured."),
+        ("not measured: no counter", "Energy was not measured: no counter."),
+    ],
 )
 def test_a_report_without_joules_prints_none_and_says_why(tmp_path, energy, words):
     record = session([], energy)

@@ -35,13 +35,21 @@ LOAD = full_length(2, 16, 40)
 def asked(tmp_path, teacher_folder, **more):
     """A session on rte's tiny examples."""
     glue = tiny.write_glue(tmp_path / "glue", ("rte",))
-    given = {"teacher": str(teacher_folder), "threads": 1, "task": "rte", "data": str(glue), "device": "cpu"}
+    given = {
+        "teacher": str(teacher_folder),
+        "threads": 1,
+        "task": "rte",
+        "data": str(glue),
+        "device": "cpu",
+    }
     return speed.SpeedRequest(**{**given, "results": tmp_path, **more})
 
 
 def under(backend):
     """The conditions of LOAD on one thread of the processor."""
-    return Conditions(device="cpu", backend=backend, dtype="fp32", threads=1, batch=2, length=LOAD.name)
+    return Conditions(
+        device="cpu", backend=backend, dtype="fp32", threads=1, batch=2, length=LOAD.name
+    )
 
 
 def test_systems_take_turns():
@@ -88,7 +96,11 @@ def test_backends_agree(backend):
         (timing,) = time_in_turns({"m": tiny.classifier(hidden=64)}, LOAD, under(backend), 6)
     assert timing.status == "ok", timing.error
     is_another_model = backend == "onnx-int8"
-    assert (1e-6 if is_another_model else 0) <= timing.largest_difference < (0.1 if is_another_model else 1e-5)
+    assert (
+        (1e-6 if is_another_model else 0)
+        <= timing.largest_difference
+        < (0.1 if is_another_model else 1e-5)
+    )
     assert timing.warmup >= 10
 
 
@@ -105,7 +117,9 @@ def test_what_an_exporter_cannot_do_is_said_and_the_others_go_on(capsys):
 
 
 @pytest.mark.parametrize(
-    "planted", [lambda logits: logits + 1, lambda logits: logits * float("nan")], ids=["wrong", "no numbers"]
+    "planted",
+    [lambda logits: logits + 1, lambda logits: logits * float("nan")],
+    ids=["wrong", "no numbers"],
 )
 def test_a_backend_that_answers_something_else_gets_no_time(monkeypatch, planted):
     def other(model, backend, *rest):
@@ -131,13 +145,17 @@ def test_a_model_that_rounds_may_differ_by_a_step(monkeypatch):
 
     monkeypatch.setattr("bench.measure.latency.runner", other)
     plain = tiny.classifier()
-    timings = time_in_turns({"plain": plain, "rounding": Rounding(plain.config)}, LOAD, under("sdpa"), 6)
+    timings = time_in_turns(
+        {"plain": plain, "rounding": Rounding(plain.config)}, LOAD, under("sdpa"), 6
+    )
     assert [timing.status for timing in timings] == ["failed", "ok"]
 
 
 def test_a_task_with_fewer_examples_than_a_batch_is_bad_input(teacher_folder):
     tokens = tiny.encoded(teacher_folder).tokens
-    with pytest.raises(InputError, match=f"--batches {len(tokens) + 1}: wnli has only {len(tokens)} examples"):
+    with pytest.raises(
+        InputError, match=f"--batches {len(tokens) + 1}: wnli has only {len(tokens)} examples"
+    ):
         load_of_task("wnli", tokens, len(tokens) + 1)
 
 
@@ -181,7 +199,9 @@ def test_no_times_beside_a_training(tmp_path, monkeypatch):
 def test_peak_memory_is_that_of_the_model_and_not_of_the_imports():
     from bench.measure.memory import footprint
 
-    small, large = (footprint("m", tiny.classifier(hidden=hidden), "cpu").peak_bytes for hidden in (24, 1024))
+    small, large = (
+        footprint("m", tiny.classifier(hidden=hidden), "cpu").peak_bytes for hidden in (24, 1024)
+    )
     stored = 4 * sum(p.numel() for p in tiny.classifier(hidden=1024).parameters())
     assert stored < large < 6 * stored + 2 * 10**8
     assert small < large
@@ -192,12 +212,17 @@ def test_no_times_beside_other_processes_unless_asked_for(monkeypatch, tmp_path)
     with pytest.raises(InputError, match=r"other processes use 1\.3 cores .* --busy"):
         speed.measure(speed.SpeedRequest(methods="kd", teacher="embedded"))
     for others, is_told in ((1.26, True), (0.1, False)):
-        record = SpeedRecord(teacher="t", timings=[], env={"busy_cores": others}, started="a", finished="b")
+        record = SpeedRecord(
+            teacher="t", timings=[], env={"busy_cores": others}, started="a", finished="b"
+        )
         text = write_speed_report(record, tmp_path / str(others)).read_text()
         assert ("Other processes used 1.3 cores when it began." in text) is is_told
 
 
-@pytest.mark.skipif(not Path("/proc/stat").is_file(), reason="no /proc/stat: this machine does not tell how busy it is")
+@pytest.mark.skipif(
+    not Path("/proc/stat").is_file(),
+    reason="no /proc/stat: this machine does not tell how busy it is",
+)
 def test_work_of_another_process_is_seen():
     def seen():
         return max(REAL_BUSY_CORES(0.1) for _ in range(4))
@@ -240,7 +265,10 @@ def test_a_finished_classifier_is_timed_with_its_weights(tmp_path, teacher_folde
 
 def test_a_finished_regression_has_no_predicted_classes_to_compare():
     """Of one logit the class is always the first: no backend could ever be seen to change one."""
-    systems = {"checkpoint:stsb": tiny.classifier(num_labels=1), "checkpoint:rte": tiny.classifier()}
+    systems = {
+        "checkpoint:stsb": tiny.classifier(num_labels=1),
+        "checkpoint:rte": tiny.classifier(),
+    }
     load = replace(LOAD, has_examples=True)
     regression, classes = time_in_turns(systems, load, under("sdpa"), 6)
     assert regression.status == "ok"
@@ -248,14 +276,20 @@ def test_a_finished_regression_has_no_predicted_classes_to_compare():
     assert (classes.changed, classes.compared) == (0, 2)
 
 
-@pytest.mark.parametrize("name, says", [("nowhere", "config.json"), ("other", "another vocabulary")])
+@pytest.mark.parametrize(
+    "name, says", [("nowhere", "config.json"), ("other", "another vocabulary")]
+)
 def test_a_finished_classifier_that_does_not_fit_is_bad_input(name, says, tmp_path, teacher_folder):
     other = tiny.save_teacher(tmp_path / "other", BertForSequenceClassification)
     vocabulary = (other / "vocab.txt").read_text().split("\n")
     (other / "vocab.txt").write_text("\n".join([*vocabulary[:5], *reversed(vocabulary[5:-1]), ""]))
     (tmp_path / "nowhere").mkdir()
     with pytest.raises(InputError, match=says):
-        speed.measure(asked(tmp_path, teacher_folder, methods=f"checkpoint:{tmp_path / name}", lengths=("task",)))
+        speed.measure(
+            asked(
+                tmp_path, teacher_folder, methods=f"checkpoint:{tmp_path / name}", lengths=("task",)
+            )
+        )
 
 
 def test_marks_of_processes_that_are_gone_do_not_count(tmp_path):
@@ -292,7 +326,9 @@ def test_the_mark_of_another_machine_counts_for_the_cache_and_not_for_times(tmp_
 )
 def test_bad_requests_are_refused(wrong, says):
     with pytest.raises(InputError, match=says):
-        speed.measure(speed.SpeedRequest(**{"methods": "kd", "teacher": "bert-base-uncased", **wrong}))
+        speed.measure(
+            speed.SpeedRequest(**{"methods": "kd", "teacher": "bert-base-uncased", **wrong})
+        )
 
 
 @pytest.mark.slow
@@ -300,7 +336,9 @@ def test_bad_requests_are_refused(wrong, says):
 def test_a_session_from_request_to_report(tmp_path, teacher_folder, monkeypatch):
     monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "cache"))
     rows = f"kd:{tiny.SHAPE},pkd:layers=2"
-    request = asked(tmp_path, teacher_folder, methods=rows, lengths=("16", "task"), batches=(1, 4), rounds=8)
+    request = asked(
+        tmp_path, teacher_folder, methods=rows, lengths=("16", "task"), batches=(1, 4), rounds=8
+    )
     record, path = speed.measure(request)
     assert path.is_file()
     (again,) = speed_records(tmp_path)
@@ -312,7 +350,13 @@ def test_a_session_from_request_to_report(tmp_path, teacher_folder, monkeypatch)
     assert all(f.checkpoint_bytes > 0 and f.peak_bytes >= 0 for f in record.footprints)
     text = write_speed_report(record, tmp_path / "reports").read_text()
     assert "p99" not in text, "the 99th percentile of 8 rounds is their maximum"
-    for words in ("max (ms)", "batch 4, length 16", "length task rte", "1 thread", "checkpoint (MB)"):
+    for words in (
+        "max (ms)",
+        "batch 4, length 16",
+        "length task rte",
+        "1 thread",
+        "checkpoint (MB)",
+    ):
         assert words in text
     assert len(latency_tables(record)) == 5
     assert len(list((tmp_path / "reports").glob("speed/*/tables/*.csv"))) == 5
@@ -329,11 +373,19 @@ def test_a_session_from_request_to_report(tmp_path, teacher_folder, monkeypatch)
 )
 def test_a_table_names_no_percentile_that_its_rounds_do_not_resolve(rounds, named):
     """p99 of 30 calls was their maximum, p50 the lower of the two in the middle."""
-    conditions = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=1, length="128")
+    conditions = Conditions(
+        device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=1, length="128"
+    )
     seconds = np.random.default_rng(0).permutation(np.arange(1, rounds + 1) / 1000).tolist()
-    timings = [Timing(system=name, conditions=conditions, seconds=seconds) for name in ("teacher", "kd")]
-    timings.append(Timing(system="broken", conditions=conditions, status="failed", error="no memory"))
-    (table,) = latency_tables(SpeedRecord(teacher="t", timings=timings, started="2026", finished="2026"))
+    timings = [
+        Timing(system=name, conditions=conditions, seconds=seconds) for name in ("teacher", "kd")
+    ]
+    timings.append(
+        Timing(system="broken", conditions=conditions, status="failed", error="no memory")
+    )
+    (table,) = latency_tables(
+        SpeedRecord(teacher="t", timings=timings, started="2026", finished="2026")
+    )
     assert table.header[1 : 1 + len(named)] == named
     assert {len(row) for row in table.rows} == {len(table.header)}
     shares = {"p50 (ms)": 0.5, "p90 (ms)": 0.9, "p99 (ms)": 0.99, "max (ms)": 1}
@@ -344,7 +396,9 @@ def test_a_table_names_no_percentile_that_its_rounds_do_not_resolve(rounds, name
 SHORT = {"lengths": ("8", "task"), "batches": (1,), "rounds": 6, "memory": False}
 
 
-def test_an_offline_session_never_asks_the_hub_for_its_teacher(monkeypatch, teacher_folder, tmp_path):
+def test_an_offline_session_never_asks_the_hub_for_its_teacher(
+    monkeypatch, teacher_folder, tmp_path
+):
     were_offline = []
 
     def downloaded(name, patterns, offline, *further, revision):
@@ -363,7 +417,9 @@ def test_an_offline_session_never_asks_the_hub_for_its_teacher(monkeypatch, teac
 
 def test_what_cannot_be_timed_is_said_before_any_timing(monkeypatch, teacher_folder, tmp_path):
     timed = []
-    monkeypatch.setattr("bench.measure.latency.time_in_turns", lambda *given: timed.append(given) or [])
+    monkeypatch.setattr(
+        "bench.measure.latency.time_in_turns", lambda *given: timed.append(given) or []
+    )
     request = asked(tmp_path, teacher_folder, methods=f"kd:{tiny.SHAPE}", **SHORT)
     with pytest.raises(InputError, match="5000"):
         speed.measure(replace(request, batches=(1, 5000)))
@@ -375,7 +431,9 @@ def test_what_cannot_be_timed_is_said_before_any_timing(monkeypatch, teacher_fol
 
 def test_lengths_of_a_task_are_those_that_its_rows_are_trained_with(tmp_path):
     for name in ("long.csv", "dev.csv"):
-        (tmp_path / name).write_text("text,label\n" + "".join(f"{'the cat runs ' * 60},{i % 2}\n" for i in range(20)))
+        (tmp_path / name).write_text(
+            "text,label\n" + "".join(f"{'the cat runs ' * 60},{i % 2}\n" for i in range(20))
+        )
     (tmp_path / "long.toml").write_text(
         'name = "long"\ntrain = "long.csv"\nvalidation = "dev.csv"\ntext = ["text"]\nlabels = ["0", "1"]\n'
         'metrics = ["accuracy"]\nmax_length = 160\n'
@@ -396,7 +454,15 @@ def test_a_length_is_timed_once_also_where_a_longer_one_is_cut_to_it(tmp_path, t
     lengths = ("16", str(tiny.config().max_position_embeddings), "512", "16")
     session, *_ = speed.measure(
         asked(
-            tmp_path, teacher_folder, methods=f"kd:{tiny.SHAPE}", lengths=lengths, batches=(1,), rounds=6, memory=False
+            tmp_path,
+            teacher_folder,
+            methods=f"kd:{tiny.SHAPE}",
+            lengths=lengths,
+            batches=(1,),
+            rounds=6,
+            memory=False,
         )
     )
-    assert [t.conditions.length for t in session.timings if t.system == "teacher"] == list(lengths[:2])
+    assert [t.conditions.length for t in session.timings if t.system == "teacher"] == list(
+        lengths[:2]
+    )

@@ -8,7 +8,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AlbertConfig, AlbertForSequenceClassification, BertConfig, BertForSequenceClassification
+from transformers import (
+    AlbertConfig,
+    AlbertForSequenceClassification,
+    BertConfig,
+    BertForSequenceClassification,
+)
 
 from bench import api
 from bench.errors import BenchError
@@ -24,7 +29,10 @@ REPORTS = Path(__file__).resolve().parents[2] / "reports"
 
 def config(layers: int, hidden: int, heads: int = 12, ffn: int | None = None) -> BertConfig:
     return BertConfig(
-        num_hidden_layers=layers, hidden_size=hidden, num_attention_heads=heads, intermediate_size=ffn or 4 * hidden
+        num_hidden_layers=layers,
+        hidden_size=hidden,
+        num_attention_heads=heads,
+        intermediate_size=ffn or 4 * hidden,
     )
 
 
@@ -64,7 +72,9 @@ def test_published_flops():
     assert others["pkd"].macs == pytest.approx(others["distilbert"].macs, rel=1e-3)
     assert others["moebert"].macs / 1e9 == pytest.approx(5.74, rel=0.005)
     assert others["moebert"].active_parameters / 1e6 == pytest.approx(67.0, abs=0.5)
-    assert all(size.macs == pytest.approx(size.macs_closed_form, rel=0.01) for size in others.values())
+    assert all(
+        size.macs == pytest.approx(size.macs_closed_form, rel=0.01) for size in others.values()
+    )
     assert rows["tinybert"].flops / 1e9 == pytest.approx(1.25, abs=0.01)  # printed as 1.2 B
 
 
@@ -76,7 +86,9 @@ def test_printed_sizes_are_recognised_by_their_rule():
     square = "2 x MACs and a square layer over all tokens"
     assert rules["BERT_BASE (Teacher)", "FLOPs", "22.5 G"] == square
     assert rules["BERT4-PKD", "FLOPs", "7.6 G"] == square, "the same rule at another depth"
-    assert rules["TinyBERT4", "parameters", "14.5 M"] == "encoder with pooler and pre-training heads"
+    assert (
+        rules["TinyBERT4", "parameters", "14.5 M"] == "encoder with pooler and pre-training heads"
+    )
     assert rules["BERT4-PKD", "parameters", "52.2 M"] == "encoder without pooler"
     assert rules["MobileBERT_TINY", "parameters", "15.1 M"].startswith("none found")
     committed = (REPORTS / "printed-sizes.md").read_text()
@@ -119,7 +131,9 @@ class Hidden(torch.nn.Module):
 
     def forward(self, input_ids):
         class Answer:
-            logits = torch.bilinear(*(torch.ones(1, 4) * input_ids.sum(),) * 2, torch.ones(2, 4, 4), None)
+            logits = torch.bilinear(
+                *(torch.ones(1, 4) * input_ids.sum(),) * 2, torch.ones(2, 4, 4), None
+            )
 
         return Answer
 
@@ -144,7 +158,9 @@ def test_closed_form_of_bert_base():
 @given(lengths=st.lists(st.integers(1, 128), min_size=1, max_size=8))
 def test_costs_add_up_over_sequences(lengths):
     one = Cost(5, 3, 7)
-    assert one.macs(sum(lengths), sum(n * n for n in lengths), len(lengths)) == sum(map(one.of_length, lengths))
+    assert one.macs(sum(lengths), sum(n * n for n in lengths), len(lengths)) == sum(
+        map(one.of_length, lengths)
+    )
 
 
 def test_layers_that_share_their_weights_are_gone_through_again_and_again():
@@ -156,6 +172,8 @@ def test_layers_that_share_their_weights_are_gone_through_again_and_again():
         "num_attention_heads": 4,
     }
     for groups in (1, 2):
-        model = AlbertForSequenceClassification(AlbertConfig(**shape, num_hidden_layers=6, num_hidden_groups=groups))
+        model = AlbertForSequenceClassification(
+            AlbertConfig(**shape, num_hidden_layers=6, num_hidden_groups=groups)
+        )
         model.set_attn_implementation("eager")
         assert cost(model).of_length(64) == pytest.approx(macs(model, 64), rel=0.02)

@@ -33,7 +33,11 @@ def test_every_method_keeps_the_contract(name):
 
 def found_by(kind, *checks, **settings):
     """What the named checks find, by their names; of all checks if none is named."""
-    return {done.name: done.found for done in check_method(kind, checks, settings=settings) if not done.passed}
+    return {
+        done.name: done.found
+        for done in check_method(kind, checks, settings=settings)
+        if not done.passed
+    }
 
 
 def method(base=FineTune, build=None, stages=None, of_stage=None, **members):
@@ -50,7 +54,8 @@ def method(base=FineTune, build=None, stages=None, of_stage=None, **members):
         def stages(self, setup):
             terms = {} if stages is None else stages(setup)
             return [
-                replace(stage, terms={**stage.terms, **terms}, **(of_stage or {})) for stage in super().stages(setup)
+                replace(stage, terms={**stage.terms, **terms}, **(of_stage or {}))
+                for stage in super().stages(setup)
             ]
 
     for name, value in members.items():
@@ -62,7 +67,9 @@ def method(base=FineTune, build=None, stages=None, of_stage=None, **members):
 def with_term(fn, *read, base=FineTune, weight=1.0, name="planted", **members):
     """A method with one more term, ``fn(batch, student, teacher, aux)``; or another one in the place of its own of this name."""
     terms = tuple(dict.fromkeys((*base.terms, name)))
-    return method(base, stages=lambda setup: {name: Term(fn, weight, *read)}, **{"terms": terms, **members})
+    return method(
+        base, stages=lambda setup: {name: Term(fn, weight, *read)}, **{"terms": terms, **members}
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +108,10 @@ def careless(batch, student, teacher, aux):
 def counting_its_steps(setup):
     """A schedule that hangs on a counter of its own, not on the progress that it is told."""
     steps = itertools.count(1)
-    slower = lambda batch, student, teacher, aux: losses.hard(student.logits, batch.labels) / next(steps)  # noqa: E731
+
+    def slower(batch, student, teacher, aux):
+        return losses.hard(student.logits, batch.labels) / next(steps)
+
     return {"hard": Term(slower, student=LOGITS)}
 
 
@@ -124,7 +134,9 @@ class SameStartForAllSeeds(FineTune):
 
 def answering(change):
     """A change of a student: its logits go through ``change``, which is in no weights."""
-    return lambda student, setup: student.model.classifier.register_forward_hook(lambda *given: change(given[-1]))
+    return lambda student, setup: student.model.classifier.register_forward_hook(
+        lambda *given: change(given[-1])
+    )
 
 
 class ConfigNobodyKnows(BertConfig):
@@ -219,7 +231,11 @@ def through_a_layer_of_its_own(batch, student, teacher, aux):
     [
         (NotDecorated, "contract", "warm would be no setting: put @dataclass"),
         (Untyped, "contract", "alpha has no type, so it is no setting"),
-        (with_term(lambda *_: 0.5), "needs", "the term planted returned 'float'; it should return a scalar tensor"),
+        (
+            with_term(lambda *_: 0.5),
+            "needs",
+            "the term planted returned 'float'; it should return a scalar tensor",
+        ),
         (
             with_term(lambda b, student, t, aux: student.logits[:, 0], LOGITS),
             "needs",
@@ -235,9 +251,17 @@ def through_a_layer_of_its_own(batch, student, teacher, aux):
             "contract",
             "needs_teacher is False, but the term soft reads the teacher",
         ),
-        (method(needs_teacher=True), "contract", "no term reads the teacher and no artefact comes from the tuned one"),
+        (
+            method(needs_teacher=True),
+            "contract",
+            "no term reads the teacher and no artefact comes from the tuned one",
+        ),
         (Untypable, "settings can be typed", "width: nobody can type a value of int | None"),
-        (SmallOfAnotherType, "settings can be typed", "tiny_settings: layers=2.0 should be of type int"),
+        (
+            SmallOfAnotherType,
+            "settings can be typed",
+            "tiny_settings: layers=2.0 should be of type int",
+        ),
         (
             with_term(square, LOGITS, taps.hidden(12), base=KD),
             "needs",
@@ -249,7 +273,11 @@ def through_a_layer_of_its_own(batch, student, teacher, aux):
             "read hidden 2, but declares logits",
         ),
         (
-            method(build=lambda student, setup: setattr(student.model.config, "__class__", ConfigNobodyKnows)),
+            method(
+                build=lambda student, setup: setattr(
+                    student.model.config, "__class__", ConfigNobodyKnows
+                )
+            ),
             "saves",
             "put @opened_by_transformers on",
         ),
@@ -280,13 +308,25 @@ SPELLINGS = {
     "a misspelt setting": ({"warm": ":temprature=2"}, {}, "did you mean 'temperature'"),
     "a value of another type": ({"warm": ":temperature=hot"}, {}, "a number"),
     "a value that is refused": ({"all soft": ":alpha=2"}, {}, "between 0 and 1"),
-    "a term that no stage has": ({"w/o more": ":-more"}, {}, "no term more to drop here; its terms are: hard, soft"),
+    "a term that no stage has": (
+        {"w/o more": ":-more"},
+        {},
+        "no term more to drop here; its terms are: hard, soft",
+    ),
     "no colon": ({"w/o hard": "-hard"}, {}, "begin with a colon"),
     "nothing": ({"w/o nothing": ""}, {}, "makes the same row as the full row"),
     "the default again": ({"cold": ":temperature=1"}, {}, "makes the same row as the full row"),
     "one row twice": ({"w/o hard": ":-hard", "soft alone": ":-hard"}, {}, "same row as 'w/o hard'"),
-    "everything": ({"w/o all": ":-hard:-soft"}, {}, "every term that trains the student was dropped"),
-    "a grid without its setting": ({}, {"temprature": (1.0,)}, "search_space: temprature is no setting"),
+    "everything": (
+        {"w/o all": ":-hard:-soft"},
+        {},
+        "every term that trains the student was dropped",
+    ),
+    "a grid without its setting": (
+        {},
+        {"temprature": (1.0,)},
+        "search_space: temprature is no setting",
+    ),
     "a grid without values": ({}, {"temperature": ()}, "search_space: temperature has no values"),
     "a whole number in a grid": (
         {},
@@ -310,7 +350,10 @@ def test_what_a_class_promises_to_be_spelled_is_spelled(monkeypatch, what):
 def test_dropping_a_term_of_weight_0_is_no_row_of_its_own(monkeypatch):
     lstm = methods.get("bilstm")  # the labels' loss has weight 0 there
     monkeypatch.setattr(lstm, "ablations", {"w/o labels": ":-hard"})
-    assert "makes the same row as the full row" in found_by(lstm, "settings can be typed")["settings can be typed"]
+    assert (
+        "makes the same row as the full row"
+        in found_by(lstm, "settings can be typed")["settings can be typed"]
+    )
 
 
 def reads(loss, *, hidden=0, scores=0, across_batch=False, **stage):
@@ -338,12 +381,16 @@ def pairs_of_tokens(batch, student, teacher, aux):
 
 
 def standardised(batch, student, teacher, aux):
-    return F.mse_loss(student.logits - student.logits.mean(0), teacher.logits - teacher.logits.mean(0))
+    return F.mse_loss(
+        student.logits - student.logits.mean(0), teacher.logits - teacher.logits.mean(0)
+    )
 
 
 def contrastive(batch, student, teacher, aux):
     """Each sequence's [CLS] against those of the whole batch (van den Oord et al. 2018)."""
-    ours, theirs = (F.normalize(batch.layout.first(x), dim=-1) for x in (up(student, aux), teacher.hidden(1)))
+    ours, theirs = (
+        F.normalize(batch.layout.first(x), dim=-1) for x in (up(student, aux), teacher.hidden(1))
+    )
     return F.cross_entropy(ours @ theirs.T, torch.arange(len(ours)))
 
 
@@ -352,7 +399,9 @@ def balanced_by_the_batch(batch, student, teacher, aux):
     if student.logits.size(1) == 1:
         return losses.hard(student.logits, batch.labels)
     weights = 1.0 / (1 + torch.bincount(batch.labels, minlength=2)).float() ** 2
-    return (F.cross_entropy(student.logits, batch.labels, reduction="none") * weights[batch.labels]).mean()
+    return (
+        F.cross_entropy(student.logits, batch.labels, reduction="none") * weights[batch.labels]
+    ).mean()
 
 
 def mean_over_padding(batch, student, teacher, aux):
@@ -377,13 +426,18 @@ def padding_divides(batch, student, teacher, aux):
 
 
 def scores_of_padding(batch, student, teacher, aux):
-    return sum(F.mse_loss(ours, theirs) for ours, theirs in zip(student.scores(1), teacher.scores(1), strict=True))
+    return sum(
+        F.mse_loss(ours, theirs)
+        for ours, theirs in zip(student.scores(1), teacher.scores(1), strict=True)
+    )
 
 
 def softmax_over_padding(batch, student, teacher, aux):
     """Rows of padding are masked, its columns are not."""
     parts = []
-    for chunk, ours, theirs in zip(batch.layout.chunks, student.scores(1), teacher.scores(1), strict=True):
+    for chunk, ours, theirs in zip(
+        batch.layout.chunks, student.scores(1), teacher.scores(1), strict=True
+    ):
         kl = (theirs.softmax(-1) * (theirs.log_softmax(-1) - ours.log_softmax(-1))).sum(-1)
         parts.append(kl.masked_fill(~chunk.mask_nL[:, None], 0.0).sum() / batch.layout.total)
     return sum(parts)
@@ -458,7 +512,9 @@ def test_a_loss_between_two_passes_that_differ_by_dropout_alone_moves_the_studen
 
 def test_a_plan_refuses_layers_that_the_teacher_has_not_and_pools_that_are_none():
     stage = Stage("distil", {"deep": Term(square, 1.0, LOGITS, taps.hidden(13))})
-    with pytest.raises(ValueError, match="the term deep reads hidden 13, but the teacher has 12 layers"):
+    with pytest.raises(
+        ValueError, match="the term deep reads hidden 13, but the teacher has 12 layers"
+    ):
         check_layers([stage], (), BertConfig())
     with pytest.raises(ValueError, match="no pool 'avg': choose cls, mean or max"):
         taps.pooled(1, "avg")
@@ -466,7 +522,9 @@ def test_a_plan_refuses_layers_that_the_teacher_has_not_and_pools_that_are_none(
 
 def test_a_student_that_answers_by_its_batch_is_found():
     """The model itself mixes: its losses cannot show it."""
-    found = found_by(method(build=answering(lambda logits: logits - logits.mean(0))), APART, UNPADDED)
+    found = found_by(
+        method(build=answering(lambda logits: logits - logits.mean(0))), APART, UNPADDED
+    )
     assert set(found) == {APART}
     assert "the student's logits of one sequence" in found[APART]
 
@@ -480,7 +538,11 @@ SETTINGS = {
         {"pretraining": "masked", "vocabulary_loss": "masked", "positions": "frozen"},
     ),
     "pkd": ({}, {"map": "last", "normalise": False}),
-    "tinybert": ({}, {"padding": 20, "teacher_dropout": True}, {"prediction": "labels", "head": "relu", "map": "top"}),
+    "tinybert": (
+        {},
+        {"padding": 20, "teacher_dropout": True},
+        {"prediction": "labels", "head": "relu", "map": "top"},
+    ),
     "mobilebert": (
         {},
         {"pretraining": "auxiliary"},
@@ -510,7 +572,12 @@ SETTINGS = {
     "microbert": (
         {},
         {"tasks": "together", "attention": True, "teacher_layers": "nearest"},
-        {"features": "tokens", "schedule": "tinybert", "projection": "common", "projection_per_layer": True},
+        {
+            "features": "tokens",
+            "schedule": "tinybert",
+            "projection": "common",
+            "projection_per_layer": True,
+        },
         {"distance": "kl", "order": "pool_then_map", "projection": "teacher", "gan": "saturating"},
         {"distance": "cosine", "discriminator_input": "features", "gan": "least_squares"},
         {"distance": "normalised_mse", "features": "mean", "discriminator_input": "logits"},
@@ -536,8 +603,13 @@ def test_a_gradient_that_is_not_a_number_at_padding_is_found():
     def late(batch, ours, theirs, aux):
         total = torch.zeros(())
         for chunk, scores_nHLL in zip(batch.layout.chunks, ours.scores(1), strict=True):
-            real = (chunk.mask_nL[:, :, None] & chunk.mask_nL[:, None, :])[:, None].expand_as(scores_nHLL)
-            total = total + torch.where(real, scores_nHLL * torch.where(real, 2.0, 0.0).log(), 0.0).sum()
+            real = (chunk.mask_nL[:, :, None] & chunk.mask_nL[:, None, :])[:, None].expand_as(
+                scores_nHLL
+            )
+            total = (
+                total
+                + torch.where(real, scores_nHLL * torch.where(real, 2.0, 0.0).log(), 0.0).sum()
+            )
         return total
 
     scene = Suite(FineTune, {}).bench().scenes()[0]
@@ -559,7 +631,11 @@ PLANTED = {
     ),
     "terms pull to the teacher": with_term(alike, LOGITS, LOGITS, base=KD, weight=0.5, name="soft"),
     "terms move the deployed": with_term(
-        of_a_detached_student, taps.hidden(1), taps.hidden(1), build=with_projection, needs_teacher=True
+        of_a_detached_student,
+        taps.hidden(1),
+        taps.hidden(1),
+        build=with_projection,
+        needs_teacher=True,
     ),
     "sequences do not mix": MIXING["pairs of tokens"],
     "padding has no effect": PADDED["padding divides"],
@@ -571,7 +647,11 @@ PLANTED = {
     "saves": method(build=answering(lambda logits: logits + 1)),
     "deploys what it trained": ShipsAnotherModel,
     "alone or together": with_term(careless, LOGITS, name="hard"),
-    "cost": method(build=lambda student, _: setattr(student.model.bert.encoder.layer[0], "claim", ClaimsTenThousand())),
+    "cost": method(
+        build=lambda student, _: setattr(
+            student.model.bert.encoder.layer[0], "claim", ClaimsTenThousand()
+        )
+    ),
 }
 
 
@@ -582,7 +662,9 @@ def test_each_check_finds_its_planted_bug(check):
 
 @pytest.mark.slow
 def test_a_term_that_begins_late_is_no_fault():
-    late = with_term(square, LOGITS, weight=lambda progress: 1.0 if progress > 0.9 else 0.0, name="late")
+    late = with_term(
+        square, LOGITS, weight=lambda progress: 1.0 if progress > 0.9 else 0.0, name="late"
+    )
     assert not found_by(late, "forms", "terms have an effect")
 
 
@@ -597,12 +679,17 @@ def test_no_other_check_finds_it(check):
 
 
 @pytest.mark.parametrize(
-    "value, found", [("{'start': ('random', 'no start')}", ""), ("dict(start=('random', ''))", "lacks")]
+    "value, found",
+    [("{'start': ('random', 'no start')}", ""), ("dict(start=('random', ''))", "lacks")],
 )
-def test_what_tables_read_in_the_file_is_written_there_as_a_literal(tmp_path, monkeypatch, value, found):
+def test_what_tables_read_in_the_file_is_written_there_as_a_literal(
+    tmp_path, monkeypatch, value, found
+):
     monkeypatch.syspath_prepend(tmp_path)
     name = f"stating{len(value)}"
-    text = f"from methods.finetune import FineTune\n\n\nclass Mine(FineTune):\n    lacks = {value}\n"
+    text = (
+        f"from methods.finetune import FineTune\n\n\nclass Mine(FineTune):\n    lacks = {value}\n"
+    )
     (tmp_path / f"{name}.py").write_text(text)
     (check,) = check_method(methods.get(f"{name}:Mine"), ("contract",))
     assert found in check.found

@@ -14,7 +14,13 @@ from methods.models import FrozenTeacher, cost, direct, forward
 from methods.packed import Layout
 from methods.taps import LOGITS, hidden, pooled, scores, vectors
 
-SIZES = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 60, "intermediate_size": 48}
+SIZES = {
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "vocab_size": 60,
+    "intermediate_size": 48,
+}
 
 
 def model_of(family, **more):
@@ -44,7 +50,8 @@ def filled(batch):
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "electra"])
 @pytest.mark.parametrize(
-    "taps", [LOGITS, LOGITS | hidden(0, 2) | scores(1, 3) | vectors(2) | pooled(3, "mean"), scores(2)]
+    "taps",
+    [LOGITS, LOGITS | hidden(0, 2) | scores(1, 3) | vectors(2) | pooled(3, "mean"), scores(2)],
 )
 @pytest.mark.parametrize("of", ["batch", "filled"])
 def test_answers_are_the_usual_ones_up_to_rounding(family, taps, of, request):
@@ -88,14 +95,18 @@ def test_a_training_step_has_the_gradients_of_the_modules(family, dropout, batch
     taps = LOGITS | hidden(0, 2) | scores(1, 3) | vectors(2) | pooled(3, "mean")
     gradients = []
     for is_direct in (True, False):
-        model = model_of(family, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout).train()
+        model = model_of(
+            family, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout
+        ).train()
         if not is_direct:
             monkeypatch.setattr(models, "is_plain", lambda layer: False)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(5)
             answer = forward(model, batch, taps)
             sum(value.square().mean() for tap in taps for value in _tensors(answer[tap])).backward()
-        gradients.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
+        gradients.append(
+            {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+        )
     ours, theirs = gradients
     assert ours.keys() == theirs.keys()
     assert len(ours) > 40

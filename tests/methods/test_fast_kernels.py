@@ -92,19 +92,27 @@ def test_dropout_and_gradients_use_the_model_itself(model, data):
         model.eval()
     assert forward(teacher.eval(), batch, LOGITS).logits.requires_grad
     with torch.no_grad():
-        assert torch.equal(forward(model, batch, LOGITS).logits, forward(teacher.whole, batch, LOGITS).logits)
+        assert torch.equal(
+            forward(model, batch, LOGITS).logits, forward(teacher.whole, batch, LOGITS).logits
+        )
 
 
 def test_the_model_keeps_its_tensors_and_its_kernels(model):
-    before = {name: (tensor.data_ptr(), tensor.clone()) for name, tensor in model.state_dict().items()}
+    before = {
+        name: (tensor.data_ptr(), tensor.clone()) for name, tensor in model.state_dict().items()
+    }
     fast = with_fast_kernels(model)
     after = model.state_dict()
-    assert {name: tensor.data_ptr() for name, tensor in after.items()} == {n: at for n, (at, _) in before.items()}
+    assert {name: tensor.data_ptr() for name, tensor in after.items()} == {
+        n: at for n, (at, _) in before.items()
+    }
     assert all(torch.equal(after[name], tensor) for name, (_, tensor) in before.items())
     assert model.config._attn_implementation == "packed"
     assert not any(isinstance(part, ReorderedLinear) for part in model.modules())
     replaced = [part for part in fast.modules() if isinstance(part, ReorderedLinear)]
-    layers = [part for layer in family_of(model).layers(model.base_model) for part in layer.modules()]
+    layers = [
+        part for layer in family_of(model).layers(model.base_model) for part in layer.modules()
+    ]
     linear = [part for part in layers if isinstance(part, nn.Linear)]
     assert len(replaced) == len(linear) > 0
     assert cost(fast_teacher(model)) == cost(model)
@@ -115,20 +123,32 @@ def test_operators_that_are_missing_or_wrong_are_named(monkeypatch):
     assert "are wrong by" in problem_here()
 
     def missing(self, linear, activation="none"):
-        raise AttributeError("'_OpNamespace' 'mkldnn' object has no attribute '_reorder_linear_weight'")
+        raise AttributeError(
+            "'_OpNamespace' 'mkldnn' object has no attribute '_reorder_linear_weight'"
+        )
 
     monkeypatch.setattr(ReorderedLinear, "__init__", missing)
     assert "no linear operators of oneDNN" in problem_here()
 
 
 SHAPES = st.tuples(
-    st.integers(1, 3), st.integers(LEAST_ROWS // 2, 2 * LEAST_ROWS), st.integers(1, 40), st.integers(1, 40)
+    st.integers(1, 3),
+    st.integers(LEAST_ROWS // 2, 2 * LEAST_ROWS),
+    st.integers(1, 40),
+    st.integers(1, 40),
 )
 
 
 @settings(max_examples=60, deadline=None)
-@given(shape=SHAPES, has_bias=st.booleans(), frozen=st.sampled_from(["", "x", "weight"]), apart=st.booleans())
-def test_a_linear_layer_and_its_gradients_are_the_usual_ones_up_to_rounding(shape, has_bias, frozen, apart):
+@given(
+    shape=SHAPES,
+    has_bias=st.booleans(),
+    frozen=st.sampled_from(["", "x", "weight"]),
+    apart=st.booleans(),
+)
+def test_a_linear_layer_and_its_gradients_are_the_usual_ones_up_to_rounding(
+    shape, has_bias, frozen, apart
+):
     several, rows, width, out = shape
     generator = torch.Generator().manual_seed(sum(shape))
     random = lambda *size: torch.randn(*size, generator=generator)  # noqa: E731
@@ -154,7 +174,9 @@ def test_a_linear_layer_and_its_gradients_are_the_usual_ones_up_to_rounding(shap
 
 def test_only_large_layers_in_fp32_are_taken(monkeypatch):
     taken = []
-    monkeypatch.setattr(fast_kernels._Linear, "apply", lambda x, weight, bias: taken.append(x.shape))
+    monkeypatch.setattr(
+        fast_kernels._Linear, "apply", lambda x, weight, bias: taken.append(x.shape)
+    )
     weight, bias = torch.randn(3, 4), torch.randn(3)
     with FastLinear():
         nn.functional.linear(torch.randn(LEAST_ROWS - 1, 4), weight, bias)

@@ -18,7 +18,12 @@ from transformers import MobileBertConfig
 
 from bench.plan.spelling import parse_one
 from methods.api import Batch, Out, Setup
-from methods.artefacts import EnsembleTargets, GeneralDistillation, PretrainingStage, blank_artefacts
+from methods.artefacts import (
+    EnsembleTargets,
+    GeneralDistillation,
+    PretrainingStage,
+    blank_artefacts,
+)
 from methods.models import of_states
 from methods.packed import Layout
 from methods.taps import Tap, Taps, hidden
@@ -43,11 +48,15 @@ class Model:
         real = np.arange(longest)[None] < np.array(lengths)[:, None]
 
         def states():
-            return np.where(real[..., None], rng.normal(size=(n, longest, width)), JUNK).astype(np.float32)
+            return np.where(real[..., None], rng.normal(size=(n, longest, width)), JUNK).astype(
+                np.float32
+            )
 
         def scores():
             pairs = (real[:, :, None] & real[:, None, :])[:, None]
-            return np.where(pairs, rng.normal(size=(n, heads, longest, longest)), JUNK).astype(np.float32)
+            return np.where(pairs, rng.normal(size=(n, heads, longest, longest)), JUNK).astype(
+                np.float32
+            )
 
         logits = [rng.normal(size=(n, CLASSES)).astype(np.float32) for _ in range(layers + 1)]
         return cls(
@@ -72,7 +81,11 @@ class Model:
             read[Tap("exits", m)] = torch.from_numpy(self.exits[m])
         states = {m: packed(self.hidden[m]) for m in (0, *layers)}
         return Out(
-            layout, read | of_states(layout, states, hidden(*states) | {tap for tap in taps if tap.kind == "pooled"})
+            layout,
+            read
+            | of_states(
+                layout, states, hidden(*states) | {tap for tap in taps if tap.kind == "pooled"}
+            ),
         )
 
 
@@ -99,7 +112,11 @@ class Case:
 
 def log_softmax(x: np.ndarray) -> np.ndarray:
     x = x.astype(float)
-    return x - x.max(-1, keepdims=True) - np.log(np.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True))
+    return (
+        x
+        - x.max(-1, keepdims=True)
+        - np.log(np.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True))
+    )
 
 
 def kl(p: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -112,18 +129,25 @@ def mse(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def labels_loss(c: Case) -> float:
-    return float(np.mean([-log_softmax(z)[y] for z, y in zip(c.student.logits, c.labels, strict=True)]))
+    return float(
+        np.mean([-log_softmax(z)[y] for z, y in zip(c.student.logits, c.labels, strict=True)])
+    )
 
 
 def softened(temperature: float) -> Callable[[Case], float]:
     """Hinton et al. 2015: T^2 KL(teacher || student), mean over sentences."""
-    return lambda c: temperature**2 * float(kl(c.teacher.logits / temperature, c.student.logits / temperature).mean())
+    return lambda c: (
+        temperature**2
+        * float(kl(c.teacher.logits / temperature, c.student.logits / temperature).mean())
+    )
 
 
 def cosine(ours: int, theirs: int) -> Callable[[Case], float]:
     def loss(c: Case) -> float:
         a, b = c.real(c.student.hidden[ours]), c.real(c.teacher.hidden[theirs])
-        return float(np.mean(1 - (a * b).sum(-1) / np.linalg.norm(a, axis=-1) / np.linalg.norm(b, axis=-1)))
+        return float(
+            np.mean(1 - (a * b).sum(-1) / np.linalg.norm(a, axis=-1) / np.linalg.norm(b, axis=-1))
+        )
 
     return loss
 
@@ -135,7 +159,10 @@ def patience(pairs: dict[int, int], normalise: bool) -> Callable[[Case], float]:
         found = []
         for b in range(len(c.lengths)):
             for m, n in pairs.items():
-                ours, theirs = c.student.hidden[m][b, 0].astype(float), c.teacher.hidden[n][b, 0].astype(float)
+                ours, theirs = (
+                    c.student.hidden[m][b, 0].astype(float),
+                    c.teacher.hidden[n][b, 0].astype(float),
+                )
                 if normalise:
                     ours, theirs = ours / np.linalg.norm(ours), theirs / np.linalg.norm(theirs)
                 found.append(((ours - theirs) ** 2).mean())
@@ -160,7 +187,11 @@ def attention_scores(c: Case, every: int = 3) -> float:
     total = 0.0
     for m in range(1, len(c.student.scores)):
         parts = [
-            (c.student.scores[m][b, :, :n, :n].astype(float) - c.teacher.scores[every * m][b, :, :n, :n]) ** 2
+            (
+                c.student.scores[m][b, :, :n, :n].astype(float)
+                - c.teacher.scores[every * m][b, :, :n, :n]
+            )
+            ** 2
             for b, n in enumerate(c.lengths)
         ]
         total += sum(p.sum() for p in parts) / sum(p.size for p in parts)
@@ -191,7 +222,9 @@ DISTANCES = {
 }
 
 
-def alignment(layers: list[int], features: str = "cls+mean+max", distance: str = "mse", nearest: bool = False):
+def alignment(
+    layers: list[int], features: str = "cls+mean+max", distance: str = "mse", nearest: bool = False
+):
     """MicroBERT's FAL: mapped states, pooled, against the mean of the three teacher layers that a student layer stands for."""
 
     def loss(c: Case) -> float:
@@ -200,7 +233,10 @@ def alignment(layers: list[int], features: str = "cls+mean+max", distance: str =
             if m == 0 or nearest:
                 taught = c.teacher.hidden[3 * m].astype(float)
             else:
-                taught = np.mean([c.teacher.hidden[n].astype(float) for n in (3 * m - 2, 3 * m - 1, 3 * m)], axis=0)
+                taught = np.mean(
+                    [c.teacher.hidden[n].astype(float) for n in (3 * m - 2, 3 * m - 1, 3 * m)],
+                    axis=0,
+                )
             ours = c.linear("student_projection.0", c.student.hidden[m].astype(float))
             if features == "tokens":
                 total += mse(c.real(ours), c.real(taught))
@@ -208,7 +244,9 @@ def alignment(layers: list[int], features: str = "cls+mean+max", distance: str =
             for b, n in enumerate(c.lengths):
                 for feature in features.split("+"):
                     pool = POOLS[feature]
-                    total += DISTANCES[distance](pool(ours[b, :n]), pool(taught[b, :n])) / len(c.lengths)
+                    total += DISTANCES[distance](pool(ours[b, :n]), pool(taught[b, :n])) / len(
+                        c.lengths
+                    )
         return float(total)
 
     return loss
@@ -237,7 +275,14 @@ def normalised(x: np.ndarray) -> np.ndarray:
 def feature_maps(layers: list[int]) -> Callable[[Case], float]:
     """MobileBERT, equation 1, both sides through LayerNorm without parameters as in its code; mean over layers."""
     return lambda c: float(
-        np.mean([mse(normalised(c.real(c.student.hidden[m])), normalised(c.real(c.teacher.hidden[m]))) for m in layers])
+        np.mean(
+            [
+                mse(
+                    normalised(c.real(c.student.hidden[m])), normalised(c.real(c.teacher.hidden[m]))
+                )
+                for m in layers
+            ]
+        )
     )
 
 
@@ -251,7 +296,11 @@ def attention_kl(pairs: dict[int, int], by_sentence: bool) -> Callable[[Case], f
                 kl(c.teacher.scores[n_taught][b, :, :n, :n], c.student.scores[m][b, :, :n, :n])
                 for b, n in enumerate(c.lengths)
             ]
-            each = [row.mean() for row in rows] if by_sentence else np.concatenate([row.ravel() for row in rows])
+            each = (
+                [row.mean() for row in rows]
+                if by_sentence
+                else np.concatenate([row.ravel() for row in rows])
+            )
             found.append(np.mean(each))
         return float(np.mean(found))
 
@@ -279,7 +328,9 @@ def relation(which: int, ours: int, theirs: int, heads: int) -> Callable[[Case],
 
 def layers_mse(c: Case) -> float:
     """MoEBERT, equation 6: embedding and every layer, means over real tokens and width, summed."""
-    return sum(mse(c.real(a), c.real(b)) for a, b in zip(c.student.hidden, c.teacher.hidden, strict=True))
+    return sum(
+        mse(c.real(a), c.real(b)) for a, b in zip(c.student.hidden, c.teacher.hidden, strict=True)
+    )
 
 
 def nearest_hidden(c: Case) -> float:
@@ -295,7 +346,9 @@ def nearest_hidden(c: Case) -> float:
 
 def symmetric_kl(c: Case) -> float:
     """MoEBERT, equation 7."""
-    return float((kl(c.teacher.logits, c.student.logits) + kl(c.student.logits, c.teacher.logits)).mean() / 2)
+    return float(
+        (kl(c.teacher.logits, c.student.logits) + kl(c.student.logits, c.teacher.logits)).mean() / 2
+    )
 
 
 def branches(direction: str) -> Callable[[Case], float]:
@@ -303,7 +356,9 @@ def branches(direction: str) -> Callable[[Case], float]:
 
     def loss(c: Case) -> float:
         last, exits = c.student.logits, c.student.exits[1:12]
-        return float(sum((kl(last, z) if direction == "teacher" else kl(z, last)).mean() for z in exits))
+        return float(
+            sum((kl(last, z) if direction == "teacher" else kl(z, last)).mean() for z in exits)
+        )
 
     return loss
 
@@ -323,12 +378,17 @@ def head(c: Case, name: str, states: np.ndarray) -> np.ndarray:
     return inner @ words.T + c.aux[f"{name}.bias"]
 
 
-def hidden_tokens(layer: int, name: str = "head", of_teacher: bool = False) -> Callable[[Case], float]:
+def hidden_tokens(
+    layer: int, name: str = "head", of_teacher: bool = False
+) -> Callable[[Case], float]:
     """Mean cross-entropy of the tokens that were hidden."""
 
     def loss(c: Case) -> float:
         model = c.teacher if of_teacher else c.student
-        found = [-log_softmax(head(c, name, model.hidden[layer][b, p][None]))[0, token] for b, p, token in c.masked]
+        found = [
+            -log_softmax(head(c, name, model.hidden[layer][b, p][None]))[0, token]
+            for b, p, token in c.masked
+        ]
         return float(np.mean(found))
 
     return loss
@@ -392,9 +452,14 @@ FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]
         "attn": (1.0, lambda c: attention_scores(c, every=1)),
         "pred": (1.0, lambda c: float(soft_cross_entropy(c).sum(-1).mean())),
     },
-    ("kd:temperature=4:alpha=0.3", BERT): {"soft": (0.3, softened(4.0)), "hard": (0.7, labels_loss)},
+    ("kd:temperature=4:alpha=0.3", BERT): {
+        "soft": (0.3, softened(4.0)),
+        "hard": (0.7, labels_loss),
+    },
     ("distilbert", BERT): DISTILBERT,
-    ("distilbert:pretraining=masked", BERT): FIRST_STEP | DISTILBERT | {"triple_loss cos": (1.0, cosine(6, 12))},
+    ("distilbert:pretraining=masked", BERT): FIRST_STEP
+    | DISTILBERT
+    | {"triple_loss cos": (1.0, cosine(6, 12))},
     ("distilbert:pretraining=masked:pretraining_without=cos:hard_weight=1", BERT): FIRST_STEP
     | DISTILBERT
     | {"hard": (1.0, labels_loss)},
@@ -409,14 +474,20 @@ FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]
         "attn": (1.0, attention_scores_with_padding),
     },
     (f"microbert:{SMALL}", BERT): MICROBERT,
-    (f"microbert:{SMALL}:attention=true:teacher_layers=nearest:features=cls+max:distance=cosine", BERT): MICROBERT
+    (
+        f"microbert:{SMALL}:attention=true:teacher_layers=nearest:features=cls+max:distance=cosine",
+        BERT,
+    ): MICROBERT
     | {
         "attn": (1.0, attention_scores),
         "hidn": (1.0, alignment([1, 2, 3, 4], "cls+max", "cosine", nearest=True)),
         "embd": (1.0, alignment([0], "cls+max", "cosine")),
     },
     (f"microbert:{SMALL}:features=mean:distance=kl", BERT): MICROBERT
-    | {"hidn": (1.0, alignment([1, 2, 3, 4], "mean", "kl")), "embd": (1.0, alignment([0], "mean", "kl"))},
+    | {
+        "hidn": (1.0, alignment([1, 2, 3, 4], "mean", "kl")),
+        "embd": (1.0, alignment([0], "mean", "kl")),
+    },
     (f"microbert:{SMALL}:features=tokens:schedule=tinybert", BERT): MICROBERT
     | {"hidn": (1.0, alignment([1, 2, 3, 4], "tokens")), "embd": (1.0, alignment([0], "tokens"))},
     (MOBILE, BERT): PREDICTION,
@@ -430,9 +501,18 @@ FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]
         "ib_transfer masked": (0.5, hidden_tokens(2)),
         **PREDICTION,
     },
-    ("moebert", BERT): {"layer": (1.0, layers_mse), "pred": (1.0, symmetric_kl), "hard": (1.0, labels_loss)},
+    ("moebert", BERT): {
+        "layer": (1.0, layers_mse),
+        "pred": (1.0, symmetric_kl),
+        "hard": (1.0, labels_loss),
+    },
     ("moebert:padding=100", BERT): {
-        "layer": (1.0, lambda c: sum(mse(a, b) for a, b in zip(c.student.hidden, c.teacher.hidden, strict=True))),
+        "layer": (
+            1.0,
+            lambda c: sum(
+                mse(a, b) for a, b in zip(c.student.hidden, c.teacher.hidden, strict=True)
+            ),
+        ),
         "pred": (1.0, symmetric_kl),
         "hard": (1.0, labels_loss),
     },
@@ -440,9 +520,13 @@ FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]
     ("cofi", BERT): {
         "pred": (0.1, softened(2.0)),
         "layer": (0.9, nearest_hidden),
-        "sparsity": (1.0, lambda c: 0.0),  # its multipliers begin at 0; tests/methods/test_pruned.py
+        # its multipliers begin at 0; tests/methods/test_pruned.py
+        "sparsity": (1.0, lambda c: 0.0),
     },
-    **{(name, BERT): {"hard": (0.1, labels_loss), "soft": (0.9, softened(2.0))} for name in ("movement", "magnitude")},
+    **{
+        (name, BERT): {"hard": (0.1, labels_loss), "soft": (0.9, softened(2.0))}
+        for name in ("movement", "magnitude")
+    },
     ("dynabert", BERT): {
         "pred": (1.0, lambda c: float(soft_cross_entropy(c).sum(-1).mean())),
         "hidn": ({"width": 0.1, "depth": 1.0}, layers_mse),
@@ -473,14 +557,22 @@ FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]
         "soft": (0.5, lambda c: float(-(c.targets * log_softmax(c.student.logits)).sum(-1).mean())),
         "hard": (0.5, labels_loss),
     },
-    ("mtdnn:loss=code", BERT): {"soft": (1.0, lambda c: mse(c.student.logits, c.targets)), "hard": (1.0, labels_loss)},
+    ("mtdnn:loss=code", BERT): {
+        "soft": (1.0, lambda c: mse(c.student.logits, c.targets)),
+        "hard": (1.0, labels_loss),
+    },
 }
 
 
 def teacher_of(kind: str):
     if kind == BERT:
         return tiny.config(layers=12, num_labels=CLASSES)
-    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intra_bottleneck_size": 16}
+    shape = {
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intra_bottleneck_size": 16,
+    }
     return MobileBertConfig(vocab_size=VOCABULARY, embedding_size=8, intermediate_size=64, **shape)
 
 
@@ -494,7 +586,11 @@ def owners(method, teacher, prefix=""):
 
 def dimensions(config) -> tuple[int, int, int]:
     """Layers, width, heads of a configuration of any family; of one without layers, some."""
-    names = (("num_hidden_layers", "n_layers"), ("hidden_size", "dim"), ("num_attention_heads", "n_heads"))
+    names = (
+        ("num_hidden_layers", "n_layers"),
+        ("hidden_size", "dim"),
+        ("num_attention_heads", "n_heads"),
+    )
     return tuple(next((v for n in pair if (v := getattr(config, n, 0))), 2) for pair in names)  # type: ignore[return-value]
 
 
@@ -503,7 +599,10 @@ def learned(student) -> dict[str, np.ndarray]:
     with torch.no_grad():
         for parameter in student.aux.parameters():
             parameter.normal_(std=0.5)
-    named = {name: value.detach().numpy().astype(float) for name, value in student.aux.state_dict().items()}
+    named = {
+        name: value.detach().numpy().astype(float)
+        for name, value in student.aux.state_dict().items()
+    }
     for name, module in student.aux.named_children():
         if hasattr(module, "_words"):
             named[f"{name}.words"] = module._words[0].detach().numpy().astype(float)
@@ -520,7 +619,10 @@ def terms_of(spelling: str, kind: str, lengths: tuple[int, ...]):
         targets = np.exp(log_softmax(rng.normal(size=(len(lengths), CLASSES)))).astype(np.float32)
         if several:
             ids = torch.arange(len(lengths))
-            artefacts[f"{EnsembleTargets.name}.x"] = {"targets": torch.from_numpy(targets), "ids": ids}
+            artefacts[f"{EnsembleTargets.name}.x"] = {
+                "targets": torch.from_numpy(targets),
+                "ids": ids,
+            }
         setup = Setup(teacher, CLASSES, ("x",), artefacts)
         student = owner.build(setup)
         own = owner.teacher(setup) if isinstance(owner, PretrainingStage) else None
@@ -549,12 +651,17 @@ def terms_of(spelling: str, kind: str, lengths: tuple[int, ...]):
             if stage.padding:
                 layout = Layout([max(lengths)] * len(lengths), real=lengths)
             for name, term in stage.terms.items():
-                ours, theirs = case.student.out(layout, term.student), case.teacher.out(layout, term.teacher)
+                ours, theirs = (
+                    case.student.out(layout, term.student),
+                    case.teacher.out(layout, term.teacher),
+                )
                 yield (
                     stage.name,
                     prefix + name,
                     term.weight,
-                    float(term.fn(replace(batch, layout=layout), ours, theirs, student.aux).detach()),
+                    float(
+                        term.fn(replace(batch, layout=layout), ours, theirs, student.aux).detach()
+                    ),
                     case,
                 )
 

@@ -59,13 +59,18 @@ def test_without_successors_the_mixed_model_is_the_teacher(batch):
 
 def test_only_successors_learn(batch):
     _, _, student = built("theseus")
-    moving = {name for name, parameter in student.model.named_parameters() if parameter.requires_grad}
+    moving = {
+        name for name, parameter in student.model.named_parameters() if parameter.requires_grad
+    }
     assert moving
     assert all(name.startswith("whole.bert.encoder.") for name in moving)
 
 
 def test_the_replacing_rate_rises_to_one_and_stays():
-    linear, constant = methods.get("theseus")(rate=0.3, until=0.5), methods.get("theseus")(schedule="constant")
+    linear, constant = (
+        methods.get("theseus")(rate=0.3, until=0.5),
+        methods.get("theseus")(schedule="constant"),
+    )
     rates = [linear.replacing_rate(step / 20) for step in range(20)]
     assert rates[0] == 0.3
     assert rates == sorted(rates)
@@ -117,11 +122,17 @@ def test_leaving_early_changes_no_answer(batch):
     got = logits(model, batch).logits
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-5)
     assert sum(count > 0 for count in model.exits_after_layer.values()) >= 2
-    ids = torch.nn.utils.rnn.pad_sequence(batch.token_ids.split(list(batch.layout.lengths)), batch_first=True)
-    segments = torch.nn.utils.rnn.pad_sequence(batch.segment_ids.split(list(batch.layout.lengths)), batch_first=True)
+    ids = torch.nn.utils.rnn.pad_sequence(
+        batch.token_ids.split(list(batch.layout.lengths)), batch_first=True
+    )
+    segments = torch.nn.utils.rnn.pad_sequence(
+        batch.segment_ids.split(list(batch.layout.lengths)), batch_first=True
+    )
     model.set_attn_implementation("eager")
     with torch.no_grad():
-        padded = model(ids, attention_mask=batch.layout.mask_BL.long(), token_type_ids=segments).logits
+        padded = model(
+            ids, attention_mask=batch.layout.mask_BL.long(), token_type_ids=segments
+        ).logits
     torch.testing.assert_close(padded, expected, rtol=0, atol=1e-5)
 
 
@@ -131,7 +142,9 @@ def test_branches_learn_and_the_backbone_stands_still(batch):
     student.model.train()
     term = stage.terms["branches"]
     term.fn(batch, forward(student.model, batch, term.student), None, student.aux).backward()
-    reached = {name for name, parameter in student.model.named_parameters() if parameter.grad is not None}
+    reached = {
+        name for name, parameter in student.model.named_parameters() if parameter.grad is not None
+    }
     assert reached
     assert all(name.startswith("branches.") for name in reached)
     assert stage.lr_scale(0.99) == 10
@@ -161,10 +174,23 @@ def test_with_dropout_the_branches_attention_has_it_in_training_alone(batch):
 
 @pytest.mark.slow
 def test_a_run_has_a_row_for_each_speed(bench, tmp_path, places):
-    words = ["run", "--methods", "fastbert:speeds=0.5/1", "--tasks", "sst2,stsb", "--epochs", 1, *places]
+    words = [
+        "run",
+        "--methods",
+        "fastbert:speeds=0.5/1",
+        "--tasks",
+        "sst2,stsb",
+        "--epochs",
+        1,
+        *places,
+    ]
     done = bench(*words)
     assert done.returncode == 0, done.stderr
-    records = [r for r in Store(tmp_path / "r").records() if r.cell.method == "fastbert" and r.cell.tasks == ("sst2",)]
+    records = [
+        r
+        for r in Store(tmp_path / "r").records()
+        if r.cell.method == "fastbert" and r.cell.tasks == ("sst2",)
+    ]
     by_point = {record.point: record for record in records}
     assert set(by_point) == {"", "speed=0.5", "speed=1"}
     assert by_point["speed=1"].usage["left after layer"] == {"1": 1.0}
@@ -186,7 +212,8 @@ def test_divergences_of_a_few_sequences_at_a_time_are_those_of_all(lengths, monk
     layout = Layout(lengths)
     vectors, teacher = torch.randn(sum(lengths), 12), torch.randn(sum(lengths), 24)
     scores, of_teacher = (
-        [torch.randn(len(c.sequences), 3, c.longest, c.longest) for c in layout.chunks] for _ in range(2)
+        [torch.randn(len(c.sequences), 3, c.longest, c.longest) for c in layout.chunks]
+        for _ in range(2)
     )
     found = []
     for at_once in (1, 3 * 12 * 12 * 2, 2**30):
@@ -208,7 +235,9 @@ def test_vectors_are_the_queries_keys_and_values_that_attention_uses(batch):
     model = tiny.classifier(layers=2).eval()
     out = logits(model, batch, hidden(1) | vectors(2) | scores(2))
     attention = model.bert.encoder.layer[1].attention.self
-    for got, layer in zip(out.vectors(2), (attention.query, attention.key, attention.value), strict=True):
+    for got, layer in zip(
+        out.vectors(2), (attention.query, attention.key, attention.value), strict=True
+    ):
         torch.testing.assert_close(got, layer(out.hidden(1)))
 
 
@@ -224,14 +253,27 @@ def test_a_general_stage_on_text_is_made_once_and_kept(bench, tmp_path, places):
     """Both seeds and both tasks begin with the same weights; another objective has a stage of its own."""
     text = tmp_path / "text.txt"
     text.write_text("\n".join(" ".join(tiny.WORDS[i : i + 12]) for i in range(30)))
-    words = ["--methods", f"minilmv2:{tiny.SHAPE},minilm:{tiny.SHAPE}", "--tasks", "rte,sst2", "--seeds", "0,1"]
+    words = [
+        "--methods",
+        f"minilmv2:{tiny.SHAPE},minilm:{tiny.SHAPE}",
+        "--tasks",
+        "rte,sst2",
+        "--seeds",
+        "0,1",
+    ]
     words += ["--corpus", text, "--corpus-tokens", "2000", *places[:6]]
     planned = bench("plan", *words)
-    assert planned.stdout.count("to make from 2,000 tokens") == 3, "the cut teacher and two objectives"
+    assert planned.stdout.count("to make from 2,000 tokens") == 3, (
+        "the cut teacher and two objectives"
+    )
     done = bench("run", *words, "--reports", tmp_path / "p", "--epochs", "1")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("relations 2x12") >= 4
-    made = [r.artefacts["relations"] for r in Store(tmp_path / "r").records() if "relations" in r.artefacts]
+    made = [
+        r.artefacts["relations"]
+        for r in Store(tmp_path / "r").records()
+        if "relations" in r.artefacts
+    ]
     assert len(made) == 8
     assert len({m["weights"] for m in made}) == len({m["key"] for m in made}) == 2
     assert all(m["train"]["tokens"] >= 2000 for m in made)
@@ -243,7 +285,9 @@ def test_a_general_stage_on_text_is_made_once_and_kept(bench, tmp_path, places):
 
 
 def test_a_row_whose_time_depends_on_training_is_not_timed(bench, tmp_path, teacher_folder):
-    done = bench("speed", "--methods", "fastbert", "--teacher", teacher_folder, "--results", tmp_path / "r")
+    done = bench(
+        "speed", "--methods", "fastbert", "--teacher", teacher_folder, "--results", tmp_path / "r"
+    )
     assert done.returncode == 2
     assert "is not timed" in done.stderr
     assert "none of these rows can be timed" in done.stderr
@@ -255,7 +299,9 @@ def test_a_row_whose_time_depends_on_training_is_not_timed(bench, tmp_path, teac
 
 def transfer(kind, **settings):
     mobilebert = methods.get("mobilebert")
-    method = mobilebert(**{**mobilebert.tiny_settings, "layers": 3, "inverted": 16, "pretraining": kind, **settings})
+    method = mobilebert(
+        **{**mobilebert.tiny_settings, "layers": 3, "inverted": 16, "pretraining": kind, **settings}
+    )
     (wish,) = method.requires(tiny.config())
     return method, wish, tiny_training.built(wish, tasks=())[0]
 
@@ -271,14 +317,18 @@ def train_phases(wish, setup, text, count):
     random = RandomState(0, tiny_training.CPU)
     with random.current():
         student, teacher = wish.build(setup), wish.teacher(setup).eval()
-    scheduled = schedule_stages(wish.stages(setup), (), Recipe(epochs=6, batch_size=8, learning_rate=1e-3), len(text))[
-        1
-    ]
+    scheduled = schedule_stages(
+        wish.stages(setup), (), Recipe(epochs=6, batch_size=8, learning_rate=1e-3), len(text)
+    )[1]
     before = {name: value.clone() for name, value in student.model.state_dict().items()}
     one = StudentTrainer("x", student, random, [], scheduled[:count], ComputeSettings())
     train_task([one], text, teacher, LoopOptions(0, ComputeSettings(), 8))
     assert one.error is None, one.error
-    return {name for name, value in student.model.state_dict().items() if not torch.equal(value, before[name])}, one
+    return {
+        name
+        for name, value in student.model.state_dict().items()
+        if not torch.equal(value, before[name])
+    }, one
 
 
 def test_a_phase_moves_its_layer_and_earlier_ones_and_holds_the_rest(text):
@@ -294,7 +344,9 @@ def test_the_current_layer_learns_at_ten_times_the_rate_of_earlier_ones():
     rates = wish.stages(setup)[1].parameter_lr_scale
     name = "model.mobilebert.encoder.layer.{}.attention.self.query.weight"
     assert [rates(name.format(number)) for number in range(3)] == [0.3, 3.0, 0.0]
-    assert rates("model.mobilebert.embeddings.word_embeddings.weight") == rates("aux.head.bias") == 0.0
+    assert (
+        rates("model.mobilebert.embeddings.word_embeddings.weight") == rates("aux.head.bias") == 0.0
+    )
 
 
 def test_embeddings_and_head_begin_as_the_teachers(text):
@@ -323,12 +375,29 @@ def test_students_that_differ_inside_their_layers_learn_from_one_ib_bert():
 
 
 @pytest.mark.slow
-def test_pre_training_is_made_in_order_and_reaches_the_student(bench, places, teacher_folder, tmp_path):
+def test_pre_training_is_made_in_order_and_reaches_the_student(
+    bench, places, teacher_folder, tmp_path
+):
     corpus = tmp_path / "corpus.txt"
-    corpus.write_text("\n".join(" ".join(tiny.WORDS[(i * 7 + j * j) % 43] for j in range(40)) for i in range(60)))
+    corpus.write_text(
+        "\n".join(" ".join(tiny.WORDS[(i * 7 + j * j) % 43] for j in range(40)) for i in range(60))
+    )
     small = methods.get("mobilebert").tiny_settings
-    row = "mobilebert:" + ":".join(f"{k}={v}" for k, v in small.items()) + ":pretraining=progressive:inverted=16"
-    words = ("--methods", row, "--teacher", teacher_folder, "--corpus", corpus, "--corpus-tokens", 4000)
+    row = (
+        "mobilebert:"
+        + ":".join(f"{k}={v}" for k, v in small.items())
+        + ":pretraining=progressive:inverted=16"
+    )
+    words = (
+        "--methods",
+        row,
+        "--teacher",
+        teacher_folder,
+        "--corpus",
+        corpus,
+        "--corpus-tokens",
+        4000,
+    )
     words = ("--tasks", "rte", "--epochs", 1, *places, *words)
     made = bench("run", "--only", "pretraining", *words)
     assert made.returncode == 0, made.stderr
@@ -348,12 +417,25 @@ def bilstm(batch, **settings):
     vocabulary = Vocabulary(method.words).compute(tiny.classifier(), [batch])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return method.build(Setup(tiny.config(), 2, ("x",), {"vocabulary": vocabulary})).model.eval()
+        return method.build(
+            Setup(tiny.config(), 2, ("x",), {"vocabulary": vocabulary})
+        ).model.eval()
 
 
 def test_words_are_lower_case_signs_stand_alone_and_a_mask_is_one_word():
-    assert " ".join(words_of("Don't stop, Ann-Marie: 3.5!")) == "don ' t stop , ann - marie : 3 . 5 !"
-    assert words_of("a [MASK] b[MASK]. [mask]") == ["a", "[MASK]", "b", "[MASK]", ".", "[", "mask", "]"]
+    assert (
+        " ".join(words_of("Don't stop, Ann-Marie: 3.5!")) == "don ' t stop , ann - marie : 3 . 5 !"
+    )
+    assert words_of("a [MASK] b[MASK]. [mask]") == [
+        "a",
+        "[MASK]",
+        "b",
+        "[MASK]",
+        ".",
+        "[",
+        "mask",
+        "]",
+    ]
 
 
 def test_the_vocabulary_is_the_most_frequent_words_ties_by_alphabet(batch):

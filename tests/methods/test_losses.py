@@ -44,7 +44,9 @@ def test_a_pad_token_of_a_filled_sequence_is_no_key_but_a_query():
 
 def test_attention_needs_equal_heads():
     with pytest.raises(ValueError, match="equal numbers of heads"):
-        losses.scores_mse_realmean((torch.zeros(1, 2, 1, 1),), (torch.zeros(1, 3, 1, 1),), Layout([1]))
+        losses.scores_mse_realmean(
+            (torch.zeros(1, 2, 1, 1),), (torch.zeros(1, 3, 1, 1),), Layout([1])
+        )
 
 
 def test_distances_by_hand():
@@ -60,14 +62,22 @@ def test_distances_by_hand():
 @pytest.mark.parametrize(
     "kind, expected",
     [
-        ("non_saturating", (math.log(1 + math.exp(-1)) + math.log(1 + math.exp(2)), math.log(1 + math.exp(-2)))),
-        ("saturating", (math.log(1 + math.exp(-1)) + math.log(1 + math.exp(2)), -math.log(1 + math.exp(2)))),
+        (
+            "non_saturating",
+            (math.log(1 + math.exp(-1)) + math.log(1 + math.exp(2)), math.log(1 + math.exp(-2))),
+        ),
+        (
+            "saturating",
+            (math.log(1 + math.exp(-1)) + math.log(1 + math.exp(2)), -math.log(1 + math.exp(2))),
+        ),
         ("least_squares", (0.0 + 4.0, 1.0)),
     ],
 )
 def test_adversarial_losses_by_hand(kind, expected):
     real, fake = torch.tensor([1.0]), torch.tensor([2.0])
-    assert float(losses.discriminator_loss(real, fake, kind)) == pytest.approx(expected[0], rel=1e-6)
+    assert float(losses.discriminator_loss(real, fake, kind)) == pytest.approx(
+        expected[0], rel=1e-6
+    )
     assert float(losses.adversarial_loss(fake, kind)) == pytest.approx(expected[1], rel=1e-6)
 
 

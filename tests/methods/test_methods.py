@@ -69,7 +69,9 @@ def test_a_badly_named_method_is_left_out_and_the_others_stay(monkeypatch):
 
 
 def test_what_no_stage_can_change_is_refused_and_not_ignored():
-    with pytest.raises(ValueError, match="cannot change batch_size, learningrate; it can: betas, clip, epochs"):
+    with pytest.raises(
+        ValueError, match="cannot change batch_size, learningrate; it can: betas, clip, epochs"
+    ):
         Stage("all", {}, paper={"epochs": 3.0, "batch_size": 8, "learningrate": 1.0})
 
 
@@ -105,7 +107,9 @@ def test_what_a_method_cannot_do_is_refused_before_it_is_planned(row):
         parse_one(row).method.requires(BertConfig())
 
 
-@pytest.mark.parametrize("name", ["pkd", "distilbert", "moebert", "cofi", "fisher", "magnitude", "theseus"])
+@pytest.mark.parametrize(
+    "name", ["pkd", "distilbert", "moebert", "cofi", "fisher", "magnitude", "theseus"]
+)
 def test_only_a_bert_can_be_cut(name):
     with pytest.raises(MethodError, match="this teacher is a mobilebert"):
         methods.get(name)().requires(MobileBertConfig())
@@ -174,4 +178,6 @@ def test_what_a_training_costs_is_asked_of_what_was_trained():
     trained = PackedModel()
     trained.training_cost = lambda: Cost(1.0, 2.0, 3.0)
     assert training_cost(log, trained, shipped, None).flops_own == 6 * (100 + 2 * 1000 + 3 * 10)
-    assert training_cost(log, shipped, shipped, None).flops_own == 6 * cost(shipped).macs(100, 1000, 10)
+    assert training_cost(log, shipped, shipped, None).flops_own == 6 * cost(shipped).macs(
+        100, 1000, 10
+    )

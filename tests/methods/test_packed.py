@@ -42,7 +42,9 @@ def padded_run(model, batch, longest=0):
         return other(**inputs, output_hidden_states=True, output_attentions=True)
 
 
-@pytest.mark.parametrize("tolerated, chunks", [(0, 3), (8192, 1)], ids=["a chunk a length", "one chunk"])
+@pytest.mark.parametrize(
+    "tolerated, chunks", [(0, 3), (8192, 1)], ids=["a chunk a length", "one chunk"]
+)
 def test_packed_equals_padded(teacher_folder, monkeypatch, tolerated, chunks):
     monkeypatch.setattr(packed, "TOLERATED_PADDING", tolerated)
     data = tiny.encoded(teacher_folder)
@@ -55,12 +57,19 @@ def test_packed_equals_padded(teacher_folder, monkeypatch, tolerated, chunks):
     torch.testing.assert_close(ours.logits, theirs.logits, atol=1e-6, rtol=1e-5)
     for layer in range(4):
         torch.testing.assert_close(
-            ours.layout.padded(ours.hidden(layer))[mask], theirs.hidden_states[layer][mask], atol=1e-6, rtol=1e-5
+            ours.layout.padded(ours.hidden(layer))[mask],
+            theirs.hidden_states[layer][mask],
+            atol=1e-6,
+            rtol=1e-5,
         )
     for layer in (1, 2, 3):
         for chunk, scores in zip(batch.layout.chunks, ours.scores(layer), strict=True):
-            probabilities = scores.masked_fill(~chunk.mask_nL[:, None, None, :], float("-inf")).softmax(-1)
-            expected = theirs.attentions[layer - 1][list(chunk.sequences), :, : chunk.longest, : chunk.longest]
+            probabilities = scores.masked_fill(
+                ~chunk.mask_nL[:, None, None, :], float("-inf")
+            ).softmax(-1)
+            expected = theirs.attentions[layer - 1][
+                list(chunk.sequences), :, : chunk.longest, : chunk.longest
+            ]
             torch.testing.assert_close(
                 probabilities.transpose(1, 2)[chunk.mask_nL],
                 expected.transpose(1, 2)[chunk.mask_nL],
@@ -88,13 +97,24 @@ def test_a_filled_batch_is_transformers_padded_one_with_the_states_of_its_paddin
 SHAPE = {
     "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 40, "num_labels": 3, "initializer_range": 0.2,
 }  # fmt: skip
-WINDOW = {"local_attention": 2, "cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
+WINDOW = {
+    "local_attention": 2,
+    "cls_token_id": 2,
+    "sep_token_id": 3,
+    "bos_token_id": 2,
+    "eos_token_id": 3,
+}
 OTHERS = {
     "distilbert": {},
-    "mobilebert": {"embedding_size": 16, "intra_bottleneck_size": 16},  # trigrams must not see neighbours
+    # trigrams must not see neighbours
+    "mobilebert": {"embedding_size": 16, "intra_bottleneck_size": 16},
     "roberta": {"type_vocab_size": 1},
     "electra": {"embedding_size": 16},
-    "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0},
+    "deberta-v2": {
+        "relative_attention": True,
+        "pos_att_type": ["p2c", "c2p"],
+        "type_vocab_size": 0,
+    },
     "modernbert": {**WINDOW, "classifier_pooling": "mean"},
     "mpnet": {},
     "albert": {"embedding_size": 16},
@@ -102,7 +122,9 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("family", OTHERS)
-def test_an_example_of_another_family_is_answered_as_transformers_does_alone(teacher_folder, family):
+def test_an_example_of_another_family_is_answered_as_transformers_does_alone(
+    teacher_folder, family
+):
     """Packed where its family is described, padded elsewhere: no example's answer or state depends on those beside it."""
     torch.manual_seed(0)
     config = AutoConfig.for_model(
@@ -110,7 +132,11 @@ def test_an_example_of_another_family_is_answered_as_transformers_does_alone(tea
     )
     model = AutoModelForSequenceClassification.from_config(config).eval()
     batch = tiny.encoded(teacher_folder).batch([3, 1, 4, 15, 9])
-    rows = zip(batch.token_ids.split(batch.layout.lengths), batch.segment_ids.split(batch.layout.lengths), strict=True)
+    rows = zip(
+        batch.token_ids.split(batch.layout.lengths),
+        batch.segment_ids.split(batch.layout.lengths),
+        strict=True,
+    )
     with torch.no_grad():
         alone = [
             model(
@@ -131,8 +157,11 @@ def test_an_example_of_another_family_is_answered_as_transformers_does_alone(tea
     ours = forward(model, batch, LOGITS | hidden(*range(4)))
     expected = torch.cat([each.logits for each in alone])
     torch.testing.assert_close(ours.logits, expected, atol=1e-6, rtol=1e-5)
-    filled = pad_batch(batch, tiny.encoded(teacher_folder), 20)  # nothing attends to what fills a sequence
-    torch.testing.assert_close(forward(model, filled, LOGITS).logits, expected, atol=1e-6, rtol=1e-5)
+    # nothing attends to what fills a sequence
+    filled = pad_batch(batch, tiny.encoded(teacher_folder), 20)
+    torch.testing.assert_close(
+        forward(model, filled, LOGITS).logits, expected, atol=1e-6, rtol=1e-5
+    )
     near = 1e-5 if family == "mobilebert" else 2e-6  # without LayerNorm states are larger
     for layer in range(4):
         expected = torch.cat([each.hidden_states[layer][0] for each in alone])
@@ -140,14 +169,18 @@ def test_an_example_of_another_family_is_answered_as_transformers_does_alone(tea
     model.train()
     forward(model, batch, LOGITS).logits.sum().backward()
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    assert all(gradient.isfinite().all() for gradient in gradients), "places without a token poison nothing"
+    assert all(gradient.isfinite().all() for gradient in gradients), (
+        "places without a token poison nothing"
+    )
 
 
 @given(lengths=st.lists(st.integers(1, 200), min_size=1, max_size=40))
 @settings(max_examples=60, deadline=None)
 def test_chunks_hold_every_token_once_and_waste_little(lengths):
     layout = Layout(lengths)
-    assert sorted(i for chunk in layout.chunks for i in chunk.sequences) == list(range(len(lengths)))
+    assert sorted(i for chunk in layout.chunks for i in chunk.sequences) == list(
+        range(len(lengths))
+    )
     places = torch.cat([chunk.mask_nL.flatten() for chunk in layout.chunks]).nonzero().flatten()
     assert torch.equal(layout.scatter_T.sort().values, places)
     assert torch.equal(layout.gather_N[layout.scatter_T], torch.arange(layout.total))
@@ -179,10 +212,14 @@ def test_a_layer_that_keeps_nothing_is_refused(teacher_folder, monkeypatch, what
     model = tiny.classifier()
     layer = model.bert.encoder.layer[1]
     whole = layer.forward
-    monkeypatch.setattr(layer, "forward", lambda x, trace: whole(x, trace=AttentionTrace(trace.layout)))
+    monkeypatch.setattr(
+        layer, "forward", lambda x, trace: whole(x, trace=AttentionTrace(trace.layout))
+    )
     with pytest.raises(EmptyAttention, match="layer 2"):
         forward(
-            model, tiny.encoded(teacher_folder).batch([0]), {"scores": taps.scores, "vectors": taps.vectors}[what](1, 2)
+            model,
+            tiny.encoded(teacher_folder).batch([0]),
+            {"scores": taps.scores, "vectors": taps.vectors}[what](1, 2),
         )
 
 
@@ -204,7 +241,9 @@ def test_an_empty_sequence_is_refused():
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
-def test_fused_attention_answers_as_the_usual_one_and_whether_or_not_scores_are_kept(teacher_folder, device):
+def test_fused_attention_answers_as_the_usual_one_and_whether_or_not_scores_are_kept(
+    teacher_folder, device
+):
     """The usual one here, against the one that CUDA takes, there."""
     batch, model = tiny.encoded(teacher_folder).batch([3, 1, 4]), tiny.classifier().eval()
     expected = forward(model, batch, LOGITS | taps.scores(1))
@@ -215,7 +254,10 @@ def test_fused_attention_answers_as_the_usual_one_and_whether_or_not_scores_are_
         layer.attention.self.config = copy.copy(model.config)
         layer.attention.self.config._attn_implementation = kind
     there = batch.to(device)
-    alone, kept = forward(model, there, LOGITS).logits, forward(model, there, LOGITS | taps.scores(1))
+    alone, kept = (
+        forward(model, there, LOGITS).logits,
+        forward(model, there, LOGITS | taps.scores(1)),
+    )
     assert torch.equal(alone, kept.logits)
     torch.testing.assert_close(kept.logits.cpu(), expected.logits, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(kept.scores(1)[0].cpu(), expected.scores(1)[0], rtol=1e-4, atol=1e-5)
@@ -223,7 +265,9 @@ def test_fused_attention_answers_as_the_usual_one_and_whether_or_not_scores_are_
 
 def test_the_bias_of_mpnet_is_in_its_scores_and_in_both_attentions(teacher_folder, monkeypatch):
     torch.manual_seed(0)
-    config = AutoConfig.for_model("mpnet", vocab_size=tiny.config().vocab_size, pad_token_id=0, **SHAPE)
+    config = AutoConfig.for_model(
+        "mpnet", vocab_size=tiny.config().vocab_size, pad_token_id=0, **SHAPE
+    )
     model = AutoModelForSequenceClassification.from_config(config).eval()
     batch = tiny.encoded(teacher_folder).batch([3, 1, 4, 15, 9])
     usual = forward(model, batch, LOGITS | taps.scores(1, 3))
@@ -268,7 +312,11 @@ def batch(teacher_folder):
 def test_pooled_states_are_the_pools_of_the_states_to_the_bit(batch, source, pool):
     model = tiny.classifier().eval()
     states = forward(model, batch, hidden(0, 1, 2, 3))
-    whole = states.hidden(source) if isinstance(source, int) else sum(w * states.hidden(n) for n, w in source.items())
+    whole = (
+        states.hidden(source)
+        if isinstance(source, int)
+        else sum(w * states.hidden(n) for n, w in source.items())
+    )
     out = forward(model, batch, pooled(source, pool))
     assert torch.equal(out.pooled(source, pool), POOLS[pool](batch.layout, whole))
     (tap,) = out.values
@@ -283,7 +331,9 @@ def test_what_was_not_declared_is_named_with_what_was(batch):
         lambda: out.pooled(2, "max"),
         lambda: out[Tap("vectors", 1)],
     ):
-        with pytest.raises(UndeclaredNeed, match=r"declares cls of hidden 2, hidden 1; add it to the term's taps"):
+        with pytest.raises(
+            UndeclaredNeed, match=r"declares cls of hidden 2, hidden 1; add it to the term's taps"
+        ):
             read()
     with pytest.raises(UndeclaredNeed, match="a term read logits, but declares nothing"):
         _ = Out(batch.layout).logits

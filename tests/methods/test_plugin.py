@@ -18,13 +18,24 @@ NAME = "shrinkbert/teacherlogits"
 
 
 @pytest.mark.slow
-def test_a_third_party_method_is_listed_passes_the_checks_and_runs_to_a_report(bench, monkeypatch, tmp_path, places):
+def test_a_third_party_method_is_listed_passes_the_checks_and_runs_to_a_report(
+    bench, monkeypatch, tmp_path, places
+):
     monkeypatch.syspath_prepend(PLUGIN)
     assert f"{NAME} from shrinkbert:TeacherLogits  ok" in bench("list", "--check").stdout
     checked = bench("check-method", "shrinkbert/prototypes:start=text")  # with artefacts of its own
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert f"{len(CHECKS)} checks passed" in checked.stdout
-    done = bench("run", "--methods", f"{NAME}:{tiny.SHAPE}:start=random", "--tasks", "rte", "--epochs", 1, *places)
+    done = bench(
+        "run",
+        "--methods",
+        f"{NAME}:{tiny.SHAPE}:start=random",
+        "--tasks",
+        "rte",
+        "--epochs",
+        1,
+        *places,
+    )
     assert done.returncode == 0, done.stderr
     assert NAME in next((tmp_path / "p").glob("*/*/README.md")).read_text()
 
@@ -46,16 +57,32 @@ def test_a_method_is_checked_by_its_class_and_with_settings(bench, monkeypatch, 
     assert said in done.stdout + done.stderr
 
 
-def test_a_method_without_a_paper_has_no_row_by_the_papers_recipe(bench, monkeypatch, tmp_path, teacher_folder):
+def test_a_method_without_a_paper_has_no_row_by_the_papers_recipe(
+    bench, monkeypatch, tmp_path, teacher_folder
+):
     """It would train by the common recipe, and its record would say ``paper``."""
     monkeypatch.setitem(methods.TABLE, "mine", ("shrinkbert:TeacherLogits", "names no recipe"))
-    monkeypatch.setattr(methods, "TABLE", {name: methods.TABLE[name] for name in ("finetune", "kd", "mine")})
+    monkeypatch.setattr(
+        methods, "TABLE", {name: methods.TABLE[name] for name in ("finetune", "kd", "mine")}
+    )
     monkeypatch.syspath_prepend(PLUGIN)
-    words = ["--tasks", "rte", "--data", tiny.write_glue(tmp_path / "glue", ("rte",)), "--teacher", teacher_folder]
+    words = [
+        "--tasks",
+        "rte",
+        "--data",
+        tiny.write_glue(tmp_path / "glue", ("rte",)),
+        "--teacher",
+        teacher_folder,
+    ]
     for verb in ("plan", "run"):
-        named = bench(verb, "--methods", "kd,mine", *words, "--recipe", "paper", "--results", tmp_path / "r")
+        named = bench(
+            verb, "--methods", "kd,mine", *words, "--recipe", "paper", "--results", tmp_path / "r"
+        )
         assert named.returncode == 2
-        assert "mine on rte: --recipe paper: distil names no recipe of a paper (Stage.paper)" in named.stderr
+        assert (
+            "mine on rte: --recipe paper: distil names no recipe of a paper (Stage.paper)"
+            in named.stderr
+        )
         assert "use --recipe common" in named.stderr
     file = tmp_path / "plan.json"
     everything = bench("plan", "--methods", "all", *words, "--recipe", "paper", "--json", file)
@@ -88,16 +115,22 @@ BAD = {
 
 @pytest.mark.parametrize("text", BAD)
 @pytest.mark.slow
-def test_a_method_that_cannot_be_used_is_told_in_one_line_and_stops_no_other(text, bench, monkeypatch, tmp_path):
+def test_a_method_that_cannot_be_used_is_told_in_one_line_and_stops_no_other(
+    text, bench, monkeypatch, tmp_path
+):
     from importlib.metadata import EntryPoint
 
-    offered = [EntryPoint(name, "badplain:Plain", methods.GROUP) for name in ("bad/plain", "nameless")]
+    offered = [
+        EntryPoint(name, "badplain:Plain", methods.GROUP) for name in ("bad/plain", "nameless")
+    ]
     monkeypatch.setattr("methods.entry_points", lambda group: offered)
     (tmp_path / "badplain.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     sys.modules.pop("badplain", None)
     for rows, said in (("bad/plain", BAD[text]), ("kd,nameless", "no method is called 'nameless'")):
-        planned = bench("plan", "--methods", rows, "--tasks", "rte", "--data", "sample", "--teacher", "embedded")
+        planned = bench(
+            "plan", "--methods", rows, "--tasks", "rte", "--data", "sample", "--teacher", "embedded"
+        )
         assert planned.returncode == 2
         assert said in planned.stderr
         assert len(planned.stderr.splitlines()) == 1
@@ -109,4 +142,6 @@ def test_a_method_that_cannot_be_used_is_told_in_one_line_and_stops_no_other(tex
     monkeypatch.setattr(methods, "TABLE", {"kd": methods.TABLE["kd"]})
     checked = bench("list", "--check")
     assert checked.returncode == 1
-    assert any(line.startswith("  kd ") and line.endswith("  ok") for line in checked.stdout.splitlines())
+    assert any(
+        line.startswith("  kd ") and line.endswith("  ok") for line in checked.stdout.splitlines()
+    )

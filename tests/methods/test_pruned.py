@@ -68,7 +68,9 @@ def test_masks_are_moved_to_the_target_and_the_multipliers_up():
 def test_exactly_the_target_is_pruned_and_what_stays_has_the_higher_chance(sparsity):
     _, _, gates, _ = cofi(sparsity=sparsity)
     heads, neurons, _, _ = scattered(gates).settled()
-    kept = float((heads > 0).sum() * gates.head_weights + (neurons > 0).sum() * gates.neuron_weights)
+    kept = float(
+        (heads > 0).sum() * gates.head_weights + (neurons > 0).sum() * gates.neuron_weights
+    )
     whole = heads.numel() * gates.head_weights + neurons.numel() * gates.neuron_weights
     assert (1 - sparsity) * whole - gates.head_weights <= kept <= (1 - sparsity) * whole
     chances = gates.chances()[0] * gates.chances()[2]
@@ -91,7 +93,9 @@ def test_the_pruned_model_answers_like_the_masked_one(teacher_folder, empty):
     if empty:
         assert counts[empty == "networks"][1] == 0
     with torch.no_grad():
-        ours, theirs = (forward(model, batch, LOGITS).logits for model in (student.model.eval(), shipped))
+        ours, theirs = (
+            forward(model, batch, LOGITS).logits for model in (student.model.eval(), shipped)
+        )
     assert torch.allclose(ours, theirs, atol=1e-6)
 
 
@@ -110,7 +114,11 @@ def test_layers_are_matched_from_the_top_in_order_and_only_where_they_are():
     distances = [[1.0, 2, 3, 4], [4, 1, 0, 5], [0, 5, 6, 7]]
     assert nearest(distances, [True] * 4) == [0, 0, 0]
     assert nearest([[1.0, 2, 3, 4], [4, 1, 0, 5], [9, 5, 6, 4]], [True] * 4) == [0, 2, 3]
-    assert nearest([[1.0, 2, 3, 4], [4, 1, 0, 5], [9, 5, 6, 4]], [True, True, False, False]) == [0, 0, 1]
+    assert nearest([[1.0, 2, 3, 4], [4, 1, 0, 5], [9, 5, 6, 4]], [True, True, False, False]) == [
+        0,
+        0,
+        1,
+    ]
     assert nearest([[1.0, 2], [2, 1]], [False, False]) == [1, 1]
 
 
@@ -210,9 +218,16 @@ def masked_logits(model, batch, heads, neurons):
     """Of a model whose next linear layer reads everything times its mask."""
     hooks = []
     for number, layer in enumerate(model.bert.encoder.layer):
-        for reader, mask in ((layer.attention.output.dense, heads[number]), (layer.output.dense, neurons[number])):
+        for reader, mask in (
+            (layer.attention.output.dense, heads[number]),
+            (layer.output.dense, neurons[number]),
+        ):
             scale = mask.repeat_interleave(reader.in_features // len(mask))
-            hooks.append(reader.register_forward_pre_hook(lambda module, args, scale=scale: (args[0] * scale,)))
+            hooks.append(
+                reader.register_forward_pre_hook(
+                    lambda module, args, scale=scale: (args[0] * scale,)
+                )
+            )
     try:
         return forward(model, batch, LOGITS).logits
     finally:
@@ -233,8 +248,13 @@ def test_the_gradient_of_each_mask_is_that_of_each_example_alone(teacher, batch,
     for number in range(6):
         alone = tiny.encoded(teacher_folder, rows=6).batch([number])
         masks = [mask.requires_grad_() for mask in ones(teacher)]
-        expected = torch.autograd.grad(losses.hard(masked_logits(teacher, alone, *masks), alone.labels), masks)
-        ours = torch.stack([block[number] for block in found[:2]]), torch.stack([block[number] for block in found[2:]])
+        expected = torch.autograd.grad(
+            losses.hard(masked_logits(teacher, alone, *masks), alone.labels), masks
+        )
+        ours = (
+            torch.stack([block[number] for block in found[:2]]),
+            torch.stack([block[number] for block in found[2:]]),
+        )
         for a, b in zip(ours, expected, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-6)
 
@@ -255,7 +275,9 @@ def test_the_search_is_the_best_of_all_pairs_that_fit():
             and a.sum(1).min() and b.sum(1).min()
         ):  # fmt: skip
             fitting.append(float((a * heads).sum() + (b * neurons).sum()))
-    assert float((masks[0] * heads).sum() + (masks[1] * neurons).sum()) == pytest.approx(max(fitting))
+    assert float((masks[0] * heads).sum() + (masks[1] * neurons).sum()) == pytest.approx(
+        max(fitting)
+    )
 
 
 def exchanged_slowly(mask, gradients):
@@ -265,7 +287,9 @@ def exchanged_slowly(mask, gradients):
     inside = order[:pruned]
     for unit in order[pruned:]:
         inside.append(unit)
-        without = [gradients[:, [u for u in inside if u != one]].sum(1).square().sum() for one in inside]
+        without = [
+            gradients[:, [u for u in inside if u != one]].sum(1).square().sum() for one in inside
+        ]
         del inside[int(torch.stack(without).argmin())]
     return [float(unit not in inside) for unit in range(len(mask))]
 
@@ -273,7 +297,9 @@ def exchanged_slowly(mask, gradients):
 @pytest.mark.parametrize("pruned", [0, 1, 3, 5, 8])
 def test_rearrangement_is_the_greedy_exchange(pruned):
     torch.manual_seed(pruned)
-    gradients = torch.randn(20, 3).double() @ torch.randn(3, 8).double() + 0.1 * torch.randn(20, 8).double()
+    gradients = (
+        torch.randn(20, 3).double() @ torch.randn(3, 8).double() + 0.1 * torch.randn(20, 8).double()
+    )
     mask = torch.ones(8)
     mask[gradients.square().sum(0).argsort()[:pruned]] = 0.0
     assert fisher.rearranged(mask, gradients).tolist() == exchanged_slowly(mask, gradients)
@@ -285,13 +311,19 @@ def test_tuning_brings_the_layers_nearer_and_leaves_the_whole_model_at_one(teach
     for mask in whole:
         torch.testing.assert_close(mask, torch.ones_like(mask), rtol=0, atol=1e-3)
     torch.manual_seed(0)
-    plain = tuple((torch.rand_like(mask) < 0.6).float().index_fill(1, torch.tensor(0), 1.0) for mask in ones(teacher))
+    plain = tuple(
+        (torch.rand_like(mask) < 0.6).float().index_fill(1, torch.tensor(0), 1.0)
+        for mask in ones(teacher)
+    )
     tuned = tuple(mask.clone() for mask in plain)
     fisher.tune(teacher, [batch], *tuned)
     assert all(torch.equal(a == 0, b == 0) for a, b in zip(plain, tuned, strict=True))
     assert not all(torch.equal(a, b) for a, b in zip(plain, tuned, strict=True))
     with torch.no_grad():
-        states = [first_attention(teacher, batch, heads) for heads in (whole[0][0], plain[0][0], tuned[0][0])]
+        states = [
+            first_attention(teacher, batch, heads)
+            for heads in (whole[0][0], plain[0][0], tuned[0][0])
+        ]
     assert (states[2] - states[0]).square().sum() < (states[1] - states[0]).square().sum()
 
 
@@ -310,7 +342,8 @@ def test_the_smaller_model_answers_as_the_masked_one(teacher, batch):
     setup, _ = built(method, teacher.config)
     setup.artefacts["tuned_teacher"] = teacher.state_dict()
     masks = setup.artefacts["fisher_masks"] = {
-        name: mask * torch.linspace(0.5, 1.5, mask.size(1)) for name, mask in setup.artefacts["fisher_masks"].items()
+        name: mask * torch.linspace(0.5, 1.5, mask.size(1))
+        for name, mask in setup.artefacts["fisher_masks"].items()
     }
     model = method.build(setup).model.eval()
     with torch.no_grad():
@@ -344,7 +377,10 @@ def test_units_in_the_order_of_importance_are_the_same_model(batch):
     assert torch.allclose(*logits, atol=1e-6)
     one = student.model.whole.bert.encoder.layer[1].intermediate.dense.weight[0]
     best = int(importance["neurons"][1].argmax())
-    assert torch.equal(one, setup.artefacts["tuned_teacher"]["bert.encoder.layer.1.intermediate.dense.weight"][best])
+    assert torch.equal(
+        one,
+        setup.artefacts["tuned_teacher"]["bert.encoder.layer.1.intermediate.dense.weight"][best],
+    )
 
 
 def test_the_part_that_trains_is_the_model_that_is_deployed(batch):
@@ -364,7 +400,9 @@ def test_the_part_that_trains_is_the_model_that_is_deployed(batch):
 
 def test_each_stage_draws_its_widths_and_depths(batch):
     method, setup, student = adaptive("0.5", "0.5")
-    for stage, expected in zip(method.stages(setup), ({(1, 1), (0.5, 1)}, set(method.parts())), strict=True):
+    for stage, expected in zip(
+        method.stages(setup), ({(1, 1), (0.5, 1)}, set(method.parts())), strict=True
+    ):
         stage.on_step_begin(student.model, 0.0)
         drawn = set()
         for _ in range(40):
@@ -401,4 +439,6 @@ def test_importance_is_the_mean_size_of_each_examples_gradient(teacher, batch):
 def test_transformers_lets_our_models_choose_their_attention():
     """It looks for ``class ...Attention...(nn.Module)`` in a model's file, which would be an attention of its own kind."""
     for file in Path(methods.__file__).parent.glob("*.py"):
-        assert not re.search(r"^class \w*Attention\w*\(nn\.Module\)", file.read_text(), re.MULTILINE), file.name
+        assert not re.search(
+            r"^class \w*Attention\w*\(nn\.Module\)", file.read_text(), re.MULTILINE
+        ), file.name

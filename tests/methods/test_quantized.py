@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_training import built
 from torch import nn
-from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClassification, BertConfig
+from transformers import (
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    BertConfig,
+)
 
 from bench.make.teacher import as_question_answering
 from bench.measure.parameters import weights_hash
@@ -48,7 +52,9 @@ def ternary(values: np.ndarray) -> np.ndarray:
 
 def test_two_bits_are_ternary_weight_networks():
     x = torch.randn(6, 40, generator=torch.Generator().manual_seed(0))
-    assert rounded(x, 2, None, (0, 1)).numpy() == pytest.approx(ternary(x.double().numpy()), abs=1e-6)
+    assert rounded(x, 2, None, (0, 1)).numpy() == pytest.approx(
+        ternary(x.double().numpy()), abs=1e-6
+    )
     by_row = np.stack([ternary(row) for row in x.double().numpy()])
     assert rounded(x, 2, None).numpy() == pytest.approx(by_row, abs=1e-6)
 
@@ -83,13 +89,21 @@ def test_codes_survive_a_file(bits, rows, columns):
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_every_matrix_of_the_encoder_is_rounded_and_what_is_shipped_answers_like_what_was_trained(row, teacher_folder):
+def test_every_matrix_of_the_encoder_is_rounded_and_what_is_shipped_answers_like_what_was_trained(
+    row, teacher_folder
+):
     trained, deployed = shipped(row)
     bits = parse_one(row).method.weight_bits
     parts = quantized_parts(deployed)
-    whole = {name for name, part in deployed.named_modules() if isinstance(part, nn.Linear)} - {"classifier"}
+    whole = {name for name, part in deployed.named_modules() if isinstance(part, nn.Linear)} - {
+        "classifier"
+    }
     assert whole <= parts.keys()
-    assert ("classifier" in parts) == ("bert.embeddings.position_embeddings" in parts) == (row == "q8bert")
+    assert (
+        ("classifier" in parts)
+        == ("bert.embeddings.position_embeddings" in parts)
+        == (row == "q8bert")
+    )
     assert all(len(part.weight[0].unique()) <= 2**bits - 1 for part in parts.values())
     batch = tiny.encoded(teacher_folder).batch([0, 1, 2])
     answers = [forward(model, batch, LOGITS).logits for model in (trained, deployed)]
@@ -120,7 +134,9 @@ def test_all_bits_come_back_also_where_something_was_cut(bits, tmp_path):
     _, student = built(parse_one(f"ternarybert:weight_bits={bits}:clip=0.03").method)
     model = finished(student.model)
     model.save_pretrained(tmp_path)
-    assert weights_hash(AutoModelForSequenceClassification.from_pretrained(tmp_path)) == weights_hash(model)
+    assert weights_hash(
+        AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    ) == weights_hash(model)
 
 
 def test_a_folder_opens_with_another_head_and_in_other_formats(tmp_path):
@@ -132,12 +148,16 @@ def test_a_folder_opens_with_another_head_and_in_other_formats(tmp_path):
         tmp_path / "a", num_labels=3, ignore_mismatched_sizes=True
     )
     assert wider.classifier.out_features == 3
-    coarse = AutoModelForSequenceClassification.from_pretrained(tmp_path / "a", dtype=torch.bfloat16)
+    coarse = AutoModelForSequenceClassification.from_pretrained(
+        tmp_path / "a", dtype=torch.bfloat16
+    )
     assert coarse.name_or_path == str(tmp_path / "a")
     coarse.save_pretrained(tmp_path / "b")
     again = AutoModelForSequenceClassification.from_pretrained(tmp_path / "b", dtype=torch.float32)
     for name, part in quantized_parts(deployed).items():
-        assert torch.allclose(part.weight, again.get_submodule(name).weight, rtol=0.02, atol=1e-6), name
+        assert torch.allclose(
+            part.weight, again.get_submodule(name).weight, rtol=0.02, atol=1e-6
+        ), name
 
 
 def test_the_matrices_of_an_opened_model_do_not_learn(teacher_folder, tmp_path):
@@ -150,7 +170,9 @@ def test_the_matrices_of_an_opened_model_do_not_learn(teacher_folder, tmp_path):
     forward(opened, batch, LOGITS).logits.square().sum().backward()
     torch.optim.SGD(opened.parameters(), 0.1).step()
     opened.save_pretrained(tmp_path / "b")
-    assert weights_hash(AutoModelForSequenceClassification.from_pretrained(tmp_path / "b")) == weights_hash(opened)
+    assert weights_hash(
+        AutoModelForSequenceClassification.from_pretrained(tmp_path / "b")
+    ) == weights_hash(opened)
     assert weights_hash(opened) != weights_hash(deployed), "other parameters learn"
 
 
@@ -158,7 +180,10 @@ def test_a_quantised_teacher_is_not_answered_for_by_plain_kernels(teacher_folder
     _, deployed = shipped("ternarybert")
     batch = tiny.encoded(teacher_folder).batch([0, 1, 2])
     with torch.no_grad():
-        answers = [forward(model, batch, LOGITS).logits for model in (deployed, with_fast_kernels(deployed))]
+        answers = [
+            forward(model, batch, LOGITS).logits
+            for model in (deployed, with_fast_kernels(deployed))
+        ]
     assert torch.allclose(*answers, atol=1e-4)
 
 

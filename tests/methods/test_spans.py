@@ -31,14 +31,21 @@ LONG = {"max_position_embeddings": 384, "vocab_size": 60, "attn_implementation":
 SPECIAL = {f"{name}_token_id": 0 for name in ("pad", "cls", "sep", "bos", "eos")}
 KINDS = {
     "bert": lambda: BertForQuestionAnswering(
-        BertConfig(hidden_size=24, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48, **LONG)
+        BertConfig(
+            hidden_size=24, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48, **LONG
+        )
     ),
     "distilbert": lambda: DistilBertForQuestionAnswering(
         DistilBertConfig(dim=24, n_layers=3, n_heads=4, hidden_dim=48, qa_dropout=0.0, **LONG)
     ),
     "modernbert": lambda: ModernBertForQuestionAnswering(
         ModernBertConfig(
-            **LONG, hidden_size=24, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48, **SPECIAL
+            **LONG,
+            hidden_size=24,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            intermediate_size=48,
+            **SPECIAL,
         )
     ),
 }
@@ -57,7 +64,10 @@ def test_packed_logits_and_loss_are_those_of_padded_sequences_of_384_tokens(tmp_
         data.segments[row] = np.zeros(length, dtype=np.int64)
     batch = data.batch(range(4))
     mask = batch.layout.mask_BL
-    inputs = {"input_ids": batch.layout.padded(batch.token_ids) * mask, "attention_mask": mask.long()}
+    inputs = {
+        "input_ids": batch.layout.padded(batch.token_ids) * mask,
+        "attention_mask": mask.long(),
+    }
     with torch.no_grad():
         ours, theirs = forward(packed, batch, LOGITS).logits.view(4, 2, -1), padded(**inputs)
     for side, logits in enumerate((theirs.start_logits, theirs.end_logits)):
@@ -65,11 +75,18 @@ def test_packed_logits_and_loss_are_those_of_padded_sequences_of_384_tokens(tmp_
     alone = data.batch([0])
     inputs = {"input_ids": alone.token_ids[None]}
     with torch.no_grad():
-        loss = padded(**inputs, start_positions=alone.labels[:, 0], end_positions=alone.labels[:, 1]).loss
-        assert losses.hard(forward(packed, alone, LOGITS).logits, alone.labels) == pytest.approx(float(loss), abs=1e-6)
+        loss = padded(
+            **inputs, start_positions=alone.labels[:, 0], end_positions=alone.labels[:, 1]
+        ).loss
+        assert losses.hard(forward(packed, alone, LOGITS).logits, alone.labels) == pytest.approx(
+            float(loss), abs=1e-6
+        )
     again = as_question_answering(packed)
-    assert all(torch.equal(value, padded.state_dict()[name]) for name, value in again.state_dict().items())
-    packed.config.dtype = torch.bfloat16  # as a teacher's file has it, whose configuration a student made of it copies
+    assert all(
+        torch.equal(value, padded.state_dict()[name]) for name, value in again.state_dict().items()
+    )
+    # as a teacher's file has it, whose configuration a student made of it copies
+    packed.config.dtype = torch.bfloat16
     assert {value.dtype for value in as_question_answering(packed).parameters()} == {torch.float32}
 
 
@@ -89,7 +106,10 @@ def test_a_loss_of_logits_is_the_mean_over_questions(name):
             for examples in ([0, 1, 2], [0], [1], [2]):
                 batch = bench.data.batch(examples)
                 with torch.no_grad():
-                    ours, theirs = forward(student.model, batch, LOGITS), forward(bench.teacher, batch, LOGITS)
+                    ours, theirs = (
+                        forward(student.model, batch, LOGITS),
+                        forward(bench.teacher, batch, LOGITS),
+                    )
                     values.append(float(term.fn(batch, ours, theirs, student.aux)))
             assert values[0] == pytest.approx(np.mean(values[1:]), rel=1e-4)
             compared += 1
@@ -108,13 +128,17 @@ def test_the_folder_of_a_student_answers_padded_as_the_student_does_packed(name,
     mask = batch.layout.mask_BL
     with torch.no_grad():
         ours = forward(model, batch, LOGITS).logits.view(4, 2, -1)
-        theirs = opened(input_ids=batch.layout.padded(batch.token_ids) * mask, attention_mask=mask.long())
+        theirs = opened(
+            input_ids=batch.layout.padded(batch.token_ids) * mask, attention_mask=mask.long()
+        )
     for side, logits in enumerate((theirs.start_logits, theirs.end_logits)):
         assert (ours[:, side] - logits)[mask].abs().max() < 1e-5
 
 
 def test_places_without_a_token_get_no_probability_and_no_gradient():
-    bench = Bench(method_class("kd")(layers=2, hidden=12, heads=4, ffn=24, start="random"), 2, spans=True)
+    bench = Bench(
+        method_class("kd")(layers=2, hidden=12, heads=4, ffn=24, start="random"), 2, spans=True
+    )
     batch = bench.data.batch(range(6))
     logits = forward(bench.teacher, batch, LOGITS).logits.detach().requires_grad_()
     other = forward(bench.build()[0].model.eval(), batch, LOGITS).logits
@@ -135,7 +159,16 @@ def test_places_without_a_token_get_no_probability_and_no_gradient():
 def asked(tmp_path, teacher_folder) -> list[object]:
     for version in ("1.1", "2.0"):
         squad_articles.write_tiny(tmp_path / "tiny-squad", version=version)
-    return ["--data", tmp_path / "tiny-squad", "--teacher", teacher_folder, "--device", "cpu", "--set", "max_length=40"]
+    return [
+        "--data",
+        tmp_path / "tiny-squad",
+        "--teacher",
+        teacher_folder,
+        "--device",
+        "cpu",
+        "--set",
+        "max_length=40",
+    ]
 
 
 @pytest.mark.slow
@@ -144,7 +177,15 @@ def test_a_run_of_questions_is_recorded_reported_and_kept(bench, tmp_path, asked
     shape = f"{tiny.SHAPE}:start=random"
     places = ["--results", tmp_path / "r", "--reports", tmp_path / "p"]
     done = bench(
-        *("run", "--methods", f"finetune:{shape},kd:{shape}", "--tasks", "squad,squad_v2", *asked, *places),
+        *(
+            "run",
+            "--methods",
+            f"finetune:{shape},kd:{shape}",
+            "--tasks",
+            "squad,squad_v2",
+            *asked,
+            *places,
+        ),
         *("--epochs", 1, "--save-students", tmp_path / "s"),
     )
     assert done.returncode == OK, done.stderr
@@ -154,13 +195,26 @@ def test_a_run_of_questions_is_recorded_reported_and_kept(bench, tmp_path, asked
     assert len(records) == 6
     done = bench("compare", f"kd:{shape}", f"finetune:{shape}", "--results", tmp_path / "r")
     assert done.returncode == OK, done.stderr
-    folder = next(path.parent for path in (tmp_path / "s").rglob("config.json") if path.parent.name.startswith("kd"))
+    folder = next(
+        path.parent
+        for path in (tmp_path / "s").rglob("config.json")
+        if path.parent.name.startswith("kd")
+    )
     assert "question-answering" in (folder / "README.md").read_text()
     record = store.find_by_key(folder.name.rpartition("-")[2])
     rows = f"checkpoint:{folder}"
     task = record.cell.tasks[0]
     done = bench(
-        "run", "--methods", rows, "--tasks", task, *asked, "--results", tmp_path / "q", "--reports", tmp_path / "p"
+        "run",
+        "--methods",
+        rows,
+        "--tasks",
+        task,
+        *asked,
+        "--results",
+        tmp_path / "q",
+        "--reports",
+        tmp_path / "p",
     )
     assert done.returncode == OK, done.stderr
     (again,) = (r for r in Store(tmp_path / "q").records() if r.cell.method == "checkpoint")

@@ -37,7 +37,12 @@ from methods.truncation import collect_activations, init_from_teacher, regressio
 def setup_of(teacher, num_labels=2, **artefacts):
     weights = teacher.state_dict()
     plain = {name: value for name, value in weights.items() if not name.startswith("classifier.")}
-    return Setup(teacher.config, num_labels, ("x",), {"teacher_weights": plain, "tuned_teacher": weights, **artefacts})
+    return Setup(
+        teacher.config,
+        num_labels,
+        ("x",),
+        {"teacher_weights": plain, "tuned_teacher": weights, **artefacts},
+    )
 
 
 def states(model, batch, layers):
@@ -67,8 +72,14 @@ def test_distilbert_starts_as_spread_layers():
     student = methods.get("distilbert")().build(setup_of(teacher)).model
     theirs = [layer.output.dense.weight for layer in teacher.bert.encoder.layer]
     ours = [layer.ffn.lin2.weight for layer in student.distilbert.transformer.layer]
-    assert [next(n for n, t in enumerate(theirs, 1) if torch.equal(t, o)) for o in ours] == [1, 4, 6]
-    assert not any("token_type" in name or "pooler" in name for name, _ in student.named_parameters())
+    assert [next(n for n, t in enumerate(theirs, 1) if torch.equal(t, o)) for o in ours] == [
+        1,
+        4,
+        6,
+    ]
+    assert not any(
+        "token_type" in name or "pooler" in name for name, _ in student.named_parameters()
+    )
 
 
 def test_importance_is_that_of_each_example_alone(teacher_folder):
@@ -89,7 +100,9 @@ def test_importance_is_that_of_each_example_alone(teacher_folder):
 
 def moebert(teacher, seed=0, **settings):
     neurons = teacher.config.intermediate_size
-    ranks = {f"layer.{i}": torch.rand(neurons) for i in range(1, teacher.config.num_hidden_layers + 1)}
+    ranks = {
+        f"layer.{i}": torch.rand(neurons) for i in range(1, teacher.config.num_hidden_layers + 1)
+    }
     torch.manual_seed(seed)
     return MoEBERT(**settings).build(setup_of(teacher, neuron_importance=ranks)).model.eval(), ranks
 
@@ -131,17 +144,30 @@ def teacher_of(family):
         return tiny.classifier(seed=1).eval()
     shape = {
         n: getattr(tiny.config(), n)
-        for n in ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings")
+        for n in (
+            "vocab_size",
+            "hidden_size",
+            "num_attention_heads",
+            "intermediate_size",
+            "max_position_embeddings",
+        )
     }
     kinds = {"type_vocab_size": 1} if family == "roberta" else {}
     embedding = {"embedding_size": shape["hidden_size"]} if family == "electra" else {}
     torch.manual_seed(1)
     config = AutoConfig.for_model(
-        family, num_hidden_layers=3, pad_token_id=0, initializer_range=0.2, **shape, **kinds, **embedding
+        family,
+        num_hidden_layers=3,
+        pad_token_id=0,
+        initializer_range=0.2,
+        **shape,
+        **kinds,
+        **embedding,
     )
     teacher = AutoModelForSequenceClassification.from_config(config).eval()
     if family == "mpnet":
-        teacher.mpnet.encoder.relative_attention_bias.weight.data.zero_()  # a BERT has no place for it
+        # a BERT has no place for it
+        teacher.mpnet.encoder.relative_attention_bias.weight.data.zero_()
     else:
         teacher.set_attn_implementation("packed")
     return teacher
@@ -165,7 +191,9 @@ def test_nothing_is_lost_when_nothing_is_cut(teacher_folder, family):
     everything = hidden(*range(4))
     ours, theirs = forward(student, batch, everything), forward(teacher, batch, everything)
     for layer in range(4):
-        error = (projection(ours.hidden(layer)) - theirs.hidden(layer)).square().mean() / theirs.hidden(layer).var()
+        error = (
+            projection(ours.hidden(layer)) - theirs.hidden(layer)
+        ).square().mean() / theirs.hidden(layer).var()
         assert float(error.detach()) < 1e-3, f"layer {layer}"
 
 
@@ -208,7 +236,9 @@ def test_it_is_noted_why_a_start_is_random(teacher_folder, config, width, said):
     )
     fill_from_teacher(given, tiny.classifier(seed=2, hidden=width), nn.Linear(width, 24))
     assert notes == [said]
-    assert told == ([(1, 3), (2, 3), (3, 3)] if config.model_type == "bert" else []), "a layer at a time"
+    assert told == ([(1, 3), (2, 3), (3, 3)] if config.model_type == "bert" else []), (
+        "a layer at a time"
+    )
 
 
 @pytest.mark.parametrize(
@@ -226,7 +256,13 @@ def test_nearest(student, teacher, expected):
 
 @pytest.mark.parametrize(
     "student, teacher, expected",
-    [(6, 12, [1, 3, 5, 8, 10, 12]), (4, 12, [1, 5, 8, 12]), (3, 6, [1, 4, 6]), (1, 6, [1]), (6, 6, [1, 2, 3, 4, 5, 6])],
+    [
+        (6, 12, [1, 3, 5, 8, 10, 12]),
+        (4, 12, [1, 5, 8, 12]),
+        (3, 6, [1, 4, 6]),
+        (1, 6, [1]),
+        (6, 6, [1, 2, 3, 4, 5, 6]),
+    ],
 )
 def test_spread(student, teacher, expected):
     assert evenly_spread(student, teacher) == expected
@@ -234,7 +270,12 @@ def test_spread(student, teacher, expected):
 
 def test_averages_of_three_with_twelve_layers():
     weights = averaged_layers(4, 12)
-    assert {m: sorted(w) for m, w in weights.items()} == {1: [1, 2, 3], 2: [4, 5, 6], 3: [7, 8, 9], 4: [10, 11, 12]}
+    assert {m: sorted(w) for m, w in weights.items()} == {
+        1: [1, 2, 3],
+        2: [4, 5, 6],
+        3: [7, 8, 9],
+        4: [10, 11, 12],
+    }
     assert weights[2][5] == pytest.approx(1 / 3)
 
 
@@ -274,12 +315,18 @@ def test_what_stays_of_twelve_layers(dropped, layers, kept):
 def test_layerdrop_keeps_every_other_layer_and_trains_with_all():
     method = LayerDrop()
     setup, student = built(method, tiny.config(layers=4))
-    rows = {n: w for n, w in setup.artefacts["teacher_weights"].items() if n.startswith("bert.encoder.layer.")}
+    rows = {
+        n: w
+        for n, w in setup.artefacts["teacher_weights"].items()
+        if n.startswith("bert.encoder.layer.")
+    }
     shipped = method.deploy(student)[""].state_dict()
     for place, layer in enumerate([0, 2]):
         for name, weight in rows.items():
             if name.startswith(f"bert.encoder.layer.{layer}."):
-                assert torch.equal(shipped[name.replace(f"layer.{layer}.", f"layer.{place}.")], weight)
+                assert torch.equal(
+                    shipped[name.replace(f"layer.{layer}.", f"layer.{place}.")], weight
+                )
     student.model.train().rate = 0.0
     assert len(student.model.drawn()) == 4
     student.model.rate = 1.0

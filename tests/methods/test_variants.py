@@ -30,7 +30,9 @@ from methods.taps import LOGITS, gates, hidden
 from methods.tinybert import ReluBertForSequenceClassification
 
 
-def test_a_variant_gives_another_student_each_time_the_same_and_leaves_those_beside_it_alone(teacher_folder):
+def test_a_variant_gives_another_student_each_time_the_same_and_leaves_those_beside_it_alone(
+    teacher_folder,
+):
     data = tiny.encoded(teacher_folder)
     rows = ("tinybert", "tinybert:teacher_dropout=true", "tinybert:padding=30")
     alone = [finished([trainer(row, data)], data)[0] for row in rows]
@@ -56,12 +58,19 @@ def test_the_relu_head_reads_no_negative_feature(teacher_folder, tmp_path):
         pooled = model.bert.pooler(batch.layout.first(out.hidden(2))[:, None])
         torch.testing.assert_close(out.logits, model.classifier(pooled.clamp(min=0)))
     usual = trainer("tinybert", batch.example_ids).student.model
-    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), usual.parameters(), strict=True))
+    assert all(
+        torch.equal(p, q) for p, q in zip(model.parameters(), usual.parameters(), strict=True)
+    )
 
 
 def _experts(shared):
     config = MoEBertConfig(
-        vocab_size=20, hidden_size=6, intermediate_size=24, experts=3, expert_size=8, shared_size=shared
+        vocab_size=20,
+        hidden_size=6,
+        intermediate_size=24,
+        experts=3,
+        expert_size=8,
+        shared_size=shared,
     )
     experts = Experts(config, TokensSeen()).eval()
     torch.manual_seed(0)
@@ -103,17 +112,27 @@ def test_a_gate_multiplies_the_likeliest_experts_output_with_its_probability(rou
     _, model, batch = gated(routing)
     experts = model.bert.encoder.layer[0].output
     seen = {}
-    hook = experts.register_forward_hook(lambda module, args, output: seen.update(x=args[1][0], out=output[0]))
+    hook = experts.register_forward_hook(
+        lambda module, args, output: seen.update(x=args[1][0], out=output[0])
+    )
     with torch.no_grad():
         forward(model, batch, LOGITS)
-        first, second = (seen["x"][a:b].mean(0) for a, b in list(pairwise([*batch.layout.starts_B.tolist(), 0]))[:2])
+        first, second = (
+            seen["x"][a:b].mean(0)
+            for a, b in list(pairwise([*batch.layout.starts_B.tolist(), 0]))[:2]
+        )
         apart, both = second - first, second + first
-        split = apart - both * (apart @ both) / (both @ both)  # these two sequences lie on its two sides
+        # these two sequences lie on its two sides
+        split = apart - both * (apart @ both) / (both @ both)
         experts.gate_EW[0], experts.gate_EW[1], experts.gate_EW[2:] = 50 * split, -50 * split, 0.0
         gates_TE = forward(model, batch, LOGITS | gates(1)).gates(1)
     hook.remove()
     x_TW, starts = seen["x"], [*batch.layout.starts_B.tolist(), batch.layout.total]
-    read = x_TW if routing == "token" else torch.cat([x_TW[a:b].mean(0).expand(b - a, -1) for a, b in pairwise(starts)])
+    read = (
+        x_TW
+        if routing == "token"
+        else torch.cat([x_TW[a:b].mean(0).expand(b - a, -1) for a, b in pairwise(starts)])
+    )
     torch.testing.assert_close(gates_TE, read @ experts.gate_EW.T)
     probability, chosen = gates_TE.softmax(-1).max(-1)
     assert len(set(chosen.tolist())) > 1
@@ -135,7 +154,9 @@ def test_a_gate_of_padded_sequences_sees_what_that_of_packed_ones_does(routing):
     with torch.no_grad():
         packed = forward(model, batch, LOGITS).logits
         model.set_attn_implementation("eager")
-        padded = model(input_ids=batch.layout.padded(batch.token_ids) * mask, attention_mask=mask.long()).logits
+        padded = model(
+            input_ids=batch.layout.padded(batch.token_ids) * mask, attention_mask=mask.long()
+        ).logits
     torch.testing.assert_close(packed, padded, atol=1e-6, rtol=1e-5)
 
 
@@ -149,7 +170,9 @@ def test_the_balancing_loss_is_experts_times_probability_times_share():
     with torch.no_grad():
         out = forward(model, batch, term.student)
         layers = model.config.num_hidden_layers
-        by_hand = sum(losses.load_balance(batch.layout.first(out.gates(m))) for m in range(1, layers + 1))
+        by_hand = sum(
+            losses.load_balance(batch.layout.first(out.gates(m))) for m in range(1, layers + 1)
+        )
         assert term.fn(batch, out, None, None) == pytest.approx(float(by_hand))
 
 
@@ -166,7 +189,9 @@ def test_a_balanced_table_gives_each_expert_as_many_tokens_as_can_be():
 
 def test_every_routing_is_counted_without_weights():
     by_hash, balanced, token, sentence = (
-        counts_of(f"moebert:routing={routing}", "bert-base-uncased")["parameters"]["whole classifier"]
+        counts_of(f"moebert:routing={routing}", "bert-base-uncased")["parameters"][
+            "whole classifier"
+        ]
         for routing in ("hash", "balanced", "token", "sentence")
     )
     assert balanced == by_hash
@@ -181,7 +206,10 @@ def test_importance_of_the_development_set_is_another_artefact_and_is_said(bench
     found = (r for r in Store(tmp_path / "r").records() if r.cell.method == "moebert")
     train, dev = sorted(found, key=lambda r: len(r.cell.label))
     assert train.cell.artefacts["neuron_importance"] != dev.cell.artefacts["neuron_importance"]
-    assert train.artefacts["neuron_importance"]["weights"] != dev.artefacts["neuron_importance"]["weights"]
+    assert (
+        train.artefacts["neuron_importance"]["weights"]
+        != dev.artefacts["neuron_importance"]["weights"]
+    )
     assert "it leaks" in dev.notes[0]
 
 
@@ -199,18 +227,23 @@ def test_the_layer_maps_of_tinyberts_table_4():
 
 
 def test_frozen_positions_stay_the_teachers():
-    wish = methods.get("distilbert")(pretraining="masked", positions="frozen").requires(tiny.config())[0]
+    wish = methods.get("distilbert")(pretraining="masked", positions="frozen").requires(
+        tiny.config()
+    )[0]
     plain = methods.get("distilbert")(pretraining="masked").requires(tiny.config())[0]
     assert dict(wish.settings) == {**plain.settings, "positions": "frozen"}
     learned, usual = (
-        {name for name, p in built(each)[1].model.named_parameters() if p.requires_grad} for each in (wish, plain)
+        {name for name, p in built(each)[1].model.named_parameters() if p.requires_grad}
+        for each in (wish, plain)
     )
     assert usual - learned == {"distilbert.embeddings.position_embeddings.weight"}
 
 
 def test_a_head_of_pooled_states_is_refused_for_questions():
     with pytest.raises(MethodError, match="head=relu"):
-        parse_one("tinybert:head=relu").method.stages(Setup(tiny.config(), 2, ("squad",), spans=True))
+        parse_one("tinybert:head=relu").method.stages(
+            Setup(tiny.config(), 2, ("squad",), spans=True)
+        )
 
 
 def test_a_projection_to_another_width_is_no_start_of_this_one():

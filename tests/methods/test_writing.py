@@ -43,16 +43,23 @@ def test_bleu_and_rouge_are_those_of_the_libraries():
     rng = np.random.default_rng(0)
     words = ["the", "cat", "sat", "on", "a", "mat", ",", "and", "it", "was", "red", "."]
     for length in (1, 3, 9, 9, 14):  # short texts lack n-grams, which are smoothed or score nothing
-        both = [[" ".join(rng.choice(words, size=rng.integers(1, length + 1))) for _ in range(5)] for _ in range(2)]
+        both = [
+            [" ".join(rng.choice(words, size=rng.integers(1, length + 1))) for _ in range(5)]
+            for _ in range(2)
+        ]
         counts = counts_of(*both)
         expected = sacrebleu.BLEU(lowercase=True).corpus_score(both[0], [both[1]]).score
         assert 100 * METRICS["bleu"].score(counts, counts) == pytest.approx(expected, abs=1e-4)
-        each = [RougeScorer(["rougeL"]).score(b, a)["rougeL"].fmeasure for a, b in zip(*both, strict=True)]
+        each = [
+            RougeScorer(["rougeL"]).score(b, a)["rougeL"].fmeasure
+            for a, b in zip(*both, strict=True)
+        ]
         assert METRICS["rouge_l"].score(counts, counts) == pytest.approx(np.mean(each), abs=1e-6)
 
 
 def test_smoothing_and_the_kl_to_the_best_words_by_hand():
-    logits, words = torch.tensor([[math.log(3.0), 0.0]]), torch.tensor([0])  # probabilities 3/4 and 1/4
+    # probabilities 3/4 and 1/4
+    logits, words = torch.tensor([[math.log(3.0), 0.0]]), torch.tensor([0])
     expected = -(0.9 * math.log(0.75) + 0.1 * (math.log(0.75) + math.log(0.25)) / 2)
     assert float(losses.smoothed_tokenmean(logits, words, 0.1)) == pytest.approx(expected)
     # the teacher's two best of three words, 4 : 1 at T = 1 and 2 : 1 at T = 2; the student is not softened
@@ -60,7 +67,9 @@ def test_smoothing_and_the_kl_to_the_best_words_by_hand():
     top, best = torch.tensor([[math.log(4.0), 0.0]]), torch.tensor([[2, 0]])
     for temperature, share in ((1.0, 4 / 5), (2.0, 2 / 3)):
         expected = share * math.log(share / 0.25) + (1 - share) * math.log((1 - share) / 0.5)
-        assert float(losses.top_kl_tokenmean(student, top, best, temperature)) == pytest.approx(expected)
+        assert float(losses.top_kl_tokenmean(student, top, best, temperature)) == pytest.approx(
+            expected
+        )
 
 
 @pytest.fixture
@@ -76,7 +85,9 @@ def writer() -> torch.nn.Module:
 
 def cmlm(direction: str) -> ConditionalMaskedModel:
     torch.manual_seed(0)
-    model = ConditionalMaskedModel(BertModel(tiny_teacher_config()), {}, torch.arange(44), MASK, direction).eval()
+    model = ConditionalMaskedModel(
+        BertModel(tiny_teacher_config()), {}, torch.arange(44), MASK, direction
+    ).eval()
     model.output.weight.data.normal_()
     return model
 
@@ -90,14 +101,21 @@ def altered(batch: Batch, place: int) -> Batch:
 def test_a_teacher_of_both_sides_masks_targets_alone_and_never_sees_what_it_is_asked(batch):
     model, target_T = cmlm("both"), batch.segment_ids == 1
     seen: list[torch.Tensor] = []
-    model.encoder.register_forward_pre_hook(lambda _, args, given: seen.append(given["input_ids"]), with_kwargs=True)
+    model.encoder.register_forward_pre_hook(
+        lambda _, args, given: seen.append(given["input_ids"]), with_kwargs=True
+    )
     for seed in range(20):
         torch.manual_seed(seed)
         assert torch.isfinite(model.loss(batch))
-        rows = [row[: len(ids)] for row, ids in zip(seen[-1], batch.token_ids.split(batch.layout.lengths), strict=True)]
+        rows = [
+            row[: len(ids)]
+            for row, ids in zip(seen[-1], batch.token_ids.split(batch.layout.lengths), strict=True)
+        ]
         hidden_T = torch.cat(rows) != batch.token_ids
         assert not (hidden_T & ~target_T).any()
-        assert all(row.any() for row in hidden_T.split(batch.layout.lengths)), "each target says something"
+        assert all(row.any() for row in hidden_T.split(batch.layout.lengths)), (
+            "each target says something"
+        )
         assert (torch.cat(rows)[hidden_T] == MASK).all()
     place = int(target_T.nonzero()[2])
     hidden_T = torch.arange(len(target_T)) == place
@@ -116,7 +134,9 @@ def test_a_teacher_from_left_to_right_sees_nothing_of_what_comes(batch):
         after, _ = model.answers(altered(batch, place), target_T)
         same = [torch.allclose(a, b, atol=1e-6) for a, b in zip(before, after, strict=True)]
         in_pair = [int(p) < batch.layout.lengths[0] for p in places]
-        assert all(same[i] for i, p in enumerate(places) if p <= place), "a word and those before it"
+        assert all(same[i] for i, p in enumerate(places) if p <= place), (
+            "a word and those before it"
+        )
         assert not any(same[i] for i, p in enumerate(places) if p > place and in_pair[i])
         assert all(same[i] for i, inside in enumerate(in_pair) if not inside), "other pairs"
 
@@ -158,7 +178,10 @@ def test_a_writer_reads_no_target_and_writes_pieces_alone(batch, writer):
     place = batch.layout.lengths[0] - 2
     assert writer.written(altered(batch, place)) == written
     assert len(written) == len(batch.layout.lengths)
-    assert all(len(ids) <= TINY.longest and set(ids) <= set(writer.pieces.tolist()) - {3} for ids in written)
+    assert all(
+        len(ids) <= TINY.longest and set(ids) <= set(writer.pieces.tolist()) - {3}
+        for ids in written
+    )
     assert {PAD, OTHER, BEGIN} == set(writer.generation_config.suppress_tokens)
 
 
@@ -204,9 +227,13 @@ def own_pairs(folder: Path) -> Path:
     """A task of one's own: sentences to write backwards."""
     for name, rows in (("train", 40), ("dev", 12)):
         first = [
-            f"the {a} cat {b} in the house" for a in ("red", "blue", "old", "big") for b in tiny.WORDS[: rows // 4]
+            f"the {a} cat {b} in the house"
+            for a in ("red", "blue", "old", "big")
+            for b in tiny.WORDS[: rows // 4]
         ]
-        table = pandas.DataFrame({"a": first, "b": [" ".join(reversed(text.split())) for text in first]})
+        table = pandas.DataFrame(
+            {"a": first, "b": [" ".join(reversed(text.split())) for text in first]}
+        )
         table.to_csv(folder / f"{name}.csv", index=False)
     (folder / "reversed.toml").write_text(TOML)
     return folder / "reversed.toml"
@@ -233,7 +260,10 @@ def test_pairs_of_the_hub_are_its_converted_files(monkeypatch, tmp_path):
     ((task, _),) = expand("iwslt14-de-en")
     source = source_for(task, "hub", True)
     assert source.load(task, "train").second == ["train a dog"]
-    assert [source.load(task, each).first for each in task.evaluation] == [["validation ein hund"], ["test ein hund"]]
+    assert [source.load(task, each).first for each in task.evaluation] == [
+        ["validation ein hund"],
+        ["test ein hund"],
+    ]
 
 
 def test_a_task_of_texts_has_one_source_and_no_labels(tmp_path):
@@ -247,7 +277,13 @@ def test_a_task_of_texts_has_one_source_and_no_labels(tmp_path):
 def test_from_pairs_to_a_report(bench, tmp_path, teacher_folder):
     pytest.importorskip("sacrebleu")
     row = ":".join(f"{name}={value}" for name, value in Cmlm.tiny_settings.items())
-    words = ["run", "--methods", f"seq2seq:{row},cmlm:{row}:teacher_epochs=1", "--tasks", own_pairs(tmp_path)]
+    words = [
+        "run",
+        "--methods",
+        f"seq2seq:{row},cmlm:{row}:teacher_epochs=1",
+        "--tasks",
+        own_pairs(tmp_path),
+    ]
     words += ["--teacher", teacher_folder, "--epochs", 1, "--yes"]
     words += ["--results", tmp_path / "r", "--reports", tmp_path / "p"]
     done = bench(*words)
@@ -263,7 +299,9 @@ def test_from_pairs_to_a_report(bench, tmp_path, teacher_folder):
     assert "| copying the source" in page.read_text()
     assert bench(*words).returncode == 0
     again = list(Store(tmp_path / "r").records())
-    assert [record.finished for record in again] == [record.finished for record in records], "nothing is trained twice"
+    assert [record.finished for record in again] == [record.finished for record in records], (
+        "nothing is trained twice"
+    )
 
 
 def test_the_head_of_a_distilbert_is_found_by_its_own_names(tmp_path):

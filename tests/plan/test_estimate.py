@@ -21,7 +21,9 @@ from bench.run import executors
 from bench.train.numerics import ComputeSettings
 
 KD, RANDOM = f"kd:{tiny.SHAPE}", f"finetune:{tiny.SHAPE}:start=random"
-FOUR = ",".join(f"{name}:{tiny.SHAPE}:start=random" for name in ("finetune", "kd", "tinybert", "microbert"))
+FOUR = ",".join(
+    f"{name}:{tiny.SHAPE}:start=random" for name in ("finetune", "kd", "tinybert", "microbert")
+)
 
 
 @pytest.fixture
@@ -29,7 +31,12 @@ def planned(teacher_folder, glue_folder, tmp_path):
     """``planned("kd,pd")``: a plan of these rows on a tiny task."""
 
     def plan_of(methods: str = FOUR, tasks: str = "rte", **options) -> Plan:
-        given = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": tmp_path, "threads": 1}
+        given = {
+            "data": str(glue_folder),
+            "teacher": str(teacher_folder),
+            "results": tmp_path,
+            "threads": 1,
+        }
         return build(Request(methods, tasks, **given | options))
 
     return plan_of
@@ -44,7 +51,10 @@ def slow_machine(monkeypatch):
     ("rows", "options"),
     [
         (KD, {"augment": "rules"}),
-        (f"{KD},tinybert:{tiny.SHAPE}", {"augment": "masked", "teacher_outputs": "fp16", "seeds": (0, 1)}),
+        (
+            f"{KD},tinybert:{tiny.SHAPE}",
+            {"augment": "masked", "teacher_outputs": "fp16", "seeds": (0, 1)},
+        ),
         ("mtdnn,moebert", {"tasks": "rte,sst2"}),
         pytest.param("all", {"tasks": "rte,sst2"}, marks=pytest.mark.slow),
     ],
@@ -97,7 +107,9 @@ def test_a_row_that_does_not_fit_the_card_is_named(planned, card):
     assert not [note for note in planned(KD, device="cuda", jobs=1).notes if "GPU" in note]
     card(1e12, 1e-6, free=0.5e9)
     (line,) = (
-        note for note in planned(f"{KD}:start=random", device="cuda", jobs=1).notes if note.startswith("rte: kd")
+        note
+        for note in planned(f"{KD}:start=random", device="cuda", jobs=1).notes
+        if note.startswith("rte: kd")
     )
     assert "of the GPU's memory, which has 0.5 GB free; --set micro_batch=8" in line
 
@@ -111,7 +123,11 @@ def test_rates_are_measured_by_work_on_the_device(precision):
 
 def test_the_tip_on_kept_outputs_counts_the_passes_that_a_file_saves(planned):
     row = f"tinybert:{tiny.SHAPE}"
-    assert seconds_saved_by_outputs(planned(row, epochs=8.0)) > seconds_saved_by_outputs(planned(row)) > 0
+    assert (
+        seconds_saved_by_outputs(planned(row, epochs=8.0))
+        > seconds_saved_by_outputs(planned(row))
+        > 0
+    )
     assert seconds_saved_by_outputs(planned(RANDOM, epochs=8.0)) == 0
     assert seconds_saved_by_outputs(planned(row, epochs=8.0, teacher_outputs="fp32")) == 0
 
@@ -135,11 +151,15 @@ def test_epochs_are_those_of_the_row_s_stages(planned, row, recipe, epochs):
 def test_students_are_divided_where_a_job_would_idle_and_no_key_moves(planned, slow_machine):
     plans = {jobs: planned(jobs=jobs) for jobs in (1, 2, 4)}
     sizes = {
-        jobs: [len(s.students) for s in plan.todo_steps if s.kind == STUDENTS_STEP] for jobs, plan in plans.items()
+        jobs: [len(s.students) for s in plan.todo_steps if s.kind == STUDENTS_STEP]
+        for jobs, plan in plans.items()
     }
     assert sizes == {1: [4], 2: [2, 2], 4: [1, 1, 1, 1]}
     assert plans[2].seconds < plans[1].seconds
-    assert len({tuple(record_key(planned.cell) for planned in plan.cells) for plan in plans.values()}) == 1
+    assert (
+        len({tuple(record_key(planned.cell) for planned in plan.cells) for plan in plans.values()})
+        == 1
+    )
 
 
 @pytest.mark.parametrize("needs", ["ab", "ba"])
@@ -164,11 +184,17 @@ def test_the_students_of_a_long_task_are_divided_before_those_of_a_short_one(pla
     for task in plan.tasks:
         task.data.rows["train"] = rows[task.name]
     assert {task.name: task.training_rows for task in plan.tasks} == rows
-    sizes = [(s.tasks[0].name, len(s.students)) for s in steps_of(plan, 2).values() if s.kind == STUDENTS_STEP]
+    sizes = [
+        (s.tasks[0].name, len(s.students))
+        for s in steps_of(plan, 2).values()
+        if s.kind == STUDENTS_STEP
+    ]
     assert sizes == [("rte", 4), ("sst2", 2), ("sst2", 2)]
 
 
-def test_auto_is_as_many_jobs_as_cores_and_memory_allow_and_one_for_a_short_plan(planned, monkeypatch):
+def test_auto_is_as_many_jobs_as_cores_and_memory_allow_and_one_for_a_short_plan(
+    planned, monkeypatch
+):
     monkeypatch.setattr(estimate, "usable_cores", lambda: 6)
     monkeypatch.setattr(estimate, "usable_memory_bytes", lambda: 10**12)
     monkeypatch.setattr(estimate, "flops_per_second", lambda threads: 1e15)
@@ -184,7 +210,9 @@ def test_auto_is_as_many_jobs_as_cores_and_memory_allow_and_one_for_a_short_plan
 
 def test_what_is_made_alone_is_found_by_a_run(bench, places, tmp_path):
     """The parts of `run` have the threads of `run`, where nobody types a number."""
-    (tmp_path / "corpus.txt").write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
+    (tmp_path / "corpus.txt").write_text(
+        "the cat runs in the house .\na bird sings on the old tree .\n" * 30
+    )
     text = ("--methods", KD, "--corpus", tmp_path / "corpus.txt", "--corpus-tokens", "300")
     for words in (("pretraining", *text), ("teachers",)):
         made = bench("run", "--only", *words, "--tasks", "rte", *places)
@@ -194,7 +222,9 @@ def test_what_is_made_alone_is_found_by_a_run(bench, places, tmp_path):
     assert "2 cells: 1 there, 1 to do" in plan.stdout
     again = bench("run", "--only", "pretraining", *text, "--tasks", "rte", *places)
     assert "nothing to do: no cell to do needs more of it" in again.stderr
-    none = bench("run", "--only", "pretraining", "--methods", "pkd:layers=2", "--tasks", "rte", *places)
+    none = bench(
+        "run", "--only", "pretraining", "--methods", "pkd:layers=2", "--tasks", "rte", *places
+    )
     assert none.returncode == BAD_INPUT
     assert "none of these rows has a pre-training on text" in none.stderr
 
@@ -206,8 +236,12 @@ def test_what_bf16_saves_is_said_where_products_take_the_time(planned, card, mon
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
     chosen, start = [], 1e-12
     rates = {"fp32": 1e9, "tf32": 2.1e9, "bf16": 8e9}
-    monkeypatch.setattr(estimate, "rates_of_card", lambda device, precision: (rates[precision], start))
-    monkeypatch.setattr("bench.measure.devices.choose_products", lambda device, precision: chosen.append(precision))
+    monkeypatch.setattr(
+        estimate, "rates_of_card", lambda device, precision: (rates[precision], start)
+    )
+    monkeypatch.setattr(
+        "bench.measure.devices.choose_products", lambda device, precision: chosen.append(precision)
+    )
     plan = planned(f"{KD}:start=random", device="cuda", jobs=1)
     (line,) = show.precisions(plan)
     assert "bf16 all takes about 25% of that time" in line
@@ -216,7 +250,9 @@ def test_what_bf16_saves_is_said_where_products_take_the_time(planned, card, mon
     assert not show.precisions(plan)
 
 
-def test_jobs_share_a_card_that_waits_for_the_program_and_none_that_works(planned, card, monkeypatch):
+def test_jobs_share_a_card_that_waits_for_the_program_and_none_that_works(
+    planned, card, monkeypatch
+):
     row, tasks = f"{KD}:start=random", "rte,sst2,stsb"
     monkeypatch.setattr(estimate, "usable_cores", lambda: 3)
     card(1e18, 1e-1)
@@ -224,13 +260,17 @@ def test_jobs_share_a_card_that_waits_for_the_program_and_none_that_works(planne
     assert shared.request.jobs == 3, "as many as there are cores"
     assert alone.seconds / 3 < shared.seconds < alone.seconds, "sharing costs something"
     card(1e18, 1e-1, free=1.5e9)
-    assert planned(row, tasks, device="cuda", jobs=0).request.jobs == 2, "as many as the card has memory for"
+    assert planned(row, tasks, device="cuda", jobs=0).request.jobs == 2, (
+        "as many as the card has memory for"
+    )
     card(1.0, 1e-12)
     working = planned(row, tasks, device="cuda", jobs=0)
     assert working.request.jobs == 1
     for jobs in (3, 9):
         seconds = planned(row, tasks, device="cuda", jobs=jobs).seconds
-        assert seconds == pytest.approx(working.seconds, rel=0.3), "a second job would wait for the first"
+        assert seconds == pytest.approx(working.seconds, rel=0.3), (
+            "a second job would wait for the first"
+        )
     card(1e18, 1e-1)
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
     monkeypatch.setattr(estimate, "usable_cores", lambda: 4)
@@ -239,7 +279,9 @@ def test_jobs_share_a_card_that_waits_for_the_program_and_none_that_works(planne
     assert planned(row, tasks, device="cuda", jobs=0, threads=2).request.jobs == 2
 
 
-def test_jobs_that_share_a_card_take_turns_on_it_and_its_memory_is_theirs_together(planned, card, monkeypatch):
+def test_jobs_that_share_a_card_take_turns_on_it_and_its_memory_is_theirs_together(
+    planned, card, monkeypatch
+):
     monkeypatch.setattr(executors, "device_of", lambda name, deterministic: torch.device(name))
     one, both = (Request(methods="kd", device=device) for device in ("cuda:1", "cuda"))
     assert executors.devices_of(one, 2) == ["cuda:1", "cuda:1"]
@@ -248,7 +290,9 @@ def test_jobs_that_share_a_card_take_turns_on_it_and_its_memory_is_theirs_togeth
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 1)
     options = {"device": "cuda", "tasks": "rte,sst2,stsb", "jobs": 3}
     card(1e12, 1e-6, free=1.5e9)
-    (line,) = (note for note in planned(f"{KD}:start=random", **options).notes if "fewer --jobs" in note)
+    (line,) = (
+        note for note in planned(f"{KD}:start=random", **options).notes if "fewer --jobs" in note
+    )
     assert line.startswith("3 jobs on a GPU: about 1.8 GB of its memory, which has 1.5 GB free")
 
 

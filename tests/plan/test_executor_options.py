@@ -21,7 +21,11 @@ def installed(monkeypatch):
 def pretend(monkeypatch, found):
     """Packages of executors are found, or not; others as ever."""
     find, asked = importlib.util.find_spec, set(PACKAGES.values())
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: found if name in asked else find(name, *more))
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *more: found if name in asked else find(name, *more),
+    )
 
 
 def request(**changes) -> api.Request:
@@ -46,9 +50,21 @@ def test_what_does_not_go_together_is_refused(installed, changes, message):
 
 
 @pytest.mark.parametrize("executor, package", [("ray", "ray"), ("slurm", "submitit")])
-def test_a_missing_extra_is_one_line_that_says_what_to_install(monkeypatch, bench, executor, package):
+def test_a_missing_extra_is_one_line_that_says_what_to_install(
+    monkeypatch, bench, executor, package
+):
     pretend(monkeypatch, None)
-    words = ["run", "--methods", "kd", "--tasks", "rte", "--data", "sample", "--teacher", "embedded"]
+    words = [
+        "run",
+        "--methods",
+        "kd",
+        "--tasks",
+        "rte",
+        "--data",
+        "sample",
+        "--teacher",
+        "embedded",
+    ]
     answer = bench(*words, "--executor", executor)
     assert answer.returncode == 2
     (line,) = answer.stderr.splitlines()
@@ -70,10 +86,20 @@ def test_other_parameters_of_slurm_are_refused(text, message):
 
 
 def test_a_request_takes_what_somebody_types_in_python():
-    typed = Request(methods=["kd", "finetune"], tasks=["rte"], seeds=1, corpus="a.txt", numbers={"batch_size": 8})
+    typed = Request(
+        methods=["kd", "finetune"],
+        tasks=["rte"],
+        seeds=1,
+        corpus="a.txt",
+        numbers={"batch_size": 8},
+    )
     assert (typed.methods, typed.tasks, typed.seeds) == ("kd,finetune", "rte", (1,))
     assert (typed.corpus, typed.numbers) == (("a.txt",), (("batch_size", 8),))
-    places = {"results/runs": "reports/runs", "results/h200": "reports/h200", "base": "reports/base"}
+    places = {
+        "results/runs": "reports/runs",
+        "results/h200": "reports/h200",
+        "base": "reports/base",
+    }
     assert {name: str(Request(results=name).reports) for name in places} == places
     assert Request(results="gate/results").reports == Path("gate/reports")
     assert (Request(jobs="auto").jobs, Request(seeds=["0", 1]).seeds) == (0, (0, 1))

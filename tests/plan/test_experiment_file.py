@@ -47,7 +47,11 @@ def test_the_page_of_printed_tables_has_every_table_and_how_its_rows_differ():
     assert [section.splitlines()[0] for section in sections] == [file.name for file in SHIPPED]
     for section, file in zip(sections, SHIPPED, strict=True):
         experiment = read_experiment(file)
-        named = [line.split(" | ")[0].removeprefix("| ") for line in section.splitlines() if line.startswith("| ")]
+        named = [
+            line.split(" | ")[0].removeprefix("| ")
+            for line in section.splitlines()
+            if line.startswith("| ")
+        ]
         assert named == ["Table", *(table.name for table in experiment.table)]
         said = [
             experiment.expected,
@@ -57,10 +61,17 @@ def test_the_page_of_printed_tables_has_every_table_and_how_its_rows_differ():
         assert [why for why in said if why not in section] == []
 
 
-LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+LARGE = {
+    "hidden_size": 1024,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "intermediate_size": 4096,
+}
 
 
-def test_a_table_is_planned_with_a_teacher_s_configuration_alone_and_not_run(bench, glue_folder, tmp_path):
+def test_a_table_is_planned_with_a_teacher_s_configuration_alone_and_not_run(
+    bench, glue_folder, tmp_path
+):
     file = write(tmp_path, "title = 'x'\n" + TABLE.replace("'kd'", "'kd', 'tinybert'"))
     teacher = a_configuration_alone(tmp_path / "bert")
     words = ("--experiment", file, "--data", glue_folder, "--results", tmp_path / "r")
@@ -81,7 +92,14 @@ def test_every_table_can_be_planned_with_bert(file, all_of_glue, tmp_path):
     """Its rows fit the teacher, and its settings fit their rows and each other."""
     large = "large" in (read_experiment(file).teacher or "")
     teacher = a_configuration_alone(tmp_path / "bert", **(LARGE if large else {}))
-    request = Request("kd", "rte", data=str(all_of_glue), teacher=str(teacher), results=tmp_path / "r", outline=True)
+    request = Request(
+        "kd",
+        "rte",
+        data=str(all_of_glue),
+        teacher=str(teacher),
+        results=tmp_path / "r",
+        outline=True,
+    )
     text, body = describe_experiment(file, request, {"data", "teacher"})
     assert len(body["tables"]) == len(read_experiment(file).table)
     assert "to do" in text
@@ -110,7 +128,10 @@ TABLE = "[[table]]\nname = 'a'\nmethods = ['kd']\ntasks = ['rte']"
     [
         ("title = 'x'", "the key table is missing"),
         ("title = 'x'\n" + TABLE.replace("'kd'", ""), "table.1.methods"),
-        (f"title = 'x'\nteachers = 'y'\n{TABLE}", "no key is called 'teachers'; did you mean 'teacher'"),
+        (
+            f"title = 'x'\nteachers = 'y'\n{TABLE}",
+            "no key is called 'teachers'; did you mean 'teacher'",
+        ),
         (f"title = 'x'\nepochs = '3'\n{TABLE}", "epochs: .*valid number"),
         (f"title = 'x'\nseeds = '0,1'\n{TABLE}", "seeds: .*square brackets"),
         (f"title = 'x'\n{TABLE}\n{TABLE}", "two tables are called 'a'"),
@@ -155,13 +176,29 @@ stages.distil.epochs = 2
 @pytest.mark.parametrize(
     "old, new, says",
     [
-        ("batch_size", "batchsize", "no key of settings.1 is called 'batchsize'; did you mean 'batch_size'"),
+        (
+            "batch_size",
+            "batchsize",
+            "no key of settings.1 is called 'batchsize'; did you mean 'batch_size'",
+        ),
         ("batch_size = 8", "batch_size = 0", "settings.1.batch_size: .*greater"),
         ("epochs = 1,", "epochs = 0,", "settings.1.stages.distil.epochs: .*greater"),
         ('tasks = ["rte"]', 'tasks = ["rtee"]', "settings.1 is called 'rtee'; did you mean 'rte'"),
-        ('methods = ["moebert"]', 'methods = ["tinybert"]', "row in the tables for settings.1 is called 'tinybert'"),
-        ('recipe = "paper"', 'recipe = "common"', 'stages: numbers of a stage go with recipe = "paper"'),
-        ("distil_weight = 3.0", "distil_wait = 3.0", "setting of moebert is called 'distil_wait'; did you mean"),
+        (
+            'methods = ["moebert"]',
+            'methods = ["tinybert"]',
+            "row in the tables for settings.1 is called 'tinybert'",
+        ),
+        (
+            'recipe = "paper"',
+            'recipe = "common"',
+            'stages: numbers of a stage go with recipe = "paper"',
+        ),
+        (
+            "distil_weight = 3.0",
+            "distil_wait = 3.0",
+            "setting of moebert is called 'distil_wait'; did you mean",
+        ),
         ("finetune =", "kd =", "row of table a that a label is of is called 'kd'"),
         ('moebert = "Ours"', 'moebert = "Plain (4 x 312)"', "two rows are called"),
         ('"finetune"]', '"all"]', "`all` names no row"),
@@ -238,12 +275,17 @@ stages.distil.epochs = 2
     done = bench("run", "--experiment", file, *places, "--yes")
     assert done.returncode == 0, done.stderr
     (report,) = (tmp_path / "p").glob("a-small-paper/*/README.md")
-    line, *_ = [line for line in report.read_text().splitlines() if line.startswith("| Student (2 x 12)")]
+    line, *_ = [
+        line for line in report.read_text().splitlines() if line.startswith("| Student (2 x 12)")
+    ]
     assert "–" not in line.split("|")[4:6]  # both tasks are in one table
     made = {(r.cell.method, r.cell.tasks[0]): r for r in Store(tmp_path / "r").records()}
     own, plain = made["kd", "rte"], made["finetune", "rte"]
     assert (own.cell.recipe["batch_size"], own.cell.recipe["max_length"]) == (8, 16)
-    assert (plain.cell.recipe["batch_size"], plain.cell.recipe["max_length"]) == (32, plain.cell.recipe["max_length"])
+    assert (plain.cell.recipe["batch_size"], plain.cell.recipe["max_length"]) == (
+        32,
+        plain.cell.recipe["max_length"],
+    )
     answer = bench("verify", made["kd", "sst2"].key[:12], *places[:6])
     assert answer.stdout.startswith("bitwise equal"), answer.stdout
 
@@ -254,6 +296,10 @@ def test_a_number_that_is_typed_leaves_the_files_others(tmp_path):
         'title = "T"\n[[table]]\nname = "scores"\nmethods = ["kd"]\ntasks = ["rte"]\n'
         '[[settings]]\nsource = "table 7"\nbatch_size = 16\nmax_length = 64\n'
     )
-    asked = Request(data="sample", teacher="embedded", numbers=(("batch_size", 8), ("micro_batch", 4)))
+    asked = Request(
+        data="sample", teacher="embedded", numbers=(("batch_size", 8), ("micro_batch", 4))
+    )
     ((_, (table,), _)) = choose(file, asked, {"numbers"})
-    assert [dict(part.numbers) for _, part in table.parts] == [{"batch_size": 8, "max_length": 64, "micro_batch": 4}]
+    assert [dict(part.numbers) for _, part in table.parts] == [
+        {"batch_size": 8, "max_length": 64, "micro_batch": 4}
+    ]

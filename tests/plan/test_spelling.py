@@ -24,7 +24,10 @@ def test_the_order_of_parts_does_not_matter(order):
     assert parse_one(row.spelling) == row
 
 
-@given(temperature=st.floats(min_value=1e-6, max_value=1e9), pace=st.floats(min_value=1e-6, max_value=999))
+@given(
+    temperature=st.floats(min_value=1e-6, max_value=1e9),
+    pace=st.floats(min_value=1e-6, max_value=999),
+)
 def test_a_spelling_gives_back_every_digit_of_its_numbers(temperature, pace):
     row = parse_one(f"kd:temperature={temperature!r}:pace={pace!r}")
     again = parse_one(row.spelling)
@@ -43,7 +46,12 @@ def test_what_an_ablation_sets_goes_before_what_was_typed():
 
 def test_ablate_makes_the_papers_rows():
     rows = parse_methods("microbert:ablate,microbert")
-    assert [row.label for row in rows] == ["microbert", "microbert w/o Dis", "microbert w/o Hidn", "microbert w/o Pred"]
+    assert [row.label for row in rows] == [
+        "microbert",
+        "microbert w/o Dis",
+        "microbert w/o Hidn",
+        "microbert w/o Pred",
+    ]
     assert [row.dropped for row in rows] == [(), ("dis",), ("hidn",), ("pred",)]
     assert all(row.ablation_of == "microbert" for row in rows[1:])
 
@@ -54,7 +62,9 @@ def test_all_is_every_method_that_ships():
     assert [row.spelling for row in parse_methods("all")] == list(TABLE)
     assert len(parse_methods("all,kd:alpha=0.3,kd")) == len(TABLE) + 1
     for text in ("all,kd", "kd,all"):
-        assert [row.spelling for row in parse_methods(text) if not row.from_all] == ["kd"], "it was named too"
+        assert [row.spelling for row in parse_methods(text) if not row.from_all] == ["kd"], (
+            "it was named too"
+        )
 
 
 @pytest.mark.parametrize(

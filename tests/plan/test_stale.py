@@ -17,7 +17,16 @@ import methods
 from bench import api
 from bench.analysis.gate import MISSING, check
 from bench.progress import Progress
-from bench.record.code import CURRENT, STALE, UNKNOWN, named_code, stale_lines, state_of, state_of_record, unknown_lines
+from bench.record.code import (
+    CURRENT,
+    STALE,
+    UNKNOWN,
+    named_code,
+    stale_lines,
+    state_of,
+    state_of_record,
+    unknown_lines,
+)
 from bench.record.store import Store
 from bench.run import carry_out
 
@@ -42,7 +51,10 @@ def first_run(tmp_path_factory, glue_folder, teacher_folder) -> Path:
 @pytest.fixture
 def small_run(first_run, request_, tmp_path):
     """A copy of those records and that cache, and the words of the command that made them."""
-    for name, copy in (("results", tmp_path / "results"), ("cache", Path(os.environ["BERT_BENCH_CACHE"]))):
+    for name, copy in (
+        ("results", tmp_path / "results"),
+        ("cache", Path(os.environ["BERT_BENCH_CACHE"])),
+    ):
         shutil.copytree(first_run / name, copy, dirs_exist_ok=True)
     return tmp_path / "results", small_runs.words_of(request_(**USUAL))[1:]
 
@@ -67,9 +79,13 @@ def by_a_stale_start(body: dict) -> None:
 
 
 def states(bench, words: list[str], tmp_path: Path) -> dict[str, tuple[str, str]]:
-    said = bench("plan", *words[:10], *words[12:-1], "--json", tmp_path / "p")  # a plan has no reports and asks nothing
+    # a plan has no reports and asks nothing
+    said = bench("plan", *words[:10], *words[12:-1], "--json", tmp_path / "p")
     assert said.returncode == 0, said.stderr
-    return {c["row"].split(":")[0]: (c["state"], c["code"]) for c in json.loads((tmp_path / "p").read_text())["cells"]}
+    return {
+        c["row"].split(":")[0]: (c["state"], c["code"])
+        for c in json.loads((tmp_path / "p").read_text())["cells"]
+    }
 
 
 @pytest.mark.slow
@@ -109,13 +125,16 @@ def test_rerun_stale_trains_what_is_stale_and_nothing_else(bench, small_run, tmp
     assert done.returncode == 0
     assert states(bench, words, tmp_path)["tinybert"] == ("there", CURRENT)
     attempts = {
-        r.cell.method: len(list(Store(root).folder(r.cell).glob("attempt-*.json"))) for r in Store(root).records()
+        r.cell.method: len(list(Store(root).folder(r.cell).glob("attempt-*.json")))
+        for r in Store(root).records()
     }
     assert attempts == {"teacher": 1, "tinybert": 2, "kd": 1}
 
 
 @pytest.mark.slow
-def test_a_stale_start_in_the_cache_is_used_and_said_and_made_again_on_demand(bench, small_run, tmp_path):
+def test_a_stale_start_in_the_cache_is_used_and_said_and_made_again_on_demand(
+    bench, small_run, tmp_path
+):
     _, words = small_run
     (file,) = (Path(os.environ["BERT_BENCH_CACHE"]) / "starts").glob("*/made.json")
     body = json.loads(file.read_text())
@@ -135,7 +154,9 @@ def test_a_stale_start_in_the_cache_is_used_and_said_and_made_again_on_demand(be
 def test_a_record_of_an_older_version_is_stale_whether_or_not_it_names_its_code():
     cell, today = factories.record("distilbert").cell, methods.get("distilbert").version
     for version, state in ((today - 1, STALE), (today, UNKNOWN)):
-        record = factories.record().model_copy(update={"cell": cell.model_copy(update={"version": version})})
+        record = factories.record().model_copy(
+            update={"cell": cell.model_copy(update={"version": version})}
+        )
         assert state_of_record(record) == state
 
 
@@ -143,7 +164,8 @@ def test_a_record_of_an_older_version_is_stale_whether_or_not_it_names_its_code(
     ("code", "state"),
     [
         (None, UNKNOWN),
-        ({"kind": "student", "of": ["methods.kd:KD"], "hash": "z"}, UNKNOWN),  # as records of before name it
+        # as records of before name it
+        ({"kind": "student", "of": ["methods.kd:KD"], "hash": "z"}, UNKNOWN),
         ({"of": ["gone_package"], "digest": "z"}, UNKNOWN),
         ({"of": ["methods.gone"], "digest": "z"}, STALE),
         ({"of": ["methods.kd"], "digest": "z"}, STALE),
@@ -154,6 +176,8 @@ def test_a_record_of_an_older_version_is_stale_whether_or_not_it_names_its_code(
 )
 def test_a_code_is_as_old_as_its_oldest_part(code, state):
     assert state_of(code) == state
-    records = [factories.record("kd").model_copy(update={"code": {"computed_by": code}, "artefacts": {}})]
+    records = [
+        factories.record("kd").model_copy(update={"code": {"computed_by": code}, "artefacts": {}})
+    ]
     assert len(unknown_lines(records)) == (state == UNKNOWN)
     assert len(stale_lines(records)) == (state == STALE)

@@ -29,7 +29,9 @@ def test_a_step_comes_after_what_it_needs_and_every_cell_has_one(request_):
     assert Counter(answered) == Counter(planned.key for planned in plan.todo)
     kinds = Counter(step.kind for step in plan.todo_steps)
     assert kinds[TEACHER_STEP] == 2 * 3, "mtdnn wants three teachers of each task"
-    assert kinds[ARTEFACT_STEP] == 2 * 2 + 1, "neuron importance and ensemble of each task, and the general start"
+    assert kinds[ARTEFACT_STEP] == 2 * 2 + 1, (
+        "neuron importance and ensemble of each task, and the general start"
+    )
 
 
 def test_what_is_in_the_cache_is_no_step_and_what_a_step_reads_is_the_same(request_):
@@ -50,7 +52,9 @@ def record_of_the_teacher(plan: Plan) -> None:
     cell = next(planned.cell for planned in plan.cells if planned.cell.method == TEACHER)
     record = factories.record("teacher", "rte")
     keys = {"key": record_key(cell), "train_key": train_key(cell)}
-    Store(plan.request.results).write(record.model_copy(update={"cell": cell, "answers": None, **keys}))
+    Store(plan.request.results).write(
+        record.model_copy(update={"cell": cell, "answers": None, **keys})
+    )
 
 
 def test_a_teacher_that_nothing_to_do_needs_is_not_made(request_):
@@ -63,7 +67,9 @@ def test_a_teacher_that_nothing_to_do_needs_is_not_made(request_):
 def test_what_only_a_finished_artefact_was_made_from_is_not_made(request_, monkeypatch):
     """A cache may have a pre-training and no longer the truncated teacher that it began with."""
     request = request_(methods=f"minilmv2:{tiny.SHAPE}", tasks="rte")
-    (truncated,) = (e for e in api.plan(request).artefacts if e.artefact.words == "truncated teacher")
+    (truncated,) = (
+        e for e in api.plan(request).artefacts if e.artefact.words == "truncated teacher"
+    )
     monkeypatch.setattr(Plan, "is_there", lambda plan, slot: slot.key != truncated.key)
     plan = api.plan(request)
     assert truncated.key not in {step.key for step in plan.todo_steps}
@@ -71,11 +77,19 @@ def test_what_only_a_finished_artefact_was_made_from_is_not_made(request_, monke
     assert "nothing to do needs it" in line
 
 
-def test_a_student_of_several_tasks_begins_with_the_one_start_that_its_key_names(tmp_path, request_):
+def test_a_student_of_several_tasks_begins_with_the_one_start_that_its_key_names(
+    tmp_path, request_
+):
     """Where teachers come tuned, each task has another checkpoint, and so another general start."""
     for task, layers in (("rte", 3), ("sst2", 4)):
         tiny.save_teacher(tmp_path / "tuned" / task, BertForSequenceClassification, layers=layers)
-    plan = api.plan(request_(methods=f"microbert:{tiny.SHAPE}:tasks=together", teacher=str(tmp_path / "tuned"), jobs=1))
+    plan = api.plan(
+        request_(
+            methods=f"microbert:{tiny.SHAPE}:tasks=together",
+            teacher=str(tmp_path / "tuned"),
+            jobs=1,
+        )
+    )
     (start,) = (step.key for step in plan.todo_steps if step.kind == ARTEFACT_STEP)
     (step,) = (step for step in plan.todo_steps if step.kind == STUDENTS_STEP)
     assert step.needs == (start,)
@@ -87,17 +101,42 @@ def test_finished_models_in_folders_of_one_name_are_rows_of_their_own(tmp_path, 
     folders = [tmp_path / name for name in ("a/best", "b/best", "b/last")]
     for layers, folder in enumerate(folders, start=1):
         tiny.save_teacher(folder, BertForSequenceClassification, layers=layers)
-    plan = api.plan(request_(methods=",".join(f"checkpoint:{folder}" for folder in folders), tasks="rte", jobs=1))
+    plan = api.plan(
+        request_(
+            methods=",".join(f"checkpoint:{folder}" for folder in folders), tasks="rte", jobs=1
+        )
+    )
     assert plan.labels == ["checkpoint:a/best", "checkpoint:b/best", "checkpoint:last"]
 
 
 @pytest.mark.slow
 def test_the_steps_of_plan_json_are_those_that_a_run_makes(bench, request_, tmp_path, monkeypatch):
     request = request_(methods=f"kd:{tiny.SHAPE},moebert", tasks="rte")
-    words = ("--methods", request.methods, "--tasks", "rte", "--data", request.data, "--teacher", request.teacher)
-    words += ("--corpus", *request.corpus, "--corpus-tokens", 300, "--epochs", 1, "--results", request.results)
+    words = (
+        "--methods",
+        request.methods,
+        "--tasks",
+        "rte",
+        "--data",
+        request.data,
+        "--teacher",
+        request.teacher,
+    )
+    words += (
+        "--corpus",
+        *request.corpus,
+        "--corpus-tokens",
+        300,
+        "--epochs",
+        1,
+        "--results",
+        request.results,
+    )
     assert bench("plan", *words, "--jobs", 1, "--json", tmp_path / "plan.json").returncode == 0
-    planned = [(step["kind"], step["key"]) for step in json.loads((tmp_path / "plan.json").read_text())["steps"]]
+    planned = [
+        (step["kind"], step["key"])
+        for step in json.loads((tmp_path / "plan.json").read_text())["steps"]
+    ]
     made, make = [], steps.make
 
     def noted(step, work):

@@ -29,7 +29,12 @@ class TeacherLogits(OwnShape):
 
     def stages(self, setup):
         both = LOGITS
-        term = Term(lambda batch, student, teacher, aux: F.mse_loss(student.logits, teacher.logits), 1.0, both, both)
+        term = Term(
+            lambda batch, student, teacher, aux: F.mse_loss(student.logits, teacher.logits),
+            1.0,
+            both,
+            both,
+        )
         return [Stage("distil", {"logits": term})]
 
 
@@ -44,7 +49,9 @@ class ClassMeans(Artefact):
 
     def make(self, given):
         teacher, last = given.teacher(BASE), given.setup.teacher.num_hidden_layers
-        sums = torch.zeros(given.setup.num_labels, given.setup.teacher.hidden_size, device=given.device)
+        sums = torch.zeros(
+            given.setup.num_labels, given.setup.teacher.hidden_size, device=given.device
+        )
         counts = torch.zeros(len(sums), 1, device=given.device)
         for batch in given.batches(TRAIN):
             with torch.no_grad():
@@ -73,7 +80,12 @@ class TunedOnText(PretrainingStage):
 
     def stages(self, setup):
         both = LOGITS
-        term = Term(lambda batch, student, teacher, aux: F.mse_loss(student.logits, teacher.logits), 1.0, both, both)
+        term = Term(
+            lambda batch, student, teacher, aux: F.mse_loss(student.logits, teacher.logits),
+            1.0,
+            both,
+            both,
+        )
         return (Stage("on text", {"logits": term}),)
 
     def make(self, given):
@@ -115,7 +127,8 @@ class Prototypes(OwnShape):
         def near(batch, student, teacher, aux):
             up = aux["up"]
             return F.mse_loss(
-                up(batch.layout.first(student.hidden(last))), up.means[rows_of(batch.labels, len(up.means))]
+                up(batch.layout.first(student.hidden(last))),
+                up.means[rows_of(batch.labels, len(up.means))],
             )
 
         terms = {"near": Term(near, student=hidden(last)), "hard": hard()}

@@ -47,7 +47,9 @@ class Mine(Base):
 }
 
 
-def digest_after(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str = "", old: str = "", new: str = "") -> str:
+def digest_after(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, file: str = "", old: str = "", new: str = ""
+) -> str:
     """The digest of the package's method after an edit; each package has a name of its own."""
     name = f"shrink{next(NUMBER)}"
     (folder / name).mkdir()
@@ -76,8 +78,12 @@ def digest_after(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str = "", 
         ("unused.py", "1", "2", False),
     ],
 )
-def test_an_edit_moves_the_digest_of_what_is_computed_by_it(tmp_path, monkeypatch, file, old, new, moves):
-    assert (digest_after(tmp_path, monkeypatch, file, old, new) != digest_after(tmp_path, monkeypatch)) == moves
+def test_an_edit_moves_the_digest_of_what_is_computed_by_it(
+    tmp_path, monkeypatch, file, old, new, moves
+):
+    assert (
+        digest_after(tmp_path, monkeypatch, file, old, new) != digest_after(tmp_path, monkeypatch)
+    ) == moves
 
 
 @pytest.mark.parametrize(
@@ -125,8 +131,12 @@ def test_fields_that_another_version_of_python_adds_move_no_digest(tmp_path, mon
 def test_a_method_counts_for_itself_alone_and_what_is_not_there_has_no_digest():
     digests = {name: digest_of(student_modules(name, ("f1", "accuracy"))) for name in methods.TABLE}
     assert all(digests.values())
-    assert len(set(digests.values())) == len({methods.reference(name).partition(":")[0] for name in digests})
-    assert digest_of(student_modules("kd", ("f1",))) != digest_of(student_modules("kd", ("pearson",)))
+    assert len(set(digests.values())) == len(
+        {methods.reference(name).partition(":")[0] for name in digests}
+    )
+    assert digest_of(student_modules("kd", ("f1",))) != digest_of(
+        student_modules("kd", ("pearson",))
+    )
     assert digest_of(("methods.gone",)) == ""
 
 
@@ -140,14 +150,24 @@ def test_every_file_that_runs_in_a_training_counts(name):
     assert small.setup.artefacts is not None  # what is prepared has a code of its own
     ran: set[str] = set()
     outer = sys.getprofile()
-    sys.setprofile(lambda frame, event, argument: ran.add(frame.f_code.co_filename) if event == "call" else None)
+    sys.setprofile(
+        lambda frame, event, argument: (
+            ran.add(frame.f_code.co_filename) if event == "call" else None
+        )
+    )
     try:
         small.logits(next(iter(small.deployed(small.trained(recipe=SHORT)).values())))
     finally:
         sys.setprofile(outer)
-    inside = [Path(file).relative_to(ROOT) for file in ran if file.startswith((f"{ROOT}/bench", f"{ROOT}/methods"))]
+    inside = [
+        Path(file).relative_to(ROOT)
+        for file in ran
+        if file.startswith((f"{ROOT}/bench", f"{ROOT}/methods"))
+    ]
     modules = {".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in inside}
-    computing = {name for name in modules if not name.startswith(("bench.conformance", "bench.errors"))}
+    computing = {
+        name for name in modules if not name.startswith(("bench.conformance", "bench.errors"))
+    }
     assert "bench.train.loop" in computing
     assert computing - set(files_of(student_modules(name))) <= {"methods"}
 

@@ -26,7 +26,11 @@ def committed() -> tuple[Record, ...]:
 def test_every_committed_record_answers_to_its_keys() -> None:
     records = [*committed(), *Store(MAIN_TABLE).records(), *Store(UNTUNED).records()]
     assert len(records) >= 700
-    assert [r.key for r in records if (train_key(r.cell), record_key(r.cell, r.point)) != (r.train_key, r.key)] == []
+    assert [
+        r.key
+        for r in records
+        if (train_key(r.cell), record_key(r.cell, r.point)) != (r.train_key, r.key)
+    ] == []
 
 
 def test_every_committed_record_is_of_a_known_source() -> None:

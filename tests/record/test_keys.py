@@ -65,12 +65,20 @@ def test_frozen_records_keep_their_keys(file):
 )
 def test_what_determines_the_weights_is_in_the_key(change):
     assert train_key(cell(**change)) != train_key(cell())
-    assert train_key(cell(numeric__device="cpu")) == train_key(cell()), "the usual device is in no key"
+    assert train_key(cell(numeric__device="cpu")) == train_key(cell()), (
+        "the usual device is in no key"
+    )
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"label": "x"}, {"ablation_of": "x"}, {"data__name": "x"}, {"data__slug": "x"}, {"teacher__name": "x"}],
+    [
+        {"label": "x"},
+        {"ablation_of": "x"},
+        {"data__name": "x"},
+        {"data__slug": "x"},
+        {"teacher__name": "x"},
+    ],
     ids=lambda c: next(iter(c)),
 )
 def test_names_are_not_in_the_key(change):
@@ -86,10 +94,17 @@ def test_the_evaluation_set_is_in_the_record_key_only():
 
 @pytest.mark.parametrize(
     "change",
-    [{"betas": (0.9, 0.98)}, {"optimizer": "sgd"}, {"eps": 1e-6}, {"stage_optimizers": (("distil", "adamax"),)}],
+    [
+        {"betas": (0.9, 0.98)},
+        {"optimizer": "sgd"},
+        {"eps": 1e-6},
+        {"stage_optimizers": (("distil", "adamax"),)},
+    ],
     ids=lambda c: next(iter(c)),
 )
-def test_a_recipes_younger_fields_are_in_its_identity_only_where_they_are_not_the_usual_ones(change):
+def test_a_recipes_younger_fields_are_in_its_identity_only_where_they_are_not_the_usual_ones(
+    change,
+):
     usual, other = Recipe(), Recipe(**change)
     assert not set(change) & set(usual.as_dict())
     assert Recipe(**json.loads(canonical(other.as_dict()))) == other
@@ -97,7 +112,11 @@ def test_a_recipes_younger_fields_are_in_its_identity_only_where_they_are_not_th
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
@@ -128,10 +147,15 @@ def test_committed_records_say_their_task_and_keep_their_keys():
         if "folder-glue" in file.parts:  # all others are younger than the field
             assert "task" not in json.loads(text), "committed records are not rewritten"
         assert record.task == facts_of((GLUE | WRITTEN)[record.cell.tasks[0]])
-        assert (record.key, record.train_key) == (record_key(record.cell, record.point), train_key(record.cell))
+        assert (record.key, record.train_key) == (
+            record_key(record.cell, record.point),
+            train_key(record.cell),
+        )
 
 
 def test_answers_of_another_form_are_no_score():
-    with pytest.raises(CellError, match=r"mine dev: logits of shape \[4, 2\]; classification has \[4, 3\]"):
+    with pytest.raises(
+        CellError, match=r"mine dev: logits of shape \[4, 2\]; classification has \[4, 3\]"
+    ):
         check_shapes(OWN, "dev", np.zeros((4, 2)), np.zeros(4, int))
     check_shapes(OWN, "dev", np.zeros((4, 3)), None)

@@ -34,8 +34,14 @@ def other_teacher(record):
 
 def test_seeds_of_two_trainings_are_not_averaged():
     """Seed 0 from one general start, seeds 1 and 2 from another."""
-    old, new = {"artefacts": {"general_start": "a" * 64}}, {"artefacts": {"general_start": "b" * 64}}
-    records = [trained("kd", seed=0, score=0.9, **old), *(trained("kd", seed=s, score=0.6, **new) for s in (1, 2))]
+    old, new = (
+        {"artefacts": {"general_start": "a" * 64}},
+        {"artefacts": {"general_start": "b" * 64}},
+    )
+    records = [
+        trained("kd", seed=0, score=0.9, **old),
+        *(trained("kd", seed=s, score=0.6, **new) for s in (1, 2)),
+    ]
     (group,) = groups(records)
     assert group.values("kd", group.columns[0]) == {1: 60.0, 2: 60.0}
     (line,) = left_out_lines(group.left_out)
@@ -80,7 +86,10 @@ def test_what_is_left_out_is_said_in_the_report_and_can_be_traced(tmp_path):
     labels = np.arange(40) % 2
     for record, share in ((trained("kd", version=1), 4), (trained("kd", version=2), 16)):
         said = np.where(np.arange(40) < share, 1 - labels, labels)
-        arrays = {"logits.validation": np.eye(2, dtype=np.float32)[said], "labels.validation": labels}
+        arrays = {
+            "logits.validation": np.eye(2, dtype=np.float32)[said],
+            "labels.validation": labels,
+        }
         store.write(*factories.consistent(record, arrays))
     (report,) = write_reports(store, tmp_path / "p")
     assert "**Left out: kd on rte, seed 0" in report.read_text()
@@ -92,25 +101,38 @@ def test_a_table_with_a_limit_has_the_tasks_that_the_limit_leaves_whole():
     large = [factories.limited(factories.record(row, "sst2"), 50, 50) for row in ("teacher", "kd")]
     tight = [factories.limited(factories.record(row, "sst2"), 30, 30) for row in ("teacher", "kd")]
     found = {group.cell.data.max_train_rows: group for group in groups([*small, *large, *tight])}
-    assert {limit: group.tasks for limit, group in found.items()} == {None: ["rte"], 50: ["sst2", "rte"], 30: ["sst2"]}
+    assert {limit: group.tasks for limit, group in found.items()} == {
+        None: ["rte"],
+        50: ["sst2", "rte"],
+        30: ["sst2"],
+    }
     assert found[50].systems == ["teacher", "kd"]  # pkd has nothing under that limit
 
 
 def test_a_limit_that_leaves_nothing_out_changes_no_key(glue_folder, teacher_folder, tmp_path):
     asked = Request(
-        methods=f"kd:{tiny.SHAPE}", tasks="rte", data=str(glue_folder), teacher=str(teacher_folder), results=tmp_path
+        methods=f"kd:{tiny.SHAPE}",
+        tasks="rte",
+        data=str(glue_folder),
+        teacher=str(teacher_folder),
+        results=tmp_path,
     )
     limited = replace(asked, max_train_rows=100_000)
-    assert [planned.key for planned in build(limited).cells] == [planned.key for planned in build(asked).cells]
+    assert [planned.key for planned in build(limited).cells] == [
+        planned.key for planned in build(asked).cells
+    ]
 
 
 def test_a_teacher_of_a_task_that_no_student_has_makes_no_column():
     records = [
-        factories.record(label, task) for label, task in (("teacher", "rte"), ("teacher", "sst2"), ("kd", "sst2"))
+        factories.record(label, task)
+        for label, task in (("teacher", "rte"), ("teacher", "sst2"), ("kd", "sst2"))
     ]
     (group,) = groups(records)
     assert [column.task for column in group.columns] == ["sst2"]
-    assert [record.cell.tasks for record in groups(records[:1])[0].records] == [("rte",)], "alone it is a table"
+    assert [record.cell.tasks for record in groups(records[:1])[0].records] == [("rte",)], (
+        "alone it is a table"
+    )
 
 
 def test_trainings_of_several_tasks_differ_if_another_task_had_other_examples():
@@ -118,7 +140,9 @@ def test_trainings_of_several_tasks_differ_if_another_task_had_other_examples():
     one = factories.record("mtdnn", seed=0, score=0.7)
     partners = tuple(Partner(task=task, train="t", teacher="k") for task in one.cell.tasks)
     whole, part = (
-        one.cell.model_copy(update={"together": (*partners, Partner(task="sst2", train=rows, teacher="k"))})
+        one.cell.model_copy(
+            update={"together": (*partners, Partner(task="sst2", train=rows, teacher="k"))}
+        )
         for rows in ("all", "some")
     )
     assert comparability_key(whole) != comparability_key(part)

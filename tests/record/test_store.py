@@ -38,15 +38,43 @@ DAMAGE: dict[str, tuple[str, bytes | Callable[[dict], object], str]] = {
     "other slug": (RECORD, lambda b: b["cell"]["data"].update(slug="../elsewhere"), "another cell"),
     "no rows": (RECORD, lambda b: b["cell"]["data"].update(rows={}), "training rows"),
     "no scores": (RECORD, lambda b: b.update(scores={}), "neither scores"),
-    "edited score": (RECORD, lambda b: b["scores"]["validation"].update(accuracy=0.99), "does not follow"),
-    "impossible score": (RECORD, lambda b: b["scores"]["validation"].update(accuracy=2), "less than or equal to 1"),
+    "edited score": (
+        RECORD,
+        lambda b: b["scores"]["validation"].update(accuracy=0.99),
+        "does not follow",
+    ),
+    "impossible score": (
+        RECORD,
+        lambda b: b["scores"]["validation"].update(accuracy=2),
+        "less than or equal to 1",
+    ),
     "garbage": (ANSWERS, b"garbage" * 99, "no arrays"),
-    "objects": (ANSWERS, lambda a: a.update({"logits.validation": np.array([{}], dtype=object)}), "no arrays"),
-    "fewer labels": (ANSWERS, lambda a: a.update({"labels.validation": a["labels.validation"][:5]}), "examples"),
-    "not numbers": (ANSWERS, lambda a: a["logits.validation"].__setitem__((0, 0), np.nan), "not all numbers"),
+    "objects": (
+        ANSWERS,
+        lambda a: a.update({"logits.validation": np.array([{}], dtype=object)}),
+        "no arrays",
+    ),
+    "fewer labels": (
+        ANSWERS,
+        lambda a: a.update({"labels.validation": a["labels.validation"][:5]}),
+        "examples",
+    ),
+    "not numbers": (
+        ANSWERS,
+        lambda a: a["logits.validation"].__setitem__((0, 0), np.nan),
+        "not all numbers",
+    ),
     "no logits": (ANSWERS, lambda a: a.__delitem__("logits.validation"), "have no logits"),
-    "turned": (ANSWERS, lambda a: a.update({"labels.validation": 1 - a["labels.validation"]}), "does not follow"),
-    "classes": (ANSWERS, lambda a: a["labels.validation"].__setitem__(0, 7), "not among its 2 classes"),
+    "turned": (
+        ANSWERS,
+        lambda a: a.update({"labels.validation": 1 - a["labels.validation"]}),
+        "does not follow",
+    ),
+    "classes": (
+        ANSWERS,
+        lambda a: a["labels.validation"].__setitem__(0, 7),
+        "not among its 2 classes",
+    ),
 }
 """What can happen -> the file, its bytes or a change of what it holds, and what is said of it."""
 POINTER = {
@@ -192,7 +220,11 @@ def damaged(store):
 @pytest.mark.slow
 def test_every_verb_goes_on_and_names_each_file_once(bench, damaged, tmp_path, words):
     reference = tmp_path / "reference"
-    shutil.copytree(RTE, reference / "folder-glue" / "rte", ignore=shutil.ignore_patterns("m*", "p*", "f*", "d*"))
+    shutil.copytree(
+        RTE,
+        reference / "folder-glue" / "rte",
+        ignore=shutil.ignore_patterns("m*", "p*", "f*", "d*"),
+    )
     words = words.format(reference=reference, results=damaged).split()
     options = ["--reports", tmp_path / "p"] if words[0] == "report" else []
     answer = bench(*words, *options, "--results", damaged)
@@ -224,8 +256,13 @@ def test_a_run_trains_again_what_it_must_and_says_why(tmp_path, teacher_folder, 
     assert answer.stderr.count("bench: set aside: ") == 1
     assert answer.stderr.count("bench: adopted: ") == 1
     assert (lost.parent / "current").read_text() == pointer
-    assert sorted(p.name for p in broken.parent.glob("attempt-*.json")) == ["attempt-1.json", "attempt-2.json"]
-    assert [p.name for p in lost.parent.glob("attempt-*.json")] == ["attempt-1.json"], "adopted, not trained again"
+    assert sorted(p.name for p in broken.parent.glob("attempt-*.json")) == [
+        "attempt-1.json",
+        "attempt-2.json",
+    ]
+    assert [p.name for p in lost.parent.glob("attempt-*.json")] == ["attempt-1.json"], (
+        "adopted, not trained again"
+    )
     again = bench(*words)
     assert "nothing to do" in again.stderr
     assert "set aside" not in again.stderr
@@ -254,7 +291,9 @@ def test_what_killed_processes_left_is_named_and_removed_when_asked(bench, store
     assert left.exists()
     done = bench(*asked, "--yes")
     assert done.returncode == 0
-    assert not any(path.exists() for path in (left, thing, orphan, victim(store) / "attempt-3.json"))
+    assert not any(
+        path.exists() for path in (left, thing, orphan, victim(store) / "attempt-3.json")
+    )
     assert young.exists()
     assert bench(*asked).stdout == "nothing to remove\n"
     assert len(list(Store(store.root).records())) == 7
@@ -274,9 +313,9 @@ def test_what_is_broken_is_put_aside_and_pointers_are_written(bench, store):
     found = bench(*words)
     assert found.returncode == 1
     assert found.stdout.splitlines()[-1] == "4 broken, 2 no pointer"
-    assert {path: path.read_bytes() for path in store.root.rglob("*") if path.is_file()} == before, (
-        "verify writes nothing"
-    )
+    assert {
+        path: path.read_bytes() for path in store.root.rglob("*") if path.is_file()
+    } == before, "verify writes nothing"
     mended = bench("store", "repair", "--results", store.root)
     assert mended.returncode == 0, mended.stdout
     assert mended.stdout.count("put aside: ") == 6
@@ -284,7 +323,9 @@ def test_what_is_broken_is_put_aside_and_pointers_are_written(bench, store):
     assert bench(*words).returncode == 0
     assert len(list(Store(store.root).records())) == 5
     kept = {path.read_bytes() for path in store.root.rglob("*") if path.is_file()}
-    assert set(before.values()) - {b"attempt-9.json"} <= kept | {b"attempt-1.json\n"}, "nothing is lost"
+    assert set(before.values()) - {b"attempt-9.json"} <= kept | {b"attempt-1.json\n"}, (
+        "nothing is lost"
+    )
     gone = bench("store", "gc", "--results", store.root, "--yes")
     assert gone.returncode == 0, gone.stdout
     assert not list(store.root.rglob("*.broken"))
@@ -298,7 +339,11 @@ def test_nearly_equal_answers_keep_the_score_that_was_computed_of_them():
     record = factories.record().model_copy(
         update={"scores": {"validation": score(logits, labels, ["spearman", "pearson"])}}
     )
-    arrays = {"logits.validation": logits, "labels.validation": labels, "examples.validation": np.arange(40)}
+    arrays = {
+        "logits.validation": logits,
+        "labels.validation": labels,
+        "examples.validation": np.arange(40),
+    }
     assert not answers.fault(record, arrays)
     labels[0] += 1
     assert answers.fault(record, arrays)

@@ -25,7 +25,9 @@ def arrays(task, rng, names):
         else:
             classes = GLUE[task].num_labels
             labels = np.random.default_rng(7).integers(classes, size=EXAMPLES)
-            answers = np.where(rng.random(EXAMPLES) < 0.8, labels, rng.integers(classes, size=EXAMPLES))
+            answers = np.where(
+                rng.random(EXAMPLES) < 0.8, labels, rng.integers(classes, size=EXAMPLES)
+            )
             logits = np.eye(classes, dtype=np.float32)[answers]
         found |= {f"logits.{name}": logits, f"labels.{name}": labels}
         found[f"examples.{name}"] = np.arange(EXAMPLES, dtype=np.uint64)
@@ -45,11 +47,17 @@ def test_report_of_a_thousand_records(benchmark, tmp_path):
             for seed in range(10):
                 if written < 991:
                     row = "finetune" if label == 0 else f"m{label}"
-                    store.write(*factories.consistent(factories.record(row, task, seed), arrays(task, rng, names)))
+                    store.write(
+                        *factories.consistent(
+                            factories.record(row, task, seed), arrays(task, rng, names)
+                        )
+                    )
                     written += 1
     assert len(list(store.records())) == 1000
     begun = time.process_time()
-    paths = benchmark.pedantic(write_reports, (store, tmp_path / "reports"), rounds=1, warmup_rounds=0)
+    paths = benchmark.pedantic(
+        write_reports, (store, tmp_path / "reports"), rounds=1, warmup_rounds=0
+    )
     assert len(paths) == 1
     assert "## Paired comparisons" in paths[0].read_text()
     assert time.process_time() - begun < 60.0  # CPU seconds; about 25 to 30 on two cores of 2021

@@ -81,10 +81,17 @@ def hostile(root: Path) -> Store:
         changes = {"cell": cell, "notes": (NASTY,), "env": {**record.env, "processor": NASTY, "torch": NASTY},
                    "code": {"commit": NASTY, "version": NASTY}, "terms": {"s\n$\\frac{": {"<b>|": [3.0, 2.0, 1.0]}}}  # fmt: skip
         said = np.where(np.arange(40) < share, 1 - labels, labels)
-        arrays = {"logits.validation": np.eye(2, dtype=np.float32)[said], "labels.validation": labels}
+        arrays = {
+            "logits.validation": np.eye(2, dtype=np.float32)[said],
+            "labels.validation": labels,
+        }
         store.write(*factories.consistent(record.model_copy(update=changes), arrays))
     lost = factories.record("pkd", score=None, failed=NASTY)
-    store.write(lost.model_copy(update={"cell": lost.cell.model_copy(update={"data": data, "teacher": teacher})}))
+    store.write(
+        lost.model_copy(
+            update={"cell": lost.cell.model_copy(update={"data": data, "teacher": teacher})}
+        )
+    )
     return store
 
 
@@ -93,7 +100,8 @@ def test_nothing_of_a_hostile_record_is_code_in_a_report(tmp_path):
     store = hostile(tmp_path / "r")
     (report,) = write_reports(store, tmp_path / "p", latex=True)
     lines = report.read_text().splitlines()
-    text = "\n".join(line for line in lines if not line.startswith("- command: `"))  # code is shown as it is
+    # code is shown as it is
+    text = "\n".join(line for line in lines if not line.startswith("- command: `"))
     assert "<script" not in text
     assert "![i](" not in text
     for line in text.splitlines():
@@ -105,7 +113,9 @@ def test_nothing_of_a_hostile_record_is_code_in_a_report(tmp_path):
     assert "<script>alert" not in page
     assert "<img src=x" not in page
     assert page.count("<script") == 2
-    numbers = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', page, re.DOTALL)[1]
+    numbers = re.search(
+        r'<script type="application/json" id="numbers">(.*?)</script>', page, re.DOTALL
+    )[1]
     assert json.loads(numbers)["columns"]
     for file in tmp_path.glob("p/*/*/tables/*.tex"):
         for line in file.read_text().splitlines():

@@ -18,17 +18,28 @@ def of_two_tasks(task: str) -> Record:
 def test_a_student_of_several_tasks_is_shown_on_all_of_them():
     records = [of_two_tasks(task) for task in ("rte", "sst2")]
     assert len({record.train_key for record in records}) == 1
-    section = PaperTable("one", "accuracy", {r.key: {"label": "together"} for r in records}, ["together"])
+    section = PaperTable(
+        "one", "accuracy", {r.key: {"label": "together"} for r in records}, ["together"]
+    )
     other = factories.record("kd", "rte")
     found = section.records([*records, other])
-    assert [(r.row, r.cell.tasks) for r in found] == [("together", ("rte",)), ("together", ("sst2",))]
+    assert [(r.row, r.cell.tasks) for r in found] == [
+        ("together", ("rte",)),
+        ("together", ("sst2",)),
+    ]
 
 
 def test_every_operating_point_of_a_cell_is_shown_with_the_teacher():
     plain, teacher = factories.record("fastbert"), factories.record(TEACHER)
-    early = plain.model_copy(update={"point": "speed=0.1", "key": record_key(plain.cell, "speed=0.1")})
+    early = plain.model_copy(
+        update={"point": "speed=0.1", "key": record_key(plain.cell, "speed=0.1")}
+    )
     section = PaperTable("one", "accuracy", {r.key: {} for r in (teacher, plain)}, ["fastbert"])
-    assert [r.row for r in section.records([teacher, plain, early])] == ["teacher", "fastbert", "fastbert at speed=0.1"]
+    assert [r.row for r in section.records([teacher, plain, early])] == [
+        "teacher",
+        "fastbert",
+        "fastbert at speed=0.1",
+    ]
 
 
 def test_rows_stand_in_the_order_of_the_table_with_and_without_intervals(answered_store, tmp_path):
@@ -54,9 +65,12 @@ def test_a_paper_may_call_a_row_what_it_likes_and_its_intervals_stay(answered_st
             )
             files = sorted((report.parent / "tables").glob(f"{show}*.csv"))
             lines = [line for file in files for line in file.read_text().splitlines()]
-            if show == "differences":  # the picture has the paper's names, and the first row as its reference
+            # the picture has the paper's names, and the first row as its reference
+            if show == "differences":
                 drawn = (report.parent / "figures" / "differences-differences.svg").read_text()
                 assert f">{label}<" in drawn
                 assert ">difference to microbert (points)<" in drawn
-            numbers.add((show, tuple(line.partition(",")[2] for line in lines if line.startswith(label))))
+            numbers.add(
+                (show, tuple(line.partition(",")[2] for line in lines if line.startswith(label)))
+            )
     assert len(numbers) == 2

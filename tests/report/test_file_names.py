@@ -22,15 +22,21 @@ ROOT = Path(__file__).resolve().parents[2]
 OTHER = "b" * 64
 
 
-def beside(name: str = EMBEDDED_NAME, base: str = EMBEDDED_SHA256, origin: str = "fine-tuned", **changes) -> Record:
+def beside(
+    name: str = EMBEDDED_NAME, base: str = EMBEDDED_SHA256, origin: str = "fine-tuned", **changes
+) -> Record:
     """A record beside this teacher; ``slug``, ``limit``, ``recipe``, ``epochs`` and parts of NumericIdentity as asked for."""
     plain = factories.record("kd", changes.pop("task", "rte"), score=0.7)
     data = {"slug": changes.pop("slug", "folder-x"), "max_train_rows": changes.pop("limit", None)}
     recipe = {
-        name: changes.pop(asked) for asked, name in (("recipe", "name"), ("epochs", "epochs")) if asked in changes
+        name: changes.pop(asked)
+        for asked, name in (("recipe", "name"), ("epochs", "epochs"))
+        if asked in changes
     }
     teacher = {"name": name, "base": base, "origin": origin, "key": digest([base, origin])}
-    return factories.changed(plain, teacher=teacher, data=data, recipe=recipe, numeric=NumericIdentity(**changes))
+    return factories.changed(
+        plain, teacher=teacher, data=data, recipe=recipe, numeric=NumericIdentity(**changes)
+    )
 
 
 def test_reports_of_the_committed_records_keep_their_names():
@@ -44,11 +50,20 @@ def test_no_committed_report_has_a_long_name():
 
 
 SLUGS = st.sampled_from(
-    ["folder-x", "folder-X", "folder x", "folder--x", "folder-x-all-minilm-l6-v2-common-3-epochs", "own-x"]
+    [
+        "folder-x",
+        "folder-X",
+        "folder x",
+        "folder--x",
+        "folder-x-all-minilm-l6-v2-common-3-epochs",
+        "own-x",
+    ]
 )
 GROUPS = st.fixed_dictionaries(
     {
-        "name": st.sampled_from([EMBEDDED_NAME, "a/bert", "b/bert", "bert", "Bert", "my-embedded-bert"]),
+        "name": st.sampled_from(
+            [EMBEDDED_NAME, "a/bert", "b/bert", "bert", "Bert", "my-embedded-bert"]
+        ),
         "base": st.sampled_from([EMBEDDED_SHA256, OTHER, "c" * 64]),
         "origin": st.sampled_from(["fine-tuned", "given"]),
     },
@@ -73,7 +88,12 @@ def test_different_groups_have_different_names(wanted):
     assert all(len(part) <= LONGEST for place in places for part in place.parts)
 
 
-@given(st.lists(st.sampled_from(["Accuracy", "accuracy", "x " * 30, "y " * 30]) | st.text(max_size=60), max_size=9))
+@given(
+    st.lists(
+        st.sampled_from(["Accuracy", "accuracy", "x " * 30, "y " * 30]) | st.text(max_size=60),
+        max_size=9,
+    )
+)
 def test_different_tables_of_a_report_have_different_names(titles):
     names = table_names(titles)
     assert len({name.lower() for name in names}) == len(names)
@@ -91,14 +111,21 @@ def test_the_embedded_teacher_is_known_by_its_weights_and_not_by_a_name():
         ("anything", EMBEDDED_SHA256, "anything"),
     ):
         (group,) = groups([beside(name, base, task="mnli")])
-        assert ("trained for sentence similarity" in "".join(warnings(group))) == (base == EMBEDDED_SHA256)
+        assert ("trained for sentence similarity" in "".join(warnings(group))) == (
+            base == EMBEDDED_SHA256
+        )
         assert f"--teacher {typed} " in commands(group)[0]
 
 
 def test_a_command_sets_the_numbers_that_a_row_has_of_its_own():
     """Batch and length of some tasks: each has its own command, and the teacher's recipe is the plain one."""
-    rows = [factories.record("teacher", "rte", score=0.8), factories.record("kd", "mrpc", score=0.7)]
-    rows.append(factories.changed(factories.record("kd", "rte", score=0.7), recipe={"batch_size": 8}))
+    rows = [
+        factories.record("teacher", "rte", score=0.8),
+        factories.record("kd", "mrpc", score=0.7),
+    ]
+    rows.append(
+        factories.changed(factories.record("kd", "rte", score=0.7), recipe={"batch_size": 8})
+    )
     (group,) = groups(rows)
     (plain, own) = commands(group)
     assert "--set" not in plain

@@ -26,12 +26,18 @@ def test_a_new_table_is_a_line_of_the_list(monkeypatch, paper_store, tmp_path):
         lines = [line_of(group, label, [TableCell("4.25", value=4.25)]) for label in group.systems]
         return Table("Lucky numbers", [Column("System"), Column("number")], lines)
 
-    monkeypatch.setattr(registry, "TABLES", (*registry.TABLES[:2], ("Results", lucky), *registry.TABLES[2:]))
+    monkeypatch.setattr(
+        registry, "TABLES", (*registry.TABLES[:2], ("Results", lucky), *registry.TABLES[2:])
+    )
     (path,) = write_reports(paper_store, tmp_path / "p", latex=True)
     titles = re.findall(r"^##+ (.*)", path.read_text(), re.MULTILINE)
     assert titles.index("Results") < titles.index("Lucky numbers") < titles.index("Cost and size")
     tables = path.parent / "tables"
-    assert path.read_text().count("4.25") == (tables / "lucky-numbers.csv").read_text().count("4.25") == 5
+    assert (
+        path.read_text().count("4.25")
+        == (tables / "lucky-numbers.csv").read_text().count("4.25")
+        == 5
+    )
     assert (tables / "lucky-numbers.tex").read_text().count("4.25") == 5
     assert (path.parent / "report.html").read_text().count(">4.25<") == 5
 
@@ -45,7 +51,12 @@ def all_tables() -> list[Table]:
 def test_all_forms_print_the_same_cells(frame):
     """What Markdown prints of a cell is in LaTeX too."""
     markdown = to_markdown(frame)
-    latex = to_latex(frame, Paper("made"), "x").replace("--", "–").replace(r"$\pm$", "±").replace("\\", "")
+    latex = (
+        to_latex(frame, Paper("made"), "x")
+        .replace("--", "–")
+        .replace(r"$\pm$", "±")
+        .replace("\\", "")
+    )
     for line in frame.lines:
         for cell in line.cells:
             assert escape.cell(cell.text) in markdown

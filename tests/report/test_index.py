@@ -48,7 +48,9 @@ def test_rows_have_the_names_of_a_paper(bench, tmp_path):
     assert bench(*words).returncode == 0
     (page,) = (tmp_path / "p").glob("*/*/README.md")
     assert "| Vanilla KD" in page.read_text()
-    assert "\nkd," in (page.parent / "tables" / "accuracy.csv").read_text(), "tables for programs keep the row"
+    assert "\nkd," in (page.parent / "tables" / "accuracy.csv").read_text(), (
+        "tables for programs keep the row"
+    )
     for wrong in ('kdd = "Vanilla KD"', 'kd = "finetune"', "kd = 3", 'kd = ""', "kd = [", "[kd]"):
         names.write_text(wrong)
         answer = bench(*words)
@@ -62,10 +64,17 @@ def test_what_a_person_wrote_above_the_list_stays(tmp_path):
     (place / "README.md").write_text("# GLUE\n")
     index = write_index(tmp_path)
     assert index is not None
-    index.write_text(index.read_text().replace("# Reports\n", "# Reports\n\nThe main report is glue.\n"))
+    index.write_text(
+        index.read_text().replace("# Reports\n", "# Reports\n\nThe main report is glue.\n")
+    )
     (tmp_path / "glue" / "b-teacher").mkdir()
     (tmp_path / "glue" / "b-teacher" / "README.md").write_text("# GLUE too\n")
     write_index(tmp_path)
     text = index.read_text()
     assert text.count("The main report is glue.") == 1
-    assert text.index("The main report") < text.index(LIST) < text.index("a-teacher") < text.index("b-teacher")
+    assert (
+        text.index("The main report")
+        < text.index(LIST)
+        < text.index("a-teacher")
+        < text.index("b-teacher")
+    )

@@ -32,7 +32,10 @@ def test_every_score_has_a_line(paper_store):
         for name, found in record.scores.items()
         for metric, score in found.items()
     }
-    lines = {(key, name, metric): score for key, name, metric, score in frame[["key", "set", "metric", "score"]].values}
+    lines = {
+        (key, name, metric): score
+        for key, name, metric, score in frame[["key", "set", "metric", "score"]].values
+    }
     assert lines == scores
     assert not frame[["data", "task", "row", "method", "recipe", "device"]].isna().any(axis=None)
 
@@ -43,7 +46,9 @@ def test_a_row_is_compared_with_its_own_teacher_alone(paper_store):
     assert set(frame.loc["kd"].query("task == 'rte' and seed == 0")["retention"].round(6)) == {
         round(100 * 0.60 / 0.7, 6)
     }
-    paper_store.write(factories.changed(factories.record("pkd", "rte", 0, 0.5), teacher={"key": "f" * 64}))
+    paper_store.write(
+        factories.changed(factories.record("pkd", "rte", 0, 0.5), teacher={"key": "f" * 64})
+    )
     lonely = package.load(paper_store.root, everything=True).set_index("row").loc["pkd"]
     assert math.isnan(lonely["retention"])
     assert math.isnan(lonely["teacher_score"])
@@ -51,7 +56,9 @@ def test_a_row_is_compared_with_its_own_teacher_alone(paper_store):
 
 def test_a_row_is_compared_with_the_training_of_its_teacher_that_it_learned_from(paper_store):
     """The current training of the teacher may be another one, with other weights and another score."""
-    shown = next(r for r in paper_store.records() if r.cell.method == TEACHER and r.cell.tasks == ("rte",))
+    shown = next(
+        r for r in paper_store.records() if r.cell.method == TEACHER and r.cell.tasks == ("rte",)
+    )
     named = {"teacher": {"key": shown.cell.teacher.key, "weights": "b" * 64}}
     pointer = paper_store.folder(shown.cell) / "current"
     before, again = pointer.read_text(), shown.model_copy(update={"artefacts": named})
@@ -59,7 +66,9 @@ def test_a_row_is_compared_with_the_training_of_its_teacher_that_it_learned_from
     pointer.write_text(before)
     for label, weights in (("pkd", "b" * 64), ("minilm", "c" * 64)):
         artefacts = {"teacher": named["teacher"] | {"weights": weights}}
-        paper_store.write(factories.record(label, "rte", 0, 0.6).model_copy(update={"artefacts": artefacts}))
+        paper_store.write(
+            factories.record(label, "rte", 0, 0.6).model_copy(update={"artefacts": artefacts})
+        )
     frame = package.load(paper_store.root).query("task == 'rte' and seed == 0").set_index("row")
     assert frame.loc[["kd", "pkd"], "teacher_score"].round(6).tolist() == [70, 75]
     assert frame.loc["pkd", "retention"] == pytest.approx(80)
@@ -76,7 +85,9 @@ def test_retention_is_that_of_the_reports():
         for column, cell in zip(group.columns, line.cells, strict=False):
             if cell.value is not None:
                 lines = frame.loc[[r.key for r in group.records_of(line.label, column.task)]]
-                lines = lines[(lines["set"] == column.evaluation) & (lines["metric"] == column.metric)]
+                lines = lines[
+                    (lines["set"] == column.evaluation) & (lines["metric"] == column.metric)
+                ]
                 assert lines["retention"].mean() == pytest.approx(cell.value), (line.label, column)
                 compared += 1
     assert compared >= 20
@@ -86,9 +97,14 @@ def test_a_training_that_a_newer_one_replaces_is_left_out_unless_asked_for(paper
     old = factories.record("kd", "rte", 0, 0.1)
     new = factories.changed(factories.record("kd", "rte", 0, 0.9), version=old.cell.version + 1)
     paper_store.write(new.model_copy(update={"finished": "2099-01-01T00:00:00Z"}))
-    shown, all_of_them = (package.load(paper_store.root, everything=wanted) for wanted in (False, True))
+    shown, all_of_them = (
+        package.load(paper_store.root, everything=wanted) for wanted in (False, True)
+    )
     assert set(shown.query("row == 'kd' and task == 'rte'")["version"]) == {new.cell.version}
-    assert set(all_of_them.query("row == 'kd' and task == 'rte'")["version"]) == {old.cell.version, new.cell.version}
+    assert set(all_of_them.query("row == 'kd' and task == 'rte'")["version"]) == {
+        old.cell.version,
+        new.cell.version,
+    }
     assert all_of_them.query("newest")["key"].tolist() == shown["key"].tolist()
 
 
@@ -102,7 +118,9 @@ def test_the_question_of_the_docs_takes_three_lines_and_no_torch():
     assert len([line for line in code.splitlines()[1:] if line.strip()]) <= 3
     assert "microbert " in printed
     first = "import sys, bench; light = {m.split('.')[0] for m in sys.modules}\n"
-    last = "\nprint(sorted(light & {'pandas', 'numpy', 'pydantic', 'torch'}), 'torch' in sys.modules)"
+    last = (
+        "\nprint(sorted(light & {'pandas', 'numpy', 'pydantic', 'torch'}), 'torch' in sys.modules)"
+    )
     words = [sys.executable, "-c", first + code + last]
     done = subprocess.run(words, cwd=pages.ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == f"{printed}[] False\n", "importing the package loads nothing"

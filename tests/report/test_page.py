@@ -15,7 +15,9 @@ from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.write import write_groups, write_reports
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
 DRIVER = """
 (() => {
@@ -68,9 +70,7 @@ def driven(page, folder):
     text = page.read_text()
     policy = r'<meta http-equiv="Content-Security-Policy"[^>]*>'
     assert len(re.findall(policy, text)) == 1
-    first = (
-        "<script>window.seenErrors = []; addEventListener('error', (e) => window.seenErrors.push(e.message));</script>"
-    )
+    first = "<script>window.seenErrors = []; addEventListener('error', (e) => window.seenErrors.push(e.message));</script>"
     changed = folder / "driven.html"
     # the policy would refuse the driver too; the page as it is is opened by another test
     text = re.sub(policy, "", text).replace("<head>", f"<head>{first}")
@@ -79,9 +79,26 @@ def driven(page, folder):
 
 
 def opened(file):
-    words = [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]
-    words += ["--window-size=1200,900", "--virtual-time-budget=5000", "--host-resolver-rules=MAP * ~NOTFOUND"]
-    done = subprocess.run([*words, "--dump-dom", file.as_uri()], capture_output=True, text=True, timeout=90, check=True)
+    words = [
+        BROWSER,
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--enable-logging=stderr",
+        "--v=0",
+    ]
+    words += [
+        "--window-size=1200,900",
+        "--virtual-time-budget=5000",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+    ]
+    done = subprocess.run(
+        [*words, "--dump-dom", file.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=True,
+    )
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 
@@ -107,7 +124,9 @@ def page(store, tmp_path_factory):
 def test_the_page_opens_without_an_error_and_asks_nothing(page):
     dom, console = opened(page)
     assert console == []
-    assert '<section id="choice" aria-label="What is shown">' in dom, "its script ran under its own policy"
+    assert '<section id="choice" aria-label="What is shown">' in dom, (
+        "its script ran under its own policy"
+    )
 
 
 @needs_browser
@@ -126,25 +145,36 @@ def test_sorting_filtering_and_closer_looks_work_in_a_browser(page, store, tmp_p
     assert not seen["injected"]
     (group,) = groups(store.records())
     column = group.columns[0]
-    means = {label: sum(v.values()) / len(v) for label in group.systems if (v := group.values(label, column))}
+    means = {
+        label: sum(v.values()) / len(v)
+        for label in group.systems
+        if (v := group.values(label, column))
+    }
     assert set(means) <= set(seen["rows"])
     order = [row for row in seen["falling"] if row in means]
     assert order == sorted(order, key=lambda row: -means[row])
-    assert [row for row in seen["rising"] if row in means] == sorted(order, key=lambda row: means[row])
+    assert [row for row in seen["rising"] if row in means] == sorted(
+        order, key=lambda row: means[row]
+    )
     assert seen["sorted"] == "descending"
-    found = [row for row in seen["found"] if row is not None]  # lines of no row, like the majority class, always stay
+    # lines of no row, like the majority class, always stay
+    found = [row for row in seen["found"] if row is not None]
     assert found
     assert all("microbert" in row for row in found)
     assert seen["rates"]
     assert not any(seen["rates"]), "a line of learning rates is of no row"
     assert seen["count"].endswith("rows are shown.")
     hidden = set(seen["rows"]) - set(seen["without"])
-    assert hidden == {row for row in seen["rows"] if row is not None and row.partition(":")[0] == "kd"}
+    assert hidden == {
+        row for row in seen["rows"] if row is not None and row.partition(":")[0] == "kd"
+    }
     assert seen["hiddenColumn"]
     assert "python -m bench show" in seen["detail"]
     assert seen["moved"]
     assert seen["copied"].startswith("System,"), "the CSV file of the table"
-    assert seen["reached"], "where the first row is hidden, the table is still reached with the tabulator"
+    assert seen["reached"], (
+        "where the first row is hidden, the table is still reached with the tabulator"
+    )
 
 
 @pytest.mark.slow
@@ -177,7 +207,8 @@ def test_the_page_has_the_cells_of_the_tables(wide):
     for mark in page.xpath("//a[@class='mark']"):
         mark.drop_tree()
     tables = [
-        [[cell.text_content() for cell in row] for row in table.iter("tr")] for table in page.xpath("//table[@id]")
+        [[cell.text_content() for cell in row] for row in table.iter("tr")]
+        for table in page.xpath("//table[@id]")
     ]
     found = {(len(table), *sorted(table[0])): table for table in tables}
     assert len(tables) == len(group.tables)
@@ -192,5 +223,7 @@ def test_a_line_of_the_page_is_of_a_row_or_of_none(wide):
     text, _ = wide
     for part in ("wide, mnli", "Hyper-parameters"):
         assert part in text
-    numbers = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', text, re.DOTALL)[1]
+    numbers = re.search(
+        r'<script type="application/json" id="numbers">(.*?)</script>', text, re.DOTALL
+    )[1]
     assert set(re.findall(r'<tr data-row="(.*?)"', text)) == set(json.loads(numbers)["rows"])

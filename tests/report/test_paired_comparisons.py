@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 from bench.record.store import Store
-from bench.report.comparison import BETTER, BORDERLINE, NOT_SIGNIFICANT, not_shown_better, verdict_of
+from bench.report.comparison import (
+    BETTER,
+    BORDERLINE,
+    NOT_SIGNIFICANT,
+    not_shown_better,
+    verdict_of,
+)
 from bench.report.groups import groups
 from bench.report.resampled import judge_answers, resample
 from bench.report.tables.differences import paired_comparisons
@@ -40,7 +46,15 @@ def base_store(folder):
             write(found, "finetune", task, 0.75, seed, 2 + 10 * number)
             write(found, "kd", task, 0.76, seed, 3 + 10 * number)
             write(found, "microbert", task, 0.91, seed, 4 + 10 * number)
-            write(found, "microbert w/o Dis", task, 0.70, seed, 5 + 10 * number, ablation_of="microbert")
+            write(
+                found,
+                "microbert w/o Dis",
+                task,
+                0.70,
+                seed,
+                5 + 10 * number,
+                ablation_of="microbert",
+            )
     return found
 
 
@@ -90,7 +104,9 @@ def test_no_verdict_depends_on_what_else_lies_in_the_folder(store):
         (group,) = groups(store.records())
         tables = paired_comparisons(group, resample(group, store))
         lines = {line.label: line for table in tables for line in table.lines if line.row != ""}
-        return {label: [(c.value, c.p, c.verdict) for c in line.cells] for label, line in lines.items()}
+        return {
+            label: [(c.value, c.p, c.verdict) for c in line.cells] for label, line in lines.items()
+        }
 
     before = verdicts()
     for number in range(4):
@@ -108,16 +124,26 @@ def test_no_verdict_depends_on_what_else_lies_in_the_folder(store):
         *((p, tests, BORDERLINE) for p, tests in ((0.05, 1), (0.0125, 4), (0.046, 1), (0.054, 1))),
         *(
             (p, 1, verdict)
-            for p, verdict in ((0.03, BETTER), (0.0001, BETTER), (0.08, NOT_SIGNIFICANT), (1.0, NOT_SIGNIFICANT))
+            for p, verdict in (
+                (0.03, BETTER),
+                (0.0001, BETTER),
+                (0.08, NOT_SIGNIFICANT),
+                (1.0, NOT_SIGNIFICANT),
+            )
         ),
     ],
 )
 def test_a_verdict_that_other_resamples_would_change_is_borderline(p, tests, verdict):
     assert verdict_of(1.0, p, tests * p) == verdict
-    assert verdict_of(1.0, p, tests * p, "McNemar, mid-p") in (BETTER, NOT_SIGNIFICANT), "an exact test has no error"
-    if tests == 1:  # two standard errors of a share of 10,000 resamples are 0.0044 at 0.05, and at half of it 0.0031
+    assert verdict_of(1.0, p, tests * p, "McNemar, mid-p") in (BETTER, NOT_SIGNIFICANT), (
+        "an exact test has no error"
+    )
+    # two standard errors of a share of 10,000 resamples are 0.0044 at 0.05, and at half of it 0.0031
+    if tests == 1:
         near = abs(p - 0.05) < 0.0044
-        assert (verdict_of(1.0, p, p, "permutation") == BORDERLINE) == near, "its p is the counted share"
+        assert (verdict_of(1.0, p, p, "permutation") == BORDERLINE) == near, (
+            "its p is the counted share"
+        )
 
 
 def test_keeping_the_teacher_is_tested_against_a_margin(tables):
@@ -127,7 +153,8 @@ def test_keeping_the_teacher_is_tested_against_a_margin(tables):
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "verdict"), [(0.98, 1.0, KEEPS), (0.90, 0.96, LOSES), (0.95, 0.99, "inconclusive")]
+    ("low", "high", "verdict"),
+    [(0.98, 1.0, KEEPS), (0.90, 0.96, LOSES), (0.95, 0.99, "inconclusive")],
 )
 def test_the_margin_decides_by_the_interval(low, high, verdict):
     samples = np.linspace(low, high, 1001)
@@ -135,7 +162,9 @@ def test_the_margin_decides_by_the_interval(low, high, verdict):
 
 
 def test_a_student_of_another_teacher_is_refused_with_both_hashes(tables):
-    (refused,) = (cell for cell in tables["Share of the teacher's score"]["tinybert"] if cell.text == REFUSED)
+    (refused,) = (
+        cell for cell in tables["Share of the teacher's score"]["tinybert"] if cell.text == REFUSED
+    )
     assert "trained from another teacher (aaaaaaaaaaaa and tttttttttttt)" in refused.footnotes[0]
 
 
@@ -159,15 +188,23 @@ def test_a_retention_that_two_seeds_do_not_tell_stays_within_what_is_possible(ta
     """23.6 % (-81.0 to 125.0): below no score, above more than all of it."""
     kept = [cell for cell in tables["Share of the teacher's score"]["pkd"] if cell.verdict]
     assert [cell.verdict for cell in kept] == ["inconclusive"] * 2
-    assert all(cell.low >= 0 and cell.high < 100 / 0.85 for cell in kept), "the teacher is right in 90 %"
-    differences = [cell for cell in tables["Systems compared with finetune"]["pkd"] if cell.low is not None]
+    assert all(cell.low >= 0 and cell.high < 100 / 0.85 for cell in kept), (
+        "the teacher is right in 90 %"
+    )
+    differences = [
+        cell for cell in tables["Systems compared with finetune"]["pkd"] if cell.low is not None
+    ]
     assert len(differences) == 3
     assert all(-100 <= cell.low < cell.high <= 100 for cell in differences)
 
 
 def test_a_mean_of_ratios_leaves_out_resamples_in_which_the_teacher_has_no_score_anywhere(tmp_path):
     """Two correlations a little above 0: both are below 0 in some resamples."""
-    store, rng, values = Store(tmp_path), np.random.default_rng(2), np.linspace(0, 1, N, dtype=np.float32)
+    store, rng, values = (
+        Store(tmp_path),
+        np.random.default_rng(2),
+        np.linspace(0, 1, N, dtype=np.float32),
+    )
     for label, right in (("teacher", 0.52), ("kd", 0.7)):
         scores = (right - 0.5) * values + rng.normal(0, 0.2, N)
         for task, logits, labels in (
@@ -178,7 +215,11 @@ def test_a_mean_of_ratios_leaves_out_resamples_in_which_the_teacher_has_no_score
             arrays = {"logits.validation": logits, "labels.validation": labels}
             store.write(*factories.consistent(record, arrays))
     (group,) = groups(store.records())
-    assert all(0 < score < 10 for column in group.columns for score in group.values("teacher", column).values())
+    assert all(
+        0 < score < 10
+        for column in group.columns
+        for score in group.values("teacher", column).values()
+    )
     (line,) = retentions(group, resample(group, store)).lines
     mean = line.cells[-2]
     assert mean.low < mean.value < mean.high
@@ -199,14 +240,18 @@ def test_a_teacher_of_one_answer_makes_no_ratio(store):
     assert "rte (acc): the answers of the teacher are suspect" in rte.footnotes[0]
 
 
-def test_nobody_keeps_a_teacher_that_is_no_better_than_one_answer_and_one_answer_keeps_nothing(tmp_path):
+def test_nobody_keeps_a_teacher_that_is_no_better_than_one_answer_and_one_answer_keeps_nothing(
+    tmp_path,
+):
     """A constant student kept 99.6 % of such a teacher. On sst2 the teacher is good, and one answer is half of it."""
     store = Store(tmp_path)
     for task, teacher in (("rte", 0.62), ("sst2", 0.95)):
         write(store, "teacher", task, teacher)
         write(store, "kd", task, 0.99, noise=1)
         record = factories.record("constant", task)
-        record = record.model_copy(update={"artefacts": {"teacher": {"key": "k", "weights": "t" * 64}}})
+        record = record.model_copy(
+            update={"artefacts": {"teacher": {"key": "k", "weights": "t" * 64}}}
+        )
         factories.write(store, record, np.ones(N, int), LABELS)
     (group,) = groups(store.records())
     judge_answers(group, store)
@@ -227,7 +272,10 @@ def test_a_student_that_costs_as_much_as_its_teacher_claims_nothing(store):
         sizes = record.sizes.model_copy(update={"expected_macs": expected})
         teacher = {"teacher": {"key": "k", "weights": "t" * 64}}
         factories.write(
-            store, record.model_copy(update={"sizes": sizes, "artefacts": teacher}), answers(0.8, 1), LABELS
+            store,
+            record.model_copy(update={"sizes": sizes, "artefacts": teacher}),
+            answers(0.8, 1),
+            LABELS,
         )
     lines = retained(store)
     assert "wide" not in lines
@@ -264,9 +312,13 @@ def test_a_column_in_which_the_teacher_may_be_at_chance_is_in_no_mean(store, tmp
     left_out = not_shown_better(group, answers)
     assert [column.task for column in left_out] == ["mrpc"]
     group.left_out_of_means = left_out
-    two = np.mean([group.summaries["kd", column].mean for column in group.columns if column.task != "mrpc"])
+    two = np.mean(
+        [group.summaries["kd", column].mean for column in group.columns if column.task != "mrpc"]
+    )
     assert group.mean_scores["kd"] == pytest.approx(two)
-    assert set(group.mean_scores) == set(group.systems), "a row that lacks this column alone has a mean"
+    assert set(group.mean_scores) == set(group.systems), (
+        "a row that lacks this column alone has a mean"
+    )
     table = next(iter(paired_comparisons(group, answers)))
     (line,) = (line for line in table.lines if line.label == "kd")
     assert [cell.value for cell in line.cells][1] == 3

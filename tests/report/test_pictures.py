@@ -44,7 +44,9 @@ def test_the_forest_plot_has_the_numbers_and_verdicts_of_the_table(data):
         one = found[label]
         assert (one.value, one.low, one.high) == (cell.value, cell.low, cell.high)
     assert (found["microbert"].verdict, found["kd"].verdict) == ("better", "not significant")
-    assert [one.value for one in found.values()] == sorted((one.value for one in found.values()), reverse=True)
+    assert [one.value for one in found.values()] == sorted(
+        (one.value for one in found.values()), reverse=True
+    )
 
 
 def test_the_difference_of_two_rows_is_that_of_the_table_and_turns_with_them(data):
@@ -53,7 +55,9 @@ def test_the_difference_of_two_rows_is_that_of_the_table_and_turns_with_them(dat
         own, turned = data.pairs[line.label, "finetune"], data.pairs["finetune", line.label]
         cell = line.cells[-1]
         assert (own.value, own.low, own.high) == pytest.approx((cell.value, cell.low, cell.high))
-        assert (turned.value, turned.low, turned.high) == pytest.approx((-own.value, -own.high, -own.low))
+        assert (turned.value, turned.low, turned.high) == pytest.approx(
+            (-own.value, -own.high, -own.low)
+        )
     assert len(data.pairs) == 4 * 3
 
 
@@ -76,7 +80,9 @@ def test_a_row_far_away_does_not_hide_the_intervals_of_the_others(data, monkeypa
     assert 4.3 < right < 5
     left, right = _ends([difference(value, 1.0) for value in (-20.0, -22.0, -25.0)])
     assert left < -26 < 0 < right, "rows that are all far from 0 stay"
-    cells = dict(zip(("teacher", "kd", "microbert"), [*near[:2], difference(-22.1, 2.0)], strict=True))
+    cells = dict(
+        zip(("teacher", "kd", "microbert"), [*near[:2], difference(-22.1, 2.0)], strict=True)
+    )
     monkeypatch.setattr("bench.report.pictures.plotted_differences", lambda group: cells)
     drawn = texts_of(forest(data))
     assert "-22.1 (-24.1 to -20.1)" in drawn
@@ -94,10 +100,14 @@ def test_a_long_row_is_cut_behind_a_colon():
 
 
 def test_methods_have_looks_of_their_own_and_the_variants_of_a_method_share_one():
-    group = groups([factories.record(label) for label in ("teacher", "kd", "kd:layers=3", *"abcdefghijklmn")])[0]
+    group = groups(
+        [factories.record(label) for label in ("teacher", "kd", "kd:layers=3", *"abcdefghijklmn")]
+    )[0]
     look = looks(group)
     assert look["kd"] == look["kd:layers=3"]
-    assert len(set(look.values())) == len(look) - 1, "colours and shapes do not begin again together"
+    assert len(set(look.values())) == len(look) - 1, (
+        "colours and shapes do not begin again together"
+    )
 
 
 @pytest.mark.slow
@@ -112,12 +122,26 @@ def test_pictures_fit_a_column_or_a_page_of_a_paper_and_have_no_title_of_the_rep
 @pytest.mark.parametrize("count", [3, 4, 12])
 def test_the_titles_of_the_retention_map_have_room(count):
     """mnli-m and mnli-mm stood on each other in a picture of four columns."""
-    names = ["mnli-m", "mnli-mm", "qqp", "question-generation", *(f"own-task-{i}" for i in range(8))][: count - 1]
-    cells = [TableCell("99.0 %", 99.0)] * (count + 1)  # the tasks, the mean of ratios and the ratio of means
-    columns = [Column(name) for name in ("System", *(f"{n} (acc)" for n in names), "mean of ratios", "ratio of means")]
-    group = groups([factories.record(row, task) for row in ("kd", "pkd") for task in ("rte", "sst2")])[0]
+    names = [
+        "mnli-m",
+        "mnli-mm",
+        "qqp",
+        "question-generation",
+        *(f"own-task-{i}" for i in range(8)),
+    ][: count - 1]
+    # the tasks, the mean of ratios and the ratio of means
+    cells = [TableCell("99.0 %", 99.0)] * (count + 1)
+    columns = [
+        Column(name)
+        for name in ("System", *(f"{n} (acc)" for n in names), "mean of ratios", "ratio of means")
+    ]
+    group = groups(
+        [factories.record(row, task) for row in ("kd", "pkd") for task in ("rte", "sst2")]
+    )[0]
     group.mean_intervals = {row: TableCell("", 70.0) for row in ("kd", "pkd")}
-    group.tables = [Table("T", columns, [Line(row, cells) for row in ("kd", "pkd")], file="retention")]
+    group.tables = [
+        Table("T", columns, [Line(row, cells) for row in ("kd", "pkd")], file="retention")
+    ]
     drawn = retention_map(group).decode()
     titles = " ".join(re.findall(r'<g id="xtick_\d+">(.*?)<g id="[xy]tick', drawn, flags=re.DOTALL))
     longest = max(map(len, re.findall(r">([\w-]+)</t", titles)))
@@ -129,7 +153,8 @@ def test_the_titles_of_the_retention_map_have_room(count):
 def test_a_setting_of_three_values_has_a_curve_and_what_else_differs_parts_it(tmp_path):
     """Planted: one row has another alpha too, one another teacher's outputs, and one is an ablation."""
     settings = {
-        f"kd:temperature={t}" if t != 2 else "kd": {"temperature": float(t), "alpha": 0.5} for t in (1, 2, 4, 8)
+        f"kd:temperature={t}" if t != 2 else "kd": {"temperature": float(t), "alpha": 0.5}
+        for t in (1, 2, 4, 8)
     }
     settings |= {
         "kd:temperature=9:alpha=1": {"temperature": 9.0, "alpha": 1.0},
@@ -140,7 +165,9 @@ def test_a_setting_of_three_values_has_a_curve_and_what_else_differs_parts_it(tm
         for task in ("rte", "sst2"):
             made = factories.record(row, task)
             outputs = "fp16" if row.endswith("16") else ""
-            cell = made.cell.model_copy(update={"method": "kd", "settings": own, "teacher_outputs": outputs})
+            cell = made.cell.model_copy(
+                update={"method": "kd", "settings": own, "teacher_outputs": outputs}
+            )
             records.append(made.model_copy(update={"cell": cell}))
     (group,) = groups([factories.record("teacher"), factories.record("teacher", "sst2"), *records])
     group.mean_intervals = {row: TableCell("", 70.0) for row in settings}
@@ -178,13 +205,18 @@ def test_a_row_is_beaten_only_where_a_significantly_better_one_costs_no_more(dat
 def test_pictures_are_in_the_folder_and_on_the_page(paper_store, tmp_path):
     from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
 
-    conditions = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=1, length="128")
+    conditions = Conditions(
+        device="cpu", backend="sdpa", dtype="fp32", threads=2, batch=1, length="128"
+    )
     timings = [
         Timing(system=name, conditions=conditions, seconds=[seconds] * 10)
         for name, seconds in (("teacher", 0.02), ("kd", 0.004))
     ]
     teacher = factories.record("teacher", "rte").cell.teacher.name
-    write_speed(paper_store.root, SpeedRecord(teacher=teacher, timings=timings, started="2026", finished="2026"))
+    write_speed(
+        paper_store.root,
+        SpeedRecord(teacher=teacher, timings=timings, started="2026", finished="2026"),
+    )
     (path, _) = write_reports(paper_store, tmp_path / "out")
     pictures = {p.name for p in (path.parent / "figures").glob("*.svg")}
     assert {"score-flops.svg", "score-latency.svg"} <= pictures

@@ -41,13 +41,18 @@ def test_every_printed_cell_is_named_by_a_file_or_is_absent_with_a_reason():
             assert not set(rows) & set(table.absent)
             absent |= {(table.paper, name) for name in table.absent}
             for row in rows:
-                cells = {cell for cell in printed_cells(table.paper, row) if cell.task in table.typed_tasks}
+                cells = {
+                    cell
+                    for cell in printed_cells(table.paper, row)
+                    if cell.task in table.typed_tasks
+                }
                 assert cells, row
                 named |= cells
     left = [
         cell
         for cell in published()
-        if cell not in named and not absent & {(cell.source, f"{cell.table}: {cell.system}"), (cell.source, cell.task)}
+        if cell not in named
+        and not absent & {(cell.source, f"{cell.table}: {cell.system}"), (cell.source, cell.task)}
     ]
     assert left == []
 
@@ -80,11 +85,23 @@ def chosen(folder: Path, text: str, **typed: Any):
 @pytest.mark.parametrize(
     ("right", "wrong", "says"),
     [
-        ("Table 4: BERT_BASE-6L-PKD", "Table 4: BERT_BASE-6-PKD", "did you mean 'Table 4: BERT_BASE-6L-PKD'"),
+        (
+            "Table 4: BERT_BASE-6L-PKD",
+            "Table 4: BERT_BASE-6-PKD",
+            "did you mean 'Table 4: BERT_BASE-6L-PKD'",
+        ),
         ("Sun et al. 2020, ACL", "Sun et al. 2020", "did you mean 'Sun et al. 2020, ACL'"),
-        ('"pkd:layers=6" = "Table', '"pkd:layers=4" = "Table', "no row of table a that a printed row is"),
+        (
+            '"pkd:layers=6" = "Table',
+            '"pkd:layers=4" = "Table',
+            "no row of table a that a printed row is",
+        ),
         ("Table 4: MobileBERT", "Table 5: MobileBERT", "no printed row of Sun"),
-        ('absent = { "Table 4: MobileBERT"', 'absent = { "Table 4: MobileBERT" = "x", rice', "no printed row of Sun"),
+        (
+            'absent = { "Table 4: MobileBERT"',
+            'absent = { "Table 4: MobileBERT" = "x", rice',
+            "no printed row of Sun",
+        ),
         ('methods = ["pkd"]', 'methods = ["pdk"]', "no row with a printed one is called 'pdk'"),
         ("[[table]]", "[[table]]\nsummed = 'mode'", "summed"),
     ],
@@ -148,19 +165,32 @@ def test_another_split_or_metric_is_not_comparable(name, value, reason):
 
 def test_other_examples_and_what_the_file_says_are_not_comparable():
     assert lines(group_of(ours("kd")), differs=["ours shuffles"])[0][-1] == "no: ours shuffles"
-    assert lines(group_of(factories.record("kd", "rte", 0, 0.7)))[0][-1] == "no: not GLUE's development set"
+    assert (
+        lines(group_of(factories.record("kd", "rte", 0, 0.7)))[0][-1]
+        == "no: not GLUE's development set"
+    )
     assert "fewer training examples" in lines(group_of(factories.limited(ours("kd"), 9, 9)))[0][-1]
 
 
 def test_pretraining_is_said_whatever_the_file_says():
-    start = {"key": "a" * 64, "train": {"steps": 9}, "text": {"files": ["text.txt"], "tokens": 4_000_000}}
-    record = ours("kd").model_copy(update={"artefacts": {"general_start": start, "importance": {"key": "b" * 64}}})
+    start = {
+        "key": "a" * 64,
+        "train": {"steps": 9},
+        "text": {"files": ["text.txt"], "tokens": 4_000_000},
+    }
+    record = ours("kd").model_copy(
+        update={"artefacts": {"general_start": start, "importance": {"key": "b" * 64}}}
+    )
     assert lines(group_of(record))[0][-1] == "no: pre-trained on 4,000,000 tokens of text.txt"
 
 
-@pytest.mark.parametrize(("summed", "text"), [("mean", "80.0"), ("median", "70.0"), ("best", "100.0")])
+@pytest.mark.parametrize(
+    ("summed", "text"), [("mean", "80.0"), ("median", "70.0"), ("best", "100.0")]
+)
 def test_seeds_are_summed_up_as_the_paper_does(summed, text):
-    group = group_of(*(ours("kd", seed=seed, score=score) for seed, score in enumerate((0.7, 1.0, 0.7))))
+    group = group_of(
+        *(ours("kd", seed=seed, score=score) for seed, score in enumerate((0.7, 1.0, 0.7)))
+    )
     assert lines(group, summed=summed)[0][2] == f"{text} ({summed} of 3)"
 
 

@@ -34,10 +34,16 @@ from bench.stats.summary import summarise
 @pytest.mark.slow
 def test_same_records_same_bytes_and_latex_changes_nothing_else(bench, answered_store, tmp_path):
     write_reports(answered_store, tmp_path / "without")
-    done = bench("report", "--results", answered_store.root, "--reports", tmp_path / "with", "--latex")
+    done = bench(
+        "report", "--results", answered_store.root, "--reports", tmp_path / "with", "--latex"
+    )
     assert done.returncode == 0, done.stderr
     before, after = (
-        {p.relative_to(tmp_path / name): p.read_bytes() for p in (tmp_path / name).rglob("*") if p.is_file()}
+        {
+            p.relative_to(tmp_path / name): p.read_bytes()
+            for p in (tmp_path / name).rglob("*")
+            if p.is_file()
+        }
         for name in ("without", "with")
     )
     assert {name.suffix for name in before} == {".md", ".html", ".csv", ".svg"}
@@ -45,12 +51,18 @@ def test_same_records_same_bytes_and_latex_changes_nothing_else(bench, answered_
     for name in before:
         assert after[name] == before[name], name
     papers = {".csv": ".tex", ".svg": ".pdf"}
-    assert set(after) - set(before) == {p.with_suffix(papers[p.suffix]) for p in before if p.suffix in papers}
+    assert set(after) - set(before) == {
+        p.with_suffix(papers[p.suffix]) for p in before if p.suffix in papers
+    }
 
 
 @pytest.mark.parametrize("width", [50, 70, 120])
 def test_pearson_stands_beside_spearman_and_no_mean_counts_it(width):
-    records = [factories.record(row, task, score=0.5) for row in ("teacher", "kd") for task in ("rte", "stsb", "mrpc")]
+    records = [
+        factories.record(row, task, score=0.5)
+        for row in ("teacher", "kd")
+        for task in ("rte", "stsb", "mrpc")
+    ]
     for record in records:
         if record.cell.tasks == ("stsb",):
             record.scores["validation"].update(spearman=0.6, pearson=0.9)
@@ -99,11 +111,16 @@ def test_the_summary_and_the_leaderboard_name_the_best_row_and_never_a_suspect_o
     records += [factories.record("minilm", seed=seed, score=0.85) for seed in range(2)]
     group = groups([r for r in records if r.row != "minilm"])[0]
     column = group.columns[0]
-    group.suspicions[("pkd", column)], group.baselines[column] = ["one answer to every example"], 80.0
+    group.suspicions[("pkd", column)], group.baselines[column] = (
+        ["one answer to every example"],
+        80.0,
+    )
     data = make_tables(group, {})
     assert "Best: kd with 70.0" in summary(data)[1]
     board = next(table for table in data.tables if table.file == "leaderboard")
-    assert {line.label: line.cells[0].text for line in board.lines if line.cells[0].bold} == {"kd": "2"}
+    assert {line.label: line.cells[0].text for line in board.lines if line.cells[0].bold} == {
+        "kd": "2"
+    }
     data = make_tables(groups(records)[0], {})
     assert "Best: minilm" in summary(data)[1], "the others have fewer seeds"
 
@@ -120,14 +137,20 @@ def test_a_score_with_a_suspicion_and_its_mean_are_never_bold():
     (sst2,) = [column for column in group.columns if column.task == "sst2"]
     group.suspicions["pkd", sst2] = ["sst2, predicts negative for all 872 examples: pkd, seed 0"]
     group.mean_intervals = {row: TableCell("", value=50 * sum(own)) for row, own in scores.items()}
-    group.pairs = {("kd", row): TableCell("", low=low) for row, low in (("pkd", -20.0), ("tinybert", -1.0))}
+    group.pairs = {
+        ("kd", row): TableCell("", low=low) for row, low in (("pkd", -20.0), ("tinybert", -1.0))
+    }
 
     def bold(table):
         return {line.label: [cell.text for cell in line.cells if cell.bold] for line in table.lines}
 
     alike = as_good_as_best(group)
     assert alike == {"tinybert"}
-    assert bold(accuracy(group, alike=alike)) == {"kd": ["70.0"] * 3, "pkd": ["70.0"], "tinybert": ["69.0"]}
+    assert bold(accuracy(group, alike=alike)) == {
+        "kd": ["70.0"] * 3,
+        "pkd": ["70.0"],
+        "tinybert": ["69.0"],
+    }
     group.baselines[sst2] = 40.0  # above a constant: the row has a rank
     board = leaderboard(group)
     assert board is not None
@@ -155,13 +178,19 @@ def test_shares_of_a_stage_of_two_steps_are_not_printed_under_those_of_other_sta
 
     def with_shares(label, task, *soft):
         shares = {"distil": {"soft": list(soft), "hard": [1 - share for share in soft]}}
-        return factories.record(label, task, score=0.7).model_copy(update={"gradient_shares": shares})
+        return factories.record(label, task, score=0.7).model_copy(
+            update={"gradient_shares": shares}
+        )
 
-    (group,) = groups([with_shares("kd", "rte", 0.6, 0.6, 0.6, 0.6), with_shares("pkd", "rte", 0.5, 0.6)])
+    (group,) = groups(
+        [with_shares("kd", "rte", 0.6, 0.6, 0.6, 0.6), with_shares("pkd", "rte", 0.5, 0.6)]
+    )
     lines = {(row[0], row[2]): row[3:] for row in gradient_shares(group).rows}
     assert lines["kd", "soft"] == ["60.0 %"] * 4
     assert lines["pkd", "soft"] == ["–"] * 4
-    (group,) = groups([with_shares("kd", "rte", 0.6, 0.6, 0.6, 0.6), with_shares("kd", "mrpc", 0.5, 0.6)])
+    (group,) = groups(
+        [with_shares("kd", "rte", 0.6, 0.6, 0.6, 0.6), with_shares("kd", "mrpc", 0.5, 0.6)]
+    )
     assert gradient_shares(group).rows[0][3:] == ["–"] * 4
 
 
@@ -181,13 +210,25 @@ def test_the_command_in_a_report_makes_the_same_records(
     monkeypatch.chdir(tmp_path)
     for place in (glue_folder, teacher_folder):
         Path(place.name).symlink_to(place)
-    Path("text.txt").write_text("\n".join(["the cat runs in the old house", "a dog sleeps on the river"] * 20))
+    Path("text.txt").write_text(
+        "\n".join(["the cat runs in the old house", "a dog sleeps on the river"] * 20)
+    )
     Path("glove.6B.txt").write_text("cat 1 0\ndog 0 1\n")
     row, *options = typed.split()
     shape = tiny.SHAPE if row == "minilm" else f"{tiny.SHAPE}:start=random"
-    words = ["--methods", f"{row}:{shape}", "--tasks", "rte,sst2" if "together" in row else "rte", "--yes"]
+    words = [
+        "--methods",
+        f"{row}:{shape}",
+        "--tasks",
+        "rte,sst2" if "together" in row else "rte",
+        "--yes",
+    ]
     words += ["--data", glue_folder, "--teacher", teacher_folder]
-    words += ["--corpus", "text.txt", "--corpus-tokens", 300] if row == "minilm" or "masked" in options else []
+    words += (
+        ["--corpus", "text.txt", "--corpus-tokens", 300]
+        if row == "minilm" or "masked" in options
+        else []
+    )
     done = bench("run", *words, *options, "--results", "r", "--reports", "p")
     assert done.returncode == 0, done.stderr
     (report,) = Path("p").glob("*/*/README.md")
@@ -196,19 +237,29 @@ def test_the_command_in_a_report_makes_the_same_records(
     for command in found:
         again = bench("plan", *shlex.split(command), "--results", "r", "--json", "plan.json")
         assert again.returncode == 0, (command, again.stderr)
-        assert {cell["state"] for cell in json.loads(Path("plan.json").read_text())["cells"]} == {"there"}, command
+        assert {cell["state"] for cell in json.loads(Path("plan.json").read_text())["cells"]} == {
+            "there"
+        }, command
 
 
 def test_a_row_of_fewer_seeds_says_so_and_wins_nothing():
     """One lucky training beside three is no better method."""
     records = [factories.record("teacher", score=0.8, macs=10**9)]
-    records += [factories.record("kd", seed=seed, score=0.70 + 0.01 * seed, macs=10**6) for seed in range(3)]
+    records += [
+        factories.record("kd", seed=seed, score=0.70 + 0.01 * seed, macs=10**6) for seed in range(3)
+    ]
     records += [factories.record("pkd", score=0.75, macs=10**6)]
     (group,) = groups(records)
     table = accuracy(group)
     cells = {line.label: (line.cells[0].text, line.cells[0].bold) for line in table.lines}
-    assert cells == {"teacher": ("80.0", False), "kd": ("71.0 ± 1.0", True), "pkd": ("75.0 (n = 1)", False)}
-    assert "75.0 (fewer seeds)" in PICTURES["score-flops"][2](make_tables(group, {}), "svg").decode()
+    assert cells == {
+        "teacher": ("80.0", False),
+        "kd": ("71.0 ± 1.0", True),
+        "pkd": ("75.0 (n = 1)", False),
+    }
+    assert (
+        "75.0 (fewer seeds)" in PICTURES["score-flops"][2](make_tables(group, {}), "svg").decode()
+    )
 
 
 def test_a_term_is_called_idle_of_the_trainings_that_measured_it():
@@ -227,26 +278,35 @@ def test_a_term_is_called_idle_of_the_trainings_that_measured_it():
     assert "(2 training runs)" in gradient_shares(group).notes[-1]
     (group,) = groups([empty])
     assert gradient_shares(group) is None
-    (group,) = groups([r.model_copy(update={"gradient_shares": quiet}) for r in learned_together("rte", "mrpc")])
+    (group,) = groups(
+        [r.model_copy(update={"gradient_shares": quiet}) for r in learned_together("rte", "mrpc")]
+    )
     assert "(1 training run)" in gradient_shares(group).notes[-1]
 
 
 def learned_together(*tasks: str, seed: int = 0) -> list[Record]:
     """The records of one training on several tasks: one a task."""
     partners = tuple(Partner(task=task, train="1" * 64, teacher="2" * 64) for task in tasks)
-    records = [factories.changed(factories.record("kd", task, seed, 0.7), together=partners) for task in tasks]
+    records = [
+        factories.changed(factories.record("kd", task, seed, 0.7), together=partners)
+        for task in tasks
+    ]
     assert len({record.train_key for record in records}) == 1
     return records
 
 
 def costing(record: Record, examples: int) -> Record:
     assert record.train
-    return record.model_copy(update={"train": record.train.model_copy(update={"examples": examples})})
+    return record.model_copy(
+        update={"train": record.train.model_copy(update={"examples": examples})}
+    )
 
 
 @given(
     st.dictionaries(
-        st.sampled_from(("rte", "mrpc", "cola")), st.lists(st.integers(0, 10**6), min_size=1, max_size=4), min_size=1
+        st.sampled_from(("rte", "mrpc", "cola")),
+        st.lists(st.integers(0, 10**6), min_size=1, max_size=4),
+        min_size=1,
     )
 )
 def test_cost_is_the_mean_over_the_seeds_of_each_task_summed_over_tasks(examples):
@@ -263,7 +323,11 @@ def test_cost_is_the_mean_over_the_seeds_of_each_task_summed_over_tasks(examples
 
 
 def test_a_training_of_several_tasks_costs_once():
-    records = [costing(r, 900 + 200 * seed) for seed in (0, 1) for r in learned_together("rte", "mrpc", seed=seed)]
+    records = [
+        costing(r, 900 + 200 * seed)
+        for seed in (0, 1)
+        for r in learned_together("rte", "mrpc", seed=seed)
+    ]
     table = cost(groups(records)[0])
     assert table.rows[0][2:4] == ["2", "1,000"]
 
@@ -274,7 +338,10 @@ def test_what_is_computed_before_the_trainings_is_named_once():
         "ensemble_targets.rte": {"key": "1" * 64, "weights": "2" * 64, "seconds": 1300.4},
         "vocabulary": {"key": "3" * 64, "weights": "4" * 64, "seconds": 0.2},
     }
-    records = [factories.record("mtdnn", "rte", s, 0.7).model_copy(update={"artefacts": ensemble}) for s in (0, 1)]
+    records = [
+        factories.record("mtdnn", "rte", s, 0.7).model_copy(update={"artefacts": ensemble})
+        for s in (0, 1)
+    ]
     table = cost(groups(records)[0])
     assert [note for note in table.notes if "No column" in note] == [
         "Ensemble targets, for mtdnn: 1,300 s, once for all seeds. No column of this table counts it."
@@ -283,7 +350,11 @@ def test_what_is_computed_before_the_trainings_is_named_once():
 
 def sized(task: str, embedding: int, head: int) -> Record:
     plain = factories.record("words", task, 0, 0.7)
-    sizes = {"parameters": 10**6 + embedding + head, "embedding": embedding, "pooler_and_head": head}
+    sizes = {
+        "parameters": 10**6 + embedding + head,
+        "embedding": embedding,
+        "pooler_and_head": head,
+    }
     return plain.model_copy(update={"sizes": plain.sizes.model_copy(update=sizes)})
 
 
@@ -291,9 +362,17 @@ def sized(task: str, embedding: int, head: int) -> Record:
     ("models", "printed", "lines"),
     [
         # two vocabularies
-        ((("rte", 200_000, 300), ("mrpc", 1_400_000, 300)), "1.20 to 2.40", ["words, mrpc", "words, rte"]),
+        (
+            (("rte", 200_000, 300), ("mrpc", 1_400_000, 300)),
+            "1.20 to 2.40",
+            ["words, mrpc", "words, rte"],
+        ),
         # four times as wide a head is another model; a class more is not
-        ((("rte", 200_000, 240_000), ("sst2", 200_000, 60_000)), "1.26 to 1.44", ["words, sst2", "words, rte"]),
+        (
+            (("rte", 200_000, 240_000), ("sst2", 200_000, 60_000)),
+            "1.26 to 1.44",
+            ["words, sst2", "words, rte"],
+        ),
         ((("rte", 204_900, 50), ("mrpc", 204_900, 300)), "1.20", ["words"]),
     ],
 )
@@ -310,24 +389,38 @@ def test_the_size_of_files_is_told_where_some_model_has_fewer_bits():
         assert "file (MB)" not in made(groups([teacher, kd])[0]).header
         table = made(groups([teacher, small])[0])
         told = {row[0]: row[table.header.index("file (MB)")] for row in table.rows}
-        assert (told["teacher"], told["kd"]) == (f"{4 * teacher.sizes.parameters / 1e6:.2f}", "7.00")
+        assert (told["teacher"], told["kd"]) == (
+            f"{4 * teacher.sizes.parameters / 1e6:.2f}",
+            "7.00",
+        )
 
 
 def test_a_typed_learning_rate_is_not_said_to_be_chosen_for_the_reader():
     for row, is_typed in (("kd", False), ("kd:pace=0.5", True)):
         (group,) = groups([factories.record("teacher"), factories.record(row)])
-        assert ("those of kd:pace=0.5 were typed. No other rate" in environment(group)[0]) == is_typed
+        assert (
+            "those of kd:pace=0.5 were typed. No other rate" in environment(group)[0]
+        ) == is_typed
 
 
 def test_rows_of_one_architecture_share_a_time_and_weights_of_few_bits_have_their_own():
     records = [factories.record(row) for row in ("teacher", "kd", "pkd", "rounded")]
     rounded = records[-1]
-    records[-1] = rounded.model_copy(update={"sizes": rounded.sizes.model_copy(update={"file_bytes": 7_000_000})})
-    conditions = Conditions(device="cpu", backend="sdpa", dtype="fp32", threads=1, batch=1, length="128")
+    records[-1] = rounded.model_copy(
+        update={"sizes": rounded.sizes.model_copy(update={"file_bytes": 7_000_000})}
+    )
+    conditions = Conditions(
+        device="cpu", backend="sdpa", dtype="fp32", threads=1, batch=1, length="128"
+    )
     seconds = {"teacher": 8.0, "kd": 4.0, "pkd": 2.0, "rounded": 16.0}
-    timings = [Timing(system=row, seconds=[each] * 9, conditions=conditions) for row, each in seconds.items()]
+    timings = [
+        Timing(system=row, seconds=[each] * 9, conditions=conditions)
+        for row, each in seconds.items()
+    ]
     (group,) = groups(records)
-    session = SpeedRecord(teacher=group.cell.teacher.name, timings=timings, started="2026", finished="2026")
+    session = SpeedRecord(
+        teacher=group.cell.teacher.name, timings=timings, started="2026", finished="2026"
+    )
     add_speed(group, [session])
     times = {row: ratio.median for row, ratio in group.speed_ups.items()}
     assert times == {"kd": 8 / 3, "pkd": 8 / 3, "rounded": 0.5}
@@ -355,11 +448,17 @@ def test_the_start_of_a_row_is_the_artefact_of_its_first_weights(label, artefact
 def test_what_a_run_added_to_every_label_is_said_once(tmp_path):
     """Rows that share a suffix are called without it, and the page names it; where some lack it, it stays."""
     fast = [
-        factories.changed(factories.record(row, "rte", 0, 0.7), kernels="fast", label=f"{row} (fast kernels)")
+        factories.changed(
+            factories.record(row, "rte", 0, 0.7), kernels="fast", label=f"{row} (fast kernels)"
+        )
         for row in ("kd", "finetune")
     ]
     (group,) = groups([*fast, factories.record("teacher", "rte", 0, 0.8)])
     assert [group.called(label) for label in group.systems] == ["teacher", "finetune", "kd"]
     assert group.shared_suffix == " (fast kernels)"
     (mixed,) = groups([*fast, factories.record("pkd", "rte", 0, 0.8)])
-    assert [mixed.called(label) for label in mixed.systems] == ["finetune (fast kernels)", "kd (fast kernels)", "pkd"]
+    assert [mixed.called(label) for label in mixed.systems] == [
+        "finetune (fast kernels)",
+        "kd (fast kernels)",
+        "pkd",
+    ]

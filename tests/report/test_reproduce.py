@@ -27,7 +27,11 @@ from bench.report.reproduce import commands, experiment_command, set_record_sour
 from bench.report.write import write_reports
 
 ROOT = pages.ROOT
-REFERENCE, MAIN_TABLE, UNTUNED = Path("results/reference"), Path("results/h200"), Path("results/untuned")
+REFERENCE, MAIN_TABLE, UNTUNED = (
+    Path("results/reference"),
+    Path("results/h200"),
+    Path("results/untuned"),
+)
 REVIEWS = SHARED / "extra" / "imdb" / "plain_text" / "train-00000-of-00001.parquet"
 
 
@@ -40,7 +44,9 @@ def at_root(monkeypatch: pytest.MonkeyPatch, embedded: None) -> None:
 @pytest.fixture
 def real(shared_glue: Path) -> None:
     if not REVIEWS.is_file():
-        pytest.skip("needs the IMDb reviews in ../shared/extra/imdb, of which the general starts were made")
+        pytest.skip(
+            "needs the IMDb reviews in ../shared/extra/imdb, of which the general starts were made"
+        )
 
 
 def in_place(words: list[str]) -> list[str]:
@@ -59,7 +65,10 @@ def planned(bench, tmp_path: Path, words: list[str]) -> dict[str, str]:
     assert verb == "run"
     answer = bench("plan", *options, "--json", tmp_path / "plan.json")
     assert answer.returncode == 0, answer.stderr
-    return {cell["key"]: cell["state"] for cell in json.loads((tmp_path / "plan.json").read_text())["cells"]}
+    return {
+        cell["key"]: cell["state"]
+        for cell in json.loads((tmp_path / "plan.json").read_text())["cells"]
+    }
 
 
 def of_reference(real: bool) -> list[ReportGroup]:
@@ -84,7 +93,9 @@ def check_group(bench, tmp_path: Path, group: ReportGroup) -> None:
 def check_states(asked: dict[str, str], records: Iterable[Record]) -> None:
     """All is there, but for what these records have of an older version of a method: the report says so."""
     older = {record_key(record.cell) for record in records if other_version(record)}
-    assert Counter(asked.values()) == Counter(there=len(asked) - len(older)) + Counter({"to do": len(older)})
+    assert Counter(asked.values()) == Counter(there=len(asked) - len(older)) + Counter(
+        {"to do": len(older)}
+    )
 
 
 def test_commands_of_the_sample_suites_report_find_its_records(bench, tmp_path, at_root):
@@ -101,11 +112,16 @@ def test_commands_of_the_reports_of_real_glue_find_their_records(bench, tmp_path
 
 def test_the_command_of_the_sample_suites_report_finds_its_rows(bench, tmp_path, at_root):
     typed = pages.commands((ROOT / "docs" / "results.md").read_text())
-    (words,) = (words for words in typed if words[0] == "run" and {"sample", str(REFERENCE)} <= set(words))
+    (words,) = (
+        words for words in typed if words[0] == "run" and {"sample", str(REFERENCE)} <= set(words)
+    )
     asked = planned(bench, tmp_path, words)
     records = [r for r in Store(REFERENCE).records() if r.key in asked]
     check_states(asked, records)
-    assert {r.called for r in records} == {"teacher", *words[words.index("--methods") + 1].split(",")}
+    assert {r.called for r in records} == {
+        "teacher",
+        *words[words.index("--methods") + 1].split(","),
+    }
 
 
 def words_of(command: str) -> dict[str, str]:
@@ -117,21 +133,33 @@ def words_of(command: str) -> dict[str, str]:
 @pytest.mark.slow
 def test_the_commands_of_a_gpus_table_find_its_records(bench, tmp_path, at_root, real, monkeypatch):
     """Planned as on a machine with a GPU."""
-    monkeypatch.setattr("bench.measure.devices.device_of", lambda name, deterministic: torch.device(name))
+    monkeypatch.setattr(
+        "bench.measure.devices.device_of", lambda name, deterministic: torch.device(name)
+    )
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (80 * 10**9, 80 * 10**9))
     store = Store(UNTUNED)
-    (group,) = groups(record for record in store.records() if record.cell.data.slug == "folder-glue")
+    (group,) = groups(
+        record for record in store.records() if record.cell.data.slug == "folder-glue"
+    )
     set_record_source(group, store, store.records())
     check_group(bench, tmp_path, group)
 
 
 def test_the_command_above_the_main_table_is_its_reports(at_root):
     text = (ROOT / "docs" / "results.md").read_text()
-    table = next(table for table in pages.MARKED.finditer(text) if "reports/glue-20000-rows" in (table["report"] or ""))
-    typed = words_of(shlex.join(["python", "-m", "bench", *pages.commands(text[: table.start()])[-1]]))
+    table = next(
+        table
+        for table in pages.MARKED.finditer(text)
+        if "reports/glue-20000-rows" in (table["report"] or "")
+    )
+    typed = words_of(
+        shlex.join(["python", "-m", "bench", *pages.commands(text[: table.start()])[-1]])
+    )
     store = Store(MAIN_TABLE)
-    (group,) = groups(record for record in store.records() if record.cell.data.slug == "folder-glue")
+    (group,) = groups(
+        record for record in store.records() if record.cell.data.slug == "folder-glue"
+    )
     set_record_source(group, store, store.records())
     own = words_of(*commands(group))
     assert set(typed.pop("--methods").split(",")) == set(own.pop("--methods").split(","))
@@ -141,7 +169,9 @@ def test_the_command_above_the_main_table_is_its_reports(at_root):
 
 def test_each_command_asks_for_its_rows_tasks_and_seeds_alone():
     """Rows of other tasks or seeds would make a reader train what the table does not show."""
-    records = [factories.record("kd", task, seed, 0.6) for task in ("rte", "mnli") for seed in (0, 1, 2)]
+    records = [
+        factories.record("kd", task, seed, 0.6) for task in ("rte", "mnli") for seed in (0, 1, 2)
+    ]
     records += [factories.record("pkd", "rte", 0, 0.6)]
     records += [factories.record("tinybert", "rte", seed, 0.6) for seed in (0, 1)] + [
         factories.record("tinybert", "mnli", 0, 0.6)
@@ -155,7 +185,15 @@ def test_each_command_asks_for_its_rows_tasks_and_seeds_alone():
         ("tinybert", "mnli", "0"),
     ]
     for one in asked:
-        assert {"--threads", "--device", "--results", "--data", "--teacher", "--recipe", "--epochs"} <= set(one)
+        assert {
+            "--threads",
+            "--device",
+            "--results",
+            "--data",
+            "--teacher",
+            "--recipe",
+            "--epochs",
+        } <= set(one)
 
 
 def test_rows_whose_starts_had_other_texts_have_commands_of_their_own(tmp_path):
@@ -165,7 +203,11 @@ def test_rows_whose_starts_had_other_texts_have_commands_of_their_own(tmp_path):
         start = {"key": key * 64, "text": {"files": list(files), "tokens": 300}}
         return factories.record(label).model_copy(update={"artefacts": {"general_start": start}})
 
-    records = [from_text("kd", "a", "a.txt"), from_text("pkd", "b", "b.txt", "c.txt"), from_text("microbert", "c")]
+    records = [
+        from_text("kd", "a", "a.txt"),
+        from_text("pkd", "b", "b.txt", "c.txt"),
+        from_text("microbert", "c"),
+    ]
     (group,) = groups([*records, factories.record("plain")])
     set_record_source(group, Store(tmp_path), records)
     found = commands(group)
@@ -173,7 +215,13 @@ def test_rows_whose_starts_had_other_texts_have_commands_of_their_own(tmp_path):
         *("--corpus a.txt", "--corpus b.txt", "--corpus c.txt", "--corpus sample"),
         *["--corpus-tokens 300"] * 3,
     ]
-    assert sum("plain" in words_of(command.replace("--corpus c.txt ", ""))["--methods"] for command in found) == 1
+    assert (
+        sum(
+            "plain" in words_of(command.replace("--corpus c.txt ", ""))["--methods"]
+            for command in found
+        )
+        == 1
+    )
 
 
 def test_a_report_of_teachers_alone_names_the_command_that_makes_them():
@@ -202,7 +250,9 @@ def test_commands_say_where_their_records_are(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("files", "typed"), [(["reviews.txt"], "reviews.txt"), ([], "sample")])
-def test_an_old_start_is_of_the_text_that_a_newer_record_of_the_folder_names(tmp_path, files, typed):
+def test_an_old_start_is_of_the_text_that_a_newer_record_of_the_folder_names(
+    tmp_path, files, typed
+):
     """A table of old records alone asks for the corpus too, where any record of the folder knows it."""
     start = {"key": "d" * 64, "train": {"steps": 1, "tokens": 1, "seconds_own": 1.0}}
     old = factories.record("kd").model_copy(update={"artefacts": {"general_start": start}})
@@ -216,7 +266,11 @@ def test_an_old_start_is_of_the_text_that_a_newer_record_of_the_folder_names(tmp
     alone, together = groups([old])[0], groups([old])[0]
     set_record_source(together, store, store.records())
     assert "--corpus" not in commands(alone)[0]
-    for command in (commands(together)[0], verifying(together), experiment_command(together, Path("e.toml"), "", "")):
+    for command in (
+        commands(together)[0],
+        verifying(together),
+        experiment_command(together, Path("e.toml"), "", ""),
+    ):
         assert f"--corpus {typed} --corpus-tokens 300" in command
 
 
@@ -232,8 +286,17 @@ def test_a_task_of_ones_own_is_named_by_its_file(bench, tmp_path, teacher_folder
         'name = "reviews"\ntrain = "train.csv"\nvalidation = "dev.csv"\ntext = ["sentence"]\n'
         'labels = ["negative", "positive"]\nmetrics = ["accuracy"]\n'
     )
-    words = ["--methods", f"finetune:{tiny.SHAPE}:start=random", "--tasks", "my file.toml", "--epochs", 1]
-    done = bench("run", *words, "--teacher", teacher_folder, "--results", "r", "--reports", "p", "--yes")
+    words = [
+        "--methods",
+        f"finetune:{tiny.SHAPE}:start=random",
+        "--tasks",
+        "my file.toml",
+        "--epochs",
+        1,
+    ]
+    done = bench(
+        "run", *words, "--teacher", teacher_folder, "--results", "r", "--reports", "p", "--yes"
+    )
     assert done.returncode == 0, done.stderr
     (report,) = Path("p").glob("*/*/README.md")
     (command,) = re.findall(r"- command: `python -m bench (.*)`", report.read_text())
@@ -243,18 +306,25 @@ def test_a_task_of_ones_own_is_named_by_its_file(bench, tmp_path, teacher_folder
     verified = bench(*shlex.split(verifying.replace("KEY", record.key[:10])))
     assert verified.stdout.startswith("bitwise equal"), (verifying, verified.stderr)
     without = bench("verify", record.key[:10], "--results", "r", "--teacher", teacher_folder)
-    assert (without.returncode, "add --tasks FOLDER/my file.toml" in without.stderr) == (2, True), without.stderr
+    assert (without.returncode, "add --tasks FOLDER/my file.toml" in without.stderr) == (2, True), (
+        without.stderr
+    )
     older = factories.changed(record, data={"task_file": ""})
     assert older.key == record.key
     (group,) = groups([older])
     assert words_of(commands(group)[0])["--tasks"] == "reviews.toml"
 
 
-def test_the_report_of_an_experiment_has_command_seeds_and_a_title_of_its_own(paper_store, tmp_path, monkeypatch):
+def test_the_report_of_an_experiment_has_command_seeds_and_a_title_of_its_own(
+    paper_store, tmp_path, monkeypatch
+):
     """Nobody takes it for the paper's results; a record that two tables show is counted once."""
     monkeypatch.chdir(tmp_path)
     cells = [r.cell for r in factories.paper() if r.cell.tasks == ("rte",)]
-    shown = {record_key(cell): {} for cell in cells}, [cell.label for cell in cells if cell.method != "teacher"]
+    shown = (
+        {record_key(cell): {} for cell in cells},
+        [cell.label for cell in cells if cell.method != "teacher"],
+    )
     sections = [PaperTable("one", "accuracy", *shown), PaperTable("two", "differences", *shown)]
     typed = (tmp_path / "experiments" / "e.toml", "one,two", "rte")
     (report,) = write_experiment("A paper", sections, paper_store, tmp_path / "p", False, typed)
@@ -263,9 +333,16 @@ def test_the_report_of_an_experiment_has_command_seeds_and_a_title_of_its_own(pa
     assert "; seeds 0, 1." in text
     (command,) = re.findall(r"- command: `(.*)`", text)
     said = words_of(command)
-    assert (said["--experiment"], said["--table"], said["--tasks"]) == ("experiments/e.toml", "one,two", "rte")
+    assert (said["--experiment"], said["--table"], said["--tasks"]) == (
+        "experiments/e.toml",
+        "one,two",
+        "rte",
+    )
     assert (said["--seeds"], said["--results"]) == ("0,1", "results")
-    done = len({record_key(cell) for cell in cells} & {r.key for r in factories.paper() if r.status == "ok"})
+    done = len(
+        {record_key(cell) for cell in cells}
+        & {r.key for r in factories.paper() if r.status == "ok"}
+    )
     assert f"- {done} records;" in text
 
 
@@ -281,7 +358,9 @@ def test_examples_in_the_help_are_complete():
     for verb in verbs.values():
         (words,) = pages.commands(f"    {verb.epilog.removeprefix('Example: ')}\n")
         assert words[0] == verb.name
-        assert {w for w in words if w.startswith("--")} <= {name for option in verb.params for name in option.opts}
+        assert {w for w in words if w.startswith("--")} <= {
+            name for option in verb.params for name in option.opts
+        }
         if verb.name in ("show", "verify"):
             assert len([key for key in keys if key.startswith(words[1])]) == 1
 

@@ -38,19 +38,29 @@ def answered(metric, rows, examples=60, resamples=300):
     for row, seeds in rows.items():
         for seed in range(seeds):
             rng = np.random.default_rng([*row.encode(), seed])
-            said = random_answers.mixed(right, random_answers.some(form, rng, examples), rng.random(examples) < 0.5)
+            said = random_answers.mixed(
+                right, random_answers.some(form, rng, examples), rng.random(examples) < 0.5
+            )
             record = factories.record(row, "rte", seed)
             score = metric_of(metric).score(said, labels)
             record = record.model_copy(update={"scores": {"validation": {metric: score}}})
             records.setdefault(row, []).append(record)
             predicted[record.key] = said
     column = ScoreColumn("rte", "validation", metric)
-    drawn = resampled_scores(list(predicted.values()), labels, metric, rng_for([column], "examples"), resamples)
-    return records, Resampled(column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), set())
+    drawn = resampled_scores(
+        list(predicted.values()), labels, metric, rng_for([column], "examples"), resamples
+    )
+    return records, Resampled(
+        column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), set()
+    )
 
 
 @settings(max_examples=20)
-@given(st.sampled_from(sorted(METRICS)), st.sampled_from([(1, 1), (1, 3), (2, 2), (3, 2)]), st.integers(0, 2))
+@given(
+    st.sampled_from(sorted(METRICS)),
+    st.sampled_from([(1, 1), (1, 3), (2, 2), (3, 2)]),
+    st.integers(0, 2),
+)
 @pytest.mark.slow
 def test_an_interval_follows_from_the_two_rows_and_the_column_alone(metric, seeds, others):
     rows = dict(zip(("kd", "pkd"), seeds, strict=True))
@@ -58,10 +68,18 @@ def test_an_interval_follows_from_the_two_rows_and_the_column_alone(metric, seed
     sides = records["kd"], records["pkd"]
     line, drawn = compared(data, sides), drawn_differences([(data, sides)])
     turned, back = compared(data, sides[::-1]), drawn_differences([(data, sides[::-1])])
-    assert (turned.low, turned.high, turned.p, turned.least) == (-line.high, -line.low, line.p, line.least)
+    assert (turned.low, turned.high, turned.p, turned.least) == (
+        -line.high,
+        -line.low,
+        line.p,
+        line.least,
+    )
     assert np.array_equal(drawn, -back)
     more, wider = answered(metric, {**{f"other{i}": 1 + i for i in range(others)}, **rows})
-    again, same = compared(wider, (more["kd"], more["pkd"])), drawn_differences([(wider, (more["kd"], more["pkd"]))])
+    again, same = (
+        compared(wider, (more["kd"], more["pkd"])),
+        drawn_differences([(wider, (more["kd"], more["pkd"]))]),
+    )
     assert np.allclose(drawn, same, rtol=0, atol=1e-9)
     assert (again.p, again.least) == (pytest.approx(line.p), pytest.approx(line.least))
 
@@ -74,7 +92,10 @@ def test_two_columns_and_two_pairs_have_chances_of_their_own():
         rng_for([replace(column, task="cola")], "difference", "a", "b"),
         rng_for([column], "difference", "a", "c"),
     ]
-    others += [rng_for([column], "examples", "a", "b"), rng_for([replace(column, metric="f1")], "difference", "a", "b")]
+    others += [
+        rng_for([column], "examples", "a", "b"),
+        rng_for([replace(column, metric="f1")], "difference", "a", "b"),
+    ]
     assert len({first[0], *(rng.random() for rng in others)}) == 5
 
 
@@ -91,8 +112,12 @@ def test_a_mean_of_the_sets_of_one_task_is_as_uncertain_as_one_of_them():
                 records[row].append(record)
                 predicted[record.key] = (np.arange(examples) >= share * examples).astype(int)
         column = ScoreColumn("mnli", evaluation, "accuracy")
-        scores = resampled_scores(list(predicted.values()), labels, "accuracy", rng_for([column], "examples"), 2000)
-        data = Resampled(column, labels, predicted, dict(zip(predicted, scores.T, strict=True)), set())
+        scores = resampled_scores(
+            list(predicted.values()), labels, "accuracy", rng_for([column], "examples"), 2000
+        )
+        data = Resampled(
+            column, labels, predicted, dict(zip(predicted, scores.T, strict=True)), set()
+        )
         pairs.append((data, (records["kd"], records["pkd"])))
         drawn.append(drawn_differences(pairs[-1:]))
     assert not np.array_equal(*drawn), "the sets have their own examples"
@@ -100,11 +125,16 @@ def test_a_mean_of_the_sets_of_one_task_is_as_uncertain_as_one_of_them():
     assert mean > 0.95 * alone
 
 
-@given(st.sampled_from(sorted(METRICS)), st.lists(st.floats(0, 1), min_size=2, max_size=2), st.integers(0, 99))
+@given(
+    st.sampled_from(sorted(METRICS)),
+    st.lists(st.floats(0, 1), min_size=2, max_size=2),
+    st.integers(0, 99),
+)
 def test_no_interval_leaves_what_the_metric_can_be(metric, shares, noise):
     """Two seeds far apart: Student's t of one degree of freedom reached from -159 to +22 points."""
     records, data = answered(metric, {"kd": 2, "pkd": 2})
-    for number, record in enumerate(records["kd"]):  # trainings that differ by much: one is right, one is not
+    # trainings that differ by much: one is right, one is not
+    for number, record in enumerate(records["kd"]):
         rng = np.random.default_rng([noise, number])
         data.scores_R[record.key][:] = shares[number] + 0.05 * rng.normal(size=300)
     sides = records["kd"], records["pkd"]

@@ -40,7 +40,9 @@ def row(spelling, seed=0, score=0.6, *, rate=3e-4, recipe="common", task="rte"):
 def scheduled(spelling):
     """The counted stages of a row beside BERT-base, by the common recipe."""
     found = parse_one(spelling)
-    return schedule_stages(found.method.stages(Setup(BertConfig(), 2, ("x",))), found.dropped, Recipe(), 320)[1]
+    return schedule_stages(
+        found.method.stages(Setup(BertConfig(), 2, ("x",))), found.dropped, Recipe(), 320
+    )[1]
 
 
 def test_what_a_row_lacks_goes_by_its_settings():
@@ -63,7 +65,9 @@ def test_what_a_class_states_is_read_without_importing_it(name):
     for member in ("version", "lacks", "remark", "rate_factor"):
         assert stated(name, member) == getattr(kind, member)
     assert all(vars(found.method)[setting] == value for setting, (value, _) in kind.lacks.items())
-    paces = {stage.stage.lr_scale(0.0) for stage in scheduled(name) if stage.stage.lr_scale} or {1.0}
+    paces = {stage.stage.lr_scale(0.0) for stage in scheduled(name) if stage.stage.lr_scale} or {
+        1.0
+    }
     assert paces == {found.settings.get(kind.rate_factor, kind.rate_factor)}
 
 
@@ -83,19 +87,33 @@ def test_tables_say_what_a_row_lacks_and_csv_files_keep_the_label(tmp_path):
     store = Store(tmp_path / "r")
     rng = np.random.default_rng(0)
     labels = rng.integers(2, size=200)
-    rows = [factories.record("teacher", score=0.7, macs=10**9), factories.record("finetune", score=0.6)]
+    rows = [
+        factories.record("teacher", score=0.7, macs=10**9),
+        factories.record("finetune", score=0.6),
+    ]
     for record in [*rows, row("distilbert"), row("mobilebert"), row("distilbert:start=random")]:
         factories.write(store, record, np.where(rng.random(200) < 0.8, labels, 1 - labels), labels)
     (path,) = write_reports(store, tmp_path / "p")
-    named = [line.split("|")[1].strip() for line in path.read_text().splitlines() if line.startswith("| distilbert")]
+    named = [
+        line.split("|")[1].strip()
+        for line in path.read_text().splitlines()
+        if line.startswith("| distilbert")
+    ]
     assert len(named) >= 5  # leaderboard, accuracy, differences, variants, kept
     assert all("(second step only)" in name for name in named)
     assert "| mobilebert (no pre-training) " in path.read_text()
     assert audit(read_all([path]).sheets) == []
     for file in (tmp_path / "p").glob("*/*/tables/*.csv"):
-        names = [cell for line in csv.reader(io.StringIO(file.read_text())) for cell in line if "bert" in cell]
+        names = [
+            cell
+            for line in csv.reader(io.StringIO(file.read_text()))
+            for cell in line
+            if "bert" in cell
+        ]
         assert names
-        assert not any("step only" in name or "no pre-training" in name for name in names), file.name
+        assert not any("step only" in name or "no pre-training" in name for name in names), (
+            file.name
+        )
     (lines,) = compare(tmp_path / "r", "distilbert", "mobilebert").values()
     assert lines[0].names == (SECOND_STEP, "mobilebert (no pre-training)")
     header = table("distilbert", "mobilebert", lines).splitlines()[0]
@@ -105,8 +123,16 @@ def test_tables_say_what_a_row_lacks_and_csv_files_keep_the_label(tmp_path):
 
 def test_every_report_has_the_rates_of_its_rows():
     """After each row's own factor; not of what was not trained, nor of students with their papers' numbers for each stage."""
-    rows = [row("kd"), row("finetune"), row("pkd", rate=1.5e-4), row("fastbert", rate=1.5e-4), row("bilstm:rate=4")]
-    (group,) = groups([factories.record("teacher", score=0.7), *rows, factories.record("checkpoint:mine")])
+    rows = [
+        row("kd"),
+        row("finetune"),
+        row("pkd", rate=1.5e-4),
+        row("fastbert", rate=1.5e-4),
+        row("bilstm:rate=4"),
+    ]
+    (group,) = groups(
+        [factories.record("teacher", score=0.7), *rows, factories.record("checkpoint:mine")]
+    )
     table = hyper_parameters(group)
     rates = {name: line.label for line in table.lines for name in line.cells[-1].plain.split(", ")}
     assert rates == {"teacher": "1.5e-4", "pkd": "1.5e-4", "finetune": "3e-4", "kd": "3e-4", "bilstm:rate=4": "1.2e-3",

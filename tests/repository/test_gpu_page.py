@@ -13,9 +13,8 @@ from bench.data import checkpoints, sources
 from bench.plan import estimate
 
 PAGE = pages.commands((pages.ROOT / "docs" / "gpu.md").read_text())
-COMMANDS = list(
-    dict.fromkeys(tuple(words) for words in PAGE if words[0] != "speed")
-)  # speed trains nothing that is planned
+# speed trains nothing that is planned
+COMMANDS = list(dict.fromkeys(tuple(words) for words in PAGE if words[0] != "speed"))
 
 FEWER = {"all": "kd,microbert", "glue": "rte,stsb"}
 """In the place of all methods and tasks, which test_readme.py plans."""
@@ -29,14 +28,18 @@ def everything(tmp_path_factory):
     tiny.save_teacher(folder, layers=12, hidden=24, heads=12)
     for config in ("wikitext-103-raw-v1", "plain_text"):
         (folder / config).mkdir()
-        texts = pandas.DataFrame({"text": ["the cat runs in the house and the old bird sings"] * 50})
+        texts = pandas.DataFrame(
+            {"text": ["the cat runs in the house and the old bird sings"] * 50}
+        )
         texts.to_parquet(folder / config / "train-00000-of-00001.parquet", index=False)
     return folder
 
 
 @pytest.fixture
 def two_gpus(monkeypatch):
-    monkeypatch.setattr("bench.measure.devices.device_of", lambda name, deterministic: torch.device("cuda"))
+    monkeypatch.setattr(
+        "bench.measure.devices.device_of", lambda name, deterministic: torch.device("cuda")
+    )
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (80e9, 80e9))
@@ -49,11 +52,15 @@ def two_gpus(monkeypatch):
 def test_a_command_is_planned(words, everything, two_gpus, bench, tmp_path, monkeypatch):
     if "slurm" in words:
         pytest.importorskip("submitit", reason="needs the extra 'slurm' (submitit)")
-    monkeypatch.setattr("bench.plan.request.PUBLIC_TEXT", "hub:Salesforce/wikitext/wikitext-103-raw-v1")
+    monkeypatch.setattr(
+        "bench.plan.request.PUBLIC_TEXT", "hub:Salesforce/wikitext/wikitext-103-raw-v1"
+    )
     for remembered in (checkpoints._from_hub, sources.hub_folder):
         remembered.cache_clear()
     with served(everything, tmp_path / "hub cache", monkeypatch):
-        planned = [FEWER.get(word, word) for word in words[1:] if word not in ("--yes", "--offline")]
+        planned = [
+            FEWER.get(word, word) for word in words[1:] if word not in ("--yes", "--offline")
+        ]
         for more in ([], ["--offline"]) if "--offline" in words else ([],):
             answer = bench("plan", *planned, "--results", tmp_path / "r", *more)
             assert answer.returncode == 0, answer.stderr

@@ -18,7 +18,18 @@ ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {"torch", "transformers", "datasets", "evaluate"}
 LIGHT = tuple(
     f"bench.{place}"
-    for place in ("plan", "record", "stats", "report", "analysis", "audit", "errors", "files", "folders", "user_files")
+    for place in (
+        "plan",
+        "record",
+        "stats",
+        "report",
+        "analysis",
+        "audit",
+        "errors",
+        "files",
+        "folders",
+        "user_files",
+    )
 )
 BUILDS_MODELS = "untrained.py"
 """The one file of ``plan`` that builds models; the others import it inside functions."""
@@ -62,7 +73,9 @@ def layer_of(module: str) -> str:
 
 def modules() -> dict[str, Path]:
     """Every module of ours -> its file."""
-    files = [file for folder in ("bench", "methods") for file in sorted((ROOT / folder).rglob("*.py"))]
+    files = [
+        file for folder in ("bench", "methods") for file in sorted((ROOT / folder).rglob("*.py"))
+    ]
     names = {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in files}
     return {name.removesuffix(".__init__"): file for name, file in names.items()}
 
@@ -81,7 +94,9 @@ def files_read() -> dict[str, set[str]]:
                 graph[name] |= {alias.name for alias in node.names} & known.keys()
             elif isinstance(node, ast.ImportFrom):
                 inner = {f"{node.module}.{alias.name}": node.module for alias in node.names}
-                graph[name] |= {full if full in known else own for full, own in inner.items()} & known.keys()
+                graph[name] |= {
+                    full if full in known else own for full, own in inner.items()
+                } & known.keys()
     return graph
 
 
@@ -89,7 +104,11 @@ def test_imports_go_from_higher_layers_to_lower_ones():
     assert {layer_of(name) for name in modules()} == set(LAYERS), "every file has a layer"
     for name, read in files_read().items():
         if name != "bench":  # its door: it hands on what is behind
-            higher = {other for other in read if LAYERS.index(layer_of(other)) > LAYERS.index(layer_of(name))}
+            higher = {
+                other
+                for other in read
+                if LAYERS.index(layer_of(other)) > LAYERS.index(layer_of(name))
+            }
             assert not higher, f"{name} imports {higher}"
 
 
@@ -117,7 +136,9 @@ def test_plans_records_and_reports_need_no_torch():
     for name, file in modules().items():
         if name.startswith(LIGHT) and file.name != BUILDS_MODELS:
             body = ast.parse(file.read_text()).body  # not inside functions, nor for types
-            names = {alias.name for node in body if isinstance(node, ast.Import) for alias in node.names}
+            names = {
+                alias.name for node in body if isinstance(node, ast.Import) for alias in node.names
+            }
             names |= {node.module or "" for node in body if isinstance(node, ast.ImportFrom)}
             assert not {each.split(".")[0] for each in names} & HEAVY, name
 
@@ -126,7 +147,9 @@ def test_no_method_is_named_in_the_harness():
     for name, file in modules().items():
         for node in ast.walk(ast.parse(file.read_text())) if name.startswith("bench") else ():
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                assert node.value not in set(TABLE) - {"finetune"}, f"{name}:{node.lineno} names {node.value}"
+                assert node.value not in set(TABLE) - {"finetune"}, (
+                    f"{name}:{node.lineno} names {node.value}"
+                )
 
 
 @pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["list"]])
@@ -137,7 +160,9 @@ def test_help_and_list_are_light_and_quick(words):
         "try:\n    import bench.cli; bench.cli.main()\nexcept SystemExit: pass\n"
         "print(sorted({{m.split('.')[0] for m in sys.modules}} & {heavy}), file=sys.stderr)"
     ).format(words=words, heavy=HEAVY | {"pandas", "scipy", "matplotlib", "numpy"})
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stderr.strip() == "[]"
     assert any(seconds_of(words) < 0.5 for _ in range(3))
 
@@ -145,6 +170,8 @@ def test_help_and_list_are_light_and_quick(words):
 def seconds_of(words: list[str]) -> float:
     """Of the processor: other work on the machine is not what is tested."""
     begun = os.times()
-    subprocess.run([sys.executable, "-m", "bench", *words], cwd=ROOT, capture_output=True, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "bench", *words], cwd=ROOT, capture_output=True, check=True
+    )
     ended = os.times()
     return ended.children_user + ended.children_system - begun.children_user - begun.children_system

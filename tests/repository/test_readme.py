@@ -52,11 +52,17 @@ def test_generated_pages_are_current(monkeypatch):
     assert import_module("generate").out_of_date() == [], "type: python docs/tools/generate.py"
 
 
-@pytest.mark.parametrize("kind", [Method, Stage, Term, Setup, Student, Batch, PackedModel, RoutedModule])
+@pytest.mark.parametrize(
+    "kind", [Method, Stage, Term, Setup, Student, Batch, PackedModel, RoutedModule]
+)
 def test_the_page_of_the_contract_names_every_member(kind):
     """A member that the page leaves out would be a hidden half."""
     members = {*vars(kind), *vars(kind).get("__annotations__", {})}
-    missing = [name for name in members if not name.startswith("_") and not re.search(rf"\b{name}\b", CONTRACT)]
+    missing = [
+        name
+        for name in members
+        if not name.startswith("_") and not re.search(rf"\b{name}\b", CONTRACT)
+    ]
     assert not missing
 
 
@@ -69,14 +75,21 @@ def test_the_port_of_a_trainers_loss_computes_the_same():
     layout = Layout((7, 4, 9))
     ids = torch.arange(layout.total)
     batch = Batch(range(3), ids % tiny.config().vocab_size, ids % 2, layout, None)
-    student, teacher = tiny.classifier(layers=2, seed=1).eval(), tiny.classifier(layers=4, seed=2).eval()
-    aux = torch.nn.ModuleDict({"up": torch.nn.Linear(student.config.hidden_size, teacher.config.hidden_size)})
+    student, teacher = (
+        tiny.classifier(layers=2, seed=1).eval(),
+        tiny.classifier(layers=4, seed=2).eval(),
+    )
+    aux = torch.nn.ModuleDict(
+        {"up": torch.nn.Linear(student.config.hidden_size, teacher.config.hidden_size)}
+    )
     inputs = {
         name: layout.padded(row)
         for name, row in (("input_ids", batch.token_ids), ("token_type_ids", batch.segment_ids))
     }
     inputs["attention_mask"] = layout.mask_BL.long()
-    packed = known["states"](batch, forward(student, batch, hidden(2)), forward(teacher, batch, hidden(4)), aux)
+    packed = known["states"](
+        batch, forward(student, batch, hidden(2)), forward(teacher, batch, hidden(4)), aux
+    )
     for model in (student, teacher):
         model.set_attn_implementation("eager")
     padded = known["compute_loss"](student, inputs, teacher, aux["up"])
@@ -97,7 +110,9 @@ def run_at(folder: Path, code: str) -> str:
 
 def test_the_task_file(bench, tmp_path, monkeypatch):
     """The file that the page shows, and the command that looks at it."""
-    text = re.search(r'(    name = "reviews".*?)\n\n', (DOCS / "add-a-task.md").read_text(), re.DOTALL)
+    text = re.search(
+        r'(    name = "reviews".*?)\n\n', (DOCS / "add-a-task.md").read_text(), re.DOTALL
+    )
     assert text
     file = tmp_path / "reviews.toml"
     file.write_text(re.sub(r"^    ", "", text.group(1), flags=re.MULTILINE))
@@ -112,7 +127,9 @@ def test_the_task_file(bench, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_file_of_examples_is_planned_as_the_page_types_it(bench, tmp_path, monkeypatch, embedded):
-    command, *_ = [each for each in unique_commands() if "reviews.csv" in each and "--teacher embedded" in each]
+    command, *_ = [
+        each for each in unique_commands() if "reviews.csv" in each and "--teacher embedded" in each
+    ]
     rows = "".join(f"title {i},body {i},{i % 2 + 1}\n" for i in range(40))
     (tmp_path / "reviews.csv").write_text("title,body,stars\n" + rows)
     monkeypatch.chdir(tmp_path)
@@ -163,9 +180,12 @@ def test_the_commands_as_functions(teacher_folder, glue_folder, tmp_path, monkey
     """The script of the page, with a small teacher and little data."""
     code = blocks("python.md")[1]
     small = code.replace(
-        'data="sample", teacher="embedded"', f"data={str(glue_folder)!r}, teacher={str(teacher_folder)!r}"
+        'data="sample", teacher="embedded"',
+        f"data={str(glue_folder)!r}, teacher={str(teacher_folder)!r}",
     )
-    small = small.replace('methods="kd"', 'methods="kd:layers=1:hidden=12:heads=2:ffn=24:start=random"')
+    small = small.replace(
+        'methods="kd"', 'methods="kd:layers=1:hidden=12:heads=2:ffn=24:start=random"'
+    )
     assert small.count(str(teacher_folder)) == 1
     assert small != code
     monkeypatch.chdir(tmp_path)
@@ -211,11 +231,15 @@ def test_tables_are_those_of_committed_reports_and_of_the_command_above_them():
     for page in pages.PAGES:
         text = page.read_text()
         marked += [found["report"] for found in pages.MARKED.finditer(text)]
-        assert pages.refreshed(text) == text, f"{page.name}: python tests/pages.py copies the tables anew"
+        assert pages.refreshed(text) == text, (
+            f"{page.name}: python tests/pages.py copies the tables anew"
+        )
     assert len(marked) == 3
     assert marked.count(None) == 1
     for marker in (pages.SUMMARY, pages.MEANS):
-        assert [len(marker.findall(page.read_text())) for page in pages.PAGES] == [1] + [0] * (len(pages.PAGES) - 1)
+        assert [len(marker.findall(page.read_text())) for page in pages.PAGES] == [1] + [0] * (
+            len(pages.PAGES) - 1
+        )
 
 
 def known_options(words: list[str]) -> set[str]:
@@ -238,10 +262,14 @@ def test_commands_are_typed_as_they_are_installed(page):
 
 def test_workflows_type_commands_that_exist_and_the_gate_has_a_baseline_that_is_there():
     action = yaml.safe_load((ROOT / "action.yml").read_text())
-    files = [yaml.safe_load(file.read_text()) for file in (ROOT / ".github" / "workflows").glob("*.yml")]
+    files = [
+        yaml.safe_load(file.read_text()) for file in (ROOT / ".github" / "workflows").glob("*.yml")
+    ]
     steps = [step for file in files for job in file["jobs"].values() for step in job["steps"]]
     runs = [step.get("run", "") for step in [*steps, *action["runs"]["steps"]]]
-    commands = [command for run in runs for command in re.findall(r"python -m bench ([^|\n]+)", run)]
+    commands = [
+        command for run in runs for command in re.findall(r"python -m bench ([^|\n]+)", run)
+    ]
     assert {command.split()[0] for command in commands} == {"run", "check", "speed"}
     for command in commands:
         assert set(re.findall(r"--[a-z-]+", command)) <= known_options(command.split()), command
@@ -255,14 +283,18 @@ def unique_commands() -> list[str]:
     """Every command of the README and docs/ that is typed as a whole, once; not those that --help has as examples, nor those for a GPU,
     which test_gpu_page.py plans."""
     pages_ = [page for page in pages.PAGES if page.name not in ("command-line.md", "gpu.md")]
-    return sorted({shlex.join(words) for page in pages_ for words in pages.commands(page.read_text())})
+    return sorted(
+        {shlex.join(words) for page in pages_ for words in pages.commands(page.read_text())}
+    )
 
 
 READING = ("audit", "choose", "list", "power", "profile", "show", "trace", "store")
 ANSWERS = {"audit": 1}
 """Verb -> its exit code here: it finds something."""
 READ = [
-    command for command in unique_commands() if command.split()[0] in READING and not re.search("FOLDER|:NAME", command)
+    command
+    for command in unique_commands()
+    if command.split()[0] in READING and not re.search("FOLDER|:NAME", command)
 ]
 """Those with a folder of the reader's own, or with a row that is named for one, are only parsed. The one of `compare` runs for the
 table below it."""
@@ -270,7 +302,9 @@ PLANNED = [
     command
     for command in unique_commands()
     if command.split()[0] in ("run", "plan", "tune")
-    and not re.search(r"FOLDER|reviews\.(toml|csv)|mine\.toml|--tasks hub:|encoder=google|released\.toml", command)
+    and not re.search(
+        r"FOLDER|reviews\.(toml|csv)|mine\.toml|--tasks hub:|encoder=google|released\.toml", command
+    )
 ]
 """Not those that read what the hub alone has, beside BERT-base and GLUE."""
 
@@ -307,7 +341,11 @@ def as_planned(words: list[str]) -> list[str]:
     known = known_options(["plan"])
     words = [word for word in words if word != "--yes"]
     pairs = dict(zip(words[::2], words[1::2], strict=True))
-    kept = {name: value for name, value in pairs.items() if name in known and name not in ("--corpus", "--results")}
+    kept = {
+        name: value
+        for name, value in pairs.items()
+        if name in known and name not in ("--corpus", "--results")
+    }
     kept |= {"--teacher": "embedded", "--data": "sample", "--device": "cpu"}
     return [part for pair in kept.items() for part in pair]
 

@@ -23,15 +23,25 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder / name)
     (folder / "dist").mkdir()
-    done = subprocess.run([sys.executable, "-c", HOOK, "dist"], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", HOOK, "dist"], cwd=folder, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     (made,) = (folder / "dist").glob("*.whl")
     return made
 
 
 def test_every_file_of_the_packages_is_in_the_wheel(wheel):
-    files = [path.relative_to(ROOT) for name in ("bench", "methods") for path in (ROOT / name).rglob("*.*")]
-    wanted = {path.as_posix() for path in files if "__pycache__" not in path.parts and (ROOT / path).is_file()}
+    files = [
+        path.relative_to(ROOT)
+        for name in ("bench", "methods")
+        for path in (ROOT / name).rglob("*.*")
+    ]
+    wanted = {
+        path.as_posix()
+        for path in files
+        if "__pycache__" not in path.parts and (ROOT / path).is_file()
+    }
     assert sum(name.endswith(".csv") for name in wanted) > 10
     assert sum(name.endswith(".toml") for name in wanted) > 10
     assert wanted <= set(zipfile.ZipFile(wheel).namelist())

@@ -35,14 +35,18 @@ def answers(folder: Path, *commands: str) -> subprocess.CompletedProcess[str]:
     """What commands say and how they end, one after the other in one process."""
     code = START.replace("{words}", repr([command.split() for command in commands]))
     env = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
-    return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, env=env)
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, env=env
+    )
 
 
 @pytest.mark.slow
 def test_a_reading_verb_needs_none_of_them(tmp_path):
     """With committed records of the sample suite's rte, and a printed table."""
     for row in ("teacher", "finetune", "microbert"):
-        shutil.copytree(REFERENCE / "rte" / row, tmp_path / "results" / REFERENCE.name / "rte" / row)
+        shutil.copytree(
+            REFERENCE / "rte" / row, tmp_path / "results" / REFERENCE.name / "rte" / row
+        )
     (tmp_path / "table.csv").write_text("system,rte\nmicrobert,60.0\n")
     file = next(path for path in sorted((tmp_path / "results").rglob("attempt-*.json")))
     found = "--results results"
@@ -62,7 +66,10 @@ def test_a_reading_verb_needs_none_of_them(tmp_path):
     assert "Traceback" not in done.stderr
     ended = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("ended ")]
     assert [verb for verb, _ in ended] == [command.split()[0] for command in commands], done.stderr
-    assert all(code in right for (_, code), right in zip(ended, commands.values(), strict=True)), (ended, done.stderr)
+    assert all(code in right for (_, code), right in zip(ended, commands.values(), strict=True)), (
+        ended,
+        done.stderr,
+    )
 
 
 def test_a_verb_that_trains_is_told_what_is_missing(tmp_path):

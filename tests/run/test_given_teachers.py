@@ -9,7 +9,12 @@ from typing import get_args
 import pandas
 import pytest
 import tiny
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, BertForSequenceClassification
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSequenceClassification,
+    BertForSequenceClassification,
+)
 
 import methods
 from bench import api
@@ -28,14 +33,26 @@ def rows_of(name: str) -> list[str]:
     kind = methods.get(name)
     settings = settings_of(kind)
     small = kind.tiny_settings or ({"layers": 2} if "layers" in settings else {})
-    row = name + "".join(f":{setting}={value}" for setting, value in small.items()) + MORE.get(name, "")
-    return [f"{row}:start={start}" for start in get_args(settings["start"])] if "start" in settings else [row]
+    row = (
+        name
+        + "".join(f":{setting}={value}" for setting, value in small.items())
+        + MORE.get(name, "")
+    )
+    return (
+        [f"{row}:start={start}" for start in get_args(settings["start"])]
+        if "start" in settings
+        else [row]
+    )
 
 
 def five_labels(folder: Path) -> str:
     """A task of its own with five labels."""
-    sentences = [f"the {animal} {verb}" for animal in ("cat", "dog", "bird", "fish") for verb in tiny.WORDS]
-    rows = pandas.DataFrame({"sentence": sentences[:40], "label": [f"l{row % 5}" for row in range(40)]})
+    sentences = [
+        f"the {animal} {verb}" for animal in ("cat", "dog", "bird", "fish") for verb in tiny.WORDS
+    ]
+    rows = pandas.DataFrame(
+        {"sentence": sentences[:40], "label": [f"l{row % 5}" for row in range(40)]}
+    )
     for name in ("rows.csv", "scored.csv"):
         rows.to_csv(folder / name, index=False)
     (folder / "five.toml").write_text(
@@ -48,7 +65,9 @@ def five_labels(folder: Path) -> str:
 @pytest.mark.slow
 def test_every_method_from_every_start_learns_from_a_tuned_classifier(tmp_path):
     teacher = tiny.save_teacher(tmp_path / "teacher", BertForSequenceClassification, 5, layers=4)
-    (tmp_path / "corpus.txt").write_text("the cat runs in the house .\na bird sings on the old tree .\n" * 30)
+    (tmp_path / "corpus.txt").write_text(
+        "the cat runs in the house .\na bird sings on the old tree .\n" * 30
+    )
     rows = [row for name in methods.TABLE for row in rows_of(name)]
     request = api.Request(
         methods=",".join(rows),
@@ -64,8 +83,12 @@ def test_every_method_from_every_start_learns_from_a_tuned_classifier(tmp_path):
         augment_times=1,
     )
     plan = api.plan(request)
-    assert {cell.method for cell in (planned.cell for planned in plan.todo)} == {*methods.TABLE, "teacher"}
-    assert carry_out(plan, Progress()).exit_code == OK  # a run without its report, which takes longer than the training
+    assert {cell.method for cell in (planned.cell for planned in plan.todo)} == {
+        *methods.TABLE,
+        "teacher",
+    }
+    # a run without its report, which takes longer than the training
+    assert carry_out(plan, Progress()).exit_code == OK
     assert not api.plan(request).todo
 
 
@@ -73,7 +96,11 @@ SPECIAL = {f"{name}_token_id": 0 for name in ("pad", "cls", "sep", "bos", "eos")
 CUT = "pkd,droplayers,layerdrop,theseus,magnitude"
 OTHERS = {
     "modernbert": {"local_attention": 4, **SPECIAL},
-    "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0},
+    "deberta-v2": {
+        "relative_attention": True,
+        "pos_att_type": ["p2c", "c2p"],
+        "type_vocab_size": 0,
+    },
     "roberta": {"type_vocab_size": 1, "pad_token_id": 0},
     "electra": {"embedding_size": 12},
     "mpnet": {"pad_token_id": 0},
@@ -95,9 +122,15 @@ def test_a_teacher_of_another_family_teaches_what_it_gives(family, tmp_path):
     (tmp_path / "corpus.txt").write_text("the cat runs in the house .\n" * 30)
     heads = config.num_attention_heads
     small = f"layers=2:hidden={8 * heads}:heads={heads}:ffn=32"
-    rows = [f"kd:{small}", f"microbert:start=random:{small}", f"tinybert:start=random:{small}:-attn"]
+    rows = [
+        f"kd:{small}",
+        f"microbert:start=random:{small}",
+        f"tinybert:start=random:{small}:-attn",
+    ]
     refused = []
-    (refused if family == "deberta-v2" else rows).extend([f"minilmv2:{small}", f"tinybert:start=random:{small}"])
+    (refused if family == "deberta-v2" else rows).extend(
+        [f"minilmv2:{small}", f"tinybert:start=random:{small}"]
+    )
     (rows if family in ("roberta", "electra", "mpnet") else refused).extend(CUT.split(","))
     request = api.Request(
         methods=",".join(rows),
@@ -112,10 +145,14 @@ def test_a_teacher_of_another_family_teaches_what_it_gives(family, tmp_path):
         save_students=tmp_path / "students",
     )
     for row in refused:
-        with pytest.raises(InputError, match=f"{family} as a teacher does not give|this teacher is a {family}"):
+        with pytest.raises(
+            InputError, match=f"{family} as a teacher does not give|this teacher is a {family}"
+        ):
             api.plan(replace(request, methods=row))
     plan = api.plan(request)
-    begins_at_random = any("begins with random weights, because only bert" in note for note in plan.notes)
+    begins_at_random = any(
+        "begins with random weights, because only bert" in note for note in plan.notes
+    )
     assert begins_at_random == (family not in ("roberta", "electra", "mpnet"))
     assert carry_out(plan, Progress()).exit_code == OK
     assert not api.plan(request).todo
@@ -123,7 +160,9 @@ def test_a_teacher_of_another_family_teaches_what_it_gives(family, tmp_path):
     assert len(saved) > len(rows)
     for folder in saved:
         model = AutoModelForSequenceClassification.from_pretrained(folder)
-        assert (model.config.model_type == family) == (folder.name.split("-")[0] in (*CUT.split(","), "teacher"))
+        assert (model.config.model_type == family) == (
+            folder.name.split("-")[0] in (*CUT.split(","), "teacher")
+        )
 
 
 def test_a_family_under_another_name_gives_what_it_gives():

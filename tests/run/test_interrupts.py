@@ -20,7 +20,8 @@ from bench.record.store import Store
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = f"{tiny.SHAPE}:start=random"
 pytestmark = pytest.mark.skipif(
-    threading.current_thread() is not threading.main_thread(), reason="signals are handled in the main thread"
+    threading.current_thread() is not threading.main_thread(),
+    reason="signals are handled in the main thread",
 )
 
 
@@ -32,11 +33,26 @@ def pressed():
 
 @pytest.fixture
 def typed(places):
-    return ("run", "--tasks", "rte", "--epochs", 1, "--methods", f"kd:{SMALL}", *places, "--jobs", 1, "--seeds", "0,1")
+    return (
+        "run",
+        "--tasks",
+        "rte",
+        "--epochs",
+        1,
+        "--methods",
+        f"kd:{SMALL}",
+        *places,
+        "--jobs",
+        1,
+        "--seeds",
+        "0,1",
+    )
 
 
 @pytest.mark.parametrize("swallowed", [False, True], ids=["another error", "dropped"])
-def test_what_a_library_makes_of_ctrl_c_is_no_failed_cell(bench, typed, tmp_path, monkeypatch, swallowed):
+def test_what_a_library_makes_of_ctrl_c_is_no_failed_cell(
+    bench, typed, tmp_path, monkeypatch, swallowed
+):
     build = students.build
 
     def built(*given):
@@ -56,7 +72,9 @@ def test_what_a_library_makes_of_ctrl_c_is_no_failed_cell(bench, typed, tmp_path
     monkeypatch.setattr(students, "build", build)
     again = bench(*typed)
     assert again.returncode == 0, again.stderr
-    assert [r.status for r in Store(tmp_path / "r").records()] == ["ok"] * 3, "a teacher and two students"
+    assert [r.status for r in Store(tmp_path / "r").records()] == ["ok"] * 3, (
+        "a teacher and two students"
+    )
 
 
 def test_it_is_forgotten_when_the_run_has_ended():
@@ -75,7 +93,18 @@ def test_ctrl_c_while_something_is_imported_is_one_line(tmp_path, library):
         "import os, signal, time\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(5)\n"
         "except KeyboardInterrupt:\n    raise ImportError('half a library') from None\n"
     )
-    words = [sys.executable, "-m", "bench", "plan", "--methods", "kd", "--tasks", "rte", "--data", "sample"]
+    words = [
+        sys.executable,
+        "-m",
+        "bench",
+        "plan",
+        "--methods",
+        "kd",
+        "--tasks",
+        "rte",
+        "--data",
+        "sample",
+    ]
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     done = subprocess.run(
         [*words, "--teacher", "embedded", "--results", str(tmp_path / "r")],

@@ -42,7 +42,10 @@ def test_fast_kernels_have_rows_and_keys_of_their_own(bench, request_, typed, pl
         assert record.train.flops_teacher == plain.train.flops_teacher
         for stage, curves in plain.terms.items():
             for term, values in curves.items():
-                assert record.terms[stage][term] == pytest.approx(values, rel=2e-3, abs=2e-4), (label, term)
+                assert record.terms[stage][term] == pytest.approx(values, rel=2e-3, abs=2e-4), (
+                    label,
+                    term,
+                )
     (report,) = (tmp_path / "p").glob("*/*/README.md")
     assert "--kernels fast" in report.read_text()
     shown = fast[next(iter(fast))]
@@ -54,7 +57,8 @@ def test_fast_kernels_have_rows_and_keys_of_their_own(bench, request_, typed, pl
 
 def test_their_training_on_text_is_another_artefact(request_):
     usual, fast = (
-        api.plan(request_(methods=f"tinybert:{tiny.SHAPE}", kernels=kernels)) for kernels in ("exact", "fast")
+        api.plan(request_(methods=f"tinybert:{tiny.SHAPE}", kernels=kernels))
+        for kernels in ("exact", "fast")
     )
     starts = [{entry.key for entry in plan.artefacts} for plan in (usual, fast)]
     assert all(starts)
@@ -63,7 +67,9 @@ def test_their_training_on_text_is_another_artefact(request_):
 
 
 def test_a_machine_without_them_is_said_before_anything_is_trained(bench, typed, monkeypatch):
-    monkeypatch.setattr(fast_kernels, "problem_here", lambda: "this torch has no linear operators of oneDNN")
+    monkeypatch.setattr(
+        fast_kernels, "problem_here", lambda: "this torch has no linear operators of oneDNN"
+    )
     done = bench(*typed, "--methods", f"kd:{SMALL}", "--kernels", "fast")
     assert done.returncode == 2
     assert "--kernels fast: this torch has no linear operators" in done.stderr

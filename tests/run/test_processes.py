@@ -66,7 +66,9 @@ def test_a_killed_worker_costs_only_its_time(request_, tmp_path, whole):
 @linux
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_student_that_kills_its_worker_fails_by_name_and_its_neighbour_does_not(request_, tmp_path):
+def test_a_student_that_kills_its_worker_fails_by_name_and_its_neighbour_does_not(
+    request_, tmp_path
+):
     request = request_(**LONG | {"tasks": "rte"}, jobs=2)
     run = Running(request, tmp_path / "cache")
     kills = 0
@@ -80,7 +82,10 @@ def test_a_student_that_kills_its_worker_fails_by_name_and_its_neighbour_does_no
     assert run.process.returncode == 6, said
     found = {record.cell.method: record for record in api.Store(request.results).records()}
     assert found["kd"].status == "failed"
-    assert "was ended several times; where memory is short, fewer --jobs need less" in found["kd"].error.message
+    assert (
+        "was ended several times; where memory is short, fewer --jobs need less"
+        in found["kd"].error.message
+    )
     assert found["finetune"].status == "ok"
     assert "failed: rte kd" in said
     assert kills >= 2
@@ -102,15 +107,23 @@ def test_workers_end_with_the_process_that_started_them(request_, tmp_path):
 def test_a_script_without_a_main_guard_is_told_so(request_, tmp_path):
     """Each worker reads the script that started it: it must not run its own plan."""
     request, script = request_(**LONG, jobs=2), tmp_path / "script.py"
-    script.write_text(f"from pathlib import PosixPath\nfrom bench import api\napi.run(api.{request!r})\n")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
+    script.write_text(
+        f"from pathlib import PosixPath\nfrom bench import api\napi.run(api.{request!r})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode != 0
     assert 'needs the line: if __name__ == "__main__":' in done.stderr
     assert "--jobs 1 needs none" in done.stderr.splitlines()[-1]
     assert not [r for r in api.Store(request.results).records() if r.status == "failed"]
 
 
-WORDS = {"processes": (), "ray": ("--executor", "ray"), "slurm": ("--executor", "slurm", "--slurm", "cluster=local")}
+WORDS = {
+    "processes": (),
+    "ray": ("--executor", "ray"),
+    "slurm": ("--executor", "slurm", "--slurm", "cluster=local"),
+}
 PACKAGES = {"processes": "torch", "ray": "ray", "slurm": "submitit"}
 
 
@@ -121,7 +134,10 @@ PACKAGES = {"processes": "torch", "ray": "ray", "slurm": "submitit"}
 def test_ctrl_c_keeps_the_states_of_all_workers(executor, tmp_path, request_):
     """Here or on a cluster; the same command resumes there."""
     pytest.importorskip(PACKAGES[executor], reason=f"needs the extra '{executor}'")
-    request, whole = request_(**LONG | {"tasks": "rte"}), request_("whole", **LONG | {"tasks": "rte"})
+    request, whole = (
+        request_(**LONG | {"tasks": "rte"}),
+        request_("whole", **LONG | {"tasks": "rte"}),
+    )
     run = Running(request, tmp_path / "cache", *WORDS[executor])
     worker = run.wait_for("seed 0")
     os.kill(run.process.pid, signal.SIGINT)

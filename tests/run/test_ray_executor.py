@@ -21,7 +21,9 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_cluster_of_this_machine_gives_the_same_answers_to_the_bit(request_, tmp_path, monkeypatch):
+def test_a_cluster_of_this_machine_gives_the_same_answers_to_the_bit(
+    request_, tmp_path, monkeypatch
+):
     """Teachers, a start, importance scores, an ensemble and students; each time from an empty cache."""
     whole = request_("one")
     assert api.run(whole).exit_code == 0
@@ -41,12 +43,16 @@ def two_nodes(tmp_path):
     from ray.cluster_utils import Cluster
 
     store = {"object_store_memory": 100_000_000}
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **store})
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **store}
+    )
     try:
         caches = {}
         for name in ("first", "second"):
             cache = tmp_path / f"cache of {name}"
-            caches[cluster.add_node(num_cpus=1, env_vars={"BERT_BENCH_CACHE": str(cache)}, **store)] = cache
+            caches[
+                cluster.add_node(num_cpus=1, env_vars={"BERT_BENCH_CACHE": str(cache)}, **store)
+            ] = cache
         yield cluster, caches
     finally:
         cluster.shutdown()
@@ -63,7 +69,9 @@ def parent(process: int) -> int:
 @linux
 @pytest.mark.slow
 @pytest.mark.long
-def test_nodes_without_a_common_disk_and_one_that_goes_away(request_, tmp_path, monkeypatch, two_nodes):
+def test_nodes_without_a_common_disk_and_one_that_goes_away(
+    request_, tmp_path, monkeypatch, two_nodes
+):
     """What a job reads travels to its node once, what it makes comes back, and a job whose node is gone is done again."""
     whole = request_("one", **LONG)
     assert api.run(whole).exit_code == 0
@@ -88,9 +96,15 @@ def test_nodes_without_a_common_disk_and_one_that_goes_away(request_, tmp_path, 
     assert outcome.exit_code == 0
     assert said.getvalue().count("the process that did this is gone") == 1
     assert ends(request) == ends(whole)
-    assert {record.env["jobs"] for record in api.Store(request.results).records()} == {2}, "as many as there are cores"
+    assert {record.env["jobs"] for record in api.Store(request.results).records()} == {2}, (
+        "as many as there are cores"
+    )
     made = {path.parent.name for path in here.glob("*/*/made.json")}
     assert made, "what the nodes made is here"
     left = next(cache for node, cache in caches.items() if node not in killed)
-    assert made == {path.parent.name for path in left.glob("*/*/made.json")}, "the node that stayed did the rest"
-    assert not list(left.glob("halfway/*")), "states of trainings that ended are removed on the nodes too"
+    assert made == {path.parent.name for path in left.glob("*/*/made.json")}, (
+        "the node that stayed did the rest"
+    )
+    assert not list(left.glob("halfway/*")), (
+        "states of trainings that ended are removed on the nodes too"
+    )

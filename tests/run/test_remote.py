@@ -74,7 +74,9 @@ def test_a_node_that_sees_the_mark_shares_the_cache(plan, monkeypatch, tmp_path)
     start = Start.from_plan(plan, folder)
     assert enter_run_folder(start)
     monkeypatch.delenv("BERT_BENCH_CACHE")
-    assert enter_run_folder(start), "without a cache of its own it takes that of the run, where it sees it"
+    assert enter_run_folder(start), (
+        "without a cache of its own it takes that of the run, where it sees it"
+    )
     monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "own"))
     assert not enter_run_folder(start)
     shutil.rmtree(folder)
@@ -107,7 +109,9 @@ def test_an_answer_becomes_what_a_process_of_this_machine_says(raised, is_stoppi
 
     future: Future[StepResult] = Future()
     resolve(future, sent(answered(make)), is_stopping)
-    assert future.result() == StepResult() if error is None else isinstance(future.exception(), error)
+    assert (
+        future.result() == StepResult() if error is None else isinstance(future.exception(), error)
+    )
 
 
 @pytest.fixture
@@ -132,7 +136,9 @@ def travelling(machines, monkeypatch):
     (folder / "empty").write_bytes(b"")
     weights = hashlib.sha256(b"0123456789").hexdigest()
     hashes = {"model.safetensors": weights, "empty": hashlib.sha256(b"").hexdigest()}
-    (folder / "made.json").write_text(json.dumps({"key": SLOT.key, "weights": weights, "files": hashes}))
+    (folder / "made.json").write_text(
+        json.dumps({"key": SLOT.key, "weights": weights, "files": hashes})
+    )
     files = pack(SLOT, bytes)
     machines("b")
     return files
@@ -147,14 +153,19 @@ def test_a_thing_arrives_as_it_was_sent(machines, travelling):
     assert weights_of(SLOT) is None
     unpack(SLOT, travelling, received)
     theirs, ours = machines("a"), machines("b")
-    assert {f.name: f.read_bytes() for f in theirs.iterdir()} == {f.name: f.read_bytes() for f in ours.iterdir()}
+    assert {f.name: f.read_bytes() for f in theirs.iterdir()} == {
+        f.name: f.read_bytes() for f in ours.iterdir()
+    }
     assert weights_of(SLOT) == hashlib.sha256(b"0123456789").hexdigest()
 
 
 @pytest.mark.parametrize(
     "damage, message",
     [
-        (lambda files: files["model.safetensors"].pop(), "model.safetensors is not the file that was written"),
+        (
+            lambda files: files["model.safetensors"].pop(),
+            "model.safetensors is not the file that was written",
+        ),
         (lambda files: files.update({"../../escaped": [b""]}), "is no plain name"),
         (lambda files: files.pop("model.safetensors"), "model.safetensors cannot be read"),
         (lambda files: files.pop("made.json"), "has no made.json"),

@@ -29,7 +29,10 @@ def request_(request_):
 
 
 def records(request) -> dict[tuple[str, str, int], api.Record]:
-    return {(r.cell.tasks[0], r.cell.label.split(":")[0], r.cell.seed): r for r in api.Store(request.results).records()}
+    return {
+        (r.cell.tasks[0], r.cell.label.split(":")[0], r.cell.seed): r
+        for r in api.Store(request.results).records()
+    }
 
 
 def done(request) -> Outcome:
@@ -44,7 +47,9 @@ def test_a_run_leaves_records_and_a_report_and_the_second_one_does_nothing(reque
     assert outcome.exit_code == OK
     assert outcome.trained == 6
     found = records(request)
-    assert set(found) == {(t, m, 0) for t in ("rte", "sst2") for m in ("teacher", "finetune", "microbert")}
+    assert set(found) == {
+        (t, m, 0) for t in ("rte", "sst2") for m in ("teacher", "finetune", "microbert")
+    }
     text = outcome.reports[0].read_text()
     assert "rte (acc)" in text
     assert "Reappearance" in text
@@ -68,7 +73,8 @@ def test_a_record_says_all_that_is_promised(request_):
     assert all(norm > 0 for stage in record.gradient_norms.values() for norm in stage.values())
     for terms in record.gradient_shares.values():
         assert all(1 <= len(shares) <= 4 for shares in terms.values())
-        ours = [shares for name, shares in terms.items() if name != "dis.disc"]  # another player's sum
+        # another player's sum
+        ours = [shares for name, shares in terms.items() if name != "dis.disc"]
         assert all(sum(at) == pytest.approx(1.0, abs=1e-3) for at in zip(*ours, strict=True))
     assert record.artefacts["general_start"]["key"] == record.cell.artefacts["general_start"]
     assert record.artefacts["general_start"]["beginning"] == "the cut-down teacher"
@@ -97,7 +103,9 @@ def test_mnli_has_two_evaluation_sets_and_predictions_for_ax(request_):
 def test_heads_that_cannot_be_compared_are_refused_before_a_teacher_is_tuned(request_):
     bad = "layers=2:hidden=9:heads=3:ffn=24:start=random"
     for row in (f"tinybert:{bad}", f"microbert:{bad}:attention=true"):
-        with pytest.raises(InputError, match=r"has 3, the teacher 4: choose heads=4, or drop it \(:-attn\)"):
+        with pytest.raises(
+            InputError, match=r"has 3, the teacher 4: choose heads=4, or drop it \(:-attn\)"
+        ):
             api.run(request_(tasks="rte", methods=row))
     plan = api.plan(request_(tasks="rte", methods=f"tinybert:{bad}:-attn,microbert:{bad}"))
     assert len(plan.todo) == 3
@@ -169,7 +177,9 @@ def test_a_teacher_whose_labels_have_another_order_teaches_the_same(request_, tm
                 model.classifier.bias.copy_(model.classifier.bias.flip(0))
         model.save_pretrained(folder)
         request = request_(methods="pkd:layers=2,theseus:layers=1", tasks="rte", seeds=(0,))
-        request = replace(request, teacher=named(folder, labels), results=tmp_path / labels[0] / "r")
+        request = replace(
+            request, teacher=named(folder, labels), results=tmp_path / labels[0] / "r"
+        )
         done(request)
         weights.append({row: record.weights for (_, row, _), record in records(request).items()})
     assert weights[0] == weights[1]
@@ -183,7 +193,12 @@ def test_a_pre_training_alone_that_fails_says_so(request_, monkeypatch, tmp_path
         raise ValueError("planted")
 
     monkeypatch.setattr("bench.make.given.train_task", fail)
-    request = request_(methods=f"kd:{tiny.SHAPE}", tasks="rte", corpus=(str(tmp_path / "text.txt"),), corpus_tokens=300)
+    request = request_(
+        methods=f"kd:{tiny.SHAPE}",
+        tasks="rte",
+        corpus=(str(tmp_path / "text.txt"),),
+        corpus_tokens=300,
+    )
     outcome = api.run(request, only_pretraining=True)
     assert outcome.exit_code == CELLS_FAILED
     assert "planted" in outcome.failures[0].why
@@ -224,12 +239,23 @@ def test_a_full_disk_is_found_before_anything_starts(request_, monkeypatch):
         api.run(request_(tasks="rte"))
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that nobody can write to")
+@pytest.mark.skipif(
+    not Path("/proc/self").exists(), reason="needs a folder that nobody can write to"
+)
 @pytest.mark.parametrize(
     ("what", "where"),
-    [("results", "/proc"), ("reports", "/proc"), ("save_students", "/proc"), ("save_students", f"{__file__}/students")],
+    [
+        ("results", "/proc"),
+        ("reports", "/proc"),
+        ("save_students", "/proc"),
+        ("save_students", f"{__file__}/students"),
+    ],
 )
-def test_a_folder_that_cannot_be_written_is_found_before_anything_starts(request_, monkeypatch, what, where):
+def test_a_folder_that_cannot_be_written_is_found_before_anything_starts(
+    request_, monkeypatch, what, where
+):
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10**18})())
-    with pytest.raises(InputError, match=r"cannot be written to /proc|Not a directory; choose another folder"):
+    with pytest.raises(
+        InputError, match=r"cannot be written to /proc|Not a directory; choose another folder"
+    ):
         check_disk(SimpleNamespace(request=request_(**{what: Path(where)}), disk_bytes=0))

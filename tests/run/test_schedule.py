@@ -31,7 +31,10 @@ ALL = ("teacher", "finetune", "kd", "microbert")
 def finished(cell: Cell) -> Record:
     """A record with a score, whose answers nobody kept."""
     return empty(cell, "ok", now()).model_copy(
-        update={"scores": {"validation": {"accuracy": 0.5}}, "task": TaskFacts(metrics=("accuracy",))}
+        update={
+            "scores": {"validation": {"accuracy": 0.5}},
+            "task": TaskFacts(metrics=("accuracy",)),
+        }
     )
 
 
@@ -81,14 +84,21 @@ class Pretends:
 @pytest.fixture
 def request_(tmp_path, teacher_folder, glue_folder):
     rows = ",".join(f"{name}:{tiny.SHAPE}:start=random" for name in ALL[1:])
-    common = {"data": str(glue_folder), "teacher": str(teacher_folder), "results": tmp_path / "results", "threads": 1}
+    common = {
+        "data": str(glue_folder),
+        "teacher": str(teacher_folder),
+        "results": tmp_path / "results",
+        "threads": 1,
+    }
     return api.Request(methods=rows, tasks="rte", **common)
 
 
 @pytest.fixture
 def status(request_):
     """``status()``: the status of each row's record."""
-    return lambda: {r.cell.label.split(":")[0]: r.status for r in api.Store(request_.results).records()}
+    return lambda: {
+        r.cell.label.split(":")[0]: r.status for r in api.Store(request_.results).records()
+    }
 
 
 @pytest.fixture
@@ -122,12 +132,21 @@ def test_every_cell_gets_its_record_once_and_locks_are_given_back(run, request_,
 
 def test_only_the_students_that_need_what_is_lost_fail(run, status):
     done = run(lambda step: StepResult(error=WHY) if step.kind == TEACHER_STEP else usual(step))
-    assert status() == {"teacher": "failed", "finetune": "ok", "kd": "failed", "microbert": "failed"}
+    assert status() == {
+        "teacher": "failed",
+        "finetune": "ok",
+        "kd": "failed",
+        "microbert": "failed",
+    }
     assert Counter(failure.why for failure in done.outcome.failures) == {"it cannot be made": 3}
 
 
 def test_a_step_that_is_killed_twice_is_divided_and_one_student_fails_by_name(run, status):
-    done = run(lambda step: BrokenExecutor() if step.kind == STUDENTS_STEP and "kd" in rows(step) else usual(step))
+    done = run(
+        lambda step: (
+            BrokenExecutor() if step.kind == STUDENTS_STEP and "kd" in rows(step) else usual(step)
+        )
+    )
     assert status() == {"teacher": "ok", "finetune": "ok", "kd": "failed", "microbert": "ok"}
     assert [len(step.students) for step in done.students] == [3, 3, 1, 1, 1]
     (failure,) = done.outcome.failures
@@ -159,7 +178,9 @@ def test_answers_are_written_before_an_error_ends_the_run(run, status):
     assert status() == {"teacher": "ok"} | dict.fromkeys(ALL[1:], "interrupted")
 
 
-@pytest.mark.parametrize("raised", [True, False], ids=["before a record is written", "right after it was written"])
+@pytest.mark.parametrize(
+    "raised", [True, False], ids=["before a record is written", "right after it was written"]
+)
 def test_ctrl_c_loses_no_record_and_writes_none_twice(run, request_, status, monkeypatch, raised):
     write, seen = api.Store.write, []
 
@@ -183,7 +204,11 @@ def test_ctrl_c_loses_no_record_and_writes_none_twice(run, request_, status, mon
 def test_what_another_run_has_ended_meanwhile_is_taken_as_it_is(run, request_, status, theirs):
     """Also where what it needs is lost here."""
     (kd,) = (planned.cell for planned in api.plan(request_).cells if planned.cell.method == "kd")
-    record = finished(kd) if theirs == "ok" else empty(kd, "failed", now()).model_copy(update={"error": WHY})
+    record = (
+        finished(kd)
+        if theirs == "ok"
+        else empty(kd, "failed", now()).model_copy(update={"error": WHY})
+    )
 
     def becomes(step):
         if step.kind != TEACHER_STEP:
@@ -194,15 +219,17 @@ def test_what_another_run_has_ended_meanwhile_is_taken_as_it_is(run, request_, s
     done = run(becomes)
     assert status()["kd"] == theirs
     assert not any("kd" in rows(step) for step in done.students)
-    assert [failure.row for failure in done.outcome.failures if failure.why == WHY.message] == [kd.label] * (
-        theirs == "failed"
-    )
+    assert [failure.row for failure in done.outcome.failures if failure.why == WHY.message] == [
+        kd.label
+    ] * (theirs == "failed")
     if theirs == "failed":
         run(retry_failed=True)
         assert status()["kd"] == "ok"
 
 
-def test_a_cell_of_another_run_is_left_for_the_end_and_done_when_that_one_ends(run, request_, status, monkeypatch):
+def test_a_cell_of_another_run_is_left_for_the_end_and_done_when_that_one_ends(
+    run, request_, status, monkeypatch
+):
     (kd,) = (planned.cell for planned in api.plan(request_).cells if planned.cell.method == "kd")
     others, there = CellLocks(request_.results), []
 
@@ -214,7 +241,9 @@ def test_a_cell_of_another_run_is_left_for_the_end_and_done_when_that_one_ends(r
     monkeypatch.setattr(Pretends, "say", end_when_it_waits)
     assert others.take(train_key(kd))
     done = run()
-    assert there == [dict.fromkeys(("teacher", "finetune", "microbert"), "ok")], "what nobody else works on comes first"
+    assert there == [dict.fromkeys(("teacher", "finetune", "microbert"), "ok")], (
+        "what nobody else works on comes first"
+    )
     assert rows(done.students[-1]) == {"kd"}
     assert status() == dict.fromkeys(ALL, "ok")
 

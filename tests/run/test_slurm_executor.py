@@ -17,14 +17,20 @@ from bench.run import slurm_executor
 from bench.run.slurm_executor import PULSE, StopFlag
 
 LOCAL = (("cluster", "local"),)
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sends signals to processes by their numbers")
+linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="sends signals to processes by their numbers"
+)
 
 
 @linux
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGUSR2], ids=["killed", "told that its time is over"])
-def test_a_job_that_goes_away_is_done_again_with_the_same_answers(request_, tmp_path, monkeypatch, capfd, number):
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGUSR2], ids=["killed", "told that its time is over"]
+)
+def test_a_job_that_goes_away_is_done_again_with_the_same_answers(
+    request_, tmp_path, monkeypatch, capfd, number
+):
     pytest.importorskip("submitit", reason="needs the extra 'slurm'")
     changes = LONG | {"tasks": "rte"}
     whole = request_("one", **changes)
@@ -37,7 +43,9 @@ def test_a_job_that_goes_away_is_done_again_with_the_same_answers(request_, tmp_
     said = capfd.readouterr().err
     assert signals.acted
     assert said.count("the process that did this is gone") == 1
-    assert ("resumes at step" in said) == (number == signal.SIGUSR2), "what is told to end keeps its state first"
+    assert ("resumes at step" in said) == (number == signal.SIGUSR2), (
+        "what is told to end keeps its state first"
+    )
     assert ends(several) == ends(whole)
     assert {record.env["jobs"] for record in api.Store(several.results).records()} == {2}
     assert not list((tmp_path / "another cache" / "progress").glob("*/*"))
@@ -73,7 +81,9 @@ exit 1
 
 @linux
 @pytest.mark.slow
-def test_the_script_of_a_job_has_gres_setup_lines_and_further_options(request_, tmp_path, monkeypatch):
+def test_the_script_of_a_job_has_gres_setup_lines_and_further_options(
+    request_, tmp_path, monkeypatch
+):
     """By an sbatch that keeps what it is given, and refuses it."""
     pytest.importorskip("submitit", reason="needs the extra 'slurm'")
     tools, setup = tmp_path / "tools", tmp_path / "setup.sh"
@@ -90,7 +100,9 @@ def test_the_script_of_a_job_has_gres_setup_lines_and_further_options(request_, 
         "sbatch.licenses": "x",
         "reservation": "r",
     }
-    request = request_(methods="kd:start=random", executor="slurm", jobs=2, slurm=tuple(options.items()))
+    request = request_(
+        methods="kd:start=random", executor="slurm", jobs=2, slurm=tuple(options.items())
+    )
     with pytest.raises(InputError, match="the job was refused: sbatch: error: no such partition"):
         api.run(request, Progress())
     lines = (tools / "script").read_text().splitlines()

@@ -28,7 +28,10 @@ def _own_cache(tmp_path, monkeypatch):
 
 
 def test_a_run_counts_the_records_that_were_written_since_it_began(tmp_path):
-    store, records = Store(tmp_path / "r"), [factories.record("kd", seed=seed, score=0.7) for seed in range(3)]
+    store, records = (
+        Store(tmp_path / "r"),
+        [factories.record("kd", seed=seed, score=0.7) for seed in range(3)],
+    )
     store.write(records[0])
     os.utime(store.folder(records[0].cell) / "current", (1, 1))
     announce(new_folder(), tmp_path / "r", {record_key(record.cell) for record in records})
@@ -38,16 +41,23 @@ def test_a_run_counts_the_records_that_were_written_since_it_began(tmp_path):
     (one,) = under_way()
     assert one["finished"] == 1
     said = described(one, one["begun"] + 60)
-    assert f"run {os.getpid()}: 1 of 3 cells done in 1 min 00 s; about 2 min 00 s left at this pace" in said
+    assert (
+        f"run {os.getpid()}: 1 of 3 cells done in 1 min 00 s; about 2 min 00 s left at this pace"
+        in said
+    )
 
 
 def test_the_jobs_of_a_run_say_what_they_do(tmp_path):
     folder = new_folder()
     announce(folder, tmp_path / "r", {"k" * 64})
-    (folder / "000001.json").write_text(json.dumps({"title": "rte: kd, seed 0", "done": 1200, "total": 4000}))
+    (folder / "000001.json").write_text(
+        json.dumps({"title": "rte: kd, seed 0", "done": 1200, "total": 4000})
+    )
     (folder / "000002.json").write_text("{half")
     (one,) = under_way()
-    assert "  now: rte: kd, seed 0, 1,200 of 4,000 steps" in described(one, time.time()).splitlines()
+    assert (
+        "  now: rte: kd, seed 0, 1,200 of 4,000 steps" in described(one, time.time()).splitlines()
+    )
 
 
 def test_a_run_that_was_killed_is_not_under_way(tmp_path):
@@ -66,7 +76,9 @@ def test_a_run_is_seen_while_it_trains_and_gone_when_it_ends(request_, jobs):
     rows = f"kd:{tiny.SHAPE}:start=random,finetune:{tiny.SHAPE}:start=random"
     words = [*words_of(request_(methods=rows, epochs=10.0)), "--jobs", str(jobs)]
     seen, nothing = [], subprocess.DEVNULL
-    with subprocess.Popen([sys.executable, "-m", "bench", *words], stdout=nothing, stderr=nothing) as child:
+    with subprocess.Popen(
+        [sys.executable, "-m", "bench", *words], stdout=nothing, stderr=nothing
+    ) as child:
         while child.poll() is None:
             seen += [described(one, time.time()) for one in under_way()]
             time.sleep(0.1)

@@ -41,7 +41,9 @@ def test_curves_and_scores_of_each_record(request_, monkeypatch):
             for label, value in numbers.items():
                 curves.setdefault(label, []).append(value)
         assert curves == {
-            f"{stage}/{term}": curve for stage, terms in record.terms.items() for term, curve in terms.items()
+            f"{stage}/{term}": curve
+            for stage, terms in record.terms.items()
+            for term, curve in terms.items()
         }
         assert run["logged"][-1][1] == {
             f"validation/{metric}": value for metric, value in record.scores["validation"].items()
@@ -59,11 +61,15 @@ def test_tensorboard_has_a_folder_for_each_record(request_):
     request = request_(methods=KD, tasks="rte", track="tensorboard")
     train(request)
     keys = {record.key[:16] for record in Store(request.results).records()}
-    assert {file.parent.name for file in (request.reports / "tensorboard").rglob("events.*")} == keys
+    assert {
+        file.parent.name for file in (request.reports / "tensorboard").rglob("events.*")
+    } == keys
 
 
 @pytest.mark.parametrize("name", ["nothing", "trackio"])
-def test_a_tracker_that_is_not_there_is_named_before_anything_starts(bench, places, tmp_path, monkeypatch, name):
+def test_a_tracker_that_is_not_there_is_named_before_anything_starts(
+    bench, places, tmp_path, monkeypatch, name
+):
     monkeypatch.setattr("importlib.util.find_spec", lambda module: None)
     done = bench("run", "--methods", KD, "--tasks", "rte", *places, "--track", name)
     assert done.returncode == BAD_INPUT

@@ -57,10 +57,15 @@ def test_the_columns_own_metric_decides_what_is_too_low():
     (by_f1,) = suspicions(logits(guessed, 2), labels, ("no", "yes"), "f1")
     assert str(by_f1) == "no better than always predicting yes (f1 88.9): 81.8"
     below = suspicions(
-        logits(np.r_[np.ones(59, int), 0, np.zeros(1, int), np.ones(239, int)], 2), labels, (), "matthews"
+        logits(np.r_[np.ones(59, int), 0, np.zeros(1, int), np.ones(239, int)], 2),
+        labels,
+        (),
+        "matthews",
     )
     assert below == [], "one of each class found"
-    (line,) = suspicions(logits(np.r_[np.ones(60, int), 0, np.ones(239, int)], 2), labels, ("no", "yes"), "matthews")
+    (line,) = suspicions(
+        logits(np.r_[np.ones(60, int), 0, np.ones(239, int)], 2), labels, ("no", "yes"), "matthews"
+    )
     assert line.what == "no better than a constant prediction (matthews 0.0)"
 
 
@@ -77,7 +82,9 @@ def test_permuted_labels_are_named_with_the_order_that_mends_them(order):
     """A model of another code base whose class codes mean something else."""
     codes = np.argsort(order)[noisy(LABELS)]  # order[code] is the right label
     assert permuted(codes, LABELS, 3) == order
-    line = suspicions(logits(codes), LABELS, ("entailment", "neutral", "contradiction"), "accuracy")[-1]
+    line = suspicions(
+        logits(codes), LABELS, ("entailment", "neutral", "contradiction"), "accuracy"
+    )[-1]
     assert "labels in another order" in str(line)
     assert suspicions(logits(np.array(order)[codes]), LABELS, (), "accuracy") == []
 
@@ -92,10 +99,14 @@ def test_chance_is_not_called_a_permutation():
 
 def test_development_rows_in_train_are_counted(bench, teacher_folder, tmp_path):
     glue = tiny.write_glue(tmp_path / "glue", ("sst2",))
-    train, dev = (glue / "sst2" / f"{name}-00000-of-00001.parquet" for name in ("train", "validation"))
+    train, dev = (
+        glue / "sst2" / f"{name}-00000-of-00001.parquet" for name in ("train", "validation")
+    )
     leaked = pandas.read_parquet(dev).head(7)
     pandas.concat([pandas.read_parquet(train), leaked]).to_parquet(train, index=False)
-    answer = bench("plan", "--methods", "kd", "--tasks", "sst2", "--data", glue, "--teacher", teacher_folder)
+    answer = bench(
+        "plan", "--methods", "kd", "--tasks", "sst2", "--data", glue, "--teacher", teacher_folder
+    )
     assert answer.returncode == 0, answer.stderr
     assert "7 of 40 examples of validation are also in train" in answer.stdout
     assert "7 also in train" in bench("data", "--tasks", "sst2", "--data", glue).stdout
@@ -117,7 +128,9 @@ def test_flips_are_counted_both_ways():
     assert (answer["agreement"], answer["lost"], answer["gained"]) == pytest.approx((0.4, 0.2, 0.4))
     logits, labels = drawn(1.0, 500)
     alike = fidelity(logits + 7.0, logits, labels)  # softmax does not see the shift
-    assert [alike[name] for name in ("agreement", "lost", "gained", "kl")] == pytest.approx([1, 0, 0, 0], abs=1e-12)
+    assert [alike[name] for name in ("agreement", "lost", "gained", "kl")] == pytest.approx(
+        [1, 0, 0, 0], abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 4.0])

@@ -30,13 +30,17 @@ from bench.stats.resampling import ByClass, Repeated
 from methods import losses
 
 ROOT = Path(__file__).resolve().parents[2]
-EVERY_METRIC = pytest.mark.parametrize("metric", list(METRICS.values()), ids=lambda metric: metric.name)
+EVERY_METRIC = pytest.mark.parametrize(
+    "metric", list(METRICS.values()), ids=lambda metric: metric.name
+)
 EVERY_FORM = pytest.mark.parametrize("form", FORMS.values(), ids=lambda form: form.name)
 
 
 @EVERY_METRIC
 @given(seed=st.integers(0, 999), examples=st.integers(1, 40), kinds=st.integers(1, 5))
-def test_a_metric_stays_in_its_range_and_gives_its_most_to_right_answers(metric, seed, examples, kinds):
+def test_a_metric_stays_in_its_range_and_gives_its_most_to_right_answers(
+    metric, seed, examples, kinds
+):
     rng = np.random.default_rng(seed)
     labels = random_answers.labels(metric.form, rng, examples, kinds)
     predicted = random_answers.some(metric.form, rng, examples, kinds)
@@ -44,7 +48,11 @@ def test_a_metric_stays_in_its_range_and_gives_its_most_to_right_answers(metric,
     if metric.form == TEXT:  # its answers hold what they have in common with the reference
         return
     best = metric.score(random_answers.right(metric.form, labels), labels)
-    assert best == pytest.approx(metric.high) or (best == 0 and len(np.unique(labels)) <= 1) or metric.name == "f1"
+    assert (
+        best == pytest.approx(metric.high)
+        or (best == 0 and len(np.unique(labels)) <= 1)
+        or metric.name == "f1"
+    )
 
 
 @EVERY_METRIC
@@ -53,9 +61,13 @@ def test_the_fast_form_gives_what_the_plain_one_gives_the_same_examples(metric, 
     rng = np.random.default_rng(seed)
     labels = random_answers.labels(metric.form, rng, examples)
     systems = [random_answers.some(metric.form, rng, examples) for _ in range(2)]
-    times = np.stack([np.bincount(rng.integers(examples, size=examples), minlength=examples) for _ in range(5)])
+    times = np.stack(
+        [np.bincount(rng.integers(examples, size=examples), minlength=examples) for _ in range(5)]
+    )
     fast = metric.resampling.scorer(systems, labels)(times)
-    np.testing.assert_allclose(fast, Repeated(metric.score).scorer(systems, labels)(times), atol=1e-9)
+    np.testing.assert_allclose(
+        fast, Repeated(metric.score).scorer(systems, labels)(times), atol=1e-9
+    )
     if not isinstance(metric.resampling, ByClass):
         rows = metric.resampling.of_rows(np.stack(systems), labels)
         np.testing.assert_allclose(rows, [metric.score(one, labels) for one in systems], atol=1e-9)
@@ -84,7 +96,10 @@ def test_swapping_answers_is_the_enumeration_of_all_swaps(metric):
     )
     observed, drawn = abs(metric.score(first, labels) - metric.score(second, labels)), []
     for swap in itertools.product([False, True], repeat=7):
-        a, b = (random_answers.mixed(x, y, np.array(swap)) for x, y in ((second, first), (first, second)))
+        a, b = (
+            random_answers.mixed(x, y, np.array(swap))
+            for x, y in ((second, first), (first, second))
+        )
         drawn.append(abs(metric.score(a, labels) - metric.score(b, labels)))
     equal = np.isclose(drawn, observed)
     expected = ((np.array(drawn) > observed) & ~equal).mean() + 0.5 * equal.mean()
@@ -97,7 +112,10 @@ def test_the_share_of_right_answers_is_the_score(metric):
     if metric.right is None:
         return
     rng = np.random.default_rng(1)
-    labels, predicted = random_answers.labels(metric.form, rng, 50), random_answers.some(metric.form, rng, 50)
+    labels, predicted = (
+        random_answers.labels(metric.form, rng, 50),
+        random_answers.some(metric.form, rng, 50),
+    )
     right = metric.right(predicted, labels)
     assert right.shape == (50,)
     assert metric.score(predicted, labels) == pytest.approx(right.mean())
@@ -125,7 +143,9 @@ def test_an_arrays_shape_is_that_of_its_form(form):
     assert misshapen(form, {"logits": logits}, 8, outputs) == "", "a set without public labels"
     assert "labels of shape" in misshapen(form, arrays | {"labels": labels[:7]}, 8, outputs)
     assert "logits of shape" in misshapen(form, arrays | {"logits": logits[..., None]}, 8, outputs)
-    assert "logits of shape" in misshapen(form, arrays | {"logits": logits[..., :1].repeat(4, -1)}, 8, outputs)
+    assert "logits of shape" in misshapen(
+        form, arrays | {"logits": logits[..., :1].repeat(4, -1)}, 8, outputs
+    )
 
 
 @pytest.mark.parametrize("form", [CLASSES, SCORE])
@@ -134,7 +154,9 @@ def test_the_loss_on_labels_is_the_named_one(form):
     labels = torch.from_numpy(random_answers.labels(form, rng, 6).astype(form.dtype))
     logits = torch.randn(6, form.outputs(("a", "b", "c")))
     given = logits[:, 0] if form == SCORE else logits
-    assert torch.equal(losses.hard(logits, labels), getattr(torch.nn.functional, form.loss)(given, labels))
+    assert torch.equal(
+        losses.hard(logits, labels), getattr(torch.nn.functional, form.loss)(given, labels)
+    )
 
 
 @EVERY_FORM
@@ -178,12 +200,22 @@ def test_a_new_metric_is_one_file(balanced, tmp_path):
         from_toml(file)
 
     labels = np.repeat([0, 1], [30, 10])
-    logits = {row: np.eye(2, dtype=np.float32)[np.r_[[0] * a, [1] * (40 - a)]] for row, a in (("kd", 24), ("pkd", 34))}
-    assert score(logits["kd"], labels, ("balanced_accuracy",)) == {"balanced_accuracy": pytest.approx(0.9)}
+    logits = {
+        row: np.eye(2, dtype=np.float32)[np.r_[[0] * a, [1] * (40 - a)]]
+        for row, a in (("kd", 24), ("pkd", 34))
+    }
+    assert score(logits["kd"], labels, ("balanced_accuracy",)) == {
+        "balanced_accuracy": pytest.approx(0.9)
+    }
     assert suspicions(logits["kd"], labels, (), "balanced_accuracy") == []
 
     assert ScoreColumn("mine", "validation", "balanced_accuracy").title == "mine (balanced acc)"
     predicted = [CLASSES.predicted(each) for each in logits.values()]
-    assert resampled_scores(predicted, labels, "balanced_accuracy", np.random.default_rng(0), 300).shape == (300, 2)
+    assert resampled_scores(
+        predicted, labels, "balanced_accuracy", np.random.default_rng(0), 300
+    ).shape == (300, 2)
     assert budgets_of(["balanced_accuracy=2"]) == {"balanced_accuracy": 2.0}
-    assert "| balanced_accuracy | balanced acc | classification | 0 to 1 | permutation |" in registry.table()
+    assert (
+        "| balanced_accuracy | balanced acc | classification | 0 to 1 | permutation |"
+        in registry.table()
+    )

@@ -32,7 +32,14 @@ from bench.stats.paired import (
     permutation,
     resampled_scores,
 )
-from bench.stats.power import examples_for, least_gap, least_gap_of_seeds, power, power_of_seeds, seeds_for
+from bench.stats.power import (
+    examples_for,
+    least_gap,
+    least_gap_of_seeds,
+    power,
+    power_of_seeds,
+    seeds_for,
+)
 
 OF_CLASSES = [metric.name for metric in fitting(CLASSES)]
 
@@ -57,11 +64,15 @@ def simulate(tables, examples, resamples, metrics=OF_CLASSES):
             low, high = interval(drawn)
             covered[metric] += low <= 0 <= high
             rejected["bootstrap", metric] += bootstrap_p(drawn) <= 0.05
-            rejected["permutation", metric] += permutation(first, second, labels, metric, rng, resamples) <= 0.05
+            rejected["permutation", metric] += (
+                permutation(first, second, labels, metric, rng, resamples) <= 0.05
+            )
         only = discordant(first == labels, second == labels)
         rejected["mid-p"] += mcnemar(*only) <= 0.05
         rejected["exact"] += mcnemar(*only, exact=True) <= 0.05
-    return {k: 100 * v / tables for k, v in rejected.items()}, {k: 100 * v / tables for k, v in covered.items()}
+    return {k: 100 * v / tables for k, v in rejected.items()}, {
+        k: 100 * v / tables for k, v in covered.items()
+    }
 
 
 def check(rejected, covered, slack):
@@ -129,12 +140,21 @@ def rejections(tables, examples, seeds, shift, system, run, metric="accuracy", f
     return 100 * rejected / tables
 
 
-SCATTERS = [(0, 1, 0.3), (0, 0.3, 1), (0.1, 0.5, 0.7), (0.3, 0.5, 0.7), (0.6, 0.5, 0.7), (0.3, 1.5, 0.3)]
+SCATTERS = [
+    (0, 1, 0.3),
+    (0, 0.3, 1),
+    (0.1, 0.5, 0.7),
+    (0.3, 0.5, 0.7),
+    (0.6, 0.5, 0.7),
+    (0.3, 1.5, 0.3),
+]
 """Trainings that differ not at all or by several points, systems alike or unlike."""
 
 
 # three standard errors of 200 tables above what the long form allows
-@pytest.mark.parametrize("seeds, fewer, most", [(2, None, 5 + 4.5), (3, None, 5 + 4.5), (3, 1, 8 + 5)])
+@pytest.mark.parametrize(
+    "seeds, fewer, most", [(2, None, 5 + 4.5), (3, None, 5 + 4.5), (3, 1, 8 + 5)]
+)
 @pytest.mark.slow
 def test_trainings_that_scatter_by_points_do_not_make_a_difference(seeds, fewer, most):
     """Resampling the seeds themselves rejected 26 and 17 of 100 such tables."""
@@ -165,22 +185,33 @@ def test_scores_that_agree_by_luck_do_not_make_chance_disappear(seeds):
     """Every training right on as many examples, but on others each time: what it is right on is chance all the same."""
     rng = np.random.default_rng(5)
     labels = np.zeros(277, int)
-    first, second = ([np.where(rng.permutation(277) < right, labels, 1) for _ in range(seeds)] for right in (155, 148))
-    low, high = interval(bootstrap(first, second, labels, "accuracy", np.random.default_rng(0), 4000))
+    first, second = (
+        [np.where(rng.permutation(277) < right, labels, 1) for _ in range(seeds)]
+        for right in (155, 148)
+    )
+    low, high = interval(
+        bootstrap(first, second, labels, "accuracy", np.random.default_rng(0), 4000)
+    )
     standard_error = np.sqrt(2 * 0.25 / 277 / seeds)
     assert high - low == pytest.approx(2 * 1.96 * standard_error, rel=0.15)
 
 
 def test_the_least_detectable_difference_of_normal_chance_is_2_8_standard_errors():
     drawn = np.random.default_rng(0).normal(3.0, 2.0, 400_000)
-    assert least_detectable(drawn) == pytest.approx(2 * (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)), rel=0.01)
+    assert least_detectable(drawn) == pytest.approx(
+        2 * (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)), rel=0.01
+    )
 
 
-@pytest.mark.parametrize(("first_only", "second_only"), [(0, 0), (5, 5), (3, 9), (9, 3), (0, 7), (40, 21)])
+@pytest.mark.parametrize(
+    ("first_only", "second_only"), [(0, 0), (5, 5), (3, 9), (9, 3), (0, 7), (40, 21)]
+)
 def test_exact_mcnemar_is_that_of_statsmodels(first_only, second_only):
     table = [[100, first_only], [second_only, 30]]
     expected = oracle_mcnemar(table, exact=True).pvalue if first_only + second_only else 1.0
-    assert mcnemar(first_only, second_only, exact=True) == pytest.approx(min(1.0, expected), abs=1e-9)
+    assert mcnemar(first_only, second_only, exact=True) == pytest.approx(
+        min(1.0, expected), abs=1e-9
+    )
 
 
 def test_mid_p_is_the_exact_value_less_half_of_what_was_seen():
@@ -203,8 +234,12 @@ def test_holm_is_that_of_statsmodels(values):
 def test_metrics_are_those_of_scikit_learn(most, seed, examples):
     """Classes that nobody names do not count in a mean over classes."""
     true, predicted = np.random.default_rng(seed).integers(most + 1, size=(2, examples))
-    wanted = {"accuracy": oracle.accuracy_score(true, predicted), "matthews": oracle.matthews_corrcoef(true, predicted)}
-    for mean in ("macro", "weighted"):  # without ``labels`` it counts the classes that occur in either argument
+    wanted = {
+        "accuracy": oracle.accuracy_score(true, predicted),
+        "matthews": oracle.matthews_corrcoef(true, predicted),
+    }
+    # without ``labels`` it counts the classes that occur in either argument
+    for mean in ("macro", "weighted"):
         wanted[f"{mean}_f1"] = oracle.f1_score(true, predicted, average=mean, zero_division=0)
     if most == 1:
         wanted["f1"] = oracle.f1_score(true, predicted, zero_division=0)
@@ -219,9 +254,14 @@ def test_scores_on_drawn_examples_are_those_of_the_plain_form_and_hang_on_no_oth
     systems = [random_answers.some(form, rng, 40, kinds=1 + size) for size in (1, 2, 5)]
     labels = random_answers.labels(form, rng, 40)
     whole = resampled_scores(systems, labels, metric, np.random.default_rng(2), 250)
-    times = np.concatenate([counts(40, again, size) for again in [np.random.default_rng(2)] for size in (200, 50)])
+    times = np.concatenate(
+        [counts(40, again, size) for again in [np.random.default_rng(2)] for size in (200, 50)]
+    )
     for system, drawn in zip(systems, whole.T, strict=True):
-        expected = [METRICS[metric].score(np.repeat(system, row, 0), np.repeat(labels, row, 0)) for row in times]
+        expected = [
+            METRICS[metric].score(np.repeat(system, row, 0), np.repeat(labels, row, 0))
+            for row in times
+        ]
         np.testing.assert_allclose(drawn, expected, atol=1e-9)
         alone = resampled_scores([system], labels, metric, np.random.default_rng(2), 250)
         np.testing.assert_allclose(drawn, alone[:, 0], atol=1e-12)
@@ -249,7 +289,15 @@ def power_said_and_found(tables, examples, seeds, shift, system, run):
     return power_of_seeds(gap, examples, seeds, np.sqrt(variance), apart, of_seeds), np.mean(found)
 
 
-CHURNS = [(0, 0.1, 0.8), (0, 0.5, 0.5), (0, 1, 0.3), (0, 0.6, 0.05), (0.1, 0.6, 0.2), (0.3, 0.5, 0.5), (0.3, 0.1, 1)]
+CHURNS = [
+    (0, 0.1, 0.8),
+    (0, 0.5, 0.5),
+    (0, 1, 0.3),
+    (0, 0.6, 0.05),
+    (0.1, 0.6, 0.2),
+    (0.3, 0.5, 0.5),
+    (0.3, 0.1, 1),
+]
 """Two methods that differ as two seeds of one do, then for the most part on their own; at the end trainings that scatter by points."""
 
 
@@ -290,7 +338,9 @@ def test_a_mean_of_columns_keeps_the_level_and_finds_what_its_columns_do_not(see
             parts.append((str(column), of_difference(drawn_RS[:, :seeds], drawn_RS[:, seeds:])))
         drawn, alone = mean_over_columns(parts).spread(rng), [part.spread(rng) for _, part in parts]
         rejected += bootstrap_p(drawn) <= 0.05
-        widths.append([np.diff(interval(samples))[0] for samples in (drawn, np.mean(alone, axis=0))])
+        widths.append(
+            [np.diff(interval(samples))[0] for samples in (drawn, np.mean(alone, axis=0))]
+        )
     assert rejected <= (0.05 + 3 * np.sqrt(0.05 * 0.95 / tables)) * tables
     narrow, wide = np.mean(widths, axis=0)
     assert narrow < 0.8 * wide
@@ -299,9 +349,15 @@ def test_a_mean_of_columns_keeps_the_level_and_finds_what_its_columns_do_not(see
 def test_least_gap_of_seeds_agrees_with_power_and_ends_at_the_examples():
     gap = least_gap_of_seeds(872, 3, 0.01)
     assert power_of_seeds(gap, 872, 3, 0.01) == pytest.approx(0.8, abs=1e-6)
-    assert least_gap(872) < least_gap_of_seeds(872, 10, 0.01, 0.1, 0) < least_gap_of_seeds(872, 2, 0.01, 0.1, 0)
+    assert (
+        least_gap(872)
+        < least_gap_of_seeds(872, 10, 0.01, 0.1, 0)
+        < least_gap_of_seeds(872, 2, 0.01, 0.1, 0)
+    )
     needed = seeds_for(0.04, 872, 0.01)
-    assert power_of_seeds(0.04, 872, needed, 0.01) >= 0.8 > power_of_seeds(0.04, 872, needed - 1, 0.01)
+    assert (
+        power_of_seeds(0.04, 872, needed, 0.01) >= 0.8 > power_of_seeds(0.04, 872, needed - 1, 0.01)
+    )
     assert seeds_for(0.02, 277, 0.001, 0.1, 0.02) is None
     assert seeds_for(0.02, 277, 0.001) < 20, "what differs from seed to seed averages out"
 
@@ -313,8 +369,12 @@ def test_the_share_on_which_two_seeds_differ_decides_what_more_seeds_are_worth()
     for of_seeds in (0.0, 0.03):
         standard_error = np.sqrt((apart - gap**2 - of_seeds) / 872)
         by_hand = stats.norm.sf(stats.norm.ppf(0.975) - gap / standard_error)
-        assert power_of_seeds(gap, 872, 10_000, 0.001, apart, of_seeds) == pytest.approx(by_hand, abs=0.003)
-    more = [power_of_seeds(gap, 872, 10, 0.008, apart, of_seeds) for of_seeds in (0.07, 0.05, 0.03, 0)]
+        assert power_of_seeds(gap, 872, 10_000, 0.001, apart, of_seeds) == pytest.approx(
+            by_hand, abs=0.003
+        )
+    more = [
+        power_of_seeds(gap, 872, 10, 0.008, apart, of_seeds) for of_seeds in (0.07, 0.05, 0.03, 0)
+    ]
     assert more == sorted(more, reverse=True)
 
 
@@ -329,16 +389,34 @@ def test_least_gap_and_examples_needed_agree_with_power():
     ("words", "said"),
     [
         ("--tasks wnli", "Even if one system alone is right on all these examples"),
-        ("--examples 20 --seeds 3 --spread 2", "3 seeds each (standard deviation 2 points): none. Even if one system"),
+        (
+            "--examples 20 --seeds 3 --spread 2",
+            "3 seeds each (standard deviation 2 points): none. Even if one system",
+        ),
         ("--tasks rte --gap 1.0", "true difference of 1 point in 8 of 100 cases"),
         ("--tasks rte,mrpc", "\n\nmrpc has 408 examples"),
         ("--task sst2 --gap 3 --seeds 3 --spread 1.5", "For 80 of 100 cases it needs"),
-        ("--task rte --gap 2 --seeds 3 --spread 1.5 --seed-disagreement 4", "are too few: it needs more examples"),
+        (
+            "--task rte --gap 2 --seeds 3 --spread 1.5 --seed-disagreement 4",
+            "are too few: it needs more examples",
+        ),
         ("--task sst2 --gap 1 --seeds 3 --spread 8", "A hundred seeds of each method are too few."),
-        ("--task rte --seeds 3 --spread 1.5 --seed-disagreement 4", "same method is right on 4 % of the examples"),
-        ("--task rte --seeds 3 --spread 1.5 --disagreement 7", "same method is right on 7 % of the examples"),
-        *((words, "") for words in ("", "--task rte --examples 5", "--task stsb", "--task rte --gap 11")),
-        *((words, "") for words in ("--task rte --seeds 3", "--tasks rte --seeds many", "--tasks rte,ret")),
+        (
+            "--task rte --seeds 3 --spread 1.5 --seed-disagreement 4",
+            "same method is right on 4 % of the examples",
+        ),
+        (
+            "--task rte --seeds 3 --spread 1.5 --disagreement 7",
+            "same method is right on 7 % of the examples",
+        ),
+        *(
+            (words, "")
+            for words in ("", "--task rte --examples 5", "--task stsb", "--task rte --gap 11")
+        ),
+        *(
+            (words, "")
+            for words in ("--task rte --seeds 3", "--tasks rte --seeds many", "--tasks rte,ret")
+        ),
         *((words, "") for words in ("--task rte --spread 1", "--task rte --seed-disagreement 4")),
         ("--task rte --seeds 3 --spread 1 --seed-disagreement 101", ""),
     ],

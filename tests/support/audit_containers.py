@@ -40,7 +40,9 @@ def spanned(seed: int) -> Spanned:
     rng = np.random.default_rng(seed)
     benchmarks = ["GLUE", "SuperGLUE", "CLUE"][: int(rng.integers(2, 4))]
     tasks = [(name, f"T{place}") for name in benchmarks for place in range(int(rng.integers(1, 4)))]
-    families = [family for family in ("BERT", "ELECTRA", "ALBERT") for _ in range(int(rng.integers(1, 4)))]
+    families = [
+        family for family in ("BERT", "ELECTRA", "ALBERT") for _ in range(int(rng.integers(1, 4)))
+    ]
     systems = [f"{family}-v{place}" for place, family in enumerate(families)]
     values = [[f"{rng.uniform(40, 95):.2f}" for _ in tasks] for _ in systems]
     return Spanned(tasks, families, systems, values)
@@ -50,25 +52,38 @@ def runs(labels: list[str]) -> list[tuple[str, int]]:
     """Each label and how often it follows itself."""
     found: list[tuple[str, int]] = []
     for label in labels:
-        found = [*found[:-1], (label, found[-1][1] + 1)] if found and found[-1][0] == label else [*found, (label, 1)]
+        found = (
+            [*found[:-1], (label, found[-1][1] + 1)]
+            if found and found[-1][0] == label
+            else [*found, (label, 1)]
+        )
     return found
 
 
 def html(table: Spanned) -> str:
     top = "".join(f'<th colspan="{n}">{name}</th>' for name, n in runs([b for b, _ in table.tasks]))
-    lines = ["<h2>Results</h2><table><thead>", f'<tr><th rowspan=2>Family</th><th rowspan="2">System</th>{top}</tr>']
+    lines = [
+        "<h2>Results</h2><table><thead>",
+        f'<tr><th rowspan=2>Family</th><th rowspan="2">System</th>{top}</tr>',
+    ]
     lines += ["<tr>" + "".join(f"<th>{t}</th>" for _, t in table.tasks) + "</tr></thead><tbody>"]
-    left = {sum(n for _, n in runs(table.families)[:i]): run for i, run in enumerate(runs(table.families))}
+    left = {
+        sum(n for _, n in runs(table.families)[:i]): run
+        for i, run in enumerate(runs(table.families))
+    }
     for place, (system, row) in enumerate(zip(table.systems, table.values, strict=True)):
         label = f'<td rowspan="{left[place][1]}">{left[place][0]}</td>' if place in left else ""
-        cells = "".join(f"<td><b>{v}</b><sup>1</sup></td>" if v == max(row) else f"<td>{v}</td>" for v in row)
+        cells = "".join(
+            f"<td><b>{v}</b><sup>1</sup></td>" if v == max(row) else f"<td>{v}</td>" for v in row
+        )
         lines.append(f"<tr>{label}<td>{system}</td>{cells}</tr>")
     return "\n".join([*lines, "</tbody></table>"])
 
 
 def latex(table: Spanned) -> str:
     top = " & ".join(
-        rf"\multicolumn{{{n}}}{{c||}}{{\textbf{{{name}}}}}" for name, n in runs([b for b, _ in table.tasks])
+        rf"\multicolumn{{{n}}}{{c||}}{{\textbf{{{name}}}}}"
+        for name, n in runs([b for b, _ in table.tasks])
     )
     lines = [
         r"\begin{table}\caption{Results}\resizebox{\linewidth}{!}{%",
@@ -78,14 +93,22 @@ def latex(table: Spanned) -> str:
         rf"\toprule \multirow{{2}}{{*}}{{Family}} & \multirow{{2}}{{*}}{{System}} & {top} \\ \cmidrule(lr){{3-4}}"
     ]
     lines += ["& & " + " & ".join(t for _, t in table.tasks) + r" \\ \midrule"]
-    left = {sum(n for _, n in runs(table.families)[:i]): run for i, run in enumerate(runs(table.families))}
+    left = {
+        sum(n for _, n in runs(table.families)[:i]): run
+        for i, run in enumerate(runs(table.families))
+    }
     for place, (system, row) in enumerate(zip(table.systems, table.values, strict=True)):
         label = (
             rf"\multirow{{{left[place][1]}}}{{*}}{{\rotatebox[origin=c]{{90}}{{{left[place][0]}}}}}"
             if place in left
             else ""
         )
-        cells = [rf"\best{{{v}}}" if v == max(row) else rf"\cellcolor{{green!15}} {v} \small{{$\pm$0.31}}" for v in row]
+        cells = [
+            rf"\best{{{v}}}"
+            if v == max(row)
+            else rf"\cellcolor{{green!15}} {v} \small{{$\pm$0.31}}"
+            for v in row
+        ]
         lines.append(" & ".join([label, system, *cells]) + r" \\[2pt] % a comment & 1.23")
     definition = r"\newcommand{\best}[1]{\textbf{\underline{#1}}}"
     return "\n".join([definition, *lines, r"\bottomrule\end{tabular}}", r"\end{table}"])

@@ -15,7 +15,11 @@ from bench.stats.metrics import metric_of
 
 FROZEN = Path(__file__).parents[1] / "records" / "v1"
 EVALUATIONS = {"mnli": ("matched", "mismatched")}
-METRICS = {"cola": ("matthews", "accuracy"), "mrpc": ("f1", "accuracy"), "stsb": ("spearman", "pearson")}
+METRICS = {
+    "cola": ("matthews", "accuracy"),
+    "mrpc": ("f1", "accuracy"),
+    "stsb": ("spearman", "pearson"),
+}
 
 
 def record(
@@ -61,7 +65,8 @@ def record(
             "task": facts_of_older_record((task,), {}),
             "status": "ok" if done else "failed",
             "scores": {
-                n: dict.fromkeys(METRICS.get(task, ("accuracy",)), score - 0.01 * i) for i, n in enumerate(names)
+                n: dict.fromkeys(METRICS.get(task, ("accuracy",)), score - 0.01 * i)
+                for i, n in enumerate(names)
             }
             if done
             else {},
@@ -74,7 +79,11 @@ def record(
 
 def limited(record: Record, limit: int, rows: int) -> Record:
     """The same training on so many rows, drawn from more."""
-    drawn = {"train": "4" * 64, "max_train_rows": limit, "rows": {**record.cell.data.rows, "train": rows}}
+    drawn = {
+        "train": "4" * 64,
+        "max_train_rows": limit,
+        "rows": {**record.cell.data.rows, "train": rows},
+    }
     return changed(record, data=drawn)
 
 
@@ -84,14 +93,18 @@ def changed(record: Record, **parts: Any) -> Record:
     for name, value in parts.items():
         before = getattr(record.cell, name)
         if isinstance(value, dict) and before is not None:
-            value = {**before, **value} if isinstance(before, dict) else before.model_copy(update=value)
+            value = (
+                {**before, **value} if isinstance(before, dict) else before.model_copy(update=value)
+            )
         updates[name] = value
     cell = record.cell.model_copy(update=updates)
     keys = {"key": record_key(cell, record.point), "train_key": train_key(cell)}
     return record.model_copy(update={"cell": cell, **keys})
 
 
-def consistent(record: Record, arrays: dict[str, np.ndarray]) -> tuple[Record, dict[str, np.ndarray]]:
+def consistent(
+    record: Record, arrays: dict[str, np.ndarray]
+) -> tuple[Record, dict[str, np.ndarray]]:
     """The record with the keys that follow from its cell and the scores that follow from these answers; and both for a store.
 
     Examples that are not given are numbered.
@@ -100,7 +113,9 @@ def consistent(record: Record, arrays: dict[str, np.ndarray]) -> tuple[Record, d
     for name, metrics in record.scores.items():
         logits, labels = arrays[f"logits.{name}"], arrays[f"labels.{name}"]
         found = [metric_of(metric) for metric in metrics]
-        scores[name] = {metric.name: metric.score(metric.form.predicted(logits), labels) for metric in found}
+        scores[name] = {
+            metric.name: metric.score(metric.form.predicted(logits), labels) for metric in found
+        }
         arrays = {f"examples.{name}": np.arange(len(labels), dtype=np.uint64), **arrays}
     keys = {"key": record_key(record.cell, record.point), "train_key": train_key(record.cell)}
     return record.model_copy(update={**keys, "scores": scores}), arrays
@@ -108,13 +123,19 @@ def consistent(record: Record, arrays: dict[str, np.ndarray]) -> tuple[Record, d
 
 def write(store: Store, record: Record, answers: np.ndarray, labels: np.ndarray) -> Path:
     """Write a record of two classes with these answers, which give its scores."""
-    arrays = {"logits.validation": np.eye(2, dtype=np.float32)[answers], "labels.validation": labels}
+    arrays = {
+        "logits.validation": np.eye(2, dtype=np.float32)[answers],
+        "labels.validation": labels,
+    }
     return store.write(*consistent(record, arrays))
 
 
 def paper() -> list[Record]:
     """Two tasks, a teacher, three students, an ablation row, two seeds, one failure and one gap."""
-    found = [record("teacher", task, score=value, macs=10**9) for task, value in (("rte", 0.7), ("mnli", 0.8))]
+    found = [
+        record("teacher", task, score=value, macs=10**9)
+        for task, value in (("rte", 0.7), ("mnli", 0.8))
+    ]
     for seed in (0, 1):
         found += [
             record("kd", "rte", seed, 0.60 + 0.02 * seed),
@@ -143,5 +164,10 @@ def answered_store(folder: Path) -> Store:
         for label, share in SHARES.items():
             for seed in (0,) if label == "teacher" else (0, 1, 2):
                 made = record(label, task, seed, macs=10**9 if label == "teacher" else 10**8)
-                write(store, made, np.where(chance.random(EXAMPLES) >= share, 1 - LABELS, LABELS), LABELS)
+                write(
+                    store,
+                    made,
+                    np.where(chance.random(EXAMPLES) >= share, 1 - LABELS, LABELS),
+                    LABELS,
+                )
     return store

@@ -68,9 +68,8 @@ def limited() -> Iterator[None]:
         raise Hang
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGALRM, signal.SIGVTALRM)}
-    signal.setitimer(
-        signal.ITIMER_VIRTUAL, SECONDS
-    )  # of the processor: other work on the machine is not what is tested
+    # of the processor: other work on the machine is not what is tested
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
     signal.alarm(20 * SECONDS)  # for what waits
     try:
         yield
@@ -93,13 +92,21 @@ def refuses(read: Callable[[], object], said: object, what: str = "") -> bool:
             read()
     except BenchError as error:
         text = str(error)
-        if len(text.splitlines()) != 1 or what not in text or not text.replace("\t", " ").isprintable():
-            raise AssertionError(f"seed {SEED}: not one line that names {what!r}: {text!r} for {said!r}") from None
+        if (
+            len(text.splitlines()) != 1
+            or what not in text
+            or not text.replace("\t", " ").isprintable()
+        ):
+            raise AssertionError(
+                f"seed {SEED}: not one line that names {what!r}: {text!r} for {said!r}"
+            ) from None
         return True
     except BaseException as error:  # a panic of a library is no Exception
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise AssertionError(f"seed {SEED}: {type(error).__name__}: {error} for {said!r}") from error
+        raise AssertionError(
+            f"seed {SEED}: {type(error).__name__}: {error} for {said!r}"
+        ) from error
     return False
 
 

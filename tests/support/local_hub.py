@@ -15,7 +15,12 @@ import pytest
 
 COMMIT, NEWER = "1" * 40, "2" * 40
 NAME = "someone/tiny"
-STALLS, BREAKS, STALLS_IN_FILE, CUTS_FILES = "stalls", "breaks off", "stalls in a file", "cuts files"
+STALLS, BREAKS, STALLS_IN_FILE, CUTS_FILES = (
+    "stalls",
+    "breaks off",
+    "stalls in a file",
+    "cuts files",
+)
 
 
 def oid(file: Path) -> str:
@@ -47,11 +52,17 @@ class LocalHub(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def files(self) -> list[str]:
-        return sorted(str(file.relative_to(self.folder)) for file in self.folder.rglob("*") if file.is_file())
+        return sorted(
+            str(file.relative_to(self.folder)) for file in self.folder.rglob("*") if file.is_file()
+        )
 
     def bad_now(self) -> str:
         """How this question is answered badly; "" for well."""
-        return "" if self.sound_after is not None and len(self.questions) > self.sound_after else self.behaviour
+        return (
+            ""
+            if self.sound_after is not None and len(self.questions) > self.sound_after
+            else self.behaviour
+        )
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -142,7 +153,9 @@ def served(folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     sleep = time.sleep
     monkeypatch.setattr(constants, "ENDPOINT", hub.address)
     monkeypatch.setattr(
-        constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.address + "/{repo_id}/resolve/{revision}/{filename}"
+        constants,
+        "HUGGINGFACE_CO_URL_TEMPLATE",
+        hub.address + "/{repo_id}/resolve/{revision}/{filename}",
     )
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))

@@ -7,7 +7,17 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 import numpy as np
 
 TASKS = ["CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "MNLI-mm", "QNLI", "RTE"]
-SYSTEMS = ["BERT-base (Teacher)", "DistilBERT", "PKD", "TinyBERT", "MobileBERT", "MiniLM", "Ours", "Theseus", "PD"]
+SYSTEMS = [
+    "BERT-base (Teacher)",
+    "DistilBERT",
+    "PKD",
+    "TinyBERT",
+    "MobileBERT",
+    "MiniLM",
+    "Ours",
+    "Theseus",
+    "PD",
+]
 KINDS = ("average", "ratio", "sign", "digits", "truncation")
 
 
@@ -24,15 +34,25 @@ class Table:
         self.systems = [SYSTEMS[0], *rng.permutation(SYSTEMS[1:])[: rng.integers(3, 7)]]
         base = rng.uniform(55, 93, len(self.tasks))
         exact = {
-            s: base - (0 if s == SYSTEMS[0] else rng.uniform(0.3, 7)) + rng.normal(0, 1, len(self.tasks))
+            s: base
+            - (0 if s == SYSTEMS[0] else rng.uniform(0.3, 7))
+            + rng.normal(0, 1, len(self.tasks))
             for s in self.systems
         }
         self.cells = {s: [rounded(v) for v in values] for s, values in exact.items()}
-        source = {s: [float(v) for v in values] for s, values in self.cells.items()} if from_printed else exact
-        self.average = {s: rounded(Decimal(str(round(float(np.mean(v)), 9)))) for s, v in source.items()}
+        source = (
+            {s: [float(v) for v in values] for s, values in self.cells.items()}
+            if from_printed
+            else exact
+        )
+        self.average = {
+            s: rounded(Decimal(str(round(float(np.mean(v)), 9)))) for s, v in source.items()
+        }
         self.student = self.systems[-1]
         self.baseline = self.systems[1]
-        teacher, student, other = (source[s] for s in (self.systems[0], self.student, self.baseline))
+        teacher, student, other = (
+            source[s] for s in (self.systems[0], self.student, self.baseline)
+        )
         self.kept = [rounded(100 * a / b) for a, b in zip(student, teacher, strict=True)]
         self.gap = [rounded(a - b) for a, b in zip(student, other, strict=True)]
         # the average cells of the derived rows: none, of their own cells, or of the averages
@@ -41,7 +61,11 @@ class Table:
             [a - b for a, b in zip(student, other, strict=True)],
         )
         way = int(rng.integers(3))
-        whole = float(np.mean(ratios)) if way == 1 else 100 * float(np.mean(student)) / float(np.mean(teacher))
+        whole = (
+            float(np.mean(ratios))
+            if way == 1
+            else 100 * float(np.mean(student)) / float(np.mean(teacher))
+        )
         self.kept_average = rounded(whole) if way else None
         self.gap_average = rounded(float(np.mean(gaps))) if way else None
 
@@ -58,7 +82,9 @@ class Table:
             place = int(np.argmax([abs(v) for v in self.gap]))
             self.gap[place] = -self.gap[place]
         elif kind == "digits":
-            choices = [i for i, v in enumerate(self.cells[system]) if abs(int(v) // 10 - int(v) % 10) > 1]
+            choices = [
+                i for i, v in enumerate(self.cells[system]) if abs(int(v) // 10 - int(v) % 10) > 1
+            ]
             if not choices:
                 self.average[system] += Decimal("0.7")
                 return
@@ -67,7 +93,9 @@ class Table:
             whole = int(value)
             self.cells[system][place] = value - whole + (whole % 10) * 10 + whole // 10
         elif kind == "truncation":
-            cut = {s: rounded(sum(values) / size, 2, ROUND_DOWN) for s, values in self.cells.items()}
+            cut = {
+                s: rounded(sum(values) / size, 2, ROUND_DOWN) for s, values in self.cells.items()
+            }
             if all(value == rounded(sum(self.cells[s]) / size, 2) for s, value in cut.items()):
                 self.plant("average")  # nothing would change
                 return
@@ -85,7 +113,12 @@ class Table:
             add(system, "Avg", "mean", self.average[system])
         for label, metric, values, average in (
             (f"{self.student} % of teacher", "percent_of_teacher", self.kept, self.kept_average),
-            (f"Difference ({self.student} to {self.baseline})", "percentage_points", self.gap, self.gap_average),
+            (
+                f"Difference ({self.student} to {self.baseline})",
+                "percentage_points",
+                self.gap,
+                self.gap_average,
+            ),
         ):
             for task, value in zip(self.tasks, values, strict=True):
                 add(label, task, metric, value)

@@ -43,7 +43,9 @@ class OnDevice(Tensor):
         self.numbers = numbers
 
     @classmethod
-    def __torch_dispatch__(cls, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        cls, operation: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         return dispatched(operation, args, kwargs or {})
 
 
@@ -70,7 +72,8 @@ def dispatched(operation: Any, args: Any, kwargs: Any) -> Any:
         return answer
     if operation in LENGTHS_ON_CPU:
         return OnDevice(answer[0]), answer[1]
-    same = {id(value.numbers): value for value in of_device}  # what an operation changes in place stays the same tensor
+    # what an operation changes in place stays the same tensor
+    same = {id(value.numbers): value for value in of_device}
     return mapped(lambda value: same[id(value)] if id(value) in same else OnDevice(value), answer)
 
 
@@ -92,7 +95,9 @@ def _numbers(value: Any) -> Any:
 class _Everything(TorchDispatchMode):
     """Tensors that are made on the device come from no tensor of it."""
 
-    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         return dispatched(operation, args, kwargs or {})
 
 
@@ -100,11 +105,16 @@ class _BelowDispatch(TorchFunctionMode):
     """Torch turns lists into tensors, and tensors into lists, below what a dispatcher sees; and an LSTM is one kernel on a GPU, which
     a CPU does not have."""
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = dict(kwargs or {})
         if function is Tensor.tolist and isinstance(args[0], OnDevice):
             return args[0].numbers.tolist()
-        if function in (torch.tensor, torch.as_tensor) and (device := kwargs.pop("device", None)) is not None:
+        if (
+            function in (torch.tensor, torch.as_tensor)
+            and (device := kwargs.pop("device", None)) is not None
+        ):
             return function(*args, **kwargs).to(device)
         if getattr(function, "__name__", "") == "lstm" and args[0].device.type == NAME:
             return (lstm_data_impl if isinstance(args[1], Tensor) else lstm_impl)(*args, **kwargs)
@@ -130,7 +140,9 @@ def _registered() -> tuple[SimpleNamespace, torch.library.Library]:
     _setup_privateuseone_for_python_backend(NAME, module)
     library = torch.library.Library("_", "IMPL")
     # what torch asks for itself, as the buffer of a gradient
-    library.fallback(lambda operation, *args, **kwargs: dispatched(operation, args, kwargs), "PrivateUse1")
+    library.fallback(
+        lambda operation, *args, **kwargs: dispatched(operation, args, kwargs), "PrivateUse1"
+    )
     return module, library
 
 
@@ -141,7 +153,9 @@ def pretend_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
     monkeypatch.setattr(torch.accelerator, "synchronize", lambda device=None: None)
     # kernels that take many tensors at once are for plain tensors; a GPU's are
     monkeypatch.setattr(
-        _foreach_utils, "_foreach_supported_types", [*_foreach_utils._foreach_supported_types, OnDevice]
+        _foreach_utils,
+        "_foreach_supported_types",
+        [*_foreach_utils._foreach_supported_types, OnDevice],
     )
     # a process's first backward pass starts threads for the devices of that moment: this one has none
     with torch.autograd.set_multithreading_enabled(False), _Everything(), _BelowDispatch():

@@ -16,12 +16,16 @@ def some(form: Form, rng: np.random.Generator, examples: int, kinds: int = 3) ->
     if form == SPANS:
         exact = rng.integers(2, size=examples)
         margins = rng.integers(-kinds, kinds + 1, size=examples) + 0.5
-        return np.stack([exact, np.maximum(exact, rng.random(examples)), margins, *np.zeros((2, examples))], 1)
+        return np.stack(
+            [exact, np.maximum(exact, rng.random(examples)), margins, *np.zeros((2, examples))], 1
+        )
     assert form == TEXT
     words_N2 = rng.integers(1, kinds + 4, size=(examples, 2))  # of a text and of its reference
     grams_NO = np.maximum(words_N2[:, :1] - np.arange(4), 0)
     most_NO = np.minimum(grams_NO, np.maximum(words_N2[:, 1:] - np.arange(4), 0))
-    return np.hstack([words_N2, rng.integers(most_NO + 1), grams_NO, rng.integers(5, size=(examples, 1)) / 4])
+    return np.hstack(
+        [words_N2, rng.integers(most_NO + 1), grams_NO, rng.integers(5, size=(examples, 1)) / 4]
+    )
 
 
 def labels(form: Form, rng: np.random.Generator, examples: int, kinds: int = 3) -> np.ndarray:

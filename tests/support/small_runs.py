@@ -41,7 +41,14 @@ def requests(folder: Path, teacher: Path, data: Path) -> Callable[..., api.Reque
 def words_of(request: api.Request) -> list[str]:
     """A request of these as the words of a command that asks nothing."""
     words = ["run", "--methods", request.methods, "--tasks", request.tasks, "--data", request.data]
-    words += ["--teacher", request.teacher, "--results", str(request.results), "--reports", str(request.reports)]
+    words += [
+        "--teacher",
+        request.teacher,
+        "--results",
+        str(request.results),
+        "--reports",
+        str(request.reports),
+    ]
     words += ["--corpus", *request.corpus, "--corpus-tokens", str(request.corpus_tokens)]
     return [*words, "--epochs", f"{request.epochs:g}", "--threads", str(request.threads), "--yes"]
 
@@ -64,7 +71,10 @@ def ends(request: api.Request) -> dict[tuple, tuple]:
             "train",
         )
         arrays = {name: values.tobytes() for name, values in store.predictions(record).items()}
-        found[record.cell.label, record.cell.tasks, record.cell.seed] = (arrays, *(known[name] for name in kept))
+        found[record.cell.label, record.cell.tasks, record.cell.seed] = (
+            arrays,
+            *(known[name] for name in kept),
+        )
     return found
 
 

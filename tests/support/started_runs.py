@@ -38,7 +38,12 @@ class Running:
                 body = json.loads(file.read_text())
             except (OSError, ValueError):
                 continue
-            if title in body["title"] and body["done"] and body["done"] < body["total"] and alive(body["process"]):
+            if (
+                title in body["title"]
+                and body["done"]
+                and body["done"] < body["total"]
+                and alive(body["process"])
+            ):
                 found[body["process"]] = body["title"]
         return found
 

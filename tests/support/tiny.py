@@ -48,7 +48,9 @@ def save_teacher(folder: Path, kind: type = BertModel, num_labels: int = 2, **sh
     model.save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *WORDS]) + "\n")
     (folder / "tokenizer_config.json").write_text(
-        json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": 128})
+        json.dumps(
+            {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": 128}
+        )
     )
     return folder
 
@@ -67,7 +69,9 @@ def split(rows: int = 40, num_labels: int = 2, pairs: bool = True, seed: int = 0
     first, second, labels = [], [], []
     for _ in range(rows):
         animal = pick(animals)
-        extra = " ".join(pick(WORDS) for _ in range(int(torch.randint(1, 6, (1,), generator=generator))))
+        extra = " ".join(
+            pick(WORDS) for _ in range(int(torch.randint(1, 6, (1,), generator=generator)))
+        )
         first.append(f"the {animal} {pick(['runs', 'sleeps', 'sings'])} {extra}")
         second.append(f"a {pick(['red', 'blue'])} {pick(['house', 'tree'])}")
         labels.append(animals.index(animal) % max(num_labels, 2))

@@ -20,7 +20,9 @@ from bench.train.numerics import ComputeSettings
 from methods.models import FrozenTeacher
 from methods.truncation import collect_activations
 
-pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="torch takes one accelerator, and here is a real one")
+pytestmark = pytest.mark.skipif(
+    torch.cuda.is_available(), reason="torch takes one accelerator, and here is a real one"
+)
 
 
 @pytest.fixture
@@ -34,7 +36,9 @@ def device(monkeypatch):
 def records(tmp_path, device):
     """The records of a run on that device."""
     glue, text = tiny.write_glue(tmp_path / "glue", ("rte",), rows=16), tmp_path / "corpus.txt"
-    text.write_text("the cat runs in the house .\nan old bird sings and the fish swims in the river\n" * 40)
+    text.write_text(
+        "the cat runs in the house .\nan old bird sings and the fish swims in the river\n" * 40
+    )
     teacher = tiny.save_teacher(tmp_path / "teacher", layers=4)
 
     def run(*names: str, **options) -> list[api.Record]:
@@ -50,14 +54,20 @@ def records(tmp_path, device):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "names", [("tinybert", "moebert", "theseus"), pytest.param((), marks=pytest.mark.long)], ids=["some", "all"]
+    "names",
+    [("tinybert", "moebert", "theseus"), pytest.param((), marks=pytest.mark.long)],
+    ids=["some", "all"],
 )
 def test_no_method_mixes_the_device_with_the_cpu(records, names, monkeypatch):
     """Teachers, artefacts, training and scoring; teachers of students and of a general start answer directly."""
     trained, answered = names or methods.names(), []
     usual = FrozenTeacher.packed_forward
-    monkeypatch.setattr(FrozenTeacher, "packed_forward", lambda *given: answered.append(given) or usual(*given))
-    assert {r.cell.method: r.error and r.error.message for r in records(*names)} == dict.fromkeys(["teacher", *trained])
+    monkeypatch.setattr(
+        FrozenTeacher, "packed_forward", lambda *given: answered.append(given) or usual(*given)
+    )
+    assert {r.cell.method: r.error and r.error.message for r in records(*names)} == dict.fromkeys(
+        ["teacher", *trained]
+    )
     assert answered
 
 
@@ -81,7 +91,10 @@ class Forgetful(KD):
             return replace(term, fn=lambda *given: (term.fn(*given) * torch.ones(2)).mean())
 
         stages = super().stages(setup)
-        return [replace(s, terms={name: with_own_tensor(term) for name, term in s.terms.items()}) for s in stages]
+        return [
+            replace(s, terms={name: with_own_tensor(term) for name, term in s.terms.items()})
+            for s in stages
+        ]
 
 
 @pytest.mark.slow
@@ -108,9 +121,13 @@ def test_a_method_that_forgets_to_move_a_tensor_is_stopped(device):
         bench(device, Forgetful, start="random").trained()
 
 
-def test_the_activations_for_a_general_start_are_collected_there_and_fitted_on_the_cpu(device, teacher_folder):
+def test_the_activations_for_a_general_start_are_collected_there_and_fitted_on_the_cpu(
+    device, teacher_folder
+):
     teacher, data = tiny.classifier(seed=1), tiny.encoded(teacher_folder)
-    here, there = (collect_activations(teacher.to(place), data.first(100, place)) for place in ("cpu", device))
+    here, there = (
+        collect_activations(teacher.to(place), data.first(100, place)) for place in ("cpu", device)
+    )
     for part in ("hidden", "middle", "neuron_activity"):
         ours, theirs = getattr(here, part), getattr(there, part)
         assert all(torch.allclose(ours[layer], theirs[layer], atol=1e-5) for layer in ours)
@@ -122,6 +139,9 @@ def test_the_device_computes_what_the_cpu_does(device):
     """Its attention adds up in another order."""
     trained = bench(device, start="random").trained()
     assert {p.device.type for p in trained.student.model.parameters()} == {NAME}
-    ours, theirs = trained.student.model.cpu(), bench(torch.device("cpu"), start="random").trained().student.model
+    ours, theirs = (
+        trained.student.model.cpu(),
+        bench(torch.device("cpu"), start="random").trained().student.model,
+    )
     for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
         assert torch.allclose(a, b, atol=1e-4)

@@ -21,7 +21,11 @@ ROWS = f"kd:{SMALL},fastbert:branch_heads=4:branch_width=12,moebert:experts=2:ex
 
 
 def records(root):
-    return {(r.cell.label, r.cell.tasks[0], r.point): r for r in Store(root).records() if r.status == "ok"}
+    return {
+        (r.cell.label, r.cell.tasks[0], r.point): r
+        for r in Store(root).records()
+        if r.status == "ok"
+    }
 
 
 def test_halves_are_two_parts_alike_in_labels_wherever_the_rows_come_from():
@@ -57,13 +61,16 @@ def test_the_best_epoch_is_shipped_and_looking_for_it_changes_no_training(bench,
         assert len(said["scores"]) == 3
         assert said["shipped"] == 1 + int(np.argmax(said["scores"]))
         if not point and not record.cell.together:
-            assert 100 * record.scores["validation"]["accuracy"] == pytest.approx(max(said["scores"]), abs=1e-3)
+            assert 100 * record.scores["validation"]["accuracy"] == pytest.approx(
+                max(said["scores"]), abs=1e-3
+            )
         assert record.terms == last.terms
         assert (record.weights == last.weights) == (said["shipped"] == 3)
         assert record.train_key != last.train_key
         assert "on the very rows that are scored" in " ".join(record.notes)
         differ += said["shipped"] != 3
-        if record.cell.method == "moebert" and record.weights == last.weights:  # what the choice asked is no use
+        # what the choice asked is no use
+        if record.cell.method == "moebert" and record.weights == last.weights:
             assert record.usage["load of experts"] == last.usage["load of experts"]
     assert differ
     (report,) = (tmp_path / "p").glob("*/*/README.md")
@@ -81,10 +88,14 @@ def test_half_of_the_rows_chooses_and_the_other_half_is_scored(bench, typed, pla
     for record in found.values():
         assert record.cell.data.slug == "folder-tiny-glue-half-dev"
         assert record.cell.data.rows["validation"] == 20
-    student, untrained = (next(r for r in found.values() if r.cell.method == name) for name in ("kd", "fisher"))
+    student, untrained = (
+        next(r for r in found.values() if r.cell.method == name) for name in ("kd", "fisher")
+    )
     assert "was chosen" not in " ".join(untrained.notes)
     assert student.cell.selection.rule == "half"
-    assert set(student.cell.selection.rows.values()).isdisjoint(student.cell.data.evaluation.values())
+    assert set(student.cell.selection.rows.values()).isdisjoint(
+        student.cell.data.evaluation.values()
+    )
     assert "on the other half of the development rows" in " ".join(student.notes)
     (report,) = (tmp_path / "p").glob("*/*/README.md")
     place = report.parent.relative_to(tmp_path / "p").as_posix()
@@ -111,12 +122,16 @@ def test_scores_of_epochs_for_a_curve_change_no_training(bench, typed, tmp_path)
     for words in ((), ("--curves", "--rerun")):
         done = bench(*typed, "--methods", f"kd:{SMALL}", *words)
         assert done.returncode == 0, done.stderr
-        kept.append({where: r for where, r in records(tmp_path / "r").items() if r.cell.method == "kd"})
+        kept.append(
+            {where: r for where, r in records(tmp_path / "r").items() if r.cell.method == "kd"}
+        )
     for where, record in kept[1].items():
         assert (record.key, record.weights) == (kept[0][where].key, kept[0][where].weights)
         (scores,) = record.scores.values()
         assert len(record.usage["epochs"]["scores"]) == 3
-        assert record.usage["epochs"]["scores"][-1] == pytest.approx(100 * next(iter(scores.values())), abs=0.001)
+        assert record.usage["epochs"]["scores"][-1] == pytest.approx(
+            100 * next(iter(scores.values())), abs=0.001
+        )
     assert "epochs" not in kept[0][where].usage
 
 
@@ -128,11 +143,20 @@ def test_a_curve_goes_on_where_a_training_was_stopped_in_its_first_epoch_and_lat
     def curve(stop_at: float = np.inf) -> list[float]:
         trainer, seen = bench.trainer(), count(1)
         selection = [SelectionExamples("tiny", bench.data, bench.data.labels.numpy(), "accuracy")]
-        trainer.best_epoch = BestEpoch(bench.method.deploy, selection, bench.numerics, chooses=False)
-        states = TrainingStates(
-            [["kd"]], print, every=1e9, folder=tmp_path, code=["x"], is_stopping=lambda: next(seen) >= stop_at
+        trainer.best_epoch = BestEpoch(
+            bench.method.deploy, selection, bench.numerics, chooses=False
         )
-        train_task([trainer], bench.data, bench.teacher, LoopOptions(0, bench.numerics, 16, states=states))
+        states = TrainingStates(
+            [["kd"]],
+            print,
+            every=1e9,
+            folder=tmp_path,
+            code=["x"],
+            is_stopping=lambda: next(seen) >= stop_at,
+        )
+        train_task(
+            [trainer], bench.data, bench.teacher, LoopOptions(0, bench.numerics, 16, states=states)
+        )
         return trainer.best_epoch.scores
 
     whole = curve()

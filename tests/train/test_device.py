@@ -33,13 +33,18 @@ def test_nothing_made_on_one_kind_of_device_is_taken_on_another(request_, monkey
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (80e9, 80e9))
 
     def keys(kind: str, deterministic: bool = False) -> set[str]:
-        monkeypatch.setattr("bench.measure.devices.device_of", lambda name, deterministic: torch.device(kind))
+        monkeypatch.setattr(
+            "bench.measure.devices.device_of", lambda name, deterministic: torch.device(kind)
+        )
         rows = f"tinybert:{tiny.SHAPE},moebert,mtdnn,minilm:{tiny.SHAPE}"
         plan = api.plan(request_(methods=rows, tasks="rte", deterministic=deterministic))
         cells = [planned.cell for planned in plan.cells]
         found = {train_key(cell) for cell in cells} | {cell.teacher.key for cell in cells}
-        found |= {key for cell in cells for key in cell.artefacts.values()} | {entry.key for entry in plan.artefacts}
-        return found - {plan.tasks[0].checkpoint.sha256}  # it comes from outside, and is the same file everywhere
+        found |= {key for cell in cells for key in cell.artefacts.values()} | {
+            entry.key for entry in plan.artefacts
+        }
+        # it comes from outside, and is the same file everywhere
+        return found - {plan.tasks[0].checkpoint.sha256}
 
     assert keys("cpu") == keys("cpu")
     assert not keys("cpu") & keys("cuda")
@@ -52,8 +57,12 @@ def test_reports_of_two_kinds_of_device_have_their_own_tables(paper_store):
     records, moved = list(paper_store.records()), []
     for record in records:
         numeric = record.cell.numeric.model_copy(update={"device": "cuda"})
-        moved.append(record.model_copy(update={"cell": record.cell.model_copy(update={"numeric": numeric})}))
-    assert len({place_of(group) for group in groups([*records, *moved])}) == 2 * len(groups(records))
+        moved.append(
+            record.model_copy(update={"cell": record.cell.model_copy(update={"numeric": numeric})})
+        )
+    assert len({place_of(group) for group in groups([*records, *moved])}) == 2 * len(
+        groups(records)
+    )
 
 
 def test_a_random_state_of_another_kind_of_device_is_refused():
@@ -87,11 +96,18 @@ def test_cuda_and_cpu_share_nothing_and_cuda_repeats_itself(on):
 @pytest.mark.cuda
 def test_deterministic_kernels_train_all_methods_and_give_the_same_bits(on, tmp_path):
     """Also where rows are added up, which a GPU does in another order each time; a method that needs another kernel fails by name."""
-    every = {"methods": tiny_rows(), "epochs": 1.0, "teacher": str(tiny.save_teacher(tmp_path / "teacher", layers=4))}
+    every = {
+        "methods": tiny_rows(),
+        "epochs": 1.0,
+        "teacher": str(tiny.save_teacher(tmp_path / "teacher", layers=4)),
+    }
     first, again = (on("cuda", name, deterministic=True, **every) for name in ("a", "b"))
     for request in (first, again):
         assert api.run(request).exit_code == 0
-    weights = [{r.key: r.weights for r in api.Store(request.results).records()} for request in (first, again)]
+    weights = [
+        {r.key: r.weights for r in api.Store(request.results).records()}
+        for request in (first, again)
+    ]
     assert weights[0] == weights[1]
     assert student(first).env["deterministic"] is True
     half = on("cuda", "c", precision="bf16", **every)
@@ -144,13 +160,21 @@ def test_one_student_too_large_for_the_memory_costs_no_other(on):
     request = on("cuda", "r", methods=",".join([LARGE, *small]), jobs=1)
     try:
         torch.cuda.empty_cache()
-        most = (torch.cuda.memory_reserved() + 700e6) / torch.cuda.get_device_properties(0).total_memory
+        most = (torch.cuda.memory_reserved() + 700e6) / torch.cuda.get_device_properties(
+            0
+        ).total_memory
         torch.cuda.set_per_process_memory_fraction(most)
         assert api.run(request).exit_code == CELLS_FAILED
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     states = {r.cell.method: r.status for r in api.Store(request.results).records()}
-    assert states == {"teacher": "ok", "finetune": "failed", "kd": "ok", "tinybert": "ok", "microbert": "ok"}
+    assert states == {
+        "teacher": "ok",
+        "finetune": "failed",
+        "kd": "ok",
+        "tinybert": "ok",
+        "microbert": "ok",
+    }
 
 
 def test_a_student_that_is_too_large_lets_go_of_what_it_held(teacher_folder):

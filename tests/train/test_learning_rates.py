@@ -23,12 +23,19 @@ from methods.api import Setup
 from methods.artefacts import TeacherWeights, blank_artefacts
 
 WIDE_TEACHER = BertConfig()  # BERT-base: 12 x 768
-NARROW_TEACHER = BertConfig(num_hidden_layers=6, hidden_size=384, num_attention_heads=12, intermediate_size=1536)
+NARROW_TEACHER = BertConfig(
+    num_hidden_layers=6, hidden_size=384, num_attention_heads=12, intermediate_size=1536
+)
 SIX = "layers=6:hidden=768:ffn=3072"
 
 WIDE = ["distilbert", "moebert:importance=random", "mtdnn", "fisher", "dynabert"]
 """Out of the teacher, whatever its width, or as wide by themselves."""
-WIDE += [f"tinybert:{SIX}", f"pd:{SIX}:start=masked", f"minilm:{SIX}:start=random", f"kd:{SIX}:start_from=some/encoder"]
+WIDE += [
+    f"tinybert:{SIX}",
+    f"pd:{SIX}:start=masked",
+    f"minilm:{SIX}:start=random",
+    f"kd:{SIX}:start_from=some/encoder",
+]
 WIDE += [
     "mobilebert:pretraining=progressive",
     "mobilebert:start_from=some/encoder",
@@ -59,14 +66,29 @@ def rows_of_every_method() -> Sequence[str]:
     rows = []
     for name in methods.TABLE:
         method = methods.get(name)
-        small = "".join(f":{key}={value}" for key, value in getattr(method, "tiny_settings", {}).items())
+        small = "".join(
+            f":{key}={value}" for key, value in getattr(method, "tiny_settings", {}).items()
+        )
         rows += [name + small, *(name + small + suffix for suffix in method.ablations.values())]
     shape = ":layers=2:hidden=12:heads=4:ffn=24"
     mobile = ":layers=2:hidden=16:bottleneck=8:heads=2:ffn=8:embedding=8:inverted=16"
-    rows += [f"{name}{shape}:start={start}" for name, start in product(("kd", "microbert"), ("general", "random"))]
-    rows += [f"pd{shape}:start=masked", f"minilmv2{shape}:start=random", f"tinybert{shape}:start_from=x"]
-    rows += ["distilbert:pretraining=masked", "distilbert:pretraining=masked:start=random", "distilbert:start_from=x"]
-    rows += [f"mobilebert{mobile}:pretraining={kind}" for kind in ("auxiliary", "joint", "progressive")]
+    rows += [
+        f"{name}{shape}:start={start}"
+        for name, start in product(("kd", "microbert"), ("general", "random"))
+    ]
+    rows += [
+        f"pd{shape}:start=masked",
+        f"minilmv2{shape}:start=random",
+        f"tinybert{shape}:start_from=x",
+    ]
+    rows += [
+        "distilbert:pretraining=masked",
+        "distilbert:pretraining=masked:start=random",
+        "distilbert:start_from=x",
+    ]
+    rows += [
+        f"mobilebert{mobile}:pretraining={kind}" for kind in ("auxiliary", "joint", "progressive")
+    ]
     rows += [f"mobilebert{mobile}:start_from=x"]
     return list(dict.fromkeys(rows))
 
@@ -79,7 +101,9 @@ def marked(artefacts: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str,
     def fill(value: Tensor) -> Tensor:
         return torch.full_like(value, MARK) if value.is_floating_point() else value
 
-    return {name: {key: fill(value) for key, value in made.items()} for name, made in artefacts.items()}
+    return {
+        name: {key: fill(value) for key, value in made.items()} for name, made in artefacts.items()
+    }
 
 
 def width_of_prepared_encoder(model: Any) -> int | None:
@@ -89,7 +113,8 @@ def width_of_prepared_encoder(model: Any) -> int | None:
         for name, p in model.named_parameters()
         if "layer.0.attention" in name and p.dim() == 2 and "others" not in name
     ]
-    prepared = [bool((p % MARK == 0).all()) for p in attention]  # a mask that was prepared too multiplies
+    # a mask that was prepared too multiplies
+    prepared = [bool((p % MARK == 0).all()) for p in attention]
     assert len(set(prepared)) <= 1
     return int(model.config.hidden_size) if any(prepared) else None
 
@@ -103,7 +128,8 @@ def test_what_a_method_declares_of_its_encoder_is_what_its_student_is_made_of(ro
     prepared = marked(blank_artefacts(wishes, teacher, 2, several))
     student = method.build(Setup(teacher, 2, ("x",), prepared))
     widths = [
-        teacher.hidden_size if isinstance(wish, TeacherWeights) else wish.encoder_width(teacher) for wish in wishes
+        teacher.hidden_size if isinstance(wish, TeacherWeights) else wish.encoder_width(teacher)
+        for wish in wishes
     ]
     declared = [width for width in widths if width is not None]
     found = width_of_prepared_encoder(student.model)
@@ -125,10 +151,15 @@ def test_each_papers_rate_of_a_general_stage_is_for_its_recipe_alone(request_) -
     common, papers = (
         {entry.artefact.name: entry for entry in build(asked).artefacts if entry.text}
         for asked in (
-            request_(methods=",".join(ROWS_ON_TEXT), epochs=None, recipe=recipe) for recipe in ("common", "paper")
+            request_(methods=",".join(ROWS_ON_TEXT), epochs=None, recipe=recipe)
+            for recipe in ("common", "paper")
         )
     )
-    assert common.keys() == papers.keys() == {*NAMED, "masked_head", "cut_teacher", "masked_pretraining"}
+    assert (
+        common.keys()
+        == papers.keys()
+        == {*NAMED, "masked_head", "cut_teacher", "masked_pretraining"}
+    )
     moved = {name for name in common if common[name].key != papers[name].key}
     assert moved == NAMED  # what names nothing is one start for both recipes, under its old key
     for name, start in common.items():
@@ -142,11 +173,16 @@ def test_a_general_stage_runs_as_its_paper_says_and_as_long_as_its_text() -> Non
         for wish in parse_one(row).method.requires(config):
             own = wish.stages(Setup(config, 2, ()))
             plain, said = (
-                schedule_stages(own, (), replace(on_text, name=n), 640)[1] for n in (START.name, PAPER_START)
+                schedule_stages(own, (), replace(on_text, name=n), 640)[1]
+                for n in (START.name, PAPER_START)
             )
             assert [stage.steps for stage in plain] == [stage.steps for stage in said] == [40]
             assert [stage.recipe for stage in plain] == [on_text]
             if wish.name == "triple_loss":
                 recipe = said[0].recipe
-                assert (recipe.learning_rate, recipe.warmup, recipe.weight_decay) == (5e-4, 0.05, 0.0)
+                assert (recipe.learning_rate, recipe.warmup, recipe.weight_decay) == (
+                    5e-4,
+                    0.05,
+                    0.0,
+                )
                 assert (recipe.clip, recipe.betas, recipe.schedule) == (5.0, (0.9, 0.98), "linear")

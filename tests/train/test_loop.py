@@ -44,7 +44,12 @@ def test_the_outer_random_state_is_left_alone(teacher_folder):
     torch.manual_seed(1)
     before = torch.get_rng_state()
     teacher = tiny.classifier(seed=5).eval()
-    train_task([trainer("microbert", data)], data, teacher, LoopOptions(0, ComputeSettings(), RECIPE.batch_size))
+    train_task(
+        [trainer("microbert", data)],
+        data,
+        teacher,
+        LoopOptions(0, ComputeSettings(), RECIPE.batch_size),
+    )
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -75,7 +80,9 @@ def planted(fn, **more) -> list[Stage]:
 
 def planted_trainer(stages, data) -> StudentTrainer:
     scheduled = schedule_stages(stages, (), RECIPE, len(data))
-    return StudentTrainer("bad", Student(tiny.classifier()), RandomState(0, CPU), *scheduled, ComputeSettings())
+    return StudentTrainer(
+        "bad", Student(tiny.classifier()), RandomState(0, CPU), *scheduled, ComputeSettings()
+    )
 
 
 def run_planted(stages, teacher_folder):
@@ -145,7 +152,9 @@ def test_steps_that_reach_no_parameter_do_not_count_against_a_term(teacher_folde
 
 
 def test_a_weight_may_be_zero_at_the_beginning_of_a_stage(teacher_folder):
-    late = planted(lambda b, s, t, aux: s.logits.mean(), weight=lambda progress: float(progress > 0.8))
+    late = planted(
+        lambda b, s, t, aux: s.logits.mean(), weight=lambda progress: float(progress > 0.8)
+    )
     assert run_planted(late, teacher_folder) is None
 
 
@@ -159,11 +168,17 @@ def test_another_player_sees_a_detached_student(teacher_folder):
     model = tiny.classifier()
     before = weights_hash(model)
     student = Student(model, nn.ModuleDict({"disc": nn.Linear(2, 1)}), {"disc": ("disc",)})
-    term = Term(lambda b, s, t, aux: aux["disc"](s.logits).square().mean(), student=LOGITS, player="disc")
+    term = Term(
+        lambda b, s, t, aux: aux["disc"](s.logits).square().mean(), student=LOGITS, player="disc"
+    )
     hard = Term(lambda b, s, t, aux: s.logits.square().mean(), student=LOGITS)
     stages = [Stage("first", {"disc": term}, extra_steps=99), Stage("then", {"hard": hard})]
     one = StudentTrainer(
-        "x", student, RandomState(0, CPU), *schedule_stages(stages, (), RECIPE, len(data)), ComputeSettings()
+        "x",
+        student,
+        RandomState(0, CPU),
+        *schedule_stages(stages, (), RECIPE, len(data)),
+        ComputeSettings(),
     )
     one.schedule["counted"] = []
     train_task([one], data, None, LoopOptions(0, ComputeSettings(), RECIPE.batch_size))
@@ -172,7 +187,9 @@ def test_another_player_sees_a_detached_student(teacher_folder):
     assert one.log.steps == 5
 
 
-@pytest.mark.parametrize("schedule, first, middle, last", [("linear", 0.1, 1.0, 1 / 90), ("constant", 1.0, 1.0, 1.0)])
+@pytest.mark.parametrize(
+    "schedule, first, middle, last", [("linear", 0.1, 1.0, 1 / 90), ("constant", 1.0, 1.0, 1.0)]
+)
 def test_learning_rate_factors(schedule, first, middle, last):
     warmup = Recipe().warmup
     assert multiplier(schedule, warmup, 0, 100) == pytest.approx(first)
@@ -184,6 +201,10 @@ def test_the_thread_that_prepares_batches_works_on_the_gpu_of_the_training(monke
     """Torch takes the number of a GPU, and not the device that ``--device cuda`` names. There need not be one."""
     chosen = []
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
-    monkeypatch.setattr(torch.cuda, "set_device", lambda device: chosen.append(_get_device_index(device)))
-    assert [step for step, _ in _one_ahead(iter([1, 2]), lambda step: {}, torch.device("cuda"))] == [1, 2]
+    monkeypatch.setattr(
+        torch.cuda, "set_device", lambda device: chosen.append(_get_device_index(device))
+    )
+    assert [
+        step for step, _ in _one_ahead(iter([1, 2]), lambda step: {}, torch.device("cuda"))
+    ] == [1, 2]
     assert chosen == [3]

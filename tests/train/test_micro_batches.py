@@ -32,7 +32,12 @@ def trained(spelling: str, data, micro_batch: int):
         if isinstance(module, nn.Dropout):
             module.p = 0.0
     teacher = tiny.classifier(2, seed=5).eval()
-    train_task([one], data, teacher, LoopOptions(0, ComputeSettings(), RECIPE.batch_size, micro_batch=micro_batch))
+    train_task(
+        [one],
+        data,
+        teacher,
+        LoopOptions(0, ComputeSettings(), RECIPE.batch_size, micro_batch=micro_batch),
+    )
     assert one.error is None, one.error
     return one
 
@@ -59,14 +64,19 @@ def test_parts_give_the_weights_of_whole_batches(teacher_folder, spelling):
     assert (weights(whole) - weights(parts)).abs().max() < 2e-3 * RECIPE.learning_rate / 3e-3
     for stage, curves in whole.log.terms.items():
         for name, values in curves.items():
-            assert parts.log.terms[stage][name] == pytest.approx(values, rel=2e-3, abs=2e-5), (stage, name)
+            assert parts.log.terms[stage][name] == pytest.approx(values, rel=2e-3, abs=2e-5), (
+                stage,
+                name,
+            )
     assert parts.log.examples == whole.log.examples
     assert parts.log.tokens == whole.log.tokens
     assert parts.log.steps == whole.log.steps
 
 
 @pytest.mark.parametrize("spelling", ["tinybert", PLAYERS])
-def test_no_more_examples_than_asked_for_are_in_a_model_at_a_time(teacher_folder, monkeypatch, spelling):
+def test_no_more_examples_than_asked_for_are_in_a_model_at_a_time(
+    teacher_folder, monkeypatch, spelling
+):
     seen: dict[str, set[int]] = {"teacher": set(), "student": set()}
 
     def noting(who):
@@ -79,24 +89,45 @@ def test_no_more_examples_than_asked_for_are_in_a_model_at_a_time(teacher_folder
     monkeypatch.setattr("bench.train.loop.forward", noting("teacher"))
     monkeypatch.setattr("bench.train.student_trainer.forward", noting("student"))
     trained(spelling, tiny.encoded(teacher_folder, rows=22), 3)
-    assert seen["student"] == seen["teacher"] == {2, 3}  # 8 = 2 + 3 + 3 and, at the epoch's end, 6 = 3 + 3
+    # 8 = 2 + 3 + 3 and, at the epoch's end, 6 = 3 + 3
+    assert seen["student"] == seen["teacher"] == {2, 3}
 
 
 @pytest.mark.parametrize(
     ("across_batch", "masking", "said"),
-    [(True, None, "micro_batch=4: the term relation compares the sequences"), (False, Masking(), "masks tokens")],
+    [
+        (True, None, "micro_batch=4: the term relation compares the sequences"),
+        (False, Masking(), "masks tokens"),
+    ],
 )
 def test_what_needs_whole_batches_is_refused(across_batch, masking, said):
     term = Term(lambda *of: None, 1.0, LOGITS, LOGITS, across_batch=across_batch)
     with pytest.raises(CellError, match=said):
-        schedule_stages([Stage("distil", {"relation": term}, masking=masking)], (), replace(RECIPE, micro_batch=4), 24)
+        schedule_stages(
+            [Stage("distil", {"relation": term}, masking=masking)],
+            (),
+            replace(RECIPE, micro_batch=4),
+            24,
+        )
 
 
 @pytest.mark.slow
 def test_a_run_has_rows_and_keys_of_their_own(bench, places, tmp_path):
     row = f"kd:{tiny.SHAPE}:start=random"
     for words in ((), ("--set", "micro_batch=3")):
-        done = bench("run", "--methods", row, "--tasks", "rte", "--epochs", 2, "--device", "cpu", *places, *words)
+        done = bench(
+            "run",
+            "--methods",
+            row,
+            "--tasks",
+            "rte",
+            "--epochs",
+            2,
+            "--device",
+            "cpu",
+            *places,
+            *words,
+        )
         assert done.returncode == 0, done.stderr
     found = {r.cell.label: r for r in Store(tmp_path / "r").records() if r.cell.method == "kd"}
     whole, parts = sorted(found.values(), key=lambda record: len(record.cell.label))

@@ -49,7 +49,9 @@ def published(name: str, weight, gradients, decay: float, plain: bool):
             p = p - rate * decay * p
         if name in (ADAMW, "lamb"):
             first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g**2
-            step = (first / (1 - 0.9**t)) / ((second / (1 - 0.999**t)).sqrt() + (1e-8 if name == ADAMW else 1e-6))
+            step = (first / (1 - 0.9**t)) / (
+                (second / (1 - 0.999**t)).sqrt() + (1e-8 if name == ADAMW else 1e-6)
+            )
         if name == "bertadam":
             first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g**2
             step = first / (second.sqrt() + 1e-6)
@@ -68,13 +70,26 @@ def published(name: str, weight, gradients, decay: float, plain: bool):
         elif name == "adafactor":
             kept = 1 - t**-0.8
             rows, columns = (
-                (g**2, g**2) if p.dim() < 2 else ((g**2).mean(1, keepdim=True), (g**2).mean(0, keepdim=True))
+                (g**2, g**2)
+                if p.dim() < 2
+                else ((g**2).mean(1, keepdim=True), (g**2).mean(0, keepdim=True))
             )
-            first, second = (kept * old + (1 - kept) * new for old, new in ((first, rows), (second, columns)))
-            rows, columns = first[..., :1] if p.dim() > 1 else first, second[:1] if p.dim() > 1 else second
+            first, second = (
+                kept * old + (1 - kept) * new for old, new in ((first, rows), (second, columns))
+            )
+            rows, columns = (
+                first[..., :1] if p.dim() > 1 else first,
+                second[:1] if p.dim() > 1 else second,
+            )
             seen = first if p.dim() < 2 else rows * columns / rows.mean()
             unit = g / seen.sqrt()
-            step = unit / max(1.0, root_mean_square(unit)) * max(1e-3, root_mean_square(p)) * min(rate, t**-0.5) / rate
+            step = (
+                unit
+                / max(1.0, root_mean_square(unit))
+                * max(1e-3, root_mean_square(p))
+                * min(rate, t**-0.5)
+                / rate
+            )
         p = p - rate * step
     return p
 
@@ -85,21 +100,26 @@ def root_mean_square(x) -> float:
 
 @pytest.mark.parametrize("name", NAMES)
 @settings(deadline=None, max_examples=25)
-@given(st.integers(0, 10**6), st.sampled_from([(3, 4), (5,), (1, 1)]), st.integers(1, 4), st.booleans())
+@given(
+    st.integers(0, 10**6), st.sampled_from([(3, 4), (5,), (1, 1)]), st.integers(1, 4), st.booleans()
+)
 def test_a_step_is_that_of_the_optimisers_paper(name, seed, shape, steps, plain):
     """Also with weight decay apart from the gradient, a factor on the rate, and neither on biases and LayerNorms."""
     generator = torch.Generator().manual_seed(seed)
     weight, *gradients = (torch.randn(shape, generator=generator) for _ in range(steps + 1))
     moved = nn.Parameter(weight.clone())
     own = "layer.bias" if plain else "layer.weight"
-    stepped = optimizer_of([(own, moved)], Recipe(optimizer=name, weight_decay=DECAY), lambda name: FACTOR)
+    stepped = optimizer_of(
+        [(own, moved)], Recipe(optimizer=name, weight_decay=DECAY), lambda name: FACTOR
+    )
     for gradient in gradients:
         moved.grad = gradient.clone()
         for group in stepped.param_groups:
             group["lr"] = RATE * group["factor"]
         stepped.step()
     expected = published(name, weight, gradients, 0.0 if plain else DECAY, plain)
-    assert torch.allclose(moved.detach().double(), expected, rtol=2e-4, atol=2e-5)  # float32 against double
+    # float32 against double
+    assert torch.allclose(moved.detach().double(), expected, rtol=2e-4, atol=2e-5)
 
 
 @pytest.mark.parametrize("name", ["lamb", "bertadam", "adamw"])
@@ -119,7 +139,9 @@ def test_the_default_is_plain_torch_bit_by_bit(teacher_folder, monkeypatch):
     ours = finished([trainer(row, data) for row in rows], data)
 
     def plain(groups, recipe):
-        kept = [{name: group[name] for name in ("params", "weight_decay", "factor")} for group in groups]
+        kept = [
+            {name: group[name] for name in ("params", "weight_decay", "factor")} for group in groups
+        ]
         return torch.optim.AdamW(kept, lr=recipe.learning_rate, betas=(0.9, 0.999), fused=True)
 
     monkeypatch.setattr(of_loop, "built", plain)
@@ -130,7 +152,8 @@ def test_the_default_is_plain_torch_bit_by_bit(teacher_folder, monkeypatch):
 @pytest.mark.slow
 def test_a_training_that_breaks_off_ends_as_in_one_go(monkeypatch, name):
     """Of two players: the state is safetensors and JSON, read by a student that is newly built."""
-    tiny_bench.tiny_teacher(2, torch.get_num_threads())  # kept for all tests of a process: by the usual optimiser
+    # kept for all tests of a process: by the usual optimiser
+    tiny_bench.tiny_teacher(2, torch.get_num_threads())
     monkeypatch.setattr(tiny_bench, "RECIPE", replace(tiny_bench.SHORT, optimizer=name))
     (check,) = check_method(methods.get("microbert"), ["resumes"], settings={"start": "random"})
     assert check.passed, check.found
@@ -149,7 +172,9 @@ def test_the_worked_example_of_the_docs(teacher_folder, monkeypatch):
     recipe = replace(RECIPE, optimizer=name)
     assert refusal(recipe) == ""
     data = tiny.encoded(teacher_folder, rows=24)
-    assert finished([trainer("kd", data, recipe=recipe)], data) != finished([trainer("kd", data)], data)
+    assert finished([trainer("kd", data, recipe=recipe)], data) != finished(
+        [trainer("kd", data)], data
+    )
     p = nn.Parameter(torch.ones(2, 3))
     stepped = optimizer_of([("a.weight", p)], recipe)
     p.grad = torch.ones(2, 3)
@@ -170,7 +195,9 @@ def test_what_an_optimiser_cannot_do_is_said(recipe, said):
 
 @pytest.fixture
 def plan_of(request_):
-    return lambda methods=f"kd:{tiny.SHAPE}", **more: build(request_(methods=methods, tasks="rte", epochs=None, **more))
+    return lambda methods=f"kd:{tiny.SHAPE}", **more: build(
+        request_(methods=methods, tasks="rte", epochs=None, **more)
+    )
 
 
 def test_students_alone_have_the_chosen_optimiser(plan_of):
@@ -194,7 +221,11 @@ def test_a_papers_optimiser_is_in_the_key_and_in_the_plan(plan_of):
         "bilstm": (("distil", "adadelta"),),
     }
     typed = plan_of("bilstm:distil.optimizer=adamw,kd:distil.optimizer=sgd", recipe="paper")
-    assert [p.cell.recipe.get("stage_optimizers") for p in typed.cells] == [None, None, (("distil", "sgd"),)]
+    assert [p.cell.recipe.get("stage_optimizers") for p in typed.cells] == [
+        None,
+        None,
+        (("distil", "sgd"),),
+    ]
 
 
 def test_a_start_by_its_papers_optimiser(plan_of):
@@ -202,13 +233,17 @@ def test_a_start_by_its_papers_optimiser(plan_of):
     for recipe, optimizer in (("common", None), ("paper", "lamb")):
         identities = [entry.identity for entry in plan_of(mobile, recipe=recipe).artefacts]
         assert identities
-        assert all((optimizer or "lamb") in json.dumps(each) for each in identities) == (optimizer is not None)
+        assert all((optimizer or "lamb") in json.dumps(each) for each in identities) == (
+            optimizer is not None
+        )
 
 
 def test_records_of_two_optimisers_never_meet_in_one_table():
     teacher, kd = factories.record("teacher"), factories.record("kd")
     cell = kd.cell.model_copy(update={"recipe": kd.cell.recipe | {"optimizer": "sgd"}})
-    other = kd.model_copy(update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)})
+    other = kd.model_copy(
+        update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)}
+    )
     found = {group.optimizer: group for group in groups([other, kd, teacher])}
     assert found.keys() == {ADAMW, "sgd"}
     assert len({place_of(group) for group in found.values()}) == 2
@@ -232,7 +267,8 @@ def described(module: nn.Module, name: str) -> bool:
 @pytest.mark.parametrize("name", methods.TABLE)
 @pytest.mark.slow
 def test_no_bias_and_no_layer_norm_of_any_method_is_decayed(name: str, monkeypatch) -> None:
-    monkeypatch.setattr(Bench, "artefact", Bench._blank)  # names of parameters do not depend on what is prepared
+    # names of parameters do not depend on what is prepared
+    monkeypatch.setattr(Bench, "artefact", Bench._blank)
     kind = methods.get(name)
     for chosen in SETTINGS.get(name, ({},)):
         bench = Bench(kind(**{**getattr(kind, "tiny_settings", {}), **chosen}), 2)
@@ -240,13 +276,19 @@ def test_no_bias_and_no_layer_norm_of_any_method_is_decayed(name: str, monkeypat
         for part in (part for student in students for part in (student.model, student.aux)):
             for where, module in part.named_modules():
                 for own, _ in module.named_parameters(recurse=False):
-                    assert is_not_decayed(f"{where}.{own}") == described(module, own), f"{where}.{own}"
+                    assert is_not_decayed(f"{where}.{own}") == described(module, own), (
+                        f"{where}.{own}"
+                    )
 
 
 def test_the_decayed_group_has_the_rest() -> None:
-    model = nn.ModuleDict({"lstm": nn.LSTM(2, 2), "sa_layer_norm": nn.LayerNorm(2), "lin": nn.Linear(2, 2)})
+    model = nn.ModuleDict(
+        {"lstm": nn.LSTM(2, 2), "sa_layer_norm": nn.LayerNorm(2), "lin": nn.Linear(2, 2)}
+    )
     made = optimizer_of(list(model.named_parameters()), Recipe())
-    decayed = {group["weight_decay"]: {id(p) for p in group["params"]} for group in made.param_groups}
+    decayed = {
+        group["weight_decay"]: {id(p) for p in group["params"]} for group in made.param_groups
+    }
     matrices = {id(p) for p in model.parameters() if p.dim() == 2}
     assert decayed == {0.01: matrices, 0.0: {id(p) for p in model.parameters()} - matrices}
 
@@ -260,7 +302,9 @@ def test_no_normalisation_of_another_family_is_decayed() -> None:
         "vocab_size": 20,
     }
     for family in FAMILIES:
-        config = AutoConfig.for_model(family, **shape, **({} if family == "bert" else {"pad_token_id": 0}))
+        config = AutoConfig.for_model(
+            family, **shape, **({} if family == "bert" else {"pad_token_id": 0})
+        )
         model = AutoModelForSequenceClassification.from_config(config)
         norms = [
             f"{where}.{own}"

@@ -57,7 +57,10 @@ def test_soft_targets_are_looked_up_by_example(teacher_folder):
     method = methods.get("mtdnn")()
     name = artefact_name(EnsembleTargets(3), tiny.config(), "a", several=True)
     assert name == "ensemble_targets.a"
-    made = {"ids": torch.tensor([7, 3, 5]), "targets": torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]])}
+    made = {
+        "ids": torch.tensor([7, 3, 5]),
+        "targets": torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]),
+    }
     setup = Setup(tiny.config(), 2, ("a",), {name: made})
     (stage,) = method.stages(setup)
     data = tiny.encoded(teacher_folder, rows=2).batch(range(2))
@@ -94,9 +97,13 @@ def test_one_training_writes_a_record_for_each_task(bench, places, tmp_path):
     again = bench("run", *rows, "--tasks", "rte,stsb", *places)
     assert "nothing to do" in again.stderr + again.stdout
     file = tmp_path / "plan.json"
-    more = bench("plan", *rows, "--tasks", "rte,stsb,mnli", *places[:6], "--threads", 1, "--json", file)
+    more = bench(
+        "plan", *rows, "--tasks", "rte,stsb,mnli", *places[:6], "--threads", 1, "--json", file
+    )
     assert more.returncode == 0, more.stderr
-    states = {cell["state"] for cell in json.loads(file.read_text())["cells"] if cell["row"] != "teacher"}
+    states = {
+        cell["state"] for cell in json.loads(file.read_text())["cells"] if cell["row"] != "teacher"
+    }
     assert states == {"to do"}  # a student of other tasks is another student
 
 

@@ -25,7 +25,14 @@ from bench.train.teacher_outputs import FORMATS, KeptTeacher, TeacherOutputs, wr
 from methods.models import forward
 from methods.taps import LOGITS, hidden, pooled, scores, vectors
 
-TAPS = LOGITS | hidden(0, 2, 3) | scores(1, 3) | vectors(2) | pooled(3, "cls", "max") | pooled({1: 0.5, 2: 0.5}, "mean")
+TAPS = (
+    LOGITS
+    | hidden(0, 2, 3)
+    | scores(1, 3)
+    | vectors(2)
+    | pooled(3, "cls", "max")
+    | pooled({1: 0.5, 2: 0.5}, "mean")
+)
 SMALL = f"{tiny.SHAPE}:start=random"
 
 
@@ -40,7 +47,9 @@ def kept(folder, data, number_format="fp32", taps=TAPS, model=None):
 
 
 def flat(value):
-    return torch.cat([one.flatten() for one in value]) if isinstance(value, tuple) else value.flatten()
+    return (
+        torch.cat([one.flatten() for one in value]) if isinstance(value, tuple) else value.flatten()
+    )
 
 
 def masked(batch, tap, value):
@@ -87,18 +96,27 @@ def test_what_is_read_of_any_batch_is_what_a_pass_over_it_gives(outputs, data, d
 
 def test_start_and_end_logits_of_windows_are_kept_of_every_token(tmp_path):
     bench = Bench(methods.get("kd")(), 2, spans=True)
-    model = KeptTeacher(bench.teacher, kept(tmp_path, bench.data, taps=LOGITS | hidden(2), model=bench.teacher)).eval()
+    model = KeptTeacher(
+        bench.teacher, kept(tmp_path, bench.data, taps=LOGITS | hidden(2), model=bench.teacher)
+    ).eval()
     for rows in ([0], [40, 3, 17, 2]):
         batch = bench.data.batch(rows)
         with torch.no_grad():
-            read, passed = model.outputs.answer(batch, LOGITS), forward(bench.teacher, batch, LOGITS)
-        assert read.logits.shape == passed.logits.shape == (2 * len(rows), max(batch.layout.lengths))
+            read, passed = (
+                model.outputs.answer(batch, LOGITS),
+                forward(bench.teacher, batch, LOGITS),
+            )
+        assert (
+            read.logits.shape == passed.logits.shape == (2 * len(rows), max(batch.layout.lengths))
+        )
         assert torch.allclose(read.logits, passed.logits, atol=2e-6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [18, 150])
-def test_a_run_of_questions_reads_a_file_of_about_the_planned_size(tmp_path, teacher_folder, length):
+def test_a_run_of_questions_reads_a_file_of_about_the_planned_size(
+    tmp_path, teacher_folder, length
+):
     """Short texts, and texts of several windows."""
     data = squad_articles.write_tiny(tmp_path / "data", version="2.0", length=length)
     request = api.Request(
@@ -157,7 +175,9 @@ def typed(places):
 
 def by_row(root):
     return {
-        (r.cell.label, r.cell.tasks[0], r.cell.seed): r for r in Store(root).records() if r.cell.method != "teacher"
+        (r.cell.label, r.cell.tasks[0], r.cell.seed): r
+        for r in Store(root).records()
+        if r.cell.method != "teacher"
     }
 
 
@@ -176,12 +196,17 @@ def test_a_run_reads_the_outputs_and_says_so(bench, typed, places, tmp_path):
         assert record.key != plain.key
         for stage, curves in plain.terms.items():
             for term, values in curves.items():
-                assert record.terms[stage][term] == pytest.approx(values, rel=2e-3, abs=2e-4), (label, term)
+                assert record.terms[stage][term] == pytest.approx(values, rel=2e-3, abs=2e-4), (
+                    label,
+                    term,
+                )
         made = record.artefacts["teacher_outputs"]
         assert made["bytes"] > 0
         assert made["format"] == "fp32"
         assert 0 < record.train.flops_teacher <= plain.train.flops_teacher / 3 * (1 + 1e-9)
-    assert len({(task, record.train.flops_teacher) for (_, task, _), record in reading.items()}) == 2, "one pass a task"
+    assert (
+        len({(task, record.train.flops_teacher) for (_, task, _), record in reading.items()}) == 2
+    ), "one pass a task"
     assert len(list((cache_root() / "teacher-outputs").glob("*/outputs.bin"))) == 2
     (report,) = (tmp_path / "p").glob("*/*/README.md")
     assert "--teacher-outputs fp32" in report.read_text()
@@ -196,7 +221,18 @@ def test_a_run_reads_the_outputs_and_says_so(bench, typed, places, tmp_path):
 @pytest.mark.slow
 def test_a_damaged_file_is_made_again(bench, places, tmp_path):
     rows = f"kd:{SMALL},pkd:layers=2"
-    words = ["run", "--tasks", "rte", "--epochs", 3, *places, "--methods", rows, "--teacher-outputs", "fp16"]
+    words = [
+        "run",
+        "--tasks",
+        "rte",
+        "--epochs",
+        3,
+        *places,
+        "--methods",
+        rows,
+        "--teacher-outputs",
+        "fp16",
+    ]
     done = bench(*words)
     assert done.returncode == 0, done.stderr
     before = {where: record.weights for where, record in by_row(tmp_path / "r").items()}
@@ -214,7 +250,15 @@ def test_a_damaged_file_is_made_again(bench, places, tmp_path):
 
 
 def test_too_large_a_file_is_bad_input(bench, typed):
-    done = bench(*typed, "--methods", f"tinybert:{SMALL}", "--teacher-outputs", "fp32", "--teacher-outputs-limit", 1e-6)
+    done = bench(
+        *typed,
+        "--methods",
+        f"tinybert:{SMALL}",
+        "--teacher-outputs",
+        "fp32",
+        "--teacher-outputs-limit",
+        1e-6,
+    )
     assert done.returncode == 2
     assert "--teacher-outputs-limit" in done.stderr
     assert "rte" in done.stderr

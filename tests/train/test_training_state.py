@@ -61,7 +61,8 @@ def test_a_group_that_breaks_off_twice_ends_as_in_one_go(request_, always, chang
         assert len(kept_states()) == 3, "one a student"
     capfd.readouterr()
     train(broken)
-    assert "resumes at step 12 of" in capfd.readouterr().err  # the step at which it broke off was not kept
+    # the step at which it broke off was not kept
+    assert "resumes at step 12 of" in capfd.readouterr().err
     assert ends(broken) == ends(request_("whole", **changes))
     assert not kept_states()
 
@@ -90,7 +91,9 @@ def test_a_short_training_writes_nothing(request_):
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_other_code_and_reruns_begin_anew_and_other_companions_go_on(request_, always, monkeypatch, capfd):
+def test_other_code_and_reruns_begin_anew_and_other_companions_go_on(
+    request_, always, monkeypatch, capfd
+):
     with pytest.raises(KeyboardInterrupt):
         run(request_(), BreaksOff("finetune", 5))
     left = kept_states()
@@ -118,7 +121,9 @@ def test_other_code_and_reruns_begin_anew_and_other_companions_go_on(request_, a
 
 
 @pytest.mark.slow
-def test_what_it_was_trained_from_made_again_with_other_weights_begins_anew(request_, always, capfd):
+def test_what_it_was_trained_from_made_again_with_other_weights_begins_anew(
+    request_, always, capfd
+):
     with pytest.raises(KeyboardInterrupt):
         run(request_(), BreaksOff("finetune", 5))
     for file in (training_state.cache_root() / "starts").glob("*/made.json"):
@@ -126,7 +131,9 @@ def test_what_it_was_trained_from_made_again_with_other_weights_begins_anew(requ
     assert train(request_()).exit_code == 0
     said = capfd.readouterr().err
     assert said.count("resumes") == 1
-    assert said.index("resumes") < said.index("rte: theseus, seed 0: done"), "it is not made from the start"
+    assert said.index("resumes") < said.index("rte: theseus, seed 0: done"), (
+        "it is not made from the start"
+    )
 
 
 @pytest.mark.slow
@@ -147,7 +154,9 @@ def test_a_full_disk_does_not_end_a_training(request_, always, monkeypatch, capf
 
     monkeypatch.setattr(training_state, "save_file", full)
     assert train(request_(**ALONE)).exit_code == 0
-    assert "its state could not be kept ([Errno 28] No space left on device)" in capfd.readouterr().err
+    assert (
+        "its state could not be kept ([Errno 28] No space left on device)" in capfd.readouterr().err
+    )
     assert not kept_states()
 
 
@@ -176,7 +185,9 @@ class Learns:
 def test_writing_takes_at_most_two_percent_of_the_time(tmp_path, monkeypatch):
     now, written = [0.0], []
     monkeypatch.setattr(
-        training_state, "save_file", lambda tensors, file, body: (now.__setitem__(0, now[0] + 60), file.touch())
+        training_state,
+        "save_file",
+        lambda tensors, file, body: (now.__setitem__(0, now[0] + 60), file.touch()),
     )
     monkeypatch.setattr(training_state.os, "replace", lambda old, new: written.append(now[0]))
     state = TrainingStates(["slow disk"], every=300, clock=lambda: now[0], folder=tmp_path)

@@ -8,7 +8,12 @@ import shutil
 import pytest
 import tiny
 import torch
-from transformers import AutoTokenizer, BertModel, DistilBertConfig, DistilBertForSequenceClassification
+from transformers import (
+    AutoTokenizer,
+    BertModel,
+    DistilBertConfig,
+    DistilBertForSequenceClassification,
+)
 
 
 @pytest.fixture(scope="module")
@@ -18,11 +23,20 @@ def places(tmp_path_factory, teacher_folder):
     tokenizer = AutoTokenizer.from_pretrained(teacher_folder)
     labels = {0: "entailment", 1: "not_entailment"}
     bert = tiny.classifier(layers=2, seed=1)
-    shape = {"dim": 12, "n_layers": 2, "n_heads": 2, "hidden_dim": 24, "vocab_size": tiny.config().vocab_size}
+    shape = {
+        "dim": 12,
+        "n_layers": 2,
+        "n_heads": 2,
+        "hidden_dim": 24,
+        "vocab_size": tiny.config().vocab_size,
+    }
     torch.manual_seed(0)
     distilbert = DistilBertForSequenceClassification(DistilBertConfig(**shape, num_labels=2))
     for name, model in {"bert": bert, "distilbert": distilbert}.items():
-        model.config.id2label, model.config.label2id = labels, {label: code for code, label in labels.items()}
+        model.config.id2label, model.config.label2id = (
+            labels,
+            {label: code for code, label in labels.items()},
+        )
         with torch.no_grad():  # weights as large as trained ones, so that a wrong one shows
             for weight in model.parameters():
                 if weight.dim() == 2:
@@ -33,12 +47,30 @@ def places(tmp_path_factory, teacher_folder):
 
 
 def typed(glue_folder, *backends):
-    return ("--tasks", "rte", "--data", glue_folder, "--backends", ",".join(backends), "--rounds", 6, "--threads", 1)
+    return (
+        "--tasks",
+        "rte",
+        "--data",
+        glue_folder,
+        "--backends",
+        ",".join(backends),
+        "--rounds",
+        6,
+        "--threads",
+        1,
+    )
 
 
 def test_torchs_own_attentions_agree(bench, places, glue_folder, tmp_path):
     file = tmp_path / "answer.json"
-    done = bench("backends", places / "bert", places / "distilbert", *typed(glue_folder, "sdpa"), "--json", file)
+    done = bench(
+        "backends",
+        places / "bert",
+        places / "distilbert",
+        *typed(glue_folder, "sdpa"),
+        "--json",
+        file,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     answer = json.loads(file.read_text())
     rows = answer["models"]
@@ -59,7 +91,14 @@ def test_an_exported_graph_answers_the_same(bench, places, glue_folder, tmp_path
     for package in ("onnx", "openvino" if backend == "openvino" else "onnxruntime"):
         pytest.importorskip(package)
     file = tmp_path / "answer.json"
-    done = bench("backends", places / "bert", places / "distilbert", *typed(glue_folder, backend), "--json", file)
+    done = bench(
+        "backends",
+        places / "bert",
+        places / "distilbert",
+        *typed(glue_folder, backend),
+        "--json",
+        file,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     for row in json.loads(file.read_text())["models"]:
         assert row["largest_difference"] < (1.0 if backend == "onnx-int8" else 1e-4)

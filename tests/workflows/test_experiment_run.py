@@ -13,12 +13,21 @@ from bench.plan.request import Request
 from bench.workflows import experiment
 
 
-def test_the_one_question_is_about_the_disk_of_all_tables(tmp_path, teacher_folder, glue_folder, monkeypatch):
+def test_the_one_question_is_about_the_disk_of_all_tables(
+    tmp_path, teacher_folder, glue_folder, monkeypatch
+):
     file = tmp_path / "e.toml"
-    tables = [f'[[table]]\nname = "{task}"\nmethods = ["kd"]\ntasks = ["{task}"]' for task in ("rte", "sst2")]
+    tables = [
+        f'[[table]]\nname = "{task}"\nmethods = ["kd"]\ntasks = ["{task}"]'
+        for task in ("rte", "sst2")
+    ]
     file.write_text("\n".join(['title = "Two tables"', *tables]))
-    request = Request(teacher=str(teacher_folder), data=str(glue_folder), results=tmp_path / "r", threads=1)
-    plans = [build(asked) for table in experiment.choose(file, request)[1] for _, asked in table.parts]
+    request = Request(
+        teacher=str(teacher_folder), data=str(glue_folder), results=tmp_path / "r", threads=1
+    )
+    plans = [
+        build(asked) for table in experiment.choose(file, request)[1] for _, asked in table.parts
+    ]
     monkeypatch.setattr("bench.run.ASK_ABOVE_BYTES", max(plan.disk_bytes for plan in plans))
     monkeypatch.setattr(experiment, "run", lambda *_: pytest.fail("it started without a question"))
     with pytest.raises(InputError, match="not started"):
@@ -26,7 +35,9 @@ def test_the_one_question_is_about_the_disk_of_all_tables(tmp_path, teacher_fold
 
 
 @pytest.mark.slow
-def test_rows_of_a_table_with_trials_are_searched_for_and_keep_their_names(tmp_path, teacher_folder, glue_folder):
+def test_rows_of_a_table_with_trials_are_searched_for_and_keep_their_names(
+    tmp_path, teacher_folder, glue_folder
+):
     small = f"{tiny.SHAPE}:start=random"
     request = Request(
         teacher=str(teacher_folder),
@@ -38,10 +49,10 @@ def test_rows_of_a_table_with_trials_are_searched_for_and_keep_their_names(tmp_p
     )
     request = replace(request, epochs=1.0, seeds=(0, 1))
     file, rows = tmp_path / "e.toml", [f"kd:{small}", f"finetune:{small}"]
-    table = (
-        f"[[table]]\nname = 'a'\nmethods = {rows}\ntasks = ['rte']\nshow = 'differences'\ntrials = 2\nsearch = ['pace']"
+    table = f"[[table]]\nname = 'a'\nmethods = {rows}\ntasks = ['rte']\nshow = 'differences'\ntrials = 2\nsearch = ['pace']"
+    file.write_text(
+        f"title = 'mine'\n{table}\nlabels = {{ '{rows[0]}' = 'Ours', '{rows[1]}' = 'Plain' }}"
     )
-    file.write_text(f"title = 'mine'\n{table}\nlabels = {{ '{rows[0]}' = 'Ours', '{rows[1]}' = 'Plain' }}")
     text, _ = experiment.describe_experiment(file, request, {"seeds", "epochs"})
     assert "2 trials of each row" in text
     outcome = experiment.run_experiment(file, request, {"seeds", "epochs"})
@@ -55,8 +66,12 @@ def test_rows_of_a_table_with_trials_are_searched_for_and_keep_their_names(tmp_p
         experiment.run_experiment(file, request, {"seeds", "epochs"})
 
 
-def test_printed_numbers_of_a_file_of_ones_own_are_found_and_its_faults_are_said(tmp_path, teacher_folder, glue_folder):
-    request = Request(teacher=str(teacher_folder), data=str(glue_folder), results=tmp_path / "r", threads=1)
+def test_printed_numbers_of_a_file_of_ones_own_are_found_and_its_faults_are_said(
+    tmp_path, teacher_folder, glue_folder
+):
+    request = Request(
+        teacher=str(teacher_folder), data=str(glue_folder), results=tmp_path / "r", threads=1
+    )
     file, numbers = tmp_path / "e.toml", tmp_path / "foo.csv"
     table = "[[table]]\nname = 'a'\nmethods = ['kd']\ntasks = ['rte']\npaper = 'Foo 2019'\nprinted = { kd = 'Table 1: Foo-4' }"
     file.write_text(f"title = 'mine'\nprinted_numbers = 'foo.csv'\n{table}")
@@ -81,8 +96,20 @@ def test_printed_numbers_of_a_file_of_ones_own_are_found_and_its_faults_are_said
 def test_tasks_that_the_data_lack_are_left_out_unless_they_are_typed(bench, tmp_path):
     file = tmp_path / "mine.toml"
     table = '[[table]]\nname = "{}"\nmethods = ["kd"]\ntasks = ["{}"]\n'
-    file.write_text('title = "mine"\n' + table.format("a", "rte") + table.format("questions", "squad"))
-    words = ("plan", "--experiment", file, "--data", "sample", "--teacher", "embedded", "--results", tmp_path / "r")
+    file.write_text(
+        'title = "mine"\n' + table.format("a", "rte") + table.format("questions", "squad")
+    )
+    words = (
+        "plan",
+        "--experiment",
+        file,
+        "--data",
+        "sample",
+        "--teacher",
+        "embedded",
+        "--results",
+        tmp_path / "r",
+    )
     planned = bench(*words)
     assert planned.returncode == 0, planned.stderr
     assert "squad" in planned.stdout.splitlines()[1]

@@ -39,7 +39,9 @@ def electra(teacher_folder, tmp_path) -> Path:
     return folder
 
 
-def test_another_encoder_is_tuned_whole_with_its_own_vocabulary(bench, electra, glue_folder, teacher_folder, tmp_path):
+def test_another_encoder_is_tuned_whole_with_its_own_vocabulary(
+    bench, electra, glue_folder, teacher_folder, tmp_path
+):
     data = ("--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder)
     options = (*data, "--epochs", 1, "--results", tmp_path / "r", "--reports", tmp_path / "p")
     # the same weights in half the numbers, with another order of words
@@ -48,9 +50,13 @@ def test_another_encoder_is_tuned_whole_with_its_own_vocabulary(bench, electra, 
     words = (other / "vocab.txt").read_text().splitlines()
     (other / "vocab.txt").write_text("\n".join([*words[:6], *reversed(words[6:])]) + "\n")
     rows = f"finetune:encoder={electra},finetune:encoder={other},finetune:encoder=teacher,finetune:{tiny.SHAPE}:start=random"
-    answer = bench("run", "--methods", rows, "--seeds", "0,1", *options, "--save-students", tmp_path / "s")
+    answer = bench(
+        "run", "--methods", rows, "--seeds", "0,1", *options, "--save-students", tmp_path / "s"
+    )
     assert answer.returncode == 0, answer.stderr
-    students = [record for record in Store(tmp_path / "r").records() if record.cell.method == "finetune"]
+    students = [
+        record for record in Store(tmp_path / "r").records() if record.cell.method == "finetune"
+    ]
     assert len(students) == 8
     tokenizers = {record.cell.label: record.cell.tokenizer for record in students}
     assert len(set(tokenizers.values())) == 3
@@ -59,9 +65,13 @@ def test_another_encoder_is_tuned_whole_with_its_own_vocabulary(bench, electra, 
     assert own.artefacts["teacher_weights"]["beginning"] == "given: electra"
     # what was saved is a plain model with its own tokenizer, which answers as the record says
     (half,) = (tmp_path / "s").glob("*/rte/*other-seed-0*")
-    assert {tensor.dtype for tensor in load_file(half / "model.safetensors").values()} == {torch.float32}
+    assert {tensor.dtype for tensor in load_file(half / "model.safetensors").values()} == {
+        torch.float32
+    }
     (folder,) = (tmp_path / "s").glob("*/rte/*electra-seed-0*")
-    assert json.loads((folder / "config.json").read_text())["architectures"] == ["ElectraForSequenceClassification"]
+    assert json.loads((folder / "config.json").read_text())["architectures"] == [
+        "ElectraForSequenceClassification"
+    ]
     answer = bench("run", "--methods", f"checkpoint:{folder}", *options)
     assert answer.returncode == 0, answer.stderr
     store = Store(tmp_path / "r")
@@ -75,7 +85,9 @@ def test_another_encoder_is_tuned_whole_with_its_own_vocabulary(bench, electra, 
 def test_a_head_is_new_with_every_seed_and_as_large_as_the_task_asks(electra, teacher_folder):
     """Also one that is not named classifier: only the encoder is handed on, which was read with two labels."""
     row = parse_one(f"finetune:encoder={electra}").method
-    config = GPT2Config(vocab_size=20, n_positions=64, n_embd=16, n_layer=2, n_head=2, pad_token_id=0)
+    config = GPT2Config(
+        vocab_size=20, n_positions=64, n_embd=16, n_layer=2, n_head=2, pad_token_id=0
+    )
     (artefact,) = row.requires(config)
     prepared = {artefact.name: artefact.blank(config, 2)}
     heads = []
@@ -89,7 +101,9 @@ def test_a_head_is_new_with_every_seed_and_as_large_as_the_task_asks(electra, te
     assert not torch.equal(*heads)
 
 
-def test_what_an_own_encoder_cannot_go_with_is_one_line(bench, electra, glue_folder, teacher_folder, tmp_path):
+def test_what_an_own_encoder_cannot_go_with_is_one_line(
+    bench, electra, glue_folder, teacher_folder, tmp_path
+):
     options = ("--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder)
     without = tmp_path / "without"
     shutil.copytree(electra, without, ignore=shutil.ignore_patterns("model.safetensors"))
@@ -99,7 +113,9 @@ def test_what_an_own_encoder_cannot_go_with_is_one_line(bench, electra, glue_fol
     FunnelConfig().save_pretrained(funnel)
     weights = load_file(electra / "model.safetensors")
     save_file(
-        {f"x{name}": value for name, value in weights.items()}, lacking / "model.safetensors", metadata={"format": "pt"}
+        {f"x{name}": value for name, value in weights.items()},
+        lacking / "model.safetensors",
+        metadata={"format": "pt"},
     )
     for row, more, said in (
         (f"finetune:encoder={funnel}", (), "a funnel is no encoder of texts up to a length"),
@@ -109,7 +125,9 @@ def test_what_an_own_encoder_cannot_go_with_is_one_line(bench, electra, glue_fol
         (f"finetune:encoder={without}", ("--results", tmp_path / "r"), "no model.safetensors"),
         ("finetune:encoder=/nowhere", (), "there is no such folder"),
     ):
-        answer = bench("run" if more[:1] == ("--results",) else "plan", "--methods", row, *options, *more)
+        answer = bench(
+            "run" if more[:1] == ("--results",) else "plan", "--methods", row, *options, *more
+        )
         assert answer.returncode == 2, row
         assert said in answer.stderr
         assert len(answer.stderr.splitlines()) == 1

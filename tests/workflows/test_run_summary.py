@@ -22,7 +22,16 @@ SPELLED = "ffn=24:heads=4:hidden=12:layers=2:start=random"
 
 @pytest.fixture
 def common(tmp_path, teacher_folder, glue_folder):
-    words = ["--tasks", "rte,sst2", "--data", glue_folder, "--teacher", teacher_folder, "--epochs", "1"]
+    words = [
+        "--tasks",
+        "rte,sst2",
+        "--data",
+        glue_folder,
+        "--teacher",
+        teacher_folder,
+        "--epochs",
+        "1",
+    ]
     return [*words, "--results", tmp_path / "r", "--reports", tmp_path / "p"]
 
 
@@ -31,8 +40,12 @@ def test_a_run_ends_with_its_table_and_a_command_that_works(bench, common, tmp_p
     done = bench("run", "--methods", f"kd:{PLAIN},finetune:{PLAIN}", *common)
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1].startswith(f"report: {tmp_path / 'p'}")
-    assert all(len(line) <= TERMINAL for line in done.stdout.splitlines() if not line.startswith("next: "))
-    rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert all(
+        len(line) <= TERMINAL for line in done.stdout.splitlines() if not line.startswith("next: ")
+    )
+    rows = [
+        line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| ")
+    ]
     expected = ["teacher", f"kd:{SPELLED}", f"finetune:{SPELLED}"]
     assert list(dict.fromkeys(row for row in rows if row in expected)) == expected
     assert "[1]" not in done.stdout, "its footnotes are in the report"
@@ -57,12 +70,16 @@ def test_rows_keep_the_order_in_which_they_were_typed(bench, common, tmp_path):
         text = next((tmp_path / "p").glob("*/*/README.md")).read_text()
         for table in ("accuracy", "cost-of-training", "sizes"):
             named = re.findall(
-                r"^[^,]+", next((tmp_path / "p").glob(f"*/*/tables/{table}.csv")).read_text(), re.MULTILINE
+                r"^[^,]+",
+                next((tmp_path / "p").glob(f"*/*/tables/{table}.csv")).read_text(),
+                re.MULTILINE,
             )
             assert [name for name in named if name in rows] == typed, table
         assert f"--methods {','.join(typed)}" in text
     (alone,) = write_reports(Store(tmp_path / "r"), tmp_path / "alone")
-    named = re.findall(r"^\| (\S+)", alone.read_text().split("## Results")[1].split("\n## ")[0], re.MULTILINE)
+    named = re.findall(
+        r"^\| (\S+)", alone.read_text().split("## Results")[1].split("\n## ")[0], re.MULTILINE
+    )
     assert [name for name in dict.fromkeys(named) if name in rows] == sorted(rows)
 
 
@@ -78,7 +95,15 @@ def planned(bench, tmp_path, common, *words):
     """Lines and JSON of a plan on a machine of a million FLOPs a second."""
     file = tmp_path / "plan.json"
     answer = bench(
-        "plan", "--methods", f"kd:{tiny.SHAPE},finetune:{PLAIN}", *common[:-2], "--jobs", "1", "--json", file, *words
+        "plan",
+        "--methods",
+        f"kd:{tiny.SHAPE},finetune:{PLAIN}",
+        *common[:-2],
+        "--jobs",
+        "1",
+        "--json",
+        file,
+        *words,
     )
     assert answer.returncode == 0, answer.stderr
     return answer.stdout.splitlines(), json.loads(file.read_text())
@@ -98,13 +123,23 @@ def slow_machine(monkeypatch):
     monkeypatch.setattr("bench.plan.estimate.flops_per_second", lambda threads: 1e7)
 
 
-def test_a_plan_says_what_takes_the_time_and_how_to_be_shorter(bench, tmp_path, common, slow_machine):
+def test_a_plan_says_what_takes_the_time_and_how_to_be_shorter(
+    bench, tmp_path, common, slow_machine
+):
     lines, body = planned(bench, tmp_path, common)
     parts = parts_in(body)
-    assert set(parts) == {"general start 2x12", "teacher of rte", "teacher of sst2", "cells of rte", "cells of sst2"}
+    assert set(parts) == {
+        "general start 2x12",
+        "teacher of rte",
+        "teacher of sst2",
+        "cells of rte",
+        "cells of sst2",
+    }
     assert sum(parts.values()) == pytest.approx(body["seconds"], abs=1)
     place = next(i for i, line in enumerate(lines) if line.startswith("  estimate: "))
-    shares = [re.fullmatch(r"    .+ \((\d+)%\): (.+)", line) for line in lines[place + 1 : place + 6]]
+    shares = [
+        re.fullmatch(r"    .+ \((\d+)%\): (.+)", line) for line in lines[place + 1 : place + 6]
+    ]
     assert [share[2] for share in shares if share] == sorted(parts, key=lambda what: -parts[what])
     assert sum(int(share[1]) for share in shares if share) == pytest.approx(100, abs=3)
     (tip,) = (line for line in lines if line.startswith("  tip: "))
@@ -113,4 +148,6 @@ def test_a_plan_says_what_takes_the_time_and_how_to_be_shorter(bench, tmp_path, 
     assert not [line for line in lines if line.startswith("  tip: ")]
     left = parts_in(shorter)["general start 2x12"]
     assert left < parts["general start 2x12"] / 4
-    assert shorter["seconds"] == pytest.approx(body["seconds"] - parts["general start 2x12"] + left, abs=1)
+    assert shorter["seconds"] == pytest.approx(
+        body["seconds"] - parts["general start 2x12"] + left, abs=1
+    )

@@ -22,7 +22,9 @@ def test_sets(tmp_path, monkeypatch):
     """Test sets of twelve unlabelled examples in GLUE's layout."""
     import pandas
 
-    monkeypatch.setattr(workflow, "FILES", {name: file._replace(rows=ROWS) for name, file in workflow.FILES.items()})
+    monkeypatch.setattr(
+        workflow, "FILES", {name: file._replace(rows=ROWS) for name, file in workflow.FILES.items()}
+    )
     for number, file in enumerate(workflow.FILES.values()):
         task = GLUE[file.task]
         split = tiny.split(ROWS, 2, len(task.columns) == 2, seed=number)
@@ -37,12 +39,26 @@ def test_sets(tmp_path, monkeypatch):
 @pytest.fixture
 def models(tmp_path):
     for name in ("rte", "mnli", "stsb"):
-        tiny.save_teacher(tmp_path / "models" / name, BertForSequenceClassification, num_labels=GLUE[name].num_labels)
+        tiny.save_teacher(
+            tmp_path / "models" / name,
+            BertForSequenceClassification,
+            num_labels=GLUE[name].num_labels,
+        )
     return tmp_path / "models"
 
 
 def test_the_files_are_as_the_server_wants_them(bench, tmp_path, test_sets, models):
-    done = bench("submit", models, "--to", tmp_path / "s", "--data", test_sets, "--constant-rest", "--device", "cpu")
+    done = bench(
+        "submit",
+        models,
+        "--to",
+        tmp_path / "s",
+        "--data",
+        test_sets,
+        "--constant-rest",
+        "--device",
+        "cpu",
+    )
     assert done.returncode == OK, done.stderr
     with zipfile.ZipFile(tmp_path / "s" / "submission.zip") as archive:
         assert archive.namelist() == list(workflow.FILES)
@@ -57,23 +73,47 @@ def test_the_files_are_as_the_server_wants_them(bench, tmp_path, test_sets, mode
     assert bench("submit", tmp_path / "s" / "submission.zip").returncode == OK
 
 
-def test_a_model_whose_labels_have_another_order_answers_by_their_names(bench, tmp_path, test_sets, models):
+def test_a_model_whose_labels_have_another_order_answers_by_their_names(
+    bench, tmp_path, test_sets, models
+):
     model = BertForSequenceClassification.from_pretrained(models / "rte")
     model.classifier.weight.data.zero_()
     model.classifier.bias.data = torch.tensor([5.0, -5.0])
     model.config.id2label = {0: "not_entailment", 1: "entailment"}
     model.config.label2id = {"not_entailment": 0, "entailment": 1}
     model.save_pretrained(models / "rte")
-    done = bench("submit", models, "--to", tmp_path / "s", "--data", test_sets, "--constant-rest", "--device", "cpu")
+    done = bench(
+        "submit",
+        models,
+        "--to",
+        tmp_path / "s",
+        "--data",
+        test_sets,
+        "--constant-rest",
+        "--device",
+        "cpu",
+    )
     assert done.returncode == OK, done.stderr
     _, *lines = (tmp_path / "s" / "RTE.tsv").read_text().splitlines()
     assert {line.split("\t")[1] for line in lines} == {"not_entailment"}
 
 
 def test_a_dropped_line_is_named(bench, tmp_path, test_sets, models):
-    bench("submit", models, "--to", tmp_path / "s", "--data", test_sets, "--constant-rest", "--device", "cpu")
+    bench(
+        "submit",
+        models,
+        "--to",
+        tmp_path / "s",
+        "--data",
+        test_sets,
+        "--constant-rest",
+        "--device",
+        "cpu",
+    )
     whole = {file: (tmp_path / "s" / file).read_text() for file in workflow.FILES}
-    dropped = "".join(line for line in whole["RTE.tsv"].splitlines(True) if not line.startswith("7\t"))
+    dropped = "".join(
+        line for line in whole["RTE.tsv"].splitlines(True) if not line.startswith("7\t")
+    )
     damaged = {
         "RTE.tsv": (dropped, "id 7"),
         "QQP.tsv": (whole["QQP.tsv"].replace("\n3\t0", "\n3\tno"), "line 5"),
@@ -99,7 +139,16 @@ def test_a_missing_or_doubtful_model_is_refused(bench, tmp_path, test_sets, mode
     assert "rte" not in done.stderr
     tiny.save_teacher(tmp_path / "more" / "rte" / "kd-seed-1-0a", BertForSequenceClassification)
     tiny.save_teacher(tmp_path / "more" / "rte" / "kd-seed-2-0b", BertForSequenceClassification)
-    twice = [tmp_path / "more", "--to", tmp_path / "s", "--data", test_sets, "--constant-rest", "--device", "cpu"]
+    twice = [
+        tmp_path / "more",
+        "--to",
+        tmp_path / "s",
+        "--data",
+        test_sets,
+        "--constant-rest",
+        "--device",
+        "cpu",
+    ]
     assert "seed 1" in bench("submit", *twice).stderr
     assert bench("submit", *twice, "--seed", 2).returncode == OK
 
@@ -107,7 +156,17 @@ def test_a_missing_or_doubtful_model_is_refused(bench, tmp_path, test_sets, mode
 def test_test_sets_that_are_cut_are_refused(bench, tmp_path, test_sets, models, monkeypatch):
     files = {name: file._replace(rows=ROWS + 1) for name, file in workflow.FILES.items()}
     monkeypatch.setattr(workflow, "FILES", files)
-    done = bench("submit", models, "--to", tmp_path / "s", "--data", test_sets, "--constant-rest", "--device", "cpu")
+    done = bench(
+        "submit",
+        models,
+        "--to",
+        tmp_path / "s",
+        "--data",
+        test_sets,
+        "--constant-rest",
+        "--device",
+        "cpu",
+    )
     assert (done.returncode, (tmp_path / "s").exists()) == (BAD_INPUT, False)
     assert f"id {ROWS}" in done.stderr
 
@@ -118,16 +177,26 @@ def test_diagnostics_by_category(tmp_path):
     true = np.arange(9) % 3
     lines = ["\t".join((*workflow.AX_CATEGORIES, "Label"))]
     lines += [
-        f"{'Negation;Factivity' if i < 6 else ''}\t\t\t{'World' * (i > 3)}\t{names[c]}" for i, c in enumerate(true)
+        f"{'Negation;Factivity' if i < 6 else ''}\t\t\t{'World' * (i > 3)}\t{names[c]}"
+        for i, c in enumerate(true)
     ]
     (tmp_path / "full.tsv").write_text("\n".join(lines))
     answers = np.where(np.arange(9) < 6, true, 0)
     (tmp_path / "AX.tsv").write_text(
         "\n".join(["index\tprediction", *(f"{i}\t{names[c]}" for i, c in enumerate(answers))])
     )
-    table = {(g["category"], g["kind"]): g for g in workflow.diagnostics(tmp_path / "AX.tsv", tmp_path / "full.tsv")}
-    assert table["Lexical Semantics", "Factivity"] | {"matthews": 1.0} == table["Lexical Semantics", "Factivity"]
-    assert [table[key]["examples"] for key in (("all", ""), ("Lexical Semantics", ""), ("Knowledge", "World"))] == [
+    table = {
+        (g["category"], g["kind"]): g
+        for g in workflow.diagnostics(tmp_path / "AX.tsv", tmp_path / "full.tsv")
+    }
+    assert (
+        table["Lexical Semantics", "Factivity"] | {"matthews": 1.0}
+        == table["Lexical Semantics", "Factivity"]
+    )
+    assert [
+        table[key]["examples"]
+        for key in (("all", ""), ("Lexical Semantics", ""), ("Knowledge", "World"))
+    ] == [
         9,
         6,
         5,

@@ -69,12 +69,16 @@ def test_all_leaves_out_students_of_several_tasks_and_says_so(monkeypatch):
     with pytest.raises(InputError, match=r"^finetune,") as asked:
         tune.tune(Request(methods="all", tasks="rte"), 2, progress=progress)
     assert "mtdnn" not in str(asked.value)
-    assert said == ["mtdnn is left out of `--methods all`: a student of several tasks is not searched for"]
+    assert said == [
+        "mtdnn is left out of `--methods all`: a student of several tasks is not searched for"
+    ]
     with pytest.raises(InputError, match=r"^mtdnn: a student of several tasks"):
         tune.tune(Request(methods="mtdnn", tasks="rte"), 2, progress=progress)
 
 
-def test_of_all_rows_those_that_a_teacher_does_not_allow_are_not_tried(monkeypatch, glue_folder, tmp_path):
+def test_of_all_rows_those_that_a_teacher_does_not_allow_are_not_tried(
+    monkeypatch, glue_folder, tmp_path
+):
     def is_asked(request, *_):
         raise InputError(request.methods)
 
@@ -87,8 +91,16 @@ def test_of_all_rows_those_that_a_teacher_does_not_allow_are_not_tried(monkeypat
         "intermediate_size": 48,
     }
     teacher = tiny.save_teacher(tmp_path / "teacher")
-    ElectraModel(ElectraConfig(**shape, vocab_size=tiny.config().vocab_size)).save_pretrained(teacher)
-    request = Request(methods="all", tasks="rte", data=str(glue_folder), teacher=str(teacher), results=tmp_path / "r")
+    ElectraModel(ElectraConfig(**shape, vocab_size=tiny.config().vocab_size)).save_pretrained(
+        teacher
+    )
+    request = Request(
+        methods="all",
+        tasks="rte",
+        data=str(glue_folder),
+        teacher=str(teacher),
+        results=tmp_path / "r",
+    )
     with pytest.raises(InputError) as asked:
         tune.tune(request, 2, progress=SimpleNamespace(say=lambda text: None))
     tried = {text.split(":")[0] for text in str(asked.value).split(",")}
@@ -107,7 +119,9 @@ def test_pace_multiplies_the_learning_rate_and_nothing_else(glue_folder, teacher
 
 def trial_record(label, task, failed, score):
     """The record of one trial, scored on examples that are held out."""
-    made = factories.record(label, task, score=None if failed else score, failed="boom" if failed else None)
+    made = factories.record(
+        label, task, score=None if failed else score, failed="boom" if failed else None
+    )
     data = made.cell.data.model_copy(
         update={"evaluation": {"held-back": "0" * 64}, "rows": {"train": 36, "held-back": 4}}
     )
@@ -134,12 +148,18 @@ def search(monkeypatch, tmp_path):
             store, cells, failures = Store(request.results), [], []
             for task in (task.name for task, _ in expand(request.tasks)):
                 for row in parse_methods(request.methods):
-                    label = row.label + "".join(label_suffixes(None, False, request.teacher_outputs, "", {}))
+                    label = row.label + "".join(
+                        label_suffixes(None, False, request.teacher_outputs, "", {})
+                    )
                     score = 0.9 if row.spelling == best else 0.5
                     record = trial_record(label, task, row.method.name in failing, score)
                     store.write(record)
                     cells.append(SimpleNamespace(cell=record.cell, spelling=row.spelling))
-                    failures += [FailedCell(task, row.label, 0, "boom")] if record.status == "failed" else []
+                    failures += (
+                        [FailedCell(task, row.label, 0, "boom")]
+                        if record.status == "failed"
+                        else []
+                    )
             return Outcome(SimpleNamespace(cells=cells), failures=failures)
 
         monkeypatch.setattr(tune, "run", run)
@@ -179,22 +199,56 @@ def test_the_smallest_seed_is_searched_and_the_record_says_what_could_vary(searc
     assert len(trained) == 1
     chosen, *_ = search("kd,pkd", "rte", settings="beta,pace")
     assert [each.search.settings for each in chosen] == [("pace",), ("beta", "pace")]
-    with pytest.raises(InputError, match=r"--search speed: no row offers it; .* alpha, pace, temperature"):
+    with pytest.raises(
+        InputError, match=r"--search speed: no row offers it; .* alpha, pace, temperature"
+    ):
         search("kd", "rte", settings="pace,speed")
 
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_search_records_what_was_tried_and_trains_the_best_on_all_rows(bench, glue_folder, teacher_folder, tmp_path):
+def test_a_search_records_what_was_tried_and_trains_the_best_on_all_rows(
+    bench, glue_folder, teacher_folder, tmp_path
+):
     words = (
-        *("tune", "--methods", f"{FLOOR},{KD}", "--tasks", "sst2", "--trials", 3, "--data", glue_folder),
-        *("--teacher", teacher_folder, "--epochs", 2, "--seeds", "0,1", "--search", "pace", "--yes"),
-        *("--results", tmp_path / "r", "--reports", tmp_path / "p", "--json", tmp_path / "chosen.json"),
+        *(
+            "tune",
+            "--methods",
+            f"{FLOOR},{KD}",
+            "--tasks",
+            "sst2",
+            "--trials",
+            3,
+            "--data",
+            glue_folder,
+        ),
+        *(
+            "--teacher",
+            teacher_folder,
+            "--epochs",
+            2,
+            "--seeds",
+            "0,1",
+            "--search",
+            "pace",
+            "--yes",
+        ),
+        *(
+            "--results",
+            tmp_path / "r",
+            "--reports",
+            tmp_path / "p",
+            "--json",
+            tmp_path / "chosen.json",
+        ),
     )
     done = bench(*words)
     assert done.returncode == 0, done.stderr
     chosen = json.loads((tmp_path / "chosen.json").read_text())
-    assert [c["search"]["of"] for c in chosen] == [parse_one(FLOOR).spelling, parse_one(KD).spelling]
+    assert [c["search"]["of"] for c in chosen] == [
+        parse_one(FLOOR).spelling,
+        parse_one(KD).spelling,
+    ]
     records = list(Store(tmp_path / "r").records())
     final = [record for record in records if record.cell.search]
     assert sorted((record.cell.method, record.cell.seed) for record in final) == sorted(
@@ -211,15 +265,23 @@ def test_a_search_records_what_was_tried_and_trains_the_best_on_all_rows(bench, 
         assert list(record.scores) == ["validation"]
         tried = [r for r in records if r.cell.label in {t.row for t in search.trials}]
         assert {tuple(r.scores) for r in tried} == {("held-back",)}
-        assert all(r.cell.teacher.key != record.cell.teacher.key for r in tried if r.cell.method == "kd")
+        assert all(
+            r.cell.teacher.key != record.cell.teacher.key for r in tried if r.cell.method == "kd"
+        )
     (file,) = (tmp_path / "p").glob("folder-tiny-glue/tiny-bert-*-2ep-*/README.md")
     report = file.read_text()
     assert "(best of 3)" in report
     (chosen_settings,) = file.parent.glob("tables/searches.csv")
-    rows = {row["System"]: row["sst2"] for row in csv.DictReader(chosen_settings.read_text().splitlines())}
+    rows = {
+        row["System"]: row["sst2"]
+        for row in csv.DictReader(chosen_settings.read_text().splitlines())
+    }
     for record in final:
         scores = [trial.score for trial in record.cell.search.trials]
-        assert f"({max(scores):.1f}; {min(scores):.1f} to {max(scores):.1f})" in rows[record.cell.label]
+        assert (
+            f"({max(scores):.1f}; {min(scores):.1f} to {max(scores):.1f})"
+            in rows[record.cell.label]
+        )
     assert bench(*words).stderr.count("nothing to do: every cell has its record") == 2
     (command,) = re.findall(r"- command: `python -m bench (.*)`", report)
     again = command.replace("tiny-glue", str(glue_folder)).replace("tiny-bert", str(teacher_folder))
@@ -231,7 +293,16 @@ def test_a_search_records_what_was_tried_and_trains_the_best_on_all_rows(bench, 
 
 
 def test_a_search_refuses_what_it_cannot_do_fairly(bench, glue_folder, teacher_folder, tmp_path):
-    common = ("--tasks", "sst2", "--data", glue_folder, "--teacher", teacher_folder, "--results", tmp_path / "r")
+    common = (
+        "--tasks",
+        "sst2",
+        "--data",
+        glue_folder,
+        "--teacher",
+        teacher_folder,
+        "--results",
+        tmp_path / "r",
+    )
     for words, said in (
         (("--methods", "mtdnn"), "leave it out"),
         (("--methods", "kd:alpha=0.2+int8"), "+int8"),

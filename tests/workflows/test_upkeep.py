@@ -67,7 +67,9 @@ def test_files_of_the_cache_have_the_permissions_that_the_user_chose():
     assert done.stdout.split() == ["640"], done.stderr
 
 
-def test_a_record_with_one_changed_digit_is_used_with_a_warning_and_put_aside_on_demand(bench, answered_store):
+def test_a_record_with_one_changed_digit_is_used_with_a_warning_and_put_aside_on_demand(
+    bench, answered_store
+):
     root = answered_store.root
     record = next(answered_store.records())
     file = answered_store.folder(record.cell) / "attempt-1.json"

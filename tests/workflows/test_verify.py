@@ -59,7 +59,8 @@ def spoil(root, record, change, weights="0" * 64):
     share = float((logits.argmax(1) == arrays["labels.validation"]).mean())
     scores = {"validation": {"accuracy": share}}
     store.write(
-        record.model_copy(update={"weights": weights, "scores": scores}), {**arrays, "logits.validation": logits}
+        record.model_copy(update={"weights": weights, "scores": scores}),
+        {**arrays, "logits.validation": logits},
     )
 
 
@@ -90,15 +91,25 @@ def turned(logits, right):
     ("change", "verdict", "code"),
     [
         (lambda x, right: x + np.float32(1e-5), "equal within rounding", 0),
-        (lambda x, right: np.where(np.arange(len(x))[:, None] < 2, -x, x), "statistically equal", 0),
-        (lambda x, right: right if (x.argmax(1) == right.argmax(1)).mean() < 0.6 else -right, "different", 1),
+        (
+            lambda x, right: np.where(np.arange(len(x))[:, None] < 2, -x, x),
+            "statistically equal",
+            0,
+        ),
+        (
+            lambda x, right: right if (x.argmax(1) == right.argmax(1)).mean() < 0.6 else -right,
+            "different",
+            1,
+        ),
         (turned, "different", 1),
     ],
     ids=["rounding", "statistical", "different", "turned"],
 )
 def test_how_far_two_runs_agree(bench, place, change, verdict, code):
     root, typed = place
-    record = next(r for label, r in records(root).items() if label.startswith("kd") and "pace" not in label)
+    record = next(
+        r for label, r in records(root).items() if label.startswith("kd") and "pace" not in label
+    )
     labels = Store(root).predictions(record)["labels.validation"]
     right = np.eye(2, dtype=np.float32)[labels] * 2 - 1
     spoil(root, record, lambda x: change(x, right))
@@ -116,15 +127,30 @@ def test_from_scratch_takes_nothing_from_the_cache_and_leaves_it_alone(bench, pl
     answer = bench("verify", record.key[:10], "--results", root, *typed)
     assert "from the cache: teacher of rte; --from-scratch makes them again too" in answer.stdout
     cache = cache_root()
-    before = {file: (file.stat().st_mtime_ns, file.stat().st_size) for file in cache.rglob("*") if file.is_file()}
+    before = {
+        file: (file.stat().st_mtime_ns, file.stat().st_size)
+        for file in cache.rglob("*")
+        if file.is_file()
+    }
     answer = bench(
-        "verify", record.key[:10], "--from-scratch", "--results", root, *typed, "--json", tmp_path / "v.json"
+        "verify",
+        record.key[:10],
+        "--from-scratch",
+        "--results",
+        root,
+        *typed,
+        "--json",
+        tmp_path / "v.json",
     )
     assert answer.stdout.startswith("bitwise equal"), answer.stdout
     assert "made again: teacher of rte" in answer.stdout
     body = json.loads((tmp_path / "v.json").read_text())
     assert (body["from_cache"], body["made_again"]) == ([], ["teacher of rte"])
-    after = {file: (file.stat().st_mtime_ns, file.stat().st_size) for file in cache.rglob("*") if file.is_file()}
+    after = {
+        file: (file.stat().st_mtime_ns, file.stat().st_size)
+        for file in cache.rglob("*")
+        if file.is_file()
+    }
     assert {k: v for k, v in after.items() if k.suffix in (".safetensors", ".json")} == {
         k: v for k, v in before.items() if k.suffix in (".safetensors", ".json")
     }
@@ -133,7 +159,10 @@ def test_from_scratch_takes_nothing_from_the_cache_and_leaves_it_alone(bench, pl
 @pytest.mark.parametrize(("changed", "said"), [(3, "3 answers differ"), (1, "1 answer differs")])
 def test_answers_of_a_regression_that_differ_are_counted_by_examples(tmp_path, changed, said):
     before = np.linspace(0, 5, 40, dtype=np.float32)[:, None]
-    arrays = {"labels.validation": np.linspace(0, 5, 40, dtype=np.float32), "logits.validation": before}
+    arrays = {
+        "labels.validation": np.linspace(0, 5, 40, dtype=np.float32),
+        "logits.validation": before,
+    }
     after = before.copy()
     after[:changed] += 0.5
     stores = [Store(tmp_path / name) for name in ("first", "second")]
@@ -150,9 +179,14 @@ def test_answers_of_a_regression_that_differ_are_counted_by_examples(tmp_path, c
 def test_losses_that_part_are_placed(bench, place):
     root, typed = place
     record = next(r for label, r in records(root).items() if "-hard" in label)
-    terms = {s: {n: [*v[:2], *(x * 1.5 for x in v[2:])] for n, v in t.items()} for s, t in record.terms.items()}
+    terms = {
+        s: {n: [*v[:2], *(x * 1.5 for x in v[2:])] for n, v in t.items()}
+        for s, t in record.terms.items()
+    }
     store = Store(root)
-    store.write(record.model_copy(update={"terms": terms, "weights": "0" * 64}), store.predictions(record))
+    store.write(
+        record.model_copy(update={"terms": terms, "weights": "0" * 64}), store.predictions(record)
+    )
     answer = bench("verify", record.key[:10], "--results", root, *typed)
     assert "The losses part in stage distil at window 3 of" in answer.stdout
 
@@ -161,6 +195,8 @@ def test_other_data_is_not_comparable(bench, place, teacher_folder, tmp_path):
     root, _ = place
     record = next(iter(records(root).values()))
     other = tiny.write_glue(tmp_path / "other", ("rte",), rows=30)
-    answer = bench("verify", record.key[:10], "--results", root, "--data", other, "--teacher", teacher_folder)
+    answer = bench(
+        "verify", record.key[:10], "--results", root, "--data", other, "--teacher", teacher_folder
+    )
     assert answer.returncode == 5
     assert "gives another cell: data, " in answer.stdout

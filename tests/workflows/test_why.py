@@ -54,7 +54,9 @@ def keep(results: Path, cell: Cell, **fields: Any) -> Record:
     """A finished record of a cell, made by today's code."""
     code = {"computed_by": named_code(student_modules(cell.method, ("accuracy",)))}
     keys = {"key": record_key(cell), "train_key": train_key(cell)}
-    record = factories.record().model_copy(update={"cell": cell, "code": code, "artefacts": {}, **keys, **fields})
+    record = factories.record().model_copy(
+        update={"cell": cell, "code": code, "artefacts": {}, **keys, **fields}
+    )
     Store(results).write(record)
     return record
 
@@ -66,7 +68,10 @@ def cell_of(plan: Plan, method: str = "kd") -> Cell:
 def ask(record: Record, asked: Request, **typed: Any) -> dict[str, Any]:
     """The question with data, teacher and text as in ``asked``, and with what is typed besides."""
     plain = Request(
-        **{n: getattr(asked, n) for n in ("data", "teacher", "device", "corpus", "corpus_tokens", "results")}
+        **{
+            n: getattr(asked, n)
+            for n in ("data", "teacher", "device", "corpus", "corpus_tokens", "results")
+        }
     )
     return why(record.key[:12], asked.results, replace(plain, **typed), set(typed))
 
@@ -94,17 +99,28 @@ def alone() -> Cell:
             "data": cell.data.model_copy(update={"max_train_rows": 100}),
             "numeric": cell.numeric.model_copy(update={"device": "cuda"}),
             "selection": Selection(rule="half", rows={"rte": "3" * 64}),
-            "search": Search(of="kd", metric="accuracy", held_back="4" * 64, trials=(Trial(row="kd", score=50.0),)),
+            "search": Search(
+                of="kd",
+                metric="accuracy",
+                held_back="4" * 64,
+                trials=(Trial(row="kd", score=50.0),),
+            ),
         }
     )
 
 
 def together() -> Cell:
-    partners = tuple(Partner(task=task, train=task[0] * 64, teacher="7" * 64) for task in ("rte", "sst2"))
+    partners = tuple(
+        Partner(task=task, train=task[0] * 64, teacher="7" * 64) for task in ("rte", "sst2")
+    )
     return alone().model_copy(update={"together": partners})
 
 
-PLACES = {"data": "data.train", "max_train_rows": "data.max_train_rows", "evaluation": "data.evaluation"}
+PLACES = {
+    "data": "data.train",
+    "max_train_rows": "data.max_train_rows",
+    "evaluation": "data.evaluation",
+}
 
 
 def changed(cell: Cell, field: str) -> Cell:
@@ -151,7 +167,11 @@ def test_every_field_of_a_key_is_named_where_it_alone_differs(cell):
 def test_a_record_that_a_run_finds(asked):
     record = keep(asked.results, cell_of(build(asked)))
     answer = ask(record, asked)
-    assert (answer["verdict"], answer["again"], answer["code"]) == ("a run finds this record", False, CURRENT)
+    assert (answer["verdict"], answer["again"], answer["code"]) == (
+        "a run finds this record",
+        False,
+        CURRENT,
+    )
     assert answer["planned_key"] == record.key
     assert answer["differences"] == []
 
@@ -160,7 +180,11 @@ def test_a_planted_field_is_named_and_nothing_else(asked):
     cell = cell_of(build(asked))
     answer = ask(keep(asked.results, cell.model_copy(update={"version": 99})), asked)
     assert fields(answer) == ["version"]
-    assert (answer["again"], answer["planned_key"], answer["code"]) == (True, record_key(cell), STALE)
+    assert (answer["again"], answer["planned_key"], answer["code"]) == (
+        True,
+        record_key(cell),
+        STALE,
+    )
 
 
 def test_what_differs_behind_a_key_is_named_where_its_identity_is_known(asked):
@@ -174,23 +198,35 @@ def test_what_differs_behind_a_key_is_named_where_its_identity_is_known(asked):
     keep(asked.results, cell_of(plan, "teacher"))
     (start,) = (entry.slot for entry in plan.artefacts if entry.artefact.is_kept)
     start.folder.mkdir(parents=True)
-    (start.folder / "made.json").write_text(json.dumps({"key": start.key, "identity": start.identity}))
+    (start.folder / "made.json").write_text(
+        json.dumps({"key": start.key, "identity": start.identity})
+    )
     answer = ask(record, asked, threads=1)
     for field in ("teacher.key", "artefacts.general_start"):
-        assert [line for line in inputs(answer, field) if "threads" in line] == inputs(answer, field) != []
+        assert (
+            [line for line in inputs(answer, field) if "threads" in line]
+            == inputs(answer, field)
+            != []
+        )
     answer = ask(record, asked, epochs=2.0)
     assert fields(answer) == ["teacher.key", "recipe.epochs"]
     assert len(inputs(answer, "teacher.key")) == 1
     assert "epochs" in inputs(answer, "teacher.key")[0]
     answer = ask(record, replace(asked, corpus_tokens=200))
     assert fields(answer) == ["artefacts.general_start"]
-    assert ["300, today 200" in line for line in inputs(answer, "artefacts.general_start")] == [True]
+    assert ["300, today 200" in line for line in inputs(answer, "artefacts.general_start")] == [
+        True
+    ]
 
 
 def test_a_limit_of_rows_is_the_records_own_until_one_is_typed(asked):
     record = keep(asked.results, cell_of(build(replace(asked, max_train_rows=16))))
     assert not ask(record, asked)["again"]
-    assert fields(ask(record, asked, max_train_rows=20)) == ["data", "max_train_rows", "teacher.key"]
+    assert fields(ask(record, asked, max_train_rows=20)) == [
+        "data",
+        "max_train_rows",
+        "teacher.key",
+    ]
 
 
 @pytest.mark.parametrize("status", ["failed", "interrupted"])
@@ -268,7 +304,9 @@ def test_a_finished_checkpoint_needs_its_folder_for_a_whole_answer(asked, tmp_pa
     assert ask(record, asked, methods=row)["verdict"] == "a run finds this record"
     assert fields(ask(record, asked, threads=1)) == ["teacher.key", "numeric.threads"]
     larger = tiny.save_teacher(tmp_path / "larger", BertForSequenceClassification, layers=4)
-    assert {"settings.weights", "settings.config"} == set(fields(ask(record, asked, methods=f"checkpoint:{larger}")))
+    assert {"settings.weights", "settings.config"} == set(
+        fields(ask(record, asked, methods=f"checkpoint:{larger}"))
+    )
 
 
 def test_a_student_of_several_tasks(asked):
@@ -293,25 +331,42 @@ def test_a_row_that_a_search_found_is_left_to_tune(asked):
     )
     cell = cell_of(build(replace(asked, methods=f"{ROW}:pace=2")))
     label = f"{ROW} (best of 2)"
-    answer = ask(keep(asked.results, cell.model_copy(update={"search": search, "label": label})), asked)
+    answer = ask(
+        keep(asked.results, cell.model_copy(update={"search": search, "label": label})), asked
+    )
     assert fields(answer) == ["search"]
     assert "`tune` finds what a search chose" in answer["verdict"]
 
 
 def test_the_verb(bench, asked, tmp_path):
     record = keep(asked.results, cell_of(build(asked)))
-    typed = ("--results", asked.results, "--data", asked.data, "--teacher", asked.teacher, "--device", "cpu")
+    typed = (
+        "--results",
+        asked.results,
+        "--data",
+        asked.data,
+        "--teacher",
+        asked.teacher,
+        "--device",
+        "cpu",
+    )
     typed += ("--corpus", asked.corpus[0], "--corpus-tokens", asked.corpus_tokens)
     found = bench("why", record.key[:10], *typed, "--json", tmp_path / "why.json")
     assert found.returncode == 0, found.stderr
     assert "plan: a run finds this record" in found.stdout
     body = json.loads((tmp_path / "why.json").read_text())
     assert (body["planned_key"], body["differences"], body["again"]) == (record.key, [], False)
-    not_found = bench("why", record.key[:10], *typed, "--epochs", 2, "--json", tmp_path / "why.json")
+    not_found = bench(
+        "why", record.key[:10], *typed, "--epochs", 2, "--json", tmp_path / "why.json"
+    )
     assert not_found.returncode == 1
     assert "recipe.epochs: 1.0 in the record, 2.0 in the plan" in not_found.stdout
     body = json.loads((tmp_path / "why.json").read_text())
-    assert [(one["field"], one["record"], one["plan"]) for one in body["differences"]][1] == ("recipe.epochs", 1.0, 2.0)
+    assert [(one["field"], one["record"], one["plan"]) for one in body["differences"]][1] == (
+        "recipe.epochs",
+        1.0,
+        2.0,
+    )
     assert not list(Path(asked.results).rglob("*.safetensors"))
     bad = bench("why", "zzzz", *typed[:2])
     assert bad.returncode == 2
@@ -329,7 +384,9 @@ def test_a_length_that_was_typed_is_typed_again_where_it_is_not_the_tasks(tmp_pa
     for length in (128, 256):
         cell = factories.record().cell
         record = factories.record().model_copy(
-            update={"cell": cell.model_copy(update={"recipe": cell.recipe | {"max_length": length}})}
+            update={
+                "cell": cell.model_copy(update={"recipe": cell.recipe | {"max_length": length}})
+            }
         )
         again = dict(request_from_record(record, asked, {"tasks"}).numbers)
         assert again.get("max_length", 256) == length

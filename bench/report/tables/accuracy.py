@@ -38,7 +38,10 @@ def accuracy(group: ReportGroup, alike: Collection[str] = ()) -> Table:
     best = max((round(group.mean_scores[s], 1) for s in group.sound), default=math.nan)
     lines = []
     for label in group.systems:
-        cells = [_score(group, label, column, () if has_mean else alike) for column in group.printed_columns]
+        cells = [
+            _score(group, label, column, () if has_mean else alike)
+            for column in group.printed_columns
+        ]
         if has_mean:
             is_best = label in group.sound and round(group.mean_scores[label], 1) == best
             cells.append(number(group.mean_scores.get(label), bold=is_best or label in alike))
@@ -55,27 +58,47 @@ def accuracy(group: ReportGroup, alike: Collection[str] = ()) -> Table:
         cells = [number(group.baselines.get(column)) for column in group.printed_columns]
         cells += [number(group.majority)] if has_mean else []
         cells += [TableCell("")] * len(further)
-        lines.insert(1 if group.systems[:1] == [TEACHER] else 0, Line(group.baseline_name, cells, row=""))
+        lines.insert(
+            1 if group.systems[:1] == [TEACHER] else 0, Line(group.baseline_name, cells, row="")
+        )
     columns = [Column("System")]
-    columns += [Column(c.title, csv=SPREAD, beside=c not in group.columns) for c in group.printed_columns]
+    columns += [
+        Column(c.title, csv=SPREAD, beside=c not in group.columns) for c in group.printed_columns
+    ]
     columns += [Column(f"mean of {len(group.averaged)}")] if has_mean else []
     columns += [Column(title, csv=INTERVAL) for title in further]
-    return Table("Results", columns, lines, _notes(group, bool(alike)), file="accuracy", width=WIDTH)
+    return Table(
+        "Results", columns, lines, _notes(group, bool(alike)), file="accuracy", width=WIDTH
+    )
 
 
-def _score(group: ReportGroup, label: str, column: ScoreColumn, alike: Collection[str]) -> TableCell:
+def _score(
+    group: ReportGroup, label: str, column: ScoreColumn, alike: Collection[str]
+) -> TableCell:
     """A row's mean over its seeds in a column; what is lost or suspect in its footnotes."""
     if (label, column) not in group.summaries:
         return missing(group, label, column)
     summary, fewer = group.summaries[label, column], group.lacks_seeds(label, column)
     # answers are judged by the first metric of their examples
-    judged = next(c for c in group.columns if (c.task, c.evaluation) == (column.task, column.evaluation))
+    judged = next(
+        c for c in group.columns if (c.task, c.evaluation) == (column.task, column.evaluation)
+    )
     notes = list(group.suspicions.get((label, judged), ()))
     if lost := [r for r in group.records_of(label, column.task) if r.status != "ok"]:
-        whys = (f"seed {r.cell.seed} {r.status}" + (f": {r.error.message}" if r.error else "") for r in lost)
-        notes.insert(0, f"{label} on {column.task}: {summary.n} of {summary.n + len(lost)} seeds; {'; '.join(whys)}")
+        whys = (
+            f"seed {r.cell.seed} {r.status}" + (f": {r.error.message}" if r.error else "")
+            for r in lost
+        )
+        notes.insert(
+            0,
+            f"{label} on {column.task}: {summary.n} of {summary.n + len(lost)} seeds; {'; '.join(whys)}",
+        )
     # the best as it is printed, among the students that have all seeds and sound answers
-    full = [s for s in group.students if (s, column) in group.summaries and not group.lacks_seeds(s, column)]
+    full = [
+        s
+        for s in group.students
+        if (s, column) in group.summaries and not group.lacks_seeds(s, column)
+    ]
     full = [s for s in full if not group.suspicions.get((s, judged))]
     best = max((round(group.summaries[s, column].mean, 1) for s in full), default=math.nan)
     return TableCell(
@@ -92,23 +115,37 @@ def _score(group: ReportGroup, label: str, column: ScoreColumn, alike: Collectio
 def further_columns(group: ReportGroup) -> dict[str, Callable[[ReportGroup, str], TableCell]]:
     """The columns behind the scores, which depend on no task: title -> the cell of a row."""
     columns: dict[str, Callable[[ReportGroup, str], TableCell]] = {
-        "Params (M)": lambda group, label: _range(group, label, models_differ, lambda s: s.parameters / 1e6),
-        "FLOPs (G)": lambda group, label: _range(group, label, need_own_lines, lambda s: s.flops / 1e9),
+        "Params (M)": lambda group, label: _range(
+            group, label, models_differ, lambda s: s.parameters / 1e6
+        ),
+        "FLOPs (G)": lambda group, label: _range(
+            group, label, need_own_lines, lambda s: s.flops / 1e9
+        ),
     }
     if group.has_small_files:
-        columns[FILE] = lambda group, label: _range(group, label, models_differ, lambda s: s.megabytes)
+        columns[FILE] = lambda group, label: _range(
+            group, label, models_differ, lambda s: s.megabytes
+        )
     if group.speed_ups:  # 1x for the teacher; a dash for what was not timed
-        cells = {row: number(r.median, ".2f", "x", low=r.low, high=r.high) for row, r in group.speed_ups.items()}
+        cells = {
+            row: number(r.median, ".2f", "x", low=r.low, high=r.high)
+            for row, r in group.speed_ups.items()
+        }
         cells[TEACHER] = number(1.0, ".2f", "x")
         columns["speed-up"] = lambda group, label: cells.get(label, number(None))
     return columns
 
 
 def _range(
-    group: ReportGroup, label: str, differ: Callable[[Sequence[Sizes]], bool], count: Callable[[Sizes], float]
+    group: ReportGroup,
+    label: str,
+    differ: Callable[[Sequence[Sizes]], bool],
+    count: Callable[[Sizes], float],
 ) -> TableCell:
     """``1.20 to 2.40`` of models that differ, of others the smallest; one figure where both ends are printed alike."""
-    sizes = sorted((r.sizes for r in group.records_of(label) if r.sizes), key=lambda s: s.parameters)
+    sizes = sorted(
+        (r.sizes for r in group.records_of(label) if r.sizes), key=lambda s: s.parameters
+    )
     if not sizes:
         return TableCell(DASH)
     counts = list(map(count, sizes if differ(sizes) else sizes[:1]))
@@ -134,7 +171,9 @@ def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
             f"(best of …): the best of so many trials on a tenth of the training examples, held out; for each task on its own ({SEARCHES})."
         )
     if group.has_small_files:
-        notes.append(f"{FILE}: of the saved model, 4 bytes for each parameter, fewer in rows with weights of few bits.")
+        notes.append(
+            f"{FILE}: of the saved model, 4 bytes for each parameter, fewer in rows with weights of few bits."
+        )
     if beside := [column.title for column in group.printed_columns if column not in group.columns]:
         notes.append(f"The mean has one metric of each task: it leaves out {listed(beside)}.")
     if group.left_out_of_means:
@@ -150,4 +189,6 @@ def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
             f"rounds, with its 95 % interval ({group.speed_conditions}). Rows of one architecture have one. A dash: not timed."
         )
     what = "the sources as they are" if group.writes else "a constant prediction"
-    return notes + ([f"The row '{group.baseline_name}' is the best score of {what}."] if group.baselines else [])
+    return notes + (
+        [f"The row '{group.baseline_name}' is the best score of {what}."] if group.baselines else []
+    )

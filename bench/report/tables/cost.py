@@ -14,7 +14,11 @@ from bench.report.groups import ReportGroup
 from bench.report.table import Column, Line, Table, TableCell, number
 from bench.report.tables.parts import counted, line_of, listed
 
-STUDENT_TIME, SHARED_TEACHER_TIME, CPU_TIME = "student time (s)", "teacher time, shared (s)", "CPU time (s)"
+STUDENT_TIME, SHARED_TEACHER_TIME, CPU_TIME = (
+    "student time (s)",
+    "teacher time, shared (s)",
+    "CPU time (s)",
+)
 COSTS: Mapping[str, tuple[Callable[[TrainCost], float], float]] = {
     "examples": (lambda train: train.examples, 1),
     "student FLOPs (10^12)": (lambda train: train.flops_own, 1e12),
@@ -52,7 +56,11 @@ def start_of(record: Record) -> str:
         for name, artefact in record.artefacts.items()
         if name.partition(".")[0] not in NO_STARTS
     }
-    said = [n for n, a in own.items() if "train" in a or "text" in a or a.get("beginning", "").startswith("given: ")]
+    said = [
+        n
+        for n, a in own.items()
+        if "train" in a or "text" in a or a.get("beginning", "").startswith("given: ")
+    ]
     kind = next((name for name in (*said, "tuned_teacher", "teacher_weights") if name in own), "")
     artefact = record.artefacts.get(kind, {})
     if "train" in artefact:
@@ -61,7 +69,10 @@ def start_of(record: Record) -> str:
         return str(artefact["beginning"])
     if record.cell.method == TEACHER:
         return "pre-trained weights"
-    words = {"tuned_teacher": "the fine-tuned teacher", "teacher_weights": "the pre-trained teacher"}
+    words = {
+        "tuned_teacher": "the fine-tuned teacher",
+        "teacher_weights": "the pre-trained teacher",
+    }
     return words.get(kind, kind.replace("_", " ") or "random weights")
 
 
@@ -70,23 +81,39 @@ def cost(group: ReportGroup) -> Table | None:
     rows = {label: done for label in group.systems if (done := trainings(group, label))}
     if not rows:
         return None
-    students = [r.train for label, done in rows.items() if label != TEACHER for r in done if r.train]
+    students = [
+        r.train for label, done in rows.items() if label != TEACHER for r in done if r.train
+    ]
     has_cpu = bool(students) and all(train.cpu_seconds is not None for train in students)
     lines = []
     for label, done in rows.items():
         trained = [record.train for record in done if record.train]
-        costs = {title: _summed(done, map(read, trained)) / unit for title, (read, unit) in COSTS.items()}
+        costs = {
+            title: _summed(done, map(read, trained)) / unit for title, (read, unit) in COSTS.items()
+        }
         cells = [TableCell(", ".join(sorted({start_of(r) for r in done}))), number(len(done), "d")]
         # examples and seconds as whole numbers, FLOPs with two decimals
-        cells += [number(costs[title], ",.0f" if unit == 1 else ".2f") for title, (_, unit) in COSTS.items()]
+        cells += [
+            number(costs[title], ",.0f" if unit == 1 else ".2f")
+            for title, (_, unit) in COSTS.items()
+        ]
         both = costs[STUDENT_TIME] + costs[SHARED_TEACHER_TIME]
-        cells.append(number(100 * costs[SHARED_TEACHER_TIME] / both if both else None, ",.0f", " %"))
+        cells.append(
+            number(100 * costs[SHARED_TEACHER_TIME] / both if both else None, ",.0f", " %")
+        )
         if has_cpu:
-            own = None if label == TEACHER else _summed(done, (train.cpu_seconds or 0.0 for train in trained))
+            own = (
+                None
+                if label == TEACHER
+                else _summed(done, (train.cpu_seconds or 0.0 for train in trained))
+            )
             cells.append(number(own, ",.0f"))
         lines.append(line_of(group, label, cells))
     heads = [Column("System"), Column("start", words=True)]
-    heads += map(Column, ("training runs", *COSTS, "teacher's share of the time", *([CPU_TIME] if has_cpu else [])))
+    heads += map(
+        Column,
+        ("training runs", *COSTS, "teacher's share of the time", *([CPU_TIME] if has_cpu else [])),
+    )
     return Table("Cost of training", heads, lines, _cost_notes(group, has_cpu))
 
 
@@ -162,7 +189,10 @@ def gradient_shares(group: ReportGroup) -> Table | None:
     for (label, stage, term), runs in measured.items():
         points = [100 * (sum(values) / len(values)) for values in zip(*runs, strict=False)]
         # a training with fewer measured steps than the columns has them at other parts of its stage
-        cells = [number(point, unit=" %") for point in (points if len(points) == steps else [None] * steps)]
+        cells = [
+            number(point, unit=" %")
+            for point in (points if len(points) == steps else [None] * steps)
+        ]
         lines.append(line_of(group, label, [TableCell(stage), TableCell(term), *cells]))
         if max(map(max, runs)) < IDLE_SHARE:
             idle.append(f"{label}: {term} in stage {stage} ({counted(len(runs), 'training run')})")
@@ -207,11 +237,16 @@ CLASSIFIER_SHARE = 0.01
 
 def sizes(named: Sequence[tuple[str, Sizes]]) -> Table:
     """Parameters by convention and the two counts of MACs, for any models by name."""
-    titles = [title for title, (_, count) in COUNTS.items() if title not in ELSE or any(count(s) for _, s in named)]
+    titles = [
+        title
+        for title, (_, count) in COUNTS.items()
+        if title not in ELSE or any(count(s) for _, s in named)
+    ]
     lines = []
     for name, s in named:
         counts = {
-            title: (count(s) or (ELSE[title](s) if title in ELSE else 0)) / u for title, (u, count) in COUNTS.items()
+            title: (count(s) or (ELSE[title](s) if title in ELSE else 0)) / u
+            for title, (u, count) in COUNTS.items()
         }
         lines.append(Line(name, [number(counts[title], ".2f") for title in titles]))
     return Table("Sizes", [Column("System"), *map(Column, titles)], lines)
@@ -222,7 +257,9 @@ def sizes_of(group: ReportGroup) -> Table:
     named: list[tuple[str, str, Sizes]] = []
     for label in group.systems:
         by_task = {
-            task: own for task in group.tasks if (own := [r.sizes for r in group.records_of(label, task) if r.sizes])
+            task: own
+            for task in group.tasks
+            if (own := [r.sizes for r in group.records_of(label, task) if r.sizes])
         }
         models = [s for of_task in by_task.values() for s in of_task]
         if models and need_own_lines(models):
@@ -231,7 +268,10 @@ def sizes_of(group: ReportGroup) -> Table:
             named.append((label, "", min(models, key=lambda s: s.parameters)))
     table = sizes([(label + task, s) for label, task, s in named])
     names = ((group.called(label) + task, label) for label, task, _ in named)
-    lines = [replace(line, name=name, row=row) for line, (name, row) in zip(table.lines, names, strict=True)]
+    lines = [
+        replace(line, name=name, row=row)
+        for line, (name, row) in zip(table.lines, names, strict=True)
+    ]
     return replace(table, lines=lines)
 
 
@@ -255,12 +295,22 @@ def writing(group: ReportGroup) -> Table | None:
     lines, places = [], [(batch, what) for batch in BATCHES for what in ("ms_a_text", "tokens")]
     for label in group.systems:
         for task in group.tasks:
-            if told := [own for record in group.records_of(label, task) if (own := record.usage.get("writing"))]:
-                cells = [number(mean(usage[batch][what] for usage in told)) for batch, what in places]
+            if told := [
+                own
+                for record in group.records_of(label, task)
+                if (own := record.usage.get("writing"))
+            ]:
+                cells = [
+                    number(mean(usage[batch][what] for usage in told)) for batch, what in places
+                ]
                 work = ("macs_of_read_token", "macs_of_written_token")
                 cells += [number(mean(usage[what] for usage in told) / 1e6, ".2f") for what in work]
                 line = line_of(group, label, cells)
-                lines.append(line if len(group.tasks) == 1 else replace(line, name=f"{line.name}, {task}", row=label))
+                lines.append(
+                    line
+                    if len(group.tasks) == 1
+                    else replace(line, name=f"{line.name}, {task}", row=label)
+                )
     if not lines:
         return None
     told = [own for record in group.records if (own := record.usage.get("writing"))]
@@ -271,6 +321,8 @@ def writing(group: ReportGroup) -> Table | None:
         f"{listed(sorted({usage['bleu'] for usage in told}))} (sacrebleu); ROUGE-L: F of rouge-score, no stemmer.",
     ]
     heads = [Column("System")]
-    heads += [Column(f"{batch}, {what}") for batch in BATCHES.values() for what in ("ms a text", "tokens")]
+    heads += [
+        Column(f"{batch}, {what}") for batch in BATCHES.values() for what in ("ms a text", "tokens")
+    ]
     heads += [Column("read token, MACs (M)"), Column("written token, MACs (M)")]
     return Table("Writing", heads, lines, notes)

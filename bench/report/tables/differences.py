@@ -43,10 +43,18 @@ def reference_of(group: ReportGroup) -> str:
     if group.reference in group.systems:
         return group.reference
     first = {label: group.records_of(label)[0] for label in group.students}
-    alone = [label for label, record in first.items() if stated(record.cell.method, "baseline") and not record.point]
-    plain = [label for label in alone if row_as_typed(first[label].cell) == first[label].cell.method]
+    alone = [
+        label
+        for label, record in first.items()
+        if stated(record.cell.method, "baseline") and not record.point
+    ]
+    plain = [
+        label for label in alone if row_as_typed(first[label].cell) == first[label].cell.method
+    ]
     only = alone if len(alone) == 1 and not first[alone[0]].cell.settings.get("encoder") else []
-    return next(iter([*plain, *only]), TEACHER if TEACHER in group.systems or not alone else alone[0])
+    return next(
+        iter([*plain, *only]), TEACHER if TEACHER in group.systems or not alone else alone[0]
+    )
 
 
 def own_row(group: ReportGroup, label: str) -> str:
@@ -57,20 +65,32 @@ def own_row(group: ReportGroup, label: str) -> str:
     cell = group.records_of(label)[0].cell
     if cell.settings.get("encoder"):  # tuned whole: it shares nothing with the method's plain row
         return ""
-    return cell.ablation_of or (cell.method if cell.label != cell.method and cell.method in group.systems else "")
+    return cell.ablation_of or (
+        cell.method if cell.label != cell.method and cell.method in group.systems else ""
+    )
 
 
 def paired_comparisons(group: ReportGroup, answers: Answers) -> list[Table]:
     """Systems and a common reference, variants and their own rows: two questions."""
     reference = reference_of(group)
-    systems = [label for label in group.students if label != reference and not own_row(group, label)]
-    variants = {label: own for label in group.systems if (own := own_row(group, label)) in group.systems}
+    systems = [
+        label for label in group.students if label != reference and not own_row(group, label)
+    ]
+    variants = {
+        label: own for label in group.systems if (own := own_row(group, label)) in group.systems
+    }
     title = f"Systems compared with {group.called(reference)}"
     tables = [
         _compared(
-            title, group, dict.fromkeys(systems if reference in group.systems else (), reference), answers, SYSTEMS
+            title,
+            group,
+            dict.fromkeys(systems if reference in group.systems else (), reference),
+            answers,
+            SYSTEMS,
         ),
-        _compared("Variants and ablations compared with their own row", group, variants, answers, VARIANTS),
+        _compared(
+            "Variants and ablations compared with their own row", group, variants, answers, VARIANTS
+        ),
     ]
     return [table for table in tables if table is not None]
 
@@ -87,10 +107,14 @@ def _compared(
     """Each row's difference to another, 95 % interval and verdict, by column and on average; None where no answers are stored."""
     averaged = group.averaged
     has_means = len(averaged) > 1
-    places: list[ScoreColumn | None] = [*group.columns, *([None] if has_means else [])]  # None: the mean
+    # None: the mean
+    places: list[ScoreColumn | None] = [*group.columns, *([None] if has_means else [])]
     lines, compared_in = [], {place: list[Comparison]() for place in places}
     for label, other in other_of.items():
-        keys, results = dict[ScoreColumn | None, tuple[str, ...]](), dict[ScoreColumn | None, Comparison]()
+        keys, results = (
+            dict[ScoreColumn | None, tuple[str, ...]](),
+            dict[ScoreColumn | None, Comparison](),
+        )
         pairs = dict[ScoreColumn, Pair]()
         for column, data in answers.items():
             sides = group.finished(label, column), group.finished(other, column)
@@ -102,7 +126,9 @@ def _compared(
         tests = len(results)
         is_whole = has_means and all(column in results for column in averaged)
         in_mean = {
-            number: pair for number, (column, pair) in enumerate(pairs.items()) if is_whole and column in averaged
+            number: pair
+            for number, (column, pair) in enumerate(pairs.items())
+            if is_whole and column in averaged
         }
         family = judged(list(results.values()), in_mean)
         results = dict(zip([*results, *([None] if is_whole else [])], family, strict=True))
@@ -115,14 +141,16 @@ def _compared(
     if not lines:
         return None
     least = []
-    for place in places:  # the smallest true difference that comparisons like these would find: the median
+    # the smallest true difference that comparisons like these would find: the median
+    for place in places:
         values = [line.least for line in compared_in[place] if line.least is not None]
         empty = number(None) if place or compared_in[place] else TableCell("")
         least.append(number(float(np.median(values))) if values else empty)
     lines.append(Line("min. detectable", [TableCell(""), TableCell(""), *least], row=""))
     columns = [Column("System"), Column("compared with", words=True), Column("tests", digits=0)]
     columns += [
-        Column(place.title if place else f"mean of {len(averaged)} differences", csv=TESTED) for place in places
+        Column(place.title if place else f"mean of {len(averaged)} differences", csv=TESTED)
+        for place in places
     ]
     single = [line for place, of_place in compared_in.items() if place for line in of_place]
     return Table(title, columns, lines, [NOTE, *comparison_notes(single)], file)

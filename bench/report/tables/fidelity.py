@@ -35,21 +35,33 @@ def fidelity_table(group: ReportGroup) -> Table | None:
 def _lines(group: ReportGroup) -> Iterator[Line]:
     for column in group.columns:
         data, theirs = group.answers.get(column), group.finished(TEACHER, column)
-        if data is None or metric_of(column.metric).form is not CLASSES or len(theirs) != 1 or not data.has(theirs):
+        if (
+            data is None
+            or metric_of(column.metric).form is not CLASSES
+            or len(theirs) != 1
+            or not data.has(theirs)
+        ):
             continue
         taught = data.logits[theirs[0].key]
         own = number(100 * calibration_error(taught, data.labels))
         yield Line(TEACHER, [TableCell(column.name), *[number(None)] * 4, own, number(None)])
         for label in students_of(group):
             students = group.finished(label, column)
-            if not data.has(students) or not all(same_teacher(student, theirs[0]) for student in students):
+            if not data.has(students) or not all(
+                same_teacher(student, theirs[0]) for student in students
+            ):
                 continue
-            seeds = [fidelity(data.logits[student.key], taught, data.labels) for student in students]
+            seeds = [
+                fidelity(data.logits[student.key], taught, data.labels) for student in students
+            ]
             means = {name: float(np.mean([seed[name] for seed in seeds])) for name in seeds[0]}
             keys = keys_of([*students, *theirs])
             cells = [
                 number(
-                    value if name == "kl" else 100 * value, ".3f" if name == "kl" else ".1f", n=len(seeds), keys=keys
+                    value if name == "kl" else 100 * value,
+                    ".3f" if name == "kl" else ".1f",
+                    n=len(seeds),
+                    keys=keys,
                 )
                 if np.isfinite(value)
                 else number(None)  # answers without probabilities

@@ -57,7 +57,9 @@ def leaderboard(group: ReportGroup) -> Table | None:
         cells = [
             number(rank, "d", bold=is_bold),
             replace(means[label], bold=is_bold),
-            _difference(tested[label]) if label in tested else group.pairs.get((label, reference), number(None)),
+            _difference(tested[label])
+            if label in tested
+            else group.pairs.get((label, reference), number(None)),
             *(cell(group, label) for cell in further.values()),
         ]
         suspect = (
@@ -67,7 +69,10 @@ def leaderboard(group: ReportGroup) -> Table | None:
     if group.majority is not None:
         place = sum(mean.value > group.majority for mean in means.values())
         empty = [TableCell("") for _ in range(1 + len(further))]
-        lines.insert(place, Line(group.baseline_name, [TableCell(""), number(group.majority), *empty], row=""))
+        lines.insert(
+            place,
+            Line(group.baseline_name, [TableCell(""), number(group.majority), *empty], row=""),
+        )
     count = len(group.averaged)
     columns = [
         Column("System"),
@@ -78,7 +83,9 @@ def leaderboard(group: ReportGroup) -> Table | None:
     ]
     # where one column alone is no noise, its verdict is that of the differences between systems
     tests = (
-        f"the verdict is adjusted (Holm) over {len(group.columns)} columns" if count == 1 < len(group.columns) else ""
+        f"the verdict is adjusted (Holm) over {len(group.columns)} columns"
+        if count == 1 < len(group.columns)
+        else ""
     )
     note = (
         "Rows with all results, in percent, with 95 % intervals. Rows of one rank: the interval of their difference to the first of "
@@ -98,15 +105,29 @@ def _difference(tested: TableCell) -> TableCell:
 def summary(group: ReportGroup) -> list[str]:
     """What was measured; and the best row: by how much, how sure, how fast, and which rows may be as good."""
     columns = ", ".join(column.name for column in group.columns)
-    seeds = sorted({n for s in group.students for c in group.columns if (n := len(group.values(s, c)))})
-    rows, sets = counted(len(group.students), "student row"), counted(len(group.columns), "evaluation set")
+    seeds = sorted(
+        {n for s in group.students for c in group.columns if (n := len(group.values(s, c)))}
+    )
+    rows, sets = (
+        counted(len(group.students), "student row"),
+        counted(len(group.columns), "evaluation set"),
+    )
     often = "."
     if seeds:
-        often = f", {seeds[0]} to {seeds[-1]} seeds each." if len(seeds) > 1 else f", {counted(seeds[0], 'seed')} each."
+        often = (
+            f", {seeds[0]} to {seeds[-1]} seeds each."
+            if len(seeds) > 1
+            else f", {counted(seeds[0], 'seed')} each."
+        )
     texts, rank_of = [f"{rows} on {sets} ({columns}){often}"], ranks(group)
     if group.left_out_of_means:
         texts.append(left_out_of_means(group))
-    failed = [(label, r) for label in group.systems for r in group.records_of(label) if r.status == "failed"]
+    failed = [
+        (label, r)
+        for label in group.systems
+        for r in group.records_of(label)
+        if r.status == "failed"
+    ]
     if failed:
         whys = [
             f"{label} on {'+'.join(r.cell.tasks)}, seed {r.cell.seed} ({r.error.message if r.error else 'no message'})"
@@ -119,15 +140,25 @@ def summary(group: ReportGroup) -> list[str]:
 
     first = [label for label, rank in rank_of.items() if rank == min(rank_of.values())]
     best, means, reference = first[0], group.mean_intervals, reference_of(group)
-    others = {group.called(label): means[label].value for label in (TEACHER, reference) if label in means}
+    others = {
+        group.called(label): means[label].value for label in (TEACHER, reference) if label in means
+    }
     others |= {group.baseline_name: group.majority} if group.majority is not None else {}
-    named = ", ".join(f"{name} {mean:.1f}" for name, mean in others.items() if name != group.called(best))
-    text = f"Best: {group.called(best)} with {means[best].value:.1f}" + (f" ({named})" if named else "")
+    named = ", ".join(
+        f"{name} {mean:.1f}" for name, mean in others.items() if name != group.called(best)
+    )
+    text = f"Best: {group.called(best)} with {means[best].value:.1f}" + (
+        f" ({named})" if named else ""
+    )
     if tested := verdicts_of_means(group).get(best):
         text += f"; {tested.value:+.1f} ({tested.low:+.1f} to {tested.high:+.1f}) to {group.called(reference)}, {tested.verdict}"
         text += f" (p = {p_in_words(tested.p)})".replace("= <", "<") if tested.p is not None else ""
-    text += f"; {ratio.text()} as fast as its teacher" if (ratio := group.speed_ups.get(best)) else ""
+    text += (
+        f"; {ratio.text()} as fast as its teacher" if (ratio := group.speed_ups.get(best)) else ""
+    )
     texts.append(text + ".")
     if first[1:]:
-        texts.append(f"The data do not tell it apart from {listed([group.called(label) for label in first[1:]])}.")
+        texts.append(
+            f"The data do not tell it apart from {listed([group.called(label) for label in first[1:]])}."
+        )
     return texts

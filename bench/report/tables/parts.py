@@ -53,4 +53,6 @@ def missing(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
 
 def students_of(group: ReportGroup) -> list[str]:
     """Rows that are students and no ablations."""
-    return [s for s in group.students if any(r.cell.ablation_of is None for r in group.records_of(s))]
+    return [
+        s for s in group.students if any(r.cell.ablation_of is None for r in group.records_of(s))
+    ]

@@ -18,7 +18,9 @@ from bench.report.tables.parts import SEARCHES, keys_of, line_of
 def was_trained(record: Record) -> bool:
     """Whether the harness trained this row: no finished model, and no teacher that was given as it is."""
     cell = record.cell
-    return cell.method not in FINISHED and (cell.method != TEACHER or cell.teacher.origin == "fine-tuned")
+    return cell.method not in FINISHED and (
+        cell.method != TEACHER or cell.teacher.origin == "fine-tuned"
+    )
 
 
 def peak_rate(cell: Cell) -> str:
@@ -66,10 +68,17 @@ def hyper_parameters(group: ReportGroup) -> Table | None:
     if not rows_of:
         return None
     lines = [
-        Line(rate, [*map(TableCell, numbers), TableCell(", ".join(rows.values()), plain=", ".join(rows))], row="")
+        Line(
+            rate,
+            [*map(TableCell, numbers), TableCell(", ".join(rows.values()), plain=", ".join(rows))],
+            row="",
+        )
         for (rate, *numbers), rows in sorted(rows_of.items(), key=lambda item: item[0])
     ]
-    columns = [*(Column(title, csv=TEXT) for title in ("Learning rate", *NUMBERS)), Column("rows", words=True)]
+    columns = [
+        *(Column(title, csv=TEXT) for title in ("Learning rate", *NUMBERS)),
+        Column("rows", words=True),
+    ]
     note = "The learning rate is the highest of its schedule, after the row's own factor. Seeds and data are in the records."
     return Table("Hyper-parameters", columns, lines, (note,))
 
@@ -80,7 +89,10 @@ def searches(group: ReportGroup) -> Table | None:
     for label in group.systems:
         by_task = {record.cell.tasks[0]: record.cell.search for record in group.records_of(label)}
         if any(by_task.values()):
-            cells = [TableCell(_chosen(search) if (search := by_task.get(task)) else DASH) for task in tasks]
+            cells = [
+                TableCell(_chosen(search) if (search := by_task.get(task)) else DASH)
+                for task in tasks
+            ]
             lines.append(line_of(group, label, cells))
     note = "In brackets: the score of the choice on held-out training examples, in percent, and the range of all trials that did not fail."
     return Table(
@@ -104,7 +116,10 @@ def record_keys(group: ReportGroup) -> Table | None:
     lines = []
     for label in group.systems:
         places = [group.finished(label, column) for column in group.columns]
-        cells = [TableCell(", ".join(r.key[:8] for r in done) or DASH, keys=keys_of(done)) for done in places]
+        cells = [
+            TableCell(", ".join(r.key[:8] for r in done) or DASH, keys=keys_of(done))
+            for done in places
+        ]
         lines.append(line_of(group, label, cells))
     if not lines:
         return None

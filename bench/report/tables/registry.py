@@ -21,7 +21,12 @@ from bench.report.tables.leaderboard import leaderboard, summary
 from bench.report.tables.provenance import hyper_parameters, record_keys, searches
 from bench.report.tables.retention import retentions
 
-SUMMARY, RESULTS, PAIRED, RETENTION = "Summary", "Results", "Paired comparisons", "Reappearance (retention)"
+SUMMARY, RESULTS, PAIRED, RETENTION = (
+    "Summary",
+    "Results",
+    "Paired comparisons",
+    "Reappearance (retention)",
+)
 COST = "Cost and size"
 ENVIRONMENT, PROVENANCE = "Learning rates and environment", "Provenance"
 """The sections of a report, in their order."""
@@ -68,7 +73,9 @@ def make_tables(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Rep
 
 def report_sections(group: ReportGroup, pictures: Sequence[Picture]) -> list[Section]:
     """What the page of a group shows, in its order."""
-    tables = {section: list(own) for section, own in groupby(group.tables, lambda table: table.section)}
+    tables = {
+        section: list(own) for section, own in groupby(group.tables, lambda table: table.section)
+    }
     return [
         Section("", warnings(group)),
         Section(SUMMARY, summary(group), tables=tables.get(SUMMARY, ())),
@@ -79,6 +86,14 @@ def report_sections(group: ReportGroup, pictures: Sequence[Picture]) -> list[Sec
     ]
 
 
-def provenance_section(group: ReportGroup, typed: Sequence[str], tables: Sequence[Table] = ()) -> Section:
+def provenance_section(
+    group: ReportGroup, typed: Sequence[str], tables: Sequence[Table] = ()
+) -> Section:
     """Records, code and examples, the commands that make the records again, and the tables that say more."""
-    return Section(PROVENANCE, (), [*provenance(group.records), *on_commands(group, bool(typed))], typed, tables=tables)
+    return Section(
+        PROVENANCE,
+        (),
+        [*provenance(group.records), *on_commands(group, bool(typed))],
+        typed,
+        tables=tables,
+    )

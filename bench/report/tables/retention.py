@@ -27,7 +27,9 @@ KEPT_OF_THE_TEACHER = "retention"
 def _teacher(group: ReportGroup) -> tuple[dict[ScoreColumn, float], dict[ScoreColumn, str], str]:
     """The teacher's score in each column that it has, in percent; the columns in which a share of it says nothing, and why; and a
     sentence that names those."""
-    scored = {c: group.summaries[TEACHER, c].mean for c in group.columns if group.values(TEACHER, c)}
+    scored = {
+        c: group.summaries[TEACHER, c].mean for c in group.columns if group.values(TEACHER, c)
+    }
     unsound = {c: f"the teacher scores {score:.1f}" for c, score in scored.items() if not score > 0}
     for c in scored:
         if group.suspicions.get((TEACHER, c)):
@@ -36,7 +38,11 @@ def _teacher(group: ReportGroup) -> tuple[dict[ScoreColumn, float], dict[ScoreCo
     which = f"{listed(names)}, which {'has' if len(names) == 1 else 'have'} no ratio"
     reasons = {c: f"{c.title}: {why}; a ratio to it means nothing" for c, why in unsound.items()}
     left_out = f" All means of this table leave out {which}." if names else ""
-    return scored, reasons, left_out + (f" {left_out_of_means(group)}" if group.left_out_of_means else "")
+    return (
+        scored,
+        reasons,
+        left_out + (f" {left_out_of_means(group)}" if group.left_out_of_means else ""),
+    )
 
 
 def _is_cheaper(group: ReportGroup, label: str) -> bool:
@@ -44,11 +50,15 @@ def _is_cheaper(group: ReportGroup, label: str) -> bool:
 
     Of one whose sequences leave early, averaged over the exits that they took.
     """
-    own, teacher = ([r.sizes.flops for r in group.records_of(row) if r.sizes] for row in (label, TEACHER))
+    own, teacher = (
+        [r.sizes.flops for r in group.records_of(row) if r.sizes] for row in (label, TEACHER)
+    )
     return bool(own and teacher and min(own) < min(teacher))
 
 
-def retention(student: Sequence[float], teacher: float, samples: np.ndarray, kept: float = KEPT) -> TableCell:
+def retention(
+    student: Sequence[float], teacher: float, samples: np.ndarray, kept: float = KEPT
+) -> TableCell:
     """Non-inferiority: kept if the 95 % interval lies above the margin, lost if below, else the data are inconclusive."""
     samples = samples[~np.isnan(samples)]
     low, high = interval(samples)
@@ -56,7 +66,13 @@ def retention(student: Sequence[float], teacher: float, samples: np.ndarray, kep
     below = float(np.mean(samples < kept))
     if is_near(below, LEVEL / 2, len(samples)) or is_near(below, 1 - LEVEL / 2, len(samples)):
         verdict = BORDERLINE
-    cell = number(100 * float(np.mean(student)) / teacher, unit=" %", low=100 * low, high=100 * high, verdict=verdict)
+    cell = number(
+        100 * float(np.mean(student)) / teacher,
+        unit=" %",
+        low=100 * low,
+        high=100 * high,
+        verdict=verdict,
+    )
     return replace(cell, text=f"{cell.text} {verdict}")
 
 
@@ -71,22 +87,41 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     averaged = [column for column in scored if column not in unsound and column in group.averaged]
     noise = not_shown_better(group, answers)
     for label in students_of(group):
-        is_cheaper, cells, drawn_as = _is_cheaper(group, label), list[TableCell](), group.records_of(label)[0].drawn_as
+        is_cheaper, cells, drawn_as = (
+            _is_cheaper(group, label),
+            list[TableCell](),
+            group.records_of(label)[0].drawn_as,
+        )
         # of the columns of the mean
-        parts, scores, limits = list[tuple[str, Resamples]](), list[tuple[float, float]](), list[tuple[Any, Any]]()
+        parts, scores, limits = (
+            list[tuple[str, Resamples]](),
+            list[tuple[float, float]](),
+            list[tuple[Any, Any]](),
+        )
         for column in scored:
-            own, theirs, data = group.finished(label, column), group.finished(TEACHER, column), answers.get(column)
+            own, theirs, data = (
+                group.finished(label, column),
+                group.finished(TEACHER, column),
+                answers.get(column),
+            )
             # the teacher that these students learned from may be a further training of the table's, which `unsound` is of
             named = {teacher_weights(record) for record in own}
-            further = data.teachers.get(str(*named)) if data is not None and len(named) == 1 else None
-            other = next(((r, teacher) for r in own for teacher in theirs if not same_teacher(r, teacher)), None)
+            further = (
+                data.teachers.get(str(*named)) if data is not None and len(named) == 1 else None
+            )
+            other = next(
+                ((r, teacher) for r in own for teacher in theirs if not same_teacher(r, teacher)),
+                None,
+            )
             cells.append(TableCell(DASH))
             if other is not None and further is None:
                 hashes = " and ".join(str(teacher_weights(record))[:12] for record in other)
                 refused = f"{label}, {column.title}: trained from another teacher ({hashes})"
                 cells[-1] = TableCell(REFUSED, footnotes=(refused,))
             elif column in unsound:
-                cells[-1] = TableCell(DASH, footnotes=(unsound[column],) if own and is_cheaper else ())
+                cells[-1] = TableCell(
+                    DASH, footnotes=(unsound[column],) if own and is_cheaper else ()
+                )
             elif data is not None and data.has(own) and data.has(theirs) and is_cheaper:
                 score = theirs[0].scores[column.evaluation][column.metric]
                 teacher, teacher_R = further or (score, data.scores_R[theirs[0].key])
@@ -99,8 +134,11 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                     of_seeds = [record.scores[column.evaluation][column.metric] for record in own]
                     cell = retention(of_seeds, teacher, ratio_R, kept)
                     is_suspect = cell.verdict == KEEPS and group.suspicions.get((label, column))
-                    if column in noise or is_suspect:  # a constant answer keeps a teacher that is no better
-                        cell = replace(cell, text=cell.text.removesuffix(f" {cell.verdict}"), verdict="")
+                    # a constant answer keeps a teacher that is no better
+                    if column in noise or is_suspect:
+                        cell = replace(
+                            cell, text=cell.text.removesuffix(f" {cell.verdict}"), verdict=""
+                        )
                     cells[-1] = replace(cell, n=len(own), keys=keys_of([*own, *theirs]))
                     if column in averaged:
                         parts.append((column.task, part))
@@ -110,14 +148,25 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
         if any(cell.text != DASH or cell.footnotes for cell in cells):
             means = [TableCell(DASH)] * 2
             if len(parts) == len(averaged) > 1:
-                spread = mean_over_columns(parts).spread(rng_for(averaged, "ratio", drawn_as, TEACHER))
+                spread = mean_over_columns(parts).spread(
+                    rng_for(averaged, "ratio", drawn_as, TEACHER)
+                )
                 # a resample in which the teacher has no score above 0 in any column has no ratio
                 known_R = ~np.isnan(spread)
                 low_R, high_R = np.nanmean(np.array(limits)[:, :, known_R], axis=0)
-                low, high = (100 * bound for bound in interval(np.clip(spread[known_R], low_R, high_R)))
+                low, high = (
+                    100 * bound for bound in interval(np.clip(spread[known_R], low_R, high_R))
+                )
                 of_ratios = float(np.mean([100 * student / teacher for student, teacher in scores]))
-                of_means = 100 * sum(student for student, _ in scores) / sum(teacher for _, teacher in scores)
-                means = [number(of_ratios, unit=" %", low=low, high=high), number(of_means, unit=" %")]
+                of_means = (
+                    100
+                    * sum(student for student, _ in scores)
+                    / sum(teacher for _, teacher in scores)
+                )
+                means = [
+                    number(of_ratios, unit=" %", low=low, high=high),
+                    number(of_means, unit=" %"),
+                ]
             lines.append(line_of(group, label, [*cells, *means]))
     if not lines:
         return None
@@ -133,4 +182,6 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     heads = [Column("System"), *(Column(c.title, csv=JUDGED) for c in scored)]
     heads += [Column("mean of ratios", csv=INTERVAL), Column("ratio of means")]
     notes = (note + left_out,)
-    return Table("Share of the teacher's score", heads, lines, notes, KEPT_OF_THE_TEACHER, margin=kept)
+    return Table(
+        "Share of the teacher's score", heads, lines, notes, KEPT_OF_THE_TEACHER, margin=kept
+    )

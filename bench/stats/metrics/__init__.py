@@ -50,9 +50,13 @@ class Metric:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
-            raise ValueError(f"a metric is called {self.name!r}: lower case, digits and _ are allowed")
+            raise ValueError(
+                f"a metric is called {self.name!r}: lower case, digits and _ are allowed"
+            )
         if not -1 <= self.low < self.high <= 1:
-            raise ValueError(f"{self.name}: records hold scores from -1 to 1, not {self.low:g} to {self.high:g}")
+            raise ValueError(
+                f"{self.name}: records hold scores from -1 to 1, not {self.low:g} to {self.high:g}"
+            )
 
     @property
     def resampling(self) -> Resampling:
@@ -112,7 +116,11 @@ def label_of(name: str) -> str:
 
 def named_in(text: str) -> str:
     """The name of the metric that a column's title names by its name or label; "" where it names none."""
-    words = [(word, metric.name) for metric in METRICS.values() for word in (metric.name, metric.label.lower())]
+    words = [
+        (word, metric.name)
+        for metric in METRICS.values()
+        for word in (metric.name, metric.label.lower())
+    ]
     words.sort(key=lambda pair: -len(pair[0]))  # "macro F1" names macro_f1, not f1
     for word, name in words:
         if re.search(rf"\b{re.escape(word).replace('_', '[_ ]')}\b", text.lower()):

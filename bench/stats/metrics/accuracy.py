@@ -13,7 +13,9 @@ def _accuracy(predicted: np.ndarray, true: np.ndarray) -> float:
     return float((predicted == true).mean())
 
 
-def _accuracy_of(hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def _accuracy_of(
+    hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray, classes: np.ndarray
+) -> np.ndarray:
     return hits_RC.sum(1) / true_RC.sum(1)
 
 

@@ -15,7 +15,9 @@ def _correlation(name: str, predicted: np.ndarray, true: np.ndarray) -> float:
         return 0.0
     from scipy import stats
 
-    correlation = stats.pearsonr(predicted, true) if name == "pearson" else stats.spearmanr(predicted, true)
+    correlation = (
+        stats.pearsonr(predicted, true) if name == "pearson" else stats.spearmanr(predicted, true)
+    )
     return float(correlation.statistic)
 
 

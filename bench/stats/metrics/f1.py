@@ -17,7 +17,9 @@ def _f1(predicted: np.ndarray, true: np.ndarray) -> float:
     return 2 * hits / (claimed + real) if claimed + real else 0.0
 
 
-def _counts(predicted: np.ndarray, true: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _counts(
+    predicted: np.ndarray, true: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """What :class:`bench.stats.resampling.ByClass` counts of these examples, [1, C] each, and the [C] classes that occur."""
     classes, code = np.unique(np.concatenate([true, predicted]), return_inverse=True)
     own, answered = np.split(code, 2)
@@ -42,11 +44,15 @@ def _f1_by_class(hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarr
     return np.divide(2 * hits_RC, total_RC, out=np.zeros(total_RC.shape), where=total_RC > 0)
 
 
-def _f1_of(hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def _f1_of(
+    hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray, classes: np.ndarray
+) -> np.ndarray:
     return _f1_by_class(hits_RC, true_RC, answered_RC)[:, classes == 1].sum(1)
 
 
-def _macro_f1_of(hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def _macro_f1_of(
+    hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray, classes: np.ndarray
+) -> np.ndarray:
     """Mean over the classes that occur among these labels or answers, as scikit-learn's with zero_division=0.
 
     Of resampled examples these are the classes that were drawn: a resample scores what the plain form gives the same examples.
@@ -71,5 +77,9 @@ def _of_two_classes(names: Sequence[str]) -> str:
 
 
 F1 = Metric("f1", "F1", CLASSES, score=_f1, resampled_by=ByClass(_f1_of), misfit=_of_two_classes)
-MACRO_F1 = Metric("macro_f1", "macro F1", CLASSES, score=_macro_f1, resampled_by=ByClass(_macro_f1_of))
-WEIGHTED_F1 = Metric("weighted_f1", "weighted F1", CLASSES, score=_weighted_f1, resampled_by=ByClass(_weighted_f1_of))
+MACRO_F1 = Metric(
+    "macro_f1", "macro F1", CLASSES, score=_macro_f1, resampled_by=ByClass(_macro_f1_of)
+)
+WEIGHTED_F1 = Metric(
+    "weighted_f1", "weighted F1", CLASSES, score=_weighted_f1, resampled_by=ByClass(_weighted_f1_of)
+)

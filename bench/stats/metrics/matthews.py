@@ -18,11 +18,15 @@ def _matthews(predicted: np.ndarray, true: np.ndarray) -> float:
     return cov(a, b) / scale if scale else 0.0
 
 
-def _matthews_of(hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def _matthews_of(
+    hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray, classes: np.ndarray
+) -> np.ndarray:
     n_R = true_RC.sum(1)
     covariance = hits_RC.sum(1) * n_R - (true_RC * answered_RC).sum(1)
     scale = np.sqrt((n_R**2 - (true_RC**2).sum(1)) * (n_R**2 - (answered_RC**2).sum(1)))
     return np.divide(covariance, scale, out=np.zeros(len(n_R)), where=scale > 0)
 
 
-MATTHEWS = Metric("matthews", "Matthews", CLASSES, score=_matthews, low=-1.0, resampled_by=ByClass(_matthews_of))
+MATTHEWS = Metric(
+    "matthews", "Matthews", CLASSES, score=_matthews, low=-1.0, resampled_by=ByClass(_matthews_of)
+)

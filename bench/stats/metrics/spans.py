@@ -38,8 +38,15 @@ def _right(predicted: np.ndarray, answerable: np.ndarray) -> np.ndarray:
 
 
 EXACT_MATCH = Metric(
-    "exact_match", "EM", SPANS, score=partial(_mean, EXACT), resampled_by=Mean(partial(_each, EXACT)), right=_right
+    "exact_match",
+    "EM",
+    SPANS,
+    score=partial(_mean, EXACT),
+    resampled_by=Mean(partial(_each, EXACT)),
+    right=_right,
 )
-ANSWER_F1 = Metric("answer_f1", "answer F1", SPANS, score=partial(_mean, F1), resampled_by=Mean(partial(_each, F1)))
+ANSWER_F1 = Metric(
+    "answer_f1", "answer F1", SPANS, score=partial(_mean, F1), resampled_by=Mean(partial(_each, F1))
+)
 BEST_EXACT_MATCH = Metric("best_exact_match", "best EM", SPANS, score=partial(_best, EXACT))
 BEST_ANSWER_F1 = Metric("best_answer_f1", "best answer F1", SPANS, score=partial(_best, F1))

@@ -57,7 +57,9 @@ def counts_of(texts: Sequence[str], references: Sequence[str]) -> np.ndarray:
     rouge_l = [rouge.score(reference, text)["rougeL"].fmeasure for text, reference in words]
     # no public method gives the counts of each sentence; a test holds their sums against corpus_score
     counts = bleu._extract_corpus_statistics(list(texts), [list(references)])
-    return np.column_stack([np.array(counts, dtype=np.float32), np.array(rouge_l, dtype=np.float32)])
+    return np.column_stack(
+        [np.array(counts, dtype=np.float32), np.array(rouge_l, dtype=np.float32)]
+    )
 
 
 def signature() -> str:

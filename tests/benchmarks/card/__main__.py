@@ -27,13 +27,17 @@ FIRST = 20
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", default="sample")
     parser.add_argument("--task", default="mnli")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--precision", default="fp32")
     parser.add_argument("--size", choices=SHAPES, default="base")
-    parser.add_argument("--steps", type=int, default=200, help="to profile; the profiler takes longer than they do")
+    parser.add_argument(
+        "--steps", type=int, default=200, help="to profile; the profiler takes longer than they do"
+    )
     parser.add_argument("--out", type=Path, help="by default results/cuda/DATE-COMMIT.json")
     asked = parser.parse_args()
     sys.path[:0] = [str(ROOT)]
@@ -50,7 +54,9 @@ def main() -> int:
         folder = Path(kept)
         teacher, tokenizer = folder / "teacher", tokenizer_of(find("embedded"))
         shape = {"hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads}
-        BertModel(BertConfig(vocab_size=len(tokenizer), **shape, intermediate_size=4 * hidden)).save_pretrained(teacher)
+        BertModel(
+            BertConfig(vocab_size=len(tokenizer), **shape, intermediate_size=4 * hidden)
+        ).save_pretrained(teacher)
         tokenizer.save_pretrained(teacher)
 
         def request(seed: int) -> api.Request:
@@ -72,7 +78,13 @@ def main() -> int:
     text = json.dumps(found, indent=1) + "\n"
     print(text)
     commit = str(found["code"]["commit"])[:8]
-    out = asked.out or ROOT / "results" / "cuda" / f"{datetime.now(UTC):%Y-%m-%d}-{commit}-{asked.precision}.json"
+    out = (
+        asked.out
+        or ROOT
+        / "results"
+        / "cuda"
+        / f"{datetime.now(UTC):%Y-%m-%d}-{commit}-{asked.precision}.json"
+    )
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, text.encode())
     return 0
@@ -88,7 +100,13 @@ def profiled(run: Any, device: str, steps: int) -> dict[str, Any]:
 
     on_card = torch.device(device).type == "cuda"
     kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_card else [])]
-    usual, profiler, number, begun, seconds = loop._train_step, profile(activities=kinds), 0, 0.0, 0.0
+    usual, profiler, number, begun, seconds = (
+        loop._train_step,
+        profile(activities=kinds),
+        0,
+        0.0,
+        0.0,
+    )
 
     def step(*given: Any) -> None:
         nonlocal number, begun, seconds
@@ -114,10 +132,19 @@ def profiled(run: Any, device: str, steps: int) -> dict[str, Any]:
         if event.device_type == DeviceType.CUDA:
             counts["copies" if "Memcpy" in event.name or "Memset" in event.name else "kernels"] += 1
             worked += event.device_time_total / 1e6
-        elif event.name in ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize"):
+        elif event.name in (
+            "cudaStreamSynchronize",
+            "cudaDeviceSynchronize",
+            "cudaEventSynchronize",
+        ):
             counts["waits"] += 1
     per_step = {name: round(counts[name] / steps, 2) for name in ("kernels", "copies", "waits")}
-    return {"steps": steps, **per_step, "seconds_of_work": worked / steps, "seconds": seconds / steps}
+    return {
+        "steps": steps,
+        **per_step,
+        "seconds_of_work": worked / steps,
+        "seconds": seconds / steps,
+    }
 
 
 if __name__ == "__main__":

@@ -33,13 +33,22 @@ SURROUNDINGS = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="folder with GLUE's mrpc; without it token ids are generated")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--rounds", type=int, default=8, help="each trains everybody for two epochs and times the second"
+        "--data", help="folder with GLUE's mrpc; without it token ids are generated"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=8,
+        help="each trains everybody for two epochs and times the second",
     )
     parser.add_argument("--rows", type=int, default=256, help="training pairs of an epoch")
-    parser.add_argument("--size", choices=("base", "tiny"), default="base", help="tiny: whether everything works")
+    parser.add_argument(
+        "--size", choices=("base", "tiny"), default="base", help="tiny: whether everything works"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="by default results/peers/DATE-COMMIT.json")
     asked = parser.parse_args()
@@ -65,7 +74,10 @@ def main() -> int:
         data, words = examples(asked.data, asked.rows, asked.seed)
         with tempfile.TemporaryDirectory(prefix="bench-peers-") as folder:
             work = work_of(asked.size, data, 2, asked.seed, Path(folder))
-            losses, rounds = first_losses(contestants, work), rounds_of(contestants, work, asked.rounds)
+            losses, rounds = (
+                first_losses(contestants, work),
+                rounds_of(contestants, work, asked.rounds),
+            )
     except (OtherWork, InputError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -87,7 +99,9 @@ def main() -> int:
             "precision": "fp32",
             "seed": asked.seed,
         },
-        "contestants": {name: {"title": one.title, "is_peer": one.is_peer} for name, one in contestants.items()},
+        "contestants": {
+            name: {"title": one.title, "is_peer": one.is_peer} for name, one in contestants.items()
+        },
         "code": code,
         "env": environment("cpu"),
         "first_losses": losses,
@@ -113,10 +127,14 @@ def rounds_of(contestants: dict[str, Any], work: Any, rounds: int) -> list[dict[
         for name in order:
             ends: list[float] = []
             with tempfile.TemporaryDirectory(dir=work.folder) as own:
-                contestants[name].train(replace(work, folder=Path(own)), lambda ends=ends: ends.append(perf_counter()))
+                contestants[name].train(
+                    replace(work, folder=Path(own)), lambda ends=ends: ends.append(perf_counter())
+                )
             seconds[name] = (ends[-1] - ends[steps - 1]) / steps
         done.append({"order": order, "seconds": {name: seconds[name] for name in names}})
-        say(f"round {number + 1} of {rounds}: {', '.join(f'{name} {seconds[name]:.2f}' for name in names)} s a step")
+        say(
+            f"round {number + 1} of {rounds}: {', '.join(f'{name} {seconds[name]:.2f}' for name in names)} s a step"
+        )
     return done
 
 

@@ -42,10 +42,16 @@ def ours(kept: str = "", is_fast: bool = False) -> Train:
         if kept:  # its outputs are written now, before the first step
             file = work.folder / OUTPUTS
             parts = write_outputs(
-                file, work.teacher, work.data, readable_taps(stages, work.row.dropped), kept, numerics
+                file,
+                work.teacher,
+                work.data,
+                readable_taps(stages, work.row.dropped),
+                kept,
+                numerics,
             )
             teacher = KeptTeacher(work.teacher, TeacherOutputs(file, parts, kept, work.data))
-            file.unlink()  # it is open, so it can still be read, and nothing is left when this process ends
+            # it is open, so it can still be read, and nothing is left when this process ends
+            file.unlink()
             teacher.eval()
 
         def told(done: int, total: int) -> None:
@@ -55,10 +61,19 @@ def ours(kept: str = "", is_fast: bool = False) -> Train:
 
         kernels: AbstractContextManager[object] = FastLinear() if is_fast else nullcontext()
         with kernels:
-            train_task([trainer], work.data, teacher, LoopOptions(work.seed, numerics, work.recipe.batch_size, told))
+            train_task(
+                [trainer],
+                work.data,
+                teacher,
+                LoopOptions(work.seed, numerics, work.recipe.batch_size, told),
+            )
         if trainer.error is not None:
             raise trainer.error
-        values = [sum(step) for curves in trainer.log.terms.values() for step in zip(*curves.values(), strict=True)]
+        values = [
+            sum(step)
+            for curves in trainer.log.terms.values()
+            for step in zip(*curves.values(), strict=True)
+        ]
         return sum(values) / len(values)
 
     return train
@@ -77,9 +92,13 @@ class Contestant:
 
 
 CONTESTANTS: Mapping[str, Contestant] = {
-    "trainer": Contestant("Hugging Face Trainer, dynamic padding", trainer_peer.train, is_peer=True),
+    "trainer": Contestant(
+        "Hugging Face Trainer, dynamic padding", trainer_peer.train, is_peer=True
+    ),
     "trainer-by-length": Contestant(
-        "Hugging Face Trainer, group_by_length (other batches)", trainer_peer.train_by_length, is_peer=True
+        "Hugging Face Trainer, group_by_length (other batches)",
+        trainer_peer.train_by_length,
+        is_peer=True,
     ),
     "ours": Contestant("bert-bench", ours()),
     "ours-fast": Contestant("bert-bench, --kernels fast", ours(is_fast=True), problem=problem_here),

@@ -13,7 +13,10 @@ def speed(reference: list[float], own: list[float]) -> dict[str, Any]:
     try:
         whole = ratio(reference, own)
     except ValueError:
-        return {"median": median(r / o for r, o in zip(reference, own, strict=True)), "rounds": len(own)}
+        return {
+            "median": median(r / o for r, o in zip(reference, own, strict=True)),
+            "rounds": len(own),
+        }
     return {"median": whole.median, "low": whole.low, "high": whole.high, "rounds": len(own)}
 
 

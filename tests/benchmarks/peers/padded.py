@@ -27,13 +27,20 @@ SCORES_AT = "layers_with_scores"
 
 
 def attention_with_scores(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **given: Any
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **given: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """As transformers' eager attention, but with the scores before the softmax in the place of the weights."""
     own: Any = module
     dropout = given.get("dropout", 0.0)
     if own.layer_idx + 1 not in getattr(own.config, SCORES_AT):
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, dropout_p=dropout)
+        mixed = F.scaled_dot_product_attention(
+            query, key, value, attn_mask=attention_mask, dropout_p=dropout
+        )
         return mixed.transpose(1, 2), None
     scores = torch.matmul(query, key.transpose(2, 3)) * own.scaling
     masked = scores if attention_mask is None else scores + attention_mask
@@ -52,7 +59,8 @@ def body_of(classifier: Any, with_scores: Sequence[int]) -> BertModel:
     with torch.device("meta"):
         body = BertModel(config, add_pooling_layer=False)
     body.load_state_dict(encoder_of(classifier.state_dict()), strict=True, assign=True)
-    body.embeddings.position_ids = torch.arange(config.max_position_embeddings)[None]  # no weights, so not loaded
+    # no weights, so not loaded
+    body.embeddings.position_ids = torch.arange(config.max_position_embeddings)[None]
     body.embeddings.token_type_ids = torch.zeros_like(body.embeddings.position_ids)
     body.set_attn_implementation("scores")
     body.train(classifier.training)
@@ -73,7 +81,9 @@ class Padded:
 def padded_models(work: Work) -> Padded:
     """The work's teacher and first weights."""
     student, _ = work.student()
-    layers = nearest_layers(student.model.config.num_hidden_layers, work.teacher.config.num_hidden_layers)
+    layers = nearest_layers(
+        student.model.config.num_hidden_layers, work.teacher.config.num_hidden_layers
+    )
     theirs = [theirs for ours, theirs in layers.items() if ours]
     body = body_of(student.model, [ours for ours in layers if ours])
     for name, module in body.named_modules():  # dropout may be off in the student's modules alone
@@ -81,7 +91,9 @@ def padded_models(work: Work) -> Padded:
             module.p = student.model.bert.get_submodule(name).p
     for parameter in body.parameters():
         parameter.requires_grad_(True)
-    return Padded(body_of(work.teacher, theirs).requires_grad_(False), body, student.aux["projection"], layers)
+    return Padded(
+        body_of(work.teacher, theirs).requires_grad_(False), body, student.aux["projection"], layers
+    )
 
 
 class Rows(torch.utils.data.Dataset[dict[str, np.ndarray]]):
@@ -100,7 +112,10 @@ class Rows(torch.utils.data.Dataset[dict[str, np.ndarray]]):
 def padded_batch(rows: Sequence[Mapping[str, np.ndarray]]) -> dict[str, Tensor]:
     """[B, L] token ids, segments and mask, padded to the longest of these rows."""
     longest = max(len(row["input_ids"]) for row in rows)
-    found = {name: torch.zeros(len(rows), longest, dtype=torch.int64) for name in ("input_ids", "token_type_ids")}
+    found = {
+        name: torch.zeros(len(rows), longest, dtype=torch.int64)
+        for name in ("input_ids", "token_type_ids")
+    }
     found["attention_mask"] = torch.zeros(len(rows), longest, dtype=torch.int64)
     for i, row in enumerate(rows):
         length = len(row["input_ids"])

