@@ -81,9 +81,7 @@ def data(
     width = max(len(f"{row['task']}/{row['split']}") for row in rows)
     lines = list[str]()
     for row in rows:
-        *texts, answer = row["columns"]
-        read = f"{row['task']}: {row['form']}; text {' + '.join(texts)}; answer {answer}"
-        lines += [read] if read not in lines else []
+        lines += [row["taken"]] if row["taken"] not in lines else []
         shared = f"; {row['also_in_train']:,} also in train" if row["also_in_train"] else ""
         name, labels = f"{row['task']}/{row['split']}", one_line(row["labels"])
         lines.append(

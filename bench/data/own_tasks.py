@@ -1,8 +1,10 @@
 """Tasks as they are typed: by name, as a TOML file, or by their data alone.
 
-By data: ``reviews.csv:text=title+body:label=stars``, or ``hub:OWNER/NAME/CONFIG`` with the same. What is not said is read off the data: the
-label column is ``label``, the text is what else is text; names of classes are the values that occur; a column of numbers with
-decimals is a regression. A file without a ``validation`` is split: one fifth of its rows, drawn once, is scored.
+By data: ``reviews.csv:text=title+body:label=stars``, or ``hub:OWNER/NAME/CONFIG`` with the same.
+What is not said is read off the data, and refused where that would be a guess: the label column is
+``label``, the text is what else is text (:mod:`bench.data.columns`), and the values of the labels
+say whether they are classes (:mod:`bench.data.label_kinds`). A file without a ``validation`` is
+split: one fifth of its rows, drawn once, is scored.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ import re
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from bench.data.hub import DATA_SET, converted
 from bench.data.tasks import (
@@ -26,14 +27,19 @@ from bench.data.tasks import (
     free_name,
     from_toml,
 )
-from bench.errors import InputError, one_line, unknown
+from bench.errors import InputError, unknown
 from bench.user_files import comma_separated
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-MOST_CLASSES = 200
-SETTINGS = ("text", "label", "validation", "metrics", "name")
+SETTINGS = (
+    "text",
+    "label",
+    "kind",
+    "validation",
+    "metrics",
+    "positive",
+    "unlabelled",
+    "name",
+)
 
 
 def is_own(typed: str) -> bool:
@@ -88,15 +94,19 @@ def recorded_tasks(typed: Sequence[str], recorded: Collection[str], results: Pat
 
 @lru_cache
 def task_of_data(typed: str, offline: bool = False) -> Task:
-    """The task of a file, or of a data set of the hub, with ``:text=COLUMN``, ``:text=COLUMN+COLUMN``, ``:label=COLUMN``,
-    ``:validation=FILE`` (of the hub: a split), ``:metrics=NAME+NAME`` and ``:name=NAME`` where they are typed.
+    """The task of a file, or of a data set of the hub, with the settings that are typed behind it.
+
+    They are ``:text=COLUMN`` or ``:text=COLUMN+COLUMN``, ``:label=COLUMN``, ``:kind=classes`` or
+    ``regression``, ``:validation=FILE`` (of the hub: a split), ``:metrics=NAME+NAME``,
+    ``:positive=CLASS``, ``:unlabelled=drop`` or ``keep``, and ``:name=NAME``.
 
     Raises:
-        InputError: no such file or data set, a setting that is not there, columns that are missing or not plain, too many classes.
+        InputError: no such file or data set, a setting that is not there, columns that are missing
+            or not plain, labels that may be of either kind, too many classes.
     """
-    from datasets import ClassLabel
-
-    from bench.data.table_files import table_of  # numpy, which --help does without
+    # pandas and numpy, which --help does without
+    from bench.data.inferred import inferred
+    from bench.data.table_files import table_of
 
     on_hub = typed.startswith("hub:")
     place, *parts = typed.removeprefix("hub:").split(":")
@@ -121,44 +131,22 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
         raise InputError(
             f"--tasks {typed}: validation names what is trained on; name another, or leave it out to score a fifth of the rows"
         )
-    text = tuple(given["text"].split("+")) if "text" in given else ()
-    rows = table_of(Path(files[0][1]), text)
-    table = rows.to_pandas()
-    label = given.get("label", "label")
-    columns = text or _text_columns(table, label, typed)
-    for column in (label, *columns):
-        if column not in table.columns:
-            hint = "" if "label" in given or column != label else "; add :label=COLUMN"
-            raise InputError(
-                f"--tasks {typed}: no column {column!r}; there are: {one_line(', '.join(table.columns))[:400]}{hint}"
-            )
-    if not 1 <= len(set(columns)) == len(columns) <= 2:
-        raise InputError(
-            f"--tasks {typed}: name one column of text, or two with a plus: :text=COLUMN+COLUMN"
-        )
-    # the hub's parquet files say the names of classes
-    feature = rows.features[label]
-    labels = feature.names if isinstance(feature, ClassLabel) else _classes(table[label], typed)
-    metrics = given.get("metrics") or (
-        "spearman+pearson"
-        if not labels
-        else "accuracy+f1"
-        if len(labels) == 2
-        else "accuracy+macro_f1"
-    )
+    text = given["text"].split("+") if "text" in given else ()
+    taken = inferred(table_of(Path(files[0][1]), text), given, f"--tasks {typed}")
     try:
         name = free_name(given.get("name") or _name(place, on_hub))
     except ValueError as error:
         raise InputError(f"--tasks {typed}: {error}, with :name=NAME") from None
     task = Task(
         name,
-        columns,
-        tuple(labels),
-        tuple(metrics.split("+")),
+        taken.columns,
+        taken.labels,
+        taken.metrics,
         (EvaluationSet("validation", name, "validation"),),
-        label,
+        taken.label_column,
         tuple(files),
         ":".join([f"hub:{place}" if on_hub else Path(place).name, *parts]),
+        unlabelled=taken.unlabelled,
     )
     check_metrics(task, f"--tasks {typed}")
     return task
@@ -187,57 +175,6 @@ def _of_hub(place: str, validation: str | None, offline: bool) -> list[tuple[str
         *(("train", str(file)) for file in there["train"]),
         *(("validation", str(file)) for file in there[scored]),
     ]
-
-
-def _text_columns(table: DataFrame, label: str, typed: str) -> tuple[str, ...]:
-    from pandas.api.types import is_string_dtype
-
-    texts = tuple(
-        column for column in table.columns if column != label and is_string_dtype(table[column])
-    )
-    if len(texts) not in (1, 2):
-        raise InputError(
-            f"--tasks {typed}: which column is the text? Add :text=COLUMN; of text are: {', '.join(texts) or 'none'}"
-        )
-    return texts
-
-
-def _classes(values: Any, typed: str) -> Sequence[str]:
-    """The names of the classes in order; none for a regression."""
-    from pandas import to_numeric
-    from pandas.api.types import is_float_dtype, is_integer_dtype, is_string_dtype
-
-    if is_float_dtype(values):
-        return ()
-    if is_string_dtype(values):
-        numbers = to_numeric(values, errors="coerce")
-        words = values[numbers.isna() & values.notna()]
-        # no name of a class, also among whole numbers
-        are_missing = (words.str.lower() == "nan").all()
-        if ((numbers % 1 > 0).any() or are_missing) and 0 < len(words) < len(values) / 2:
-            raise InputError(
-                f"--tasks {typed}, row {words.index[0]}: {values.name} is {words.iloc[0]!r}, but a number in most rows; write a number "
-                "there, or the names of the classes into a TOML file"
-            )
-    names = [
-        str(value)
-        for value in (
-            sorted(values.unique())
-            if is_integer_dtype(values)
-            else sorted(set(map(str, values.dropna())))
-        )
-    ]
-    if not 2 <= len(names) <= MOST_CLASSES:
-        raise InputError(
-            f"--tasks {typed}: {values.name} has {len(names)} different values; 2 to {MOST_CLASSES} can be classes"
-        )
-    plain: dict[str, str] = {}
-    for name in names:
-        if (other := plain.setdefault(name.strip().lower(), name)) != name:
-            raise InputError(
-                f"--tasks {typed}: {values.name} has {other!r} and {name!r}, which would be two classes"
-            )
-    return names
 
 
 def _name(place: str, on_hub: bool) -> str:

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from bench.data.labels import labels_of
 from bench.data.spans import graded_texts
-from bench.data.table_files import Split, labels_of, table_of
+from bench.data.table_files import Split, table_of
 from bench.data.tasks import READERS, EvaluationSet, Task
 from bench.errors import InputError, one_line
 

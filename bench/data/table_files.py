@@ -7,9 +7,7 @@ import hashlib
 import io
 import json
 import os
-import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from bench.data.labels import labels_with_rows
 from bench.data.tasks import READERS, Task
 from bench.errors import InputError, one_line
 from bench.user_files import refused_as_json, text_of
@@ -122,8 +121,11 @@ def _drawn(examples: int, count: int) -> list[int]:
     return sorted(chosen.tolist())
 
 
-def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
+def read(files: Sequence[Path], task: Task, labelled: bool, split: str = "the split") -> Split:
     """Rows of one split, checked. Each file is read alone, so that a message can name it.
+
+    Args:
+        split: what messages call it.
 
     Raises:
         InputError: unreadable file (with the parser's row), missing column, no rows, a text that is not
@@ -131,7 +133,7 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
     """
     parts: list[Split] = []
     for file in files:
-        parts.append(_read_one(file, task, labelled, sum(map(len, parts))))
+        parts.append(_read_one(file, task, labelled, sum(map(len, parts)), split))
     ids = [example_id for part in parts for example_id in part.ids]
     return Split(
         [text for part in parts for text in part.first],
@@ -143,7 +145,7 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
     )
 
 
-def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split:
+def _read_one(file: Path, task: Task, labelled: bool, rows_before: int, split: str) -> Split:
     """The rows of one file, as :func:`read` promises them."""
     table = table_of(file, task.columns)
     if any("." in column for column in task.columns):
@@ -196,8 +198,13 @@ def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split
                 raise InputError(
                     f"{where}, row {row}: idx should be a whole number, found {_shown(value)}"
                 )
-    labels = labels_of(values(task.label_column), task, where) if has_labels else None
-    return Split(texts[0], texts[1] if len(texts) == 2 else None, labels, ids)
+    second = texts[1] if len(texts) == 2 else None
+    if not has_labels:
+        return Split(texts[0], second, None, ids)
+    labels, kept = labels_with_rows(values(task.label_column), task, where, split)
+    first = [texts[0][row] for row in kept]
+    second = None if second is None else [second[row] for row in kept]
+    return Split(first, second, labels, [ids[row] for row in kept])
 
 
 def table_of(file: Path, texts: Sequence[str] = ()) -> datasets.Dataset:
@@ -307,26 +314,3 @@ def _shown(value: object) -> str:
     """A value in a message: short, on one line."""
     text = one_line(repr(value))
     return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def labels_of(values: Sequence[object], task: Task, where: str) -> np.ndarray:
-    """Codes or targets; names of classes are translated to their codes. What CSV and JSON read as truth values are names; whole
-    numbers are, where all names are such."""
-    form, cleaned = task.form, []
-    names = {name.lower(): name for name in task.labels}
-    are_numbers = bool(names) and all(re.fullmatch(r"-?\d+", name) for name in names)
-    for row, value in enumerate(values):
-        named = value
-        # one word makes text of all numbers of a CSV file's column
-        if task.regression and isinstance(value, str):
-            with suppress(ValueError):
-                named = float(value)
-        elif isinstance(value, bool):
-            named = names.get(str(value).lower(), value)
-        elif are_numbers and isinstance(value, int):
-            named = str(value)
-        try:
-            cleaned.append(form.label(named, task.labels, task.name))
-        except InputError as error:
-            raise InputError(f"{where}, row {row}: {error}") from None
-    return np.array(cleaned, dtype=form.dtype)
