@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from datasets import ClassLabel
+from pandas import Series
 
 from bench.data.columns import text_columns
 from bench.data.label_kinds import classes_of, has_rare_class
@@ -53,14 +54,16 @@ def inferred(rows: Dataset, given: Mapping[str, str], where: str) -> Inferred:
     columns = text or text_columns(table, label, where)
     # the hub's parquet files say the names of classes
     feature = rows.features[label]
+    # as they are stored: a table of pandas makes 1.0 of 1 where another cell is empty
+    values = Series(rows[label][:], dtype=object, name=label)
     if isinstance(feature, ClassLabel) and kind != REGRESSION:
         labels = tuple(feature.names)
     else:
-        labels = tuple(classes_of(table[label], kind, unlabelled, where))
+        labels = tuple(classes_of(values, kind, unlabelled, where))
 
     metrics = given["metrics"].split("+") if "metrics" in given else _usual(labels)
     # accuracy says little where hardly any row has another class
-    if "metrics" not in given and labels and has_rare_class(table[label], labels, unlabelled):
+    if "metrics" not in given and labels and has_rare_class(values, labels, unlabelled):
         metrics = list(dict.fromkeys(["accuracy", "macro_f1", *metrics]))
     positive = given.get("positive", "")
     return Inferred(

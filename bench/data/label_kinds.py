@@ -39,7 +39,7 @@ def classes_of(values: Series, kind: str, unlabelled: str, where: str) -> Sequen
     """The names of the classes in the order of their codes; none for a regression.
 
     Args:
-        values: the column of the labels, all its rows.
+        values: the column of the labels, all its rows, as the file stores them.
         kind: ``classes`` or ``regression`` as it was typed; "" to read it off the values.
         unlabelled: what becomes of rows without a label, of :data:`bench.data.labels.UNLABELLED`.
         where: how messages begin.
@@ -59,14 +59,15 @@ def classes_of(values: Series, kind: str, unlabelled: str, where: str) -> Sequen
             f"{len(values):,} rows of train; write a label there, or add :unlabelled=drop to leave "
             "such rows out"
         )
-    # -1 is a score like others where there are decimals
     if unlabelled == DROP:
-        if is_numeric_dtype(values) and (values.dropna() % 1 != 0).any():
-            left_out = {row: what for row, what in left_out.items() if not what}
-        values = values.drop(values.index[list(left_out)])
-        if not len(values):
-            raise InputError(f"{where}: no row of {label} has a label")
+        # -1 is a score like others where there are decimals
+        is_scale = any(isinstance(value, float) and value % 1 > 0 for value in values)
+        dropped = [row for row, what in left_out.items() if not what or not is_scale]
+        values = values.drop(values.index[dropped])
+    if not len(values):
+        raise InputError(f"{where}: no row of {label} has a label")
 
+    values = values.infer_objects()
     are_numbers = is_numeric_dtype(values) and not is_bool_dtype(values)
     names = (_of_numbers if are_numbers else _of_words)(values, kind, where)
     if names:

@@ -28,6 +28,12 @@ THOUSANDS = r"[+-]?[1-9]\d{0,2}(,\d{3})+"
 """What may be 1.234 or 1234."""
 
 
+def written(text: str, names: Sequence[str]) -> str:
+    """The class that a cell names: spreadsheets, and our own files, write ``'=x`` for ``=x``."""
+    bare = text.removeprefix("'")
+    return bare if text not in names and bare in names else text
+
+
 def number_of(text: str) -> float | None:
     """The number that a text is; None for any other text."""
     text = text.strip()
@@ -140,6 +146,8 @@ def labels_of(
         if task.regression and isinstance(value, str):
             number = number_of(value)
             value = value if number is None else number
+        elif isinstance(value, str):
+            value = written(value, task.labels)
         elif isinstance(value, bool):
             value = names.get(str(value).lower(), value)
         elif by_number and isinstance(value, int | float):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.data.labels import labels_of
+from bench.data.labels import labels_of, written
 from bench.data.spans import graded_texts
 from bench.data.table_files import Split, table_of
 from bench.data.tasks import READERS, EvaluationSet, Task
@@ -150,7 +150,8 @@ def _read(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
         called: the evaluation set, for messages.
     """
     table = table_of(file)
-    columns = {name.strip().lower(): name for name in table.column_names}
+    # a class that begins like a formula is written with an apostrophe
+    columns = {written(name, task.labels).strip().lower(): name for name in table.column_names}
 
     def values(name: str) -> list[Any]:
         read = table[columns[name]][:]
