@@ -50,8 +50,6 @@ def inferred(rows: Dataset, given: Mapping[str, str], where: str) -> Inferred:
     text = tuple(given["text"].split("+")) if "text" in given else ()
     _check_typed(rows.column_names, given, label, text, where)
 
-    table = rows.to_pandas()
-    columns = text or text_columns(table, label, where)
     # the hub's parquet files say the names of classes
     feature = rows.features[label]
     # as they are stored: a table of pandas makes 1.0 of 1 where another cell is empty
@@ -60,6 +58,7 @@ def inferred(rows: Dataset, given: Mapping[str, str], where: str) -> Inferred:
         labels = tuple(feature.names)
     else:
         labels = tuple(classes_of(values, kind, unlabelled, where))
+    columns = text or text_columns(rows.to_pandas(), label, where)
 
     metrics = given["metrics"].split("+") if "metrics" in given else _usual(labels)
     # accuracy says little where hardly any row has another class

@@ -31,6 +31,8 @@ MOST_CLASSES = 200
 """Values that are taken for classes unasked."""
 FEW = 20
 """Different numbers up to which they seem to be codes of classes, whichever they are."""
+WRITTEN_LIST = r"[\[({].*[\])}]|[01]([ ,;|]+[01])+"
+"""A list as text, or a 0 or 1 for each class."""
 RARE = 0.2
 """Share of the training rows below which a class is rare, so that accuracy alone says little."""
 
@@ -87,7 +89,7 @@ def _of_numbers(values: Series, kind: str, where: str) -> Sequence[str]:
         return ()
     if not kind and are_floats:
         raise InputError(
-            f"{where}: {values.name} is {_listed(distinct)}, numbers with a decimal point that are "
+            f"{where}: {values.name} has {_listed(distinct)}: numbers with a decimal point that are "
             "all whole: classes, or a scale? Add :kind=classes or :kind=regression"
         )
     if not kind and not are_codes:
@@ -155,7 +157,7 @@ def _is_whole(text: str) -> bool:
 
 def _refuse_several(names: Sequence[str], values: Series, where: str) -> None:
     """Raises InputError: words seem to be several classes each, like ``drama,comedy`` or a list."""
-    several = [name for name in names if re.fullmatch(r"\s*[\[({].*[\])}]\s*", name)]
+    several = [name for name in names if re.fullmatch(WRITTEN_LIST, name.strip())]
     for sign in ("|", ";", ","):
         parts = {name: _parts(name, sign) for name in names}
         counts = Counter(part for each in parts.values() for part in set(each))

@@ -22,9 +22,9 @@ def flat(text: str) -> str:
 
 
 def spreadsheet(text: str) -> str:
-    """A cell of a CSV or TSV file, on one line: a label that begins like a formula is shown, never computed.
+    """A cell of a CSV or TSV file, on one line.
 
-    The apostrophe before it is what spreadsheets themselves write before such a text.
+    A label that begins like a formula is shown by a spreadsheet and never computed. The apostrophe before it is what spreadsheets themselves write before such a text.
     """
     text = flat(text)
     is_formula = FORMULA.match(text) and not NUMBER.fullmatch(text)

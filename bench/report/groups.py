@@ -30,8 +30,8 @@ BESIDE: Mapping[str, tuple[str, ...]] = {
     "rouge_l": ("bleu",),
     "accuracy": ("macro_f1", "f1", "f1_of_class_0"),
 }
-"""A task's metric -> others that are printed beside it where they were measured: as of stsb, of texts,
-and of classes of a user's own task. They have columns, and are in no mean and no test."""
+"""A task's metric -> others that are printed beside it where they were measured: as of stsb, of
+texts, and of classes of a user's own task. They have columns, and are in no mean and no test."""
 KEPT = 0.97
 """Share of the teacher's score that counts as kept where no other is asked for."""
 

@@ -290,6 +290,16 @@ def test_a_list_is_several_labels(tmp_path, form, labels):
         source_for(task, "sample", offline=True).load(task, "train")
 
 
+def test_a_label_for_each_word_is_said_although_the_text_is_a_list_too(tmp_path):
+    rows = [{"tokens": ["the", "cat"], "ner_tags": [0, 1]} for _ in range(20)]
+    file = tmp_path / "tags.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(
+        InputError, match=r"ner_tags is the list \[0, 1\]: .* one for each of its wor"
+    ):
+        task_of(f"{file}:label=ner_tags")
+
+
 @pytest.mark.parametrize(
     "names",
     [
@@ -298,6 +308,7 @@ def test_a_list_is_several_labels(tmp_path, form, labels):
         ["a; b", "b", "a"],
         ["['drama', 'comedy']", "['drama']"],
         ["0,1,1", "1,0,0"],
+        ["0 1 1", "1 0 0", "0 0 0"],
     ],
 )
 def test_words_may_be_several_labels(tmp_path, names):
