@@ -24,7 +24,8 @@ def flat(text: str) -> str:
 def spreadsheet(text: str) -> str:
     """A cell of a CSV or TSV file, on one line.
 
-    A label that begins like a formula is shown by a spreadsheet and never computed. The apostrophe before it is what spreadsheets themselves write before such a text.
+    A label that begins like a formula is shown by a spreadsheet and never computed: the apostrophe
+    before it is what spreadsheets themselves write before such a text.
     """
     text = flat(text)
     is_formula = FORMULA.match(text) and not NUMBER.fullmatch(text)
