@@ -109,6 +109,9 @@ class Magnitude(Method):
     def rate_of(self, parameter: str) -> float:
         return 0.0 if ".embeddings." in parameter else 1.0
 
+    def is_undecayed(self, parameter: str) -> bool:
+        return parameter.endswith(".scores")
+
     def stages(self, setup: Setup) -> Sequence[Stage]:
         terms = {"hard": hard(1 - self.alpha), "soft": softened(self.temperature, self.alpha)}
         paper = {"epochs": 10.0, "learning_rate": 3e-5, "warmup": 0.1, "weight_decay": 0.0}
@@ -118,6 +121,7 @@ class Magnitude(Method):
             paper=paper,
             on_step_begin=self.set_share,
             parameter_lr_scale=self.rate_of,
+            undecayed=self.is_undecayed,
         )
         return (prune,)
 
@@ -135,6 +139,7 @@ class Magnitude(Method):
 @dataclass(frozen=True, kw_only=True)
 class Movement(Magnitude):
     name: ClassVar = "movement"
+    version: ClassVar = 2  # 1 decayed the scores by the recipe's weight decay
     remark: ClassVar = "movement: the zeros are stored and multiplied, so it has the size and the speed of its teacher."
     learned: ClassVar = True
 

@@ -134,8 +134,9 @@ class StudentTrainer:
             MAIN in players
         )
         scale_of = scheduled.stage.parameter_lr_scale or (lambda name: 1.0)
+        undecayed = scheduled.stage.undecayed or (lambda name: False)
         self._optimizers = {
-            player: optimizer_of(self._named(player), scheduled.recipe, scale_of)
+            player: optimizer_of(self._named(player), scheduled.recipe, scale_of, undecayed)
             for player in order
         }
         self._moving = {
@@ -453,22 +454,20 @@ def optimizer_of(
     named: Sequence[tuple[str, nn.Parameter]],
     recipe: Recipe,
     scale_of: Callable[[str], float] = lambda name: 1.0,
+    undecayed: Callable[[str], bool] = lambda name: False,
 ) -> torch.optim.Optimizer:
-    """The recipe's, without decay on biases and LayerNorm, as BERT is tuned; parameters of learning rate 0 are not in it."""
-    groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
+    """The recipe's optimiser, without decay on biases and LayerNorms, as BERT is tuned, and on what is ``undecayed``;
+    parameters of learning rate 0 are not in it."""
+    groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {}
     for plain in (False, True):
         for name, p in named:
             if is_not_decayed(name) == plain and scale_of(name) > 0:
-                groups.setdefault((plain, scale_of(name)), []).append(p)
+                decay = 0.0 if plain or undecayed(name) else recipe.weight_decay
+                groups.setdefault((plain, decay, scale_of(name)), []).append(p)
     return built(
         [
-            {
-                "params": those,
-                "weight_decay": 0.0 if plain else recipe.weight_decay,
-                "factor": factor,
-                "plain": plain,
-            }
-            for (plain, factor), those in groups.items()
+            {"params": those, "weight_decay": decay, "factor": factor, "plain": plain}
+            for (plain, decay, factor), those in groups.items()
         ],
         recipe,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tiny
 import torch
-from tiny_training import built
+from tiny_training import built, trainer
 
 import methods
 from methods import fisher, losses
@@ -202,6 +202,21 @@ def test_embeddings_are_held_and_scores_have_their_own_rate():
         for name in ("embeddings.x", "encoder.y.scores", "encoder.y.weight")
     ]
     assert rates == [0.0, 300.0, 1.0]
+    assert stage.undecayed("model.bert.encoder.y.scores")
+    assert not stage.undecayed("model.bert.encoder.y.weight")
+
+
+def test_scores_have_no_weight_decay_by_the_common_recipe(teacher_folder):
+    """They move at 300 times the rate, and would shrink at 300 times the rate too."""
+    data = tiny.encoded(teacher_folder, rows=8)
+    groups = []
+    for spelling in ("movement", "magnitude"):
+        made = trainer(spelling, data, shape="")
+        scheduled, _ = made.stage_at("counted", 0)
+        made._begin_stage(scheduled)
+        (optimizer,) = made._optimizers.values()
+        groups.append({(g["factor"], g["weight_decay"]) for g in optimizer.param_groups})
+    assert groups == [{(300.0, 0.0), (1.0, 0.01), (1.0, 0.0)}, {(1.0, 0.01), (1.0, 0.0)}]
 
 
 @pytest.fixture
