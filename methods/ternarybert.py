@@ -1,18 +1,26 @@
-"""TernaryBERT, Zhang et al. 2020 (EMNLP, "TernaryBERT: distillation-aware ultra-low bit BERT", arXiv 2009.12812).
+"""TernaryBERT, Zhang et al. 2020 (EMNLP, "TernaryBERT: distillation-aware ultra-low bit BERT",
+arXiv 2009.12812).
 
-The paper's: every matrix of the fine-tuned model is made of -1, 0 and 1 times a scale (ternary weight networks, Li and Liu 2016): one
-scale for a matrix of the encoder, one for each row of the word embeddings; activations have 8 bits. The model that is rounded so is
-trained by distillation from the one that it was: hidden states of every layer and of the embedding (mean squared error), attention
-scores of every layer (the same), and the teacher's predictions (soft cross-entropy), in one stage, all weights 1.
-As in the authors' code: the soft cross-entropy is a mean over examples and classes; of questions it is a mean over examples and
-the 384 places of a filled sequence, of the start and the end, which are added (the paper names no mean). The pooler is rounded, positions, segments, LayerNorms, biases and the classification layer are not;
-queries, keys and values are rounded as they leave their layers; activations have symmetric steps (the min-max steps that are in the
-code too are not used by its layers); weights and activations are cut at ``clip``; ``weight_bits=8`` is their other choice. STS-B
+The paper's: every matrix of the fine-tuned model is made of -1, 0 and 1 times a scale (ternary
+weight networks, Li and Liu 2016): one scale for a matrix of the encoder, one for each row of the
+word embeddings; activations have 8 bits. The model that is rounded so is trained by distillation
+from the one that it was: hidden states of every layer and of the embedding (mean squared error),
+attention scores of every layer (the same), and the teacher's predictions (soft cross-entropy), in
+one stage, all weights 1.
+As in the authors' code: the soft cross-entropy is a mean over examples and classes; of questions it
+is a mean over examples and the 384 places of a filled sequence, of the start and the end, which are
+added (the paper names no mean). The pooler is rounded, positions, segments, LayerNorms, biases and
+the classification layer are not; queries, keys and values are rounded as they leave their layers;
+activations have symmetric steps (the min-max steps that are in the code too are not used by its
+layers); weights and activations are cut at ``clip``; ``weight_bits=8`` is their other choice. STS-B
 learns from the teacher's score.
-Ours, where the code is another: a scale of activations for each token, theirs one for the whole batch, whose answers depend on their
-neighbours; attention probabilities are not rounded; means over real tokens, theirs over padded ones; the last checkpoint, theirs the
-best one on development examples; augmentation is an option of the run (theirs is on by default); AdamW and clipping, theirs BertAdam.
-Loss-aware ternarization (the paper's LAT rows), which weighs the error of rounding by the optimiser's second moments, is left out.
+Ours, where the code is another: a scale of activations for each token, theirs one for the whole
+batch, whose answers depend on their neighbours; attention probabilities are not rounded; means over
+real tokens, theirs over padded ones; the last checkpoint, theirs the best one on development
+examples; augmentation is an option of the run (theirs is on by default); AdamW and clipping, theirs
+BertAdam.
+Loss-aware ternarization (the paper's LAT rows), which weighs the error of rounding by the
+optimiser's second moments, is left out.
 """
 
 from __future__ import annotations
