@@ -1,5 +1,8 @@
-"""Printed numbers beside an experiment's table that are no scores of its rows: those of printed rows and columns that no
-row here makes, quoted with the reason; and printed shares of a teacher's score beside ours."""
+"""Printed numbers beside an experiment's table that are no scores of its rows.
+
+Those of printed rows and columns that no row here makes are quoted with the reason. Printed shares
+of a teacher's score stand beside ours.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from bench.stats.metrics import label_of
 PERCENT = "percent_of_teacher"
 """Metric of a printed cell: a student's score in percent of its teacher's."""
 POINTS = "percentage_points"
-"""Metric of a printed cell: what one row's percent of its teacher's score is more than another's."""
+"""Metric of a printed cell: by how many percent of the teacher's score a row leads another."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,11 @@ def place_of(cell: Published) -> TableCell:
 
 
 def quotations(group: ReportGroup, quoted: Sequence[Quotation]) -> Table | None:
-    """The printed cells that no row makes, a line each; None where there are none, and of generated data."""
+    """The printed cells that no row makes, a line each.
+
+    Returns:
+        None where there are none, and of generated data.
+    """
     if not quoted or group.facts.source == SAMPLE:
         return None
     lines = []
@@ -72,45 +79,41 @@ def quotations(group: ReportGroup, quoted: Sequence[Quotation]) -> Table | None:
         Column("where", words=True),
         Column("why not here", words=True),
     ]
-    note = "Quoted, so that the printed table stands here as a whole. Nothing here was measured for them."
+    note = (
+        "Quoted, so that the printed table stands here as a whole. Nothing was measured for them."
+    )
     return Table("Printed numbers that no row here makes", columns, lines, (note,))
 
 
 def printed_shares(
     group: ReportGroup, retained: Table | None, printed: Mapping[str, PrintedRow]
 ) -> Table | None:
-    """Printed shares of the teacher's score beside ours, and the printed difference of two rows; None where none is printed.
+    """Printed shares of the teacher's score beside ours, and the printed difference of two rows.
 
     Args:
         retained: our shares, as :func:`bench.report.tables.retention.retentions` gives them.
+
+    Returns:
+        None where no share is printed, and of generated data.
     """
     if retained is None or group.facts.source == SAMPLE:
         return None
     shares = shares_of(group, retained)
-    with_percent = [
-        label for label, row in printed.items() if any(cell.metric == PERCENT for cell in row.cells)
-    ]
+    has_percent = [label for label, row in printed.items() if PERCENT in metrics_of(row)]
     lines = []
     for label, row in printed.items():
-        others = [other for other in with_percent if other != label]
+        others = [other for other in has_percent if other != label]
         for cell in row.cells:
             share = shares.get((label, cell.task, cell.evaluation))
-            if cell.metric not in (PERCENT, POINTS) or share is None:
+            if share is None or cell.metric not in (PERCENT, POINTS):
                 continue
             ours: float | None = share
             unit = " %"
             if cell.metric == POINTS:
-                # what this row has more than the one other row with a printed percent
-                other = shares.get((others[0], cell.task, cell.evaluation)) if others else None
-                ours = None if other is None or len(others) > 1 else share - other
+                ours = more_than(share, cell, others, shares)
                 unit = ""
-            printed_cell = TableCell(f"{cell.value:g}{unit}", cell.value, plain=f"{cell.value:g}")
-            cells = (
-                TableCell(column_of(cell)),
-                number(ours, unit=unit),
-                printed_cell,
-                place_of(cell),
-            )
+            said = TableCell(f"{cell.value:g}{unit}", cell.value, plain=f"{cell.value:g}")
+            cells = (TableCell(column_of(cell)), number(ours, unit=unit), said, place_of(cell))
             lines.append(Line(cell.system, cells, row=label))
     if not lines:
         return None
@@ -122,10 +125,32 @@ def printed_shares(
         Column("where", words=True),
     ]
     note = (
-        "Shares of the teacher's score in percent, and the first row's share less the other's in points, by our metric of each "
-        "column. The intervals and verdicts of ours stand in the table of shares."
+        "Shares of the teacher's score in percent, and in points what one row has more than the "
+        "other, by our metric of each column. The intervals and verdicts of ours stand in the "
+        "table of shares."
     )
     return Table("Printed shares of the teacher's score and ours", columns, lines, (note,))
+
+
+def metrics_of(row: PrintedRow) -> set[str]:
+    """The metrics of a printed row's cells."""
+    return {cell.metric for cell in row.cells}
+
+
+def more_than(
+    share: float,
+    cell: Published,
+    others: Sequence[str],
+    shares: Mapping[tuple[str, str, str], float],
+) -> float | None:
+    """What a row's share is more than that of the one other row with a printed share.
+
+    None where there is not one.
+    """
+    if len(others) != 1:
+        return None
+    other = shares.get((others[0], cell.task, cell.evaluation))
+    return None if other is None else share - other
 
 
 def shares_of(group: ReportGroup, retained: Table) -> dict[tuple[str, str, str], float]:
