@@ -14,7 +14,7 @@ from tiny_training import built, trainer
 
 import methods
 from methods import fisher, losses
-from methods.api import Setup
+from methods.api import MethodError, Setup
 from methods.artefacts import blank_artefacts
 from methods.cofi import CoFi, Gates, nearest
 from methods.dynabert import WHOLE, DynaBERT, Importance, kept_layers
@@ -160,6 +160,17 @@ def test_everything_stays_at_first_and_the_share_at_the_end():
     assert set(shares[:5]) == {1.0}
     assert set(shares[32:]) == {0.2}
     assert method.share_at(0.45) == pytest.approx(0.2 + 0.8 * 0.5**3)
+
+
+def test_the_rests_at_both_ends_can_be_a_papers_for_a_task():
+    method = Movement(share=0.1, first_rest=0.165, last_rest=0.33)
+    assert method.share_at(0.165) == 1.0
+    assert method.share_at(0.166) < 1.0
+    assert method.share_at(0.67) == pytest.approx(0.1)
+    halfway = 0.165 + (1 - 0.165 - 0.33) / 2
+    assert method.share_at(halfway) == pytest.approx(0.1 + 0.9 * 0.5**3)
+    with pytest.raises(MethodError, match="no time to prune"):
+        Magnitude(first_rest=0.5, last_rest=0.5)
 
 
 @pytest.mark.parametrize("kind", [Magnitude, Movement])

@@ -114,6 +114,26 @@ def test_every_table_can_be_chosen_by_its_name(file):
         assert experiment.requests_of(table)
 
 
+def rows_of_system(part: str) -> set[str]:
+    """The rows of all files that are paired with a printed row of whose name this is a part."""
+    paired = set()
+    for file in SHIPPED:
+        for table in read_experiment(file).table:
+            for row, printed in table.printed.items():
+                names = [printed] if isinstance(printed, str) else printed
+                if any(part in name for name in names):
+                    paired.add(row)
+    return paired
+
+
+def test_one_printed_system_is_paired_with_one_row_in_all_files():
+    """MicroBERT's paper quotes MobileBERT_TINY, which is pre-trained, and MiniLMv2, which begins at random."""
+    tiny_mobilebert = "mobilebert:pretraining=progressive:alpha=0.0"
+    assert rows_of_system("MobileBERT_4") == rows_of_system("MobileBERT_TINY") == {tiny_mobilebert}
+    assert all("start=random" in row for row in rows_of_system("inilmV2_4"))
+    assert all("start=random" in row for row in rows_of_system("MiniLMv2"))
+
+
 @pytest.mark.slow
 def test_a_table_is_planned_by_its_name(bench, all_of_glue, tmp_path):
     """This one had a comma in its name, at which ``--table`` is split."""
