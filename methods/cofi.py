@@ -8,10 +8,18 @@ spread, each into that layer of the student that is nearest now, through one mat
 with distillation alone, then prunes; the pruned model is trained on with the same losses.
 As in the authors' code: only layers that have an attention are matched, from the top, in order; a block that is pruned leaves out
 its LayerNorm as well; embeddings are held; no loss on the labels; weights 0.1 and 0.9, T = 2; masks that stay keep their value.
-Ours: no masks of hidden dimensions, so the width stays the teacher's; in the end exactly the target is pruned, the units of
-lowest chance, where theirs prunes as much as the training arrived at, which a short one misses; means over real tokens, theirs over
-padded ones; masks have the schedule, the weight decay and the clipping of the recipe, theirs a constant rate and none of these; the
-last epoch counts, theirs the best one on development examples.
+Ours: no masks of hidden dimensions, so the width stays the teacher's; in the end exactly the target
+is pruned, the units of lowest chance, where theirs prunes as much as the training arrived at, which
+a short one misses; means over real tokens, theirs over padded ones; masks have the schedule, the
+weight decay and the clipping of the recipe, theirs a constant rate and none of these; the last
+epoch counts, theirs the best one on development examples.
+Ours in the second stage, where the pruned model is trained on: the run's batches and a linear
+schedule, theirs batches of 64 and a constant rate; and only layers with an attention are matched,
+where theirs, which folds the masks into the weights before it, may match every layer.
+Ours at the beginning: ``whole_until`` of the first stage distils alone. Their script has a number of
+epochs for it that their code does not read: it distils alone for 100 steps.
+A slip of theirs that is not here: the mask of the layers that have an attention is laid over the
+sorted places of their matches, not over the layers (trainer.py, line 619 of commit da855a8).
 """
 
 from __future__ import annotations

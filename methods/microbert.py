@@ -6,7 +6,9 @@ student; each student layer learns from the average of its share of the teacher 
 layer of prediction experts routed by task; soft and hard prediction loss; a discriminator that is trained
 first and then in turn with the student. What the text leaves open is a setting, with few exceptions; its default
 is our reading, with the reason where there is one. Departures: the teacher is the one shared model, without expert
-layer of its own (figure 1 seems to give it one); optimiser and epochs are the recipe's; the start is the
+layer of its own (figure 1 seems to give it one); of section 3.4
+the fusion alone is built: its fewer experts in the student than in the teacher need a teacher with
+experts, and its optimised sub-graphs are another framework's; optimiser and epochs are the recipe's; the start is the
 shared general start; with ``tasks=together`` one student learns all tasks of a run, with a discriminator for each
 task. Padding never enters a mean or a maximum, because packed batches have none. The discriminator has one hidden layer
 with leaky ReLU: that is no setting. Ablations drop terms and leave the others at their weights: "w/o Pred" has the labels

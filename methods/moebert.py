@@ -13,6 +13,8 @@ has had the fewest; ``token`` and ``sentence`` have a linear gate without bias i
 or over the mean of its sequence's (without [PAD]), the likeliest expert, whose output is multiplied with its probability;
 ``balance=`` is the weight of their balancing loss, summed over layers (ours: a gate begins as BERT's layers do; the greedy
 tables of ``balanced`` differ between layers only in the order of equals, and unseen tokens are dealt at random).
+With one sentence in a batch the code of ``sentence`` leaves the gate's probability out; ours always
+multiplies with it.
 Importance is summed over the first ``importance_examples`` examples alone, 2,048 of them, in their order, where the code
 takes all examples of its set. Variants made by augmentation count too: with 20 variants of each example the first 2,048 hold
 some 98 that are not variants. ``importance_rows=validation`` has the same limit, and reads the first evaluation set

@@ -86,6 +86,9 @@ class Stage:
     """What the recipe's learning rate is multiplied with at a progress in [0, 1), where a method asks for another one."""
     parameter_lr_scale: Callable[[str], float] | None = None
     """Name of a parameter (``model.`` or ``aux.`` and its own) -> what its learning rate is multiplied with; 0 holds it."""
+    undecayed: Callable[[str], bool] | None = None
+    """Name of a parameter, as above -> whether it has no weight decay whatever the recipe says.
+    Biases and LayerNorms never have any."""
     teacher_dropout: bool = False
     """Whether the teacher answers with its dropout on, as some authors' codes leave it: its answers then vary by visit."""
     masking: Masking | None = None

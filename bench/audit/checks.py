@@ -7,6 +7,12 @@ from collections.abc import Sequence
 from bench.audit.averages import average_rows, averages, sums
 from bench.audit.derived_cells import derived_columns, derived_rows
 from bench.audit.findings import ARITHMETIC, INFERENCE, Finding
+from bench.audit.impossible import (
+    equal_rows,
+    impossible_scores,
+    impossible_sizes,
+    mixed_metrics,
+)
 from bench.audit.intervals import outside_intervals
 from bench.audit.relative_columns import relative_columns
 from bench.audit.rows_across_tables import changed_elsewhere, quotes_and_teachers
@@ -21,6 +27,10 @@ WITHIN = (
     derived_columns,
     relative_columns,
     outside_intervals,
+    impossible_scores,
+    impossible_sizes,
+    mixed_metrics,
+    equal_rows,
 )
 ACROSS = (quotes_and_teachers, changed_elsewhere)
 

@@ -396,6 +396,10 @@ def read_experiment(path: Path) -> Experiment:
         if twice := [name for name in names if names.count(name) > 1]:
             raise InputError(f"two tables are called {twice[0]!r}; their files would have one name")
         for table in experiment.table:
+            if "," in table.name:
+                raise InputError(
+                    f"table {table.name!r}: --table separates names by commas; call it without one"
+                )
             if table.search and table.trials is None:
                 raise InputError(
                     f"table {table.name}: search says what trials vary; add the key trials"

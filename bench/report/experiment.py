@@ -37,6 +37,7 @@ from bench.report.table import Table
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.differences import SYSTEMS, differences_to, paired_comparisons
 from bench.report.tables.provenance import searches
+from bench.report.tables.quoted import Quotation, printed_shares, quotations, scores_alone
 from bench.report.tables.registry import ENVIRONMENT, draw_means, provenance_section
 from bench.report.tables.retention import retentions
 from bench.report.write import paper_of, prepare, write_pictures
@@ -53,6 +54,7 @@ class PaperTable(NamedTuple):
         names: key of each of its cells -> what it calls the row: ``label`` and ``ablation_of`` of a cell.
         rows: what the rows of its students are called, in its order.
         printed: what a row is called -> the printed row that it is.
+        quoted: printed cells that none of its rows makes.
     """
 
     name: str
@@ -60,6 +62,7 @@ class PaperTable(NamedTuple):
     names: Mapping[str, Mapping[str, str | None]]
     rows: Sequence[str]
     printed: Mapping[str, PrintedRow] = MappingProxyType({})
+    quoted: Sequence[Quotation] = ()
 
     def records(self, records: Iterable[Record]) -> list[Record]:
         """Those of its cells, called as this table calls them."""
@@ -229,7 +232,8 @@ def _write(
 
 def _tables(section: PaperTable, part: ReportGroup, title: str) -> dict[str, Table]:
     """What a table shows, by the ends of the files' names; differences behind the scores."""
-    main = retentions(part, part.answers) if section.show == "reappearance" else accuracy(part)
+    retained = retentions(part, part.answers) if section.show == "reappearance" else None
+    main = retained if section.show == "reappearance" else accuracy(part)
     intervals = (
         differences_to(part, section.rows[0], part.answers)
         if section.show == "differences"
@@ -239,7 +243,9 @@ def _tables(section: PaperTable, part: ReportGroup, title: str) -> dict[str, Tab
         "": main and replace(main, title=title),
         "-intervals": intervals,
         "-searches": searches(part),
-        "-printed": beside_ours(part, section.printed),
+        "-printed": beside_ours(part, scores_alone(section.printed)),
+        "-printed-shares": printed_shares(part, retained, section.printed),
+        "-quoted": quotations(part, section.quoted),
     }
     return {ending: table for ending, table in tables.items() if table is not None and table.lines}
 

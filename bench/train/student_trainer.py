@@ -83,7 +83,10 @@ class StudentTrainer:
         counted: list[ScheduledStage],
         numerics: ComputeSettings,
     ) -> None:
-        self.label, self.student, self.random, self.numerics = label, student, random, numerics
+        self.label = label
+        self.student = student
+        self.random = random
+        self.numerics = numerics
         self.schedule = {PREPARATION: preparation, COUNTED: counted}
         self.log = TrainLog()
         self.error: Exception | None = None
@@ -130,17 +133,17 @@ class StudentTrainer:
         self._curves = {name: [] for name in scheduled.terms}
         self.log.gradient_norms[scheduled.stage.name] = {}
         players = {term.player for term in scheduled.terms.values()}
-        order = [player for player in self.student.players if player in players] + [MAIN] * (
-            MAIN in players
-        )
+        order = [player for player in self.student.players if player in players]
+        if MAIN in players:
+            order.append(MAIN)
         scale_of = scheduled.stage.parameter_lr_scale or (lambda name: 1.0)
-        self._optimizers = {
-            player: optimizer_of(self._named(player), scheduled.recipe, scale_of)
-            for player in order
-        }
-        self._moving = {
-            player: [p for name, p in self._named(player) if scale_of(name)] for player in order
-        }
+        undecayed = scheduled.stage.undecayed or (lambda name: False)
+        self._optimizers = {}
+        self._moving = {}
+        for player in order:
+            named = self._named(player)
+            self._optimizers[player] = optimizer_of(named, scheduled.recipe, scale_of, undecayed)
+            self._moving[player] = [p for name, p in named if scale_of(name)]
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """All that its next step depends on: tensors by name, and the rest as JSON can hold it."""
@@ -228,7 +231,9 @@ class StudentTrainer:
         while cause is not None:
             traceback.clear_frames(cause.__traceback__)
             cause = cause.__cause__ or cause.__context__
-        self.error, self._optimizers, self._pending = error, {}, []
+        self.error = error
+        self._optimizers = {}
+        self._pending = []
         self._modules().zero_grad(set_to_none=True)
         if self.numerics.device.type != "cpu":
             self._modules().to("cpu")
@@ -281,7 +286,9 @@ class StudentTrainer:
         """Move one player's parameters by the gradients of all parts together. Returns its terms' values without their history, weighted
         means over the parts."""
         total: dict[str, Tensor] = {}
-        moves, moving, recipe = False, self._moving[player], scheduled.recipe
+        moves = False
+        moving = self._moving[player]
+        recipe = scheduled.recipe
         for number, part in enumerate(parts):
             ours = self._forward(scheduled, part.batch, player == MAIN) if whole is None else whole
             seen = ours if player == MAIN else ours.detached()
@@ -453,22 +460,26 @@ def optimizer_of(
     named: Sequence[tuple[str, nn.Parameter]],
     recipe: Recipe,
     scale_of: Callable[[str], float] = lambda name: 1.0,
+    undecayed: Callable[[str], bool] = lambda name: False,
 ) -> torch.optim.Optimizer:
-    """The recipe's, without decay on biases and LayerNorm, as BERT is tuned; parameters of learning rate 0 are not in it."""
-    groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
+    """The recipe's optimiser, without decay on biases and LayerNorms, as BERT is tuned, and on what is ``undecayed``;
+    parameters of learning rate 0 are not in it."""
+    # parameters that are moved alike: plain or not, their decay, their factor on the rate
+    alike: dict[tuple[bool, float, float], list[nn.Parameter]] = {}
     for plain in (False, True):
-        for name, p in named:
-            if is_not_decayed(name) == plain and scale_of(name) > 0:
-                groups.setdefault((plain, scale_of(name)), []).append(p)
-    return built(
-        [
-            {
-                "params": those,
-                "weight_decay": 0.0 if plain else recipe.weight_decay,
-                "factor": factor,
-                "plain": plain,
-            }
-            for (plain, factor), those in groups.items()
-        ],
-        recipe,
-    )
+        for name, parameter in named:
+            factor = scale_of(name)
+            if is_not_decayed(name) != plain or factor <= 0:
+                continue
+            decay = 0.0 if plain or undecayed(name) else recipe.weight_decay
+            alike.setdefault((plain, decay, factor), []).append(parameter)
+    groups = []
+    for (plain, decay, factor), those in alike.items():
+        group = {
+            "params": those,
+            "weight_decay": decay,
+            "factor": factor,
+            "plain": plain,
+        }
+        groups.append(group)
+    return built(groups, recipe)

@@ -21,6 +21,7 @@ from bench.record.store import Store
 from bench.record.task_facts import data_facts
 from bench.report.experiment import PaperTable, write_experiment
 from bench.report.published import PrintedRow, numbers_in, printed_cells, published
+from bench.report.tables.quoted import Quotation
 from bench.run import Outcome, agree
 from bench.user_files import comma_separated
 from bench.workflows.run import joined, run
@@ -40,11 +41,18 @@ SAID = {
 
 
 class ChosenTable(NamedTuple):
-    """A table that was asked for, the requests that make it, and what a row is called -> the printed row that it is."""
+    """A table that was asked for.
+
+    Attributes:
+        parts: the requests that make it.
+        printed: what a row is called -> the printed row that it is.
+        quoted: the printed cells that none of its rows makes, with the reason.
+    """
 
     spec: TableSpec
     parts: list[tuple[TableRequest, Request]]
     printed: dict[str, PrintedRow]
+    quoted: list[Quotation]
 
 
 def choose(
@@ -101,15 +109,25 @@ def choose(
                 of_file = dict(part.request_options().get("numbers", ()))
                 own["numbers"] = tuple(sorted((of_file | dict(request.numbers)).items()))
             parts.append((part, replace(request, methods=part.methods, tasks=part.tasks, **own)))
-        columns = {cell.task for cell in (*published(), *further) if cell.source == table.paper}
-        for name in table.absent:
+        of_paper = [cell for cell in (*published(), *further) if cell.source == table.paper]
+        columns = {cell.task for cell in of_paper}
+        named = set()
+        for typed_rows in table.printed.values():
+            named |= {typed_rows} if isinstance(typed_rows, str) else set(typed_rows)
+        quoted = []
+        for name, why in table.absent.items():
+            # a row that is not here, or a column of the rows that are
             if name not in columns:
-                printed_cells(table.paper, name, further)
+                cells = printed_cells(table.paper, name, further)
+            else:
+                of_column = [cell for cell in of_paper if cell.task == name]
+                cells = [cell for cell in of_column if f"{cell.table}: {cell.system}" in named]
+            quoted += [Quotation(cell, why) for cell in cells]
         printed = {}
         for label, (rows, why) in experiment.printed_of(table).items():
             cells = [cell for row in rows for cell in printed_cells(table.paper, row, further)]
             printed[label] = PrintedRow(cells, [*other, *why], table.summed)
-        chosen.append(ChosenTable(table, parts, printed))
+        chosen.append(ChosenTable(table, parts, printed, quoted))
     return experiment, chosen, absent
 
 
@@ -158,7 +176,7 @@ def run_experiment(
         if any(plan.todo for plan in plans):
             agree(plans[0].request, *together(plans), confirm)
     sections, outcomes = [], []
-    for number, (table, parts, printed) in enumerate(chosen, start=1):
+    for number, (table, parts, printed, quoted) in enumerate(chosen, start=1):
         progress.say(f"{experiment.title}: {table.name} ({number} of {len(chosen)} tables)")
         names: dict[str, dict[str, str | None]] = {}
         students: dict[str, int] = {}  # what the table calls a row -> its place
@@ -180,7 +198,7 @@ def run_experiment(
                         str(name["label"]), labels.index(plain) if plain in labels else len(labels)
                     )
         order = sorted(students, key=lambda label: students[label])  # else as they are typed
-        sections.append(PaperTable(table.name, table.show, names, order, printed))
+        sections.append(PaperTable(table.name, table.show, names, order, printed, quoted))
     written = write_experiment(
         experiment.title,
         sections,
@@ -268,7 +286,7 @@ def describe_experiment(
     body: dict[str, Any] = {"title": experiment.title, "tables": []}
     body["settings"] = experiment.settings_lines([table.spec for table in chosen])
     every: list[Plan] = []
-    for table, parts, _ in chosen:
+    for table, parts, *_ in chosen:
         listed = []
         for number, (part, request_of_part) in enumerate(parts, start=1):
             *trials, plan = map(build, _steps(table, request_of_part))

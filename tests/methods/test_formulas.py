@@ -450,7 +450,7 @@ FORMULAS: dict[tuple[str, str], dict[str, tuple[float, Callable[[Case], float]]]
     ("ternarybert", BERT): {
         "hidn": (1.0, layers_mse),
         "attn": (1.0, lambda c: attention_scores(c, every=1)),
-        "pred": (1.0, lambda c: float(soft_cross_entropy(c).sum(-1).mean())),
+        "pred": (1.0, lambda c: float(soft_cross_entropy(c).mean())),
     },
     ("kd:temperature=4:alpha=0.3", BERT): {
         "soft": (0.3, softened(4.0)),

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tiny
 import torch
-from tiny_training import built
+from tiny_training import built, trainer
 
 import methods
 from methods import fisher, losses
-from methods.api import Setup
+from methods.api import MethodError, Setup
 from methods.artefacts import blank_artefacts
 from methods.cofi import CoFi, Gates, nearest
 from methods.dynabert import WHOLE, DynaBERT, Importance, kept_layers
@@ -161,6 +162,17 @@ def test_everything_stays_at_first_and_the_share_at_the_end():
     assert method.share_at(0.45) == pytest.approx(0.2 + 0.8 * 0.5**3)
 
 
+def test_the_rests_at_both_ends_can_be_a_papers_for_a_task():
+    method = Movement(share=0.1, first_rest=0.165, last_rest=0.33)
+    assert method.share_at(0.165) == 1.0
+    assert method.share_at(0.166) < 1.0
+    assert method.share_at(0.67) == pytest.approx(0.1)
+    halfway = 0.165 + (1 - 0.165 - 0.33) / 2
+    assert method.share_at(halfway) == pytest.approx(0.1 + 0.9 * 0.5**3)
+    with pytest.raises(MethodError, match="no time to prune"):
+        Magnitude(first_rest=0.5, last_rest=0.5)
+
+
 @pytest.mark.parametrize("kind", [Magnitude, Movement])
 def test_the_deployed_model_has_the_share_of_highest_score_in_each_matrix(kind):
     student, _ = masking(method := kind(share=0.3))
@@ -202,6 +214,21 @@ def test_embeddings_are_held_and_scores_have_their_own_rate():
         for name in ("embeddings.x", "encoder.y.scores", "encoder.y.weight")
     ]
     assert rates == [0.0, 300.0, 1.0]
+    assert stage.undecayed("model.bert.encoder.y.scores")
+    assert not stage.undecayed("model.bert.encoder.y.weight")
+
+
+def test_scores_have_no_weight_decay_by_the_common_recipe(teacher_folder):
+    """They move at 300 times the rate, and would shrink at 300 times the rate too."""
+    data = tiny.encoded(teacher_folder, rows=8)
+    groups = []
+    for spelling in ("movement", "magnitude"):
+        made = trainer(spelling, data, shape="")
+        scheduled, _ = made.stage_at("counted", 0)
+        made._begin_stage(scheduled)
+        (optimizer,) = made._optimizers.values()
+        groups.append({(g["factor"], g["weight_decay"]) for g in optimizer.param_groups})
+    assert groups == [{(300.0, 0.0), (1.0, 0.01), (1.0, 0.0)}, {(1.0, 0.01), (1.0, 0.0)}]
 
 
 @pytest.fixture
@@ -305,36 +332,131 @@ def test_rearrangement_is_the_greedy_exchange(pruned):
     assert fisher.rearranged(mask, gradients).tolist() == exchanged_slowly(mask, gradients)
 
 
-def test_tuning_brings_the_layers_nearer_and_leaves_the_whole_model_at_one(teacher, batch):
-    whole = ones(teacher)
-    fisher.tune(teacher, [batch], *whole)
-    for mask in whole:
-        torch.testing.assert_close(mask, torch.ones_like(mask), rtol=0, atol=1e-3)
-    torch.manual_seed(0)
-    plain = tuple(
-        (torch.rand_like(mask) < 0.6).float().index_fill(1, torch.tensor(0), 1.0)
-        for mask in ones(teacher)
-    )
-    tuned = tuple(mask.clone() for mask in plain)
-    fisher.tune(teacher, [batch], *tuned)
-    assert all(torch.equal(a == 0, b == 0) for a, b in zip(plain, tuned, strict=True))
-    assert not all(torch.equal(a, b) for a, b in zip(plain, tuned, strict=True))
+def random_masks(model, share, seed):
+    """Masks of 0 and 1; in each layer the first head and neuron, and further ones, stay."""
+    generator = torch.Generator().manual_seed(seed)
+    masks = []
+    for mask in ones(model):
+        kept = torch.rand(mask.shape, generator=generator) < share
+        masks.append(kept.float().index_fill(1, torch.tensor([0, 1]), 1.0))
+    return masks
+
+
+def read_and_residuals(model, batch, masks):
+    """What each block's last linear layer reads, before its mask, and the states that are added to what it gives:
+    of the attention and of the network of every layer, [T, X] and [T, W]."""
+    caught = []
+    hooks = []
+    for layer in model.bert.encoder.layer:
+        for output in (layer.attention.output, layer.output):
+            hooks.append(
+                output.register_forward_pre_hook(
+                    lambda module, args: caught.append((args[0][0], args[1][0]))
+                )
+            )
+    try:
+        with torch.no_grad():
+            masked_logits(model, batch, *masks)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return caught
+
+
+def solved_slowly(dense, ours, theirs, mask, target_mask, constant, rows):
+    """Values of a mask, from one equation for each token and feature, by lstsq with the damping as further rows."""
+    (read, residual), (target_read, target_residual) = ours, theirs
+    size = dense.in_features // len(mask)
+    whole = dense(target_read * target_mask.repeat_interleave(size)) - dense.bias
+    goal = (whole + target_residual - residual)[rows].double().flatten()
+    columns = []
+    for unit in mask.nonzero()[:, 0].tolist():
+        own = slice(unit * size, (unit + 1) * size)
+        columns.append((read[rows, own] @ dense.weight[:, own].T).double().flatten())
+    if constant:
+        columns.append(torch.ones_like(columns[0]))
+    a = torch.stack(columns, 1)
+    normal = a.T @ a
+    left = torch.cat([normal, torch.eye(len(normal)).double()])
+    right = torch.cat([a.T @ goal - normal.sum(1), torch.zeros(len(normal)).double()])
+    return 1 + torch.linalg.lstsq(left, right[:, None]).solution[: len(mask.nonzero()), 0]
+
+
+@pytest.mark.parametrize("spans", [False, True])
+def test_tuning_solves_the_equations_of_the_authors_code(teacher_folder, spans, monkeypatch):
+    """Heads from the second layer on, with a constant; neurons beside the target's whole network; the last network on
+    [CLS] alone, unless it answers questions."""
+    monkeypatch.setattr(fisher, "LARGEST_MASK", float("inf"))
+    model = tiny.classifier(layers=3, seed=3).eval()
     with torch.no_grad():
-        states = [
-            first_attention(teacher, batch, heads)
-            for heads in (whole[0][0], plain[0][0], tuned[0][0])
-        ]
-    assert (states[2] - states[0]).square().sum() < (states[1] - states[0]).square().sum()
+        for name, weight in model.bert.encoder.named_parameters():
+            if "dense" in name:
+                weight.mul_(20)  # with its small first weights the damping is all that counts
+    batch = tiny.encoded(teacher_folder, rows=6).batch(range(6))
+    every = slice(None)
+    last_rows = every if spans else batch.layout.starts_B
+    target = random_masks(model, 0.8, seed=1)
+    plain = random_masks(model, 0.6, seed=2)
+    tuned = [mask.clone() for mask in plain]
+    with torch.no_grad():
+        fisher.tune(model, [replace(batch, spans=spans)], *tuned, *target)
+    assert torch.equal(tuned[0][0], plain[0][0])
+    theirs = read_and_residuals(model, batch, target)
+    expected = [mask.clone() for mask in plain]
+    for number, layer in enumerate(model.bert.encoder.layer):
+        for part, output in enumerate((layer.attention.output, layer.output)):
+            if (number, part) == (0, 0):
+                continue
+            mask = expected[part][number]
+            target_mask = torch.ones_like(mask) if part else target[0][number]
+            rows = last_rows if (number, part) == (2, 1) else every
+            block = 2 * number + part
+            ours = read_and_residuals(model, batch, expected)[block]
+            solution = solved_slowly(
+                output.dense, ours, theirs[block], mask, target_mask, part == 0, rows
+            )
+            mask[mask != 0] = solution.float()
+    for ours, slowly, before in zip(tuned, expected, plain, strict=True):
+        torch.testing.assert_close(ours, slowly, rtol=1e-2, atol=1e-3)
+        # of every layer that is tuned
+        assert ((ours - before).abs().amax(1) > 0.05).sum() >= 2
 
 
-def first_attention(model, batch, mask):
-    """What the first layer's attention adds to its input, of a mask."""
-    read = []
-    dense = model.bert.encoder.layer[0].attention.output.dense
-    hook = dense.register_forward_pre_hook(lambda module, args: read.append(args[0]))
-    forward(model, batch, LOGITS)
-    hook.remove()
-    return dense(read[0] * mask.repeat_interleave(dense.in_features // len(mask)))
+def test_tuning_leaves_a_model_that_is_its_target_at_one(teacher, batch):
+    whole = ones(teacher)
+    fisher.tune(teacher, [batch], *whole, *ones(teacher))
+    for mask in whole:
+        torch.testing.assert_close(mask, torch.ones_like(mask), rtol=0, atol=2e-2)
+
+
+def test_tuning_stops_at_the_first_layer_with_a_mask_beyond_ten(teacher, batch, monkeypatch):
+    monkeypatch.setattr(fisher, "LARGEST_MASK", 0.0)
+    plain = random_masks(teacher, 0.6, seed=2)
+    tuned = [mask.clone() for mask in plain]
+    fisher.tune(teacher, [batch], *tuned, *random_masks(teacher, 0.8, seed=1))
+    assert all(torch.equal(a, b) for a, b in zip(plain, tuned, strict=True))
+
+
+def test_the_target_is_pruned_to_the_square_root_of_what_stays(teacher, batch, monkeypatch):
+    """Not the unpruned model, which the paper names: 0.7 of the operations for 0.49."""
+    given = []
+    monkeypatch.setattr(fisher, "tune", lambda *args: given.extend(args))
+    fisher.Masks(0.49, 6).compute(teacher, [batch])
+    _, _, heads, neurons, target_heads, target_neurons = given
+    config = teacher.config
+    length = batch.layout.total / len(batch.layout.lengths)
+    head_width = config.hidden_size // config.num_attention_heads
+    head, neuron = fisher.unit_macs(config.hidden_size, head_width, length)
+    whole = heads.numel() * head + neurons.numel() * neuron
+
+    def share(heads_LH, neurons_LF):
+        kept = (heads_LH != 0).sum() * head + (neurons_LF != 0).sum() * neuron
+        return float(kept) / whole
+
+    assert share(heads, neurons) == pytest.approx(0.49, abs=neuron / whole)
+    assert share(target_heads, target_neurons) == pytest.approx(0.7, abs=neuron / whole)
+    # what is left out of the target is left out of the pruned model too, but for the rearrangement
+    assert (target_heads.sum(1) >= 1).all()
 
 
 def test_the_smaller_model_answers_as_the_masked_one(teacher, batch):

@@ -116,6 +116,24 @@ def test_a_loss_of_logits_is_the_mean_over_questions(name):
     assert compared or not stages
 
 
+def test_ternarybert_adds_the_means_of_start_and_end_over_384_places():
+    """As its authors' code, which fills every sequence; it does not depend on the batch's longest."""
+    bench = Bench(method_class("ternarybert")(), 2, spans=True)
+    student = bench.build()[0]
+    student.model.eval()
+    (stage,) = bench.method.stages(bench.setup)
+    batch = bench.data.batch(range(4))
+    with torch.no_grad():
+        ours = forward(student.model, batch, LOGITS)
+        theirs = forward(bench.teacher, batch, LOGITS)
+        value = float(stage.terms["pred"].fn(batch, ours, theirs, student.aux))
+    # rows are the start of the first question, its end, the start of the second, and so on
+    start_end = -(theirs.logits.softmax(-1) * ours.logits.log_softmax(-1)).sum(-1).view(4, 2)
+    start = start_end[:, 0].sum() / (4 * 384)
+    end = start_end[:, 1].sum() / (4 * 384)
+    assert value == pytest.approx(float(start + end), rel=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in methods.names() if method_class(name).spans])
 def test_the_folder_of_a_student_answers_padded_as_the_student_does_packed(name, tmp_path):

@@ -105,6 +105,48 @@ def test_every_table_can_be_planned_with_bert(file, all_of_glue, tmp_path):
     assert "to do" in text
 
 
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda f: f.stem)
+def test_every_table_can_be_chosen_by_its_name(file):
+    """As the command in reports/printed-tables.md has it, ``--table NAME``."""
+    experiment = read_experiment(file)
+    for table in experiment.table:
+        assert experiment.chosen(table.name) == [table]
+        assert experiment.requests_of(table)
+
+
+def rows_of_system(part: str) -> set[str]:
+    """The rows of all files that are paired with a printed row of whose name this is a part."""
+    paired = set()
+    for file in SHIPPED:
+        for table in read_experiment(file).table:
+            for row, printed in table.printed.items():
+                names = [printed] if isinstance(printed, str) else printed
+                if any(part in name for name in names):
+                    paired.add(row)
+    return paired
+
+
+def test_one_printed_system_is_paired_with_one_row_in_all_files():
+    """MicroBERT's paper quotes MobileBERT_TINY, which is pre-trained, and MiniLMv2, which begins at random."""
+    tiny_mobilebert = "mobilebert:pretraining=progressive:alpha=0.0"
+    assert rows_of_system("MobileBERT_4") == rows_of_system("MobileBERT_TINY") == {tiny_mobilebert}
+    assert all("start=random" in row for row in rows_of_system("inilmV2_4"))
+    assert all("start=random" in row for row in rows_of_system("MiniLMv2"))
+
+
+@pytest.mark.slow
+def test_a_table_is_planned_by_its_name(bench, all_of_glue, tmp_path):
+    """This one had a comma in its name, at which ``--table`` is split."""
+    teacher = a_configuration_alone(tmp_path / "bert")
+    file = ROOT / "methods" / "experiments" / "distilbert.toml"
+    name = "accuracy by the corrected README"
+    words = ("--experiment", file, "--table", name, "--data", all_of_glue, "--teacher", teacher)
+    words += ("--corpus", "sample", "--tasks", "mrpc", "--results", tmp_path / "r")
+    planned = bench("plan", *words)
+    assert planned.returncode == 0, planned.stderr
+    assert "to do" in planned.stdout
+
+
 def test_every_paper_has_one():
     has_every_method(
         {file.stem.split("-")[0] for file in SHIPPED} - {*WRITERS, "released"},
@@ -128,6 +170,7 @@ TABLE = "[[table]]\nname = 'a'\nmethods = ['kd']\ntasks = ['rte']"
     [
         ("title = 'x'", "the key table is missing"),
         ("title = 'x'\n" + TABLE.replace("'kd'", ""), "table.1.methods"),
+        ("title = 'x'\n" + TABLE.replace("'a'", "'a, b'"), "separates names by commas"),
         (
             f"title = 'x'\nteachers = 'y'\n{TABLE}",
             "no key is called 'teachers'; did you mean 'teacher'",

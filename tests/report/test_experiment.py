@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import factories
+import pandas
+import pytest
 
 from bench.record.cell import TEACHER, Partner, record_key
 from bench.record.schema import Record
 from bench.report.experiment import PaperTable, write_experiment
+from bench.report.published import PrintedRow, Published
+from bench.report.tables.quoted import PERCENT, POINTS, Quotation
 
 
 def of_two_tasks(task: str) -> Record:
@@ -74,3 +78,28 @@ def test_a_paper_may_call_a_row_what_it_likes_and_its_intervals_stay(answered_st
                 (show, tuple(line.partition(",")[2] for line in lines if line.startswith(label)))
             )
     assert len(numbers) == 2
+
+
+def test_a_report_quotes_what_no_row_makes_and_sets_printed_shares_beside_ours(
+    answered_store, tmp_path
+):
+    records = list(answered_store.records())
+    cell = Published("A paper", "Table 2", "share", "rte", "validation", PERCENT, "dev", 98.3, "")
+    lead = cell._replace(system="lead", metric=POINTS, value=-0.8)
+    other = cell._replace(system="other share", value=99.1)
+    printed = {"microbert": PrintedRow([cell, lead]), "kd": PrintedRow([other])}
+    quoted = [Quotation(cell._replace(system="ELMo", metric="accuracy", value=53.4), "no BERT")]
+    section = PaperTable(
+        "one", "reappearance", {r.key: {} for r in records}, ["microbert", "kd"], printed, quoted
+    )
+    typed = (tmp_path / "e.toml", "", "")
+    (report,) = write_experiment("A paper", [section], answered_store, tmp_path / "p", False, typed)
+    tables = report.parent / "tables"
+    shares = pandas.read_csv(tables / "one-printed-shares.csv").set_index("Printed row")
+    main = pandas.read_csv(tables / "one.csv").set_index("System")
+    ours = main["rte (acc)"]
+    assert shares["ours"]["share"] == ours["microbert"]
+    assert shares["ours"]["lead"] == pytest.approx(ours["microbert"] - ours["kd"], abs=1e-3)
+    assert list(shares["printed"]) == [98.3, -0.8, 99.1]
+    assert "no BERT" in (tables / "one-quoted.csv").read_text()
+    assert "53.4 (acc, dev)" in report.read_text()

@@ -15,6 +15,9 @@ from bench.plan.request import Request
 from bench.record.schema import Record
 from bench.report.groups import ReportGroup, groups
 from bench.report.published import PrintedRow, Published, beside_ours, printed_cells, published
+from bench.report.table import Column, Line, Table, TableCell
+from bench.report.tables.quoted import PERCENT, POINTS, printed_shares, quotations, scores_alone
+from bench.stats.metrics import label_of
 from bench.workflows.experiment import choose
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,9 +29,9 @@ def test_every_printed_number_is_of_a_column_that_exists():
     for cell in published():
         if task := KNOWN.get(cell.task):  # else a column that some file says is not here
             assert cell.evaluation in {e.name for e in task.evaluation}
-            assert cell.metric in {*task.metrics, "accuracy", "f1", "unknown"}
+            assert cell.metric in {*task.metrics, "accuracy", "f1", "unknown", PERCENT, POINTS}
         assert cell.split in ("dev", "test", "unknown")
-        assert -100 <= cell.value <= 100
+        assert -100 <= cell.value <= (200 if cell.metric == PERCENT else 100)
         assert all((cell.source, cell.table, cell.system))
 
 
@@ -140,6 +143,74 @@ CELL = Published("A paper", "Table 1", "theirs", "rte", "validation", "accuracy"
 def lines(group: ReportGroup, cell: Published = CELL, **row: Any) -> list[tuple[str, ...]]:
     table = beside_ours(group, {"kd": PrintedRow([cell], **row)})
     return [tuple(c.text for c in line.all_cells) for line in table.lines] if table else []
+
+
+def test_what_no_row_makes_is_quoted_with_the_reason(tmp_path):
+    """A printed row as a whole, and a column of the rows that are here; of generated data nothing."""
+    text = PLANTED.replace(
+        'absent = { "Table 4: MobileBERT" = "not here" }',
+        'absent = { "Table 4: OpenAI GPT" = "no BERT", qnli = "left out" }',
+    )
+    quoted = chosen(tmp_path, text).quoted
+    found = {(q.cell.system, q.cell.task, q.cell.value, q.why) for q in quoted}
+    gpt = {each for each in found if each[0] == "OpenAI GPT"}
+    assert ("OpenAI GPT", "cola", 47.2, "no BERT") in gpt
+    assert len(gpt) == 9
+    assert found - gpt == {
+        ("BERT_BASE-6L-PKD", "qnli", 89.0, "left out"),
+        ("BERT_BASE", "qnli", 90.5, "left out"),
+    }
+    table = quotations(group_of(ours("kd")), quoted)
+    assert len(table.lines) == 11
+    assert ("OpenAI GPT", "cola", f"47.2 ({label_of('matthews')}, test)") in {
+        tuple(cell.text for cell in line.all_cells[:3]) for line in table.lines
+    }
+    assert (
+        quotations(group_of(factories.changed(ours("kd"), data={"slug": "sample-v2"})), quoted)
+        is None
+    )
+
+
+def shares(group: ReportGroup, **printed: list[Published]) -> list[tuple[str, ...]]:
+    """Of ours 70.0 % for kd and 56.0 % for pkd."""
+    heads = [Column("System"), *(Column(column.title) for column in group.columns)]
+    of_rows = [Line("kd", [TableCell("70.0 %", 70.0)]), Line("pkd", [TableCell("56.0 %", 56.0)])]
+    rows = {label: PrintedRow(cells) for label, cells in printed.items()}
+    table = printed_shares(group, Table("Share", heads, of_rows), rows)
+    return (
+        [tuple(cell.text for cell in line.all_cells[:4]) for line in table.lines] if table else []
+    )
+
+
+def test_printed_shares_and_their_difference_stand_beside_ours():
+    group = group_of(ours("kd"), ours("pkd"), ours("teacher"))
+    share = CELL._replace(system="Reappear percent", metric=PERCENT, value=114.5)
+    difference = CELL._replace(system="Difference", metric=POINTS, value=15.1)
+    other = share._replace(system="their percent", value=99.4)
+    assert shares(group, kd=[CELL, share, difference], pkd=[other]) == [
+        ("Reappear percent", "rte", "70.0 %", "114.5 %"),
+        ("Difference", "rte", "14.0", "15.1"),
+        ("their percent", "rte", "56.0 %", "99.4 %"),
+    ]
+    # without the other row there is no difference
+    assert shares(group, kd=[difference]) == [("Difference", "rte", "–", "15.1")]
+    assert shares(group, kd=[CELL]) == []
+    assert scores_alone({"kd": PrintedRow([CELL, share, difference])})["kd"].cells == [CELL]
+
+
+def test_microberts_printed_percents_are_those_of_its_scores():
+    """Student / teacher of the same table; the last digit is theirs, cut and not rounded."""
+    rows = {}
+    for cell in published():
+        if (cell.source.startswith("Zheng"), cell.table) == (True, "Table 2"):
+            rows.setdefault(cell.system, {})[cell.task] = cell.value
+    for name in ("MicroBERT", "TinyBERT"):
+        for task, share in rows[f"Reappear percent ({name})"].items():
+            counted = 100 * rows[f"{name}_stu"][task] / rows[f"{name}_tea"][task]
+            assert share == pytest.approx(counted, abs=0.15)
+    for task, points in rows["Difference (Tiny-Micro)"].items():
+        both = [rows[f"Reappear percent ({name})"][task] for name in ("MicroBERT", "TinyBERT")]
+        assert points == pytest.approx(both[0] - both[1], abs=0.15)
 
 
 def test_only_the_named_row_has_a_printed_number():

@@ -122,6 +122,22 @@ def test_a_step_is_that_of_the_optimisers_paper(name, seed, shape, steps, plain)
     assert torch.allclose(moved.detach().double(), expected, rtol=2e-4, atol=2e-5)
 
 
+@pytest.mark.parametrize("name", ["adamw", "bertadam", "adadelta"])
+def test_what_a_stage_says_has_no_decay_rests_without_a_gradient(name):
+    """Beside it a matrix of the same stage shrinks: theirs is the recipe's decay."""
+    scores, matrix = (nn.Parameter(torch.ones(2, 2)) for _ in range(2))
+    named = [("model.a.scores", scores), ("model.a.weight", matrix)]
+    recipe = Recipe(optimizer=name, weight_decay=DECAY)
+    stepped = optimizer_of(named, recipe, undecayed=lambda each: each.endswith(".scores"))
+    for parameter in (scores, matrix):
+        parameter.grad = torch.zeros(2, 2)
+    for group in stepped.param_groups:
+        group["lr"] = RATE
+    stepped.step()
+    assert torch.equal(scores.detach(), torch.ones(2, 2))
+    assert (matrix < 1).all()
+
+
 @pytest.mark.parametrize("name", ["lamb", "bertadam", "adamw"])
 def test_nothing_moves_weights_of_zero_to_not_a_number(name):
     zero = nn.Parameter(torch.zeros(2, 2))
