@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from torch import nn
 
 from bench.data.checkpoints import Checkpoint
 from bench.data.predictions import Predictions
@@ -86,6 +89,17 @@ def _task_data(task: TaskPlan, work: Work) -> TaskData:
     return TaskData(task, work, partial(artefact, data=None, work=work))
 
 
+def _in_label_units(teacher: nn.Module, data: TaskData) -> nn.Module:
+    """A tuned teacher as it is scored; its students go on to learn from the other one."""
+    task = data.plan
+    if task.teacher.origin == "given":
+        # as its file has it, to the bit
+        return base_model(task.checkpoint.folder, task.task.num_labels)  # type: ignore[no-any-return]
+    scored_one = copy.deepcopy(teacher)
+    data.in_label_units([scored_one])
+    return scored_one
+
+
 def _score(step: Step, work: Work) -> StepResult:
     """Score a teacher, a finished checkpoint or somebody's predictions."""
     (planned,), task, started, facts = step.cells, step.tasks[0], now(), dict[str, Any]()
@@ -101,6 +115,8 @@ def _score(step: Step, work: Work) -> StepResult:
             facts["notes"] = (NOT_OURS,)
         else:
             model, body = data.teacher
+            if task.scale is not None:
+                model = _in_label_units(model, data)
             facts = {"log": TrainLog(**body["train"])} if "train" in body else {}
             facts["artefacts"] = {"teacher": known(body)}
             length = task.teacher_recipe.max_length

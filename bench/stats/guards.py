@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.stats.form import CLASSES, SPANS
+from bench.stats.form import CLASSES, SCORE, SPANS
 from bench.stats.metrics import metric_of
 from bench.stats.paired import mcnemar
 
@@ -16,6 +16,8 @@ CERTAIN = 1e-4
 """p-value below which another order of the labels is said to fit better."""
 ROUNDING = 1e-12
 """By how much two equal scores may differ."""
+NEARLY_CONSTANT = 0.01
+"""Predicted values that spread over less than this share of the labels' spread are as good as one value."""
 MOST_CLASSES = 5
 """Classes of which every order is tried."""
 
@@ -63,6 +65,13 @@ def suspicions(
         suspect.append(
             Suspicion(f"predicts {constant or f'the same {form.answer} for every example'}")
         )
+    elif form == SCORE and labels_vary and _is_nearly_constant(predicted, labels):
+        spread = f"{np.std(predicted):.3g} where the labels' is {np.std(labels):.3g}"
+        suspect.append(
+            Suspicion(
+                "predicts nearly the same value for every example: standard deviation", spread
+            )
+        )
     elif labels_vary:
         score, (single, baseline) = (
             measure.score(predicted, labels),
@@ -96,6 +105,11 @@ def suspicions(
             what = f"labels in another order? Right far more often if one reads {pairs}"
             suspect.append(Suspicion(what, f"{mended:.1f} % instead of {share:.1f} %"))
     return suspect
+
+
+def _is_nearly_constant(predicted: np.ndarray, labels: np.ndarray) -> bool:
+    """Whether predicted values of a regression hardly differ, on the scale of the labels."""
+    return bool(np.std(predicted) < NEARLY_CONSTANT * np.std(labels))
 
 
 def permuted(predicted: np.ndarray, labels: np.ndarray, classes: int) -> tuple[int, ...] | None:
