@@ -1,7 +1,8 @@
-"""The scale of a regression's targets: students are trained on standardised ones, and answer in the labels' own units.
+"""The scale of a regression's targets, which are standardised while students are trained.
 
-A head begins near 0 and its learning rate is chosen for targets near 1. On prices of thousands it would hardly
-move, and all predictions would be one value.
+A head begins near 0 and its learning rate is chosen for targets near 1. On prices of thousands
+it would hardly move, and all predictions would be one value. What is scored, saved and exported
+answers in the labels' own units.
 """
 
 from __future__ import annotations

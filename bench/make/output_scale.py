@@ -1,14 +1,13 @@
 """Models of a regression between the scale that they are trained in and the units of the labels.
 
-A linear head is multiplied and shifted, so that a saved or exported model needs no program of ours to answer in
-the labels' units.
+A linear head is multiplied and shifted, so that a saved or exported model needs no program of ours
+to answer in the labels' units.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -29,16 +28,11 @@ TRIED = 8
 
 
 def answers_to(encoded: Encoded, numerics: ComputeSettings) -> Answers:
-    """What models say to the first examples; a copy is asked, because some models count what they answered."""
-    count = min(TRIED, len(encoded))
-    few = replace(
-        encoded,
-        tokens=encoded.tokens[:count],
-        segments=encoded.segments[:count],
-        labels=None,
-        ids=encoded.ids[:count],
-        texts=encoded.texts[:count],
-    )
+    """What models say to the first examples.
+
+    A copy is asked, because some models count what they answered.
+    """
+    few = encoded.leading(TRIED)
     return lambda model: predict(copy.deepcopy(model), few, numerics)
 
 
@@ -56,8 +50,9 @@ def into_label_units(models: Iterable[nn.Module], scale: TargetScale, answers: A
 
 
 def into_training_units(model: nn.Module, scale: TargetScale, answers: Answers) -> None:
-    """Let a model that answers in the labels' units, as a tuned teacher from outside, answer as if its targets
-    had been standardised.
+    """Let a model that answers in the labels' units answer as if its targets had been standardised.
+
+    A tuned teacher from outside is one.
 
     Raises:
         CellError: its answers do not come from a linear head of one output.

@@ -26,11 +26,13 @@ from bench.plan.plan import (
     ARTEFACT_STEP,
     AUGMENTATION_STEP,
     OUTPUTS_STEP,
+    SCORE_STEP,
     STUDENTS_STEP,
     TEACHER_STEP,
     Step,
     TaskPlan,
 )
+from bench.stats.form import CLASSES
 from bench.train.student_trainer import TrainLog
 
 NOT_OURS = "a finished checkpoint, scored here; how it was trained is not known to this report"
@@ -49,11 +51,18 @@ def make(step: Step, work: Work) -> StepResult:
         )
     if step.kind != ARTEFACT_STEP:  # text is large, and only what is pre-trained reads it
         work.texts.clear()
+    if step.kind != SCORE_STEP:
+        _refuse_suspect_teachers(step, work)
     if step.kind == STUDENTS_STEP:
         read = _data_of if len(step.tasks) == 1 else _task_data
         return students(step, [read(task, work) for task in step.tasks], work)
     if step.students:
         return _score(step, work)
+    return _make_for_cache(step, work)
+
+
+def _make_for_cache(step: Step, work: Work) -> StepResult:
+    """Make a folder of the cache: a teacher, an artefact, augmented rows or kept outputs."""
     data = _data_of(step.tasks[0], work) if step.tasks else None
     try:
         if step.kind == ARTEFACT_STEP:
@@ -69,6 +78,22 @@ def make(step: Step, work: Work) -> StepResult:
         end_if_interrupted()
         return StepResult(error=failure_of(error, step.method))
     return StepResult()
+
+
+def _refuse_suspect_teachers(step: Step, work: Work) -> None:
+    """Look at the tuned teachers from outside that a step learns from.
+
+    Raises:
+        InputError: the labels of one are in another order.
+    """
+    if step.kind == STUDENTS_STEP and not any(
+        planned.reads_teacher for cells in step.students for planned in cells
+    ):
+        return
+    for task in step.tasks:
+        is_classifier = task.task.form == CLASSES and task.teacher.origin == "given"
+        if is_classifier and not task.accepts_suspect_teacher:
+            _data_of(task, work).refuse_permuted_teacher()
 
 
 def _data_of(task: TaskPlan, work: Work) -> TaskData:
@@ -94,7 +119,8 @@ def _in_label_units(teacher: nn.Module, data: TaskData) -> nn.Module:
     task = data.plan
     if task.teacher.origin == "given":
         # as its file has it, to the bit
-        return base_model(task.checkpoint.folder, task.task.num_labels)  # type: ignore[no-any-return]
+        as_given: nn.Module = base_model(task.checkpoint.folder, task.task.num_labels)
+        return as_given
     scored_one = copy.deepcopy(teacher)
     data.in_label_units([scored_one])
     return scored_one

@@ -19,6 +19,7 @@ from bench.data.table_files import Split
 from bench.make.augmentation import augmented_rows, relabel_variants
 from bench.make.output_scale import answers_to, into_label_units
 from bench.make.teacher import tuned_teacher
+from bench.make.teacher_check import refuse_permuted_labels
 from bench.make.work import MadeArtefact, Work, known
 from bench.plan.plan import ArtefactPlan, TaskPlan
 from bench.record.recipe import Recipe
@@ -36,6 +37,7 @@ class TaskData:
     work: Work
     shared_artefact: Callable[[ArtefactPlan], MadeArtefact]
     """makes what all tasks share: augmentation asks the teacher's masked-language head"""
+    _is_teacher_checked: bool = False
 
     @property
     def name(self) -> str:
@@ -113,7 +115,9 @@ class TaskData:
         return SelectionExamples(self.name, encoded, labels, self.plan.task.metrics[0])
 
     def in_label_units(self, models: Iterable[nn.Module]) -> None:
-        """Let trained models of a regression answer in the units of its labels; others stay as they are.
+        """Let trained models of a regression answer in the units of its labels.
+
+        Models of other tasks stay as they are.
 
         Raises:
             CellError: the answers of one do not come from a linear head.
@@ -129,6 +133,19 @@ class TaskData:
         Where targets are standardised, it answers in their units, not in those of the labels.
         """
         return tuned_teacher(self.plan, 0, lambda: self.given, self.work)
+
+    def refuse_permuted_teacher(self) -> None:
+        """Look once at the answers of a tuned teacher from outside.
+
+        Raises:
+            InputError: its labels seem to be in another order.
+        """
+        if not self._is_teacher_checked:
+            plan = self.plan
+            refuse_permuted_labels(
+                self.teacher[0], plan.checkpoint, plan.task, self.given, self.work.numerics
+            )
+            self._is_teacher_checked = True
 
     def tuned(self, seed: int) -> tuple[nn.Module, dict[str, Any]]:
         """The teacher that is fine-tuned with this seed; only that of seed 0 stays in memory."""

@@ -253,7 +253,8 @@ def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
         >= MANY_CUT
     ]
     scaled = [
-        f"{task.name}: trained on standardised labels ({task.scale}); answers are in the labels' units"
+        f"{task.name}: trained on standardised labels ({task.scale}); "
+        "answers are in the labels' units"
         for task in tasks
         if task.scale is not None
     ]

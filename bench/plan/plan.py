@@ -79,6 +79,8 @@ class TaskPlan:
     """what was read of the hub -> its commit"""
     scale: TargetScale | None = None
     """of the targets that are trained on, where they are standardised"""
+    accepts_suspect_teacher: bool = False
+    """whether students learn from a tuned teacher whose labels seem to be in another order"""
     augmentation: Augmentation | None = None
     augmentation_identity: dict[str, Any] = field(default_factory=dict)
     """plain values whose hash is the key of the augmented rows"""

@@ -113,6 +113,7 @@ def plan_tasks(
             revisions=revisions
             | ({checkpoint.name: checkpoint.revision} if checkpoint.revision else {}),
             scale=scale,
+            accepts_suspect_teacher=request.accept_suspect_teacher,
             augmentation=request.augmentation,
         )
         if not checkpoint.finetuned and not task.writes:

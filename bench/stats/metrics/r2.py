@@ -1,7 +1,7 @@
-"""The coefficient of determination of predicted values: how much of the labels' variance they explain.
+"""The coefficient of determination: how much of the labels' variance predicted values explain.
 
-Correlations do not see answers on a wrong scale; this does. It is 1 for exact predictions, 0 for the mean of the
-labels, and below 0 for worse ones.
+Correlations do not see answers on a wrong scale; this does. It is 1 for exact predictions, 0 for
+the mean of the labels, and below 0 for worse ones.
 """
 
 from __future__ import annotations
