@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
@@ -89,6 +89,18 @@ class Encoded:
             [self.texts[i] for i in examples] if self.texts else (),
             spans=self.questions is not None,
         ).to(device)
+
+    def leading(self, count: int) -> Encoded:
+        """The first so many examples; not of questions, whose windows belong together."""
+        assert self.questions is None, "windows of one text would be parted"
+        return replace(
+            self,
+            tokens=self.tokens[:count],
+            segments=self.segments[:count],
+            labels=None if self.labels is None else self.labels[:count],
+            ids=self.ids[:count],
+            texts=self.texts[:count],
+        )
 
     def first(self, tokens: int, device: torch.device | str = "cpu") -> Batch:
         """The leading examples, up to about so many tokens, as one batch."""

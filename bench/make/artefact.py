@@ -15,6 +15,7 @@ from bench.data.checkpoints import given_start, sha256_of, tokenizer_of
 from bench.data.encoding import Encoded, pieces
 from bench.errors import InputError
 from bench.make.given import Given, tensors_of
+from bench.make.output_scale import answers_to, into_training_units
 from bench.make.task_data import TaskData
 from bench.make.teacher import base_model
 from bench.make.work import MadeArtefact, Work, known
@@ -117,7 +118,12 @@ class _GivenByCache(Given):
                 if checkpoint.finetuned
                 else self._entry.setup({}).num_labels
             )
-            return base_model(checkpoint.folder, labels, labels=checkpoint.labels)  # type: ignore[no-any-return]
+            model = base_model(checkpoint.folder, labels, labels=checkpoint.labels)
+            scale = self._data.plan.scale if self._data is not None else None
+            if checkpoint.finetuned and scale is not None:
+                assert self._data is not None, "it has the scale"
+                into_training_units(model, scale, answers_to(self._data.given, self._work.numerics))
+            return model  # type: ignore[no-any-return]
         if source not in self._teachers:
             assert self._data is not None, "only what is a task's own reads its teacher"
             self._teachers[source] = self._data.tuned(source.seed)

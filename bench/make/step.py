@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from torch import nn
 
 from bench.data.checkpoints import Checkpoint
 from bench.data.predictions import Predictions
@@ -23,11 +26,13 @@ from bench.plan.plan import (
     ARTEFACT_STEP,
     AUGMENTATION_STEP,
     OUTPUTS_STEP,
+    SCORE_STEP,
     STUDENTS_STEP,
     TEACHER_STEP,
     Step,
     TaskPlan,
 )
+from bench.stats.form import CLASSES
 from bench.train.student_trainer import TrainLog
 
 NOT_OURS = "a finished checkpoint, scored here; how it was trained is not known to this report"
@@ -46,11 +51,18 @@ def make(step: Step, work: Work) -> StepResult:
         )
     if step.kind != ARTEFACT_STEP:  # text is large, and only what is pre-trained reads it
         work.texts.clear()
+    if step.kind != SCORE_STEP:
+        _refuse_suspect_teachers(step, work)
     if step.kind == STUDENTS_STEP:
         read = _data_of if len(step.tasks) == 1 else _task_data
         return students(step, [read(task, work) for task in step.tasks], work)
     if step.students:
         return _score(step, work)
+    return _make_for_cache(step, work)
+
+
+def _make_for_cache(step: Step, work: Work) -> StepResult:
+    """Make a folder of the cache: a teacher, an artefact, augmented rows or kept outputs."""
     data = _data_of(step.tasks[0], work) if step.tasks else None
     try:
         if step.kind == ARTEFACT_STEP:
@@ -66,6 +78,22 @@ def make(step: Step, work: Work) -> StepResult:
         end_if_interrupted()
         return StepResult(error=failure_of(error, step.method))
     return StepResult()
+
+
+def _refuse_suspect_teachers(step: Step, work: Work) -> None:
+    """Look at the tuned teachers from outside that a step learns from.
+
+    Raises:
+        InputError: the labels of one are in another order.
+    """
+    if step.kind == STUDENTS_STEP and not any(
+        planned.reads_teacher for cells in step.students for planned in cells
+    ):
+        return
+    for task in step.tasks:
+        is_classifier = task.task.form == CLASSES and task.teacher.origin == "given"
+        if is_classifier and not task.accepts_suspect_teacher:
+            _data_of(task, work).refuse_permuted_teacher()
 
 
 def _data_of(task: TaskPlan, work: Work) -> TaskData:
@@ -86,6 +114,18 @@ def _task_data(task: TaskPlan, work: Work) -> TaskData:
     return TaskData(task, work, partial(artefact, data=None, work=work))
 
 
+def _in_label_units(teacher: nn.Module, data: TaskData) -> nn.Module:
+    """A tuned teacher as it is scored; its students go on to learn from the other one."""
+    task = data.plan
+    if task.teacher.origin == "given":
+        # as its file has it, to the bit
+        as_given: nn.Module = base_model(task.checkpoint.folder, task.task.num_labels)
+        return as_given
+    scored_one = copy.deepcopy(teacher)
+    data.in_label_units([scored_one])
+    return scored_one
+
+
 def _score(step: Step, work: Work) -> StepResult:
     """Score a teacher, a finished checkpoint or somebody's predictions."""
     (planned,), task, started, facts = step.cells, step.tasks[0], now(), dict[str, Any]()
@@ -101,6 +141,8 @@ def _score(step: Step, work: Work) -> StepResult:
             facts["notes"] = (NOT_OURS,)
         else:
             model, body = data.teacher
+            if task.scale is not None:
+                model = _in_label_units(model, data)
             facts = {"log": TrainLog(**body["train"])} if "train" in body else {}
             facts["artefacts"] = {"teacher": known(body)}
             length = task.teacher_recipe.max_length

@@ -241,6 +241,10 @@ def _score(
     # a new module draws random numbers, even if it is filled afterwards
     with trainer.random.current():
         deployed = method.deploy(trainer.student)
+    # of one task all operating points together: they may share their head
+    for of_task in data:
+        models = [deployed[of_task.name]] if cell.together else list(deployed.values())
+        of_task.in_label_units(models)
     setup = setup_of([of_task.plan for of_task in data], {})
     notes = (
         *method.notes(setup),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from bench.cache import keep
@@ -16,7 +17,9 @@ from bench.data.checkpoints import sha256_of, tokenizer_of
 from bench.data.encoding import Encoded, encode
 from bench.data.table_files import Split
 from bench.make.augmentation import augmented_rows, relabel_variants
+from bench.make.output_scale import answers_to, into_label_units
 from bench.make.teacher import tuned_teacher
+from bench.make.teacher_check import refuse_permuted_labels
 from bench.make.work import MadeArtefact, Work, known
 from bench.plan.plan import ArtefactPlan, TaskPlan
 from bench.record.recipe import Recipe
@@ -34,6 +37,7 @@ class TaskData:
     work: Work
     shared_artefact: Callable[[ArtefactPlan], MadeArtefact]
     """makes what all tasks share: augmentation asks the teacher's masked-language head"""
+    _is_teacher_checked: bool = False
 
     @property
     def name(self) -> str:
@@ -93,22 +97,55 @@ class TaskData:
         split = self.plan.selection_split
         if split is None or split.labels is None:
             return None
-        return SelectionExamples(
-            self.name, self._encoded(split), split.labels, self.plan.task.metrics[0]
-        )
+        return self._judging(self._encoded(split), split.labels)
 
     @cached_property
     def watched_examples(self) -> SelectionExamples | None:
         """The first evaluation set with labels, for a learning curve."""
         for name, encoded in self.evaluation.items():
             if (labels := self.plan.evaluation[name].labels) is not None:
-                return SelectionExamples(self.name, encoded, labels, self.plan.task.metrics[0])
+                return self._judging(encoded, labels)
         return None
+
+    def _judging(self, encoded: Encoded, labels: np.ndarray) -> SelectionExamples:
+        """Examples that judge a student while it is trained, with labels in its units."""
+        scale = self.plan.scale
+        if scale is not None:
+            labels = scale.standardised(labels)
+        return SelectionExamples(self.name, encoded, labels, self.plan.task.metrics[0])
+
+    def in_label_units(self, models: Iterable[nn.Module]) -> None:
+        """Let trained models of a regression answer in the units of its labels.
+
+        Models of other tasks stay as they are.
+
+        Raises:
+            CellError: the answers of one do not come from a linear head.
+        """
+        if self.plan.scale is not None:
+            answers = answers_to(self.given, self.work.numerics)
+            into_label_units(models, self.plan.scale, answers)
 
     @cached_property
     def teacher(self) -> tuple[nn.Module, dict[str, Any]]:
-        """The teacher that students learn from, and what is known of how it was made."""
+        """The teacher that students learn from, and what is known of how it was made.
+
+        Where targets are standardised, it answers in their units, not in those of the labels.
+        """
         return tuned_teacher(self.plan, 0, lambda: self.given, self.work)
+
+    def refuse_permuted_teacher(self) -> None:
+        """Look once at the answers of a tuned teacher from outside.
+
+        Raises:
+            InputError: its labels seem to be in another order.
+        """
+        if not self._is_teacher_checked:
+            plan = self.plan
+            refuse_permuted_labels(
+                self.teacher[0], plan.checkpoint, plan.task, self.given, self.work.numerics
+            )
+            self._is_teacher_checked = True
 
     def tuned(self, seed: int) -> tuple[nn.Module, dict[str, Any]]:
         """The teacher that is fine-tuned with this seed; only that of seed 0 stays in memory."""

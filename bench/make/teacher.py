@@ -16,6 +16,7 @@ from bench.cache import WEIGHTS, keep
 from bench.data.checkpoints import is_tuned_for, put_in_order, sha256_of
 from bench.data.encoding import Encoded
 from bench.errors import InputError
+from bench.make.output_scale import answers_to, into_training_units
 from bench.make.work import Work
 from bench.plan.plan import TaskPlan
 from bench.plan.scheduled_stages import schedule_stages
@@ -93,7 +94,7 @@ def tuned_teacher(
     plan: TaskPlan, seed: int, data: Callable[[], Encoded], work: Work
 ) -> tuple[Any, dict[str, Any]]:
     """The teacher of one task, tuned with this seed, and what is known of how it was made: given, from the cache, or
-    fine-tuned on the labels now.
+    fine-tuned on the labels now. Where targets are standardised, its answers are too.
 
     Args:
         data: the training rows as they come, encoded.
@@ -104,9 +105,13 @@ def tuned_teacher(
     task, recipe, numerics, progress = plan.task, plan.teacher_recipe, work.numerics, work.progress
     if plan.teacher.origin == "given":
         body = {"key": plan.teacher.key, "weights": plan.checkpoint.sha256}
-        return base_model(
+        model = base_model(
             plan.checkpoint.folder, task.num_labels, task.spans, plan.checkpoint.labels
-        ), body
+        )
+        # it answers in the labels' units, its students learn standardised targets
+        if plan.scale is not None:
+            into_training_units(model, plan.scale, answers_to(data(), work.numerics))
+        return model, body
     slot = plan.teacher_slot(seed)
     states = TrainingStates(
         [["teacher", slot.key]],

@@ -252,6 +252,12 @@ def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
         and (share := share_cut(task.checkpoint, task.train, most := task.recipe.max_length))
         >= MANY_CUT
     ]
+    scaled = [
+        f"{task.name}: trained on standardised labels ({task.scale}); "
+        "answers are in the labels' units"
+        for task in tasks
+        if task.scale is not None
+    ]
     # the embedded teacher saw texts of these two tasks
     real = [
         t for t in tasks if t.task.name in ("mnli", "qqp") and not t.source.slug.startswith(SAMPLE)
@@ -265,6 +271,7 @@ def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
     return [
         *shared,
         *cut,
+        *scaled,
         *nameless,
         *sorted({t.checkpoint.note for t in real if t.checkpoint.note}),
     ]

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from bench.data.predictions import Predictions
     from bench.data.sources import DataSource
     from bench.data.table_files import Split
+    from bench.data.target_scale import TargetScale
     from bench.data.tasks import Task
     from bench.record.schema import Record
     from methods.api import Setup, Stage, Taps
@@ -76,6 +77,10 @@ class TaskPlan:
     """the same before augmentation: what teachers are tuned on"""
     revisions: dict[str, str] = field(default_factory=dict)
     """what was read of the hub -> its commit"""
+    scale: TargetScale | None = None
+    """of the targets that are trained on, where they are standardised"""
+    accepts_suspect_teacher: bool = False
+    """whether students learn from a tuned teacher whose labels seem to be in another order"""
     augmentation: Augmentation | None = None
     augmentation_identity: dict[str, Any] = field(default_factory=dict)
     """plain values whose hash is the key of the augmented rows"""
@@ -108,6 +113,8 @@ class TaskPlan:
         split = self.source.load(self.task, wanted)
         if name == "train":
             split = split.limited(planned.max_train_rows)
+            if self.scale is not None:
+                split = self.scale.of_split(split)
         if split.fingerprint() != (planned.train if name == "train" else planned.evaluation[name]):
             raise InputError(
                 f"{self.name}: the examples of {name} have changed since this run began; start it again"
@@ -116,7 +123,7 @@ class TaskPlan:
 
     @cached_property
     def train(self) -> Split:
-        """The training rows as they come."""
+        """The training rows as they come, with standardised targets where the plan has a scale."""
         return self.load("train", "train")
 
     @cached_property

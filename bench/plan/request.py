@@ -273,6 +273,8 @@ class Request:
     rerun: bool = _option(False, "Train everything again. Old attempts are kept.", run=True)
     save_students: Path | None = _option(None, "Save each student that this run trains, and each teacher that it fine-tunes, as a folder "
         "for the library transformers.", metavar="FOLDER", run=True)
+    accept_suspect_teacher: bool = _option(False, "Learn from a tuned teacher also where its "
+        "answers fit far better with its labels in another order.", run=True)
     curves: bool = _option(False, "Score each student that this run trains after every epoch too, for the report's learning curves. The "
         "results stay the same.", run=True)
     track: str = _option("", f"Write losses and scores of what this run trains to a tracker too: {', '.join(TRACKERS)}. It has to be "

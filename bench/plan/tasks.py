@@ -42,6 +42,7 @@ def plan_tasks(
     """
     from bench.data.checkpoints import find
     from bench.data.sources import Folder, held_back, reported_half, source_for
+    from bench.data.target_scale import scale_of
 
     planned: list[TaskPlan] = []
     absent: list[str] = []
@@ -74,6 +75,9 @@ def plan_tasks(
             continue
         all_rows = source.load(task, "train")
         train = all_rows.limited(request.max_train_rows)
+        scale = scale_of(task, train)
+        if scale is not None:
+            train = scale.of_split(train)
         evaluation = {
             e.name: source.load(task, e)
             for e in task.evaluation
@@ -108,6 +112,8 @@ def plan_tasks(
             unaugmented_data=data,
             revisions=revisions
             | ({checkpoint.name: checkpoint.revision} if checkpoint.revision else {}),
+            scale=scale,
+            accepts_suspect_teacher=request.accept_suspect_teacher,
             augmentation=request.augmentation,
         )
         if not checkpoint.finetuned and not task.writes:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 HARNESS = (
     "bench.data.encoding",
     "bench.data.masking",
+    "bench.data.target_scale",
+    "bench.make.output_scale",
     "bench.optimizers",
     "bench.plan.scheduled_stages",
     "bench.record.recipe",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from bench.stats.form import CLASSES, SPANS
+from bench.stats.form import CLASSES, SCORE, SPANS
 from bench.stats.metrics import metric_of
 from bench.stats.paired import mcnemar
 
@@ -16,8 +15,8 @@ CERTAIN = 1e-4
 """p-value below which another order of the labels is said to fit better."""
 ROUNDING = 1e-12
 """By how much two equal scores may differ."""
-MOST_CLASSES = 5
-"""Classes of which every order is tried."""
+NEARLY_CONSTANT = 0.01
+"""Predicted values that spread less than this share of the labels' spread are as good as one."""
 
 
 class Suspicion(NamedTuple):
@@ -63,6 +62,13 @@ def suspicions(
         suspect.append(
             Suspicion(f"predicts {constant or f'the same {form.answer} for every example'}")
         )
+    elif form == SCORE and labels_vary and _is_nearly_constant(predicted, labels):
+        spread = f"{np.std(predicted):.3g} where the labels' is {np.std(labels):.3g}"
+        suspect.append(
+            Suspicion(
+                "predicts nearly the same value for every example: standard deviation", spread
+            )
+        )
     elif labels_vary:
         score, (single, baseline) = (
             measure.score(predicted, labels),
@@ -98,15 +104,33 @@ def suspicions(
     return suspect
 
 
-def permuted(predicted: np.ndarray, labels: np.ndarray, classes: int) -> tuple[int, ...] | None:
-    """The order of the classes that fits far better than the given one, if there is such: ``order[code]`` is what it means.
+def _is_nearly_constant(predicted: np.ndarray, labels: np.ndarray) -> bool:
+    """Whether predicted values of a regression hardly differ, on the scale of the labels."""
+    return bool(np.std(predicted) < NEARLY_CONSTANT * np.std(labels))
 
-    By the exact McNemar test at 1e-4, divided by the number of orders tried.
+
+def permuted(predicted: np.ndarray, labels: np.ndarray, classes: int) -> tuple[int, ...] | None:
+    """The order of the classes that fits far better than the given one, if there is such.
+
+    Each class that is read as another one has to be predicted, and to fit better so: a class that
+    a weak model never predicts is no permutation. The exact McNemar test has to be below 1e-4
+    divided by ``classes ** moved``, which is more than the orders that move so many classes.
+
+    Returns:
+        ``order[code]`` is what a predicted code means; None where the given order stands.
     """
-    if classes > MOST_CLASSES:
+    from scipy.optimize import linear_sum_assignment
+
+    counts = np.zeros((classes, classes), np.int64)
+    np.add.at(counts, (predicted, labels), 1)
+    # of orders that fit equally well the one that moves the fewest classes
+    _, order = linear_sum_assignment(counts * (classes + 1) + np.eye(classes), maximize=True)
+    moved = [code for code in range(classes) if order[code] != code]
+    if not moved or any(counts[code, order[code]] <= counts[code, code] for code in moved):
         return None
-    orders = list(itertools.permutations(range(classes)))
-    best = max(orders, key=lambda order: (np.array(order)[predicted] == labels).sum())
-    now, then = predicted == labels, np.array(best)[predicted] == labels
+    now = predicted == labels
+    then = order[predicted] == labels
     p = mcnemar(int((then & ~now).sum()), int((now & ~then).sum()), exact=True)
-    return best if best != orders[0] and p < CERTAIN / len(orders) else None
+    if p >= CERTAIN / classes ** len(moved):
+        return None
+    return tuple(int(code) for code in order)

@@ -97,6 +97,23 @@ def test_chance_is_not_called_a_permutation():
     assert false == 0
 
 
+def test_two_of_many_classes_that_are_swapped_are_found():
+    labels = RNG.integers(12, size=332)
+    swapped = np.arange(12)
+    swapped[[3, 7]] = 7, 3
+    found = permuted(swapped[noisy(labels, 0.05, 12)], labels, 12)
+    assert found == tuple(swapped)
+
+
+def test_a_class_that_a_weak_model_never_predicts_is_no_permutation():
+    """Of 12 classes two are always said to be two others, which are rarer."""
+    labels = np.repeat(np.arange(12), [60, 60, *[20] * 10])
+    predicted = labels.copy()
+    predicted[labels == 0] = 5
+    predicted[labels == 1] = 6
+    assert permuted(predicted, labels, 12) is None
+
+
 def test_development_rows_in_train_are_counted(bench, teacher_folder, tmp_path):
     glue = tiny.write_glue(tmp_path / "glue", ("sst2",))
     train, dev = (
