@@ -89,6 +89,7 @@ def data(
         lines.append(
             f"{name:{width}}  {row['rows']:>8,} examples  {row['fingerprint'][:12]}  {labels}{shared}"
         )
+    lines += dict.fromkeys(f"note: {one_line(note)}" for row in rows for note in row["said"])
     if out is not None:
         lines.append(f"written: {export(tasks, data, offline, out)} files below {out}")
     return "\n".join(lines), rows, OK

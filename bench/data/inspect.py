@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.data.example_files import files_line
 from bench.data.own_tasks import expand
 from bench.data.sources import DataSource, source_for
 from bench.data.table_files import Split
@@ -29,7 +30,7 @@ def _splits(
 
 
 def inspect(tasks: str, data: str, offline: bool) -> list[dict[str, Any]]:
-    """One row a split: rows, class counts or range, fingerprint.
+    """One row a split: rows, class counts or range, fingerprint, and what was inferred where it was read.
 
     Raises:
         InputError: data that cannot be used, or nothing there at all.
@@ -54,7 +55,11 @@ def inspect(tasks: str, data: str, offline: bool) -> list[dict[str, Any]]:
             "form": task.form.name,
             "columns": [*task.columns, *([] if task.writes else [task.label_column])],
         }
-        rows.append({**row, "fingerprint": split.fingerprint(), "also_in_train": shared})
+        row |= {"fingerprint": split.fingerprint(), "also_in_train": shared}
+        rows.append({**row, "said": list(split.said)})
+        counts = {each["split"]: each["rows"] for each in rows if each["task"] == task.name}
+        if task.files and wanted == task.evaluation[-1]:
+            rows[-1]["said"].insert(0, files_line(task, counts))
     if not rows:
         raise InputError(f"--data {data} has none of the tasks {tasks}")
     return rows

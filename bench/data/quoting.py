@@ -1,0 +1,147 @@
+"""Whether the quotes of a file with commas or tabs enclose its fields, as in RFC 4180, or are part of its texts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+AS_CSV = "csv"
+"""Quotes enclose fields, and a quote in such a field is doubled."""
+AS_TEXT = "text"
+"""Quotes are signs like others, as in GLUE's files."""
+QUOTE = '"'
+
+
+@contextmanager
+def fields_of_any_length() -> Iterator[None]:
+    """Inside, Python's reader takes texts that are longer than its usual limit of 131,072 characters."""
+    before = csv.field_size_limit(sys.maxsize)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def rows_of(text: str, separator: str, quotes: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a file that are not blank, each with the number of its last line, from 1.
+
+    Raises:
+        csv.Error: where quotes enclose fields: one is not closed, or closed before its field ends.
+    """
+    quoting = csv.QUOTE_MINIMAL if quotes == AS_CSV else csv.QUOTE_NONE
+    lines = io.StringIO(text, newline="")
+    reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True)
+    for row in reader:
+        is_blank = not row or (len(row) == 1 and not row[0].strip(" \t"))
+        if not is_blank:
+            yield reader.line_num, row
+
+
+def _is_regular(text: str, separator: str, quotes: str) -> bool:
+    """Whether every row has as many fields as the header, read in this way."""
+    try:
+        with fields_of_any_length():
+            return len({len(row) for _, row in rows_of(text, separator, quotes)}) == 1
+    except csv.Error:
+        return False
+
+
+@dataclass(frozen=True)
+class Enclosed:
+    """What the fields of a file that begin and end with a quote are like.
+
+    Attributes:
+        explain_all: whether no quote is anywhere else.
+        have_doubled: whether one has a doubled quote in it.
+        have_breaks: whether one has a line break in it.
+    """
+
+    explain_all: bool
+    have_doubled: bool
+    have_breaks: bool
+
+
+def _enclosed(text: str, separator: str) -> Enclosed:
+    # a quote behind a separator or a line's beginning, doubled quotes inside, a quote before the next end
+    ends = f"{separator}\r\n"
+    field = rf'(?<![^{ends}])"([^"]*+(?:""[^"]*+)*+)"(?=[{ends}]|\Z)'
+    explained = 0
+    have_doubled = False
+    have_breaks = False
+    for match in re.finditer(field, text):
+        inside = match[1]
+        doubled = inside.count(QUOTE)
+        explained += doubled + 2
+        have_doubled |= doubled > 0
+        have_breaks |= "\n" in inside or "\r" in inside
+    return Enclosed(explained == text.count(QUOTE), have_doubled, have_breaks)
+
+
+def _quotes_whole_columns(text: str, separator: str) -> bool:
+    """Whether every column of words has quotes around all its fields, and its name has them too."""
+    rows = rows_of(text, separator, AS_TEXT)
+    _, header = next(rows, (0, []))
+    quoted = [name.startswith(QUOTE) for name in header]
+    for _, row in rows:
+        for name_is_quoted, field in zip(quoted, row, strict=True):
+            # an empty field and a number may stand without quotes
+            may_be_bare = not field or _is_number(field)
+            if field.startswith(QUOTE) != name_is_quoted and not (name_is_quoted and may_be_bare):
+                return False
+    return True
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _looks_enclosed(text: str, separator: str) -> bool:
+    """Whether a field begins and ends with a quote, blanks aside."""
+    for _, row in rows_of(text, separator, AS_TEXT):
+        for field in row:
+            plain = field.strip()
+            if len(plain) > 1 and plain[0] == plain[-1] == QUOTE:
+                return True
+    return False
+
+
+def quotes_of(text: str, separator: str) -> str:
+    """What the quotes of a file are, where its content decides: :data:`AS_CSV` or :data:`AS_TEXT`; else "".
+
+    It reads the file in both ways. A reading in which every row has the header's number of fields is sound.
+    Where both are, quotes enclose the fields of a file with commas, if none of these has a line break. In a file
+    with tabs they do where all quotes are around fields and some are doubled inside, or around whole columns with
+    their names: these are the ways in which programs write them.
+    """
+    is_tabbed = separator == "\t"
+    if QUOTE not in text:
+        return AS_TEXT if is_tabbed else AS_CSV
+    fields = _enclosed(text, separator)
+    as_text = _is_regular(text, separator, AS_TEXT)
+    as_csv = _is_regular(text, separator, AS_CSV)
+    if is_tabbed and not fields.explain_all:
+        return AS_TEXT
+    if as_csv and not as_text:
+        return AS_CSV
+    if as_text and not as_csv:
+        # a field like "so \\"so\\"" was meant to be enclosed, and no rule says how
+        return AS_TEXT if is_tabbed or not _looks_enclosed(text, separator) else ""
+    if not as_text:
+        # no reading is sound, and the better one names the row
+        has_signs = fields.have_doubled or fields.have_breaks
+        return AS_CSV if has_signs or not is_tabbed else AS_TEXT
+    if fields.have_breaks:
+        # single quotes that happen to stand at the ends of fields, or a text of several lines
+        return AS_TEXT if is_tabbed else ""
+    if not is_tabbed or fields.have_doubled:
+        return AS_CSV
+    return AS_CSV if _quotes_whole_columns(text, separator) else ""
