@@ -41,7 +41,7 @@ def refuse_pointer(path: Path) -> None:
     with path.open("rb") as file:
         if file.read(len(POINTER)) == POINTER:
             raise InputError(
-                f"{path} is a pointer of git-lfs and not the file itself; type git lfs pull in its folder"
+                f"{path} is a pointer of git-lfs and not the file; type git lfs pull in its folder"
             )
 
 
@@ -52,7 +52,7 @@ def text_of(path: Path, said: str) -> str:
         said: what the message calls it: ``--accept notes.toml``.
 
     Raises:
-        InputError: no such file, one that cannot be read, a pointer of git-lfs, or one that is no UTF-8 text.
+        InputError: no such file, one that cannot be read, a pointer of git-lfs, or no UTF-8 text.
     """
     try:
         refuse_pointer(path)

@@ -83,13 +83,20 @@ def data(
     for row in rows:
         *texts, answer = row["columns"]
         read = f"{row['task']}: {row['form']}; text {' + '.join(texts)}; answer {answer}"
-        lines += [read] if read not in lines else []
-        shared = f"; {row['also_in_train']:,} also in train" if row["also_in_train"] else ""
-        name, labels = f"{row['task']}/{row['split']}", one_line(row["labels"])
-        lines.append(
-            f"{name:{width}}  {row['rows']:>8,} examples  {row['fingerprint'][:12]}  {labels}{shared}"
-        )
-    lines += dict.fromkeys(f"note: {one_line(note)}" for row in rows for note in row["said"])
+        if read not in lines:
+            lines.append(read)
+        shared = ""
+        if row["also_in_train"]:
+            shared = f"; {row['also_in_train']:,} also in train"
+        name = f"{row['task']}/{row['split']}"
+        labels = one_line(row["labels"])
+        short_hash = row["fingerprint"][:12]
+        lines.append(f"{name:{width}}  {row['rows']:>8,} examples  {short_hash}  {labels}{shared}")
+    for row in rows:
+        for note in row["said"]:
+            line = f"note: {one_line(note)}"
+            if line not in lines:
+                lines.append(line)
     if out is not None:
         lines.append(f"written: {export(tasks, data, offline, out)} files below {out}")
     return "\n".join(lines), rows, OK

@@ -1,20 +1,16 @@
-"""Which files a typed path means: one file, its shards, a pattern, a list with plus signs, or the folder of a data set. No torch."""
+"""Which files a typed path means: a file, its shards, a pattern, a list, or a folder. No torch."""
 
 from __future__ import annotations
 
 import glob
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.errors import InputError
 from bench.user_files import json_of
-
-if TYPE_CHECKING:
-    from bench.data.tasks import Task
 
 READERS = {
     ".parquet": "parquet",
@@ -34,7 +30,7 @@ SPLIT_OF_WORD = {
     **dict.fromkeys(["dev", "devel", "development", "devset"], VALIDATION),
     **dict.fromkeys(["test", "testing", "testset", "eval", "evaluation"], TEST),
 }
-"""A word in the name of a file -> the split that it holds, as the library ``datasets`` reads names."""
+"""A word in the name of a file -> the split that it holds, as ``datasets`` reads names."""
 SHARD = re.compile(r"(?P<head>.+)-(?P<number>\d+)-of-(?P<shards>\d+)(?P<hash>-[0-9a-f]{8,})?")
 """The stem of one of several files of a split, like ``train-00000-of-00002``."""
 DESCRIPTIONS = ("dataset_info", "dataset_infos", "dataset_dict", "state", "config")
@@ -135,7 +131,7 @@ def _check_set(count: int, files: Sequence[Path]) -> None:
         name = f"{shard['head']}-{missing[0]:0{width}}-of-{shard['shards']}{file.suffix}"
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         raise InputError(
-            f"{file.parent / name} is missing{more}: {file.name} is one of {count:,} files of a split; "
+            f"{file.parent / name} is missing{more}: {file.name} is one of {count:,} files; "
             "bring all of them, or rename those that you have"
         )
 
@@ -161,7 +157,7 @@ def _with_other_shards(file: Path) -> tuple[Path, ...]:
 
 @dataclass(frozen=True)
 class Group:
-    """Files of one name in a folder: a file, the shards of a split, or a folder that is called like a split."""
+    """Files of one name: a file, the shards of a split, or a folder that is called like a split."""
 
     name: str
     files: tuple[Path, ...]
@@ -182,7 +178,7 @@ class Group:
 
 
 def _examples_in(folder: Path) -> list[Path]:
-    """The files of examples right in a folder. Of one that ``datasets`` saved, those that it lists."""
+    """The files of examples right in a folder; those that it lists where ``datasets`` saved it."""
     saved = folder / "state.json"
     if saved.is_file():
         state = json_of(saved, str(saved))
@@ -213,7 +209,7 @@ def _grouped(files: Sequence[Path]) -> list[Group]:
 
 
 def _groups_in(folder: Path) -> list[Group]:
-    """What a folder has: files by their names without shard numbers, and folders called like a split."""
+    """What a folder has: files by their names without shards, and folders called like a split."""
     if (folder / "state.json").is_file():
         return [Group(folder.name, tuple(_examples_in(folder)), is_folder=True)]
     groups = _grouped(_examples_in(folder))
@@ -230,7 +226,7 @@ def _has_train(groups: Sequence[Group]) -> bool:
 
 
 def _data_set_in(folder: Path) -> tuple[Path, list[Group]]:
-    """The folder that has a data set's files: this one, its ``data``, or the only configuration in it."""
+    """The folder of a data set's files: this one, its ``data``, or the only configuration in it."""
     groups = _groups_in(folder)
     if _has_train(groups):
         return folder, groups
@@ -273,7 +269,7 @@ class Found:
 
 
 def files_of(place: str, folder: Path, said: str) -> tuple[Path, ...]:
-    """The files of one split: a file with its other shards, a pattern, a list with plus signs, or a folder.
+    """The files of one split: a file with its shards, a pattern, a list or a folder.
 
     Args:
         folder: where relative paths begin.
@@ -334,7 +330,7 @@ def data_set_of(place: str, said: str, chosen: bool) -> Found:
         chosen: whether the evaluation set was typed, so that none is looked for.
 
     Raises:
-        InputError: there are no such files, a shard is missing, or names leave open which files are meant.
+        InputError: no such files, a missing shard, or names that leave open which are meant.
     """
     path = Path(place)
     if os.path.isdir(path):
@@ -375,7 +371,7 @@ def _training_group(groups: Sequence[Group], folder: Path, said: str) -> Group:
 
 
 def _beside(files: Sequence[Path], said: str) -> Found:
-    """Files that were typed, with the evaluation sets in their folder, where all of them are called train."""
+    """Files that were typed, with the evaluation sets beside them where all are called train."""
     folders = {file.parent for file in files}
     names = {without_shard(file.stem) for file in files}
     if len(folders) == 1 and all(split_of(name) == TRAIN for name in names):
@@ -397,7 +393,7 @@ def _beside(files: Sequence[Path], said: str) -> Found:
 
 
 def _called_alike(files: Sequence[Path]) -> tuple[str, ...]:
-    """Names beside a file that differ from its own in a number alone: perhaps other parts of the same data."""
+    """Names beside a file that differ from its own in a number alone: perhaps more of the data."""
     own = files[0]
     if not re.search(r"\d", own.name):
         return ()
@@ -419,7 +415,7 @@ def found_beside(training: Group, groups: Sequence[Group], said: str) -> Found:
     if len(scored) > 1:
         several = ", ".join(group.shown for group in scored)
         raise InputError(
-            f"{said}: several lie there that could be scored: {several}; choose one with :validation=NAME"
+            f"{said}: several could be scored: {several}; choose one with :validation=NAME"
         )
     for group in scored:
         check_shards(group.files)
@@ -432,14 +428,17 @@ def found_beside(training: Group, groups: Sequence[Group], said: str) -> Found:
 
 
 def _counterpart(training: Group, groups: Sequence[Group]) -> list[Group]:
-    """Of evaluation sets those that are called like the training files: dev for train, reviews_dev for reviews_train."""
+    """Of evaluation sets those that are called like the training files.
+
+    That is dev for train, and reviews_dev for reviews_train.
+    """
     same = [group for group in groups if group.rest == training.rest]
     near = [g for g in groups if g.rest < training.rest or g.rest > training.rest]
     return same or near
 
 
 def validation_of(name: str, place: str, said: str) -> tuple[Path, ...]:
-    """The files of ``:validation=NAME``: seen from where the training files lie, or else from the current folder.
+    """The files of ``:validation=NAME``, seen from the training files, or else from here.
 
     Raises:
         InputError: there are no such files.
@@ -457,23 +456,3 @@ def validation_of(name: str, place: str, said: str) -> tuple[Path, ...]:
     if not is_there and os.path.exists(name):
         folder = Path()
     return files_of(name, folder, said)
-
-
-def files_line(task: Task, rows: Mapping[str, int]) -> str:
-    """One line: which files are trained on and which are scored, with the rows of each.
-
-    Args:
-        rows: of ``train`` and of each evaluation set.
-    """
-    train = [Path(file) for split, file in task.files if split == TRAIN]
-    scored = [Path(file) for split, file in task.files if split != TRAIN]
-    (evaluation, *_) = task.evaluation
-    count = f"{rows[evaluation.name]:,} rows"
-    if evaluation.split == TRAIN:
-        of_them = f"{count} of the same files that are held back"
-    elif train == scored:
-        of_them = f"{count} of the same, a fifth that is drawn once"
-    else:
-        of_them = f"{count} of {named(scored)}"
-    line = f"{task.name}: trained on {rows[TRAIN]:,} rows of {named(train)}; scored on {of_them}"
-    return f"{line}; {task.files_note}" if task.files_note else line

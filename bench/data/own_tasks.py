@@ -1,16 +1,17 @@
 """Tasks as they are typed: by name, as a TOML file, or by their data alone.
 
-By data: ``reviews.csv:text=title+body:label=stars``, a folder, or ``hub:OWNER/NAME/CONFIG`` with the same. What is not said is read
-off the data: the label column is ``label``, the text is what else is text; names of classes are the values that occur; a column of
-numbers with decimals is a regression. What is scored is what lies beside ``train`` and is called ``validation``, ``dev`` or ``test``.
-Where there is none, one fifth of the rows is, drawn once.
+By data: ``reviews.csv:text=title+body:label=stars``, a folder, or ``hub:OWNER/NAME/CONFIG`` with
+the same. What is not said is read off the data: the label column is ``label``, the text is what
+else is text; names of classes are the values that occur; a column of numbers with decimals is a
+regression. What lies beside ``train`` and is called ``validation``, ``dev`` or ``test`` is scored.
+Where there is none, one fifth of the rows is scored, drawn once.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from bench.data.example_files import (
     READERS,
     SPLIT_OF_WORD,
+    TRAIN,
     Found,
     Group,
     data_set_of,
@@ -57,7 +59,7 @@ HUB = "hub:"
 
 
 def typed_tasks(names: str) -> list[str]:
-    """The tasks of a list with commas between. A comma in the path of a file that is there separates nothing."""
+    """The tasks of a list with commas between. One in a path that is there separates nothing."""
     pieces = names.split(",")
     tasks: list[str] = []
     while pieces:
@@ -81,7 +83,7 @@ def _names_something(typed: str) -> bool:
 
 
 def place_of(typed: str) -> str:
-    """What stands before the settings of a typed task: a name of the hub, or a path, which may have colons itself."""
+    """What stands before the settings of a typed task: a name of the hub, or a path."""
     if typed.startswith(HUB):
         return HUB + typed.removeprefix(HUB).partition(":")[0]
     parts = typed.split(":")
@@ -95,7 +97,7 @@ def place_of(typed: str) -> str:
 
 
 def is_own(typed: str) -> bool:
-    """Whether a task is a user's own: a TOML file, files of examples, a folder, or a data set of the hub."""
+    """Whether a task is a user's own: a TOML file, files of examples, a folder, or of the hub."""
     if typed in KNOWN or typed in GROUPS:
         return False
     place = place_of(typed)
@@ -193,11 +195,14 @@ def _no_task(name: str) -> InputError:
 
 @lru_cache
 def task_of_data(typed: str, offline: bool = False) -> Task:
-    """The task of files, or of a data set of the hub, with ``:text=COLUMN``, ``:text=COLUMN+COLUMN``, ``:label=COLUMN``,
-    ``:validation=FILE`` (of the hub: a split), ``:metrics=NAME+NAME``, ``:name=NAME`` and ``:quotes=csv`` or ``text`` where they are typed.
+    """The task of files, or of a data set of the hub, with the settings that are typed behind it.
+
+    These are ``:text=COLUMN``, ``:text=COLUMN+COLUMN``, ``:label=COLUMN``, ``:validation=FILE`` (of
+    the hub: a split), ``:metrics=NAME+NAME``, ``:name=NAME``, ``:quotes=csv`` or ``:quotes=text``.
 
     Raises:
-        InputError: no such file or data set, a setting that is not there, columns that are missing or not plain, too many classes.
+        InputError: no such file or data set, a setting that is not there, columns that are missing
+            or not plain, too many classes.
     """
     from bench.data.table import table_of  # pandas, which --help does without
 
@@ -206,7 +211,8 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
     quotes = given.get("quotes", "")
     if quotes not in ("", "csv", "text"):
         raise InputError(
-            f"--tasks {typed}: quotes={quotes}: write quotes=csv where quotes enclose fields, or quotes=text where they are part of the texts"
+            f"--tasks {typed}: write quotes=csv where quotes enclose fields, or quotes=text where "
+            "they are part of the texts"
         )
     label = given.get("label", "label")
     text = tuple(given["text"].split("+")) if "text" in given else ()
@@ -256,9 +262,9 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
 def _files_of_task(
     typed: str, place: str, given: dict[str, str], offline: bool
 ) -> tuple[list[tuple[str, str]], str]:
-    """The splits ``train`` and ``validation`` with their files, and what was inferred about these, in words.
+    """The splits ``train`` and ``validation`` with their files, and what was inferred about these.
 
-    Where nothing else is there to be scored, both have the same files, and whoever reads them takes a fifth.
+    Where nothing else is there to be scored, both have the same files, of which a fifth is scored.
     """
     said = f"--tasks {typed}"
     if place.startswith(HUB):
@@ -281,7 +287,8 @@ def _files_of_task(
         notes.append(f"not read, though it lies there: {', '.join(unread[:8])}")
     if scored and shared_files(scored, found.train):
         raise InputError(
-            f"{said}: validation names what is trained on; name another, or leave it out to score a fifth of the rows"
+            f"{said}: validation names what is trained on; name another, or leave it out to score "
+            "a fifth of the rows"
         )
     files = [("train", str(file)) for file in found.train]
     files += [("validation", str(file)) for file in scored or found.train]
@@ -294,16 +301,36 @@ def _has_labels(files: Sequence[Path], label: str) -> bool:
 
     for file in files:
         table = table_of(file, (), [label])
-        if not table.has(label) or not set(table.values(label)) - {None, -1, "-1"}:
+        if not table.has(label) or not set(table[label]) - {None, -1, "-1"}:
             return False
     return True
+
+
+def files_line(task: Task, rows: Mapping[str, int]) -> str:
+    """One line: which files are trained on and which are scored, with the rows of each.
+
+    Args:
+        rows: of ``train`` and of each evaluation set.
+    """
+    train = [Path(file) for split, file in task.files if split == TRAIN]
+    scored = [Path(file) for split, file in task.files if split != TRAIN]
+    (evaluation, *_) = task.evaluation
+    count = f"{rows[evaluation.name]:,} rows"
+    if evaluation.split == TRAIN:
+        of_them = f"{count} of the same files that are held back"
+    elif train == scored:
+        of_them = f"{count} of the same, a fifth that is drawn once"
+    else:
+        of_them = f"{count} of {named(scored)}"
+    line = f"{task.name}: trained on {rows[TRAIN]:,} rows of {named(train)}; scored on {of_them}"
+    return f"{line}; {task.files_note}" if task.files_note else line
 
 
 def _frame(tables: Sequence[Table], label: str, text: Sequence[str], typed: str) -> DataFrame:
     """The labels and the columns that may be text, of all training files.
 
     Raises:
-        InputError: a file has no column of labels, or not the texts that were named; a row has no label.
+        InputError: a file without the columns that were named, or a row without a label.
     """
     from pandas import DataFrame, concat
 
@@ -314,7 +341,8 @@ def _frame(tables: Sequence[Table], label: str, text: Sequence[str], typed: str)
                 hint = "; add :label=COLUMN" if column == label == "label" else ""
                 there = one_line(", ".join(table.names))[:400]
                 raise InputError(
-                    f"--tasks {typed}: no column {column!r} in {table.file.name}; there are: {there}{hint}"
+                    f"--tasks {typed}: no column {column!r} in {table.file.name}; "
+                    f"there are: {there}{hint}"
                 )
         columns = {label: table.column(label).to_pandas()}
         for column in () if text else tables[0].names:
@@ -413,7 +441,7 @@ def _without_folders(place: str) -> str:
 
 
 def _name(place: str) -> str:
-    """What the task is called: the data set, the folder or the file, whose folder if it is called train.
+    """What the task is called: the data set, the folder, or the file if its name says more than train.
 
     It has ``own-`` before it where a task of the name is there.
     """

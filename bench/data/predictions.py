@@ -155,7 +155,7 @@ def _read(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
     columns = {name.strip().lower(): name for name in table.names}
 
     def values(name: str) -> list[Any]:
-        read = table.values(columns[name])
+        read = table[columns[name]]
         if None in read:
             raise InputError(f"{file}, row {read.index(None)}: {name} is empty")
         return read

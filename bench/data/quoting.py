@@ -1,4 +1,4 @@
-"""Whether the quotes of a file with commas or tabs enclose its fields, as in RFC 4180, or are part of its texts."""
+"""Whether the quotes of a CSV or TSV file enclose fields, as in RFC 4180, or are part of texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUOTE = '"'
 
 @contextmanager
 def fields_of_any_length() -> Iterator[None]:
-    """Inside, Python's reader takes texts that are longer than its usual limit of 131,072 characters."""
+    """Inside, Python's reader takes longer texts than its usual 131,072 characters."""
     before = csv.field_size_limit(sys.maxsize)
     try:
         yield
@@ -67,7 +67,7 @@ class Enclosed:
 
 
 def _enclosed(text: str, separator: str) -> Enclosed:
-    # a quote behind a separator or a line's beginning, doubled quotes inside, a quote before the next end
+    # a quote at the beginning of a field, doubled quotes inside, a quote at the end of the field
     ends = f"{separator}\r\n"
     field = rf'(?<![^{ends}])"([^"]*+(?:""[^"]*+)*+)"(?=[{ends}]|\Z)'
     explained = 0
@@ -115,12 +115,12 @@ def _looks_enclosed(text: str, separator: str) -> bool:
 
 
 def quotes_of(text: str, separator: str) -> str:
-    """What the quotes of a file are, where its content decides: :data:`AS_CSV` or :data:`AS_TEXT`; else "".
+    """What the quotes of a file are: :data:`AS_CSV`, :data:`AS_TEXT`, or "" where both may be.
 
-    It reads the file in both ways. A reading in which every row has the header's number of fields is sound.
-    Where both are, quotes enclose the fields of a file with commas, if none of these has a line break. In a file
-    with tabs they do where all quotes are around fields and some are doubled inside, or around whole columns with
-    their names: these are the ways in which programs write them.
+    The file is read in both ways. A reading is sound if every row has the header's number of
+    fields. Where both are sound, quotes enclose the fields of a file with commas, if none of these
+    has a line break. In a file with tabs they do where all quotes are around fields, and some are
+    doubled inside or whole columns have them with their names: so programs write them.
     """
     is_tabbed = separator == "\t"
     if QUOTE not in text:

@@ -1,4 +1,4 @@
-"""The columns of a file of examples: parquet, Arrow, CSV, TSV, JSON. A column gets its kind when it is read, and never before."""
+"""The columns of a file of examples. A column gets its kind when it is read, and never before."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Table:
                 raise
             raise _unreadable(self.file, self.kind, error) from None
 
-    def values(self, name: str) -> list[Any]:
+    def __getitem__(self, name: str) -> list[Any]:
         """A column's values as Python has them; None for an empty cell.
 
         Raises:
@@ -105,10 +105,10 @@ def table_of(
     Args:
         texts: columns that are text, also where a CSV file has numbers in them.
         columns: those that will be read besides; all if None.
-        quotes: of a CSV or TSV file ``csv`` or ``text`` (see :mod:`bench.data.quoting`); as its content says if "".
+        quotes: ``csv`` or ``text`` (see :mod:`bench.data.quoting`); as the content says if "".
 
     Raises:
-        InputError: the file cannot be read, has more columns than are read, or leaves open what its quotes are.
+        InputError: a file that cannot be read, has too many columns, or quotes that can be both.
     """
     suffix = file.suffix.lower()
     kind = READERS.get(suffix)
@@ -378,12 +378,13 @@ def _ragged(file: Path, row: int, line: int, count: int, header: int, separator:
         fix = "write what is missing, or take the row out"
     fields = "field" if count == 1 else "fields"
     return InputError(
-        f"{file}, row {row}: it has {count} {fields}, the header {header}; {fix} (line {line} of the file)"
+        f"{file}, row {row}: it has {count} {fields}, the header {header}; {fix} "
+        f"(line {line} of the file)"
     )
 
 
 def _badly_quoted(file: Path, text: str, separator: str, error: csv.Error) -> InputError:
-    """The error for a quote that is not closed, or closed too early, with the row where it begins."""
+    """The error for a quote that is not closed, or closed too early, with its row."""
     sound = []
     with suppress(csv.Error):
         for line, _ in rows_of(text, separator, AS_CSV):
@@ -392,13 +393,14 @@ def _badly_quoted(file: Path, text: str, separator: str, error: csv.Error) -> In
     row = len(sound) - 1
     line = max(sound, default=0)
     return InputError(
-        f"{file}, row {row}: {one_line(str(error))}, behind line {line} of the file; double the quotes "
-        f"that are in a text, or add :quotes={AS_TEXT} if quotes are part of the texts"
+        f"{file}, row {row}: {one_line(str(error))}, behind line {line} of the file; "
+        "double the quotes that are in a text, "
+        f"or add :quotes={AS_TEXT} if quotes are part of the texts"
     )
 
 
 def _with_kind(fields: Sequence[str]) -> Any:
-    """Fields as numbers, truth values or texts, whichever suits all of them, as pandas decides it."""
+    """Fields as numbers, truth values or texts, whichever suits all, as pandas decides."""
     import pandas
     import pyarrow
 

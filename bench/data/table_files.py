@@ -155,7 +155,7 @@ def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split
     if len(table) == 0:
         raise InputError(f"{where} has no rows; {task.name} needs at least one")
     # in one piece: one row after the other takes twenty times as long
-    texts = [table.values(column) for column in task.columns]
+    texts = [table[column] for column in task.columns]
     for column, column_texts in zip(task.columns, texts, strict=True):
         for row, value in enumerate(column_texts):
             if value is None:
@@ -169,7 +169,7 @@ def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split
                 )
     ids: Sequence[Any] = range(rows_before, rows_before + len(table))
     if table.has(INDEX):
-        ids = table.values(INDEX)
+        ids = table[INDEX]
         for row, value in enumerate(ids):
             if isinstance(value, bool) or not isinstance(value, int):
                 raise InputError(
@@ -177,7 +177,7 @@ def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split
                 )
     labels = None
     if has_labels:
-        labels = labels_of(table.values(task.label_column), task, where)
+        labels = labels_of(table[task.label_column], task, where)
     second = texts[1] if len(texts) == 2 else None
     return Split(texts[0], second, labels, ids, said=table.said)
 
@@ -189,7 +189,9 @@ def _no_column(table: Table, column: str, task: Task) -> InputError:
         key = 'label = "..."' if column == task.label_column else "text = [...]"
         hint = f"; {key} in {task.file} names it"
     elif task.file:
-        hint = "; all files of a task have the same columns, and :validation=FILE names another to score"
+        hint = (
+            "; all files of a task have the same columns; :validation=FILE names another to score"
+        )
     there = one_line(", ".join(table.names))[:400]
     return InputError(
         f"{table.file} has no column {column!r} for {task.name}; it has: {there}{hint}"

@@ -44,7 +44,8 @@ class Task:
         spans: whether a part of the second text is the answer.
         max_length: of its sequences, unless a request says another.
         truncation: what stays of a longer text: ``head``, ``tail`` or ``both``.
-        quotes: of CSV and TSV files: ``csv`` where they enclose fields, ``text`` where they are part of the texts, "" as each file says.
+        quotes: of CSV and TSV files ``csv`` where they enclose fields, ``text`` where they are part
+            of the texts, "" as each file says.
         files_note: what was inferred about its files, in words; "" where they were named.
     """
 
@@ -256,7 +257,8 @@ def from_toml(path: Path) -> Task:
             raise InputError(f"{path}: {split} names no file")
     if shared_files(files["train"], files["validation"]):
         raise InputError(
-            f"{path}: train and validation are the same file; name another, or type --tasks {files['train'][0]} to score a fifth of its rows"
+            f"{path}: train and validation are the same file; name another, or type --tasks "
+            f"{files['train'][0]} to score a fifth of its rows"
         )
     if given.target and (given.labels or len(given.text) != 1):
         raise InputError(f"{path}: target goes with one column of text and without labels")

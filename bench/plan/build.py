@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.data.checkpoints import hash_of_tokenizer, names_labels
-from bench.data.example_files import files_line, named
+from bench.data.example_files import named
 from bench.data.hub import CHANGED
-from bench.data.own_tasks import expand, is_own, typed_tasks
+from bench.data.own_tasks import expand, files_line, is_own, typed_tasks
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.estimate import choose_jobs, too_large_for_card
@@ -240,8 +240,8 @@ MANY_CUT = 0.1
 def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
     """Which files were read, and what a reader should know of them before he trains.
 
-    Examples that are scored and were seen, by students in training or by the embedded teacher before it; texts that
-    are cut; teachers that come tuned with labels without names.
+    Examples that are scored and were seen, by students in training or by the embedded teacher
+    before it; texts that are cut; teachers that come tuned with labels without names.
     """
     read = [line for task in tasks for line in _reading_notes(task)]
     shared = [
