@@ -211,7 +211,7 @@ def _grouped(files: Sequence[Path]) -> list[Group]:
 def _groups_in(folder: Path) -> list[Group]:
     """What a folder has: files by their names without shards, and folders called like a split."""
     if (folder / "state.json").is_file():
-        return [Group(folder.name, tuple(_examples_in(folder)), is_folder=True)]
+        return [Group("data", tuple(_examples_in(folder)))]
     groups = _grouped(_examples_in(folder))
     for entry in sorted(folder.iterdir()):
         if entry.is_dir() and split_of(entry.name):
@@ -335,6 +335,9 @@ def data_set_of(place: str, said: str, chosen: bool) -> Found:
     path = Path(place)
     if os.path.isdir(path):
         folder, groups = _data_set_in(path)
+        if SPLIT_OF_WORD.get(path.absolute().name.lower()) == TRAIN and not _has_train(groups):
+            files = files_of(place, Path(), said)
+            return Found(files) if chosen else _beside(files, said)
         training = _training_group(groups, folder, said)
         check_shards(training.files)
         return Found(training.files) if chosen else found_beside(training, groups, said)
@@ -423,7 +426,7 @@ def found_beside(training: Group, groups: Sequence[Group], said: str) -> Found:
         training.files,
         validation[0].files if validation else (),
         test[0].files if test and not validation else (),
-        tuple(group.shown for group in others if group not in scored and group.split != TRAIN),
+        tuple(group.shown for group in others if group not in scored),
     )
 
 

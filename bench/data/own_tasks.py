@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -65,8 +65,8 @@ def typed_tasks(names: str) -> list[str]:
     while pieces:
         count = 1
         if not _names_something(pieces[0].strip()):
-            # as many pieces as together are the path of a file
-            longer = range(len(pieces), 1, -1)
+            # the first pieces that together are the path of a file
+            longer = range(2, len(pieces) + 1)
             paths = (n for n in longer if os.path.exists(place_of(",".join(pieces[:n]).strip())))
             count = next(paths, 1)
         tasks.append(",".join(pieces[:count]).strip())
@@ -193,7 +193,6 @@ def _no_task(name: str) -> InputError:
     return unknown("task", name, [*KNOWN, *GROUPS, "FILE.csv", "FOLDER", "FILE.toml", "hub:NAME"])
 
 
-@lru_cache
 def task_of_data(typed: str, offline: bool = False) -> Task:
     """The task of files, or of a data set of the hub, with the settings that are typed behind it.
 
@@ -204,6 +203,21 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
         InputError: no such file or data set, a setting that is not there, columns that are missing
             or not plain, too many classes.
     """
+    place, given = settings_of(typed)
+    files, files_note = _files_of_task(typed, place, given, offline)
+    return _task_of_files(typed, tuple(files), files_note, _states(file for _, file in files))
+
+
+def _states(files: Iterable[str]) -> tuple[tuple[str, int, int], ...]:
+    """What tells whether files are the same as before: a session in Python lives long."""
+    states = [(os.path.realpath(file), os.stat(file)) for file in files]
+    return tuple((path, state.st_mtime_ns, state.st_size) for path, state in states)
+
+
+@lru_cache  # a plan asks for the same one several times
+def _task_of_files(
+    typed: str, files: tuple[tuple[str, str], ...], files_note: str, states: object
+) -> Task:
     from bench.data.table import table_of  # pandas, which --help does without
 
     place, given = settings_of(typed)
@@ -216,7 +230,6 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
         )
     label = given.get("label", "label")
     text = tuple(given["text"].split("+")) if "text" in given else ()
-    files, files_note = _files_of_task(typed, place, given, offline)
     # of all files: one shard need not have all classes
     tables = [
         table_of(Path(file), text, [label] if text else None, quotes)
@@ -250,7 +263,7 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
         tuple(metrics.split("+")),
         (EvaluationSet("validation", name, "validation"),),
         label,
-        tuple(files),
+        files,
         ":".join([shown, *(f"{key}={value}" for key, value in given.items())]),
         quotes=quotes,
         files_note=files_note,
@@ -277,7 +290,9 @@ def _files_of_task(
     if "validation" in given and not place.startswith(HUB):
         scored = validation_of(given["validation"], place, said)
         unread = []
-    elif found.test and _has_labels(found.test, given.get("label", "label")):
+    elif found.test and _has_labels(
+        found.test, given.get("label", "label"), _states(map(str, found.test))
+    ):
         scored = found.test
     elif found.test:
         unread += [named(found.test)]
@@ -295,13 +310,14 @@ def _files_of_task(
     return files, "; ".join(notes)
 
 
-def _has_labels(files: Sequence[Path], label: str) -> bool:
+@lru_cache
+def _has_labels(files: tuple[Path, ...], label: str, states: object) -> bool:
     """Whether a test set can be scored: its labels are often left out, or all -1."""
     from bench.data.table import table_of
 
     for file in files:
         table = table_of(file, (), [label])
-        if not table.has(label) or not set(table[label]) - {None, -1, "-1"}:
+        if not table.has(label) or all(value in (None, -1, "-1") for value in table[label]):
             return False
     return True
 
@@ -359,6 +375,7 @@ def _frame(tables: Sequence[Table], label: str, text: Sequence[str], typed: str)
     return concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
 
 
+@lru_cache
 def _of_hub(place: str, validation: str | None, offline: bool) -> Found:
     """Splits and their parquet files, as the hub itself converts every public data set."""
     parts = DATA_SET.fullmatch(f"{HUB}{place}")
