@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,8 +47,6 @@ from bench.errors import InputError, one_line, unknown
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-    from bench.data.table import Table
 
 MOST_CLASSES = 200
 SETTINGS = ("text", "label", "validation", "metrics", "name", "quotes")
@@ -218,7 +215,7 @@ def _states(files: Iterable[str]) -> tuple[tuple[str, int, int], ...]:
 def _task_of_files(
     typed: str, files: tuple[tuple[str, str], ...], files_note: str, states: object
 ) -> Task:
-    from bench.data.table import table_of  # pandas, which --help does without
+    from bench.data.table import Tables, table_of  # pandas, which --help does without
 
     place, given = settings_of(typed)
     on_hub = place.startswith(HUB)
@@ -231,19 +228,27 @@ def _task_of_files(
     label = given.get("label", "label")
     text = tuple(given["text"].split("+")) if "text" in given else ()
     # of all files: one shard need not have all classes
-    tables = [
-        table_of(Path(file), text, [label] if text else None, quotes)
-        for split, file in files
-        if split == "train"
-    ]
-    table = _frame(tables, label, text, typed)
+    rows = Tables(
+        tuple(
+            table_of(Path(file), text, [label] if text else None, quotes)
+            for split, file in files
+            if split == TRAIN
+        )
+    )
+    for column in (label, *text):
+        if not rows.has(column):
+            hint = "" if "label" in given or column != label else "; add :label=COLUMN"
+            there = one_line(", ".join(rows.names))[:400]
+            raise InputError(f"--tasks {typed}: no column {column!r}; there are: {there}{hint}")
+    rows.check_filled(label)
+    table = rows.to_pandas([label] if text else rows.names)
     columns = text or _text_columns(table, label, typed)
     if not 1 <= len(set(columns)) == len(columns) <= 2:
         raise InputError(
             f"--tasks {typed}: name one column of text, or two with a plus: :text=COLUMN+COLUMN"
         )
     # the hub's parquet files say the names of classes
-    labels = tables[0].class_names.get(label) or _classes(table[label], typed)
+    labels = rows.class_names.get(label) or _classes(table[label], typed)
     metrics = given.get("metrics") or (
         "spearman+pearson"
         if not labels
@@ -340,39 +345,6 @@ def files_line(task: Task, rows: Mapping[str, int]) -> str:
         of_them = f"{count} of {named(scored)}"
     line = f"{task.name}: trained on {rows[TRAIN]:,} rows of {named(train)}; scored on {of_them}"
     return f"{line}; {task.files_note}" if task.files_note else line
-
-
-def _frame(tables: Sequence[Table], label: str, text: Sequence[str], typed: str) -> DataFrame:
-    """The labels and the columns that may be text, of all training files.
-
-    Raises:
-        InputError: a file without the columns that were named, or a row without a label.
-    """
-    from pandas import DataFrame, concat
-
-    frames = []
-    for table in tables:
-        for column in (label, *text):
-            if not table.has(column):
-                hint = "; add :label=COLUMN" if column == label == "label" else ""
-                there = one_line(", ".join(table.names))[:400]
-                raise InputError(
-                    f"--tasks {typed}: no column {column!r} in {table.file.name}; "
-                    f"there are: {there}{hint}"
-                )
-        columns = {label: table.column(label).to_pandas()}
-        for column in () if text else tables[0].names:
-            # what nobody reads need not be readable
-            with suppress(InputError):
-                columns.setdefault(column, table.column(column).to_pandas())
-        frames.append(DataFrame(columns))
-        missing = columns[label].isna()
-        if missing.any():
-            raise InputError(
-                f"{table.file}, row {missing.argmax()}: it has no label in the column {label!r}; "
-                "write one there, or leave the row out"
-            )
-    return concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
 
 
 @lru_cache

@@ -19,6 +19,7 @@ from bench.user_files import refuse_pointer, refused_as_json, text_of
 
 if TYPE_CHECKING:
     import pyarrow
+    from pandas import DataFrame
 
 MOST_COLUMNS = 1000
 """So many columns are read of a file where nobody says which are needed."""
@@ -95,6 +96,64 @@ class Table:
         except UnicodeDecodeError as error:  # parquet may call bytes a text that are none
             why = f"{error.reason} at byte {error.start}"
             raise InputError(f"{self.file}: column {name!r} is not UTF-8 text ({why})") from None
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The rows of files with the same columns, one file after the other."""
+
+    parts: tuple[Table, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.parts[0].names
+
+    @property
+    def class_names(self) -> dict[str, tuple[str, ...]]:
+        return self.parts[0].class_names
+
+    def has(self, name: str) -> bool:
+        """Whether the first file has such a column."""
+        return self.parts[0].has(name)
+
+    def __getitem__(self, name: str) -> list[Any]:
+        """A column's values, of all files.
+
+        Raises:
+            InputError: as of :class:`Table`, or a file has no such column.
+        """
+        return [value for part in self.parts for value in self._in(part, name)[name]]
+
+    def _in(self, part: Table, name: str) -> Table:
+        if part.has(name):
+            return part
+        raise InputError(
+            f"{part.file} has no column {name!r}, which {self.parts[0].file.name} has; "
+            "all files of a task have the same columns"
+        )
+
+    def check_filled(self, name: str) -> None:
+        """Raises InputError: a cell of this column is empty; it names the file and the row."""
+        for part in self.parts:
+            values = self._in(part, name)[name]
+            if None in values:
+                raise InputError(
+                    f"{part.file}, row {values.index(None)}: it has no {name!r}; write one there, "
+                    "or leave the row out"
+                )
+
+    def to_pandas(self, names: Sequence[str]) -> DataFrame:
+        """These columns, without those that cannot be read: what nobody reads need not be readable."""
+        from pandas import DataFrame, concat
+
+        frames = []
+        for part in self.parts:
+            columns = {}
+            for name in names:
+                with suppress(InputError):
+                    columns[name] = part.column(name).to_pandas()
+            frames.append(DataFrame(columns))
+        return concat(frames, ignore_index=True)
 
 
 def table_of(
