@@ -412,31 +412,30 @@ def found_beside(training: Group, groups: Sequence[Group], said: str) -> Found:
         InputError: several evaluation sets could be meant.
     """
     others = [group for group in groups if group is not training and group.split]
-    validation = _counterpart(training, [g for g in others if g.split == VALIDATION])
-    test = _counterpart(training, [g for g in others if g.split == TEST])
-    scored = validation or test
+    scored = _counterpart(training, others, VALIDATION) or _counterpart(training, others, TEST)
     if len(scored) > 1:
         several = ", ".join(group.shown for group in scored)
         raise InputError(
             f"{said}: several could be scored: {several}; choose one with :validation=NAME"
         )
-    for group in scored:
-        check_shards(group.files)
-    return Found(
-        training.files,
-        validation[0].files if validation else (),
-        test[0].files if test and not validation else (),
-        tuple(group.shown for group in others if group not in scored),
-    )
+    unread = tuple(group.shown for group in others if group not in scored)
+    if not scored:
+        return Found(training.files, others=unread)
+    (group,) = scored
+    check_shards(group.files)
+    if group.split == TEST:
+        return Found(training.files, test=group.files, others=unread)
+    return Found(training.files, group.files, others=unread)
 
 
-def _counterpart(training: Group, groups: Sequence[Group]) -> list[Group]:
-    """Of evaluation sets those that are called like the training files.
+def _counterpart(training: Group, groups: Sequence[Group], split: str) -> list[Group]:
+    """The evaluation sets of a split that are called like the training files.
 
     That is dev for train, and reviews_dev for reviews_train.
     """
-    same = [group for group in groups if group.rest == training.rest]
-    near = [g for g in groups if g.rest < training.rest or g.rest > training.rest]
+    of_split = [group for group in groups if group.split == split]
+    same = [group for group in of_split if group.rest == training.rest]
+    near = [g for g in of_split if g.rest < training.rest or g.rest > training.rest]
     return same or near
 
 

@@ -48,6 +48,8 @@ from bench.errors import InputError, one_line, unknown
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from bench.data.table import Tables
+
 MOST_CLASSES = 200
 SETTINGS = ("text", "label", "validation", "metrics", "name", "quotes")
 SETTING = r":(?=[A-Za-z_]+=)"
@@ -215,8 +217,6 @@ def _states(files: Iterable[str]) -> tuple[tuple[str, int, int], ...]:
 def _task_of_files(
     typed: str, files: tuple[tuple[str, str], ...], files_note: str, states: object
 ) -> Task:
-    from bench.data.table import Tables, table_of  # pandas, which --help does without
-
     place, given = settings_of(typed)
     on_hub = place.startswith(HUB)
     quotes = given.get("quotes", "")
@@ -227,20 +227,7 @@ def _task_of_files(
         )
     label = given.get("label", "label")
     text = tuple(given["text"].split("+")) if "text" in given else ()
-    # of all files: one shard need not have all classes
-    rows = Tables(
-        tuple(
-            table_of(Path(file), text, [label] if text else None, quotes)
-            for split, file in files
-            if split == TRAIN
-        )
-    )
-    for column in (label, *text):
-        if not rows.has(column):
-            hint = "" if "label" in given or column != label else "; add :label=COLUMN"
-            there = one_line(", ".join(rows.names))[:400]
-            raise InputError(f"--tasks {typed}: no column {column!r}; there are: {there}{hint}")
-    rows.check_filled(label)
+    rows = _training_rows(typed, files, given)
     table = rows.to_pandas([label] if text else rows.names)
     columns = text or _text_columns(table, label, typed)
     if not 1 <= len(set(columns)) == len(columns) <= 2:
@@ -275,6 +262,31 @@ def _task_of_files(
     )
     check_metrics(task, f"--tasks {typed}")
     return task
+
+
+def _training_rows(
+    typed: str, files: Sequence[tuple[str, str]], given: Mapping[str, str]
+) -> Tables:
+    """The rows of all training files: one shard need not have all classes.
+
+    Raises:
+        InputError: a file that cannot be read, a column that is not there, or a row without a label.
+    """
+    from bench.data.table import Tables, table_of  # pandas, which --help does without
+
+    label = given.get("label", "label")
+    text = given["text"].split("+") if "text" in given else []
+    columns = [label] if text else None
+    quotes = given.get("quotes", "")
+    training = [Path(file) for split, file in files if split == TRAIN]
+    rows = Tables(tuple(table_of(file, text, columns, quotes) for file in training))
+    for column in (label, *text):
+        if not rows.has(column):
+            hint = "" if "label" in given or column != label else "; add :label=COLUMN"
+            there = one_line(", ".join(rows.names))[:400]
+            raise InputError(f"--tasks {typed}: no column {column!r}; there are: {there}{hint}")
+    rows.check_filled(label)
+    return rows
 
 
 def _files_of_task(

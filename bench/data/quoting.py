@@ -117,10 +117,7 @@ def _looks_enclosed(text: str, separator: str) -> bool:
 def quotes_of(text: str, separator: str) -> str:
     """What the quotes of a file are: :data:`AS_CSV`, :data:`AS_TEXT`, or "" where both may be.
 
-    The file is read in both ways. A reading is sound if every row has the header's number of
-    fields. Where both are sound, quotes enclose the fields of a file with commas, if none of these
-    has a line break. In a file with tabs they do where all quotes are around fields, and some are
-    doubled inside or whole columns have them with their names: so programs write them.
+    The file is read in both ways. A reading is sound if every row has the header's number of fields.
     """
     is_tabbed = separator == "\t"
     if QUOTE not in text:
@@ -128,20 +125,31 @@ def quotes_of(text: str, separator: str) -> str:
     fields = _enclosed(text, separator)
     as_text = _is_regular(text, separator, AS_TEXT)
     as_csv = _is_regular(text, separator, AS_CSV)
-    if is_tabbed and not fields.explain_all:
-        return AS_TEXT
-    if as_csv and not as_text:
-        return AS_CSV
-    if as_text and not as_csv:
+    if is_tabbed:
+        return _quotes_of_tabbed(text, fields, as_text, as_csv)
+    if as_csv:
+        # a text of several lines, or two stray quotes with all between them
+        return "" if as_text and fields.have_breaks else AS_CSV
+    if as_text:
         # a field like "so \\"so\\"" was meant to be enclosed, and no rule says how
-        return AS_TEXT if is_tabbed or not _looks_enclosed(text, separator) else ""
+        return "" if _looks_enclosed(text, separator) else AS_TEXT
+    # no reading is sound, and this one names the row
+    return AS_CSV
+
+
+def _quotes_of_tabbed(text: str, fields: Enclosed, as_text: bool, as_csv: bool) -> str:
+    """The same of a file with tabs, where GLUE's files have quotes that are part of the texts.
+
+    Quotes enclose fields where all quotes are around fields, and some are doubled inside or whole
+    columns have them with their names: so programs write them.
+    """
+    if not fields.explain_all:
+        return AS_TEXT
     if not as_text:
-        # no reading is sound, and the better one names the row
-        has_signs = fields.have_doubled or fields.have_breaks
-        return AS_CSV if has_signs or not is_tabbed else AS_TEXT
-    if fields.have_breaks:
-        # single quotes that happen to stand at the ends of fields, or a text of several lines
-        return AS_TEXT if is_tabbed else ""
-    if not is_tabbed or fields.have_doubled:
-        return AS_CSV
-    return AS_CSV if _quotes_whole_columns(text, separator) else ""
+        has_signs = as_csv or fields.have_doubled or fields.have_breaks
+        return AS_CSV if has_signs else AS_TEXT
+    # single quotes that happen to stand at the ends of fields
+    if not as_csv or fields.have_breaks:
+        return AS_TEXT
+    is_usual = fields.have_doubled or _quotes_whole_columns(text, "\t")
+    return AS_CSV if is_usual else ""

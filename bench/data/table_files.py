@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -167,19 +167,23 @@ def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split
                 raise InputError(
                     f"{where}, row {row}: {column} should be text, found {shown(value)}"
                 )
-    ids: Sequence[Any] = range(rows_before, rows_before + len(table))
-    if table.has(INDEX):
-        ids = table[INDEX]
-        for row, value in enumerate(ids):
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise InputError(
-                    f"{where}, row {row}: idx should be a whole number, found {shown(value)}"
-                )
+    ids = _ids(table) if table.has(INDEX) else range(rows_before, rows_before + len(table))
     labels = None
     if has_labels:
         labels = labels_of(table[task.label_column], task, where)
     second = texts[1] if len(texts) == 2 else None
     return Split(texts[0], second, labels, ids, said=table.said)
+
+
+def _ids(table: Table) -> list[int]:
+    """The numbers that a file gives its examples."""
+    ids = table[INDEX]
+    for row, value in enumerate(ids):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InputError(
+                f"{table.file}, row {row}: idx should be a whole number, found {shown(value)}"
+            )
+    return ids
 
 
 def _no_column(table: Table, column: str, task: Task) -> InputError:
