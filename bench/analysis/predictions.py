@@ -13,6 +13,7 @@ from bench.record.cell import is_one_model
 from bench.record.differences import left_out_lines, newest
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.report.escape import spreadsheet
 from bench.report.groups import ScoreColumn
 from bench.stats.form import CLASSES, FORMS, SCORE
 
@@ -71,7 +72,7 @@ def _tables(record: Record, store: Store) -> dict[str, str]:
     for evaluation in (*record.scores, *record.predicted):
         logits, labels = arrays[f"logits.{evaluation}"], arrays.get(f"labels.{evaluation}")
         header = [INDEX, *([LABEL] if labels is not None else []), PREDICTION, *names]
-        lines = ["\t".join(header)]
+        lines = ["\t".join(map(spreadsheet, header))]
         for place, values in enumerate(logits):
             right = (
                 []
@@ -80,7 +81,7 @@ def _tables(record: Record, store: Store) -> dict[str, str]:
             )
             numbers = [f"{value:.9g}" for value in values]
             answer = [names[int(values.argmax())], *numbers] if names else numbers
-            lines.append("\t".join([str(place), *right, *answer]))
+            lines.append("\t".join(map(spreadsheet, [str(place), *right, *answer])))
         called = evaluation if labels is None else ScoreColumn(task, evaluation, "").name
         if called == task and len(record.scores) > 1:
             called = f"{task}-{evaluation}"

@@ -81,10 +81,8 @@ def data(
     width = max(len(f"{row['task']}/{row['split']}") for row in rows)
     lines = list[str]()
     for row in rows:
-        *texts, answer = row["columns"]
-        read = f"{row['task']}: {row['form']}; text {' + '.join(texts)}; answer {answer}"
-        if read not in lines:
-            lines.append(read)
+        if row["taken"] not in lines:
+            lines.append(row["taken"])
         shared = ""
         if row["also_in_train"]:
             shared = f"; {row['also_in_train']:,} also in train"

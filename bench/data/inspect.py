@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.data.columns import described
 from bench.data.own_tasks import expand, files_line
 from bench.data.sources import DataSource, source_for
 from bench.data.table_files import Split
@@ -53,6 +54,7 @@ def inspect(tasks: str, data: str, offline: bool) -> list[dict[str, Any]]:
         row |= {
             "form": task.form.name,
             "columns": [*task.columns, *([] if task.writes else [task.label_column])],
+            "taken": described(task),
         }
         row |= {"fingerprint": split.fingerprint(), "also_in_train": shared}
         rows.append({**row, "said": list(split.said)})

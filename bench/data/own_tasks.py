@@ -1,10 +1,11 @@
 """Tasks as they are typed: by name, as a TOML file, or by their data alone.
 
-By data: ``reviews.csv:text=title+body:label=stars``, a folder, or ``hub:OWNER/NAME/CONFIG`` with
-the same. What is not said is read off the data: the label column is ``label``, the text is what
-else is text; names of classes are the values that occur; a column of numbers with decimals is a
-regression. What lies beside ``train`` and is called ``validation``, ``dev`` or ``test`` is scored.
-Where there is none, one fifth of the rows is scored, drawn once.
+By data: ``reviews.csv:text=title+body:label=stars``, a folder, or ``hub:OWNER/NAME/CONFIG`` with the
+same. What is not said is read off the data, and refused where that would be a guess: the label
+column is ``label``, the text is what else is text (:mod:`bench.data.columns`), and the values of the
+labels say whether they are classes (:mod:`bench.data.label_kinds`). What lies beside ``train`` and is
+called ``validation``, ``dev`` or ``test`` is scored. Where there is none, one fifth of the rows is
+scored, drawn once.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench.data.example_files import (
     READERS,
@@ -43,15 +44,22 @@ from bench.data.tasks import (
     free_name,
     from_toml,
 )
-from bench.errors import InputError, one_line, unknown
+from bench.errors import InputError, unknown
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from bench.data.table import Tables
 
-MOST_CLASSES = 200
-SETTINGS = ("text", "label", "validation", "metrics", "name", "quotes")
+SETTINGS = (
+    "text",
+    "label",
+    "kind",
+    "validation",
+    "metrics",
+    "positive",
+    "unlabelled",
+    "name",
+    "quotes",
+)
 SETTING = r":(?=[A-Za-z_]+=)"
 """What stands before each setting."""
 HUB = "hub:"
@@ -195,12 +203,14 @@ def _no_task(name: str) -> InputError:
 def task_of_data(typed: str, offline: bool = False) -> Task:
     """The task of files, or of a data set of the hub, with the settings that are typed behind it.
 
-    These are ``:text=COLUMN``, ``:text=COLUMN+COLUMN``, ``:label=COLUMN``, ``:validation=FILE`` (of
-    the hub: a split), ``:metrics=NAME+NAME``, ``:name=NAME``, ``:quotes=csv`` or ``:quotes=text``.
+    These are ``:text=COLUMN``, ``:text=COLUMN+COLUMN``, ``:label=COLUMN``, ``:kind=classes`` or
+    ``regression``, ``:validation=FILE`` (of the hub: a split), ``:metrics=NAME+NAME``,
+    ``:positive=CLASS``, ``:unlabelled=drop`` or ``keep``, ``:name=NAME``, and ``:quotes=csv`` or
+    ``text``.
 
     Raises:
         InputError: no such file or data set, a setting that is not there, columns that are missing
-            or not plain, too many classes.
+            or not plain, labels that may be of either kind, too many classes.
     """
     place, given = settings_of(typed)
     files, files_note = _files_of_task(typed, place, given, offline)
@@ -217,6 +227,9 @@ def _states(files: Iterable[str]) -> tuple[tuple[str, int, int], ...]:
 def _task_of_files(
     typed: str, files: tuple[tuple[str, str], ...], files_note: str, states: object
 ) -> Task:
+    # pandas and numpy, which --help does without
+    from bench.data.inferred import inferred
+
     place, given = settings_of(typed)
     on_hub = place.startswith(HUB)
     quotes = given.get("quotes", "")
@@ -225,24 +238,11 @@ def _task_of_files(
             f"--tasks {typed}: write quotes=csv where quotes enclose fields, or quotes=text where "
             "they are part of the texts"
         )
-    label = given.get("label", "label")
-    text = tuple(given["text"].split("+")) if "text" in given else ()
-    rows = _training_rows(typed, files, given)
-    table = rows.to_pandas([label] if text else rows.names)
-    columns = text or _text_columns(table, label, typed)
-    if not 1 <= len(set(columns)) == len(columns) <= 2:
-        raise InputError(
-            f"--tasks {typed}: name one column of text, or two with a plus: :text=COLUMN+COLUMN"
-        )
-    # the hub's parquet files say the names of classes
-    labels = rows.class_names.get(label) or _classes(table[label], typed)
-    metrics = given.get("metrics") or (
-        "spearman+pearson"
-        if not labels
-        else "accuracy+f1"
-        if len(labels) == 2
-        else "accuracy+macro_f1"
-    )
+    rows = _training_rows(files, given)
+    where = f"--tasks {typed}"
+    if len(rows.parts) > 1:
+        where += f", counted over its {len(rows.parts)} files"
+    taken = inferred(rows, given, where)
     try:
         name = free_name(given.get("name") or _name(place))
     except ValueError as error:
@@ -250,13 +250,14 @@ def _task_of_files(
     shown = place if on_hub else _without_folders(place)
     task = Task(
         name,
-        columns,
-        tuple(labels),
-        tuple(metrics.split("+")),
+        taken.columns,
+        taken.labels,
+        taken.metrics,
         (EvaluationSet("validation", name, "validation"),),
-        label,
+        taken.label_column,
         files,
         ":".join([shown, *(f"{key}={value}" for key, value in given.items())]),
+        unlabelled=taken.unlabelled,
         quotes=quotes,
         files_note=files_note,
     )
@@ -264,29 +265,15 @@ def _task_of_files(
     return task
 
 
-def _training_rows(
-    typed: str, files: Sequence[tuple[str, str]], given: Mapping[str, str]
-) -> Tables:
-    """The rows of all training files: one shard need not have all classes.
+def _training_rows(files: Sequence[tuple[str, str]], given: Mapping[str, str]) -> Tables:
+    """The rows of all training files: one shard need not have all classes."""
+    from bench.data.table import Tables, table_of
 
-    Raises:
-        InputError: a file that cannot be read, a column that is not there, or a row without a label.
-    """
-    from bench.data.table import Tables, table_of  # pandas, which --help does without
-
-    label = given.get("label", "label")
     text = given["text"].split("+") if "text" in given else []
-    columns = [label] if text else None
+    columns = [given.get("label", "label")] if text else None
     quotes = given.get("quotes", "")
     training = [Path(file) for split, file in files if split == TRAIN]
-    rows = Tables(tuple(table_of(file, text, columns, quotes) for file in training))
-    for column in (label, *text):
-        if not rows.has(column):
-            hint = "" if "label" in given or column != label else "; add :label=COLUMN"
-            there = one_line(", ".join(rows.names))[:400]
-            raise InputError(f"--tasks {typed}: no column {column!r}; there are: {there}{hint}")
-    rows.check_filled(label)
-    return rows
+    return Tables(tuple(table_of(file, text, columns, quotes) for file in training))
 
 
 def _files_of_task(
@@ -330,11 +317,15 @@ def _files_of_task(
 @lru_cache
 def _has_labels(files: tuple[Path, ...], label: str, states: object) -> bool:
     """Whether a test set can be scored: its labels are often left out, or all -1."""
+    from bench.data.labels import unlabelled_rows
     from bench.data.table import table_of
 
     for file in files:
         table = table_of(file, (), [label])
-        if not table.has(label) or all(value in (None, -1, "-1") for value in table[label]):
+        if not table.has(label):
+            return False
+        values = table[label]
+        if len(unlabelled_rows(values, (), False)) == len(values):
             return False
     return True
 
@@ -382,57 +373,6 @@ def _of_hub(place: str, validation: str | None, offline: bool) -> Found:
     if validation:
         return Found(training.files, tuple(there[validation]))
     return found_beside(training, groups, f"--tasks hub:{place}")
-
-
-def _text_columns(table: DataFrame, label: str, typed: str) -> tuple[str, ...]:
-    from pandas.api.types import is_string_dtype
-
-    texts = tuple(
-        column for column in table.columns if column != label and is_string_dtype(table[column])
-    )
-    if len(texts) not in (1, 2):
-        raise InputError(
-            f"--tasks {typed}: which column is the text? Add :text=COLUMN; of text are: {', '.join(texts) or 'none'}"
-        )
-    return texts
-
-
-def _classes(values: Any, typed: str) -> Sequence[str]:
-    """The names of the classes in order; none for a regression."""
-    from pandas import to_numeric
-    from pandas.api.types import is_float_dtype, is_integer_dtype, is_string_dtype
-
-    if is_float_dtype(values):
-        return ()
-    if is_string_dtype(values):
-        numbers = to_numeric(values, errors="coerce")
-        words = values[numbers.isna() & values.notna()]
-        # no name of a class, also among whole numbers
-        are_missing = (words.str.lower() == "nan").all()
-        if ((numbers % 1 > 0).any() or are_missing) and 0 < len(words) < len(values) / 2:
-            raise InputError(
-                f"--tasks {typed}, row {words.index[0]}: {values.name} is {words.iloc[0]!r}, but a number in most rows; write a number "
-                "there, or the names of the classes into a TOML file"
-            )
-    names = [
-        str(value)
-        for value in (
-            sorted(values.unique())
-            if is_integer_dtype(values)
-            else sorted(set(map(str, values.dropna())))
-        )
-    ]
-    if not 2 <= len(names) <= MOST_CLASSES:
-        raise InputError(
-            f"--tasks {typed}: {values.name} has {len(names)} different values; 2 to {MOST_CLASSES} can be classes"
-        )
-    plain: dict[str, str] = {}
-    for name in names:
-        if (other := plain.setdefault(name.strip().lower(), name)) != name:
-            raise InputError(
-                f"--tasks {typed}: {values.name} has {other!r} and {name!r}, which would be two classes"
-            )
-    return names
 
 
 def _without_folders(place: str) -> str:

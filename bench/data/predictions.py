@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from bench.data.example_files import READERS
+from bench.data.labels import labels_of, written
 from bench.data.quoting import AS_TEXT
 from bench.data.spans import graded_texts
 from bench.data.table import table_of
-from bench.data.table_files import Split, labels_of
+from bench.data.table_files import Split
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError, one_line
 
@@ -152,7 +153,8 @@ def _read(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
         called: the evaluation set, for messages.
     """
     table = table_of(file, quotes=AS_TEXT if file.suffix == ".tsv" else "")
-    columns = {name.strip().lower(): name for name in table.names}
+    # a class that begins like a formula is written with an apostrophe
+    columns = {written(name, task.labels).strip().lower(): name for name in table.names}
 
     def values(name: str) -> list[Any]:
         read = table[columns[name]]

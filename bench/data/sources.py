@@ -138,7 +138,9 @@ class Folder(DataSource):
         if task.spans:
             return read_questions(files, task.name == "squad_v2")
         rows = (
-            read_squad(files, split) if task.name == MADE_OF_SQUAD else read(files, task, labelled)
+            read_squad(files, split)
+            if task.name == MADE_OF_SQUAD
+            else read(files, task, labelled, split)
         )
         if task.files and files == [Path(file) for name, file in task.files if name != split]:
             # the same files for both: a fifth of their rows, drawn once, is scored

@@ -132,16 +132,6 @@ class Tables:
             "all files of a task have the same columns"
         )
 
-    def check_filled(self, name: str) -> None:
-        """Raises InputError: a cell of this column is empty; it names the file and the row."""
-        for part in self.parts:
-            values = self._in(part, name)[name]
-            if None in values:
-                raise InputError(
-                    f"{part.file}, row {values.index(None)}: it has no {name!r}; write one there, "
-                    "or leave the row out"
-                )
-
     def to_pandas(self, names: Sequence[str]) -> DataFrame:
         """These columns, without those that cannot be read: what nobody reads need not be readable."""
         from pandas import DataFrame, concat

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bench.data.labels import labels_with_rows
 from bench.data.table import Table, shown, table_of
 from bench.data.tasks import Task
 from bench.errors import InputError, one_line
@@ -121,8 +120,11 @@ def _drawn(examples: int, count: int) -> list[int]:
     return sorted(chosen.tolist())
 
 
-def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
+def read(files: Sequence[Path], task: Task, labelled: bool, split: str = "the split") -> Split:
     """Rows of one split, checked. Each file is read alone, so that a message can name it.
+
+    Args:
+        split: what messages call it.
 
     Raises:
         InputError: unreadable file (with the parser's row), missing column, no rows, a text that is not
@@ -130,7 +132,7 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
     """
     parts: list[Split] = []
     for file in files:
-        parts.append(_read_one(file, task, labelled, sum(map(len, parts))))
+        parts.append(_read_one(file, task, labelled, sum(map(len, parts)), split))
     ids = [example_id for part in parts for example_id in part.ids]
     return Split(
         [text for part in parts for text in part.first],
@@ -143,7 +145,7 @@ def read(files: Sequence[Path], task: Task, labelled: bool) -> Split:
     )
 
 
-def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split:
+def _read_one(file: Path, task: Task, labelled: bool, rows_before: int, split: str) -> Split:
     """The rows of one file, as :func:`read` promises them."""
     where = str(file)
     has_labels = labelled and not task.writes
@@ -168,11 +170,13 @@ def _read_one(file: Path, task: Task, labelled: bool, rows_before: int) -> Split
                     f"{where}, row {row}: {column} should be text, found {shown(value)}"
                 )
     ids = _ids(table) if table.has(INDEX) else range(rows_before, rows_before + len(table))
-    labels = None
-    if has_labels:
-        labels = labels_of(table[task.label_column], task, where)
     second = texts[1] if len(texts) == 2 else None
-    return Split(texts[0], second, labels, ids, said=table.said)
+    if not has_labels:
+        return Split(texts[0], second, None, ids, said=table.said)
+    labels, kept = labels_with_rows(table[task.label_column], task, where, split)
+    first = [texts[0][row] for row in kept]
+    second = None if second is None else [second[row] for row in kept]
+    return Split(first, second, labels, [ids[row] for row in kept], said=table.said)
 
 
 def _ids(table: Table) -> list[int]:
@@ -200,30 +204,3 @@ def _no_column(table: Table, column: str, task: Task) -> InputError:
     return InputError(
         f"{table.file} has no column {column!r} for {task.name}; it has: {there}{hint}"
     )
-
-
-def labels_of(values: Sequence[object], task: Task, where: str) -> np.ndarray:
-    """Codes or targets; names of classes are translated to their codes. What CSV and JSON read as truth values are names; whole
-    numbers are, where all names are such."""
-    form, cleaned = task.form, []
-    names = {name.lower(): name for name in task.labels}
-    are_numbers = bool(names) and all(re.fullmatch(r"-?\d+", name) for name in names)
-    for row, value in enumerate(values):
-        if value is None:
-            raise InputError(
-                f"{where}, row {row}: it has no label; write one there, or leave the row out"
-            )
-        named = value
-        # one word makes text of all numbers of a CSV file's column
-        if task.regression and isinstance(value, str):
-            with suppress(ValueError):
-                named = float(value)
-        elif isinstance(value, bool):
-            named = names.get(str(value).lower(), value)
-        elif are_numbers and isinstance(value, int):
-            named = str(value)
-        try:
-            cleaned.append(form.label(named, task.labels, task.name))
-        except InputError as error:
-            raise InputError(f"{where}, row {row}: {error}") from None
-    return np.array(cleaned, dtype=form.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ConfigDict, Field, field_validator
 
 from bench.data.example_files import files_of, shared_files
-from bench.errors import InputError, nearest
+from bench.errors import InputError, nearest, unknown
 from bench.user_files import TypedFile, checked, toml_of
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Task:
         spans: whether a part of the second text is the answer.
         max_length: of its sequences, unless a request says another.
         truncation: what stays of a longer text: ``head``, ``tail`` or ``both``.
+        unlabelled: what becomes of rows without a label, of :data:`bench.data.labels.UNLABELLED`.
         quotes: of CSV and TSV files ``csv`` where they enclose fields, ``text`` where they are part
             of the texts, "" as each file says.
         files_note: what was inferred about its files, in words; "" where they were named.
@@ -62,6 +64,7 @@ class Task:
     spans: bool = False
     max_length: int = 128
     truncation: str = "head"
+    unlabelled: str = "refuse"
     quotes: str = ""
     files_note: str = ""
 
@@ -208,6 +211,10 @@ class TaskFile(TypedFile):
     """tokens of a sequence, unless ``--set max_length`` says another"""
     truncation: Literal["head", "tail", "both"] = "head"
     """what stays of a longer text; of pairs always the head of the longer one"""
+    positive: str = ""
+    """of two classes the one that ``f1`` is of; the second one of ``labels`` if it is left out"""
+    unlabelled: Literal["refuse", "drop"] = "refuse"
+    """``drop`` leaves out rows without a label: an empty cell, -1, or ``-``"""
     quotes: Literal["", "csv", "text"] = ""
     """of CSV and TSV files: whether quotes enclose fields or are part of the texts"""
 
@@ -266,7 +273,7 @@ def from_toml(path: Path) -> Task:
         given.name,
         tuple(given.text) + ((given.target,) if given.target else ()),
         tuple(given.labels),
-        tuple(given.metrics),
+        with_positive(given.metrics, given.positive, given.labels, str(path)),
         (EvaluationSet("validation", given.name, "validation"),),
         given.label,
         tuple((split, str(file)) for split, each in files.items() for file in each),
@@ -274,12 +281,43 @@ def from_toml(path: Path) -> Task:
         bool(given.target),
         max_length=given.max_length,
         truncation=given.truncation,
+        unlabelled=given.unlabelled,
         quotes=given.quotes,
     )
     if task.truncation != "head" and len(task.columns) == 2:
         raise InputError(f"{path}: truncation={task.truncation} is for one column of text")
     check_metrics(task, str(path))
     return task
+
+
+def with_positive(
+    metrics: Sequence[str], positive: str, labels: Sequence[str], where: str
+) -> tuple[str, ...]:
+    """The metrics, with F1 of this class.
+
+    Args:
+        positive: one of the two labels; "" for F1 as it is.
+
+    Raises:
+        InputError: no such class, more than two of them, or no F1 among the metrics.
+    """
+    from bench.stats.metrics import OF_ONE_CLASS
+
+    if not positive:
+        return tuple(metrics)
+    if len(labels) != 2:
+        kind = f"has {len(labels)} classes" if labels else "is a regression"
+        raise InputError(
+            f"{where}: positive chooses which of two classes F1 is of, and this task {kind}; leave "
+            "it out" + (", and choose macro_f1" if labels else "")
+        )
+    if positive not in labels:
+        raise unknown(f"class of {where}", positive, labels)
+    if not OF_ONE_CLASS.keys() & {*metrics}:
+        raise InputError(f"{where}: positive={positive} goes with the metric f1; add it to metrics")
+    code = list(labels).index(positive)
+    chosen = next(name for name, of in OF_ONE_CLASS.items() if of == code)
+    return tuple(dict.fromkeys(chosen if name in OF_ONE_CLASS else name for name in metrics))
 
 
 def check_metrics(task: Task, where: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from bench.data.columns import described
 from bench.plan.estimate import passes_of, seconds_of, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, Plan, Planned
 from bench.plan.request import AUTO, TF32
@@ -55,6 +56,7 @@ def describe(plan: Plan) -> str:
         )
         + (f"; {stale} of those there were made by other code than this" if stale else ""),
         f"  data: {', '.join(dict.fromkeys(t.data.name for t in tasks))}",
+        *(f"  {line}" for line in _taken(plan).values()),
         f"  teacher: {', '.join(dict.fromkeys(f'{t.teacher.name}, {t.teacher.origin}' for t in tasks))}; one for each task, for all seeds",
         f"  recipe: {', '.join([request.recipe, *optimizers, request.precision])}, {request.threads} thread{'s' if request.threads > 1 else ''}",
     ]
@@ -100,6 +102,11 @@ def describe(plan: Plan) -> str:
         lines += [f"    {part}" for part in parts]
         lines += [f"  tip: {line}" for line in (*shorter(plan), *precisions(plan))]
     return "\n".join(lines)
+
+
+def _taken(plan: Plan) -> dict[str, str]:
+    """A user's own task -> what its columns were taken for."""
+    return {task.name: described(task.task) for task in plan.tasks if task.task.files}
 
 
 def _artefacts(plan: Plan) -> list[str]:
@@ -234,6 +241,7 @@ def as_json(plan: Plan) -> dict[str, object]:
     return {
         "cells": cells,
         "steps": steps,
+        "taken": _taken(plan),
         "notes": plan.notes,
         "code": plan.code_warnings,
         "jobs": plan.request.jobs,

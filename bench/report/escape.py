@@ -9,12 +9,27 @@ import re
 
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
 """Line ends, control characters, and those that turn the direction of writing."""
+FORMULA = re.compile(r"\s*[=+\-@]")
+"""How a cell begins that a spreadsheet would compute."""
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|-", re.IGNORECASE)
+"""A number, or a dash alone: no spreadsheet computes anything of these."""
 TAG = re.compile(r"<(?=[A-Za-z/!?])")
 
 
 def flat(text: str) -> str:
     """The text on one line, without control characters."""
     return UNSEEN.sub(" ", text)
+
+
+def spreadsheet(text: str) -> str:
+    """A cell of a CSV or TSV file, on one line.
+
+    A label that begins like a formula is shown by a spreadsheet and never computed: the apostrophe
+    before it is what spreadsheets themselves write before such a text.
+    """
+    text = flat(text)
+    is_formula = FORMULA.match(text) and not NUMBER.fullmatch(text)
+    return f"'{text}" if is_formula else text
 
 
 def markdown(text: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from bench.data.tasks import GLUE
+from bench.data.tasks import GLUE, KNOWN
 from bench.record.cell import FINISHED, TEACHER, Cell, is_one_model
 from bench.record.differences import LeftOut, newest
 from bench.record.keys import canonical
@@ -17,15 +17,21 @@ from bench.record.schema import Record
 from bench.record.task_facts import FOLDER, SAMPLE, DataFacts, data_facts, row_as_typed
 from bench.report.table import Table
 from bench.stats.form import CLASSES, FORMS, TEXT
-from bench.stats.metrics import label_of
+from bench.stats.metrics import label_of, scored_class
 from bench.stats.ratios import Ratio
 from bench.stats.summary import Summary, summarise
 
 GLUE_FOLDER = "glue"
 """The name of the folder whose files are called GLUE without more words."""
 FROM_GLUE = re.compile(rf" from the folder {GLUE_FOLDER}(?=$|,)")
-BESIDE = {"spearman": "pearson", "bleu": "rouge_l", "rouge_l": "bleu"}
-"""A task's metric -> another one that papers print beside it, as of stsb and of texts. It has a column, and is in no mean and no test."""
+BESIDE: Mapping[str, tuple[str, ...]] = {
+    "spearman": ("pearson",),
+    "bleu": ("rouge_l",),
+    "rouge_l": ("bleu",),
+    "accuracy": ("macro_f1", "f1", "f1_of_class_0"),
+}
+"""A task's metric -> others that are printed beside it where they were measured: as of stsb, of
+texts, and of classes of a user's own task. They have columns, and are in no mean and no test."""
 KEPT = 0.97
 """Share of the teacher's score that counts as kept where no other is asked for."""
 
@@ -37,6 +43,8 @@ class ScoreColumn:
     task: str
     evaluation: str
     metric: str
+    classes: tuple[str, ...] = field(default=(), compare=False)
+    """names of the classes of a user's own task: a metric of one class is printed with it"""
 
     @property
     def name(self) -> str:
@@ -47,7 +55,10 @@ class ScoreColumn:
 
     @property
     def title(self) -> str:
-        return f"{self.name} ({label_of(self.metric)})"
+        label = label_of(self.metric)
+        if only := scored_class(self.metric, self.classes):
+            label = f"{label_of('f1')} of {only}"
+        return f"{self.name} ({label})"
 
 
 @dataclass
@@ -162,7 +173,12 @@ class ReportGroup:
                     name for name in r.cell.data.evaluation if name not in r.task.unlabelled
                 ]
                 sets += [(name, next(iter(r.task.metrics), "score")) for name in labelled]
-            columns += [ScoreColumn(task, name, metric) for name, metric in dict.fromkeys(sets)]
+            classes: tuple[str, ...] = ()
+            if task not in KNOWN:
+                classes = next((r.task.labels for r in records if r.task.labels), ())
+            columns += [
+                ScoreColumn(task, name, metric, classes) for name, metric in dict.fromkeys(sets)
+            ]
         return columns
 
     @property
@@ -173,14 +189,15 @@ class ReportGroup:
     @cached_property
     def printed_columns(self) -> list[ScoreColumn]:
         """The columns, and those of the metrics that papers print beside theirs."""
-        pairs = [
-            (column, replace(column, metric=BESIDE.get(column.metric, column.metric)))
-            for column in self.columns
-        ]
         measured = {column for _, column in self._scores}
-        return [
-            c for pair in pairs for c in dict.fromkeys(pair) if c in self.columns or c in measured
-        ]
+        printed: list[ScoreColumn] = []
+        for column in self.columns:
+            printed.append(column)
+            for metric in BESIDE.get(column.metric, ()):
+                other = replace(column, metric=metric)
+                if other in measured:
+                    printed.append(other)
+        return printed
 
     @cached_property
     def systems(self) -> list[str]:

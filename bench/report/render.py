@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.files import write_atomically
 from bench.report.escape import cell as escaped
-from bench.report.escape import flat
+from bench.report.escape import flat, spreadsheet
 from bench.report.table import Footnotes, Line, Table, TableCell
 
 
@@ -124,7 +124,7 @@ def to_csv(table: Table) -> str:
     """Plain numbers, unrounded where the table has them."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerows(map(flat, row) for row in (table.values_header, *table.values))
+    writer.writerows(map(spreadsheet, row) for row in (table.values_header, *table.values))
     return out.getvalue()
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.data.tasks import KNOWN
 from bench.errors import CELLS_FAILED, OK, InputError
 from bench.interrupts import end_if_interrupted, interrupts_deferred
 from bench.make.failure import failure_of
@@ -312,8 +313,10 @@ class Schedule:
         if record.scores:
             metric = record.task.metrics[0]
             scores = ", ".join(f"{100 * scored[metric]:.1f}" for scored in record.scores.values())
+            task = record.cell.tasks[0]
+            metric = label_of(metric, () if task in KNOWN else record.task.labels or ())
             self.executor.say(
-                f"  {record.cell.tasks[0]}: {record.called}, seed {record.cell.seed}: {label_of(metric)} {scores}"
+                f"  {task}: {record.called}, seed {record.cell.seed}: {metric} {scores}"
             )
         # once, also where it has a record for each of several points
         self._trained.add(record_key(record.cell))

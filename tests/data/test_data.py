@@ -37,7 +37,10 @@ GOOD = {"sentence1": ["a", "b"], "sentence2": ["c", "d"], "label": [0, 1]}
     [
         ({"sentence2": None}, "no column 'sentence2' for rte; it has: sentence1, label"),
         ({"label": None}, "no column 'label'"),
-        ({"label": [0, -1]}, "row 1: label -1 marks a test split"),
+        (
+            {"label": [0, -1]},
+            "row 1: label is -1, which marks rows without a label, in 1 of 2 rows",
+        ),
         ({"label": [0, 2]}, "row 1: label 2 of rte should be a whole number from 0 to 1"),
         ({"label": [0, 0.5]}, "row 1: label 0.5 of rte should be a whole number from 0 to 1"),
         (
@@ -120,10 +123,12 @@ def test_a_word_among_the_numbers_of_a_regression_is_named_by_its_row(tmp_path):
     task = from_toml(own_task(tmp_path, REGRESSION))
     for word in ("nan", "high"):
         (tmp_path / "t.csv").write_text(f"a,label\nNone,0.5\nNA,{word}\n")
-        with pytest.raises(
-            InputError, match=rf"row 1: the label of mine should be a number, found '?{word}"
-        ):
-            read([tmp_path / "t.csv"], task, True)
+        says = {
+            "nan": "row 1: label is nan, which marks rows without a label, in 1 of 2 rows of train",
+            "high": "row 1: the label of mine should be a number, found 'high'",
+        }
+        with pytest.raises(InputError, match=says[word]):
+            read([tmp_path / "t.csv"], task, True, "train")
     (tmp_path / "t.csv").write_text("a,label\nNone,0.5\nNA,1.25\n")
     assert read([tmp_path / "t.csv"], task, True).first == ["None", "NA"]
 
@@ -184,7 +189,9 @@ def test_the_folder_and_the_hub_agree_with_real_files(shared_glue):
     split = source.load(RTE, "train")
     assert len(split) == 2490
     assert np.bincount(split.labels).tolist() == [1249, 1241]
-    with pytest.raises(InputError, match="-1 marks a test split"):
+    with pytest.raises(
+        InputError, match=r"is -1 in all .* rows of the split, which marks a test split"
+    ):
         read(source.files("rte", "test"), RTE, True)
 
 

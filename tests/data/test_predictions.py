@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 
+import factories
 import numpy as np
 import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.analysis.predictions import write_predictions
 from bench.data.predictions import read_predictions
 from bench.data.spans import read_questions
 from bench.data.table_files import Split
 from bench.data.tasks import GLUE, KNOWN
 from bench.errors import InputError
+from bench.record.store import Store
+from bench.record.task_facts import TaskFacts
 
 SIZE = 6
 SAVE = {
@@ -205,3 +211,23 @@ def test_answers_to_other_questions_are_refused(tmp_path, questions, text, says)
     (tmp_path / "squad_v2.json").write_text(text)
     with pytest.raises(InputError, match=says):
         read(tmp_path, "squad_v2", questions)
+
+
+def test_classes_that_begin_like_formulas_are_written_and_read_again(tmp_path):
+    """What we write shows them with an apostrophe; a spreadsheet may have saved them without it."""
+    names = ("=SUM(A1)", "-", "@home", "'quoted")
+    labels = np.array([0, 1, 2, 3, 0, 2])
+    task = replace(KNOWN["sst2"], name="mine", labels=names)
+    told = TaskFacts(form="classes", labels=names, metrics=("accuracy",))
+    record = factories.record("kd", "mine").model_copy(update={"task": told})
+    logits = np.eye(4, dtype=np.float32)[[0, 1, 2, 3, 1, 2]]
+    arrays = {"logits.validation": logits, "labels.validation": labels}
+    Store(tmp_path / "r").write(*factories.consistent(record, arrays))
+    (file,), _ = write_predictions(tmp_path / "r", "kd", tmp_path / "theirs")
+    written = (tmp_path / "theirs" / file).read_text()
+    assert not re.search(r"(^|\t)[=@]", written, re.MULTILINE)
+    for text in (written, written.replace("\t'=", "\t=").replace("\t'@", "\t@")):
+        (tmp_path / "theirs" / file).write_text(text)
+        evaluation = {"validation": examples(labels)}
+        (read_again,) = read_predictions(tmp_path / "theirs", task, evaluation, "predictions:ours")
+        np.testing.assert_array_equal(read_again.logits["validation"], logits)

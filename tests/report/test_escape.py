@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from bench.analysis.gate import REGRESSED, GateResult, junit, summary
 from bench.record.store import Store
 from bench.report import escape
-from bench.report.render import Paper, github, tex, to_latex
+from bench.report.render import Paper, github, tex, to_csv, to_latex
 from bench.report.table import Column, Line, Table, TableCell
 from bench.report.write import write_reports
 
+ROOT = Path(__file__).resolve().parents[2]
 NASTY = "x\n\\input{/etc/passwd}\r\u2028| a | </script><script>alert(1)</script> <img src=x> ![i](http://e/x.png) `rm` $\\frac{ **b** [1] % \x1b[31m"
 TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
 
@@ -54,6 +55,35 @@ def test_latex_of_any_text_is_one_line_of_words(text):
     assert "\\input" not in words
     for sign in "%&#":
         assert words.count(sign) == words.count(f"\\{sign}")
+
+
+@given(
+    begins=st.sampled_from(["=", "+", "-", "@", "\t=", " =", "\r@", "-1+", "+1;"]),
+    rest=st.text(st.characters(codec="utf-8"), min_size=1, max_size=20),
+)
+def test_a_label_is_no_formula_in_a_csv_file(begins, rest):
+    label = f"{begins}{rest}!"  # no number
+    lines = (Line(label, (TableCell("-0.5", value=-0.5), TableCell(label))),)
+    columns = (Column("System"), Column("difference"), Column(label, words=True))
+    header, row = csv.reader(io.StringIO(to_csv(Table("t", columns, lines))))
+    for cell in (header[2], row[0], row[2]):
+        assert not re.match(r"\s*[=+\-@]", cell)
+        assert cell == f"'{escape.flat(label)}"
+    assert float(row[1]) == -0.5
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False) | st.integers())
+def test_numbers_of_a_csv_file_stay_numbers(number):
+    for text in (str(number), f"{number:+}", f"{number:.9g}", "-", ""):
+        assert escape.spreadsheet(text) == text
+
+
+def test_tables_that_are_committed_have_no_formula():
+    """So the guard changes none of them."""
+    for file in (ROOT / "reports").rglob("*.csv"):
+        with open(file, newline="", encoding="utf-8") as lines:
+            for row in csv.reader(lines):
+                assert [escape.spreadsheet(cell) for cell in row] == row, file
 
 
 def test_a_comment_in_latex_cannot_be_ended():

@@ -18,6 +18,7 @@ from bench.record.cell import Partner
 from bench.record.schema import Record
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing
 from bench.record.store import Store
+from bench.record.task_facts import TaskFacts
 from bench.report.groups import groups
 from bench.report.pictures import PICTURES
 from bench.report.render import to_markdown
@@ -73,6 +74,27 @@ def test_pearson_stands_beside_spearman_and_no_mean_counts_it(width):
     assert "stsb (Spearman) | stsb (Pearson)" in line, "also where the table is broken into blocks"
     kd = dict(zip(table.values_header, table.values[-1], strict=True))
     assert (kd["stsb (Pearson) mean"], kd["mean of 3"]) == ("90.0000", f"{(50 + 50 + 60) / 3:.4f}")
+
+
+def test_what_is_measured_beside_accuracy_stands_beside_it_and_says_of_which_class():
+    """F1 of a user's own task says the class; that of GLUE's tasks, and files for programs, do not."""
+    facts = TaskFacts(
+        form="classes", labels=("abusive", "fine"), metrics=("accuracy", "macro_f1", "f1")
+    )
+    records = [factories.record(row, "abuse", score=0.5) for row in ("teacher", "kd")]
+    records = [record.model_copy(update={"task": facts}) for record in records]
+    for record in records:
+        record.scores["validation"].update(macro_f1=0.4, f1=0.9)
+    records += [factories.record(row, "mrpc", score=0.5) for row in ("teacher", "kd")]
+    table = accuracy(groups(records)[0])
+    own = ["abuse (acc)", "abuse (macro F1)", "abuse (F1 of fine)"]
+    assert [title for title in table.header if "(" in title and "FLOPs" not in title][:4] == [
+        "mrpc (F1)",
+        *own,
+    ]
+    kd = dict(zip(table.values_header, table.values[-1], strict=True))
+    assert [kd[f"{title} mean"] for title in own] == ["50.0000", "40.0000", "90.0000"]
+    assert kd["mean of 2"] == "50.0000", "what stands beside is in no mean"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from bench.errors import InputError
 from bench.report.groups import ScoreColumn
 from bench.stats.form import CLASSES, FORMS, SCORE, SPANS, TEXT, misshapen
 from bench.stats.guards import suspicions
-from bench.stats.metrics import METRICS, Metric, fitting
+from bench.stats.metrics import METRICS, OF_ONE_CLASS, Metric, fitting, label_of
 from bench.stats.paired import permutation, resampled_scores
 from bench.stats.resampling import ByClass, Repeated
 from methods import losses
@@ -51,7 +51,7 @@ def test_a_metric_stays_in_its_range_and_gives_its_most_to_right_answers(
     assert (
         best == pytest.approx(metric.high)
         or (best == 0 and len(np.unique(labels)) <= 1)
-        or metric.name == "f1"
+        or metric.name in OF_ONE_CLASS
     )
 
 
@@ -219,3 +219,18 @@ def test_a_new_metric_is_one_file(balanced, tmp_path):
         "| balanced_accuracy | balanced acc | classification | 0 to 1 | permutation |"
         in registry.table()
     )
+
+
+def test_a_metric_of_one_class_says_which_one():
+    own = ("abusive", "fine")
+    assert [label_of(name, own) for name in ("f1", "f1_of_class_0", "macro_f1", "accuracy")] == [
+        "F1 (of fine)",
+        "F1 (of abusive)",
+        "macro F1",
+        "acc",
+    ]
+    assert label_of("f1") == "F1"
+    assert ScoreColumn("mrpc", "validation", "f1").title == "mrpc (F1)"
+    column = ScoreColumn("abuse", "validation", "f1", own)
+    assert column.title == "abuse (F1 of fine)"
+    assert column == ScoreColumn("abuse", "validation", "f1"), "names are no part of what it is"

@@ -109,8 +109,25 @@ def fitting(form: Form) -> list[Metric]:
     return [metric for metric in METRICS.values() if metric.form == form]
 
 
-def label_of(name: str) -> str:
-    """As tables print it; the name itself of a metric that is not registered, as one of a paper."""
+OF_ONE_CLASS = {"f1": 1, "f1_of_class_0": 0}
+"""Metrics of one of two classes -> its code."""
+
+
+def scored_class(name: str, classes: Sequence[str]) -> str:
+    """The class that a metric is of; "" for one of all classes, and where classes have no names."""
+    code = OF_ONE_CLASS.get(name)
+    return classes[code] if code is not None and len(classes) == 2 else ""
+
+
+def label_of(name: str, classes: Sequence[str] = ()) -> str:
+    """As tables print it; the name itself of a metric that is not registered, as one of a paper.
+
+    Args:
+        classes: names of the classes of a user's own task: ``F1 (of fine)``. In GLUE everybody
+            knows the class.
+    """
+    if only := scored_class(name, classes):
+        return f"{METRICS['f1'].label} (of {only})"
     return METRICS[name].label if name in METRICS else name
 
 

@@ -1,0 +1,93 @@
+"""What the rows of a task say that is typed by its data alone: columns, classes and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pandas import Series
+
+from bench.data.columns import text_columns
+from bench.data.label_kinds import classes_of, has_rare_class
+from bench.data.labels import KINDS, REFUSE, REGRESSION, UNLABELLED
+from bench.data.tasks import with_positive
+from bench.errors import InputError, one_line, unknown
+
+if TYPE_CHECKING:
+    from bench.data.table import Tables
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """What the rows of a task say of it, together with what was typed."""
+
+    columns: tuple[str, ...]
+    """the text, and its pair"""
+    label_column: str
+    labels: tuple[str, ...]
+    """names of the classes in the order of their codes; empty for a regression"""
+    metrics: tuple[str, ...]
+    unlabelled: str
+    """what becomes of rows without a label, of :data:`bench.data.labels.UNLABELLED`"""
+
+
+def inferred(rows: Tables, given: Mapping[str, str], where: str) -> Inferred:
+    """What the training rows of a task say of it.
+
+    Args:
+        given: the settings that were typed, name -> value.
+        where: how messages begin.
+
+    Raises:
+        InputError: a column that is not there, or something that would be a guess; it names the
+            setting that decides.
+    """
+    kind = given.get("kind", "")
+    unlabelled = given.get("unlabelled", REFUSE)
+    label = given.get("label", "label")
+    text = tuple(given["text"].split("+")) if "text" in given else ()
+    _check_typed(rows, given, label, text, where)
+
+    # as they are stored: a table of pandas makes 1.0 of 1 where another cell is empty
+    values = Series(rows[label], dtype=object, name=label)
+    # the hub's parquet files say the names of classes
+    labels = rows.class_names.get(label, ()) if kind != REGRESSION else ()
+    if not labels:
+        labels = tuple(classes_of(values, kind, unlabelled, where))
+    columns = text or text_columns(rows.to_pandas(rows.names), label, where)
+
+    metrics = given["metrics"].split("+") if "metrics" in given else _usual(labels)
+    # accuracy says little where hardly any row has another class
+    if "metrics" not in given and labels and has_rare_class(values, labels, unlabelled):
+        metrics = list(dict.fromkeys(["accuracy", "macro_f1", *metrics]))
+    positive = given.get("positive", "")
+    return Inferred(
+        columns, label, labels, with_positive(metrics, positive, labels, where), unlabelled
+    )
+
+
+def _check_typed(
+    rows: Tables, given: Mapping[str, str], label: str, text: Sequence[str], where: str
+) -> None:
+    """Raises InputError: a setting has no such value, or a column is not there."""
+    for key, values in (("kind", KINDS), ("unlabelled", UNLABELLED)):
+        if key in given and given[key] not in values:
+            raise unknown(f"{key} of {where}", given[key], values)
+    for column in (label, *text):
+        if not rows.has(column):
+            hint = "" if "label" in given or column != label else "; add :label=COLUMN"
+            listed = one_line(", ".join(rows.names))[:400]
+            raise InputError(f"{where}: no column {column!r}; there are: {listed}{hint}")
+    if len(set(text)) < len(text) or len(text) > 2 or label in text:
+        raise InputError(
+            f"{where}: name one column of text, or two with a plus: :text=COLUMN+COLUMN; none of "
+            "them twice, and not that of the labels"
+        )
+
+
+def _usual(labels: Sequence[str]) -> list[str]:
+    """The metrics of a task of these classes, or of a regression."""
+    if not labels:
+        return ["spearman", "pearson"]
+    return ["accuracy", "f1" if len(labels) == 2 else "macro_f1"]
