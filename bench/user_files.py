@@ -32,6 +32,19 @@ def comma_separated(text: str) -> list[str]:
     return [part for part in map(str.strip, text.split(",")) if part]
 
 
+POINTER = b"version https://git-lfs"
+"""How the text begins that git-lfs leaves in the place of a file that was not fetched."""
+
+
+def refuse_pointer(path: Path) -> None:
+    """Raises InputError: git-lfs has left its pointer in the place of this file."""
+    with path.open("rb") as file:
+        if file.read(len(POINTER)) == POINTER:
+            raise InputError(
+                f"{path} is a pointer of git-lfs and not the file; type git lfs pull in its folder"
+            )
+
+
 def text_of(path: Path, said: str) -> str:
     """The text of a file.
 
@@ -39,9 +52,10 @@ def text_of(path: Path, said: str) -> str:
         said: what the message calls it: ``--accept notes.toml``.
 
     Raises:
-        InputError: no such file, one that cannot be read, or one that is no UTF-8 text.
+        InputError: no such file, one that cannot be read, a pointer of git-lfs, or no UTF-8 text.
     """
     try:
+        refuse_pointer(path)
         # some editors of Windows begin a file with a byte order mark
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:

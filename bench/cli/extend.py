@@ -81,12 +81,20 @@ def data(
     width = max(len(f"{row['task']}/{row['split']}") for row in rows)
     lines = list[str]()
     for row in rows:
-        lines += [row["taken"]] if row["taken"] not in lines else []
-        shared = f"; {row['also_in_train']:,} also in train" if row["also_in_train"] else ""
-        name, labels = f"{row['task']}/{row['split']}", one_line(row["labels"])
-        lines.append(
-            f"{name:{width}}  {row['rows']:>8,} examples  {row['fingerprint'][:12]}  {labels}{shared}"
-        )
+        if row["taken"] not in lines:
+            lines.append(row["taken"])
+        shared = ""
+        if row["also_in_train"]:
+            shared = f"; {row['also_in_train']:,} also in train"
+        name = f"{row['task']}/{row['split']}"
+        labels = one_line(row["labels"])
+        short_hash = row["fingerprint"][:12]
+        lines.append(f"{name:{width}}  {row['rows']:>8,} examples  {short_hash}  {labels}{shared}")
+    for row in rows:
+        for note in row["said"]:
+            line = f"note: {one_line(note)}"
+            if line not in lines:
+                lines.append(line)
     if out is not None:
         lines.append(f"written: {export(tasks, data, offline, out)} files below {out}")
     return "\n".join(lines), rows, OK

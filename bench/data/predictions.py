@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from bench.data.example_files import READERS
 from bench.data.labels import labels_of, written
+from bench.data.quoting import AS_TEXT
 from bench.data.spans import graded_texts
-from bench.data.table_files import Split, table_of
-from bench.data.tasks import READERS, EvaluationSet, Task
+from bench.data.table import table_of
+from bench.data.table_files import Split
+from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError, one_line
 
 INDEX, IDX, PREDICTION, LABEL = "index", "idx", "prediction", "label"
@@ -149,12 +152,12 @@ def _read(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
     Args:
         called: the evaluation set, for messages.
     """
-    table = table_of(file)
+    table = table_of(file, quotes=AS_TEXT if file.suffix == ".tsv" else "")
     # a class that begins like a formula is written with an apostrophe
-    columns = {written(name, task.labels).strip().lower(): name for name in table.column_names}
+    columns = {written(name, task.labels).strip().lower(): name for name in table.names}
 
     def values(name: str) -> list[Any]:
-        read = table[columns[name]][:]
+        read = table[columns[name]]
         if None in read:
             raise InputError(f"{file}, row {read.index(None)}: {name} is empty")
         return read
@@ -184,7 +187,7 @@ def _read(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
             f", or one for each class: {', '.join(task.labels)}" if scores else ""
         )
         raise InputError(
-            f"{file} has no column {wanted}; it has: {one_line(', '.join(table.column_names))[:200]}"
+            f"{file} has no column {wanted}; it has: {one_line(', '.join(table.names))[:200]}"
         )
     answers = (
         labels_of(values(PREDICTION), task, f"{file}, {PREDICTION}")

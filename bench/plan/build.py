@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.data.checkpoints import hash_of_tokenizer, names_labels
+from bench.data.example_files import named
 from bench.data.hub import CHANGED
-from bench.data.own_tasks import expand, is_own
+from bench.data.own_tasks import expand, files_line, is_own, typed_tasks
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.estimate import choose_jobs, too_large_for_card
@@ -28,7 +29,6 @@ from bench.record.cell import CHECKPOINT, IN_8_BITS, PREDICTIONS, TEACHER, Cell,
 from bench.record.code import STALE, stale_lines, state_of, state_of_record, unknown_lines
 from bench.record.keys import digest
 from bench.record.store import Store
-from bench.user_files import comma_separated
 
 if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
@@ -225,7 +225,8 @@ def _check_labels(task: TaskPlan) -> None:
     if labels is None or task.task.spans or len(set(labels.tolist())) > 1:
         return
     label = task.task.labels[int(labels[0])] if task.task.labels else f"{labels[0]:g}"
-    where = f" in {dict(task.task.files)['train']}" if task.task.files else ""
+    files = [Path(file) for split, file in task.task.files if split == "train"]
+    where = f" in {named(files)}" if files else ""
     raise InputError(
         f"{task.name}: all {len(labels):,} training examples{where} have the label {label}, so there is nothing to learn; add examples "
         "with other labels" + (", or raise --max-train-rows" if task.data.max_train_rows else "")
@@ -237,8 +238,12 @@ MANY_CUT = 0.1
 
 
 def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
-    """Examples that are scored and were seen: by students in training, or by the embedded teacher before it; texts that are cut; teachers
-    that come tuned with labels without names."""
+    """Which files were read, and what a reader should know of them before he trains.
+
+    Examples that are scored and were seen, by students in training or by the embedded teacher
+    before it; texts that are cut; teachers that come tuned with labels without names.
+    """
+    read = [line for task in tasks for line in _reading_notes(task)]
     shared = [
         f"{task.name}: {shared:,} of {len(split):,} examples of {name} are also in train"
         for task in tasks
@@ -269,12 +274,22 @@ def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
         for note in _nameless(task, task.checkpoint)
     ]
     return [
+        *read,
         *shared,
         *cut,
         *scaled,
         *nameless,
         *sorted({t.checkpoint.note for t in real if t.checkpoint.note}),
     ]
+
+
+def _reading_notes(task: TaskPlan) -> list[str]:
+    """Which files a user's own task was read from, and what was inferred about them."""
+    if not task.task.files:
+        return []
+    splits = [task.train, *task.evaluation.values()]
+    said = dict.fromkeys(line for split in splits for line in split.said)
+    return [files_line(task.task, task.data.rows), *said]
 
 
 def _nameless(task: TaskPlan, checkpoint: Checkpoint) -> list[str]:
@@ -326,7 +341,7 @@ def without_auto(request: Request) -> Request:
     accelerator = request.device != "cpu" and torch.accelerator.is_available()
     is_real = accelerator and (_is_cached(request) or (not request.offline and _hub_answers()))
     # where every task is a file, which names its examples, the data decide the default corpus alone
-    if request.data == AUTO and all(map(is_own, comma_separated(request.tasks))):
+    if request.data == AUTO and all(map(is_own, typed_tasks(request.tasks))):
         request = replace(request, data=HUB if is_real else SAMPLE)
     real, chosen = {"data": HUB, "teacher": HUB_TEACHER}, {"data": SAMPLE, "teacher": EMBEDDED}
     asked = [name for name in real if getattr(request, name) == AUTO]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.data.own_tasks import expand, is_own
+from bench.data.own_tasks import expand, is_own, typed_tasks
 from bench.errors import InputError
 from bench.plan.build import build
 from bench.plan.request import Request
@@ -170,7 +170,7 @@ def tune(
     progress = progress or Progress()
     request = request.checked()
     rows, searched, tried = what_to_try(request, trials, settings, progress)
-    asked = {task.name: part for part in comma_separated(request.tasks) for task, _ in expand(part)}
+    asked = {task.name: part for part in typed_tasks(request.tasks) for task, _ in expand(part)}
     seed = min(request.seeds)
     searching = run(request_of_trials(request, tried), progress, confirm)
     store = Store(request.results)
