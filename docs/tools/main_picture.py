@@ -55,7 +55,7 @@ def draw(table: Path, picture: Path) -> None:
     rows = rows_of(table)
     figure, axes = pyplot.subplots(figsize=(8, 0.36 * len(rows) + 1.1), layout="constrained")
     axes.axvline(0, color="black", linewidth=1)
-    for place, (name, mean, low, high, verdict) in enumerate(rows):
+    for place, (_, mean, low, high, verdict) in enumerate(rows):
         colour = BETTER if verdict == "better" else OTHER
         said = f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"
         if low < -ENDS or high > ENDS:
