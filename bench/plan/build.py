@@ -6,15 +6,17 @@ Heavy libraries are imported where they are needed, so that reading a plan's typ
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.data.checkpoints import hash_of_tokenizer, names_labels
+from bench.cache import cache_root
+from bench.data.checkpoints import Checkpoint, hash_of_tokenizer, names_labels, note_of_case
 from bench.data.hub import CHANGED
 from bench.data.own_tasks import expand, is_own
 from bench.errors import InputError
+from bench.folders import ANOTHER_CACHE, why_not_writable
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.estimate import choose_jobs, too_large_for_card
 from bench.plan.outputs import plan_outputs
@@ -31,7 +33,6 @@ from bench.record.store import Store
 from bench.user_files import comma_separated
 
 if TYPE_CHECKING:
-    from bench.data.checkpoints import Checkpoint
     from bench.data.predictions import Predictions
 
 
@@ -152,6 +153,7 @@ def build(request: Request) -> Plan:
     for task in tasks:
         if rows or task.teacher.origin == "fine-tuned":
             _check_labels(task)
+    notes += _tokenizer_notes(tasks, own_tasks, cells)
     notes += _random_starts(planner.entries)
     outlined = [name for name, read in own_tasks.items() if read[0].checkpoint.outline]
     notes += [OUTLINE.format(name) for name in (*outlined, *sorted(planner.outlined))]
@@ -181,6 +183,8 @@ def build(request: Request) -> Plan:
     plan.code_warnings = [*in_cache, *stale_lines(kept), *unknown_lines(kept)]
     choose_jobs(plan)
     plan.notes += too_large_for_card(plan)
+    if plan.todo_steps:
+        plan.notes += _cache_notes()
     return plan
 
 
@@ -268,6 +272,29 @@ def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
         *nameless,
         *sorted({t.checkpoint.note for t in real if t.checkpoint.note}),
     ]
+
+
+def _cache_notes() -> list[str]:
+    """A note where the run of a plan would be refused, because what it makes cannot be kept."""
+    folder = cache_root()
+    why = why_not_writable(folder)
+    return [f"the cache cannot be written to {folder}: {why}; {ANOTHER_CACHE}"] if why else []
+
+
+def _tokenizer_notes(
+    tasks: Sequence[TaskPlan],
+    own_tasks: Mapping[str, Sequence[TaskPlan]],
+    cells: Sequence[Planned],
+) -> list[str]:
+    """Notes on tokenizers that do not read capitals as their vocabularies have them, each checkpoint once."""
+    read: dict[Path, Checkpoint] = {}
+    for group in (tasks, *own_tasks.values()):
+        read |= {task.checkpoint.folder: task.checkpoint for task in group}
+    for cell in cells:
+        if isinstance(cell.row, Checkpoint):
+            read[cell.row.folder] = cell.row
+    notes = [note_of_case(checkpoint) for checkpoint in read.values()]
+    return [note for note in notes if note]
 
 
 def _nameless(task: TaskPlan, checkpoint: Checkpoint) -> list[str]:
