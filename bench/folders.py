@@ -41,7 +41,8 @@ def users_cache() -> Path:
 
 
 def why_not_writable(folder: Path) -> str:
-    """Why nothing can be written into a folder, or it cannot be made; "" where it can. Nothing is made here."""
+    """Why nothing can be written into a folder, or it cannot be made; "" where it can. Nothing is
+    made here."""
     there = folder.absolute()
     while not there.exists() and there != there.parent:
         there = there.parent

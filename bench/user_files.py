@@ -69,7 +69,8 @@ def text_of(path: Path, said: str) -> str:
         said: what the message calls it: ``--accept notes.toml``.
 
     Raises:
-        InputError: no such file, one that cannot be read, one that is no UTF-8 text, or a pointer of git-lfs.
+        InputError: no such file, one that cannot be read, one that is no UTF-8 text, or a pointer
+            of git-lfs.
     """
     try:
         content = path.read_bytes()

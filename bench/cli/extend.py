@@ -98,14 +98,15 @@ def data(
 def convert(
     source: str = argument(
         ...,
-        "A folder, or a name on the hub, with a pytorch_model.bin, with weights in shards, or with names that begin with "
-        "module. or _orig_mod.",
+        "A folder, or a name on the hub, with a pytorch_model.bin, with weights in shards, or with "
+        "names that begin with module. or _orig_mod.",
     ),
     target: Path = argument(..., "The new folder."),
     offline: bool = OFFLINE,
 ) -> None:
-    """Convert a pytorch_model.bin or shards to one safetensors file, and take prefixes off the names of its tensors. A pytorch_model.bin
-    is opened with weights_only=True, so no code in it runs."""
+    """Convert a pytorch_model.bin or shards to one safetensors file, and take prefixes off the
+    names of its tensors. A pytorch_model.bin is opened with weights_only=True, so no code in it
+    runs."""
     from bench.workflows import convert as workflow
 
     made = workflow.convert(source, target, offline)

@@ -219,8 +219,9 @@ def trained_model(place: str, task: Task, offline: bool = False) -> tuple[Any, A
     """Any model of this task that transformers opens, in a folder or on the hub, and its tokenizer.
 
     Raises:
-        InputError: nothing there, no safetensors, no trained head of the task's kind, weights that are not those of its config.json,
-            a tokenizer of another model, or labels that are not the task's.
+        InputError: nothing there, no safetensors, no trained head of the task's kind, weights that
+            are not those of its config.json, a tokenizer of another model, or labels that are not
+            the task's.
     """
     import torch
 
@@ -235,7 +236,8 @@ def trained_model(place: str, task: Task, offline: bool = False) -> tuple[Any, A
     named = body.get("architectures")
     if named and not is_tuned_for(named, task.spans):
         raise InputError(
-            f"{place}: config.json says {one_line(str(named))[:80]}: is it a trained model of {task.name}?"
+            f"{place}: config.json says {one_line(str(named))[:80]}: "
+            f"is it a trained model of {task.name}?"
         )
     kind = model_class(config, task.spans)
     if kind is None:
@@ -256,7 +258,8 @@ def trained_model(place: str, task: Task, offline: bool = False) -> tuple[Any, A
 
 
 def refuse_head_of_another_kind(checkpoint: Checkpoint, num_labels: int) -> None:
-    """Refuse an encoder whose file has another head under the name of a classifier's, of another number of labels than is wanted.
+    """Refuse an encoder whose file has another head under the name of a classifier's, of another
+    number of labels than is wanted.
 
     :func:`find` does this for its task; an encoder of a row's own is found without one.
 
@@ -560,7 +563,8 @@ def check_labels(config: Any, task: Task, asked: str) -> None:
         asked: what was typed to name it, for the message.
 
     Raises:
-        InputError: another number of labels, or other names; or it was trained to give several labels to a text, or a number.
+        InputError: another number of labels, or other names; or it was trained to give several
+            labels to a text, or a number.
     """
     if not task.spans:
         _refuse_other_kind(config, task, asked)
@@ -579,7 +583,8 @@ def check_labels(config: Any, task: Task, asked: str) -> None:
 
 
 def _refuse_other_kind(config: Any, task: Task, asked: str) -> None:
-    """Refuse a head whose answers would be read as what they are not: each label for itself, or numbers, read as one of the classes."""
+    """Refuse a head whose answers would be read as what they are not: each label for itself, or
+    numbers, read as one of the classes."""
     kind = getattr(config, "problem_type", None)
     if kind == "multi_label_classification":
         raise InputError(
@@ -589,8 +594,9 @@ def _refuse_other_kind(config: Any, task: Task, asked: str) -> None:
         )
     if kind == "regression" and not task.regression:
         raise InputError(
-            f"{asked}: config.json says problem_type {kind}: it gives numbers, and {task.name} has classes; "
-            "name a classifier, or take problem_type out where it is wrong"
+            f"{asked}: config.json says problem_type {kind}: it gives numbers, "
+            f"and {task.name} has classes; name a classifier, "
+            "or take problem_type out where it is wrong"
         )
 
 
@@ -612,7 +618,8 @@ def tokenizer_of(checkpoint: Checkpoint, to_save: bool = False) -> Any:
 
 
 def _rows_of(config: Any) -> int | None:
-    """Rows of the embedding that reads a tokenizer's ids; None of a model that has a vocabulary of its own, or says no number."""
+    """Rows of the embedding that reads a tokenizer's ids; None of a model that has a vocabulary of
+    its own, or says no number."""
     kind = model_class(config, spans=False)
     if getattr(kind, "reads_texts", False):
         return None
@@ -643,7 +650,8 @@ def _tokenizer(folder: Path, asked: str, rows: int | None) -> Any:
 
 
 def note_of_case(checkpoint: Checkpoint) -> str:
-    """A note for the plan where a tokenizer and its vocabulary differ in capitals; "" where nothing is odd."""
+    """A note for the plan where a tokenizer and its vocabulary differ in capitals; "" where nothing
+    is odd."""
     if checkpoint.outline or _rows_of(checkpoint.config) is None:
         return ""
     odd = case_note(tokenizer_of(checkpoint))

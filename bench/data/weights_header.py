@@ -1,6 +1,8 @@
-"""What a file of weights holds, read from its header alone, and compared with the model that config.json describes.
+"""What a file of weights holds, read from its header alone, and compared with the model that
+config.json describes.
 
-Nothing that a finished model needs may be drawn at random: transformers would do so with a warning that nobody sees.
+Nothing that a finished model needs may be drawn at random: transformers would do so with a warning
+that nobody sees.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ BINARY = "pytorch_model.bin"
 SHARDS = ".index.json"
 """What the name of a file of weights ends in where an index of its shards lies in its place."""
 WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
-"""Parts of names that torch.compile, FSDP and activation checkpointing add, wherever a module was wrapped."""
+"""Parts of names that torch.compile, FSDP and activation checkpointing add, wherever a module was
+wrapped."""
 PARALLEL = "module."
-"""How all names of a model begin that was saved inside DataParallel, DistributedDataParallel or DeepSpeed."""
+"""How all names of a model begin that was saved inside DataParallel, DistributedDataParallel or
+DeepSpeed."""
 LISTED = 3
 """Names of tensors that a message lists; of more it says how many."""
 
@@ -46,8 +50,8 @@ class Comparison:
     encoder: str
 
     def not_to_be_drawn(self, finished: bool) -> list[str]:
-        """Missing tensors without which the model is another one: of a finished model all of them, of an encoder that
-        is fine-tuned here those of the encoder, except its pooler."""
+        """Missing tensors without which the model is another one: of a finished model all of them,
+        of an encoder that is fine-tuned here those of the encoder, except its pooler."""
         return not_to_be_drawn(self.missing, self.encoder, finished)
 
 
@@ -60,10 +64,12 @@ def not_to_be_drawn(missing: Any, encoder: str, finished: bool) -> list[str]:
 
 
 def shard_files(folder: Path, name: str, said: str) -> list[Path]:
-    """The files in which the weights of this name lie: the file itself, or the shards that its index names; none of both: [].
+    """The files in which the weights of this name lie: the file itself, or the shards that its
+    index names; none of both: [].
 
     Raises:
-        InputError: an index that names no shards, or shards that are not there; or a git-lfs pointer.
+        InputError: an index that names no shards, or shards that are not there; or a git-lfs
+            pointer.
     """
     whole = folder / name
     index = folder / f"{name}{SHARDS}"
@@ -94,7 +100,8 @@ def weights_file(folder: Path, asked: str, source: str) -> Path:
         source: what ``convert`` takes: the folder, or the name on the hub that gave it.
 
     Raises:
-        InputError: no such file, a git-lfs pointer, weights in shards or of another format, or a damaged file.
+        InputError: no such file, a git-lfs pointer, weights in shards or of another format, or a
+            damaged file.
     """
     found = shard_files(folder, SAFE, asked)
     weights = folder / SAFE
@@ -124,7 +131,10 @@ def _why_no_weights(folder: Path, asked: str, source: str) -> str:
     if has_binary or on_hub:
         way = f" With a {BINARY}: python -m bench convert {source} {_new_folder(source)}"
     elif any(folder.glob("*.onnx")):
-        way = " An ONNX file is no model that is scored here: name the folder that it was exported from."
+        way = (
+            " An ONNX file is no model that is scored here: "
+            "name the folder that it was exported from."
+        )
     return f"{asked}: no {SAFE}; other formats are not read because they can run code.{way}"
 
 
@@ -148,7 +158,8 @@ def shapes_in(file: Path, said: str) -> dict[str, Shape]:
 
 
 def model_class(config: Any, spans: bool) -> Any:
-    """The class by which transformers answers questions, or classifies, with this configuration; None where it has none."""
+    """The class by which transformers answers questions, or classifies, with this configuration;
+    None where it has none."""
     from transformers.models.auto.modeling_auto import (
         MODEL_FOR_QUESTION_ANSWERING_MAPPING,
         MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
@@ -165,7 +176,8 @@ _COMPARED: dict[Any, Comparison] = {}
 
 
 def compare(kind: Any, config: Any, shapes: Shapes, folder: Path | None = None) -> Comparison:
-    """Open a header as a model of this class, on the meta device: transformers' own rules for names decide, and no weight is read.
+    """Open a header as a model of this class, on the meta device: transformers' own rules for names
+    decide, and no weight is read.
 
     Args:
         folder: of the file; a class that opens its files in its own way reads it whole.
@@ -205,7 +217,8 @@ def compare(kind: Any, config: Any, shapes: Shapes, folder: Path | None = None) 
 
 @contextmanager
 def _unheard() -> Iterator[None]:
-    """Inside, transformers neither reports what it loads nor draws a progress bar: what it found is said in our words."""
+    """Inside, transformers neither reports what it loads nor draws a progress bar: what it found is
+    said in our words."""
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()
@@ -224,8 +237,9 @@ def names_taken_off(shapes: Shapes, count_missing: Callable[[Shapes], int]) -> d
     """Name in the file -> name without what a wrapper put before it as the model was saved.
 
     Args:
-        count_missing: how many tensors a model misses in such a header. Another word before all names, as the ``model.`` of
-            a LightningModule, is taken off where the model then misses fewer.
+        count_missing: how many tensors a model misses in such a header. Another word before all
+            names, as the ``model.`` of a LightningModule, is taken off where the model then misses
+            fewer.
     """
     names = {name: _unwrapped(name) for name in shapes}
     while all(name.startswith(PARALLEL) for name in names.values()):
@@ -243,7 +257,8 @@ def _unwrapped(name: str) -> str:
 
 
 def _shared_first_word(names: list[str]) -> str:
-    """``bert.`` where all names begin with it; "" where they do not, or where a name is that word alone."""
+    """``bert.`` where all names begin with it; "" where they do not, or where a name is that word
+    alone."""
     first = names[0].partition(".")[0] + "." if names else ""
     return first if first and all(name.startswith(first) for name in names) else ""
 
@@ -276,13 +291,14 @@ def refuse_incomplete(
     Args:
         kind: the class that opens them.
         config: its configuration, with the number of labels that it is opened with.
-        finished: it is used as it is, so that nothing of it may be drawn. Else it is an encoder that is fine-tuned here, whose
-            head, and pooler, may be.
+        finished: it is used as it is, so that nothing of it may be drawn. Else it is an encoder
+            that is fine-tuned here, whose head, and pooler, may be.
         asked: what was typed to name it, which every message names.
         source: what ``convert`` takes.
 
     Raises:
-        InputError: tensors are missing, have other names or other shapes; or transformers cannot build such a model.
+        InputError: tensors are missing, have other names or other shapes; or transformers cannot
+            build such a model.
     """
     shapes = shapes_in(weights, asked)
 
@@ -334,7 +350,7 @@ def _lacking_said(
             f'"architectures": ["{encoder}"] in its config.json'
         )
     return (
-        f"config.json describes a {kind.__name__}, and {SAFE} lacks its {_listed(lacking)}"
+        f"config.json says {kind.__name__}, and {SAFE} lacks {_listed(lacking)}"
         f"{instead}: they would be random. To mend it, {way}"
     )
 
@@ -348,7 +364,8 @@ def _encoder_class(config: Any) -> str:
 
 
 def _mismatch_said(found: Comparison, config: Any, finished: bool) -> str:
-    """The first tensor of another shape, with both shapes; of a head with both numbers of labels."""
+    """The first tensor of another shape, with both shapes; of a head with both numbers of
+    labels."""
     # a matrix says more than its bias
     name, in_file, in_model = min(found.mismatched, key=lambda each: (-len(each[1]), each[0]))
     sizes = [" x ".join(map(str, shape)) or "one number" for shape in (in_file, in_model)]

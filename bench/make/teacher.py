@@ -33,7 +33,8 @@ from methods.terms import hard
 def base_model(
     folder: Path, num_labels: int, spans: bool = False, labels: Sequence[str] = ()
 ) -> Any:
-    """The checkpoint in a folder as a classifier that reads packed batches; a head that an encoder lacks comes from torch's generator.
+    """The checkpoint in a folder as a classifier that reads packed batches; a head that an encoder
+    lacks comes from torch's generator.
 
     Its weights are fp32 whatever its file has: transformers keeps bf16 and fp16, in which small steps of a training are lost.
 

@@ -184,7 +184,7 @@ def build(request: Request) -> Plan:
     choose_jobs(plan)
     plan.notes += too_large_for_card(plan)
     if plan.todo_steps:
-        plan.notes += _cache_notes()
+        _refuse_cache_that_cannot_be_written()
     return plan
 
 
@@ -274,11 +274,11 @@ def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
     ]
 
 
-def _cache_notes() -> list[str]:
-    """A note where the run of a plan would be refused, because what it makes cannot be kept."""
+def _refuse_cache_that_cannot_be_written() -> None:
+    """Raises InputError where what the steps of a plan make could not be kept."""
     folder = cache_root()
-    why = why_not_writable(folder)
-    return [f"the cache cannot be written to {folder}: {why}; {ANOTHER_CACHE}"] if why else []
+    if why := why_not_writable(folder):
+        raise InputError(f"the cache cannot be written to {folder}: {why}; {ANOTHER_CACHE}")
 
 
 def _tokenizer_notes(
@@ -286,7 +286,8 @@ def _tokenizer_notes(
     own_tasks: Mapping[str, Sequence[TaskPlan]],
     cells: Sequence[Planned],
 ) -> list[str]:
-    """Notes on tokenizers that do not read capitals as their vocabularies have them, each checkpoint once."""
+    """Notes on tokenizers that do not read capitals as their vocabularies have them, each
+    checkpoint once."""
     read: dict[Path, Checkpoint] = {}
     for group in (tasks, *own_tasks.values()):
         read |= {task.checkpoint.folder: task.checkpoint for task in group}

@@ -187,8 +187,8 @@ def mean_tokens(checkpoint: Checkpoint, task: Task, split: Split, max_length: in
     """Tokens of an average training example, from at most 256 of them.
 
     Raises:
-        InputError: no tokenizer, or one that does not know the words of the text, or marks more kinds of segments than the
-            model has; the message names the checkpoint.
+        InputError: no tokenizer, or one that does not know the words of the text, or marks more
+            kinds of segments than the model has; the message names the checkpoint.
     """
     from bench.data.checkpoints import tokenizer_of
     from bench.data.encoding import encode

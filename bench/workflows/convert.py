@@ -1,7 +1,8 @@
-"""Weights of others made into one safetensors file, once and on purpose: a pytorch_model.bin, shards, names with a prefix.
+"""Weights of others made into one safetensors file, once and on purpose: a pytorch_model.bin,
+shards, names with a prefix.
 
-This is the only place where a pytorch_model.bin is opened: with ``weights_only=True``, so that nothing in it can run; what it
-holds beyond tensors is refused.
+This is the only place where a pytorch_model.bin is opened: with ``weights_only=True``, so that
+nothing in it can run; what it holds beyond tensors is refused.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ WEIGHT_FILES = ("model-*.safetensors", "pytorch_model-*.bin")
 
 @dataclass(frozen=True)
 class Converted:
-    """The new folder, the number of its tensors, and what was done with their names, in words; "" where nothing was."""
+    """The new folder, the number of its tensors, and what was done with their names, in words; ""
+    where nothing was."""
 
     folder: Path
     tensors: int
@@ -50,16 +52,18 @@ class Converted:
 
 
 def convert(source: str, target: Path, offline: bool = False) -> Converted:
-    """Write a folder with the same tensors as one safetensors file, and configuration and tokenizer beside it.
+    """Write a folder with the same tensors as one safetensors file, and configuration and tokenizer
+    beside it.
 
-    Shards are joined. What a wrapper put before the names (``module.``, ``_orig_mod.``) is taken off. A configuration of the
-    first BERTs, which names no model type, gets theirs.
+    Shards are joined. What a wrapper put before the names (``module.``, ``_orig_mod.``) is taken
+    off. A configuration of the first BERTs, which names no model type, gets theirs.
 
     Args:
         source: a folder, or a hub name.
 
     Raises:
-        InputError: nothing there or nothing to convert, the target exists, or a file that holds more than tensors.
+        InputError: nothing there or nothing to convert, the target exists, or a file that holds
+            more than tensors.
     """
     from safetensors.torch import save_file
 
@@ -76,7 +80,8 @@ def convert(source: str, target: Path, offline: bool = False) -> Converted:
         for file in safe:
             shapes |= shapes_in(file, source)
         names = _names_to_write(shapes, body, source)
-    # a file that is read as it stands is left alone; a pytorch_model.bin beside it is an older copy, or another format
+    # a file that is read as it stands is left alone; a pytorch_model.bin beside it is an
+    # older copy, or another format
     if safe and (len(safe) > 1 or prefix_said(names)):
         tensors = _read_safe(safe)
     elif binary:
@@ -86,8 +91,8 @@ def convert(source: str, target: Path, offline: bool = False) -> Converted:
         )
     elif safe:
         raise InputError(
-            f"{source}: no {BINARY} in it; it has {SAFE} already, in one file, and no prefix before its names, "
-            "so that there is nothing to convert"
+            f"{source}: no {BINARY} in it; it has {SAFE} already, in one file, and no prefix "
+            "before its names, so that there is nothing to convert"
         )
     else:
         raise InputError(f"{source}: no {BINARY} in it, and no {SAFE} in shards")
@@ -189,6 +194,7 @@ def _read_binary(files: list[Path]) -> dict[str, Tensor]:
         ):
             raise InputError(f"{file}: expected names with a tensor each; nothing was written")
         for name, value in content.items():
-            # each its own memory: safetensors refuses tensors that share it, and tied ones are tied again when loaded
+            # each its own memory: safetensors refuses tensors that share it, and tied
+            # ones are tied again when loaded
             tensors[one_line(str(name))] = value.detach().clone().contiguous()
     return tensors

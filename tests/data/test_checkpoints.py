@@ -274,7 +274,7 @@ def test_a_pointer_of_git_lfs_is_known(name, tmp_path):
         ),
         ({"vocab_size": 60}, "is 48 x 24 in model.safetensors and 60 x 24 by config.json"),
         ({"vocab_size": 40}, "is 48 x 24 in model.safetensors and 40 x 24 by config.json"),
-        ({"num_hidden_layers": 4}, "lacks its bert.encoder.layer.3."),
+        ({"num_hidden_layers": 4}, "lacks bert.encoder.layer.3."),
         ({"intermediate_size": 50}, "48 x 24 in model.safetensors and 50 x 24 by config.json"),
         ({"max_position_embeddings": 64}, "128 x 24 in model.safetensors and 64 x 24"),
         ({"pad_token_id": 99}, "pad_token_id is 99, and the embedding has 48 rows"),
@@ -314,10 +314,7 @@ def test_ids_without_a_row_of_the_embedding_are_refused(kind, tmp_path):
     rows = tiny.config().vocab_size
     with (folder / "vocab.txt").open("a") as file:
         file.write("another\nmore\n")
-    assert (
-        f"the tokenizer has ids up to {rows + 1} (of 'more'), the embedding {rows} rows"
-        in refused(folder)
-    )
+    assert f"the tokenizer has ids up to {rows + 1}, the embedding {rows} rows" in refused(folder)
 
 
 @pytest.mark.parametrize("special", [False, True])
@@ -326,7 +323,7 @@ def test_an_added_token_needs_a_row_too(special, tmp_path):
     tokenizer = tiny.tokenizer(folder)
     tokenizer.add_tokens(["<new>"], special_tokens=special)
     tokenizer.save_pretrained(folder)
-    assert "(of '<new>')" in refused(folder)
+    assert "such as '<new>'" in refused(folder)
 
 
 def test_a_pair_needs_a_second_kind_of_segment(bench, glue_folder, tmp_path):
@@ -436,18 +433,17 @@ def test_the_variable_of_a_cache_that_cannot_be_written_is_named(tmp_path, monke
     assert why_not_writable(cache_root()) == "Not a directory"
 
 
-def test_the_plan_says_that_the_cache_cannot_be_written(bench, tmp_path, monkeypatch, glue_folder):
+def test_a_plan_and_a_run_without_a_cache_are_refused(bench, tmp_path, monkeypatch, glue_folder):
     teacher = tiny.save_teacher(tmp_path / "teacher")
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path / "file" / "cache"))
     words = ("--methods", f"kd:{tiny.SHAPE}", "--tasks", "rte", "--data", glue_folder)
     words = (*words, "--teacher", teacher, "--results", tmp_path / "results")
-    planned = bench("plan", *words)
-    assert planned.returncode == 0, planned.stderr
-    assert "set BERT_BENCH_CACHE to a folder that can be written" in planned.stdout
-    ran = bench("run", *words, "--reports", tmp_path / "reports")
-    assert ran.returncode == 2
-    assert "set BERT_BENCH_CACHE to a folder that can be written" in ran.stderr
+    for verb in (("plan",), ("run", "--reports", tmp_path / "reports")):
+        done = bench(*verb, *words)
+        assert done.returncode == 2
+        assert "set BERT_BENCH_CACHE to a folder that can be written" in done.stderr
+    assert not (tmp_path / "results").exists()
 
 
 def test_a_user_without_a_home_is_told_the_variable(monkeypatch):
