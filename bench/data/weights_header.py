@@ -188,7 +188,8 @@ def compare(kind: Any, config: Any, shapes: Shapes, folder: Path | None = None) 
     import torch
     from transformers import PreTrainedModel
 
-    own_way = kind.from_pretrained.__func__ is not PreTrainedModel.from_pretrained.__func__
+    shipped: Any = PreTrainedModel.from_pretrained
+    own_way = kind.from_pretrained.__func__ is not shipped.__func__
     key = (kind, config.to_json_string(use_diff=False), tuple(sorted(shapes.items())))
     if key in _COMPARED:
         return _COMPARED[key]

@@ -21,6 +21,7 @@ from bench.data.weights_header import (
     BINARY,
     SAFE,
     SHARDS,
+    Shape,
     Shapes,
     compare,
     model_class,
@@ -76,7 +77,7 @@ def convert(source: str, target: Path, offline: bool = False) -> Converted:
     tensors: dict[str, Tensor] = {}
     names: dict[str, str] = {}
     if safe:
-        shapes = {}
+        shapes: dict[str, Shape] = {}
         for file in safe:
             shapes |= shapes_in(file, source)
         names = _names_to_write(shapes, body, source)
