@@ -32,17 +32,33 @@ def comma_separated(text: str) -> list[str]:
     return [part for part in map(str.strip, text.split(",")) if part]
 
 
-POINTER = b"version https://git-lfs"
-"""How the text begins that git-lfs leaves in the place of a file that was not fetched."""
+LFS_POINTER = b"version https://git-lfs"
+"""How the three lines begin that git-lfs leaves in the place of a large file."""
 
 
-def refuse_pointer(path: Path) -> None:
-    """Raises InputError: git-lfs has left its pointer in the place of this file."""
-    with path.open("rb") as file:
-        if file.read(len(POINTER)) == POINTER:
-            raise InputError(
-                f"{path} is a pointer of git-lfs and not the file; type git lfs pull in its folder"
-            )
+def refuse_lfs_pointer(path: Path, said: str) -> None:
+    """Refuse what git-lfs left in the place of a file that it has not fetched.
+
+    Args:
+        said: what the message calls the file.
+
+    Raises:
+        InputError: it is such a pointer, or cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(len(LFS_POINTER))
+    except OSError as error:
+        raise InputError(f"{said}: {error.strerror}; name a file that can be read") from None
+    _refuse_pointer(content, path, said)
+
+
+def _refuse_pointer(content: bytes, path: Path, said: str) -> None:
+    if content.startswith(LFS_POINTER):
+        raise InputError(
+            f"{said} is a pointer of git-lfs, not the file itself; type git lfs pull in "
+            f"{path.parent}"
+        )
 
 
 def text_of(path: Path, said: str) -> str:
@@ -52,12 +68,14 @@ def text_of(path: Path, said: str) -> str:
         said: what the message calls it: ``--accept notes.toml``.
 
     Raises:
-        InputError: no such file, one that cannot be read, a pointer of git-lfs, or no UTF-8 text.
+        InputError: no such file, one that cannot be read, one that is no UTF-8 text, or a pointer
+            of git-lfs.
     """
     try:
-        refuse_pointer(path)
+        content = path.read_bytes()
+        _refuse_pointer(content, path, said)
         # some editors of Windows begin a file with a byte order mark
-        return path.read_bytes().decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{said}: not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8"

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import gc
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 import typer
 
 from bench.cli import check, extend, read, run  # each adds its verbs to the program
 from bench.cli.program import app
-from bench.errors import BAD_INPUT, INTERRUPTED, BenchError, disk_message, one_line, what_to_install
+from bench.errors import (
+    BAD_INPUT,
+    INTERRUPTED,
+    OF_A_DISK,
+    BenchError,
+    disk_message,
+    one_line,
+    what_to_install,
+)
+from bench.folders import ANOTHER_CACHE, users_cache
 from bench.record.set_aside import notes_sent_to
 
 __all__ = ["app", "check", "extend", "main", "read", "run"]
@@ -58,7 +68,7 @@ def _run() -> NoReturn:
 def _what_to_mend(error: Exception) -> str:
     """One line for what a person can mend: a full disk, a missing package, a wrong argument; "" for anything else."""
     if isinstance(error, OSError):
-        return disk_message(error)
+        return _what_of_cache(error) or disk_message(error)
     if isinstance(error, ModuleNotFoundError):
         return what_to_install(error)
     if isinstance(error, typer.Abort):
@@ -66,6 +76,17 @@ def _what_to_mend(error: Exception) -> str:
     # typer carries its own copy of click, so its usage errors are known by what they can do
     show = getattr(error, "format_message", None)
     return str(show()) if show else ""
+
+
+def _what_of_cache(error: OSError) -> str:
+    """One line where it is the cache that cannot be written; "" for anything else."""
+    if not isinstance(error.filename, str) or error.errno not in OF_A_DISK:
+        return ""
+    try:
+        in_cache = Path(error.filename).is_relative_to(users_cache())
+    except BenchError:  # there is no cache
+        return ""
+    return f"{error.filename}: {error.strerror}; {ANOTHER_CACHE}" if in_cache else ""
 
 
 def fail(message: str, code: int) -> NoReturn:

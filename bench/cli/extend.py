@@ -102,12 +102,19 @@ def data(
 
 @verb("convert huawei-noah/TinyBERT_General_4L_312D tinybert-general", has_json=False)
 def convert(
-    source: str = argument(..., "A folder with a pytorch_model.bin, or a name on the hub."),
+    source: str = argument(
+        ...,
+        "A folder, or a name on the hub, with a pytorch_model.bin, with weights in shards, or with "
+        "names that begin with module. or _orig_mod.",
+    ),
     target: Path = argument(..., "The new folder."),
     offline: bool = OFFLINE,
 ) -> None:
-    """Convert a pytorch_model.bin to safetensors. The file is opened with weights_only=True, so no code in it runs."""
+    """Convert a pytorch_model.bin or shards to one safetensors file, and take prefixes off the
+    names of its tensors. A pytorch_model.bin is opened with weights_only=True, so no code in it
+    runs."""
     from bench.workflows import convert as workflow
 
-    folder, count = workflow.convert(source, target, offline)
-    print(f"{folder}: {count} tensors")
+    made = workflow.convert(source, target, offline)
+    taken_off = f"; {made.renamed}: taken off" if made.renamed else ""
+    print(f"{made.folder}: {made.tensors} tensors{taken_off}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bench.data.example_files import READERS
 from bench.data.quoting import AS_CSV, AS_TEXT, QUOTE, fields_of_any_length, quotes_of, rows_of
 from bench.errors import InputError, one_line
-from bench.user_files import refuse_pointer, refused_as_json, text_of
+from bench.user_files import refuse_lfs_pointer, refused_as_json, text_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -167,7 +167,7 @@ def table_of(
         raise InputError(f"{file} cannot be read as {kind}: no such file")
     if not file.stat().st_size:
         raise InputError(f"{file} cannot be read as {kind}: it is empty")
-    refuse_pointer(file)
+    refuse_lfs_pointer(file, str(file))
     if kind == "csv":
         return _of_csv(file, "\t" if suffix == ".tsv" else ",", texts, columns, quotes)
     table = _of_json(file) if kind == "json" else _of_arrow(file, kind)

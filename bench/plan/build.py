@@ -6,16 +6,18 @@ Heavy libraries are imported where they are needed, so that reading a plan's typ
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.data.checkpoints import hash_of_tokenizer, names_labels
+from bench.cache import cache_root
+from bench.data.checkpoints import Checkpoint, hash_of_tokenizer, names_labels, note_of_case
 from bench.data.example_files import named
 from bench.data.hub import CHANGED
 from bench.data.own_tasks import expand, files_line, is_own, typed_tasks
 from bench.errors import InputError
+from bench.folders import ANOTHER_CACHE, why_not_writable
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.estimate import choose_jobs, too_large_for_card
 from bench.plan.outputs import plan_outputs
@@ -31,7 +33,6 @@ from bench.record.keys import digest
 from bench.record.store import Store
 
 if TYPE_CHECKING:
-    from bench.data.checkpoints import Checkpoint
     from bench.data.predictions import Predictions
 
 
@@ -152,6 +153,7 @@ def build(request: Request) -> Plan:
     for task in tasks:
         if rows or task.teacher.origin == "fine-tuned":
             _check_labels(task)
+    notes += _tokenizer_notes(tasks, own_tasks, cells)
     notes += _random_starts(planner.entries)
     outlined = [name for name, read in own_tasks.items() if read[0].checkpoint.outline]
     notes += [OUTLINE.format(name) for name in (*outlined, *sorted(planner.outlined))]
@@ -181,6 +183,8 @@ def build(request: Request) -> Plan:
     plan.code_warnings = [*in_cache, *stale_lines(kept), *unknown_lines(kept)]
     choose_jobs(plan)
     plan.notes += too_large_for_card(plan)
+    if plan.todo_steps:
+        _refuse_cache_that_cannot_be_written()
     return plan
 
 
@@ -290,6 +294,30 @@ def _reading_notes(task: TaskPlan) -> list[str]:
     splits = [task.train, *task.evaluation.values()]
     said = dict.fromkeys(line for split in splits for line in split.said)
     return [files_line(task.task, task.data.rows), *said]
+
+
+def _refuse_cache_that_cannot_be_written() -> None:
+    """Raises InputError where what the steps of a plan make could not be kept."""
+    folder = cache_root()
+    if why := why_not_writable(folder):
+        raise InputError(f"the cache cannot be written to {folder}: {why}; {ANOTHER_CACHE}")
+
+
+def _tokenizer_notes(
+    tasks: Sequence[TaskPlan],
+    own_tasks: Mapping[str, Sequence[TaskPlan]],
+    cells: Sequence[Planned],
+) -> list[str]:
+    """Notes on tokenizers that do not read capitals as their vocabularies have them, each
+    checkpoint once."""
+    read: dict[Path, Checkpoint] = {}
+    for group in (tasks, *own_tasks.values()):
+        read |= {task.checkpoint.folder: task.checkpoint for task in group}
+    for cell in cells:
+        if isinstance(cell.row, Checkpoint):
+            read[cell.row.folder] = cell.row
+    notes = [note_of_case(checkpoint) for checkpoint in read.values()]
+    return [note for note in notes if note]
 
 
 def _nameless(task: TaskPlan, checkpoint: Checkpoint) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.cache import cache_root
 from bench.errors import InputError
-from bench.folders import users_cache
+from bench.folders import ANOTHER_CACHE, CACHE_VARIABLE, users_cache
 from bench.interrupts import interrupts_noticed
 from bench.make.export import folder_for
 from bench.measure.busy import training_here
@@ -141,14 +141,17 @@ def check_saving(root: Path, plan: Plan, progress: Progress) -> None:
 def check_disk(plan: Plan) -> None:
     """Raises InputError where a folder cannot be written, or has less free than the plan needs."""
     needed = plan.disk_bytes + SPARE_BYTES
-    saved = [("--save-students", plan.request.save_students)] if plan.request.save_students else []
-    reports = ("reports", plan.request.reports)
-    for what, folder in (
-        ("results", plan.request.results),
-        reports,
-        ("the cache", cache_root()),
-        *saved,
-    ):
+    request = plan.request
+    # what is written, where, and how another folder is chosen for it
+    written = [
+        ("results", request.results, "choose another folder with --results"),
+        ("reports", request.reports, "choose another folder with --reports"),
+        ("the cache", cache_root(), ANOTHER_CACHE),
+    ]
+    if request.save_students:
+        other = "choose another folder with --save-students"
+        written.append(("students", request.save_students, other))
+    for what, folder, other in written:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):  # a folder that is there may be read-only
@@ -156,10 +159,10 @@ def check_disk(plan: Plan) -> None:
             free = shutil.disk_usage(folder).free
         except OSError as error:
             raise InputError(
-                f"{what} cannot be written to {folder}: {error.strerror}; choose another folder"
+                f"{what} cannot be written to {folder}: {error.strerror}; {other}"
             ) from None
         if free < needed:
             raise InputError(
                 f"{what} in {folder} has {free / 1e6:,.0f} MB free, this plan needs about {needed / 1e6:,.0f} MB; "
-                f"free some, or set --results, --reports and BERT_BENCH_CACHE to another disk"
+                f"free some, or set --results, --reports and {CACHE_VARIABLE} to another disk"
             )

@@ -22,7 +22,7 @@ from bench.data.quoting import AS_CSV, AS_TEXT, quotes_of
 from bench.data.sources import source_for
 from bench.data.table import MOST_COLUMNS, table_of
 from bench.errors import InputError
-from bench.user_files import refuse_pointer
+from bench.user_files import refuse_lfs_pointer
 
 
 def written(file: Path, text: str) -> Path:
@@ -304,10 +304,10 @@ def test_the_same_rows_have_one_fingerprint_in_any_form(tmp_path):
 def test_a_pointer_of_git_lfs_is_named(tmp_path, name):
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 12\n"
     file = written(tmp_path / name, pointer)
-    with pytest.raises(InputError, match=rf"{name} is a pointer of git-lfs .*; type git lfs pull"):
+    with pytest.raises(InputError, match=rf"{name} is a pointer of git-lfs.*; type git lfs pull"):
         expand(str(file))
     with pytest.raises(InputError, match="git lfs pull"):
-        refuse_pointer(file)
+        refuse_lfs_pointer(file, str(file))
 
 
 def test_a_file_of_many_columns_is_read_for_those_of_the_task_alone(tmp_path):

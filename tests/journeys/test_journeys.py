@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ import pandas
 import pytest
 import tiny
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -101,6 +103,47 @@ def table(folder: str, name: str) -> dict[str, list[str]]:
     (file,) = Path(folder).rglob(f"{name}.csv")
     with file.open(newline="") as lines:
         return {line[0]: line[1:] for line in csv.reader(lines)}
+
+
+def test_a_classifier_without_its_head(bench):
+    """Its head was lost as it was saved: no plan and no run takes it, as a teacher or as a row. One whose names have a prefix is
+    mended by the command that the message names, and then scored as plain transformers scores it."""
+    examples = reviews(train=60, dev=60)
+    whole = classifier_of_ones_own(examples)
+    weights = load_file(whole / "model.safetensors")
+    encoder = {name: value for name, value in weights.items() if "classifier" not in name}
+    headless, wrapped = Path("headless"), Path("wrapped")
+    for folder, tensors in (
+        (headless, encoder),
+        (wrapped, {f"module.{name}": value for name, value in weights.items()}),
+    ):
+        shutil.copytree(whole, folder)
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    words = ["--tasks", "reviews.toml", "--threads", 1]
+    for asked in (
+        ["--teacher", headless, "--methods", f"kd:{SMALL}"],
+        ["--teacher", whole, "--methods", f"checkpoint:{headless}"],
+    ):
+        for verb in ("plan", "run"):
+            done = bench(verb, *asked, *words)
+            assert done.returncode == BAD_INPUT
+            assert "classifier.weight" in done.stderr
+            assert "BertForSequenceClassification" in done.stderr
+    assert not Path("results").exists(), "nothing is half written"
+
+    done = bench("run", "--teacher", whole, "--methods", f"checkpoint:{wrapped}", *words)
+    assert done.returncode == BAD_INPUT
+    assert "all names begin with 'module.'" in done.stderr
+    command = re.search(r"python -m bench (convert \S+) NEW-FOLDER", done.stderr)
+    assert command
+    assert bench(*command[1].split(), "mended").returncode == OK
+    done = bench("run", "--teacher", whole, "--methods", "checkpoint:mended", *words)
+    assert done.returncode == OK, done.stderr
+    answers, _ = logits(whole, [text for text, _ in examples])
+    store = Store(Path("results/runs"))
+    for record in store.records():
+        kept = store.predictions(record)["logits.validation"]
+        assert answers == pytest.approx(kept, abs=1e-4)
 
 
 OPPOSITE = """

@@ -319,7 +319,8 @@ PLANNED = [
     for command in unique_commands()
     if command.split()[0] in ("run", "plan", "tune")
     and not re.search(
-        r"FOLDER|reviews\.(toml|csv)|my-data-set|mine\.toml|--tasks hub:|encoder=google|released\.toml", command
+        r"FOLDER|reviews\.(toml|csv)|my-data-set|mine\.toml|--tasks hub:|encoder=google|released\.toml",
+        command,
     )
 ]
 """Not those that read what the hub alone has, beside BERT-base and GLUE."""
