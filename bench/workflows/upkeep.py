@@ -24,6 +24,7 @@ from bench.record.cell_locks import FOLDER as CLAIMS
 from bench.record.set_aside import ADOPTED, CHANGED, SET_ASIDE, WITHOUT_ANSWERS
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
+from bench.train.sealed_files import damage_of
 
 BROKEN, UNPOINTED, NO_ANSWERS = "broken", "no pointer", "no answers"
 LEFTOVER, UNFINISHED, RENAMED, UNNAMED = "leftover", "unfinished", "put aside", "named by no record"
@@ -107,7 +108,7 @@ def survey_store(results: Path, cache: Path) -> dict[str, Any]:
     for file in _files(cache / STATES):
         if file.suffix == ".safetensors":
             hold("cache, states of trainings under way", file)
-            if wrong := _wrong_in_safetensors(file):
+            if wrong := _wrong_in_state(file):
                 why = f"{wrong}; `bench store repair` puts it aside, and the training begins anew"
                 problems.append(problem(CACHE, BROKEN, file, why))
     return {"holds": dict(holds), "bytes": {what: sizes[what] for what in holds}, "found": problems}
@@ -238,14 +239,12 @@ def _entries(cache: Path) -> Iterator[Path]:
                     yield folder
 
 
-def _wrong_in_safetensors(file: Path) -> str:
-    from safetensors import SafetensorError, safe_open
-
+def _wrong_in_state(file: Path) -> str:
+    """Why the state of a training cannot be used; "" where it can."""
     try:
-        with safe_open(file, framework="np"):
-            return ""
-    except (OSError, SafetensorError) as error:
-        return f"it cannot be opened ({str(error).partition(chr(10))[0]})"
+        return damage_of(file)
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
 
 
 def _put_aside(path: Path) -> Path:
