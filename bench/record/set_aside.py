@@ -10,9 +10,12 @@ from typing import NamedTuple
 
 from bench.errors import one_line
 
-SET_ASIDE, CHANGED, ADOPTED, WITHOUT_ANSWERS = "set aside", "changed", "adopted", "without answers"
-"""The command goes on without the file · it is used, and is not what was written · it is used although no ``current`` names it ·
-its scores are used, and tests leave it out."""
+SET_ASIDE = "set aside"
+"""The command goes on without the file."""
+ADOPTED = "adopted"
+"""The file is used although no ``current`` names it."""
+WITHOUT_ANSWERS = "without answers"
+"""Its scores are used, and tests leave it out."""
 DEPTH = 5
 """Names in the path of a record's file below its root: data, tasks, method, key, file."""
 

@@ -21,14 +21,14 @@ from bench.files import TEMPORARY
 from bench.folders import NOT_FINISHED, STATES
 from bench.measure.busy import refuse_while_training, trainings
 from bench.record.cell_locks import FOLDER as CLAIMS
-from bench.record.set_aside import ADOPTED, CHANGED, SET_ASIDE, WITHOUT_ANSWERS
+from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.train.sealed_files import damage_of
 
 BROKEN, UNPOINTED, NO_ANSWERS = "broken", "no pointer", "no answers"
 LEFTOVER, UNFINISHED, RENAMED, UNNAMED = "leftover", "unfinished", "put aside", "named by no record"
-KINDS = {SET_ASIDE: BROKEN, CHANGED: BROKEN, ADOPTED: UNPOINTED, WITHOUT_ANSWERS: NO_ANSWERS}
+KINDS = {SET_ASIDE: BROKEN, ADOPTED: UNPOINTED, WITHOUT_ANSWERS: NO_ANSWERS}
 RESULTS, CACHE = "results", "cache"
 BROKEN_SUFFIX = ".broken"
 WAIT = "wait for them to end"  # what a training writes looks like a leftover

@@ -17,6 +17,7 @@ from bench.record import answers
 from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS
 from bench.record.speed_sessions import FOLDER, speed_records
 from bench.record.store import Store
+from bench.record.task_facts import TaskFacts
 from bench.train.prediction import score
 
 FROZEN = Path(__file__).parents[1] / "records" / "v1"
@@ -336,8 +337,10 @@ def test_nearly_equal_answers_keep_the_score_that_was_computed_of_them():
     draw = np.random.default_rng(0)
     logits = (0.0016 + 6e-9 * draw.normal(size=(40, 1))).astype(np.float32)
     labels = draw.normal(size=40).astype(np.float32)
+    metrics = ("spearman", "pearson")
+    task = TaskFacts(form="score", labels=(), metrics=metrics)
     record = factories.record().model_copy(
-        update={"scores": {"validation": score(logits, labels, ["spearman", "pearson"])}}
+        update={"task": task, "scores": {"validation": score(logits, labels, metrics)}}
     )
     arrays = {
         "logits.validation": logits,

@@ -11,8 +11,10 @@ import pytest
 from bench import cache
 from bench.cache import WEIGHTS, Slot, damage_reason, keep
 from bench.files import sha256_of
-from bench.record.set_aside import CHANGED
+from bench.record.schema import Record
+from bench.record.set_aside import ADOPTED, SET_ASIDE
 from bench.record.store import Store
+from bench.report.load import load as bench_load
 
 SLOT = Slot("teachers", "a" * 64, (), "teacher")
 
@@ -67,23 +69,60 @@ def test_files_of_the_cache_have_the_permissions_that_the_user_chose():
     assert done.stdout.split() == ["640"], done.stderr
 
 
-def test_a_record_with_one_changed_digit_is_used_with_a_warning_and_put_aside_on_demand(
+def digit_changed(store: Store) -> tuple[Record, Path]:
+    """A record of a row of three seeds, and its file, in which one digit is another."""
+    record = next(r for r in store.records() if r.cell.method == "kd")
+    file = store.folder(record.cell) / "attempt-1.json"
+    file.write_text(file.read_text().replace('"sequence_length": 128', '"sequence_length": 129', 1))
+    assert "129" in file.read_text()
+    return record, file
+
+
+def test_a_record_with_one_changed_digit_is_set_aside_and_put_aside_on_demand(
     bench, answered_store
 ):
     root = answered_store.root
-    record = next(answered_store.records())
-    file = answered_store.folder(record.cell) / "attempt-1.json"
-    file.write_text(file.read_text().replace('"sequence_length": 128', '"sequence_length": 129', 1))
-    assert "129" in file.read_text()
+    record, file = digit_changed(answered_store)
     reader = Store(root)
-    assert reader.find(record.cell) is not None
-    assert [(note.kind, note.path) for note in reader.notes] == [(CHANGED, file)]
+    assert reader.find(record.cell) is None
+    assert [(note.kind, note.path) for note in reader.notes] == [(SET_ASIDE, file)]
+    assert "sha256 in `current`" in reader.notes[0].why
+    assert reader.attempts(record) == {}
     found = bench("store", "verify", "--results", root)
     assert found.returncode == 1
     assert "1 broken" in found.stdout
     assert bench("store", "repair", "--results", root).returncode == 0
     assert bench("store", "verify", "--results", root).returncode == 0
     assert Store(root).find(record.cell) is None
+
+
+def test_no_reader_uses_a_record_with_one_changed_digit(bench, answered_store):
+    """It says so in one line, and the other seeds of its row are used."""
+    root = answered_store.root
+    record, file = digit_changed(answered_store)
+    table = bench_load(root)
+    assert record.key not in set(table["key"])
+    assert len(table[(table["row"] == "kd") & (table["task"] == "rte")]) == 2
+    for words in (["compare", "kd", "finetune"], ["choose"], ["trace", "76.0"]):
+        answer = bench(*words, "--results", root)
+        lines = [line for line in answer.stderr.splitlines() if "set aside" in line]
+        assert len(lines) == 1, answer.stderr
+        assert str(file) in lines[0]
+    shown = bench("show", record.key, "--results", root)
+    assert shown.returncode == 2
+    assert "sha256 in `current`" in shown.stderr
+
+
+def test_an_earlier_attempt_takes_the_place_of_one_that_was_changed(answered_store):
+    record = next(answered_store.records())
+    arrays = answered_store.predictions(record)
+    answered_store.write(record, arrays)
+    file = answered_store.folder(record.cell) / "attempt-2.json"
+    file.write_text(file.read_text().replace('"seconds_own"', ' "seconds_own"', 1))
+    reader = Store(answered_store.root)
+    assert reader.find(record.cell) is not None
+    assert [note.kind for note in reader.notes] == [SET_ASIDE, ADOPTED]
+    assert list(reader.attempts(record)) == ["attempt-1"]
 
 
 def test_predictions_that_are_gone_are_nothing_broken_that_repair_leaves(bench, answered_store):
