@@ -10,7 +10,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from filelock import BaseFileLock, FileLock
@@ -56,7 +56,11 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def put_in_place(new: Path, final: Path) -> None:
-    """Give a finished file its name. Its content is on the disk before, even if the machine stops."""
+    """Give a finished file its name.
+
+    Its content is on the disk before, so that the name never stands for half a file, even if
+    the machine stops.
+    """
     with new.open("rb+") as file:
         os.fsync(file.fileno())
     new.chmod(MODE)
@@ -82,6 +86,22 @@ def read_at_most(path: Path, limit: int) -> bytes:
         size = f"it has {status.st_size / 1e6:,.0f} MB"
         raise OSError(errno.EFBIG, f"{size}, at most {limit / 1e6:,.0f} are read", str(path))
     return path.read_bytes()
+
+
+def entries_of(folder: Path, tell: Callable[[OSError], object]) -> list[os.DirEntry[str]]:
+    """What lies in a folder, in the order of the names; nothing where the folder is not there.
+
+    Args:
+        tell: told why the folder cannot be read.
+    """
+    try:
+        with os.scandir(folder) as found:
+            return sorted(found, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        tell(error)
+        return []
 
 
 @contextlib.contextmanager

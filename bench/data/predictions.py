@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench.data.spans import graded_texts
-from bench.data.table_files import Split, labels_of, table_of
+from bench.data.table_files import BEYOND_FLOAT32, Split, labels_of, table_of
 from bench.data.tasks import READERS, EvaluationSet, Task
 from bench.errors import InputError, one_line
 
@@ -208,7 +208,7 @@ def _read(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
         raise InputError(
             f"{file}, row {first}: {why}; keep the column {PREDICTION} or those of the classes"
         )
-    return _as_logits(logits_NC, str(file))[order].astype(np.float32)
+    return _in_32_bits(_as_logits(logits_NC, str(file)), str(file))[order]
 
 
 def _read_texts(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
@@ -235,6 +235,20 @@ def _read_texts(file: Path, task: Task, split: Split, called: str) -> np.ndarray
                 f"{file} {what} {called}: {len(some):,} ids, like {one_line(min(some))[:80]}"
             )
     return graded_texts(given, split)
+
+
+def _in_32_bits(logits_NC: np.ndarray, where: str) -> np.ndarray:
+    """[n, C] the numbers as a record keeps them.
+
+    Raises:
+        InputError: a number would become infinite.
+    """
+    with np.errstate(over="ignore"):
+        kept_NC = logits_NC.astype(np.float32)
+    too_large = np.flatnonzero(~np.isfinite(kept_NC).all(1))
+    if len(too_large):
+        raise InputError(f"{where}, row {too_large[0]}: a number is {BEYOND_FLOAT32}")
+    return kept_NC
 
 
 def _as_logits(scores_NC: np.ndarray, where: str) -> np.ndarray:

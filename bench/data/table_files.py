@@ -309,9 +309,17 @@ def _shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+BEYOND_FLOAT32 = "beyond what 32-bit numbers hold (3.4e38)"
+
+
 def labels_of(values: Sequence[object], task: Task, where: str) -> np.ndarray:
-    """Codes or targets; names of classes are translated to their codes. What CSV and JSON read as truth values are names; whole
-    numbers are, where all names are such."""
+    """Codes or targets; names of classes are translated to their codes.
+
+    What CSV and JSON read as truth values are names; whole numbers are, where all names are such.
+
+    Raises:
+        InputError: what is no label, or a number that would become infinite in 32 bits.
+    """
     form, cleaned = task.form, []
     names = {name.lower(): name for name in task.labels}
     are_numbers = bool(names) and all(re.fullmatch(r"-?\d+", name) for name in names)
@@ -329,4 +337,10 @@ def labels_of(values: Sequence[object], task: Task, where: str) -> np.ndarray:
             cleaned.append(form.label(named, task.labels, task.name))
         except InputError as error:
             raise InputError(f"{where}, row {row}: {error}") from None
-    return np.array(cleaned, dtype=form.dtype)
+    with np.errstate(over="ignore"):
+        labels = np.array(cleaned, dtype=form.dtype)
+    too_large = np.flatnonzero(~np.isfinite(labels))
+    if len(too_large):
+        row = int(too_large[0])
+        raise InputError(f"{where}, row {row}: {cleaned[row]:g} is {BEYOND_FLOAT32}")
+    return labels

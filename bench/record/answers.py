@@ -23,7 +23,10 @@ SCORED_ALIKE = 1e-6
 ARRAYS = ("logits", "labels", "examples")
 """What is kept of each evaluation set: an array ``logits.validation`` and so on."""
 LARGEST_ARRAY = 2**28
-"""Bytes of an array: 64 numbers for each of a million examples. No larger one is written, and none is read."""
+"""Bytes of an array: 64 numbers for each of a million examples.
+
+No larger one is written, and none is read.
+"""
 LARGEST_FILE = 2**30
 
 
@@ -48,14 +51,17 @@ def pack(arrays: Mapping[str, np.ndarray]) -> tuple[bytes, str]:
 
 
 def read(file: Path, sets: Iterable[str], sha256: str | None = None) -> dict[str, np.ndarray]:
-    """The arrays of some evaluation sets in a file. Nothing in it can run, and nothing else in it is unpacked.
+    """The arrays of some evaluation sets in a file.
+
+    Nothing in the file can run, and nothing else in it is unpacked.
 
     Args:
         sets: names of evaluation sets; an array that is not there is left out.
         sha256: of the file, where the record says it.
 
     Raises:
-        Unreadable: no such file, other bytes than were written, no arrays, or a larger one than is ever written.
+        Unreadable: no such file, other bytes than were written, no arrays, or a larger one than
+            is ever written.
     """
     try:
         data = read_at_most(file, LARGEST_FILE)
@@ -164,14 +170,18 @@ def _form_of(record: Record) -> Form | None:
 def _misshapen(
     record: Record, form: Form | None, name: str, arrays: Mapping[str, np.ndarray]
 ) -> str:
-    """Why the arrays of an evaluation set have another shape than the form of the task; "" where they have that one."""
+    """Why the arrays of an evaluation set have another shape than the form of the task has.
+
+    Returns:
+        "" where they have that shape.
+    """
     from bench.stats.form import CLASSES, misshapen
 
     if form is None:
         return ""
     examples, outputs = arrays[f"logits.{name}"].shape
     if form == CLASSES:
-        # an older record of a task of one's own does not name its classes; of one class nothing is to decide
+        # an older record of a task of one's own does not name its classes; there are two at least
         outputs = len(record.task.labels or ()) or max(2, outputs)
     own = {what: arrays[f"{what}.{name}"] for what in ARRAYS if f"{what}.{name}" in arrays}
     wrong = misshapen(form, own, examples, outputs)

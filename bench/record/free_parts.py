@@ -1,5 +1,6 @@
-"""The parts of a record that have no fixed form: what readers use of them has to be of one type, and all numbers finite. No torch.
+"""The parts of a record that have no fixed form. No torch.
 
+What readers use of them has to be of one type, and all numbers have to be finite.
 A method, a later version or somebody's script may add fields; these are kept as they are.
 """
 
@@ -47,7 +48,7 @@ class RecordCode(Known):
 class Text(Known):
     """The text that an artefact was trained on."""
 
-    files: list[str] = Field(default_factory=list)
+    files: list[str]
     tokens: Count
 
 
@@ -128,7 +129,11 @@ class RecipeNumbers(Known):
 
 
 def not_finite(value: Any, where: str = "") -> str:
-    """The first place below a value, ``terms.joint.hard.3``, that is NaN or infinite; "" where there is none."""
+    """The first place below a value, ``terms.joint.hard.3``, that is NaN or infinite.
+
+    Returns:
+        "" where there is none.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         return where or "it"
     if isinstance(value, dict):
@@ -145,8 +150,9 @@ def not_finite(value: Any, where: str = "") -> str:
 
 
 def read_as(form: type[Known]) -> AfterValidator:
-    """A check of a part of a record: the fields that readers use are as ``form`` says, and all numbers are finite.
+    """A check of a part of a record.
 
+    The fields that readers use have to be as ``form`` says, and all numbers finite.
     The part itself stays as it is.
     """
 

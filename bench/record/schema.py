@@ -218,30 +218,40 @@ def load(text: str | bytes, where: str) -> Record:
 
 def _contradiction(record: Record) -> str:
     """Why fields of a record cannot be true together; "" where they can."""
-    from bench.stats.form import CLASSES, FORMS
-
     cell = record.cell
-    task = record.task
     if len(cell.tasks) != 1:
         return f"cell.tasks: it is of {len(cell.tasks)} tasks, and a record is of one"
     if "train" not in cell.data.rows:
         return "cell.data.rows does not say how many training rows there were"
     if cell.method == PREDICTIONS and not isinstance(cell.settings.get("seeded"), bool):
         return "cell.settings.seeded does not say whether the predictions are of a seed"
+    if wrong := _wrong_task(record.task):
+        return wrong
+    return _wrong_scores(record) if record.status == "ok" else ""
+
+
+def _wrong_task(task: TaskFacts) -> str:
+    """Why no task can be as it is described; "" where one can."""
+    from bench.stats.form import CLASSES, FORMS
+
     if task.form and task.form not in FORMS:
         return f"task.form: {task.form!r} is not one of {', '.join(FORMS)}"
     if task.form == CLASSES.name and task.labels is not None and len(set(task.labels)) < 2:
         return "task.labels names no two classes"
-    if record.status != "ok":
-        return ""
+    return ""
+
+
+def _wrong_scores(record: Record) -> str:
+    """What the scores of a finished record lack; "" where they lack nothing."""
     if not (record.scores or record.predicted):
         return "it is finished and has neither scores nor predictions"
     for name in (*record.scores, *record.predicted):
-        if name not in cell.data.evaluation:
+        if name not in record.cell.data.evaluation:
             return f"cell.data.evaluation does not name the evaluation set {name!r}"
     for name, scores in record.scores.items():
-        if not scores or not set(task.metrics) <= scores.keys():
-            return f"scores.{name} has no {', '.join(task.metrics) or 'metric'}"
+        metrics = record.task.metrics
+        if not scores or not set(metrics) <= scores.keys():
+            return f"scores.{name} has no {', '.join(metrics) or 'metric'}"
     return ""
 
 

@@ -17,12 +17,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.errors import LISTED, InputError, nearest
-from bench.files import lock_of, read_at_most, sha256_of, slug, write_atomically
+from bench.files import entries_of, lock_of, read_at_most, sha256_of, slug, write_atomically
 from bench.record import answers
 from bench.record.cell import Cell, record_key, train_key
 from bench.record.free_parts import not_finite
 from bench.record.schema import Record, load
-from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS, Note, notify
+from bench.record.set_aside import (
+    ADOPTED,
+    SET_ASIDE,
+    UNREADABLE,
+    WITHOUT_ANSWERS,
+    Note,
+    notify,
+    unreadable,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,8 +50,8 @@ LARGEST_RECORD = 2**26
 Attempt = tuple[str, str, str | None, str]
 """Begin, end, weights and status of an attempt: by these it is known again."""
 Stamp = tuple[tuple[int, int] | None, ...]
-"""By what a record is known to be unchanged: time and size of its file, of its answers and of ``current``; None for what is
-not there."""
+"""By what a record is known to be unchanged: time and size of its file, of its answers and of
+``current``; None for what is not there."""
 
 
 class Store:
@@ -75,14 +83,24 @@ class Store:
         return self.root / slug(cell.data.slug) / tasks / method / key
 
     def cells(self) -> list[Path]:
-        """The folders of all cells."""
-        return sorted(folder for folder in self.root.glob(CELLS) if folder.is_dir())
+        """The folders of all cells. One that cannot be read is noted, and the others are found."""
+        folders = [self.root]
+        for _ in CELLS.split("/"):
+            inner = [entry for folder in folders for entry in self._entries_of(folder)]
+            folders = [Path(entry.path) for entry in inner if _is_folder(entry)]
+        return sorted(folders)
 
     def attempts_in(self, folder: Path) -> list[Path]:
         """The attempts of a cell, the newest first."""
-        files = {file: ATTEMPT.fullmatch(file.name) for file in folder.glob("attempt-*.json")}
-        numbers = {file: int(match[1]) for file, match in files.items() if match}
+        numbers: dict[Path, int] = {}
+        for entry in self._entries_of(folder):
+            if match := ATTEMPT.fullmatch(entry.name):
+                numbers[folder / entry.name] = int(match[1])
         return sorted(numbers, key=numbers.__getitem__, reverse=True)
+
+    def _entries_of(self, folder: Path) -> list[os.DirEntry[str]]:
+        """What lies in a folder; nothing where it cannot be read, which is noted."""
+        return entries_of(folder, lambda error: self.note(unreadable(folder, error)))
 
     def current_attempt(self, folder: Path) -> Path | None:
         """The attempt that counts in a cell's folder: the one that ``current`` names.
@@ -112,19 +130,27 @@ class Store:
         return None
 
     def _named(self, pointer: Path) -> Path | None:
-        """The attempt that a ``current`` names; None where there is none, or what it says is set aside."""
+        """The attempt that a ``current`` names.
+
+        Returns:
+            None where there is no ``current``, or what it says is set aside.
+        """
         try:
             name, _ = _pointed(pointer)
             file = pointer.parent / name
             if not ATTEMPT.fullmatch(name):
                 wrong = f"it does not name an attempt, but {name[:40]!r}"
-            elif not file.is_file():
+            elif not os.path.lexists(file):
                 wrong = f"it points to {name}, which is not there"
             else:
                 return file
         except FileNotFoundError:
             return None
         except OSError as error:
+            # then what has to be mended is the folder
+            if not os.access(pointer.parent, os.R_OK | os.X_OK):
+                self.note(unreadable(pointer.parent, error))
+                return None
             wrong = f"it cannot be read: {error.strerror}"
         except UnicodeDecodeError:
             wrong = "it cannot be read: it is not text"
@@ -189,7 +215,9 @@ class Store:
         """Why what lies in a cell's folder was set aside; "" where nothing was."""
         folder = self.folder(cell)
         return "; ".join(
-            note.why for note in self.notes if note.kind == SET_ASIDE and note.path.parent == folder
+            note.why
+            for note in self.notes
+            if note.kind in (SET_ASIDE, UNREADABLE) and folder in (note.path, note.path.parent)
         )
 
     def records(self) -> Iterator[Record]:
@@ -278,8 +306,8 @@ class Store:
         If this fails after the attempt was written, the same call again only makes it the current one.
 
         Raises:
-            ValueError: readers would set it aside: it contains NaN or an infinity, a field is not of its form, or its scores
-                do not follow from its answers.
+            ValueError: readers would set it aside: it contains NaN or an infinity, a field is
+                not of its form, or its scores do not follow from its answers.
         """
         if wrong := _unreadable(record, arrays or {}):
             raise ValueError(wrong)
@@ -338,8 +366,18 @@ def _point(file: Path) -> None:
     write_atomically(file.with_name(POINTER), f"{file.name} {sha256_of(file)}\n".encode())
 
 
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    # of a link, where what it points to cannot be looked at
+    except OSError:
+        return False
+
+
 def _pointed(pointer: Path) -> tuple[str, str]:
-    """What a ``current`` says: the name of an attempt, and the sha256 of its record, which older ones do not have.
+    """What a ``current`` says: the name of an attempt, and the sha256 of its record.
+
+    Older ones do not have the sha256.
 
     Raises:
         OSError, UnicodeDecodeError: it cannot be read.
@@ -350,9 +388,12 @@ def _pointed(pointer: Path) -> tuple[str, str]:
 
 
 def _changed(file: Path, data: bytes) -> str:
-    """Why the bytes of a record are not those that were written; "" where they are, or nobody knows.
+    """Why the bytes of a record are not those that were written.
 
     The file ``current`` has the sha256 of the record that it names.
+
+    Returns:
+        "" where they are those, or nobody knows.
     """
     try:
         name, sha256 = _pointed(file.with_name(POINTER))

@@ -1,4 +1,7 @@
-"""Safetensors files that hold the hash of all their other bytes: a single wrong bit is noticed. No torch."""
+"""Safetensors files that hold the hash of all their other bytes. No torch.
+
+A single wrong bit is noticed.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -132,3 +135,76 @@ def test_predictions_that_are_gone_are_nothing_broken_that_repair_leaves(bench, 
     answer = bench("store", "repair", *words)
     assert "no answers" in answer.stdout
     assert answer.returncode == 0
+
+
+@pytest.fixture
+def unreadable(monkeypatch) -> Callable[[Path], None]:
+    """Makes a folder one that nobody can list. Root can list all, so there the system's call says it."""
+
+    def make(folder: Path) -> None:
+        folder.chmod(0o000)
+        if os.access(folder, os.R_OK):
+            scandir = os.scandir
+
+            def refusing(path="."):
+                if Path(path) == folder:
+                    raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+                return scandir(path)
+
+            monkeypatch.setattr(os, "scandir", refusing)
+
+    made: list[Path] = []
+    yield lambda folder: (made.append(folder), make(folder))
+    for folder in made:
+        folder.chmod(0o755)
+
+
+@pytest.mark.parametrize("level", [1, 2, 3, 4], ids=["data", "task", "row", "cell"])
+def test_verify_goes_on_after_a_folder_that_cannot_be_read(
+    bench, answered_store, unreadable, level
+):
+    """The folder is named, what lies elsewhere is looked at, and a broken record there is found."""
+    root = answered_store.root
+    cells = answered_store.cells()
+    closed = Path(root, *cells[0].relative_to(root).parts[:level])
+    inside = [cell for cell in cells if cell.is_relative_to(closed)]
+    others = [cell for cell in cells if cell not in inside]
+    if others:
+        (others[-1] / "attempt-1.json").write_text("{")
+    unreadable(closed)
+    found = bench("store", "verify", "--results", root)
+    assert found.returncode == 1
+    lines = [line for line in found.stdout.splitlines() if line.startswith("unreadable: ")]
+    assert lines == [
+        f"unreadable: {closed}: the folder cannot be read: Permission denied; nothing in it is used"
+    ]
+    assert ("1 broken" in found.stdout) == bool(others)
+    if others:
+        assert f"records, ok: {len(others) - 1}" in found.stdout
+    reader = Store(root)
+    read = list(reader.records())
+    if level < 4:  # in a cell's folder the names alone cannot be read
+        assert len(read) == max(0, len(others) - 1)
+
+
+def test_repair_leaves_a_folder_that_cannot_be_read_and_gc_lists_nothing(
+    bench, answered_store, unreadable
+):
+    """What the cache has for the records in it would look needed by none."""
+    closed = answered_store.cells()[0].parent
+    unreadable(closed)
+    assert bench("store", "repair", "--results", answered_store.root).returncode == 1
+    assert closed.is_dir()
+    asked = bench("store", "gc", "--results", answered_store.root, "--yes")
+    assert asked.returncode == 2
+    assert f"unreadable: {closed}" in asked.stderr
+    assert "make it readable before anything is removed" in asked.stderr
+
+
+def test_an_unreadable_folder_of_the_cache_is_named_too(bench, answered_store, unreadable):
+    slot_folder = Path(os.environ["BERT_BENCH_CACHE"]) / "teachers" / "a"
+    slot_folder.mkdir(parents=True)
+    unreadable(slot_folder)
+    found = bench("store", "verify", "--results", answered_store.root)
+    assert found.returncode == 1
+    assert found.stdout.splitlines()[-1] == "1 unreadable"
