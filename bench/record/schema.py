@@ -216,6 +216,9 @@ def load(text: str | bytes, where: str) -> Record:
     return record
 
 
+LARGEST_FACTOR = 1e30
+
+
 def _contradiction(record: Record) -> str:
     """Why fields of a record cannot be true together; "" where they can."""
     cell = record.cell
@@ -225,6 +228,11 @@ def _contradiction(record: Record) -> str:
         return "cell.data.rows does not say how many training rows there were"
     if cell.method == PREDICTIONS and not isinstance(cell.settings.get("seeded"), bool):
         return "cell.settings.seeded does not say whether the predictions are of a seed"
+    # tables name the learning rate with its factor
+    factor = stated(cell.method, "rate_factor")
+    value = cell.settings.get(factor, 1.0) if isinstance(factor, str) else 1.0
+    if not isinstance(value, int | float) or not 0 <= value <= LARGEST_FACTOR:
+        return f"cell.settings.{factor} multiplies the learning rate, and {value!r} cannot"
     if wrong := _wrong_task(record.task):
         return wrong
     return _wrong_scores(record) if record.status == "ok" else ""
