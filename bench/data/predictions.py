@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench.data.example_files import READERS
-from bench.data.labels import labels_of, written
+from bench.data.labels import BEYOND_FLOAT32, labels_of, written
 from bench.data.quoting import AS_TEXT
 from bench.data.spans import graded_texts
 from bench.data.table import table_of
@@ -213,7 +213,7 @@ def _read(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
         raise InputError(
             f"{file}, row {first}: {why}; keep the column {PREDICTION} or those of the classes"
         )
-    return _as_logits(logits_NC, str(file))[order].astype(np.float32)
+    return _in_32_bits(_as_logits(logits_NC, str(file)), str(file))[order]
 
 
 def _read_texts(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
@@ -240,6 +240,20 @@ def _read_texts(file: Path, task: Task, split: Split, called: str) -> np.ndarray
                 f"{file} {what} {called}: {len(some):,} ids, like {one_line(min(some))[:80]}"
             )
     return graded_texts(given, split)
+
+
+def _in_32_bits(logits_NC: np.ndarray, where: str) -> np.ndarray:
+    """[n, C] the numbers as a record keeps them.
+
+    Raises:
+        InputError: a number would become infinite.
+    """
+    with np.errstate(over="ignore"):
+        kept_NC = logits_NC.astype(np.float32)
+    too_large = np.flatnonzero(~np.isfinite(kept_NC).all(1))
+    if len(too_large):
+        raise InputError(f"{where}, row {too_large[0]}: a number is {BEYOND_FLOAT32}")
+    return kept_NC
 
 
 def _as_logits(scores_NC: np.ndarray, where: str) -> np.ndarray:

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping
+import math
+import zipfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from bench.files import read_at_most
 
 if TYPE_CHECKING:
     import numpy as np
 
     from bench.record.schema import Record
+    from bench.stats.form import Form
 
 SCORED_ALIKE = 1e-6
 """How far a score may be from what its answers give."""
+ARRAYS = ("logits", "labels", "examples")
+"""What is kept of each evaluation set: an array ``logits.validation`` and so on."""
+LARGEST_ARRAY = 2**28
+"""Bytes of an array: 64 numbers for each of a million examples.
+
+No larger one is written, and none is read.
+"""
+LARGEST_FILE = 2**30
 
 
 class Unreadable(ValueError):
@@ -22,38 +35,75 @@ class Unreadable(ValueError):
 
 
 def pack(arrays: Mapping[str, np.ndarray]) -> tuple[bytes, str]:
-    """The bytes of an ``.npz`` file, and their sha256."""
+    """The bytes of an ``.npz`` file, and their sha256.
+
+    Raises:
+        ValueError: an array is larger than :data:`LARGEST_ARRAY`, so that no reader would take it.
+    """
     import numpy as np
 
+    for name, array in arrays.items():
+        if array.nbytes > LARGEST_ARRAY:
+            raise ValueError(f"{name} {_too_large(array.nbytes)}")
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue(), hashlib.sha256(buffer.getvalue()).hexdigest()
 
 
-def read(file: Path, sha256: str | None = None) -> dict[str, np.ndarray]:
-    """The arrays of a file. Nothing in it can run.
+def read(file: Path, sets: Iterable[str], sha256: str | None = None) -> dict[str, np.ndarray]:
+    """The arrays of some evaluation sets in a file.
+
+    Nothing in the file can run, and nothing else in it is unpacked.
 
     Args:
+        sets: names of evaluation sets; an array that is not there is left out.
         sha256: of the file, where the record says it.
 
     Raises:
-        Unreadable: no such file, other bytes than were written, or no arrays.
+        Unreadable: no such file, other bytes than were written, no arrays, or a larger one than
+            is ever written.
     """
-    import numpy as np
-
     try:
-        data = file.read_bytes()
+        data = read_at_most(file, LARGEST_FILE)
     except OSError as error:
         raise Unreadable(f"its answers cannot be read: {error.strerror}") from None
     if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
         raise Unreadable("its answers are not the bytes that were written (sha256)")
+    wanted = [f"{what}.{name}" for name in sets for what in ARRAYS]
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            return {name: np.asarray(arrays[name]) for name in arrays.files}
+        with zipfile.ZipFile(io.BytesIO(data)) as packed:
+            there = set(packed.namelist())
+            return {name: _array(packed, name) for name in wanted if f"{name}.npy" in there}
+    except Unreadable:
+        raise
     # numpy, zipfile and what unpacks raise a dozen kinds where a file holds anything else
     except Exception as error:
         why = str(error).strip().partition("\n")[0] or type(error).__name__
         raise Unreadable(f"its answers are no arrays ({why})") from None
+
+
+def _array(packed: zipfile.ZipFile, name: str) -> np.ndarray:
+    """One array, whose declared size is looked at before any of it is read.
+
+    Raises:
+        Unreadable: it would be larger than :data:`LARGEST_ARRAY`.
+    """
+    from numpy.lib import format as npy
+
+    with packed.open(f"{name}.npy") as stream:
+        is_first = npy.read_magic(stream) == (1, 0)
+        read_header = npy.read_array_header_1_0 if is_first else npy.read_array_header_2_0
+        shape, _, dtype = read_header(stream)
+    size = math.prod(shape) * dtype.itemsize
+    if not 0 <= size <= LARGEST_ARRAY:
+        raise Unreadable(f"its {name} {_too_large(size)}")
+    with packed.open(f"{name}.npy") as stream:
+        array: np.ndarray = npy.read_array(stream, allow_pickle=False)
+        return array
+
+
+def _too_large(size: int) -> str:
+    return f"has {size / 1e6:,.0f} MB; an array of answers has at most {LARGEST_ARRAY / 1e6:,.0f}"
 
 
 def fault(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
@@ -63,10 +113,10 @@ def fault(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
     """
     import numpy as np
 
-    from bench.stats.form import CLASSES, FORMS
+    from bench.stats.form import CLASSES
     from bench.stats.metrics import METRICS
 
-    form = FORMS.get(record.task.form)
+    form = _form_of(record)
     label_axes = 1 if form is None else len(form.arrays(1, 1)["labels"])
     for name in (*record.scores, *record.predicted):
         logits = arrays.get(f"logits.{name}")
@@ -83,6 +133,8 @@ def fault(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
                 return f"its logits and its {what} of {name} are of {len(logits)} and {len(array)} examples"
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 return f"its {what} of {name} are not all numbers"
+        if wrong := _misshapen(record, form, name, arrays):
+            return wrong
     for name, scores in record.scores.items():
         logits, labels = arrays[f"logits.{name}"], arrays[f"labels.{name}"]
         classes = logits.shape[1]
@@ -102,3 +154,35 @@ def fault(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
                 said = f"its {metric.name} of {name}, {recorded:.6g}"
                 return f"{said}, does not follow from its answers, which give {score:.6g}"
     return ""
+
+
+def _form_of(record: Record) -> Form | None:
+    """The form of a record's answers; an older record says it by its metrics."""
+    from bench.stats.form import FORMS
+    from bench.stats.metrics import METRICS
+
+    if record.task.form:
+        return FORMS.get(record.task.form)
+    known = [METRICS[name].form for name in record.task.metrics if name in METRICS]
+    return next(iter(known), None)
+
+
+def _misshapen(
+    record: Record, form: Form | None, name: str, arrays: Mapping[str, np.ndarray]
+) -> str:
+    """Why the arrays of an evaluation set have another shape than the form of the task has.
+
+    Returns:
+        "" where they have that shape.
+    """
+    from bench.stats.form import CLASSES, misshapen
+
+    if form is None:
+        return ""
+    examples, outputs = arrays[f"logits.{name}"].shape
+    if form == CLASSES:
+        # an older record of a task of one's own does not name its classes; there are two at least
+        outputs = len(record.task.labels or ()) or max(2, outputs)
+    own = {what: arrays[f"{what}.{name}"] for what in ARRAYS if f"{what}.{name}" in arrays}
+    wrong = misshapen(form, own, examples, outputs)
+    return f"its answers to {name} have {wrong}" if wrong else ""

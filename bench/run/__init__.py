@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,20 @@ from bench.errors import InputError
 from bench.folders import ANOTHER_CACHE, CACHE_VARIABLE, users_cache
 from bench.interrupts import interrupts_noticed
 from bench.make.export import folder_for
+from bench.make.work import FailedCell
 from bench.measure.busy import training_here
-from bench.plan.plan import Plan
+from bench.plan.plan import Plan, Planned
 from bench.plan.request import RAY, SAMPLE, SLURM, Request
 from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
+from bench.record.cell import IN_8_BITS
 from bench.record.cell_locks import CellLocks
 from bench.record.store import Store
 from bench.run.executors import Executor, InProcess, Processes, refuse_script_without_main_guard
 from bench.run.schedule import Outcome, Schedule
 from bench.run.track import check_tracker, track
 
-__all__ = ["Outcome", "agree", "carry_out", "refuse_script_without_main_guard"]
+__all__ = ["Outcome", "agree", "carry_out", "refuse_script_without_main_guard", "unfinished"]
 
 ASK_ABOVE_SECONDS, ASK_ABOVE_BYTES = 30 * 60, 5 * 10**9
 SPARE_BYTES = 10**8
@@ -56,9 +59,7 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
     for pointer, attempt in store.write_pointers():
         progress.say(f"written: {pointer} names {attempt}")
     if not plan.todo_steps:
-        progress.say(
-            f"nothing to do: {'every cell has its record' if plan.cells else 'no cell to do needs more of it'}"
-        )
+        progress.say(f"nothing to do: {_why_nothing_is_to_do(plan)}")
         return outcome
     agree(request, plan.seconds, plan.disk_bytes, confirm)
     check_disk(plan)
@@ -78,6 +79,58 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
         count = track(request.track, records, request.reports / request.track)
         progress.say(f"{request.track}: {count} record{'s' if count != 1 else ''}, a run for each")
     return outcome
+
+
+def _why_nothing_is_to_do(plan: Plan) -> str:
+    """For a person whose command starts nothing: what of the plan is there, and what failed."""
+    if not plan.cells:
+        return "no cell to do needs more of it"
+    failed = [p for p in plan.cells if p.record is not None and p.record.status == "failed"]
+    if not failed:
+        return "every cell has its record"
+    count = f"{len(failed)} of {len(plan.cells)} cells"
+    return (
+        f"{count} failed before, and the others have their records; --retry-failed runs them again"
+    )
+
+
+def unfinished(plan: Plan, store: Store, known: Collection[FailedCell]) -> list[FailedCell]:
+    """The asked cells that have no finished record, each with the reason.
+
+    Args:
+        store: it has read none of these records yet, or reads again those that changed.
+        known: failures of this run; a cell of these is not named again.
+    """
+    failures = []
+    named = {failure.key for failure in known}
+    for planned in plan.cells:
+        failure = _unfinished(planned, "", store)
+        # without its model no score in 8 bits is to be expected
+        if failure is None and planned.in_8_bits:
+            failure = _unfinished(planned, IN_8_BITS, store)
+        if failure is not None and (not failure.key or failure.key not in named):
+            failures.append(failure)
+    return failures
+
+
+def _unfinished(planned: Planned, point: str, store: Store) -> FailedCell | None:
+    """Why a cell has no finished record; None where it has one."""
+    cell = planned.cell
+    record = store.find(cell, point)
+    if record is not None and record.status == "ok":
+        return None
+    row = f"{cell.label}+{point}" if point else cell.label
+    if record is not None:
+        why = record.error.message if record.error else record.status
+        return FailedCell(cell.tasks[0], row, cell.seed, why, record.key)
+    aside = store.set_aside_reason(cell)
+    why = (
+        f"its record was set aside: {aside}; the same command makes it again"
+        if aside
+        else f"its record is not in {store.root}, which somebody may have moved or removed; "
+        "the same command makes what is missing"
+    )
+    return FailedCell(cell.tasks[0], row, cell.seed, why)
 
 
 def executor_for(plan: Plan, progress: Progress) -> Executor:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
+import tracemalloc
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import factories
+import hostile_input
 import numpy as np
 import pytest
 import tiny
+from numpy.lib import format as numpy_format
 
 from bench.record import answers
 from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS
 from bench.record.speed_sessions import FOLDER, speed_records
 from bench.record.store import Store
+from bench.record.task_facts import TaskFacts
 from bench.train.prediction import score
 
 FROZEN = Path(__file__).parents[1] / "records" / "v1"
@@ -69,6 +75,16 @@ DAMAGE: dict[str, tuple[str, bytes | Callable[[dict], object], str]] = {
         ANSWERS,
         lambda a: a.update({"labels.validation": 1 - a["labels.validation"]}),
         "does not follow",
+    ),
+    "one column": (
+        ANSWERS,
+        lambda a: a.update({"logits.validation": a["logits.validation"][:, :1]}),
+        "logits of shape [277, 1]; classification has [277, 2]",
+    ),
+    "a third class": (
+        ANSWERS,
+        lambda a: a.update({"logits.validation": np.eye(3, dtype="f4")[a["labels.validation"]]}),
+        "classification has [277, 2]",
     ),
     "classes": (
         ANSWERS,
@@ -336,8 +352,10 @@ def test_nearly_equal_answers_keep_the_score_that_was_computed_of_them():
     draw = np.random.default_rng(0)
     logits = (0.0016 + 6e-9 * draw.normal(size=(40, 1))).astype(np.float32)
     labels = draw.normal(size=40).astype(np.float32)
+    metrics = ("spearman", "pearson")
+    task = TaskFacts(form="score", labels=(), metrics=metrics)
     record = factories.record().model_copy(
-        update={"scores": {"validation": score(logits, labels, ["spearman", "pearson"])}}
+        update={"task": task, "scores": {"validation": score(logits, labels, metrics)}}
     )
     arrays = {
         "logits.validation": logits,
@@ -347,3 +365,119 @@ def test_nearly_equal_answers_keep_the_score_that_was_computed_of_them():
     assert not answers.fault(record, arrays)
     labels[0] += 1
     assert answers.fault(record, arrays)
+
+
+# --- what would be waited for, or fill the memory
+
+
+def npz(folder: Path) -> Path:
+    return folder / ANSWERS
+
+
+def header(shape: tuple[int, ...], kind: str = "<f4") -> bytes:
+    """What an array of numpy begins with."""
+    out = io.BytesIO()
+    array = {"descr": kind, "fortran_order": False, "shape": shape}
+    numpy_format.write_array_header_1_0(out, array)
+    return out.getvalue()
+
+
+def with_zeros(file: Path, name: str, shape: tuple[int, ...], written: int) -> None:
+    """Add an array of zeros to an ``.npz`` file, or put it in the place of the one of that name.
+
+    Args:
+        written: how many of its bytes are really there.
+    """
+    held = {n: a for n, a in np.load(file).items() if n != name}
+    np.savez_compressed(file, **held)
+    with (
+        zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as packed,
+        packed.open(f"{name}.npy", "w") as out,
+    ):
+        out.write(header(shape))
+        for _ in range(written // 10**6):
+            out.write(bytes(10**6))
+
+
+def most_memory(work: Callable[[], object]) -> int:
+    """The largest number of bytes that Python and numpy held during some work."""
+    tracemalloc.start()
+    work()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return most
+
+
+@pytest.mark.slow
+def test_an_array_that_nobody_reads_costs_no_memory(store):
+    """A few hundred kilobytes of zeros unpack to 400 MB."""
+    with_zeros(npz(victim(store)), "unused", (10**8,), 4 * 10**8)
+    assert most_memory(lambda: list(store.records())) < 50e6
+    assert store.notes == []
+    record = store.find_by_key(VICTIM[3:])
+    assert set(store.predictions(record)) == {
+        f"{what}.validation" for what in ("logits", "labels", "examples")
+    }
+
+
+@pytest.mark.parametrize("shape", [(10**9, 2), (2**31, 2**31), (-1, 2), (10**18,)])
+def test_an_array_that_says_it_is_large_is_not_read(store, shape):
+    with_zeros(npz(victim(store)), "logits.validation", shape, 10**6)
+    assert most_memory(lambda: list(store.records())) < 50e6
+    (note,) = store.notes
+    assert note.path == victim(store) / RECORD
+    assert "its logits.validation has" in note.why
+
+
+def test_an_array_that_no_reader_would_take_is_not_written(store, monkeypatch):
+    record = store.find_by_key(VICTIM[3:])
+    arrays = store.predictions(record)
+    monkeypatch.setattr(answers, "LARGEST_ARRAY", 1000)
+    with pytest.raises(ValueError, match="an array of answers has at most"):
+        store.write(record, arrays)
+    assert not list(victim(store).glob("attempt-2*"))
+
+
+def pipe(file: Path) -> None:
+    file.unlink(missing_ok=True)
+    os.mkfifo(file)
+
+
+def device(file: Path) -> None:
+    file.unlink(missing_ok=True)
+    file.symlink_to("/dev/zero")
+
+
+def folder_there(file: Path) -> None:
+    file.unlink(missing_ok=True)
+    file.mkdir()
+
+
+def sparse(file: Path) -> None:
+    """A file of 100 GB that takes no room on the disk."""
+    with file.open("wb") as empty:
+        empty.truncate(10**11)
+
+
+@pytest.mark.parametrize("replace", [pipe, device, folder_there, sparse])
+@pytest.mark.parametrize("name", ["current", RECORD, ANSWERS])
+def test_what_is_no_file_of_a_store_is_not_waited_for(store, name, replace):
+    """Each is named in one line, and the six other records are read."""
+    replace(victim(store) / name)
+    with hostile_input.limited():
+        found = list(store.records())
+    aside = [note for note in store.notes if note.kind == SET_ASIDE]
+    assert len(found) == (7 if name == "current" else 6)
+    assert [note.path.name for note in aside] == [RECORD if name == ANSWERS else name]
+    assert "cannot be read" in aside[0].sentence()
+
+
+@pytest.mark.parametrize("replace", [pipe, device, folder_there, sparse])
+def test_what_is_no_session_of_timing_is_not_waited_for(tmp_path, replace):
+    heard = []
+    shutil.copytree(REFERENCE / FOLDER, tmp_path / FOLDER)
+    (session,) = (tmp_path / FOLDER).glob("*/*.json")
+    replace(session.with_name(f"{'a' * 16}.json"))
+    with hostile_input.limited():
+        assert len(list(speed_records(tmp_path, heard.append))) == 1
+    assert len(heard) == 1
