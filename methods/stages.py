@@ -35,9 +35,11 @@ class Term:
     contrastive loss, or one with labels."""
     unsupported: str = ""
     """Why these two models cannot have it, and what to type instead: a row that keeps it is refused before it starts."""
+    targets: Taps = NOTHING
+    """Taps of ``student`` that it learns from and not through, as a student that teaches itself: it has no gradient there."""
 
     def __post_init__(self) -> None:
-        for taps in (self.student, self.teacher):
+        for taps in (self.student, self.teacher, self.targets):
             if not isinstance(taps, frozenset):
                 raise MethodError(
                     f"a term declares taps, like methods.taps.hidden(3), not {taps!r}"

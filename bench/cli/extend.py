@@ -23,27 +23,37 @@ def check_method(
     method, settings = _method_and_settings(name)
     quiet()
     from bench.conformance.checks import CHECKS, Check, check_method
+    from bench.conformance.layer_map import layer_map
 
     width, first = max(map(len, CHECKS)), dict[str, str]()
 
     def tell(check: Check) -> None:
         before = first.setdefault(check.found, check.name)
-        found = check.found if before == check.name else f"the same as {before}"
-        print(
-            f"  {check.name:{width}}  {check.seconds:5.1f} s  {found if check.found else 'ok'}",
-            flush=True,
-        )
+        said = "ok"
+        if check.unseen:
+            said = f"not looked at: {one_line('; '.join(check.unseen))}"
+        if check.found:
+            said = check.found if before == check.name else f"the same as {before}"
+        print(f"  {check.name:{width}}  {check.seconds:5.1f} s  {said}", flush=True)
 
     done = check_method(method, on_check=tell, settings=settings)
     if left := len(CHECKS) - len(done):
         print(f"the other {left} checks were not run: they need what failed")
     wrong = [check for check in done if not check.passed]
+    if not left:
+        print("\n".join(layer_map(method(**settings))))
     took = sum(check.seconds for check in done)
     how_many = (
         f"{len(wrong)} of {len(done)} checks failed" if wrong else f"{len(done)} checks passed"
     )
-    body = [{"check": c.name, "found": c.found, "seconds": c.seconds} for c in done]
-    return f"{name}: {how_many} in {took:.0f} s", body, CHECK_FAILED if wrong else OK
+    unseen = sum(bool(check.unseen) for check in done)
+    not_all = f", {unseen} of them not looked at in every part" if unseen and not wrong else ""
+    body = [
+        {"check": c.name, "found": c.found, "not_looked_at": list(c.unseen), "seconds": c.seconds}
+        for c in done
+    ]
+    text = f"{name}: {how_many} in {took:.0f} s{not_all}"
+    return text, body, CHECK_FAILED if wrong else OK
 
 
 def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:

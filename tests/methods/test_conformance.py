@@ -14,7 +14,7 @@ from transformers import BertConfig
 
 import methods
 from bench.conformance.checks import CHECKS, Suite, check_method
-from bench.conformance.directions import distances_of_wrong_sign
+from bench.conformance.directions import taps_of_no_use, wrong_signs
 from bench.conformance.mixing import findings
 from bench.plan.student_cells import check_layers
 from methods import losses, taps
@@ -593,8 +593,8 @@ def test_no_loss_of_ours_mixes_or_has_the_wrong_sign_in_any_setting(name):
     kind = methods.get(name)
     for settings in SETTINGS.get(name, ({},)):
         for scene in Suite(kind, settings).bench().scenes():
-            assert findings(scene) == [], settings
-            assert not [*distances_of_wrong_sign(scene)], settings
+            found = [*findings(scene), *wrong_signs(scene), *taps_of_no_use(scene)]
+            assert not [finding.text for finding in found if finding.is_fault], settings
 
 
 def test_a_gradient_that_is_not_a_number_at_padding_is_found():
@@ -615,7 +615,7 @@ def test_a_gradient_that_is_not_a_number_at_padding_is_found():
     scene = Suite(FineTune, {}).bench().scenes()[0]
     stage = Stage("late", {"late": Term(late, student=taps.scores(1))})
     (found,) = findings(replace(scene, stages=lambda: [stage]))
-    assert found.padding
+    assert found.of_padding
     assert "is not a number: mask before the logarithm" in found.text
 
 
