@@ -90,6 +90,8 @@ def wrong_signs(scene: Scene) -> Iterator[Finding]:
     """
     for place in _terms_of(scene):
         term = place.anew()
+        if not (term.student or term.teacher):
+            yield place.unseen("it reads no tap of either model")
         if not (term.student and term.teacher):
             continue
         try:
