@@ -34,7 +34,7 @@ from bench.conformance.tiny_bench import (
     other_student,
     tiny_teacher_config,
 )
-from bench.errors import CellError, InputError
+from bench.errors import CellError, InputError, one_line
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
 from bench.plan.scheduled_stages import kept_terms, schedule_stages
@@ -168,7 +168,8 @@ class Trained:
 
 
 class Suite(Trained):
-    """The checks: every public method is one. It raises what is wrong, and returns what it could not decide."""
+    """The checks: every public method is one. It raises what is wrong, and returns what it could
+    not decide."""
 
     def needs(self) -> Unseen:
         """Each term finds what it reads when nothing but its own taps were computed."""
@@ -368,14 +369,15 @@ class Suite(Trained):
                     raise
 
     def taps_are_used(self) -> Unseen:
-        """Each term reads every tap that it declares, and has a gradient at each one of the student."""
+        """Each term reads every tap that it declares, and has a gradient at each one of the
+        student."""
         return _refuse(
             finding for scene in self.bench().scenes() for finding in taps_of_no_use(scene)
         )
 
     def terms_pull_to_the_teacher(self) -> Unseen:
-        """A term that reads both models is least where the student is like the teacher, or, where it compares sequences, where
-        each sequence is like the same sequence of the teacher."""
+        """A term that reads both models is least where the student is like the teacher, or, where
+        it compares sequences, where each sequence is like the same sequence of the teacher."""
         return _refuse(finding for scene in self.bench().scenes() for finding in wrong_signs(scene))
 
     def terms_move_the_deployed(self) -> Unseen:
@@ -603,6 +605,21 @@ class Check:
     @property
     def passed(self) -> bool:
         return not self.found
+
+    @property
+    def said(self) -> str:
+        """What is wrong, else what was not looked at, else ``ok``."""
+        not_looked_at = f"not looked at: {'; '.join(self.unseen)}" if self.unseen else ""
+        return one_line(self.found or not_looked_at or "ok")
+
+    def as_dict(self) -> dict[str, Any]:
+        """As ``--json`` prints it."""
+        return {
+            "check": self.name,
+            "found": self.found,
+            "not_looked_at": list(self.unseen),
+            "seconds": self.seconds,
+        }
 
 
 def check_method(

@@ -79,13 +79,14 @@ def _terms_of(scene: Scene) -> Iterator[TermPlace]:
 
 
 def wrong_signs(scene: Scene) -> Iterator[Finding]:
-    """Terms of student and teacher that pull away from the teacher, and those of which that cannot be decided.
+    """Terms of student and teacher that pull away from the teacher, and those of which that cannot
+    be decided.
 
     A distance is least where the student answers like the teacher: every layer of both models is
     given what the teacher's last layer answers, so the map of layers does not matter; then noise is
-    added on the student's side. A term that compares sequences need not be least there: a contrastive
-    loss falls where sequences move apart. But it is larger where each sequence of the student
-    answers like another sequence of the teacher. A projection of ``aux`` is the identity: both
+    added on the student's side. A term that compares sequences need not be least there: a
+    contrastive loss falls where sequences move apart. But it is larger where each sequence of the
+    student answers like another sequence of the teacher. A projection of ``aux`` is the identity: both
     sides are as wide.
     """
     for place in _terms_of(scene):
@@ -125,7 +126,8 @@ def _by_distance(scene: Scene, place: TermPlace) -> Finding | None:
 
 
 def _by_partner(scene: Scene, place: TermPlace) -> Finding | None:
-    """Whether a term is smaller where each sequence of the student answers like another of the teacher's."""
+    """Whether a term is smaller where each sequence of the student answers like another of the
+    teacher's."""
     term = place.anew()
     rows = _of_one_length(scene.data)
     batch = batch_of(scene.data, place.stage, rows, (), scene.mask)
@@ -156,7 +158,8 @@ def _by_partner(scene: Scene, place: TermPlace) -> Finding | None:
 
 
 def _by_order(scene: Scene, place: TermPlace, rows: Sequence[int], own: float) -> Finding:
-    """Of a term that is the same whichever sequence the student answers: whether the order of the examples changes it."""
+    """Of a term that is the same whichever sequence the student answers: whether the order of the
+    examples changes it."""
     batch = batch_of(scene.data, place.stage, rows[::-1], (), scene.mask)
     turned = _value(scene, place, batch, _answer(scene.teacher, batch, place.anew().student))
     if abs(turned - own) <= REORDERED * max(abs(turned), abs(own)):
@@ -168,7 +171,8 @@ def _by_order(scene: Scene, place: TermPlace, rows: Sequence[int], own: float) -
 
 
 def _of_one_length(data: Encoded) -> list[int]:
-    """As many examples as are looked at, of the length that most have: their answers can change places."""
+    """As many examples as are looked at, of the length that most have: their answers can change
+    places."""
     of_length: dict[int, list[int]] = {}
     for row, tokens in enumerate(data.tokens):
         of_length.setdefault(len(tokens), []).append(row)
@@ -205,7 +209,8 @@ def _value(scene: Scene, place: TermPlace, batch: Batch, student: Out) -> float:
 
 
 def _without_projections(container: Any) -> Any:
-    """Linear layers, and small networks that begin and end with one, become the identity, also in lists and dicts."""
+    """Linear layers, and small networks that begin and end with one, become the identity, also in
+    lists and dicts."""
     for name, module in container.named_children():
         if _is_projection(module):
             container[name if isinstance(container, nn.ModuleDict) else int(name)] = nn.Identity()
@@ -283,7 +288,8 @@ def move_from_teacher(parameters: Sequence[nn.Parameter]) -> None:
 def _moves(
     scene: Scene, place: TermPlace, parameters: Sequence[nn.Parameter], training: bool
 ) -> bool:
-    """Whether a term has a gradient at one of these; with dropout too, because a loss between two passes is 0 without."""
+    """Whether a term has a gradient at one of these; with dropout too, because a loss between two
+    passes is 0 without."""
     term, student = place.anew(), scene.student
     batch = batch_of(scene.data, place.stage, ROWS, (), scene.mask)
     ours, theirs = _passes(scene, term, batch, training)
@@ -341,7 +347,8 @@ class TapsUsed:
 
 
 def taps_of_no_use(scene: Scene) -> Iterator[Finding]:
-    """Taps that a term declares and does not read, and layers of the student at which it has no gradient.
+    """Taps that a term declares and does not read, and layers of the student at which it has no
+    gradient.
 
     A term that has no gradient at any tap is found by :func:`terms_that_move_nothing`.
     """
@@ -369,14 +376,15 @@ def taps_of_no_use(scene: Scene) -> Iterator[Finding]:
 
 
 def _without_gradient(scene: Scene, place: TermPlace, flat: Collection[Tap]) -> Iterator[Finding]:
-    """Layers of the student that a term reads and at which it has no gradient, though it has one at others."""
+    """Layers of the student that a term reads and at which it has no gradient, though it has one
+    at others."""
     constant = {tap for tap in flat if not _depends(scene, place, tap)}
     if constant:
         yield place.unseen(f"{told_taps(constant)}: nothing depends on it with these examples")
     if detached := set(flat) - constant:
         yield place.fault(
-            f"it depends on {told_taps(detached)} of the student and has no gradient there: is that "
-            "side detached? A target of its own says so: Term(targets=...)"
+            f"it depends on {told_taps(detached)} of the student and has no gradient there: is "
+            "that side detached? A target of its own says so: Term(targets=...)"
         )
 
 

@@ -7,8 +7,9 @@ between batches that differ in other sequences alone:
     other lengths, as many tokens and pairs     the gradient stays: all that may divide a mean is equal, only padding is not
     no other sequences                          the gradient keeps its direction
 
-A term that compares sequences depends on the others by its formula, so these comparisons say nothing of it. Every term is
-shown the same examples in a wider padded view too, and in one whose padding shows another token: value and gradient stay.
+A term that compares sequences depends on the others by its formula, so these comparisons say
+nothing of it. Every term is shown the same examples in a wider padded view too, and in one whose
+padding shows another token: value and gradient stay.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ HIDDEN_ALWAYS, HIDDEN_OF_KEPT = 1, 3
 TOLERANCE = 1e-3
 """Of the largest gradient (or value) compared: far above rounding, far below one place of padding among 12."""
 SAME_VALUE = 1e-4
-"""Of a term's value: above rounding, below what three more places of padding change in one of twenty layers."""
+"""Of a term's value: above rounding, below what three more places of padding change in one of
+twenty layers."""
 NEGLIGIBLE = 1e-6
 """Part of a term's largest gradient below which a reading's own is rounding."""
 NONSENSE = {"student": 7.0, "teacher": -5.0}
@@ -120,8 +122,10 @@ class TermAnswer:
 
     Attributes:
         value: of the term, without its weight.
-        slopes: its gradient at everything it reads of the student; of the teacher, if it reads no student.
-        drew: whether it drew random numbers: what it drew for a sequence then depends on all shapes.
+        slopes: its gradient at everything it reads of the student; of the teacher, if it reads no
+            student.
+        drew: whether it drew random numbers: what it drew for a sequence then depends on all
+            shapes.
     """
 
     value: float
@@ -390,7 +394,8 @@ def _findings_of(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> 
 
 
 def _by_padding(look: Look, anew: Callable[[], Term]) -> Finding | None:
-    """Whether value or gradient of a term change with what the padded view has where no token is."""
+    """Whether value or gradient of a term change with what the padded view has where no token
+    is."""
     first = look.ask(anew(), training=False)
     if not math.isfinite(first.value):
         return Finding(f"its value is {first.value}", is_fault=False, of_padding=True)

@@ -199,8 +199,8 @@ class Bench:
         return replace(self.data, labels=None, vocabulary=vocabulary, questions=None)
 
     def scenes(self) -> list[Scene]:
-        """Where terms are looked at: the method's own stages, and those of every artefact behind it that is trained, on text or on
-        a task's rows."""
+        """Where terms are looked at: the method's own stages, and those of every artefact behind
+        it that is trained, on text or on a task's rows."""
         setup = self.setup
         scenes = [
             Scene(
