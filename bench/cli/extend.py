@@ -76,7 +76,7 @@ def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
     }
 
 
-@verb("data --data sample --tasks rte,mnli --out sample-suite")
+@verb("data --data sample --tasks rte,mnli --out sample-suite", reads_scores=True)
 def data(
     tasks: str = TASKS,
     data: str = option("sample", SOURCES),

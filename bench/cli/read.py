@@ -83,7 +83,7 @@ def show(
     print(Store(results).find_by_key(key, trained=True).model_dump_json(indent=1))
 
 
-@verb("report --results results/reference --reports reports")
+@verb("report --results results/reference --reports reports", reads_scores=True)
 def report(
     results: Path = RESULTS,
     reports: Path | None = REPORTS,
@@ -121,7 +121,7 @@ def report(
     return "\n".join(paths), paths, OK
 
 
-@verb("compare tinybert finetune:start=random --results results/reference")
+@verb("compare tinybert finetune:start=random --results results/reference", reads_scores=True)
 def compare(
     first: str = argument(..., "A row, with the name that it has in reports."),
     second: str = argument(..., "The row that it is compared with."),
@@ -157,7 +157,10 @@ def compare(
     return "\n".join(texts), body, OK
 
 
-@verb("predictions tinybert --to predictions-of-tinybert --results results/reference")
+@verb(
+    "predictions tinybert --to predictions-of-tinybert --results results/reference",
+    reads_scores=True,
+)
 def predictions(
     row: str = argument(..., "A row, with the name that it has in reports."),
     to: Path = option(..., "A new folder."),
@@ -173,7 +176,9 @@ def predictions(
     return "\n".join(lines), {"folder": str(to), "files": files, "notes": notes}, OK
 
 
-@verb("choose --max-flops 1.5 --tasks cola,sst2,mrpc,stsb --results results/h200")
+@verb(
+    "choose --max-flops 1.5 --tasks cola,sst2,mrpc,stsb --results results/h200", reads_scores=True
+)
 def choose(
     results: Path = RESULTS,
     tasks: str = ONLY_TASKS,
@@ -315,6 +320,7 @@ def power(
 
 @verb(
     "trace +3.1 --results results/h200",
+    reads_scores=True,
     context_settings={"ignore_unknown_options": True},  # -0.3 is a number
 )
 def trace(

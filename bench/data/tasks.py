@@ -268,14 +268,16 @@ def from_toml(path: Path) -> Task:
 
 def check_metrics(task: Task, where: str) -> None:
     """Raises InputError: no metric, or one that does not suit the task."""
-    from bench.stats.metrics import fitting
+    from bench.stats.metrics import METRICS, NAME_YOURS, fitting
 
     known = {metric.name: metric for metric in fitting(task.form)}
     for name in task.metrics or ("",):
         if name not in known:
-            hint = f"did you mean {near!r}? " if (near := nearest(name, known)) else ""
-            raise InputError(
-                f"{where}: metric {name!r} does not fit; {hint}for this task: {', '.join(known)}"
-            )
+            near = nearest(name, known)
+            hint = f"did you mean {near!r}? " if near else ""
+            fit = f"{hint}for this task: {', '.join(known)}"
+            if name not in METRICS and name:
+                raise InputError(f"{where}: there is no metric {name!r}; {fit}; {NAME_YOURS}")
+            raise InputError(f"{where}: metric {name!r} does not fit; {fit}")
         if why := known[name].misfit(task.labels):
             raise InputError(f"{where}: metric {name!r} {why}")

@@ -211,6 +211,8 @@ class Request:
         "checkpoint:FOLDER and predictions:FOLDER are finished: they are scored, not trained.")
     tasks: str = _option("glue", "Tasks or groups of tasks, separated by commas. Your own: "
         "FILE.csv:text=COLUMN:label=COLUMN (also tsv, jsonl, parquet), hub:OWNER/NAME/CONFIG with the same, or a FILE.toml.")
+    metric: tuple[str, ...] = _option((), "A metric in a file of your own, as Python imports it, like kappa:KAPPA. Tasks name it among their "
+        "metrics. Repeat the option for more metrics.", metavar="MODULE:NAME", typed=(list[str] | None, None), show_default=False)
     seeds: tuple[int, ...] = _option((0,), "Seeds of the students, for example 0,1,2.", typed=(str, "0"), callback=parse_seeds)
     data: str = _option(AUTO, f"{SOURCES} auto: the hub {IF_HUB} sample.")
     teacher: str = _option(AUTO, f"{TEACHERS} auto: bert-base-uncased {IF_HUB} embedded.")
@@ -310,12 +312,18 @@ class Request:
             if isinstance(self.corpus, str | Path)
             else tuple(map(str, self.corpus or ()))
         )
+        own["metric"] = (self.metric,) if isinstance(self.metric, str) else tuple(self.metric or ())
         own["jobs"] = parse_jobs(self.jobs) if isinstance(self.jobs, str) else self.jobs
         own["numbers"] = parse_numbers(
             [f"{name}={number}" for name, number in dict(self.numbers).items()]
         )
         for name, value in own.items():
             object.__setattr__(self, name, value)
+        # tasks are read next, and their files may name them
+        if self.metric:
+            from bench.stats.own_metrics import load_metrics
+
+            load_metrics(self.metric)
 
     @property
     def augmentation(self) -> Augmentation | None:
