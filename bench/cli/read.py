@@ -132,6 +132,12 @@ def compare(
     theirs: Path | None = option(
         None, "The folder of results that has the second row, if it is another one."
     ),
+    teacher: str = option(
+        "",
+        "The teacher of the first row and that of the second one, separated by a comma, where a row has "
+        "several; one name is that of both. So a row is compared with itself under another teacher.",
+        metavar="NAME,NAME",
+    ),
 ) -> Answer:
     """Compare two rows on the same examples: difference, interval, paired test and verdict."""
     from bench.analysis import compare as analysis
@@ -142,7 +148,14 @@ def compare(
 
     chosen = parse_seeds(seeds) if seeds.strip() else ()
     comparisons = analysis.compare(
-        results, first, second, comma_separated(tasks), chosen, exact, theirs
+        results,
+        first,
+        second,
+        comma_separated(tasks),
+        chosen,
+        exact,
+        theirs,
+        comma_separated(teacher),
     )
     texts = [
         f"{data}\n\n{analysis.table(first, second, lines)}\n" for data, lines in comparisons.items()
