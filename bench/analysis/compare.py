@@ -55,11 +55,13 @@ def compare(
 
     Args:
         theirs: the folder of results that has the second row, if it is another one.
-        teachers: names of the teacher of the first row and of that of the second one, or one name for both, where rows have
+        teachers: names of the teacher of the first row and of that of the second one, or one name
+            for both, where rows have
             several; as tables print them, or the beginning of the hash of the weights.
 
     Raises:
-        InputError: a row that is not there, one row twice, a teacher that a row has not, or no examples that both were scored on.
+        InputError: a row that is not there, one row twice, a teacher that a row has not, or no
+            examples that both were scored on.
     """
     progress = Progress()
     store = Store(results)
@@ -184,7 +186,8 @@ class NamedRows:
     Attributes:
         rows: what records call the first and the second one.
         records: all those among which they are.
-        stores: row -> the folder that has its answers, where it is another one than the first row's.
+        stores: row -> the folder that has its answers, where it is another one than the first
+            row's.
     """
 
     rows: list[str]

@@ -134,8 +134,9 @@ def compare(
     ),
     teacher: str = option(
         "",
-        "The teacher of the first row and that of the second one, separated by a comma, where a row has "
-        "several; one name is that of both. So a row is compared with itself under another teacher.",
+        "The teacher of the first row and that of the second one, separated by a comma, where a "
+        "row has several; one name is that of both. So a row is compared with itself under "
+        "another teacher.",
         metavar="NAME,NAME",
     ),
 ) -> Answer:

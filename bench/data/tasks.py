@@ -273,11 +273,12 @@ def check_metrics(task: Task, where: str) -> None:
     known = {metric.name: metric for metric in fitting(task.form)}
     for name in task.metrics or ("",):
         if name not in known:
+            # one that is nowhere may be in a file of the user's
+            wrong = "does not fit" if name in METRICS else f"is not known ({NAME_YOURS})"
             near = nearest(name, known)
             hint = f"did you mean {near!r}? " if near else ""
-            fit = f"{hint}for this task: {', '.join(known)}"
-            if name not in METRICS and name:
-                raise InputError(f"{where}: there is no metric {name!r}; {fit}; {NAME_YOURS}")
-            raise InputError(f"{where}: metric {name!r} does not fit; {fit}")
+            raise InputError(
+                f"{where}: metric {name!r} {wrong}; {hint}for this task: {', '.join(known)}"
+            )
         if why := known[name].misfit(task.labels):
             raise InputError(f"{where}: metric {name!r} {why}")

@@ -54,7 +54,8 @@ def student_modules(method: str, metrics: Sequence[str] = ()) -> tuple[str, ...]
 
 
 def metric_modules(metrics: Sequence[str]) -> tuple[str, ...]:
-    """The modules of the metrics of these names; of a user's own metric the one that it was named by."""
+    """The modules of the metrics of these names; of a user's own metric the one that it was named
+    by."""
     from bench.stats.metrics import metric_of
     from bench.stats.own_metrics import reference_of
 

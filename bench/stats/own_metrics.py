@@ -34,8 +34,8 @@ def _loaded(reference: str) -> Metric:
     module, colon, name = reference.partition(":")
     if not colon or not name or "/" in module or module.endswith(".py"):
         raise InputError(
-            f"--metric {reference}: name a module as Python imports it, and what it calls the metric, "
-            "like kappa:KAPPA"
+            f"--metric {reference}: name a module as Python imports it, and what it calls the "
+            "metric, like kappa:KAPPA"
         )
     metric = _imported(reference, module, name)
     if isinstance(metric, type):
@@ -44,7 +44,8 @@ def _loaded(reference: str) -> Metric:
         )
     if not isinstance(metric, Metric):
         raise InputError(
-            f"--metric {reference}: that is no metric; it should be a bench.stats.metrics.Metric ({PAGE})"
+            f"--metric {reference}: that is no metric; it should be a "
+            f"bench.stats.metrics.Metric ({PAGE})"
         )
     try:
         register(metric)
@@ -64,9 +65,8 @@ def _imported(reference: str, module: str, name: str) -> object:
         hint = ""
         if isinstance(error, ImportError) and error.name == module:
             hint = f"; run this in the folder that has {module}.py, or install its package"
-        raise InputError(
-            f"--metric {reference}: {module} cannot be imported: {type(error).__name__}: {error}{hint}"
-        ) from None
+        why = f"{type(error).__name__}: {error}{hint}"
+        raise InputError(f"--metric {reference}: {module} cannot be imported: {why}") from None
     if not hasattr(found, name):
         raise InputError(f"--metric {reference}: {module} has no {name}")
     return getattr(found, name)

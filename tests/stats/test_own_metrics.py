@@ -97,7 +97,7 @@ def forget_parsed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_run_scores_with_it_and_readers_ask_for_it(bench, jobs):
     examples = [("the cat is red", "bad"), ("the dog is red", "good"), ("a dog is old", "good")]
     for name, count in (("train", 16), ("dev", 7)):
@@ -113,7 +113,7 @@ def test_a_run_scores_with_it_and_readers_ask_for_it(bench, jobs):
 
     done = bench("run", *words)
     assert done.returncode == BAD_INPUT
-    assert "there is no metric 'kappa'" in done.stderr
+    assert "metric 'kappa' is not known" in done.stderr
     assert "--metric MODULE:NAME" in done.stderr
     done = bench("run", *words, "--metric", "kappa:KAPPA")
     assert done.returncode == OK, done.stderr
