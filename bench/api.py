@@ -81,9 +81,11 @@ def compare(
     tasks: Sequence[str] = (),
     seeds: Sequence[int] = (),
     theirs: Path | str | None = None,
+    teachers: Sequence[str] = (),
 ) -> DataFrame:
     """Two rows on the same examples, a line for each table, evaluation set and mean; see ``bench compare``. The second row may be in
-    another folder of results, ``theirs``.
+    another folder of results, ``theirs``. ``teachers`` names that of each row, where a row has
+    several.
 
     Scores, differences and the ends of their 95 % intervals are in percent; ``adjusted`` is p after Holm's adjustment, from which the
     verdict comes.
@@ -95,9 +97,8 @@ def compare(
 
     from bench.analysis.compare import compare as carry_out
 
-    tables = carry_out(
-        Path(results), first, second, tasks, seeds, theirs=None if theirs is None else Path(theirs)
-    )
+    folder = None if theirs is None else Path(theirs)
+    tables = carry_out(Path(results), first, second, tasks, seeds, theirs=folder, teachers=teachers)
     return DataFrame(
         [{"table": title, **line.to_dict()} for title, lines in tables.items() for line in lines]
     )

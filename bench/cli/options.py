@@ -64,6 +64,7 @@ def request_from_options(**given: Any) -> Request:
     given |= {
         "numbers": parse_numbers(given.get("numbers")),
         "corpus": tuple(given.get("corpus") or ()),
+        "metric": tuple(given.get("metric") or ()),
     }
     # several jobs keep the cores busy: threads of one would wait for each other
     if given.get("threads") is None:

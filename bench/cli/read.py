@@ -83,7 +83,7 @@ def show(
     print(Store(results).find_by_key(key, trained=True).model_dump_json(indent=1))
 
 
-@verb("report --results results/reference --reports reports")
+@verb("report --results results/reference --reports reports", reads_scores=True)
 def report(
     results: Path = RESULTS,
     reports: Path | None = REPORTS,
@@ -121,7 +121,7 @@ def report(
     return "\n".join(paths), paths, OK
 
 
-@verb("compare tinybert finetune:start=random --results results/reference")
+@verb("compare tinybert finetune:start=random --results results/reference", reads_scores=True)
 def compare(
     first: str = argument(..., "A row, with the name that it has in reports."),
     second: str = argument(..., "The row that it is compared with."),
@@ -131,6 +131,13 @@ def compare(
     exact: bool = option(False, "Use the exact McNemar test instead of its mid-p form.", "--exact"),
     theirs: Path | None = option(
         None, "The folder of results that has the second row, if it is another one."
+    ),
+    teacher: str = option(
+        "",
+        "The teacher of the first row and that of the second one, separated by a comma, where a "
+        "row has several; one name is that of both. So a row is compared with itself under "
+        "another teacher.",
+        metavar="NAME,NAME",
     ),
 ) -> Answer:
     """Compare two rows on the same examples: difference, interval, paired test and verdict."""
@@ -142,7 +149,14 @@ def compare(
 
     chosen = parse_seeds(seeds) if seeds.strip() else ()
     comparisons = analysis.compare(
-        results, first, second, comma_separated(tasks), chosen, exact, theirs
+        results,
+        first,
+        second,
+        comma_separated(tasks),
+        chosen,
+        exact,
+        theirs,
+        comma_separated(teacher),
     )
     texts = [
         f"{data}\n\n{analysis.table(first, second, lines)}\n" for data, lines in comparisons.items()
@@ -157,7 +171,10 @@ def compare(
     return "\n".join(texts), body, OK
 
 
-@verb("predictions tinybert --to predictions-of-tinybert --results results/reference")
+@verb(
+    "predictions tinybert --to predictions-of-tinybert --results results/reference",
+    reads_scores=True,
+)
 def predictions(
     row: str = argument(..., "A row, with the name that it has in reports."),
     to: Path = option(..., "A new folder."),
@@ -173,7 +190,9 @@ def predictions(
     return "\n".join(lines), {"folder": str(to), "files": files, "notes": notes}, OK
 
 
-@verb("choose --max-flops 1.5 --tasks cola,sst2,mrpc,stsb --results results/h200")
+@verb(
+    "choose --max-flops 1.5 --tasks cola,sst2,mrpc,stsb --results results/h200", reads_scores=True
+)
 def choose(
     results: Path = RESULTS,
     tasks: str = ONLY_TASKS,
@@ -315,6 +334,7 @@ def power(
 
 @verb(
     "trace +3.1 --results results/h200",
+    reads_scores=True,
     context_settings={"ignore_unknown_options": True},  # -0.3 is a number
 )
 def trace(

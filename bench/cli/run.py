@@ -285,7 +285,10 @@ def speed(
     return text, record.model_dump(mode="json"), OK
 
 
-@verb("backends students/rte/* --tasks rte --data sample --backends onnx,onnx-int8")
+@verb(
+    "backends students/rte/* --tasks rte --data sample --backends onnx,onnx-int8",
+    reads_scores=True,
+)
 def backends(
     places: list[str] = argument(
         ...,

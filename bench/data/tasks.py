@@ -322,14 +322,17 @@ def with_positive(
 
 def check_metrics(task: Task, where: str) -> None:
     """Raises InputError: no metric, or one that does not suit the task."""
-    from bench.stats.metrics import fitting
+    from bench.stats.metrics import METRICS, NAME_YOURS, fitting
 
     known = {metric.name: metric for metric in fitting(task.form)}
     for name in task.metrics or ("",):
         if name not in known:
-            hint = f"did you mean {near!r}? " if (near := nearest(name, known)) else ""
+            # one that is nowhere may be in a file of the user's
+            wrong = "does not fit" if name in METRICS else f"is not known ({NAME_YOURS})"
+            near = nearest(name, known)
+            hint = f"did you mean {near!r}? " if near else ""
             raise InputError(
-                f"{where}: metric {name!r} does not fit; {hint}for this task: {', '.join(known)}"
+                f"{where}: metric {name!r} {wrong}; {hint}for this task: {', '.join(known)}"
             )
         if why := known[name].misfit(task.labels):
             raise InputError(f"{where}: metric {name!r} {why}")

@@ -31,6 +31,7 @@ from bench.record.cell import CHECKPOINT, IN_8_BITS, PREDICTIONS, TEACHER, Cell,
 from bench.record.code import STALE, stale_lines, state_of, state_of_record, unknown_lines
 from bench.record.keys import digest
 from bench.record.store import Store
+from bench.stats.own_metrics import load_metrics
 
 if TYPE_CHECKING:
     from bench.data.predictions import Predictions
@@ -46,6 +47,7 @@ def build(request: Request) -> Plan:
         InputError: anything wrong with what was asked for, before anything starts.
     """
     request = request.checked()
+    own_metrics = load_metrics(request.metric)
     rows, given, in_8_bits, _, by_all = parse_rows(request.methods)
     wanted = expand(request.tasks, request.offline)
     request = without_auto(request)
@@ -59,6 +61,12 @@ def build(request: Request) -> Plan:
     if any(task.checkpoint.outline for task in tasks):
         notes.append(OUTLINE.format("the teacher"))
     notes += _data_notes(tasks)
+    named = {name for task in tasks for name in task.task.metrics}
+    notes += [
+        f"the metric {metric.name}: no task names it among its metrics"
+        for metric in own_metrics
+        if metric.name not in named
+    ]
     own_tasks: dict[str, list[TaskPlan]] = {}  # of rows with an encoder of their own
 
     def tasks_of(row: MethodRow) -> list[TaskPlan]:
