@@ -81,7 +81,7 @@ def busy_cores(seconds: float = 0.5, file: Path = Path("/proc/stat")) -> float |
 
     def ticks() -> int:
         """That all cores together have worked since the machine began."""
-        name, *counts = file.read_text().splitlines()[0].split()
+        name, *counts = file.read_text(encoding="utf-8").splitlines()[0].split()
         user, nice, system, _, _, interrupts, soft_interrupts = map(int, counts[:7])
         if name != "cpu":
             raise ValueError(name)
