@@ -39,7 +39,7 @@ def main() -> NoReturn:
 
 
 def print_in_any_encoding() -> None:
-    """Write what the console's encoding does not have as ``\\xb1``: a result must not be lost with its table."""
+    """Write what the console's encoding lacks as ``\\xb1``: no table ends in an error."""
     for stream in (sys.stdout, sys.stderr):
         # without a console there is none, and a program that calls this may have put in another
         if isinstance(stream, io.TextIOWrapper):

@@ -75,15 +75,16 @@ def request_from_options(**given: Any) -> Request:
 
 
 def _refuse_bytes_without_characters(given: dict[str, Any]) -> None:
-    """Refuse a name that the system's encoding cannot read: records are UTF-8 and name what made them."""
+    """Refuse a name that the system's encoding cannot read: records name things in UTF-8."""
     for name, value in given.items():
         for word in value if isinstance(value, list | tuple) else [value]:
             try:
                 str(word).encode()
             except UnicodeEncodeError:
+                encoding = sys.getfilesystemencoding()
                 raise InputError(
                     f"--{name.replace('_', '-')}: the name has characters that the encoding "
-                    f"{sys.getfilesystemencoding()} does not have; set PYTHONUTF8=1, or rename the file"
+                    f"{encoding} does not have; set PYTHONUTF8=1, or rename the file"
                 ) from None
 
 

@@ -110,7 +110,7 @@ class Search(Frozen):
         return max((t for t in self.trials if t.score is not None), key=lambda t: t.score or 0.0)
 
     def identity(self) -> dict[str, Any]:
-        """The part of a record's key: the held-out rows by their hash, without what is said of them for people."""
+        """The part of a record's key; what is said of the held-out rows for people is no part."""
         return self.model_dump(exclude_defaults=True, exclude={"examples", "too_few"})
 
     def describe(self) -> str:

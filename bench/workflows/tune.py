@@ -199,7 +199,7 @@ def tune(
 
 
 def _what_they_tell(trial: Record) -> str:
-    """Which differences between trials the held-out examples can tell from chance; "" where nobody computed it."""
+    """Which differences the held-out examples can tell from chance; "" where it is not known."""
     examples = trial.cell.data.rows["held-back"]
     gap = least_gap(examples)
     if gap is None:
