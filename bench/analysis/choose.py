@@ -29,7 +29,7 @@ from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.resampled import faults_of, resampled, seeds_in_words
 from bench.report.sources import warnings
 from bench.report.table import Column, Line, Table, TableCell, number
-from bench.report.tables.parts import counted, left_out_of_means, line_of
+from bench.report.tables.parts import counted, if_busy, left_out_of_means, line_of
 from bench.report.write import add_speed
 from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of
@@ -83,7 +83,7 @@ def table(choice: Choice) -> Table:
         "Params (M)",
         "file (MB)",
         "FLOPs (G)",
-        "latency (ms)",
+        if_busy("latency (ms)", group),
         "% of teacher",
         "changed answers (%)",
     ]

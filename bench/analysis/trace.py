@@ -56,6 +56,7 @@ def trace(text: str, results: Path) -> list[Origin]:
     origins = [origin for group in tables for origin in origins_of(group, store)]
     for session in sessions:
         where = f"session {session.key[:12]}, teacher {session.teacher}"
+        where += ", busy" if session.others else ""
         origins += [
             o | {"session": session.key}
             for table in latency_tables(session)

@@ -9,7 +9,7 @@ from bench.audit.grid import WORDS, Grid, GridLine, line_of, without_markup
 from bench.audit.latex import unlatex
 from bench.audit.printed import numbers_of
 
-SEPARATOR = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
+SEPARATOR = re.compile(r"[\s|:+=]*+-[\s|:+=-]*+")
 TITLE = re.compile(r"#+ |\*\*(?:Table|Tab\.)|Table \d|<h\d", re.IGNORECASE)
 
 

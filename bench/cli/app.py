@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -38,12 +39,21 @@ them again and again, for a quarter of the time of a plan. What is in no referen
 
 def main() -> NoReturn:
     """Run the command line; never shows a traceback for something a person can mend."""
+    print_in_any_encoding()
     gc.set_threshold(OBJECTS_BEFORE_COLLECTION, *gc.get_threshold()[1:])
     try:
         with notes_sent_to(lambda note: print(f"bench: {note.sentence()}", file=sys.stderr)):
             _run()
     finally:
         gc.freeze()  # Python would search all objects for cycles before it ends
+
+
+def print_in_any_encoding() -> None:
+    """Write what the console's encoding lacks as ``\\xb1``: no table ends in an error."""
+    for stream in (sys.stdout, sys.stderr):
+        # without a console there is none, and a program that calls this may have put in another
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run() -> NoReturn:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, get_type_hints
 
 import typer
 
+from bench.errors import InputError
 from bench.plan.request import Request, parse_numbers
 
 
@@ -59,8 +61,9 @@ def request_from_options(**given: Any) -> Request:
     """The request of options as they were typed.
 
     Raises:
-        InputError: numbers of a recipe that cannot be read.
+        InputError: numbers of a recipe that cannot be read, or a name that no record can hold.
     """
+    _refuse_bytes_without_characters(given)
     given |= {
         "numbers": parse_numbers(given.get("numbers")),
         "corpus": tuple(given.get("corpus") or ()),
@@ -70,6 +73,20 @@ def request_from_options(**given: Any) -> Request:
     if given.get("threads") is None:
         given["threads"] = 2 if given.get("jobs") == 1 else 1
     return Request(**given)
+
+
+def _refuse_bytes_without_characters(given: dict[str, Any]) -> None:
+    """Refuse a name that the system's encoding cannot read: records name things in UTF-8."""
+    for name, value in given.items():
+        for word in value if isinstance(value, list | tuple) else [value]:
+            try:
+                str(word).encode()
+            except UnicodeEncodeError:
+                encoding = sys.getfilesystemencoding()
+                raise InputError(
+                    f"--{name.replace('_', '-')}: the name has characters that the encoding "
+                    f"{encoding} does not have; set PYTHONUTF8=1, or rename the file"
+                ) from None
 
 
 def with_request_options(

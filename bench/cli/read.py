@@ -277,6 +277,7 @@ def choose(
         {
             "table": choice["group"].title,
             "columns": [column.title for column in choice["columns"]],
+            "latency_conditions": choice["group"].speed_conditions,
             "candidates": choice["candidates"],
             "chosen": next((c["label"] for c in choice["candidates"]), None),
             "cheapest_as_good": next((c["label"] for c in choice["as_good"]), None),

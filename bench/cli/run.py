@@ -31,6 +31,11 @@ from bench.plan.request import SOURCES, TEACHERS
 if TYPE_CHECKING:
     from bench.run import Outcome
 
+BUSY = option(
+    False,
+    "Measure although other processes use the processor. The answer says how busy it was.",
+    "--busy",
+)
 TUNING, PRETRAINING = "teachers", "pretraining"
 """What ``run --only`` takes."""
 
@@ -257,11 +262,7 @@ def speed(
     memory: bool = option(
         True, "Measure peak memory, each system in its own process.", "--memory/--no-memory"
     ),
-    busy: bool = option(
-        False,
-        "Measure although other processes use the processor. The report says how busy it was.",
-        "--busy",
-    ),
+    busy: bool = BUSY,
     results: Path = RESULTS,
     reports: Path | None = REPORTS,
 ) -> Answer:
@@ -306,6 +307,7 @@ def backends(
         30, "How many times each model is timed on each backend, in turns: 6 or more.", min=6
     ),
     offline: bool = OFFLINE,
+    busy: bool = BUSY,
 ) -> Answer:
     """Compare the same trained weights on several backends: score, changed predictions, latency, megabytes and load time.
 
@@ -315,7 +317,7 @@ def backends(
     from bench.workflows import backends as workflow
 
     answer = workflow.compare_backends(
-        places, tasks, data, comma_separated(backends), threads, rounds, offline
+        places, tasks, data, comma_separated(backends), threads, rounds, offline, busy=busy
     )
     is_wrong = any("error" in row for row in answer["models"])
     return workflow.describe(answer), answer, CHECK_FAILED if is_wrong else OK

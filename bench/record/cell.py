@@ -84,6 +84,9 @@ class Trial(Frozen):
     """percent on the rows held back; None where it failed"""
 
 
+TOO_FEW = "too few held-out examples to tell any difference"
+
+
 class Search(Frozen):
     """How a row's settings were chosen: trials on training rows held back, with a teacher that has not seen them."""
 
@@ -97,6 +100,10 @@ class Search(Frozen):
     """those that could vary in this row, if settings were named"""
     seed: int = 0
     """of the trials"""
+    examples: int | None = None
+    """held-out examples that scored the trials, for people; None in older records"""
+    too_few: bool = False
+    """whether these are too few to tell any difference between trials, for people"""
 
     @field_validator("trials")
     @classmethod
@@ -110,12 +117,20 @@ class Search(Frozen):
         """The trial of the highest score; of equal ones the first tried."""
         return max((t for t in self.trials if t.score is not None), key=lambda t: t.score or 0.0)
 
+    def identity(self) -> dict[str, Any]:
+        """The part of a record's key; what is said of the held-out rows for people is no part."""
+        return self.model_dump(exclude_defaults=True, exclude={"examples", "too_few"})
+
     def describe(self) -> str:
         """For a reader of the row: what was tried, with its score on the rows held back."""
         scores = ", ".join(
             f"{t.row} {'failed' if t.score is None else f'{t.score:.1f}'}" for t in self.trials
         )
-        return f"chosen among {len(self.trials)} by {self.metric} on a tenth of the training rows, held back: {scores}"
+        warning = f" ({self.examples} examples, {TOO_FEW})" if self.too_few else ""
+        return (
+            f"chosen among {len(self.trials)} by {self.metric} on a tenth of the training rows, "
+            f"held back{warning}: {scores}"
+        )
 
 
 class Selection(Frozen):
@@ -250,7 +265,7 @@ def scoring_identity(cell: Cell, point: str = "") -> dict[str, Any]:
     which one is scored; of a row whose settings were searched for also the search."""
     scored: dict[str, Any] = {"tasks": cell.tasks} if cell.together else {}
     if cell.search is not None:
-        scored["search"] = cell.search.model_dump(exclude_defaults=True)
+        scored["search"] = cell.search.identity()
     return {"point": point, "evaluation": cell.data.evaluation, **scored}
 
 

@@ -17,7 +17,7 @@ PARTS: Mapping[str, Callable[[Cell], Any]] = {
     "recipe": lambda c: sorted(c.recipe.items()),
     "precision, threads or device": lambda c: c.numeric.model_dump(),
     "settings": lambda c: (c.version, sorted(c.settings.items()), c.dropped),
-    "search of the settings": lambda c: c.search and c.search.model_dump(),
+    "search of the settings": lambda c: c.search and c.search.identity(),
     "general start or other artefacts": lambda c: sorted(c.artefacts.items()),
     "tokenizer": lambda c: c.tokenizer,
     "tasks learned together": lambda c: [partner.model_dump() for partner in c.together],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -85,6 +85,12 @@ class SpeedRecord(StrictModel):
     started: str
     finished: str
 
+    @property
+    def others(self) -> float:
+        """Cores that other processes used when it began; 0 where so few make times no worse."""
+        cores = self.env.get("busy_cores")
+        return float(cores) if isinstance(cores, int | float) and cores >= BUSY_CORES else 0.0
+
     def timing_of(self, system: str, conditions: Conditions) -> Timing | None:
         return next(
             (t for t in self.timings if t.system == system and t.conditions == conditions), None
@@ -98,6 +104,11 @@ def write_speed(root: Path, record: SpeedRecord) -> tuple[SpeedRecord, Path]:
     path = root / FOLDER / slug(record.teacher) / f"{record.key[:16]}.json"
     write_atomically(path, (record.model_dump_json(indent=1) + "\n").encode())
     return record, path
+
+
+def idle_if_any(sessions: Sequence[SpeedRecord]) -> list[SpeedRecord]:
+    """Those that were measured on an idle machine; all of them where none was."""
+    return [session for session in sessions if not session.others] or list(sessions)
 
 
 def speed_records(root: Path, note: Callable[[Note], None] = notify) -> Iterator[SpeedRecord]:

@@ -69,6 +69,7 @@ class ReportGroup:
         cell: of one of its students: its data, teacher, recipe and numerics are those of all.
         identity: what its records have in common and those of no other group have.
         speed_ups, latencies: system -> times faster than the teacher, and median milliseconds of a batch, under ``speed_conditions``.
+        speed_others: cores that other processes used meanwhile; 0 on an idle machine.
         order: labels of rows in this order, where it is given; other rows come after them.
         names: row -> its name in a paper.
         reference: the row that others are compared with; "" for the one that :func:`bench.report.tables.differences.reference_of` chooses.
@@ -93,6 +94,7 @@ class ReportGroup:
     latencies: dict[str, float] = field(default_factory=dict)
     speed_conditions: str = ""
     speed_backend: str = ""
+    speed_others: float = 0.0
     order: list[str] = field(default_factory=list)
     names: Mapping[str, str] = field(default_factory=dict)
     reference: str = ""

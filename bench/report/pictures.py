@@ -20,7 +20,7 @@ from bench.report.sweeps import sweeps
 from bench.report.table import DASH, TableCell, number
 from bench.report.tables.differences import own_row, reference_of
 from bench.report.tables.leaderboard import verdicts_of_means
-from bench.report.tables.parts import counted
+from bench.report.tables.parts import counted, if_busy
 from bench.report.tables.retention import KEEPS, KEPT_OF_THE_TEACHER, LOSES
 
 GREY, PALE = "#444444", "#bbbbbb"
@@ -607,7 +607,7 @@ PICTURES: Mapping[str, tuple[str, str, Callable[[ReportGroup, str], bytes | None
     "score-latency": (
         "Mean score against measured latency",
         "The same against the median time of a batch ({conditions}).",
-        lambda group, form: scatter(group, group.latencies, form, "latency (ms)"),
+        lambda group, form: scatter(group, group.latencies, form, if_busy("latency (ms)", group)),
     ),
     "score-file": (
         "Mean score against the size of the file",

@@ -210,13 +210,31 @@ def test_peak_memory_is_that_of_the_model_and_not_of_the_imports():
 def test_no_times_beside_other_processes_unless_asked_for(monkeypatch, tmp_path):
     monkeypatch.setattr(busy, "busy_cores", lambda: 1.26)
     with pytest.raises(InputError, match=r"other processes use 1\.3 cores .* --busy"):
-        speed.measure(speed.SpeedRequest(methods="kd", teacher="embedded"))
+        speed.measure(speed.SpeedRequest(methods="kd", teacher="embedded", threads=1))
     for others, is_told in ((1.26, True), (0.1, False)):
         record = SpeedRecord(
             teacher="t", timings=[], env={"busy_cores": others}, started="a", finished="b"
         )
         text = write_speed_report(record, tmp_path / str(others)).read_text()
         assert ("Other processes used 1.3 cores when it began." in text) is is_told
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity"), reason="no way to leave this process one core"
+)
+@pytest.mark.parametrize("in_spite", [True, False])
+def test_more_threads_than_cores_are_refused(tmp_path, in_spite):
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        with pytest.raises(InputError, match=r"--threads 2: .* may use 1 core, .* --threads 1$"):
+            busy.refuse_bad_times(tmp_path, 2, in_spite)
+        assert busy.refuse_bad_times(tmp_path, 1, in_spite) == 0.0
+        assert busy.refuse_bad_times(tmp_path, 2, in_spite, "cuda") == 0.0
+        with pytest.raises(InputError, match="--threads 2"):
+            speed.measure(speed.SpeedRequest(methods="kd", teacher="embedded", device="cpu"))
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 @pytest.mark.skipif(

@@ -11,7 +11,15 @@ from bench.record.stated import stated
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.table import DASH, INTERVAL, SPREAD, Column, Line, Table, TableCell, number
 from bench.report.tables.cost import FILE, models_differ, need_own_lines
-from bench.report.tables.parts import SEARCHES, keys_of, left_out_of_means, line_of, listed, missing
+from bench.report.tables.parts import (
+    SEARCHES,
+    if_busy,
+    keys_of,
+    left_out_of_means,
+    line_of,
+    listed,
+    missing,
+)
 
 WIDTH = 180
 """Characters of a line of the main table."""
@@ -132,7 +140,7 @@ def further_columns(group: ReportGroup) -> dict[str, Callable[[ReportGroup, str]
             for row, r in group.speed_ups.items()
         }
         cells[TEACHER] = number(1.0, ".2f", "x")
-        columns["speed-up"] = lambda group, label: cells.get(label, number(None))
+        columns[if_busy("speed-up", group)] = lambda group, label: cells.get(label, number(None))
     return columns
 
 

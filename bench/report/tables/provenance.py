@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bench.record.cell import FINISHED, TEACHER, Cell, Search, split_row
+from bench.record.cell import FINISHED, TEACHER, TOO_FEW, Cell, Search, split_row
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.stated import stated
@@ -85,9 +85,14 @@ def hyper_parameters(group: ReportGroup) -> Table | None:
 
 def searches(group: ReportGroup) -> Table | None:
     """What searches chose for each row on each task, with its score on the held-out training examples, and the range of all trials."""
-    tasks, lines = list(dict.fromkeys(column.task for column in group.columns)), []
+    tasks = list(dict.fromkeys(column.task for column in group.columns))
+    lines = []
+    too_few: dict[str, int | None] = {}
     for label in group.systems:
         by_task = {record.cell.tasks[0]: record.cell.search for record in group.records_of(label)}
+        for task, search in by_task.items():
+            if search is not None and search.too_few:
+                too_few[task] = search.examples
         if any(by_task.values()):
             cells = [
                 TableCell(_chosen(search) if (search := by_task.get(task)) else DASH)
@@ -95,11 +100,12 @@ def searches(group: ReportGroup) -> Table | None:
             ]
             lines.append(line_of(group, label, cells))
     note = "In brackets: the score of the choice on held-out training examples, in percent, and the range of all trials that did not fail."
+    warnings = [f"{task}: {examples} examples, {TOO_FEW}." for task, examples in too_few.items()]
     return Table(
         SEARCHES,
         [Column("System"), *(Column(task, words=True, csv=TEXT) for task in tasks)],
         lines,
-        (note,),
+        (note, *warnings),
         file="searches",
     )
 
