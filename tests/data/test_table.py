@@ -120,9 +120,8 @@ def test_a_csv_without_a_convention_of_quotes(tmp_path):
     stray = 'text,label\n"a stray,1\nb,0\nc,1\n'
     file = written(tmp_path / "stray.csv", stray)
     assert texts(file) == ['"a stray', "b", "c"]
-    assert "stray.csv: its quotes are part of the texts" in said(
-        written(tmp_path / "stray.csv", stray + "d,0\n" * 5)
-    )
+    written(tmp_path / "stray.csv", stray + "d,0\nd,1\n" * 5)
+    assert "stray.csv: its quotes are part of the texts" in said(f"{file}:text=text")
     balanced = written(tmp_path / "balanced.csv", 'text,label\n"a stray,1\nb,0\nc",1\n')
     with pytest.raises(InputError, match="quotes may enclose fields, or be part of the texts"):
         texts(balanced)
@@ -152,8 +151,11 @@ def test_a_file_that_pandas_wrote_is_read_as_it_was_or_asked_for(tmp_path, kept,
 def test_a_text_longer_than_pythons_reader_takes(tmp_path):
     before = csv.field_size_limit()
     long = "word " * 40_000
-    file = written(tmp_path / "t.csv", f"text,label\n{long},1\n")
-    assert texts(file) == [long]
+    file = written(tmp_path / "t.csv", f'text,label\n{long},1\n"a",2\n')
+    assert texts(file) == [long, "a"]
+    file = written(tmp_path / "t.tsv", f'text\tlabel\n{long}\t1\n"a"\t2\n')
+    with pytest.raises(InputError, match="add :quotes=csv"):
+        texts(file)
     assert csv.field_size_limit() == before
 
 
@@ -273,10 +275,10 @@ def test_a_row_without_a_label_is_named(tmp_path, place):
     rows = [{"text": f"t {i}", "label": i % 2} for i in range(40)]
     rows[place] = {"text": "no label yet"}
     file = json_lines(tmp_path / "t.jsonl", rows)
-    with pytest.raises(InputError, match=rf"t\.jsonl, row {place}: it has no 'label'"):
+    with pytest.raises(InputError, match=rf"t\.jsonl.*, row {place}: .*label"):
         expand(f"{file}:text=text")
     pandas.DataFrame(rows).to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(InputError, match=rf"t\.csv, row {place}: it has no 'label'"):
+    with pytest.raises(InputError, match=rf"t\.csv.*, row {place}: .*label"):
         expand(f"{tmp_path / 't.csv'}:text=text")
 
 
