@@ -214,7 +214,9 @@ def _groups_in(folder: Path) -> list[Group]:
         return [Group("data", tuple(_examples_in(folder)))]
     groups = _grouped(_examples_in(folder))
     for entry in sorted(folder.iterdir()):
-        if entry.is_dir() and split_of(entry.name):
+        # a folder of somebody else's is none of this data set
+        is_open = entry.is_dir() and os.access(entry, os.R_OK | os.X_OK)
+        if is_open and split_of(entry.name):
             files = _examples_in(entry)
             if files:
                 groups.append(Group(entry.name, tuple(files), is_folder=True))

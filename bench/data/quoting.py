@@ -45,8 +45,7 @@ def rows_of(text: str, separator: str, quotes: str) -> Iterator[tuple[int, list[
 def _is_regular(text: str, separator: str, quotes: str) -> bool:
     """Whether every row has as many fields as the header, read in this way."""
     try:
-        with fields_of_any_length():
-            return len({len(row) for _, row in rows_of(text, separator, quotes)}) == 1
+        return len({len(row) for _, row in rows_of(text, separator, quotes)}) == 1
     except csv.Error:
         return False
 
@@ -114,6 +113,7 @@ def _looks_enclosed(text: str, separator: str) -> bool:
     return False
 
 
+@fields_of_any_length()
 def quotes_of(text: str, separator: str) -> str:
     """What the quotes of a file are: :data:`AS_CSV`, :data:`AS_TEXT`, or "" where both may be.
 
