@@ -152,7 +152,8 @@ def _of_words(values: Series, kind: str, where: str) -> Sequence[str]:
 
 
 def _is_whole(text: str) -> bool:
-    return re.fullmatch(r"\s*[+-]?\d+\s*", text) is not None
+    """Whether a text is a whole number of a size that codes have; Python converts no endless ones."""
+    return re.fullmatch(r"\s*[+-]?\d{1,18}\s*", text) is not None
 
 
 def _refuse_several(names: Sequence[str], values: Series, where: str) -> None:

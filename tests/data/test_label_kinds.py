@@ -131,6 +131,14 @@ def test_many_whole_numbers_may_be_a_scale(tmp_path, values):
     assert len(task_of(f"{file}:kind=classes").labels) == len(set(values))
 
 
+def test_numbers_without_end_are_asked_for_too(tmp_path):
+    file = file_of(tmp_path, ["1" * 5000, "2" * 5000] * 10)
+    with pytest.raises(
+        InputError, match=r"is text that is all numbers, .* Add :kind=regression or"
+    ):
+        task_of(file)
+
+
 @given(count=st.integers(2, 200), first=st.sampled_from([0, 1]), as_text=st.booleans())
 def test_codes_that_count_are_classes_as_before(tmp_path_factory, count, first, as_text):
     codes = [first + i % count for i in range(2 * count)]
