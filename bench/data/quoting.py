@@ -33,9 +33,11 @@ def rows_of(text: str, separator: str, quotes: str) -> Iterator[tuple[int, list[
     Raises:
         csv.Error: where quotes enclose fields: one is not closed, or closed before its field ends.
     """
-    quoting = csv.QUOTE_MINIMAL if quotes == AS_CSV else csv.QUOTE_NONE
     lines = io.StringIO(text, newline="")
-    reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True)
+    if quotes == AS_CSV:
+        reader = csv.reader(lines, delimiter=separator, strict=True)
+    else:
+        reader = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE)
     for row in reader:
         is_blank = not row or (len(row) == 1 and not row[0].strip(" \t"))
         if not is_blank:
