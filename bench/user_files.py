@@ -36,13 +36,22 @@ POINTER = b"version https://git-lfs"
 """How the text begins that git-lfs leaves in the place of a file that was not fetched."""
 
 
-def refuse_pointer(path: Path) -> None:
-    """Raises InputError: git-lfs has left its pointer in the place of this file."""
-    with path.open("rb") as file:
-        if file.read(len(POINTER)) == POINTER:
-            raise InputError(
-                f"{path} is a pointer of git-lfs and not the file; type git lfs pull in its folder"
-            )
+def refuse_pointer(path: Path, begins: bytes = b"") -> None:
+    """Refuse the pointer that git-lfs has left in the place of a file.
+
+    Args:
+        begins: the first bytes of the file, where somebody has read them: a pipe is read once.
+
+    Raises:
+        InputError: it is one.
+    """
+    if not begins:
+        with path.open("rb") as file:
+            begins = file.read(len(POINTER))
+    if begins.startswith(POINTER):
+        raise InputError(
+            f"{path} is a pointer of git-lfs and not the file; type git lfs pull in its folder"
+        )
 
 
 def text_of(path: Path, said: str) -> str:
@@ -55,9 +64,11 @@ def text_of(path: Path, said: str) -> str:
         InputError: no such file, one that cannot be read, a pointer of git-lfs, or no UTF-8 text.
     """
     try:
-        refuse_pointer(path)
+        content = path.read_bytes()
+        if content:
+            refuse_pointer(path, content)
         # some editors of Windows begin a file with a byte order mark
-        return path.read_bytes().decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{said}: not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8"

@@ -131,8 +131,8 @@ def _check_set(count: int, files: Sequence[Path]) -> None:
     if missing:
         there = files[0]
         shard = _shard(there)
-        number = f"{missing[0]:0{len(shard['number'])}}"
-        name = f"{shard['head']}-{number}-of-{shard['shards']}{there.suffix}"
+        digits = f"{missing[0]:0{len(shard['number'])}}"
+        name = f"{shard['head']}-{digits}-of-{shard['shards']}{there.suffix}"
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         raise InputError(
             f"{there.parent / name} is missing{more}: {there.name} is one of {count:,} files; "
