@@ -35,6 +35,8 @@ SHARD = re.compile(r"(?P<head>.+)-(?P<number>\d+)-of-(?P<shards>\d+)(?P<hash>-[0
 """The stem of one of several files of a split, like ``train-00000-of-00002``."""
 DESCRIPTIONS = ("dataset_info", "dataset_infos", "dataset_dict", "state", "config")
 """Stems of JSON files that describe a data set and hold no examples."""
+MOST_SHARDS = 100_000
+"""So many shards are looked for."""
 IN_FULL = 3
 """So many files are named one by one; of more the first and the last."""
 
@@ -115,9 +117,7 @@ def _check_set(count: int, files: Sequence[Path]) -> None:
     """Of the shards of one split: each number once."""
     numbers: dict[int, Path] = {}
     for file in files:
-        shard = SHARD.fullmatch(file.stem)
-        assert shard is not None
-        number = int(shard["number"])
+        number = int(_shard(file)["number"])
         if number in numbers:
             raise InputError(
                 f"{file} and {numbers[number].name} are the same shard; take one out of the folder"
@@ -125,15 +125,26 @@ def _check_set(count: int, files: Sequence[Path]) -> None:
         numbers[number] = file
     # most count from 0; where the last number is the count, they count from 1
     first = 1 if count in numbers and 0 not in numbers else 0
-    missing = sorted(set(range(first, min(first + count, 100_000))) - numbers.keys())
+    # a name may claim any number of shards
+    wanted = range(first, first + min(count, MOST_SHARDS))
+    missing = [number for number in wanted if number not in numbers]
     if missing:
-        width = len(shard["number"])
-        name = f"{shard['head']}-{missing[0]:0{width}}-of-{shard['shards']}{file.suffix}"
+        there = files[0]
+        shard = _shard(there)
+        digits = f"{missing[0]:0{len(shard['number'])}}"
+        name = f"{shard['head']}-{digits}-of-{shard['shards']}{there.suffix}"
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         raise InputError(
-            f"{file.parent / name} is missing{more}: {file.name} is one of {count:,} files; "
+            f"{there.parent / name} is missing{more}: {there.name} is one of {count:,} files; "
             "bring all of them, or rename those that you have"
         )
+
+
+def _shard(file: Path) -> re.Match[str]:
+    """The parts of the name of a shard."""
+    match = SHARD.fullmatch(file.stem)
+    assert match is not None
+    return match
 
 
 def _with_other_shards(file: Path) -> tuple[Path, ...]:
@@ -214,7 +225,9 @@ def _groups_in(folder: Path) -> list[Group]:
         return [Group("data", tuple(_examples_in(folder)))]
     groups = _grouped(_examples_in(folder))
     for entry in sorted(folder.iterdir()):
-        if entry.is_dir() and split_of(entry.name):
+        # a folder of somebody else's is none of this data set
+        is_open = entry.is_dir() and os.access(entry, os.R_OK | os.X_OK)
+        if is_open and split_of(entry.name):
             files = _examples_in(entry)
             if files:
                 groups.append(Group(entry.name, tuple(files), is_folder=True))

@@ -152,7 +152,7 @@ def _read(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
     Args:
         called: the evaluation set, for messages.
     """
-    table = table_of(file, quotes=AS_TEXT if file.suffix == ".tsv" else "")
+    table = table_of(file, quotes=AS_TEXT if file.suffix.lower() == ".tsv" else "")
     # a class that begins like a formula is written with an apostrophe
     columns = {written(name, task.labels).strip().lower(): name for name in table.names}
 

@@ -33,9 +33,11 @@ def rows_of(text: str, separator: str, quotes: str) -> Iterator[tuple[int, list[
     Raises:
         csv.Error: where quotes enclose fields: one is not closed, or closed before its field ends.
     """
-    quoting = csv.QUOTE_MINIMAL if quotes == AS_CSV else csv.QUOTE_NONE
     lines = io.StringIO(text, newline="")
-    reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True)
+    if quotes == AS_CSV:
+        reader = csv.reader(lines, delimiter=separator, strict=True)
+    else:
+        reader = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE)
     for row in reader:
         is_blank = not row or (len(row) == 1 and not row[0].strip(" \t"))
         if not is_blank:
@@ -45,8 +47,7 @@ def rows_of(text: str, separator: str, quotes: str) -> Iterator[tuple[int, list[
 def _is_regular(text: str, separator: str, quotes: str) -> bool:
     """Whether every row has as many fields as the header, read in this way."""
     try:
-        with fields_of_any_length():
-            return len({len(row) for _, row in rows_of(text, separator, quotes)}) == 1
+        return len({len(row) for _, row in rows_of(text, separator, quotes)}) == 1
     except csv.Error:
         return False
 
@@ -114,6 +115,7 @@ def _looks_enclosed(text: str, separator: str) -> bool:
     return False
 
 
+@fields_of_any_length()
 def quotes_of(text: str, separator: str) -> str:
     """What the quotes of a file are: :data:`AS_CSV`, :data:`AS_TEXT`, or "" where both may be.
 

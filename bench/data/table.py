@@ -258,7 +258,8 @@ def _of_json(file: Path) -> Table:
         try:
             return pyarrow.array(values)
         except UnicodeEncodeError:
-            row = next(i for i, value in enumerate(values) if _has_surrogate(str(value)))
+            halves = (row for row, value in enumerate(values) if _has_surrogate(str(value)))
+            row = next(halves, 0)
             raise InputError(
                 f"{file}, row {row}: {name} has half a character (a lone surrogate)"
             ) from None
@@ -362,7 +363,7 @@ def _of_csv(
             return pyarrow.array([value or None for value in values], pyarrow.string())
         return _with_kind(values)
 
-    said = ()
+    said: tuple[str, ...] = ()
     is_usual = taken == AS_CSV and separator == ","
     if QUOTE in text and not is_usual and not quotes:
         meaning = {

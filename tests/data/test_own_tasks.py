@@ -196,7 +196,7 @@ def test_a_data_set_of_the_hub_brings_the_names_of_its_classes(tmp_path, monkeyp
     assert (len(source.load(task, "train")), len(source.load(task, task.evaluation[0]))) == (24, 8)
     assert task.file == "hub:someone/films/plain_text"
     with pytest.raises(InputError, match="no configuration 'default'"):
-        expand("hub:someone/films")
+        expand("hub:someone/plays")
 
 
 @pytest.mark.parametrize(

@@ -151,8 +151,11 @@ def test_a_file_that_pandas_wrote_is_read_as_it_was_or_asked_for(tmp_path, kept,
 def test_a_text_longer_than_pythons_reader_takes(tmp_path):
     before = csv.field_size_limit()
     long = "word " * 40_000
-    file = written(tmp_path / "t.csv", f"text,label\n{long},1\n")
-    assert texts(file) == [long]
+    file = written(tmp_path / "t.csv", f'text,label\n{long},1\n"a",2\n')
+    assert texts(file) == [long, "a"]
+    file = written(tmp_path / "t.tsv", f'text\tlabel\n{long}\t1\n"a"\t2\n')
+    with pytest.raises(InputError, match="add :quotes=csv"):
+        texts(file)
     assert csv.field_size_limit() == before
 
 
