@@ -44,7 +44,8 @@ def why_not_writable(folder: Path) -> str:
     """Why nothing can be written into a folder, or it cannot be made; "" where it can. Nothing is
     made here."""
     there = folder.absolute()
-    while not there.exists() and there != there.parent:
+    # a folder that may not be looked into is not there for this user; Path.exists raises for it
+    while not os.path.exists(there) and there != there.parent:
         there = there.parent
     if not there.is_dir():
         return os.strerror(errno.ENOTDIR)

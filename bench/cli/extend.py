@@ -127,5 +127,5 @@ def convert(
     from bench.workflows import convert as workflow
 
     made = workflow.convert(source, target, offline)
-    taken_off = f"; {made.renamed}: taken off" if made.renamed else ""
+    taken_off = f"; {made.renamed}, which was taken off" if made.renamed else ""
     print(f"{made.folder}: {made.tensors} tensors{taken_off}")

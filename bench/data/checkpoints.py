@@ -14,7 +14,14 @@ from bench import files
 from bench.data.hub import downloaded
 from bench.data.tasks import Task
 from bench.data.vocabulary import case_note, refuse_ids_without_rows
-from bench.data.weights_header import SAFE, SHARDS, model_class, refuse_incomplete, weights_file
+from bench.data.weights_header import (
+    SAFE,
+    SHARDS,
+    model_class,
+    note_of_extra,
+    refuse_incomplete,
+    weights_file,
+)
 from bench.errors import InputError, one_line
 from bench.user_files import json_of, refuse_lfs_pointer
 
@@ -423,10 +430,11 @@ def _open(
         raise InputError(
             f"{asked}: it is tuned to classify whole texts; name an encoder, or a ...ForQuestionAnswering"
         )
-    if outline and not any(folder.glob("model*.safetensors*")):
+    has_weights = any((folder / name).is_file() for name in (SAFE, f"{SAFE}{SHARDS}"))
+    outline = outline and not has_weights
+    if outline:
         weights = folder / "config.json"
     else:
-        outline = False
         source = source or str(folder)
         weights = weights_file(folder, asked, source)
         opened = config
@@ -649,13 +657,22 @@ def _tokenizer(folder: Path, asked: str, rows: int | None) -> Any:
     return tokenizer
 
 
-def note_of_case(checkpoint: Checkpoint) -> str:
-    """A note for the plan where a tokenizer and its vocabulary differ in capitals; "" where nothing
-    is odd."""
-    if checkpoint.outline or _rows_of(checkpoint.config) is None:
-        return ""
-    odd = case_note(tokenizer_of(checkpoint))
-    return f"{checkpoint.asked or checkpoint.name}: {odd}" if odd else ""
+def odd_notes(checkpoint: Checkpoint) -> list[str]:
+    """Notes for the plan: a tokenizer and its vocabulary differ in capitals, or a finished model's
+    file has more than its class reads. A student of ours says its class itself."""
+    if checkpoint.outline:
+        return []
+    said = checkpoint.asked or checkpoint.name
+    notes = []
+    if _rows_of(checkpoint.config) is not None:
+        odd = case_note(tokenizer_of(checkpoint))
+        notes.append(f"{said}: {odd}" if odd else "")
+    if checkpoint.finetuned and not hasattr(checkpoint.config, OURS):
+        spans = is_tuned_for(checkpoint.config.architectures, spans=True)
+        kind = model_class(checkpoint.config, spans)
+        weights = checkpoint.folder / SAFE
+        notes.append(note_of_extra(kind, checkpoint.config, weights, said))
+    return [note for note in notes if note]
 
 
 def hash_of_tokenizer(checkpoint: Checkpoint) -> str:

@@ -57,7 +57,7 @@ def refuse_segments_without_rows(config: Any, segments: Iterable[Any], asked: st
 
     if family_of_config(config) not in SEGMENTED:
         return
-    highest = max(int(max(row, default=0)) for row in segments)
+    highest = max(int(row.max(initial=0)) for row in segments)
     if highest >= config.type_vocab_size:
         raise InputError(
             f"{asked}: its tokenizer marks second texts as segment {highest}, and the embedding of "
@@ -96,7 +96,7 @@ def case_note(tokenizer: PreTrainedTokenizerBase) -> str:
     if not lowers and with_capitals == 0:
         return (
             "its tokenizer keeps capitals, and no word of its vocabulary has one, so that words "
-            "with capitals are read as unknown or as letters; an uncased model needs do_lower_case true "
-            "in tokenizer_config.json"
+            "with capitals are read as unknown or as letters; an uncased model needs "
+            "do_lower_case true in tokenizer_config.json"
         )
     return ""

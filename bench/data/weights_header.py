@@ -234,6 +234,18 @@ def _unheard() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+def note_of_extra(kind: Any, config: Any, weights: Path, said: str) -> str:
+    """A note on tensors of a finished model that the class which opens it does not read: a class of
+    somebody's own with another head, under the model type of a shipped one, opens as that one."""
+    found = compare(kind, config, shapes_in(weights, said), weights.parent)
+    if not found.extra:
+        return ""
+    return (
+        f"{said}: {SAFE} has {_listed(found.extra)}, which {kind.__name__} does not read; "
+        "if the model answered with them, it is of another class"
+    )
+
+
 def names_taken_off(shapes: Shapes, count_missing: Callable[[Shapes], int]) -> dict[str, str]:
     """Name in the file -> name without what a wrapper put before it as the model was saved.
 
@@ -243,7 +255,7 @@ def names_taken_off(shapes: Shapes, count_missing: Callable[[Shapes], int]) -> d
             fewer.
     """
     names = {name: _unwrapped(name) for name in shapes}
-    while all(name.startswith(PARALLEL) for name in names.values()):
+    while names and all(name.startswith(PARALLEL) for name in names.values()):
         names = {old: _unwrapped(new.removeprefix(PARALLEL)) for old, new in names.items()}
     while first := _shared_first_word(list(names.values())):
         shorter = {old: new.removeprefix(first) for old, new in names.items()}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.cache import cache_root
-from bench.data.checkpoints import Checkpoint, hash_of_tokenizer, names_labels, note_of_case
+from bench.data.checkpoints import Checkpoint, hash_of_tokenizer, names_labels, odd_notes
 from bench.data.example_files import named
 from bench.data.hub import CHANGED
 from bench.data.own_tasks import expand, files_line, is_own, typed_tasks
@@ -161,7 +161,7 @@ def build(request: Request) -> Plan:
     for task in tasks:
         if rows or task.teacher.origin == "fine-tuned":
             _check_labels(task)
-    notes += _tokenizer_notes(tasks, own_tasks, cells)
+    notes += _checkpoint_notes(tasks, own_tasks, cells)
     notes += _random_starts(planner.entries)
     outlined = [name for name, read in own_tasks.items() if read[0].checkpoint.outline]
     notes += [OUTLINE.format(name) for name in (*outlined, *sorted(planner.outlined))]
@@ -311,21 +311,22 @@ def _refuse_cache_that_cannot_be_written() -> None:
         raise InputError(f"the cache cannot be written to {folder}: {why}; {ANOTHER_CACHE}")
 
 
-def _tokenizer_notes(
+def _checkpoint_notes(
     tasks: Sequence[TaskPlan],
     own_tasks: Mapping[str, Sequence[TaskPlan]],
     cells: Sequence[Planned],
 ) -> list[str]:
-    """Notes on tokenizers that do not read capitals as their vocabularies have them, each
-    checkpoint once."""
+    """Notes on what is odd about the checkpoints of a plan, each of them once."""
     read: dict[Path, Checkpoint] = {}
     for group in (tasks, *own_tasks.values()):
         read |= {task.checkpoint.folder: task.checkpoint for task in group}
     for cell in cells:
         if isinstance(cell.row, Checkpoint):
             read[cell.row.folder] = cell.row
-    notes = [note_of_case(checkpoint) for checkpoint in read.values()]
-    return [note for note in notes if note]
+    notes: list[str] = []
+    for checkpoint in read.values():
+        notes += odd_notes(checkpoint)
+    return notes
 
 
 def _nameless(task: TaskPlan, checkpoint: Checkpoint) -> list[str]:

@@ -30,7 +30,7 @@ from bench.data.weights_header import (
     shapes_in,
     shard_files,
 )
-from bench.errors import InputError, one_line
+from bench.errors import InputError
 from bench.files import folder_in_place_of
 from bench.user_files import json_of
 
@@ -97,6 +97,8 @@ def convert(source: str, target: Path, offline: bool = False) -> Converted:
         )
     else:
         raise InputError(f"{source}: no {BINARY} in it, and no {SAFE} in shards")
+    if not tensors:
+        raise InputError(f"{source}: its weights are empty; save the model again")
     tensors = {names[name]: value for name, value in tensors.items()}
     with folder_in_place_of(target) as whole:
         save_file(tensors, whole / SAFE, metadata={"format": "pt"})
@@ -197,5 +199,5 @@ def _read_binary(files: list[Path]) -> dict[str, Tensor]:
         for name, value in content.items():
             # each its own memory: safetensors refuses tensors that share it, and tied
             # ones are tied again when loaded
-            tensors[one_line(str(name))] = value.detach().clone().contiguous()
+            tensors[str(name)] = value.detach().clone().contiguous()
     return tensors

