@@ -20,7 +20,7 @@ def markdown_grids(text: str, aligned: bool = False) -> list[Grid]:
         aligned: also read columns that only blanks keep apart, as pages of text have them.
     """
     lines = _joined(
-        [re.sub(r"^\s*>\s?", "", line) if "|" in line else line for line in text.splitlines()]
+        [re.sub(r"^\s*>\s?", "", line) if "|" in line else line for line in text.split("\n")]
     )
     kinds = _kinds(lines, aligned)
     grids: list[Grid] = []

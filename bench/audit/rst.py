@@ -24,7 +24,7 @@ SIMPLE = re.compile(r"\s*=+(?:\s+=+)+\s*$")
 
 def rst_grids(text: str) -> tuple[list[Grid], str]:
     """Every table of a text, and the text with them blanked out."""
-    lines = text.splitlines()
+    lines = text.split("\n")
     starts = [0, *itertools.accumulate(len(line) + 1 for line in lines)]
     grids: list[Grid] = []
     title = ""

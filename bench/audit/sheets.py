@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from collections import Counter
@@ -87,7 +88,7 @@ def _of_values(text: str, kind: str, name: str) -> tuple[list[Grid], list[Sheet]
     first = text.partition("\n")[0]
     mark = ";" if first.count(";") > first.count(",") else ","
     mark = "\t" if kind == ".tsv" else mark
-    lines = list(csv.reader(text.splitlines(), delimiter=mark))
+    lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=mark))
     header = [value.strip() for value in lines[0]] if lines else []
     if set(TIDY) <= set(header):
         return [], from_tidy(header, lines[1:])
@@ -96,7 +97,8 @@ def _of_values(text: str, kind: str, name: str) -> tuple[list[Grid], list[Sheet]
     lines = _without_spreads(lines)
     grid = Grid("", [], 1)
     for number, line in enumerate(lines, start=1):
-        grid.lines.append(line_of((cell.strip() for cell in line), number))
+        # a quoted cell may have line breaks
+        grid.lines.append(line_of((" ".join(cell.split()) for cell in line), number))
     return [grid], sheets_of(name, [grid])
 
 
@@ -143,7 +145,8 @@ def _text_of(path: Path) -> str:
         raise InputError(
             f"{path}: {path.stat().st_size:,} bytes; tables are read from files of at most {MOST_TEXT:,}"
         )
-    return text_of(path, str(path)).replace("\r\n", "\n")
+    # other marks that Python calls line ends, as U+2028 of a web page, stand within cells
+    return text_of(path, str(path)).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _notebook_texts(text: str) -> list[str]:

@@ -31,11 +31,6 @@ from bench.plan.request import SOURCES, TEACHERS
 if TYPE_CHECKING:
     from bench.run import Outcome
 
-BUSY = option(
-    False,
-    "Measure although other processes use the processor. The answer says how busy it was.",
-    "--busy",
-)
 TUNING, PRETRAINING = "teachers", "pretraining"
 """What ``run --only`` takes."""
 
@@ -262,7 +257,11 @@ def speed(
     memory: bool = option(
         True, "Measure peak memory, each system in its own process.", "--memory/--no-memory"
     ),
-    busy: bool = BUSY,
+    busy: bool = option(
+        False,
+        "Measure although other processes use the processor. The report says how busy it was.",
+        "--busy",
+    ),
     results: Path = RESULTS,
     reports: Path | None = REPORTS,
 ) -> Answer:
@@ -307,7 +306,11 @@ def backends(
         30, "How many times each model is timed on each backend, in turns: 6 or more.", min=6
     ),
     offline: bool = OFFLINE,
-    busy: bool = BUSY,
+    busy: bool = option(
+        False,
+        "Take times although other processes use the processor. The table says how busy it was.",
+        "--busy",
+    ),
 ) -> Answer:
     """Compare the same trained weights on several backends: score, changed predictions, latency, megabytes and load time.
 

@@ -122,6 +122,46 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal(bench, tmp_path)
     assert answer.stdout.replace("\n", "").isprintable()
 
 
+@pytest.mark.parametrize(
+    "escape",
+    ["\x1b[31m\x07", "\x1b]0;title\x07", "\x9b2J\x85", "\u202e\u2028", "\x0b\x0c\x1c"],
+)
+@pytest.mark.parametrize("kind", [".csv", ".tsv", ".tex", ".html", ".rst", ".txt", ".ipynb"])
+def test_no_container_brings_a_control_character_to_the_terminal(bench, tmp_path, kind, escape):
+    """In a title, a system, a column, a cell, the file's own name, and where there is no table."""
+    table = [
+        ["System", f"MN{escape}LI", "SST-2", "RTE", "Average"],
+        [f"BE{escape}RT", "84.6", "93.5", "66.4", "81.5"],
+        [f"Tiny{escape}", "82.5", "92.6", "62.9", "75.3"],
+        ["MiniLM", "84.0", "92.3", "71.2", "82.5"],
+    ]
+    text = written_as(kind, table, f"Title{escape}")
+    file = tmp_path / f"pa{escape}ge{kind}"
+    file.write_text(text, encoding="utf-8")
+    (tmp_path / f"no{escape}ne{kind}").write_text(f"no table {escape}", encoding="utf-8")
+    for words in ([file], [file, "--unread"], [tmp_path / f"no{escape}ne{kind}"]):
+        answer = bench("audit", *words)
+        assert (answer.stdout + answer.stderr).replace("\n", "").isprintable()
+    assert bench("audit", file).returncode == 1
+
+
+def written_as(kind: str, table: list[list[str]], title: str) -> str:
+    """A table in a file of this kind."""
+    if kind in (".csv", ".tsv"):
+        return "\n".join({".csv": ",", ".tsv": "\t"}[kind].join(row) for row in table)
+    if kind == ".tex":
+        rows = "".join(" & ".join(row) + r" \\ " for row in table)
+        return rf"\begin{{table}}\caption{{{title}}}\begin{{tabular}}{{l}}{rows}\end{{tabular}}\end{{table}}"
+    if kind == ".html":
+        rows = "".join(f"<tr><td>{'<td>'.join(row)}</tr>" for row in table)
+        return f"<h1>{title}</h1><table>{rows}</table>"
+    pipes = [f"| {' | '.join(row)} |" for row in table]
+    pipes.insert(1, "|---" * len(table[0]) + "|")
+    page = "\n".join([f"# {title}", "", *pipes, ""])
+    cells = [{"cell_type": "markdown", "source": page}]
+    return json.dumps({"cells": cells}) if kind == ".ipynb" else page
+
+
 def test_a_long_name_of_a_column_is_read_at_once(tmp_path):
     findings(tmp_path, TABLE.replace("MNLI-(m/mm)", "x" * 200_000))
     assert len(line_of(["x" * 200_000]).cells[0].text) == LONGEST_CELL
