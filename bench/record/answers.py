@@ -56,6 +56,51 @@ def read(file: Path, sha256: str | None = None) -> dict[str, np.ndarray]:
         raise Unreadable(f"its answers are no arrays ({why})") from None
 
 
+class Kept:
+    """Raw answers in memory, as many as fit; whatever comes later is not kept.
+
+    Labels and examples are the same in all records of a task, and are kept once. Nobody can write into what is kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        """``most``: bytes."""
+        self._left = most
+        self._of: dict[Path, tuple[str | None, dict[str, np.ndarray]]] = {}
+        self._shared: dict[tuple[str, str, tuple[int, ...], bytes], np.ndarray] = {}
+
+    def keep(self, file: Path, sha256: str | None, arrays: Mapping[str, np.ndarray]) -> None:
+        """Keep the arrays of a file, if there is room for them.
+
+        Args:
+            sha256: of the file, as its record says it.
+        """
+        kept: dict[str, np.ndarray] = {}
+        size = 0
+        for name, array in arrays.items():
+            kept[name] = array
+            if not name.startswith("logits."):
+                content = hashlib.sha256(array.tobytes()).digest()
+                place = (name, str(array.dtype), array.shape, content)
+                kept[name] = self._shared.setdefault(place, array)
+            if kept[name] is array:
+                size += array.nbytes
+        if size > self._left:
+            return
+        self._left -= size
+        for array in kept.values():
+            array.flags.writeable = False
+        self._of[file] = sha256, kept
+
+    def of(self, file: Path, sha256: str | None) -> dict[str, np.ndarray] | None:
+        """The arrays of a file with this sha256; None where they are not kept."""
+        found = self._of.get(file)
+        return dict(found[1]) if found is not None and found[0] == sha256 else None
+
+    def drop(self, file: Path) -> None:
+        """Forget the arrays of a file that changed."""
+        self._of.pop(file, None)
+
+
 def fault(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
     """Why these cannot be the answers behind a record; "" where they can.
 

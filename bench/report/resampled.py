@@ -63,9 +63,8 @@ def resample(group: ReportGroup, store: Store) -> dict[ScoreColumn, Resampled]:
     columns = {}
     for column in group.columns:
         done = [r for label in group.systems for r in group.finished(label, column)]
-        answers = [
-            (record, store.predictions(record)) for record in done if store.has_predictions(record)
-        ]
+        stored = [(record, store.stored_predictions(record)) for record in done]
+        answers = [(record, arrays) for record, arrays in stored if arrays is not None]
         if not answers:
             continue
         columns[column] = data = resampled(column, answers)
@@ -125,8 +124,8 @@ def _answers_of(
 ) -> Iterator[tuple[Record, np.ndarray, np.ndarray]]:
     """Record, logits and labels of each stored answer to a column."""
     for record in (r for label in group.systems for r in group.finished(label, column)):
-        if store.has_predictions(record):
-            arrays = store.predictions(record)
+        arrays = store.stored_predictions(record)
+        if arrays is not None:
             yield (
                 record,
                 arrays[f"logits.{column.evaluation}"],
@@ -151,22 +150,26 @@ def faults_of(group: ReportGroup, store: Store) -> Faults:
 
 def judge_answers(group: ReportGroup, store: Store) -> None:
     """Tell a group what is suspect about its stored answers, and what the best single answer to every example scores."""
-    faults, group.suspicions, group.baselines = faults_of(group, store), {}, {}
+    faults = faults_of(group, store)
+    group.suspicions = {}
+    group.baselines = {}
+    order = {label: place for place, label in enumerate(group.systems)}
     rows_of: dict[tuple[ScoreColumn, str], dict[str, str]] = {}
-    for label, column in sorted(faults, key=lambda place: group.systems.index(place[0])):
+    for label, column in sorted(faults, key=lambda place: order[place[0]]):
         for what, of_seed in faults[label, column].items():
             rows_of.setdefault((column, what), {})[label] = f"{label}, {seeds_in_words(of_seed)}"
     for (column, what), rows in rows_of.items():
-        for label in rows:  # one line a fault, naming every row and seed
-            texts = group.suspicions.setdefault((label, column), [])
-            texts.append(f"{column.name}, {what}: {'; '.join(rows.values())}")
+        # one line a fault, naming every row and seed: one text for all of its rows
+        text = f"{column.name}, {what}: {'; '.join(rows.values())}"
+        for label in rows:
+            group.suspicions.setdefault((label, column), []).append(text)
     for column in group.printed_columns:
         metric = metric_of(column.metric)
+        # the first record's labels are those of all
         for _, logits, labels in _answers_of(group, column, store):
-            group.baselines[column] = (
-                100 * metric.form.constant(labels, logits.shape[1], metric.score)[1]
-            )
-            break  # the first record's labels are those of all
+            _, score = metric.form.constant(labels, logits.shape[1], metric.score)
+            group.baselines[column] = 100 * score
+            break
 
 
 def seeds_in_words(of_seed: Mapping[int, Suspicion]) -> str:

@@ -13,13 +13,16 @@ class Footnotes:
     """Footnotes numbered once each, in the order of their first use. Notes of the same words are one."""
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    @property
+    def texts(self) -> list[str]:
+        """All notes so far, in the order of their numbers."""
+        return list(self._numbers)
 
     def number(self, note: str) -> int:
         """The number of a note, from 1 on."""
-        if note not in self.texts:
-            self.texts.append(note)
-        return self.texts.index(note) + 1
+        return self._numbers.setdefault(note, len(self._numbers) + 1)
 
 
 @dataclass(frozen=True)
