@@ -12,6 +12,7 @@ from bench.cli import check, extend, read, run  # each adds its verbs to the pro
 from bench.cli.program import app
 from bench.errors import BAD_INPUT, INTERRUPTED, BenchError, disk_message, one_line, what_to_install
 from bench.record.set_aside import notes_sent_to
+from bench.terminal import say_error
 
 __all__ = ["app", "check", "extend", "main", "read", "run"]
 
@@ -30,7 +31,7 @@ def main() -> NoReturn:
     """Run the command line; never shows a traceback for something a person can mend."""
     gc.set_threshold(OBJECTS_BEFORE_COLLECTION, *gc.get_threshold()[1:])
     try:
-        with notes_sent_to(lambda note: print(f"bench: {note.sentence()}", file=sys.stderr)):
+        with notes_sent_to(lambda note: say_error(f"bench: {note.sentence()}")):
             _run()
     finally:
         gc.freeze()  # Python would search all objects for cycles before it ends
@@ -69,5 +70,5 @@ def _what_to_mend(error: Exception) -> str:
 
 
 def fail(message: str, code: int) -> NoReturn:
-    print(f"bench: {one_line(message)}", file=sys.stderr)
+    say_error(f"bench: {one_line(message)}")
     sys.exit(code)

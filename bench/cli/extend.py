@@ -9,6 +9,7 @@ from bench.cli.options import OFFLINE, TASKS, argument, option
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError, one_line
 from bench.plan.request import SOURCES
+from bench.terminal import say
 
 
 @verb("check-method tinybert")
@@ -29,14 +30,12 @@ def check_method(
     def tell(check: Check) -> None:
         before = first.setdefault(check.found, check.name)
         found = check.found if before == check.name else f"the same as {before}"
-        print(
-            f"  {check.name:{width}}  {check.seconds:5.1f} s  {found if check.found else 'ok'}",
-            flush=True,
-        )
+        said = found if check.found else "ok"
+        say(f"  {check.name:{width}}  {check.seconds:5.1f} s  {said}")
 
     done = check_method(method, on_check=tell, settings=settings)
     if left := len(CHECKS) - len(done):
-        print(f"the other {left} checks were not run: they need what failed")
+        say(f"the other {left} checks were not run: they need what failed")
     wrong = [check for check in done if not check.passed]
     took = sum(check.seconds for check in done)
     how_many = (
@@ -104,4 +103,4 @@ def convert(
     from bench.workflows import convert as workflow
 
     folder, count = workflow.convert(source, target, offline)
-    print(f"{folder}: {count} tensors")
+    say(f"{folder}: {count} tensors")

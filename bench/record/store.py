@@ -233,7 +233,13 @@ class Store:
 
     def stored_predictions(self, record: Record) -> dict[str, np.ndarray] | None:
         """As :meth:`predictions` of the current attempt; None where they are not there."""
-        return self.predictions(record) if self.has_predictions(record) else None
+        file = self.current_attempt(self._folder_of(record.cell, record.key))
+        if file is None:
+            return None
+        kept = self._answers.of(file.with_suffix(".npz"), record.answers)
+        if kept is None and file.with_suffix(".npz").is_file():
+            return self._predictions_in(file, record)
+        return kept
 
     def predictions(self, record: Record, attempt: str = "") -> dict[str, np.ndarray]:
         """``logits.<set>``, ``labels.<set>`` and ``examples.<set>`` of an attempt, or of the current one.
@@ -246,16 +252,17 @@ class Store:
             InputError: they are gone, or cannot be read.
         """
         folder = self._folder_of(record.cell, record.key)
-        if attempt:
-            file: Path | None = folder / f"{attempt}.json"
-        else:
-            # reads it again where it changed: then nothing is kept of what it was
-            file = self.current_attempt(folder)
+        file = folder / f"{attempt}.json" if attempt else self.current_attempt(folder)
         if file is None:
             raise InputError(f"no attempt in {folder} can be used; `run` trains the cell again")
-        kept = None if attempt else self._answers.of(file.with_suffix(".npz"), record.answers)
-        if kept is not None:
-            return kept
+        return self._predictions_in(file, record)
+
+    def _predictions_in(self, file: Path, record: Record) -> dict[str, np.ndarray]:
+        """The answers beside a record's file.
+
+        Raises:
+            InputError: they are gone, or cannot be read.
+        """
         try:
             return answers.read(file.with_suffix(".npz"), record.answers)
         except answers.Unreadable as error:

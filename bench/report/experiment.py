@@ -53,6 +53,7 @@ class PaperTable(NamedTuple):
         names: key of each of its cells -> what it calls the row: ``label`` and ``ablation_of`` of a cell.
         rows: what the rows of its students are called, in its order.
         printed: what a row is called -> the printed row that it is.
+        absent: a printed row, or a column by its task, that is not here -> why.
     """
 
     name: str
@@ -60,6 +61,13 @@ class PaperTable(NamedTuple):
     names: Mapping[str, Mapping[str, str | None]]
     rows: Sequence[str]
     printed: Mapping[str, PrintedRow] = MappingProxyType({})
+    absent: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def without(self) -> list[str]:
+        """A sentence that says what the paper has besides; nothing where it has all."""
+        missing = [f"{name} ({why})" for name, why in self.absent.items()]
+        return [f"Printed there and not here: {'; '.join(missing)}."] if missing else []
 
     def records(self, records: Iterable[Record]) -> list[Record]:
         """Those of its cells, called as this table calls them."""
@@ -208,7 +216,7 @@ def _write(
         page.append(
             Section(
                 heading,
-                [] if tables else ["Nothing measured."],
+                [*([] if tables else ["Nothing measured."]), *section.without],
                 (),
                 (),
                 pictures,

@@ -46,7 +46,7 @@ def suspicions(
     predicted, of_classes = form.predicted(logits), form == CLASSES
     name = lambda code: names[code] if code < len(names) else str(code)  # noqa: E731
     # all questions may have an answer
-    labels_vary = form == SPANS or len(np.unique(labels, axis=0)) > 1
+    labels_vary = form == SPANS or not _is_constant(labels)
     if of_classes and not labels_vary:
         only = name(int(labels[0]))
         return [
@@ -56,7 +56,7 @@ def suspicions(
         ]
 
     suspect = []
-    if len(np.unique(predicted, axis=0)) == 1:
+    if _is_constant(predicted):
         constant = (
             f"{name(int(predicted[0]))} for all {len(labels):,} examples" if of_classes else ""
         )
@@ -98,6 +98,11 @@ def suspicions(
     return suspect
 
 
+def _is_constant(values: np.ndarray) -> bool:
+    """Whether all of them are the first one."""
+    return bool((values == values[0]).all())
+
+
 def permuted(predicted: np.ndarray, labels: np.ndarray, classes: int) -> tuple[int, ...] | None:
     """The order of the classes that fits far better than the given one, if there is such: ``order[code]`` is what it means.
 
@@ -107,6 +112,8 @@ def permuted(predicted: np.ndarray, labels: np.ndarray, classes: int) -> tuple[i
         return None
     orders = list(itertools.permutations(range(classes)))
     best = max(orders, key=lambda order: (np.array(order)[predicted] == labels).sum())
+    if best == orders[0]:
+        return None
     now, then = predicted == labels, np.array(best)[predicted] == labels
     p = mcnemar(int((then & ~now).sum()), int((now & ~then).sum()), exact=True)
-    return best if best != orders[0] and p < CERTAIN / len(orders) else None
+    return best if p < CERTAIN / len(orders) else None

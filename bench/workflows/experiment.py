@@ -101,13 +101,13 @@ def choose(
                 of_file = dict(part.request_options().get("numbers", ()))
                 own["numbers"] = tuple(sorted((of_file | dict(request.numbers)).items()))
             parts.append((part, replace(request, methods=part.methods, tasks=part.tasks, **own)))
-        columns = {cell.task for cell in (*published(), *further) if cell.source == table.paper}
+        columns = {cell.task for cell in (*published(), *further) if cell.source in table.papers}
         for name in table.absent:
             if name not in columns:
-                printed_cells(table.paper, name, further)
+                printed_cells(table.papers, name, further)
         printed = {}
         for label, (rows, why) in experiment.printed_of(table).items():
-            cells = [cell for row in rows for cell in printed_cells(table.paper, row, further)]
+            cells = [cell for row in rows for cell in printed_cells(table.papers, row, further)]
             printed[label] = PrintedRow(cells, [*other, *why], table.summed)
         chosen.append(ChosenTable(table, parts, printed))
     return experiment, chosen, absent
@@ -180,7 +180,7 @@ def run_experiment(
                         str(name["label"]), labels.index(plain) if plain in labels else len(labels)
                     )
         order = sorted(students, key=lambda label: students[label])  # else as they are typed
-        sections.append(PaperTable(table.name, table.show, names, order, printed))
+        sections.append(PaperTable(table.name, table.show, names, order, printed, table.absent))
     written = write_experiment(
         experiment.title,
         sections,

@@ -97,9 +97,9 @@ def section(file: Path, request: Request) -> str:
             figures = "– | –"
         named = sum(1 if isinstance(rows, str) else len(rows) for rows in spec.printed.values())
         absent = sum(": " in name for name in spec.absent)  # else it is a column
-        rows = f"{named} of {named + absent}" if spec.paper else ""
+        rows = f"{named} of {named + absent}" if spec.papers else ""
         lines.append(
-            f"| {spec.name} | {spec.paper} | {rows} | {', '.join(spec.tasks)} | {figures} |"
+            f"| {spec.name} | {'; '.join(spec.papers)} | {rows} | {', '.join(spec.tasks)} | {figures} |"
         )
     said = [f"- Expected: {experiment.expected}"] if experiment.expected else []
     said += (

@@ -39,11 +39,11 @@ def test_every_printed_cell_is_named_by_a_file_or_is_absent_with_a_reason():
         for table in experiment.table:
             rows = [row for rows, _ in experiment.printed_of(table).values() for row in rows]
             assert not set(rows) & set(table.absent)
-            absent |= {(table.paper, name) for name in table.absent}
+            absent |= {(paper, name) for paper in table.papers for name in table.absent}
             for row in rows:
                 cells = {
                     cell
-                    for cell in printed_cells(table.paper, row)
+                    for cell in printed_cells(table.papers, row)
                     if cell.task in table.typed_tasks
                 }
                 assert cells, row
