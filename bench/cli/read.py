@@ -23,7 +23,7 @@ from bench.cli.options import (
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError
 from bench.plan.request import TEACHERS
-from bench.terminal import say_error, shown_json
+from bench.terminal import say, say_error, shown_json
 
 
 @verb("list --check")
@@ -80,9 +80,9 @@ def show(
     """Print one record as JSON."""
     from bench.record.store import Store
 
-    # a blank in the place of a character would change what a program reads
     record = Store(results).find_by_key(key, trained=True)
-    print(shown_json(record.model_dump_json(indent=1)))
+    # a blank in the place of a character would change what a program reads
+    say(shown_json(record.model_dump_json(indent=1)))
 
 
 @verb("report --results results/reference --reports reports")

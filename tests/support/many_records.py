@@ -14,6 +14,8 @@ from bench.record.store import Store
 COMMITTED = Path(__file__).resolve().parents[2] / "results" / "reference"
 DATA = "sample-v2"
 METHOD = "kd"
+OTHERS = ("tinybert", "minilm", "pkd", "mobilebert", "moebert")
+"""Methods of the other rows. None of them has a plain row there, which would make variants of its copies."""
 TASKS = ("cola", "mrpc", "qnli", "rte", "stsb")
 """Two of shares of right answers, one of F1, one of Matthews' correlation and one of ranks."""
 
@@ -23,7 +25,7 @@ def write_many_records(
 ) -> Store:
     """Write ``students * seeds`` records of each task, and one of its teacher.
 
-    Every other student is a method of its own, and the others are the method with a changed setting, so that all tables
+    Every other student is a system of its own, and the others are one method with a changed setting, so that all tables
     of a report have lines. Their answers are right as often as those of the committed record, or a little less often.
     """
     store = Store(folder)
@@ -52,7 +54,8 @@ def _row(student: Record, number: int) -> dict[str, object]:
     if number == 0:
         return {}
     if number % 2:
-        return {"label": f"other{number}", "method": f"other{number}"}
+        method = OTHERS[number // 2 % len(OTHERS)]
+        return {"label": f"{method}:copy={number}", "method": method}
     alpha = number / 1000
     return {
         "label": f"{METHOD}:alpha={alpha}",
