@@ -26,7 +26,7 @@ from bench.report.comparison import (
 )
 from bench.report.frame import nothing_in, same_teacher
 from bench.report.groups import ReportGroup, ScoreColumn, groups
-from bench.report.resampled import faults_of, resampled, seeds_in_words
+from bench.report.resampled import Stored, faults_of, resampled, seeds_in_words, stored_answers
 from bench.report.sources import warnings
 from bench.report.table import Column, Line, Table, TableCell, number
 from bench.report.tables.parts import counted, if_busy, left_out_of_means, line_of
@@ -198,7 +198,8 @@ def _choice(
     fitting: list[dict[str, Any]] = []
     nearly: list[tuple[dict[str, Any], str]] = []  # sound rows over one limit alone, and that limit
     left_out: dict[str, str] = {}
-    faults = faults_of(group, store)
+    stored = stored_answers(group, store)
+    faults = faults_of(group, stored)
     unsound = [
         c.name for c in columns if (TEACHER, c) not in group.summaries or (TEACHER, c) in faults
     ]
@@ -221,7 +222,7 @@ def _choice(
             "flops": max((s.flops / 1e9 for s in models), default=None),
             "latency": group.latencies.get(label),
             RETAINED: 100 * score / teacher if teacher > 0 else None,
-            "changed": _changed(group, columns, label, store),
+            "changed": _changed(group, columns, label, stored),
         }
         candidate |= {
             "probability": 1.0,
@@ -238,7 +239,7 @@ def _choice(
             ):
                 over.append(name)
         mute = [
-            c.name for c in columns if not all(map(store.has_predictions, group.finished(label, c)))
+            c.name for c in columns if not all(r.key in stored for r in group.finished(label, c))
         ]
         # one seed with constant or permuted answers is enough; a low score counts where the row's mean is no better than one
         # answer to every example: by chance a seed of a sound row may be below it
@@ -287,7 +288,7 @@ def _choice(
         outside = None
     if outside:
         outside["low"] = None
-    _compare_with_best(group, columns, fitting, outside, store)
+    _compare_with_best(group, columns, fitting, outside, stored)
     binding: dict[str, Any] | None = None
     if outside:
         option, unit = LIMITS[limit]
@@ -326,7 +327,7 @@ def _megabytes(models: Sequence[Sizes], backend: str, in_8_bits: bool) -> float 
 
 
 def _changed(
-    group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store
+    group: ReportGroup, columns: Sequence[ScoreColumn], label: str, stored: Stored
 ) -> float | None:
     """Percent of a row's answers that are others than its own teacher's, where both are stored."""
     shares = []
@@ -335,11 +336,11 @@ def _changed(
         if (
             metric_of(column.metric).form is not CLASSES
             or not theirs
-            or not all(map(store.has_predictions, [*theirs, *students]))
+            or not all(record.key in stored for record in [*theirs, *students])
             or not all(same_teacher(student, theirs[0]) for student in students)
         ):
             continue
-        teacher, *others = (store.predictions(record) for record in (theirs[0], *students))
+        teacher, *others = (stored[record.key] for record in (theirs[0], *students))
         logits = f"logits.{column.evaluation}"
         shares.append(
             np.mean([teacher[logits].argmax(1) != other[logits].argmax(1) for other in others])
@@ -384,7 +385,7 @@ def _compare_with_best(
     columns: Sequence[ScoreColumn],
     fitting: Sequence[dict[str, Any]],
     outside: dict[str, Any] | None,
-    store: Store,
+    stored: Stored,
 ) -> None:
     """Give the rows their intervals and tests against the first of those that fit, and those their probabilities of being the best."""
     rows = [*fitting, *([outside] if outside else [])]
@@ -393,9 +394,7 @@ def _compare_with_best(
     answers = {}
     for column in columns:
         records = [r for row in rows for r in group.finished(row["label"], column)]
-        answers[column] = resampled(
-            column, [(record, store.predictions(record)) for record in records]
-        )
+        answers[column] = resampled(column, [(r, stored[r.key]) for r in records])
     means = [drawn_mean(group, answers, columns, row["label"]) for row in fitting]
     mean_FR = np.stack([drawn for drawn in means if drawn is not None])
     first_FR = np.isclose(mean_FR, mean_FR.max(0), rtol=0, atol=1e-9)

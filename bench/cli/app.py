@@ -23,6 +23,7 @@ from bench.errors import (
 )
 from bench.folders import ANOTHER_CACHE, users_cache
 from bench.record.set_aside import notes_sent_to
+from bench.terminal import say_error
 
 __all__ = ["app", "check", "extend", "main", "read", "run"]
 
@@ -42,7 +43,7 @@ def main() -> NoReturn:
     print_in_any_encoding()
     gc.set_threshold(OBJECTS_BEFORE_COLLECTION, *gc.get_threshold()[1:])
     try:
-        with notes_sent_to(lambda note: print(f"bench: {note.sentence()}", file=sys.stderr)):
+        with notes_sent_to(lambda note: say_error(f"bench: {note.sentence()}")):
             _run()
     finally:
         gc.freeze()  # Python would search all objects for cycles before it ends
@@ -100,5 +101,5 @@ def _what_of_cache(error: OSError) -> str:
 
 
 def fail(message: str, code: int) -> NoReturn:
-    print(f"bench: {one_line(message)}", file=sys.stderr)
+    say_error(f"bench: {one_line(message)}")
     sys.exit(code)

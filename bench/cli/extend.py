@@ -9,6 +9,7 @@ from bench.cli.options import OFFLINE, TASKS, argument, option
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError, one_line
 from bench.plan.request import SOURCES
+from bench.terminal import say
 
 
 @verb("check-method tinybert")
@@ -37,14 +38,14 @@ def check_method(
         before = first.setdefault(check.found, check.name)
         if check.found and before != check.name:
             said = f"the same as {before}"
-        print(f"  {check.name:{width}}  {check.seconds:5.1f} s  {said}", flush=True)
+        say(f"  {check.name:{width}}  {check.seconds:5.1f} s  {said}")
 
     done = check_method(method, on_check=tell, settings=settings)
     left = len(CHECKS) - len(done)
     if left:
-        print(f"the other {left} checks were not run: they need what failed")
+        say(f"the other {left} checks were not run: they need what failed")
     else:
-        print("\n".join(layer_map(method(**settings))))
+        say("\n".join(layer_map(method(**settings))))
     wrong = sum(not check.passed for check in done)
     unseen = sum(bool(check.unseen) for check in done)
     took = sum(check.seconds for check in done)
@@ -128,4 +129,4 @@ def convert(
 
     made = workflow.convert(source, target, offline)
     taken_off = f"; {made.renamed}, which was taken off" if made.renamed else ""
-    print(f"{made.folder}: {made.tensors} tensors{taken_off}")
+    say(f"{made.folder}: {made.tensors} tensors{taken_off}")

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from bench.cli.options import REQUEST, option
+from bench.terminal import say
 
 SECTIONS = {
     "bench.cli.run": "Run",
@@ -60,7 +61,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from bench import __version__
 
-        print(__version__)
+        say(__version__)
         raise typer.Exit
 
 
@@ -115,7 +116,7 @@ def verb(
                 return answer
             text, body, code = answer
             if text:
-                print(text)
+                say(text)
             if json_file is not None:
                 from bench.files import write_atomically
 

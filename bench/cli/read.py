@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from bench.cli.options import (
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError
 from bench.plan.request import TEACHERS
+from bench.terminal import say, say_error, shown_json
 
 
 @verb("list --check")
@@ -80,7 +80,9 @@ def show(
     """Print one record as JSON."""
     from bench.record.store import Store
 
-    print(Store(results).find_by_key(key, trained=True).model_dump_json(indent=1))
+    record = Store(results).find_by_key(key, trained=True)
+    # a blank in the place of a character would change what a program reads
+    say(shown_json(record.model_dump_json(indent=1)))
 
 
 @verb("report --results results/reference --reports reports", reads_scores=True)
@@ -376,7 +378,7 @@ def profile(
         )
         text = "\n\n".join([f"# {table.title}", *table.notes, to_markdown(table)])
         return text, [dict(zip(table.header, row, strict=True)) for row in table.values], OK
-    rows = profile_rows(methods, teacher, lambda note: print(note, file=sys.stderr), offline)
+    rows = profile_rows(methods, teacher, say_error, offline)
     how = "One sequence of 128 tokens, batch 1, eager attention. FLOPs = 2 x MACs (fvcore); two labels."
     return (
         f"{to_markdown(sizes(rows))}\n\n{how}",

@@ -7,8 +7,9 @@ import io
 import math
 import zipfile
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench.files import read_at_most
 
@@ -27,6 +28,8 @@ LARGEST_ARRAY = 2**28
 
 No larger one is written, and none is read.
 """
+LARGEST_HEADER = 2**16
+"""Bytes that stand before the numbers of an array's file."""
 LARGEST_FILE = 2**30
 
 
@@ -72,8 +75,16 @@ def read(file: Path, sets: Iterable[str], sha256: str | None = None) -> dict[str
     wanted = [f"{what}.{name}" for name in sets for what in ARRAYS]
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as packed:
-            there = set(packed.namelist())
-            return {name: _array(packed, name) for name in wanted if f"{name}.npy" in there}
+            there = {info.filename: info for info in packed.infolist()}
+            found: dict[str, np.ndarray] = {}
+            for name in wanted:
+                info = there.get(f"{name}.npy")
+                if info is None:
+                    continue
+                if info.file_size > LARGEST_ARRAY + LARGEST_HEADER:
+                    raise Unreadable(f"its {name} {_too_large(info.file_size)}")
+                found[name] = _array(packed.read(info), name)
+            return found
     except Unreadable:
         raise
     # numpy, zipfile and what unpacks raise a dozen kinds where a file holds anything else
@@ -82,28 +93,91 @@ def read(file: Path, sets: Iterable[str], sha256: str | None = None) -> dict[str
         raise Unreadable(f"its answers are no arrays ({why})") from None
 
 
-def _array(packed: zipfile.ZipFile, name: str) -> np.ndarray:
-    """One array, whose declared size is looked at before any of it is read.
+def _array(data: bytes, name: str) -> np.ndarray:
+    """An array from the bytes of a ``.npy`` file; nobody can write into it.
 
     Raises:
-        Unreadable: it would be larger than :data:`LARGEST_ARRAY`.
+        Unreadable: it says that it is larger than :data:`LARGEST_ARRAY`.
+        ValueError: they are no array of numbers.
     """
-    from numpy.lib import format as npy
+    import numpy as np
 
-    with packed.open(f"{name}.npy") as stream:
-        is_first = npy.read_magic(stream) == (1, 0)
-        read_header = npy.read_array_header_1_0 if is_first else npy.read_array_header_2_0
-        shape, _, dtype = read_header(stream)
+    # magic and version, the length of the header, the header
+    length = np.frombuffer(data, "<u2" if data[6:7] == b"\1" else "<u4", 1, 8)
+    begin = 8 + length.nbytes + int(length[0])
+    shape, is_fortran, dtype = _header(data[:begin])
     size = math.prod(shape) * dtype.itemsize
     if not 0 <= size <= LARGEST_ARRAY:
         raise Unreadable(f"its {name} {_too_large(size)}")
-    with packed.open(f"{name}.npy") as stream:
-        array: np.ndarray = npy.read_array(stream, allow_pickle=False)
-        return array
+    array = np.frombuffer(data, dtype, math.prod(shape), begin)
+    return array.reshape(shape, order="F" if is_fortran else "C")
 
 
 def _too_large(size: int) -> str:
     return f"has {size / 1e6:,.0f} MB; an array of answers has at most {LARGEST_ARRAY / 1e6:,.0f}"
+
+
+@lru_cache
+def _header(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """What the header of a ``.npy`` file says: there are few, and to parse one takes longer than to read its array.
+
+    Raises:
+        ValueError: it is none, or of objects, which could run code.
+    """
+    from numpy.lib import format as npy
+
+    stream = io.BytesIO(text)
+    version = npy.read_magic(stream)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, is_fortran, dtype = read(stream)
+    if dtype.hasobject:
+        raise ValueError("objects are not read")
+    return shape, is_fortran, dtype
+
+
+class Kept:
+    """Raw answers in memory, as many as fit; whatever comes later is not kept.
+
+    Labels and examples are the same in all records of a task, and are kept once. Nobody can write into what is kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        """``most``: bytes."""
+        self._left = most
+        self._of: dict[Path, tuple[str | None, dict[str, np.ndarray]]] = {}
+        self._shared: dict[tuple[str, str, tuple[int, ...], bytes], np.ndarray] = {}
+
+    def keep(self, file: Path, sha256: str | None, arrays: Mapping[str, np.ndarray]) -> None:
+        """Keep the arrays of a file, if there is room for them.
+
+        Args:
+            sha256: of the file, as its record says it.
+        """
+        kept: dict[str, np.ndarray] = {}
+        size = 0
+        for name, array in arrays.items():
+            kept[name] = array
+            if not name.startswith("logits."):
+                content = hashlib.sha256(array.tobytes()).digest()
+                place = (name, str(array.dtype), array.shape, content)
+                kept[name] = self._shared.setdefault(place, array)
+            if kept[name] is array:
+                size += array.nbytes
+        if size > self._left:
+            return
+        self._left -= size
+        for array in kept.values():
+            array.flags.writeable = False
+        self._of[file] = sha256, kept
+
+    def of(self, file: Path, sha256: str | None) -> dict[str, np.ndarray] | None:
+        """The arrays of a file with this sha256; None where they are not kept."""
+        found = self._of.get(file)
+        return dict(found[1]) if found is not None and found[0] == sha256 else None
+
+    def drop(self, file: Path) -> None:
+        """Forget the arrays of a file that changed."""
+        self._of.pop(file, None)
 
 
 def fault(record: Record, arrays: Mapping[str, np.ndarray]) -> str:

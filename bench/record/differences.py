@@ -118,7 +118,9 @@ def newest(records: Iterable[Record]) -> tuple[list[Record], LeftOut]:
     teachers = [r for r in records if r.cell.method == TEACHER]
     of_one_teacher, others = newest_of(students, lambda r: r.cell.tasks, SHARED)
     shown, older = newest_of(of_one_teacher, lambda r: (r.cell.tasks, r.row))
-    taught = {(r.cell.tasks, comparability_key(r.cell, SHARED)) for r in shown}
+    # the students of a task agree in these parts, so that one says it of all
+    first_of = {r.cell.tasks: r for r in shown}
+    taught = {(tasks, comparability_key(r.cell, SHARED)) for tasks, r in first_of.items()}
     theirs = [r for r in teachers if (r.cell.tasks, comparability_key(r.cell, SHARED)) in taught]
     tasks = {r.cell.tasks for r in shown}
     alone, older_alone = newest_of(

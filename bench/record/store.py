@@ -9,10 +9,11 @@ A file that cannot be used is set aside: it is named once (:mod:`bench.record.se
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,8 @@ CELLS = "*/*/*/*"
 LARGEST_POINTER = 4096
 LARGEST_RECORD = 2**26
 """Bytes that are read of a ``current`` and of a record: a record has some ten thousand."""
+KEPT_IN_MEMORY = 2**27
+"""Bytes of raw answers that a store keeps, so that a table reads no file twice; what comes after them is read each time."""
 
 
 Attempt = tuple[str, str, str | None, str]
@@ -66,6 +69,7 @@ class Store:
         self.notes: list[Note] = []
         self._read: dict[Path, tuple[Stamp, Record | None]] = {}
         """file -> by what it is known to be unchanged, and its record"""
+        self._answers = answers.Kept(KEPT_IN_MEMORY)
         self._not_current: dict[Path, tuple[Attempt, Path]] = {}
         """folder of a cell -> an attempt that was written although the file ``current`` could not be"""
 
@@ -78,9 +82,13 @@ class Store:
     # --- folders and files
 
     def folder(self, cell: Cell, point: str = "") -> Path:
+        return self._folder_of(cell, record_key(cell, point))
+
+    def _folder_of(self, cell: Cell, key: str) -> Path:
+        """The folder of a cell whose key is known: to compute it takes longer than to read the record."""
         method = slug(cell.method + "".join(f"-no-{term}" for term in cell.dropped))
-        tasks, key = slug("+".join(cell.tasks)), record_key(cell, point)[:KEY_DIGITS]
-        return self.root / slug(cell.data.slug) / tasks / method / key
+        tasks = slug("+".join(cell.tasks))
+        return self.root.joinpath(slug(cell.data.slug), tasks, method, key[:KEY_DIGITS])
 
     def cells(self) -> list[Path]:
         """The folders of all cells. One that cannot be read is noted, and the others are found."""
@@ -164,6 +172,7 @@ class Store:
         pointer = file.with_name(POINTER)
         stamp = (_stamp(file), _stamp(file.with_suffix(".npz")), _stamp(pointer))
         if file not in self._read or self._read[file][0] != stamp:
+            self._answers.drop(file.with_suffix(".npz"))
             record = None
             try:
                 data = read_at_most(file, LARGEST_RECORD)
@@ -187,9 +196,9 @@ class Store:
             Unreadable: its answers.
         """
         try:
-            is_in_place = record.key == record_key(record.cell, record.point)
-            is_in_place = is_in_place and record.train_key == train_key(record.cell)
-            is_in_place = is_in_place and self.folder(record.cell, record.point) == file.parent
+            key = record_key(record.cell, record.point)
+            is_in_place = record.key == key and record.train_key == train_key(record.cell)
+            is_in_place = is_in_place and self._folder_of(record.cell, key) == file.parent
         except (ValueError, TypeError, RecursionError) as error:
             return f"its cell has no key ({error})"
         if not is_in_place:
@@ -197,7 +206,11 @@ class Store:
         kept = file.with_suffix(".npz")
         if record.status == "ok" and os.path.lexists(kept):
             sets = (*record.scores, *record.predicted)
-            return answers.fault(record, answers.read(kept, sets, record.answers))
+            arrays = answers.read(kept, sets, record.answers)
+            wrong = answers.fault(record, arrays)
+            if not wrong:
+                self._answers.keep(kept, record.answers, arrays)
+            return wrong
         if record.status == "ok" and record.answers is not None:
             again = "it keeps its scores, and tests leave it out; --rerun makes the answers again"
             self.note(Note(WITHOUT_ANSWERS, file, f"{kept.name} is gone; {again}"))
@@ -222,11 +235,23 @@ class Store:
 
     def records(self) -> Iterator[Record]:
         """The current record of every cell, in the order of their paths. What cannot be used is in :attr:`notes`."""
-        yield from filter(None, map(self._current, self.cells()))
+        yield from self._records_in(self.cells())
+
+    def _records_in(self, folders: Iterable[Path]) -> Iterator[Record]:
+        """The current record of each of these cells that has one."""
+        yield from filter(None, map(self._current, folders))
+
+    def _holds(self, folder: Path, text: bytes) -> bool:
+        """Whether this stands in the file of some attempt, however that is to be read."""
+        for file in self.attempts_in(folder):
+            with contextlib.suppress(OSError):
+                if file.is_file() and text in file.read_bytes():
+                    return True
+        return False
 
     def attempts(self, record: Record) -> dict[str, Record]:
         """Every finished attempt of this record's question whose raw answers are there, by its name."""
-        files = self.attempts_in(self.folder(record.cell, record.point))[::-1]
+        files = self.attempts_in(self._folder_of(record.cell, record.key))[::-1]
         opened = {
             file.stem: self.opened(file) for file in files if file.with_suffix(".npz").is_file()
         }
@@ -238,8 +263,18 @@ class Store:
 
     def has_predictions(self, record: Record) -> bool:
         """Whether the raw answers of the current attempt are there."""
-        file = self.current_attempt(self.folder(record.cell, record.point))
+        file = self.current_attempt(self._folder_of(record.cell, record.key))
         return file is not None and file.with_suffix(".npz").is_file()
+
+    def stored_predictions(self, record: Record) -> dict[str, np.ndarray] | None:
+        """As :meth:`predictions` of the current attempt; None where they are not there."""
+        file = self.current_attempt(self._folder_of(record.cell, record.key))
+        if file is None:
+            return None
+        kept = self._answers.of(file.with_suffix(".npz"), record.answers)
+        if kept is None and file.with_suffix(".npz").is_file():
+            return self._predictions_in(file, record)
+        return kept
 
     def predictions(self, record: Record, attempt: str = "") -> dict[str, np.ndarray]:
         """``logits.<set>``, ``labels.<set>`` and ``examples.<set>`` of an attempt, or of the current one.
@@ -251,10 +286,18 @@ class Store:
         Raises:
             InputError: they are gone, or cannot be read.
         """
-        folder = self.folder(record.cell, record.point)
+        folder = self._folder_of(record.cell, record.key)
         file = folder / f"{attempt}.json" if attempt else self.current_attempt(folder)
         if file is None:
             raise InputError(f"no attempt in {folder} can be used; `run` trains the cell again")
+        return self._predictions_in(file, record)
+
+    def _predictions_in(self, file: Path, record: Record) -> dict[str, np.ndarray]:
+        """The answers beside a record's file.
+
+        Raises:
+            InputError: they are gone, or cannot be read.
+        """
         try:
             sets = (*record.scores, *record.predicted)
             return answers.read(file.with_suffix(".npz"), sets, record.answers)
@@ -262,18 +305,22 @@ class Store:
             raise InputError(f"{file}: {error}; run it again with --rerun") from None
 
     def find_by_key(self, key: str, trained: bool = False) -> Record:
-        """The one record whose key begins so.
+        """The one record whose key begins so. Only what may be meant is read.
 
         Args:
-            trained: whether a training's key will do.
+            trained: whether a training's key will do, where no record's key begins so.
 
         Raises:
             InputError: none or several.
         """
-        records = list(self.records())
-        fitting = [
-            r for r in records if r.key.startswith(key) or (trained and r.train_key.startswith(key))
-        ]
+        cells = self.cells()
+        # a folder has the name that its record's key begins with
+        named = [folder for folder in cells if folder.name.startswith(key[:KEY_DIGITS])]
+        fitting = [r for r in self._records_in(named) if r.key.startswith(key)]
+        if not fitting and trained:
+            quoted = f'"{key}'.encode(errors="surrogateescape")
+            holding = [folder for folder in cells if self._holds(folder, quoted)]
+            fitting = [r for r in self._records_in(holding) if r.train_key.startswith(key)]
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
@@ -292,7 +339,7 @@ class Store:
         ]
         if aside:
             raise InputError(f"no record of {key} can be used; {aside[0].sentence()}")
-        near = nearest(key, {r.key[: len(key)] for r in records}, ALIKE)
+        near = nearest(key[:KEY_DIGITS], {folder.name[: len(key)] for folder in cells}, ALIKE)
         raise InputError(
             f"no record in {self.root} has a key that begins with {key}; {f'did you mean {near}? ' if near else ''}the tables "
             "'Records of each number' in the reports list the keys"

@@ -34,7 +34,7 @@ from bench.report.file_names import (
 from bench.report.frame import nothing_in
 from bench.report.groups import KEPT, ReportGroup, groups
 from bench.report.html_page import html_page
-from bench.report.pictures import PICTURES
+from bench.report.pictures import PICTURES, left_out_of_pictures
 from bench.report.render import Paper, remove_stale_files, write_tables
 from bench.report.reproduce import set_record_source
 from bench.report.resampled import judge_answers, resample
@@ -275,6 +275,7 @@ def write_pictures(
                 write_atomically(own / FIGURES / f"{stem}.{form}", drawn)
                 if form == "svg":
                     text = caption.format(conditions=group.speed_conditions)
+                    text = " ".join(filter(None, [text, left_out_of_pictures(group)]))
                     shown.append(Picture(stem, title, text, drawn))
     return shown
 

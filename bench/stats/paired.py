@@ -120,12 +120,23 @@ def resampled_scores(
         systems: predicted answers, [n, ...] each.
         metric: the name of one that is registered.
     """
+    return np.ascontiguousarray(scores_by_system(systems, labels, metric, rng, resamples).T)
+
+
+def scores_by_system(
+    systems: Sequence[np.ndarray],
+    labels: np.ndarray,
+    metric: str,
+    rng: np.random.Generator,
+    resamples: int = RESAMPLES,
+) -> np.ndarray:
+    """[M, resamples] as :func:`resampled_scores`, with the scores of one system side by side in memory."""
     score = metric_of(metric).resampling.scorer(systems, labels)
-    chunks = [
-        score(counts(len(labels), rng, min(CHUNK, resamples - s)))
-        for s in range(0, resamples, CHUNK)
-    ]
-    return np.concatenate(chunks)
+    scores_MR = np.empty((len(systems), resamples))
+    for begin in range(0, resamples, CHUNK):
+        drawn = counts(len(labels), rng, min(CHUNK, resamples - begin))
+        scores_MR[:, begin : begin + CHUNK] = score(drawn).T
+    return scores_MR
 
 
 def counts(examples: int, rng: np.random.Generator, resamples: int) -> np.ndarray:

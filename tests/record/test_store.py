@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import tempfile
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -16,6 +17,9 @@ import hostile_input
 import numpy as np
 import pytest
 import tiny
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.lib import format as numpy_format
 
 from bench.record import answers
@@ -169,6 +173,54 @@ def test_new_records_have_the_sum_of_their_answers_and_it_is_checked(store):
     again = Store(store.root)
     assert again.find(record.cell) == record, "the first attempt"
     assert "sha256" in again.notes[0].why
+
+
+@given(
+    arrays(
+        st.sampled_from(["<f4", "<f8", ">f8", "<i8", "<u8", "|b1", "<U3"]),
+        array_shapes(min_dims=0, max_dims=3, min_side=0),
+    ),
+    st.booleans(),
+)
+def test_answers_are_read_as_they_were_packed(array, is_turned):
+    array = np.asfortranarray(array) if is_turned else array
+    data, sha256 = answers.pack({"logits.a": array, "labels.a": array[..., None]})
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "a.npz"
+        file.write_bytes(data)
+        read = answers.read(file, ["a"], sha256)
+    assert sorted(read) == ["labels.a", "logits.a"]
+    for name, before in (("logits.a", array), ("labels.a", array[..., None])):
+        after = read[name]
+        assert before.dtype == after.dtype
+        assert before.shape == after.shape
+        assert before.tobytes() == after.tobytes()
+
+
+def test_objects_and_torn_arrays_are_no_answers(tmp_path):
+    objects = {"logits.a": np.array([{}], dtype=object)}
+    np.savez(tmp_path / "objects.npz", **objects)
+    whole = answers.pack({"logits.a": np.arange(9)})[0]
+    (tmp_path / "torn.npz").write_bytes(whole[:-40])
+    (tmp_path / "text.npz").write_bytes(b"a,b\n")
+    for name in ("objects", "torn", "text"):
+        with pytest.raises(answers.Unreadable, match="no arrays"):
+            answers.read(tmp_path / f"{name}.npz", ["a"])
+
+
+def test_answers_are_kept_while_there_is_room():
+    kept = answers.Kept(100)
+    labels = np.arange(5)
+    for number in range(4):
+        logits = np.arange(3.0) + number
+        kept.keep(Path(str(number)), None, {"logits.a": logits, "labels.a": labels.copy()})
+    # 40 bytes of labels once, and 24 of logits each
+    found = [kept.of(Path(str(number)), None) for number in range(4)]
+    assert [arrays is not None for arrays in found] == [True, True, False, False]
+    assert found[0]["labels.a"] is found[1]["labels.a"]
+    assert kept.of(Path("0"), "another sum") is None
+    kept.drop(Path("0"))
+    assert kept.of(Path("0"), None) is None
 
 
 def test_a_record_whose_answers_are_gone_keeps_its_scores(store):
