@@ -236,11 +236,9 @@ def _check_labels(task: TaskPlan) -> None:
     labels = task.train.labels
     if labels is None or task.task.spans or len(set(labels.tolist())) > 1:
         return
-    if task.task.labels:
-        label = task.task.labels[int(labels[0])]
-    else:
-        # standardised labels are around 0, wherever they were
-        label = f"{labels[0] if task.scale is None else task.scale.mean:g}"
+    # standardised labels are around 0, wherever they were
+    value = labels[0] if task.scale is None else task.scale.mean
+    label = task.task.labels[int(value)] if task.task.labels else f"{value:g}"
     files = [Path(file) for split, file in task.task.files if split == "train"]
     where = f" in {named(files)}" if files else ""
     raise InputError(

@@ -56,17 +56,6 @@ def test_rows_stand_in_the_order_of_the_table_with_and_without_intervals(answere
         assert [name for line in lines if (name := line.split(",")[0]) in order] == rows
 
 
-def test_what_the_paper_has_besides_is_said_below_its_table(answered_store, tmp_path):
-    records = list(answered_store.records())
-    absent = {"Table 1: ELMo": "no BERT", "race": "no task of this program"}
-    names = {r.key: {} for r in records}
-    section = PaperTable("one", "accuracy", names, ["kd"], absent=absent)
-    typed = (tmp_path / "e.toml", "", "")
-    (report,) = write_experiment("A paper", [section], answered_store, tmp_path / "p", False, typed)
-    said = "Printed there and not here: Table 1: ELMo (no BERT); race (no task of this program)."
-    assert said in report.read_text()
-
-
 def test_a_paper_may_call_a_row_what_it_likes_and_its_intervals_stay(answered_store, tmp_path):
     """Planted before: the draws were named by the label, so that another word for a row moved its interval."""
     records, numbers = list(answered_store.records()), set()
