@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -323,14 +323,21 @@ class Store:
             fitting = [r for r in self._records_in(holding) if r.train_key.startswith(key)]
         if len(fitting) == 1:
             return fitting[0]
+        raise self._none_or_several(key, fitting, cells)
+
+    def _none_or_several(
+        self, key: str, fitting: Sequence[Record], cells: Sequence[Path]
+    ) -> InputError:
+        """The error where a key does not begin that of exactly one record."""
         if fitting:
             listed = [
                 f"{r.key[:16]} {'+'.join(r.cell.tasks)} {r.cell.label} seed {r.cell.seed}"
                 for r in fitting
             ]
             listed[LISTED:] = ["..."] if len(listed) > LISTED else []
-            raise InputError(
-                f"{len(fitting)} records in {self.root} begin with {key}; type more of one: {', '.join(listed)}"
+            return InputError(
+                f"{len(fitting)} records in {self.root} begin with {key}; "
+                f"type more of one: {', '.join(listed)}"
             )
         aside = [
             note
@@ -338,10 +345,11 @@ class Store:
             if key and note.path.parent.name.startswith(key[:KEY_DIGITS])
         ]
         if aside:
-            raise InputError(f"no record of {key} can be used; {aside[0].sentence()}")
+            return InputError(f"no record of {key} can be used; {aside[0].sentence()}")
         near = nearest(key[:KEY_DIGITS], {folder.name[: len(key)] for folder in cells}, ALIKE)
-        raise InputError(
-            f"no record in {self.root} has a key that begins with {key}; {f'did you mean {near}? ' if near else ''}the tables "
+        meant = f"did you mean {near}? " if near else ""
+        return InputError(
+            f"no record in {self.root} has a key that begins with {key}; {meant}the tables "
             "'Records of each number' in the reports list the keys"
         )
 

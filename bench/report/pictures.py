@@ -265,6 +265,15 @@ class Point(NamedTuple):
     fewer_seeds: bool
 
 
+def _rows_of_few_seeds(group: ReportGroup) -> set[str]:
+    """The rows that lack seeds in a column of the mean."""
+    return {
+        label
+        for label in group.mean_intervals
+        if any(group.lacks_seeds(label, column) for column in group.averaged)
+    }
+
+
 def points(
     group: ReportGroup, costs: Mapping[str, float], shown: Collection[str] | None = None
 ) -> list[Point]:
@@ -273,11 +282,7 @@ def points(
     Args:
         shown: only these of them; each is compared with all complete rows.
     """
-    few = {
-        label
-        for label in group.mean_intervals
-        if any(group.lacks_seeds(label, column) for column in group.averaged)
-    }
+    few = _rows_of_few_seeds(group)
     means = {label: cell for label, cell in group.mean_intervals.items() if label in costs}
     highest_first = sorted(means, key=lambda label: -(means[label].value or 0.0))
 
