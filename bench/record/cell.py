@@ -199,7 +199,7 @@ class Cell(Frozen):
     """keys of what was prepared, for example ``general_start``"""
     recipe: Annotated[dict[str, Any], read_as(RecipeNumbers)]
     """numbers of the training: epochs, batch size, learning rate, schedule"""
-    seed: Count
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
     """of all random draws of the training"""
     numeric: NumericIdentity
     """precision, attention, number of threads, device and its kernels"""

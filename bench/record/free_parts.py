@@ -31,7 +31,7 @@ class Known(BaseModel):
 class NamedCode(Known):
     """The code that made something."""
 
-    of: list[str] = Field(default_factory=list)
+    of: list[str]
     digest: str = ""
     parts: dict[str, NamedCode | None] = Field(default_factory=dict)
 

@@ -56,7 +56,7 @@ REFUSED = [
     ("classes", "sizes.embedding", 10**12),
     *[("classes", f"train.{name}", -1) for name in ("steps", "examples", "tokens", "seconds_own", "flops_own", "cpu_seconds")],
     ("classes", "train.flops_own", 1e308),
-    *[("classes", "code.computed_by", value) for value in (7, "x", ["x"], {"of": 7}, {"of": ["x"], "digest": 7}, {"parts": {"teacher": 7}})],
+    *[("classes", "code.computed_by", value) for value in (7, "x", ["x"], {"of": 7}, {"digest": "x"}, {"of": ["x"], "digest": 7}, {"parts": {"teacher": 7}})],
     *[("classes", f"code.{name}", 7) for name in ("version", "commit", "dirty")],
     ("classes", "env.cores", float("nan")),
     ("classes", "usage.further", {"deep": [float("inf")]}),
