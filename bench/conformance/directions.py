@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench.conformance.mixing import Finding, Scene, batch_of
+from bench.conformance.mixing import Finding, RecordedOut, Scene, batch_of
 from bench.data.encoding import Encoded
 from bench.plan.scheduled_stages import MAIN, kept_terms
 from bench.train.student_trainer import weight_at
@@ -315,26 +315,6 @@ def _passes(scene: Scene, term: Term, batch: Batch, training: bool) -> tuple[Out
         with torch.no_grad():
             theirs = forward(scene.teacher, batch, term.teacher)
     return ours.of_model(student.model), theirs
-
-
-class RecordedOut(Out):
-    """The outcome of a pass that knows which taps were read."""
-
-    def __init__(self, said: Out, model: nn.Module | None = None) -> None:
-        super().__init__(said.layout, said.values, model)
-        self.read: set[Tap] = set()
-
-    def __getitem__(self, tap: Tap) -> Any:
-        self.read.add(tap)
-        return super().__getitem__(tap)
-
-    def tensors(self) -> list[Tensor]:
-        self.read.update(self.values)
-        return super().tensors()
-
-    def each(self, change: Callable[[Tensor], Tensor]) -> Out:
-        self.read.update(self.values)
-        return super().each(change)
 
 
 @dataclass(frozen=True)

@@ -20,17 +20,17 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bench.conformance.wider import other_views
 from bench.data.encoding import Encoded
 from bench.data.masking import pad_batch
 from bench.train.teacher_outputs import by_example, joined
-from methods.api import Batch, Out, Stage, Student, Taps, Term, UndeclaredNeed
+from methods.api import Batch, Out, Stage, Student, Tap, Taps, Term, UndeclaredNeed
 from methods.models import forward
 from methods.packed import Layout
 
@@ -116,6 +116,32 @@ class Finding:
         return replace(self, text=f"{term}: {self.text}")
 
 
+class RecordedOut(Out):
+    """The outcome of a pass that knows which taps were read, and whether the model was asked for."""
+
+    def __init__(self, said: Out, model: nn.Module | None = None) -> None:
+        super().__init__(said.layout, said.values, model)
+        self.read: set[Tap] = set()
+        self.gave_model = False
+
+    @property
+    def model(self) -> nn.Module:
+        self.gave_model = True
+        return super().model
+
+    def __getitem__(self, tap: Tap) -> Any:
+        self.read.add(tap)
+        return super().__getitem__(tap)
+
+    def tensors(self) -> list[Tensor]:
+        self.read.update(self.values)
+        return super().tensors()
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Out:
+        self.read.update(self.values)
+        return super().each(change)
+
+
 @dataclass(frozen=True)
 class TermAnswer:
     """What a term answered to one batch.
@@ -126,11 +152,13 @@ class TermAnswer:
             student.
         drew: whether it drew random numbers: what it drew for a sequence then depends on all
             shapes.
+        asked_again: whether it asked the student's model itself, beside what was read of it.
     """
 
     value: float
     slopes: Out
     drew: bool
+    asked_again: bool
 
 
 def batch_of(
@@ -211,7 +239,7 @@ class Look:
             UndeclaredNeed: it reads what it does not declare.
         """
         student, teacher = self.noisy
-        ours = _leaves(student, term.student).of_model(self.scene.student.model)
+        ours = RecordedOut(_leaves(student, term.student), self.scene.student.model)
         theirs = _leaves(teacher, term.teacher)
         batch, aux = self.batch, self.scene.student.aux
         # tensors of its own, because a term may write into them; training may move running means of aux
@@ -239,7 +267,9 @@ class Look:
         else:
             looked = Out(batch.layout)
         aux.load_state_dict(before)
-        return TermAnswer(float(value.detach()), looked.each(lambda x: next(slopes)), drew)
+        asked_again = ours.gave_model
+        slopes_of_taps = looked.each(lambda x: next(slopes))
+        return TermAnswer(float(value.detach()), slopes_of_taps, drew, asked_again)
 
 
 def _leaves(said: Out, taps: Taps) -> Out:
@@ -369,6 +399,8 @@ def _findings_of(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> 
     if anew().across_batch:
         unseen.append(Finding("it compares sequences (across_batch)", is_fault=False))
         comparisons = ()
+    elif (why := _beside_taps(mixed, anew())) is not None:
+        unseen.append(Finding(why, is_fault=False))
     drew = False
     for pair in comparisons:
         if pair.difference == "lengths" and outside:
@@ -391,6 +423,15 @@ def _findings_of(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> 
         unseen.append(Finding(why, is_fault=False))
     padding = outside or _by_padding(mixed, anew)
     return [*unseen, padding] if padding else unseen
+
+
+def _beside_taps(look: Look, term: Term) -> str | None:
+    """Why the gradients at its taps do not show all that a term reads; None where they do."""
+    if not term.student and not term.teacher:
+        return "it reads no tap of either model"
+    if look.ask(term, training=False).asked_again:
+        return "what the model answers when the term asks it again"
+    return None
 
 
 def _by_padding(look: Look, anew: Callable[[], Term]) -> Finding | None:

@@ -328,11 +328,12 @@ def check_metrics(task: Task, where: str) -> None:
     for name in task.metrics or ("",):
         if name not in known:
             # one that is nowhere may be in a file of the user's
-            wrong = "does not fit" if name in METRICS else f"is not known ({NAME_YOURS})"
+            wrong = "does not fit" if name in METRICS else "is not known"
+            own = "" if name in METRICS else f"; {NAME_YOURS}"
             near = nearest(name, known)
             hint = f"did you mean {near!r}? " if near else ""
             raise InputError(
-                f"{where}: metric {name!r} {wrong}; {hint}for this task: {', '.join(known)}"
+                f"{where}: metric {name!r} {wrong}; {hint}for this task: {', '.join(known)}{own}"
             )
         if why := known[name].misfit(task.labels):
             raise InputError(f"{where}: metric {name!r} {why}")

@@ -708,6 +708,8 @@ def test_a_term_asks_the_students_model_again():
     kind = with_term(second_pass, LOGITS, weight=0.1)
     checks = ("needs", "loss falls", "terms have an effect", "aux is not deployed", "resumes")
     assert not found_by(kind, *checks)
+    (check,) = check_method(kind, ["sequences do not mix"])
+    assert any("asks it again" in why for why in check.unseen)
     refused = with_term(of_the_teacher, LOGITS, LOGITS)
     assert "TeacherWeights" in found_by(refused, "needs")["needs"]
 

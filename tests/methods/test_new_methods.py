@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import tiny
 
 import methods
 from bench.conformance.checks import check_method
 from bench.conformance.layer_map import layer_map
+from bench.record.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests" / "plugin" / "new_methods"
@@ -220,3 +222,18 @@ def test_the_layer_map_shows_which_layers_are_read(tmp_path):
     sys.modules.pop("rkd")
     off = "\n".join(layer_map(planted(tmp_path, "rkd", *KEPT["l1 teacher layer n - 1"].edits)()))
     assert "distance: hidden: student 1 2 3 4 <- teacher 2 5 8 11" in off
+
+
+@pytest.mark.slow
+def test_the_assistant_of_the_page_is_made_once_and_serves_two_seeds(bench, tmp_path, places):
+    planted(tmp_path, "takd")
+    sys.modules.pop("takd")
+    row = f"takd:TAKD:{tiny.SHAPE}:start=random:assistant_layers=1:assistant_epochs=1"
+    words = ["--methods", row, "--tasks", "rte", "--seeds", "0,1", "--epochs", 1, "--yes"]
+    done = bench("run", *words, *places)
+    assert done.returncode == 0, done.stderr
+    records = [r for r in Store(tmp_path / "r").records() if r.cell.method == "takd:TAKD"]
+    assert len(records) == 2
+    made = {record.artefacts["assistant"]["key"] for record in records}
+    assert len(made) == 1
+    assert records[0].artefacts["assistant"]["train"]["steps"] > 0
