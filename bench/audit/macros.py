@@ -17,7 +17,7 @@ BRACE = re.compile(r"(?<!\\)[{}]")
 DEFINITION = re.compile(
     r"\\(?:(?:re)?newcommand|providecommand|DeclareRobustCommand)\*?\s*+\{?\s*+\\([A-Za-z]+)\s*+\}?"
     r"\s*+(?:\[(\d)\])?\s*+(?:\[[^\]]{0,1000}\])?\s*+(?=\{)"
-    r"|\\def\s*+\\([A-Za-z]+)\s*+(?:#(\d))?\s*+(?=\{)"
+    r"|\\[egx]?def\s*+\\([A-Za-z]+)\s*+(?:#(\d))?\s*+(?=\{)"
 )
 COMMAND = re.compile(r"\\(?:([A-Za-z]+)|.)", re.DOTALL)
 AFTER_BARE = re.compile(r"\s*\{\}|")
