@@ -143,7 +143,7 @@ def inputs(text: str, folder: Path) -> str:
 def _text_named(name: str, folder: Path) -> str | None:
     """The text that a source inputs by this name from its folder; None where there is no such file.
 
-    One that is too long is cut behind its :data:`MOST_TEXT` bytes.
+    One that is too long is cut behind :data:`MOST_TEXT` characters.
     """
     file = name if name.endswith(".tex") else f"{name}.tex"
     try:
@@ -153,8 +153,8 @@ def _text_named(name: str, folder: Path) -> str | None:
         return None  # no name of a file, or links in a circle
     if not is_there:
         return None
-    with path.open("rb") as file:
-        return file.read(MOST_TEXT + 1).decode("utf-8", errors="replace")
+    with path.open(encoding="utf-8", errors="replace") as opened:
+        return opened.read(MOST_TEXT + 1)
 
 
 def environments(text: str) -> list[tuple[int, int, int, int]]:

@@ -13,11 +13,12 @@ MOST_GROWTH = 50
 """How many times a text its macros may write. Short calls of long macros write some ten times."""
 DEEPEST_MACRO = 200
 """Macros within each other."""
+WAY_OUT = "name a file that has its tables without these macros"
 BRACE = re.compile(r"(?<!\\)[{}]")
 DEFINITION = re.compile(
     r"\\(?:(?:re)?newcommand|providecommand|DeclareRobustCommand)\*?\s*+\{?\s*+\\([A-Za-z]+)\s*+\}?"
     r"\s*+(?:\[(\d)\])?\s*+(?:\[[^\]]{0,1000}\])?\s*+(?=\{)"
-    r"|\\def\s*+\\([A-Za-z]+)\s*+(?:#(\d))?\s*+(?=\{)"
+    r"|\\[egx]?def\s*+\\([A-Za-z]+)\s*+(?:#(\d))?\s*+(?=\{)"
 )
 COMMAND = re.compile(r"\\(?:([A-Za-z]+)|.)", re.DOTALL)
 AFTER_BARE = re.compile(r"\s*\{\}|")
@@ -99,9 +100,6 @@ class Macros:
             raise InputError(
                 f"its macros write more than {MOST_GROWTH} times the text of the file; {WAY_OUT}"
             )
-
-
-WAY_OUT = "name a file that has its tables without these macros"
 
 
 def braced(text: str, start: int) -> tuple[str, int]:

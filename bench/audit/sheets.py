@@ -84,11 +84,14 @@ def read_all(files: Sequence[Path]) -> Pages:
 
 def _of_values(text: str, kind: str, name: str) -> tuple[list[Grid], list[Sheet]]:
     """The table of a file of separated values; tidy values are sheets without a grid."""
-    # spreadsheets write semicolons where numbers have decimal commas
-    first = text.partition("\n")[0]
-    mark = ";" if first.count(";") > first.count(",") else ","
-    mark = "\t" if kind == ".tsv" else mark
+    mark = "\t" if kind == ".tsv" else _delimiter(text)
     lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=mark))
+    # a title, a comment or `sep=;` above the header: one text where the table has more places
+    widest = max(map(len, lines), default=0)
+    above = 0
+    while widest > 2 and len(lines[above]) <= 2 and sum(map(bool, lines[above])) < 2:
+        above += 1
+    lines = lines[above:]
     header = [value.strip() for value in lines[0]] if lines else []
     if set(TIDY) <= set(header):
         return [], from_tidy(header, lines[1:])
@@ -96,10 +99,18 @@ def _of_values(text: str, kind: str, name: str) -> tuple[list[Grid], list[Sheet]
         raise InputError(TOO_MANY)
     lines = _without_spreads(lines)
     grid = Grid("", [], 1)
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines, start=1 + above):
         # a quoted cell may have line breaks
         grid.lines.append(line_of((" ".join(cell.split()) for cell in line), number))
     return [grid], sheets_of(name, [grid])
+
+
+def _delimiter(text: str) -> str:
+    """Semicolon or comma: spreadsheets write semicolons where numbers have decimal commas."""
+    for line in text.split("\n", 100):
+        if max(line.count(";"), line.count(",")) >= 2:
+            return ";" if line.count(";") > line.count(",") else ","
+    return ";" if ";" in text and "," not in text else ","
 
 
 def _of_text(path: Path, text: str, kind: str) -> list[Grid]:

@@ -107,10 +107,16 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
         (batch, _load(request, length, batch, configs))
         for length, batch in product(request.lengths, request.batches)
     ]
+    for length, (_, load) in zip(request.lengths, made[:: len(request.batches)], strict=True):
+        if length.isdecimal() and load.name != str(int(length)):
+            progress.say(
+                f"--lengths {length}: some model reads {load.name} tokens at most; timed at those"
+            )
     # a length that no model reads is cut to the longest; one that is there is timed once
     loads = list({(batch, load.name): (batch, load) for batch, load in made}.values())
     timings = []
-    for backend, (batch, load) in product(request.backends, loads):
+    # a backend that is named twice is timed once: equal conditions make one table
+    for backend, (batch, load) in product(dict.fromkeys(request.backends), loads):
         conditions = Conditions(
             device=device,
             backend=backend,

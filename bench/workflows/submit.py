@@ -6,6 +6,7 @@ import csv
 import math
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,8 @@ from bench.files import folder_in_place_of
 from bench.user_files import json_of
 
 ARCHIVE = "submission.zip"
+MOST_BYTES = 50_000_000
+"""Of an archive's unpacked files: ten times what GLUE's have."""
 HEADER = "index\tprediction"
 
 
@@ -202,15 +205,22 @@ def faults(archive: Path) -> list[str]:
     """
     try:
         with zipfile.ZipFile(archive) as files:
+            size = sum(info.file_size for info in files.infolist())
+            if size > MOST_BYTES:
+                raise InputError(
+                    f"{archive} unpacks to {size:,} bytes; GLUE's files have less than {MOST_BYTES:,}"
+                )
             texts = {name: files.read(name).decode("utf-8", "replace") for name in files.namelist()}
-    except (OSError, zipfile.BadZipFile) as error:
+    # RuntimeError: a password; NotImplementedError: a compression that Python does not have
+    except (OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
         raise InputError(f"{archive} cannot be read as a zip archive: {error}") from None
     wrong = [
         f"{name} is not there, at the top of the archive" for name in FILES if name not in texts
     ]
     wrong += [f"{name} is none of the server's files" for name in texts if name not in FILES]
-    for name in FILES.keys() & texts.keys():
-        wrong += [f"{name}: {why}" for why in _faults_of(texts[name], FILES[name])]
+    for name in FILES:
+        if name in texts:
+            wrong += [f"{name}: {why}" for why in _faults_of(texts[name], FILES[name])]
     return wrong
 
 
@@ -222,12 +232,12 @@ def _faults_of(text: str, file: ServerFile) -> list[str]:
     names = tuple(map(str, range(len(task.labels)))) if file.in_codes else task.labels
     for number, line in enumerate(lines, start=2):
         index, tab, answer = line.partition("\t")
-        if not (tab and index.isdecimal()):
+        if not (tab and re.fullmatch(r"[0-9]{1,9}", index)):
             return [f"line {number} is {line[:40]!r}; it should be a number, a tab and an answer"]
         ids.append(int(index))
         if task.regression:
             fits = (
-                bool(re.fullmatch(r"\d+(\.\d+)?", answer))
+                bool(re.fullmatch(r"[0-9]+(\.[0-9]+)?", answer))
                 and math.isfinite(float(answer))
                 and float(answer) <= 5
             )

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 from audit_containers import CONTAINERS, from_csv, from_text, latex, spanned
 
+from bench.audit.checks import audit
 from bench.audit.printed import numbers_of, printed
 from bench.audit.sheets import read_all
 
@@ -329,3 +330,57 @@ def test_a_percent_sign_is_a_comment_in_latex_alone():
     )
     assert [list(row.cells) for row in first.rows] == [["A"]]
     assert [cell.text for cell in second.rows[0].cells.values()] == ["90", "81.5"]
+
+
+SCORES = """System,MNLI,SST-2,RTE,Average
+BERT,84.6,93.5,66.4,81.5
+Tiny,82.5,92.6,62.9,75.3
+MiniLM,84.0,92.3,71.2,82.5
+"""
+"""The second average should be 79.3."""
+
+
+def from_values(tmp_path, text):
+    """The sheets of a file of comma-separated values."""
+    (tmp_path / "x.csv").write_text(text, encoding="utf-8")
+    return read_all([tmp_path / "x.csv"]).sheets
+
+
+@pytest.mark.parametrize(
+    ("above", "line"),
+    [
+        ("", 3),
+        ("Results of March\n", 4),
+        ("# made by a script\n\n", 5),
+        ("sep=,\n", 4),
+        ("Scores of ours; and theirs\n", 4),
+    ],
+)
+def test_lines_above_the_header_of_values_are_no_header(tmp_path, above, line):
+    (sheet,) = from_values(tmp_path, above + SCORES)
+    assert list(sheet.rows[1].cells) == ["MNLI", "SST-2", "RTE", "Average"]
+    assert sheet.rows[1].line == line
+    (finding,) = audit([sheet])
+    assert (finding.column, finding.recomputed) == ("Average", "79.3")
+
+
+def test_a_line_of_groups_above_the_names_of_values_changes_no_name(tmp_path):
+    (sheet,) = from_values(tmp_path, f",Scores,,,\n{SCORES}")
+    assert list(sheet.rows[0].cells) == ["MNLI", "SST-2", "RTE", "Average"]
+
+
+def test_line_breaks_in_quotes_and_marks_that_are_no_line_ends_stay_in_their_cell(tmp_path):
+    text = SCORES.replace("82.5,92.6", '"82.5\n± 0.2",92.6').replace("Tiny", '"Ti\u2028ny\x0b"')
+    (sheet,) = from_values(tmp_path, text.replace("SST-2", '"SST-2\n(acc)"'))
+    assert systems(sheet) == ["BERT", "Ti ny", "MiniLM"]
+    assert list(sheet.rows[1].cells) == ["MNLI", "SST-2 (acc)", "RTE", "Average"]
+    assert sheet.rows[1].cells["MNLI"].deviation.text == "0.2"
+    (piped,) = from_text("| S | A |\n|---|---|\n| a\u2028b | 1.5 |\n| c | 2.5 |\n", "x.md")
+    assert [row.cells["A"].text for row in piped.rows] == ["1.5", "2.5"]
+
+
+@pytest.mark.parametrize("definer", [r"\def", r"\gdef", r"\edef", r"\xdef", r"\long\def"])
+def test_scores_in_macros_are_read_by_whatever_command_they_are_defined(definer):
+    text = rf"{definer}\score{{82.5}}\begin{{tabular}}{{lc}} S & A \\ a & \score \\ b & 2.5 \\ \end{{tabular}}"
+    (sheet,) = from_text(text, "x.tex")
+    assert [row.cells["A"].text for row in sheet.rows] == ["82.5", "2.5"]

@@ -23,6 +23,7 @@ from bench.measure import busy
 from bench.measure.backends import runner
 from bench.measure.busy import refuse_while_training, training_here, trainings
 from bench.measure.latency import full_length, load_of_task, stopwatch, time_in_turns, warm_up
+from bench.progress import Progress
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records
 from bench.report.speed import conditions_of, latency_tables, speed_up, write_speed_report
 from bench.workflows import speed
@@ -484,3 +485,28 @@ def test_a_length_is_timed_once_also_where_a_longer_one_is_cut_to_it(tmp_path, t
     assert [t.conditions.length for t in session.timings if t.system == "teacher"] == list(
         lengths[:2]
     )
+
+
+@pytest.mark.slow
+def test_what_is_asked_for_twice_is_timed_once_and_a_cut_length_is_said(tmp_path, teacher_folder):
+    said: list[str] = []
+    progress = Progress()
+    progress.say = said.append
+    request = asked(
+        tmp_path,
+        teacher_folder,
+        methods=f"kd:{tiny.SHAPE}",
+        lengths=("5000", "16", "016"),
+        batches=(1, 1),
+        backends=("sdpa", "sdpa"),
+        rounds=6,
+        memory=False,
+    )
+    record, _ = speed.measure(request, progress)
+    longest, short = dict.fromkeys(timing.conditions.length for timing in record.timings)
+    assert short == "16"
+    systems = [*dict.fromkeys(timing.system for timing in record.timings)]
+    assert [timing.system for timing in record.timings] == systems * 2
+    assert [text for text in said if text.startswith("--lengths")] == [
+        f"--lengths 5000: some model reads {longest} tokens at most; timed at those"
+    ]

@@ -202,3 +202,62 @@ def test_diagnostics_by_category(tmp_path):
         5,
     ]
     assert ("Logic", "") not in table
+
+
+def archive_of(folder, names, change=None):
+    """A zip archive with these files; ``change`` is done to its bytes."""
+    file = folder / "own.zip"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in names.items():
+            archive.writestr(name, text)
+    if change is not None:
+        file.write_bytes(change(bytearray(file.read_bytes())))
+    return file
+
+
+def with_password(data: bytearray) -> bytes:
+    """The flag of a password set, in the file's own header and in the list of files."""
+    data[6] |= 1
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    return bytes(data)
+
+
+def of_another_compression(data: bytearray) -> bytes:
+    data[8] = 97
+    data[data.index(b"PK\x01\x02") + 10] = 97
+    return bytes(data)
+
+
+def damaged(data: bytearray) -> bytes:
+    """Bytes of the compressed text."""
+    data[40:44] = b"\xff" * 4
+    return bytes(data)
+
+
+@pytest.mark.parametrize("change", [with_password, of_another_compression, damaged])
+def test_an_archive_that_cannot_be_unpacked_is_bad_input(bench, tmp_path, change):
+    archive = archive_of(tmp_path, {"RTE.tsv": "index\tprediction\n" * 99}, change)
+    answer = bench("submit", archive)
+    assert answer.returncode == 2
+    assert len(answer.stderr.splitlines()) == 1
+    assert "cannot be read as a zip archive" in answer.stderr
+
+
+def test_an_archive_that_unpacks_to_too_much_is_not_unpacked(bench, tmp_path):
+    archive = archive_of(tmp_path, {"RTE.tsv": "0" * 60_000_000})
+    assert archive.stat().st_size < 100_000
+    answer = bench("submit", archive)
+    assert answer.returncode == 2
+    assert "unpacks to 60,000,000 bytes" in answer.stderr
+
+
+@pytest.mark.parametrize("index", ["9" * 5000, "٣", "-1", ""])
+def test_an_id_that_the_server_cannot_read_is_named(tmp_path, index):
+    archive = archive_of(tmp_path, {"RTE.tsv": f"index\tprediction\n{index}\tentailment\n"})
+    (why,) = (fault for fault in workflow.faults(archive) if fault.startswith("RTE.tsv: "))
+    assert "line 2 is" in why
+
+
+def test_faults_come_in_the_order_of_the_servers_files(tmp_path):
+    archive = archive_of(tmp_path, dict.fromkeys(reversed(workflow.FILES), "wrong"))
+    assert [fault.partition(":")[0] for fault in workflow.faults(archive)] == list(workflow.FILES)
