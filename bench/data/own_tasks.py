@@ -147,6 +147,7 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
         tuple(files),
         ":".join([f"hub:{place}" if on_hub else Path(place).name, *parts]),
         unlabelled=taken.unlabelled,
+        why_macro_f1=taken.why_macro_f1,
     )
     check_metrics(task, f"--tasks {typed}")
     return task

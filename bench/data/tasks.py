@@ -45,6 +45,7 @@ class Task:
         max_length: of its sequences, unless a request says another.
         truncation: what stays of a longer text: ``head``, ``tail`` or ``both``.
         unlabelled: what becomes of rows without a label, of :data:`bench.data.labels.UNLABELLED`.
+        why_macro_f1: why macro-F1 is the first metric although nobody typed it.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Task:
     max_length: int = 128
     truncation: str = "head"
     unlabelled: str = "refuse"
+    why_macro_f1: str = ""
 
     @property
     def num_labels(self) -> int:

@@ -28,10 +28,9 @@ BESIDE: Mapping[str, tuple[str, ...]] = {
     "spearman": ("pearson",),
     "bleu": ("rouge_l",),
     "rouge_l": ("bleu",),
-    "accuracy": ("macro_f1", "f1", "f1_of_class_0"),
 }
-"""A task's metric -> others that are printed beside it where they were measured: as of stsb, of
-texts, and of classes of a user's own task. They have columns, and are in no mean and no test."""
+"""A metric of a known task -> others that are printed beside it where they were measured. They have
+columns, and are in no mean and no test. Of a user's own task all metrics are printed."""
 KEPT = 0.97
 """Share of the teacher's score that counts as kept where no other is asked for."""
 
@@ -193,11 +192,23 @@ class ReportGroup:
         printed: list[ScoreColumn] = []
         for column in self.columns:
             printed.append(column)
-            for metric in BESIDE.get(column.metric, ()):
+            further: Sequence[str] = BESIDE.get(column.metric, ())
+            if column.task not in KNOWN:
+                further = self._metrics_as_typed(column)
+            for metric in further:
                 other = replace(column, metric=metric)
-                if other in measured:
+                if other in measured and other not in printed:
                     printed.append(other)
         return printed
+
+    def _metrics_as_typed(self, column: ScoreColumn) -> list[str]:
+        """The metrics of a user's own task in the order in which its records have them."""
+        scores = [
+            record.scores.get(column.evaluation, {})
+            for record in self.records
+            if column.task in record.cell.tasks
+        ]
+        return list(dict.fromkeys(metric for own in scores for metric in own))
 
     @cached_property
     def systems(self) -> list[str]:
