@@ -26,7 +26,13 @@ from bench.report.comparison import (
 )
 from bench.report.frame import nothing_in, same_teacher
 from bench.report.groups import ReportGroup, ScoreColumn, groups
-from bench.report.resampled import faults_of, resampled, seeds_in_words
+from bench.report.resampled import (
+    Faults,
+    faults_of,
+    faults_of_all,
+    resampled,
+    seeds_in_words,
+)
 from bench.report.sources import warnings
 from bench.report.table import Column, Line, Table, TableCell, number
 from bench.report.tables.parts import counted, left_out_of_means, line_of
@@ -55,7 +61,8 @@ out, if it scores more than what fits, its name as ``row``, the ``limit`` as it 
 what it would ``gain`` in points with its 95 % ``interval``; None for both where nothing fits.
 
 A candidate has its ``label``, its ``score`` in percent, the costs that :data:`LIMITS` names, of its dearest task (what is ``retained``:
-None without a sound score of the teacher in every column), the percentage of its answers that are ``changed``, the ``probability`` of
+None without a sound score of the teacher in every column), the percentage of its answers that are ``changed``, what is ``suspect`` of
+some classes (a list of sentences; of all classes it is left out), the ``probability`` of
 being the best that fits: the share of the draws of examples and trainings in which its mean is the highest; and of its difference to
 the best one ``low`` and ``high`` of the 95 % interval, ``p`` and ``verdict`` of one test, as in a report and in ``compare``."""
 
@@ -119,6 +126,9 @@ def in_words(choice: Choice) -> list[str]:
             lines.append(
                 "The best row was chosen on the examples that it is scored on, so its score is a little too high."
             )
+        for candidate in candidates:
+            for what in candidate["suspect"]:
+                lines.append(f"Suspect: {called(candidate['label'])}, {what}.")
     else:
         lines.append("No row fits.")
     if binding := choice["binding"]:
@@ -200,7 +210,9 @@ def _choice(
     left_out: dict[str, str] = {}
     faults = faults_of(group, store)
     unsound = [
-        c.name for c in columns if (TEACHER, c) not in group.summaries or (TEACHER, c) in faults
+        c.name
+        for c in columns
+        if (TEACHER, c) not in group.summaries or faults_of_all(faults, (TEACHER, c))
     ]
     teacher = (
         0.0 if unsound else float(np.mean([group.summaries[TEACHER, c].mean for c in columns]))
@@ -222,6 +234,7 @@ def _choice(
             "latency": group.latencies.get(label),
             RETAINED: 100 * score / teacher if teacher > 0 else None,
             "changed": _changed(group, columns, label, store),
+            "suspect": _partly_suspect(faults, columns, label),
         }
         candidate |= {
             "probability": 1.0,
@@ -250,7 +263,7 @@ def _choice(
                 else ""
             )
             for c in columns
-            for what, of_seeds in faults.get((label, c), {}).items()
+            for what, of_seeds in faults_of_all(faults, (label, c)).items()
             if group.summaries[label, c].mean
             <= 100 * next((s.baseline for s in of_seeds.values() if s.baseline is not None), np.inf)
         ]
@@ -345,6 +358,17 @@ def _changed(
             np.mean([teacher[logits].argmax(1) != other[logits].argmax(1) for other in others])
         )
     return 100 * float(np.mean(shares)) if shares else None
+
+
+def _partly_suspect(faults: Faults, columns: Sequence[ScoreColumn], label: str) -> list[str]:
+    """What is suspect of some classes alone, which leaves a row a candidate."""
+    said = []
+    for column in columns:
+        of_all = faults_of_all(faults, (label, column))
+        for what, of_seed in faults.get((label, column), {}).items():
+            if what not in of_all:
+                said.append(f"{column.name}: {what}, {seeds_in_words(of_seed)}")
+    return said
 
 
 def _exports(

@@ -72,6 +72,7 @@ class ReportGroup:
         names: row -> its name in a paper.
         reference: the row that others are compared with; "" for the one that :func:`bench.report.tables.differences.reference_of` chooses.
         suspicions: (row, column) -> what is suspect about its answers.
+        partly_suspect: the (row, column) of which all suspicions are of some classes alone: the score may be sound.
         baselines: column -> percent that the best single answer to every example scores.
         left_out: records under the name of a newer training.
         aside: files of the folder of records that are not used as they are, a line each.
@@ -96,6 +97,7 @@ class ReportGroup:
     names: Mapping[str, str] = field(default_factory=dict)
     reference: str = ""
     suspicions: dict[tuple[str, ScoreColumn], list[str]] = field(default_factory=dict)
+    partly_suspect: Collection[tuple[str, ScoreColumn]] = ()
     baselines: dict[ScoreColumn, float] = field(default_factory=dict)
     left_out: LeftOut = field(default_factory=list)
     aside: Sequence[str] = ()

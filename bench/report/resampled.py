@@ -149,9 +149,23 @@ def faults_of(group: ReportGroup, store: Store) -> Faults:
     return faults
 
 
+def faults_of_all(
+    faults: Faults, place: tuple[str, ScoreColumn]
+) -> dict[str, dict[int, Suspicion]]:
+    """Those of a row in a column that concern all its answers, not some classes alone."""
+    return {
+        what: of_seed
+        for what, of_seed in faults.get(place, {}).items()
+        if not any(suspicion.is_partial for suspicion in of_seed.values())
+    }
+
+
 def judge_answers(group: ReportGroup, store: Store) -> None:
     """Tell a group what is suspect about its stored answers, and what the best single answer to every example scores."""
-    faults, group.suspicions, group.baselines = faults_of(group, store), {}, {}
+    faults = faults_of(group, store)
+    group.suspicions = {}
+    group.baselines = {}
+    group.partly_suspect = [place for place in faults if not faults_of_all(faults, place)]
     rows_of: dict[tuple[ScoreColumn, str], dict[str, str]] = {}
     for label, column in sorted(faults, key=lambda place: group.systems.index(place[0])):
         for what, of_seed in faults[label, column].items():
