@@ -13,6 +13,7 @@ from bench.data.own_tasks import recorded_tasks
 from bench.errors import InputError, NothingMeasured
 from bench.plan.from_record import is_own, source_options, typed_task
 from bench.record.cell import CHECKPOINT, FINISHED, IN_8_BITS, TEACHER
+from bench.record.rescored import NO_ANSWERS, scored_alike, scored_first_by
 from bench.record.schema import Sizes
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
@@ -155,15 +156,18 @@ def choose(
     tasks: Sequence[str] = (),
     backend: str = "",
     threads: int = 0,
+    metric: str = "",
 ) -> list[Choice]:
     """A choice for each table of the records that has all the tasks (none: whatever it has, but for columns of noise).
 
     Args:
         budget: the most that a row may cost, by the names of :data:`LIMITS`; without one, or None: as much as it likes.
         backend, threads: of the latencies; by default those that a session measured first.
+        metric: that scores the tasks; by default the first one of each task.
 
     Raises:
-        InputError: no such limit, one that is not above 0, or no such task: neither in the records nor in GLUE.
+        InputError: no such limit, one that is not above 0, no such task: neither in the records nor in GLUE; or a
+            metric that does not suit a task.
         NothingMeasured: no table has all of them.
     """
     for name, value in budget.items():
@@ -174,16 +178,15 @@ def choose(
         if name == RETAINED and value is not None and value <= 1:
             raise InputError(f"{LIMITS[name][0]} {value:g}: is in percent, like 95")
     store = Store(results)
-    sessions, records, choices = (
-        list(speed_records(store.root, store.note)),
-        list(store.records()),
-        [],
-    )
+    sessions = list(speed_records(store.root, store.note))
+    records = scored_alike(store.records(), store)
+    choices: list[Choice] = []
     if not records:
         raise NothingMeasured(nothing_in(store.root))
     tasks = recorded_tasks(
         tasks, {task for record in records for task in record.cell.tasks}, results
     )
+    records = scored_first_by(records, metric, store, tasks)
     for group in groups(records):
         # a mean over what nobody named leaves out the columns that a report's does
         group.left_out_of_means = [] if tasks else columns_of_noise(group, store)
@@ -222,6 +225,8 @@ def _choice(
             continue
         if absent := [c.name for c in columns if (label, c) not in group.summaries]:
             left_out[label] = f"no score on {', '.join(absent)}"
+            if any(r.status == "ok" and not r.scores for r in group.records_of(label)):
+                left_out[label] += f"; {NO_ANSWERS}"
             continue
         models = [r.sizes for c in columns for r in group.records_of(label, c.task) if r.sizes]
         score = float(np.mean([group.summaries[label, c].mean for c in columns]))

@@ -14,6 +14,7 @@ from bench.record.cell import TEACHER, is_one_model
 from bench.record.code import stale_lines, unknown_lines
 from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW
+from bench.record.rescored import scored_alike, scored_first_by
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE, data_facts
@@ -44,6 +45,7 @@ def compare(
     seeds: Sequence[int] = (),
     exact: bool = False,
     theirs: Path | None = None,
+    metric: str = "",
 ) -> dict[str, list[Comparison]]:
     """By table of records, as a report has them: one comparison for each evaluation set that both rows have, and of their mean.
 
@@ -52,18 +54,27 @@ def compare(
 
     Args:
         theirs: the folder of results that has the second row, if it is another one.
+        metric: that scores the tasks; by default the first one of each task.
 
     Raises:
-        InputError: a row that is not there, one row twice, or no examples that both were scored on.
+        InputError: a metric that does not suit a task, a row that is not there, one row twice, or no examples that both were scored on.
     """
-    store, progress = Store(results), Progress()
-    everything, stores = _results_in(store), dict[str, Store]()
+    store = Store(results)
+    progress = Progress()
+    stores: dict[str, Store] = {}
+    everything = _results_in(store)
     if theirs is not None:
         second_store = Store(theirs)
         published = _results_in(second_store)
         called = {r.called: r.row for r in published}
         second = called.get(second) or known_row(second, called.values(), theirs)
-        moved = [_of_another_folder(r, theirs.resolve().name) for r in published if r.row == second]
+        published = [r for r in published if r.row == second]
+        if metric:
+            asked = recorded_tasks(
+                tasks, {task for r in published for task in r.cell.tasks}, theirs
+            )
+            published = scored_first_by(published, metric, second_store, asked)
+        moved = [_of_another_folder(r, theirs.resolve().name) for r in published]
         stores = dict.fromkeys((r.row for r in moved), second_store)
         second, everything = moved[0].row, [*everything, *moved]
 
@@ -74,6 +85,8 @@ def compare(
     printed = {r.called: r.row for r in everything if r.called not in labels}
     rows = [printed.get(name) or known_row(name, labels, results) for name in (first, second)]
     tasks = recorded_tasks(tasks, {task for r in everything for task in r.cell.tasks}, results)
+    own = scored_first_by([r for r in everything if r.row not in stores], metric, store, tasks)
+    everything = [*own, *(r for r in everything if r.row in stores)]
     if rows[0] == rows[1]:
         raise InputError(f"compare needs two different rows; both are {rows[0]!r}")
     of_rows = [r for r in everything if r.row in rows and r.status == "ok"]
@@ -181,7 +194,7 @@ def compare(
 
 def _results_in(store: Store) -> list[Record]:
     """Its records without trials of a search, on examples that chose; with them where nothing else is there."""
-    records = list(store.records())
+    records = scored_alike(store.records(), store)
     return [r for r in records if not data_facts(r.cell.data.slug).held_back] or records
 
 

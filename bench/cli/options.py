@@ -40,6 +40,13 @@ METHODS, TASKS, RESULTS, REPORTS, DEVICE, OFFLINE, LATEX = (
 )
 THREADS = option(2, "CPU threads. The number is printed with every timing.")
 ONLY_TASKS = option("", "Use only these tasks, separated by commas.", "--tasks", "--task")
+METRIC = option(
+    "",
+    "Score the tasks by this metric, from the stored answers.",
+    "--metric",
+    metavar="NAME",
+    show_default="the first one of each task",
+)
 EXPERIMENT = option(
     None,
     "A TOML file with a paper's tables. Options that you type replace the options of the file. --methods is refused: the file names "

@@ -11,6 +11,7 @@ from bench.cli.options import (
     AS_RECORDED,
     LATEX,
     METHODS,
+    METRIC,
     OF_RUN,
     OFFLINE,
     ONLY_TASKS,
@@ -132,6 +133,7 @@ def compare(
     theirs: Path | None = option(
         None, "The folder of results that has the second row, if it is another one."
     ),
+    metric: str = METRIC,
 ) -> Answer:
     """Compare two rows on the same examples: difference, interval, paired test and verdict."""
     from bench.analysis import compare as analysis
@@ -142,7 +144,7 @@ def compare(
 
     chosen = parse_seeds(seeds) if seeds.strip() else ()
     comparisons = analysis.compare(
-        results, first, second, comma_separated(tasks), chosen, exact, theirs
+        results, first, second, comma_separated(tasks), chosen, exact, theirs, metric
     )
     texts = [
         f"{data}\n\n{analysis.table(first, second, lines)}\n" for data, lines in comparisons.items()
@@ -200,6 +202,7 @@ def choose(
     min_retain: float | None = option(
         None, "At least this percentage of the teacher's mean over the same columns."
     ),
+    metric: str = METRIC,
 ) -> Answer:
     """Find the best row within limits of parameters, megabytes, FLOPs, latency and what is kept of the teacher's score.
 
@@ -220,7 +223,9 @@ def choose(
         "latency": max_latency,
         "retained": min_retain,
     }
-    choices = analysis.choose(results, budget, comma_separated(tasks), backend, threads or 0)
+    choices = analysis.choose(
+        results, budget, comma_separated(tasks), backend, threads or 0, metric
+    )
     lines: list[str] = []
     for choice in choices:
         group = choice["group"]

@@ -149,6 +149,9 @@ class Record(StrictModel):
     """time at which the attempt began, with its time zone"""
     finished: str
     """time at which it ended"""
+    rescored: str | None = None
+    """time at which its scores were computed again from its answers, because other metrics were asked for; None where the
+    attempt computed them"""
     error: Failure | None = None
     """type, message and traceback of a failed cell"""
 

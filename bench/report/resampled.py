@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bench.record.cell import TEACHER
+from bench.record.rescored import score_of
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.frame import teacher_weights
@@ -79,8 +80,11 @@ def resample(group: ReportGroup, store: Store) -> dict[ScoreColumn, Resampled]:
         for name, attempt in store.attempts(shown[0]).items() if named else ():
             weights = teacher_weights(attempt)
             if weights in named and column.evaluation in attempt.scores:
-                score = attempt.scores[column.evaluation][column.metric]
-                drawn = resampled(column, [(attempt, store.predictions(attempt, name))])
+                arrays = store.predictions(attempt, name)
+                score = attempt.scores[column.evaluation].get(column.metric)
+                if score is None:
+                    score = score_of(arrays, column.evaluation, column.metric)
+                drawn = resampled(column, [(attempt, arrays)])
                 data.teachers[str(weights)] = score, drawn.scores_R[attempt.key]
     return columns
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from bench.plan.request import RAY, SAMPLE, SLURM, Request
 from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
 from bench.record.cell_locks import CellLocks
+from bench.record.rescored import rescored
 from bench.record.store import Store
 from bench.run.executors import Executor, InProcess, Processes, refuse_script_without_main_guard
 from bench.run.schedule import Outcome, Schedule
@@ -56,12 +58,14 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
     for pointer, attempt in store.write_pointers():
         progress.say(f"written: {pointer} names {attempt}")
     if not plan.todo_steps:
+        rescore(plan, store)
         progress.say(
             f"nothing to do: {'every cell has its record' if plan.cells else 'no cell to do needs more of it'}"
         )
         return outcome
     agree(request, plan.seconds, plan.disk_bytes, confirm)
     check_disk(plan)
+    rescore(plan, store)
     with (
         training_here(users_cache()),  # seen by others, wherever this training keeps its things
         # given back last: a worker that is being ended may still write its state
@@ -78,6 +82,23 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
         count = track(request.track, records, request.reports / request.track)
         progress.say(f"{request.track}: {count} record{'s' if count != 1 else ''}, a run for each")
     return outcome
+
+
+def rescore(plan: Plan, store: Store) -> None:
+    """Write the records anew whose stored answers are scored by other metrics: of each training, all operating points."""
+    metrics_of_training = {
+        planned.train_key: planned.rescored_by for planned in plan.cells if planned.rescored_by
+    }
+    for record in list(store.records()) if metrics_of_training else ():
+        metrics = metrics_of_training.get(record.train_key)
+        if metrics is None or record.status != "ok":
+            continue
+        scored = rescored(record, metrics, store)
+        # answers that are gone: the record keeps the scores that it has
+        if scored is not None and scored is not record:
+            arrays = store.predictions(record) if store.has_predictions(record) else None
+            at = datetime.now(UTC).isoformat(timespec="seconds")
+            store.write(scored.model_copy(update={"rescored": at}), arrays)
 
 
 def executor_for(plan: Plan, progress: Progress) -> Executor:

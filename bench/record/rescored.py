@@ -1,0 +1,138 @@
+"""A record's scores by other metrics than it has: computed from its stored answers, never by another training. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from bench.errors import InputError
+from bench.record.schema import Record
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bench.record.store import Store
+
+NO_ANSWERS = (
+    "its answers are not stored, from which a metric is computed; run it again with --rerun"
+)
+"""Why a row has a gap."""
+
+
+def metrics_of(record: Record) -> tuple[str, ...]:
+    """The metrics that a record is scored by, in their order; none where it has no score."""
+    return tuple(next(iter(record.scores.values()), ()))
+
+
+def score_of(arrays: Mapping[str, np.ndarray], evaluation: str, metric: str) -> float:
+    """What stored answers to an evaluation set score, from -1 to 1.
+
+    Raises:
+        InputError: no such metric.
+    """
+    from bench.stats.metrics import metric_of
+
+    of_metric = metric_of(metric)
+    predicted = of_metric.form.predicted(arrays[f"logits.{evaluation}"])
+    return float(of_metric.score(predicted, arrays[f"labels.{evaluation}"]))
+
+
+def rescored(record: Record, metrics: Sequence[str], store: Store) -> Record | None:
+    """The record with the scores of these metrics, in this order, and of no others.
+
+    Scores that it has are taken as they are; the others follow from its stored answers. None where
+    those are needed and not there.
+
+    Raises:
+        InputError: no such metric, or answers that cannot be read.
+    """
+    if all(tuple(own) == tuple(metrics) for own in record.scores.values()):
+        return record
+    arrays: Mapping[str, np.ndarray] = {}
+    is_complete = all(metric in own for own in record.scores.values() for metric in metrics)
+    if not is_complete:
+        if not store.has_predictions(record):
+            return None
+        arrays = store.predictions(record)
+    scores: dict[str, dict[str, float]] = {}
+    for evaluation, own in record.scores.items():
+        scores[evaluation] = {
+            metric: own[metric] if metric in own else score_of(arrays, evaluation, metric)
+            for metric in metrics
+        }
+    task = record.task.model_copy(update={"metrics": tuple(metrics)})
+    return record.model_copy(update={"scores": scores, "task": task})
+
+
+def _rescored_or_without(record: Record, metrics: Sequence[str], store: Store) -> Record:
+    """As :func:`rescored`; without scores where answers are needed and not there.
+
+    Its row then has a gap. By its other metrics it would have a column that the other rows lack.
+    """
+    return rescored(record, metrics, store) or record.model_copy(update={"scores": {}})
+
+
+def scored_alike(records: Iterable[Record], store: Store) -> list[Record]:
+    """The records; of a user's own task all by the metrics that were typed last, in that order.
+
+    Args:
+        store: that has their answers.
+    """
+    from bench.data.tasks import KNOWN
+
+    records = list(records)
+    newest: dict[tuple[str, tuple[str, ...]], Record] = {}
+    for record in records:
+        cell = record.cell
+        if not record.scores or KNOWN.keys() & set(cell.tasks):
+            continue
+        place = (cell.data.slug, cell.tasks)
+        if place not in newest or _scored_at(record) > _scored_at(newest[place]):
+            newest[place] = record
+    alike = []
+    for record in records:
+        shown = newest.get((record.cell.data.slug, record.cell.tasks))
+        if shown is not None and record.scores:
+            record = _rescored_or_without(record, metrics_of(shown), store)
+        alike.append(record)
+    return alike
+
+
+def _scored_at(record: Record) -> tuple[str, str]:
+    """When a record's scores were computed; its key decides between equal times."""
+    return record.rescored or record.finished, record.key
+
+
+def scored_first_by(
+    records: Iterable[Record], metric: str, store: Store, tasks: Collection[str] = ()
+) -> list[Record]:
+    """The records, those of some tasks with this metric before their others.
+
+    Args:
+        metric: its name; "" leaves all records as they are.
+        tasks: none for all tasks.
+
+    Raises:
+        InputError: no such metric, or a task that it does not suit.
+    """
+    from bench.stats.form import FORMS
+    from bench.stats.metrics import metric_of
+
+    if not metric:
+        return list(records)
+    of_metric = metric_of(metric)
+    headed = []
+    for record in records:
+        if record.scores and (not tasks or set(tasks) & set(record.cell.tasks)):
+            name = "+".join(record.cell.tasks)
+            form = FORMS.get(record.task.form, of_metric.form)
+            why = of_metric.misfit(record.task.labels or ())
+            if form != of_metric.form:
+                why = f"is for {of_metric.form.task}, and this is {form.task}"
+            if why:
+                hint = "" if tasks else "; choose tasks that it suits with --tasks"
+                raise InputError(f"--metric {metric} on {name}: it {why}{hint}")
+            metrics = list(dict.fromkeys([metric, *metrics_of(record)]))
+            record = _rescored_or_without(record, metrics, store)
+        headed.append(record)
+    return headed
