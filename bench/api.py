@@ -84,7 +84,8 @@ def compare(
     metric: str = "",
 ) -> DataFrame:
     """Two rows on the same examples, a line for each table, evaluation set and mean; see ``bench compare``. The second row may be in
-    another folder of results, ``theirs``. ``metric`` scores the tasks in the place of the first one of each.
+    another folder of results, ``theirs``.
+    ``metric`` scores the tasks in the place of the first one of each.
 
     Scores, differences and the ends of their 95 % intervals are in percent; ``adjusted`` is p after Holm's adjustment, from which the
     verdict comes.

@@ -62,10 +62,10 @@ out, if it scores more than what fits, its name as ``row``, the ``limit`` as it 
 what it would ``gain`` in points with its 95 % ``interval``; None for both where nothing fits.
 
 A candidate has its ``label``, its ``score`` in percent, the costs that :data:`LIMITS` names, of its dearest task (what is ``retained``:
-None without a sound score of the teacher in every column), the percentage of its answers that are ``changed``, what is ``suspect`` of
-some classes (a list of sentences; of all classes it is left out), the ``probability`` of
+None without a sound score of the teacher in every column), the percentage of its answers that are ``changed``, the ``probability`` of
 being the best that fits: the share of the draws of examples and trainings in which its mean is the highest; and of its difference to
-the best one ``low`` and ``high`` of the 95 % interval, ``p`` and ``verdict`` of one test, as in a report and in ``compare``."""
+the best one ``low`` and ``high`` of the 95 % interval, ``p`` and ``verdict`` of one test, as in a report and in ``compare``.
+What is ``suspect`` of some classes alone is a list of sentences: such a row stays a candidate."""
 
 
 def table(choice: Choice) -> Table:
@@ -127,9 +127,7 @@ def in_words(choice: Choice) -> list[str]:
             lines.append(
                 "The best row was chosen on the examples that it is scored on, so its score is a little too high."
             )
-        for candidate in candidates:
-            for what in candidate["suspect"]:
-                lines.append(f"Suspect: {called(candidate['label'])}, {what}.")
+        lines += _suspicions(group, candidates)
     else:
         lines.append("No row fits.")
     if binding := choice["binding"]:
@@ -141,6 +139,15 @@ def in_words(choice: Choice) -> list[str]:
         text += "" if gain is None else f" and gains {gain:+.1f} points"
         lines.append(text + (f" ({ends[0]:+.1f} to {ends[1]:+.1f})." if ends else "."))
     return [*lines, *(f"To take it away: {command}" for command in choice["export"])]
+
+
+def _suspicions(group: ReportGroup, candidates: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence for each thing that is suspect of some classes."""
+    return [
+        f"Suspect: {group.called(candidate['label'])}, {what}."
+        for candidate in candidates
+        for what in candidate["suspect"]
+    ]
 
 
 def _stated(option: str, cost: float, unit: str) -> str:
@@ -166,8 +173,8 @@ def choose(
         metric: that scores the tasks; by default the first one of each task.
 
     Raises:
-        InputError: no such limit, one that is not above 0, no such task: neither in the records nor in GLUE; or a
-            metric that does not suit a task.
+        InputError: no such limit, one that is not above 0, or no such task: neither in the records nor in GLUE.
+            Also: a metric that does not suit a task.
         NothingMeasured: no table has all of them.
     """
     for name, value in budget.items():
@@ -224,9 +231,7 @@ def _choice(
         if all(r.cell.ablation_of for r in group.records_of(label)):
             continue
         if absent := [c.name for c in columns if (label, c) not in group.summaries]:
-            left_out[label] = f"no score on {', '.join(absent)}"
-            if any(r.status == "ok" and not r.scores for r in group.records_of(label)):
-                left_out[label] += f"; {NO_ANSWERS}"
+            left_out[label] = f"no score on {', '.join(absent)}{_why_absent(group, label)}"
             continue
         models = [r.sizes for c in columns for r in group.records_of(label, c.task) if r.sizes]
         score = float(np.mean([group.summaries[label, c].mean for c in columns]))
@@ -363,6 +368,12 @@ def _changed(
             np.mean([teacher[logits].argmax(1) != other[logits].argmax(1) for other in others])
         )
     return 100 * float(np.mean(shares)) if shares else None
+
+
+def _why_absent(group: ReportGroup, label: str) -> str:
+    """Why a finished row has no score, behind a semicolon; "" where it is not finished."""
+    is_lost = any(r.status == "ok" and not r.scores for r in group.records_of(label))
+    return f"; {NO_ANSWERS}" if is_lost else ""
 
 
 def _partly_suspect(faults: Faults, columns: Sequence[ScoreColumn], label: str) -> list[str]:

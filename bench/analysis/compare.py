@@ -57,24 +57,19 @@ def compare(
         metric: that scores the tasks; by default the first one of each task.
 
     Raises:
-        InputError: a metric that does not suit a task, a row that is not there, one row twice, or no examples that both were scored on.
+        InputError: a row that is not there, one row twice, or no examples that both were scored on.
+            Also: a metric that does not suit a task.
     """
     store = Store(results)
     progress = Progress()
     stores: dict[str, Store] = {}
-    everything = _results_in(store)
+    everything = _scored_by(metric, _results_in(store), store, tasks)
     if theirs is not None:
         second_store = Store(theirs)
-        published = _results_in(second_store)
+        published = _scored_by(metric, _results_in(second_store), second_store, tasks)
         called = {r.called: r.row for r in published}
         second = called.get(second) or known_row(second, called.values(), theirs)
-        published = [r for r in published if r.row == second]
-        if metric:
-            asked = recorded_tasks(
-                tasks, {task for r in published for task in r.cell.tasks}, theirs
-            )
-            published = scored_first_by(published, metric, second_store, asked)
-        moved = [_of_another_folder(r, theirs.resolve().name) for r in published]
+        moved = [_of_another_folder(r, theirs.resolve().name) for r in published if r.row == second]
         stores = dict.fromkeys((r.row for r in moved), second_store)
         second, everything = moved[0].row, [*everything, *moved]
 
@@ -85,8 +80,6 @@ def compare(
     printed = {r.called: r.row for r in everything if r.called not in labels}
     rows = [printed.get(name) or known_row(name, labels, results) for name in (first, second)]
     tasks = recorded_tasks(tasks, {task for r in everything for task in r.cell.tasks}, results)
-    own = scored_first_by([r for r in everything if r.row not in stores], metric, store, tasks)
-    everything = [*own, *(r for r in everything if r.row in stores)]
     if rows[0] == rows[1]:
         raise InputError(f"compare needs two different rows; both are {rows[0]!r}")
     of_rows = [r for r in everything if r.row in rows and r.status == "ok"]
@@ -196,6 +189,15 @@ def _results_in(store: Store) -> list[Record]:
     """Its records without trials of a search, on examples that chose; with them where nothing else is there."""
     records = scored_alike(store.records(), store)
     return [r for r in records if not data_facts(r.cell.data.slug).held_back] or records
+
+
+def _scored_by(
+    metric: str, records: Sequence[Record], store: Store, tasks: Sequence[str]
+) -> list[Record]:
+    """The records, with this metric first on the tasks as they were typed."""
+    there = {task for record in records for task in record.cell.tasks}
+    chosen = recorded_tasks(tasks, there, store.root) if metric else ()
+    return scored_first_by(records, metric, store, chosen)
 
 
 def _of_another_folder(record: Record, folder: str) -> Record:

@@ -107,7 +107,7 @@ def build(request: Request) -> Plan:
             state_of_record(record) if record is not None and record.status == "ok" else ""
         )
         again = request.rerun or (request.rerun_stale and planned.code_state == STALE)
-        # metrics are not in the key: stored answers are scored again, and without them a row is trained again
+        # metrics are not in the key: stored answers are scored again, or the row is trained again
         task = next((task.task for task in tasks if task.name == cell.tasks[0]), None)
         if not again and task is not None and _needs_other_scores(record, task):
             planned.rescored_by = _metrics_from_answers(record, task, store)
@@ -191,7 +191,7 @@ def build(request: Request) -> Plan:
 
 
 def _needs_other_scores(record: Record | None, task: Task) -> TypeGuard[Record]:
-    """Whether a record lacks a metric of its task; of a user's own task also, whether it has them in another order."""
+    """Whether a record lacks a metric of its task, or of a user's own task has another order."""
     if record is None or record.status != "ok" or not record.scores:
         return False
     there = metrics_of(record)
@@ -199,7 +199,7 @@ def _needs_other_scores(record: Record | None, task: Task) -> TypeGuard[Record]:
 
 
 def _metrics_from_answers(record: Record, task: Task, store: Store) -> tuple[str, ...]:
-    """The metrics that a record gets without training; none where answers that they need are not stored.
+    """The metrics that a record gets without training; none where they need answers that are gone.
 
     A known task's record keeps those that it has besides.
     """

@@ -1,4 +1,7 @@
-"""A record's scores by other metrics than it has: computed from its stored answers, never by another training. No torch."""
+"""A record's scores by other metrics than it has: from its stored answers, without training.
+
+No torch.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,21 @@ def metrics_of(record: Record) -> tuple[str, ...]:
     return tuple(next(iter(record.scores.values()), ()))
 
 
-def score_of(arrays: Mapping[str, np.ndarray], evaluation: str, metric: str) -> float:
-    """What stored answers to an evaluation set score, from -1 to 1.
+def score_of(
+    record: Record, arrays: Mapping[str, np.ndarray], evaluation: str, metric: str
+) -> float:
+    """A record's score on an evaluation set, from -1 to 1: its own, else what its answers give.
+
+    Args:
+        arrays: its answers; they are read where it has no such score.
 
     Raises:
         InputError: no such metric.
     """
     from bench.stats.metrics import metric_of
 
+    if metric in record.scores[evaluation]:
+        return record.scores[evaluation][metric]
     of_metric = metric_of(metric)
     predicted = of_metric.form.predicted(arrays[f"logits.{evaluation}"])
     return float(of_metric.score(predicted, arrays[f"labels.{evaluation}"]))
@@ -55,10 +65,9 @@ def rescored(record: Record, metrics: Sequence[str], store: Store) -> Record | N
             return None
         arrays = store.predictions(record)
     scores: dict[str, dict[str, float]] = {}
-    for evaluation, own in record.scores.items():
+    for evaluation in record.scores:
         scores[evaluation] = {
-            metric: own[metric] if metric in own else score_of(arrays, evaluation, metric)
-            for metric in metrics
+            metric: score_of(record, arrays, evaluation, metric) for metric in metrics
         }
     task = record.task.model_copy(update={"metrics": tuple(metrics)})
     return record.model_copy(update={"scores": scores, "task": task})

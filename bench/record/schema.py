@@ -150,8 +150,8 @@ class Record(StrictModel):
     finished: str
     """time at which it ended"""
     rescored: str | None = None
-    """time at which its scores were computed again from its answers, because other metrics were asked for; None where the
-    attempt computed them"""
+    """time at which other metrics were computed from its answers; None where the attempt computed
+    all of its scores"""
     error: Failure | None = None
     """type, message and traceback of a failed cell"""
 

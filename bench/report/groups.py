@@ -72,7 +72,7 @@ class ReportGroup:
         names: row -> its name in a paper.
         reference: the row that others are compared with; "" for the one that :func:`bench.report.tables.differences.reference_of` chooses.
         suspicions: (row, column) -> what is suspect about its answers.
-        partly_suspect: the (row, column) of which all suspicions are of some classes alone: the score may be sound.
+        partly_suspect: the (row, column) whose suspicions are of some classes alone.
         baselines: column -> percent that the best single answer to every example scores.
         left_out: records under the name of a newer training.
         aside: files of the folder of records that are not used as they are, a line each.

@@ -81,9 +81,7 @@ def resample(group: ReportGroup, store: Store) -> dict[ScoreColumn, Resampled]:
             weights = teacher_weights(attempt)
             if weights in named and column.evaluation in attempt.scores:
                 arrays = store.predictions(attempt, name)
-                score = attempt.scores[column.evaluation].get(column.metric)
-                if score is None:
-                    score = score_of(arrays, column.evaluation, column.metric)
+                score = score_of(attempt, arrays, column.evaluation, column.metric)
                 drawn = resampled(column, [(attempt, arrays)])
                 data.teachers[str(weights)] = score, drawn.scores_R[attempt.key]
     return columns
@@ -160,7 +158,7 @@ def faults_of_all(
     return {
         what: of_seed
         for what, of_seed in faults.get(place, {}).items()
-        if not any(suspicion.is_partial for suspicion in of_seed.values())
+        if not next(iter(of_seed.values())).is_partial
     }
 
 

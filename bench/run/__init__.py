@@ -85,20 +85,28 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
 
 
 def rescore(plan: Plan, store: Store) -> None:
-    """Write the records anew whose stored answers are scored by other metrics: of each training, all operating points."""
-    metrics_of_training = {
+    """Write the records anew whose stored answers are scored by other metrics.
+
+    Of each training these are the records of all operating points.
+    """
+    metrics_of = {
         planned.train_key: planned.rescored_by for planned in plan.cells if planned.rescored_by
     }
-    for record in list(store.records()) if metrics_of_training else ():
-        metrics = metrics_of_training.get(record.train_key)
-        if metrics is None or record.status != "ok":
+    if not metrics_of:
+        return
+    for record in list(store.records()):
+        if record.status != "ok" or record.train_key not in metrics_of:
             continue
-        scored = rescored(record, metrics, store)
-        # answers that are gone: the record keeps the scores that it has
-        if scored is not None and scored is not record:
-            arrays = store.predictions(record) if store.has_predictions(record) else None
-            at = datetime.now(UTC).isoformat(timespec="seconds")
-            store.write(scored.model_copy(update={"rescored": at}), arrays)
+        scored = rescored(record, metrics_of[record.train_key], store)
+        # where answers are gone, the record keeps the scores that it has
+        if scored is None or scored is record:
+            continue
+        arrays = None
+        if store.has_predictions(record):
+            arrays = store.predictions(record)
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        scored = scored.model_copy(update={"rescored": at})
+        store.write(scored, arrays)
 
 
 def executor_for(plan: Plan, progress: Progress) -> Executor:

@@ -33,7 +33,7 @@ class Suspicion(NamedTuple):
     baseline: float | None = None
     """of a low score: what one answer to every example scores at best, from -1 to 1"""
     is_partial: bool = False
-    """whether the other answers may still be sound: it is said, and leaves the row in comparisons"""
+    """whether other answers may be sound: it is said, and leaves the row in comparisons"""
 
     def __str__(self) -> str:
         return f"{self.what}: {self.figure}" if self.figure else self.what
@@ -92,32 +92,40 @@ def suspicions(
                 )
             what = f"no better than {always} ({metric} {100 * baseline:.1f})"
             suspect.append(Suspicion(what, f"{100 * score:.1f}", baseline))
-    if of_classes and len(np.unique(predicted)) > 1:
-        suspect += _never_predicted(predicted, labels, name)
     if not labels_vary:
         suspect.append(Suspicion("every label is the same: a placeholder?"))
-
-    order = permuted(predicted, labels, outputs) if of_classes else None
-    if order is not None:
-        share, mended = (
-            100 * float((codes == labels).mean())
-            for codes in (predicted, np.array(order)[predicted])
-        )
-        if mended > 100 * CLASSES.constant(labels, outputs, metric_of("accuracy").score)[1]:
-            pairs = ", ".join(
-                f"{name(code)} as {name(other)}"
-                for code, other in enumerate(order)
-                if code != other
-            )
-            what = f"labels in another order? Right far more often if one reads {pairs}"
-            suspect.append(Suspicion(what, f"{mended:.1f} % instead of {share:.1f} %"))
+    if of_classes:
+        suspect += _never_predicted(predicted, labels, name)
+        suspect += _in_another_order(predicted, labels, outputs, name)
     return suspect
+
+
+def _in_another_order(
+    predicted: np.ndarray, labels: np.ndarray, classes: int, name: Callable[[int], str]
+) -> list[Suspicion]:
+    """At most one suspicion: that the labels fit far better in another order."""
+    order = permuted(predicted, labels, classes)
+    if order is None:
+        return []
+    share = 100 * float((predicted == labels).mean())
+    mended = 100 * float((np.array(order)[predicted] == labels).mean())
+    if mended <= 100 * CLASSES.constant(labels, classes, metric_of("accuracy").score)[1]:
+        return []
+    moved = [code for code, other in enumerate(order) if code != other]
+    pairs = ", ".join(f"{name(code)} as {name(order[code])}" for code in moved)
+    what = f"labels in another order? Right far more often if one reads {pairs}"
+    return [Suspicion(what, f"{mended:.1f} % instead of {share:.1f} %")]
 
 
 def _never_predicted(
     predicted: np.ndarray, labels: np.ndarray, name: Callable[[int], str]
 ) -> list[Suspicion]:
-    """At most one suspicion, which names the classes of some examples that no example is given."""
+    """At most one suspicion, which names the classes of some examples that no example is given.
+
+    One answer to every example is another suspicion.
+    """
+    if len(np.unique(predicted)) == 1:
+        return []
     codes, counts = np.unique(labels, return_counts=True)
     is_missed = (counts >= NEVER_PREDICTED_FROM) & ~np.isin(codes, predicted)
     missed = sorted(

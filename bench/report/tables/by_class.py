@@ -55,10 +55,8 @@ def _of_column(group: ReportGroup, column: ScoreColumn, data: Resampled) -> Tabl
     for row in group.systems:
         records = group.finished(row, column)
         if data.has(records):
-            seeds = [
-                f1_of_classes(data.predicted[record.key], data.labels, classes)
-                for record in records
-            ]
+            answers = [data.predicted[record.key] for record in records]
+            seeds = [f1_of_classes(predicted, data.labels, classes) for predicted in answers]
             mean_of[row] = np.mean(seeds, axis=0)
     if not mean_of:
         return None
@@ -66,10 +64,7 @@ def _of_column(group: ReportGroup, column: ScoreColumn, data: Resampled) -> Tabl
     examples_C = np.bincount(data.labels, minlength=classes)
     shown = _shown(mean_of, examples_C)
     names = _names_of(group, column, classes)
-    lines = [
-        _line(group, row, column, [mean_C[code] for code in shown])
-        for row, mean_C in mean_of.items()
-    ]
+    lines = [_line(group, row, column, mean_C[shown]) for row, mean_C in mean_of.items()]
     columns = [Column("System")]
     columns += [Column(f"{names[code]} ({examples_C[code]:,})") for code in shown]
     return Table(
@@ -109,7 +104,7 @@ def _names_of(group: ReportGroup, column: ScoreColumn, classes: int) -> list[str
     ]
 
 
-def _line(group: ReportGroup, row: str, column: ScoreColumn, f1: list[float]) -> Line:
+def _line(group: ReportGroup, row: str, column: ScoreColumn, f1: np.ndarray) -> Line:
     records = group.finished(row, column)
     cells: list[TableCell] = [
         number(100 * float(value), n=len(records), keys=keys_of(records)) for value in f1
@@ -119,8 +114,8 @@ def _line(group: ReportGroup, row: str, column: ScoreColumn, f1: list[float]) ->
 
 def _notes(shown: int, examples_C: np.ndarray) -> tuple[str, ...]:
     note = (
-        "F1 of each class against all others, in percent, mean over seeds; behind a class the number "
-        "of its examples in the scored set. 0: the class is never predicted rightly."
+        "F1 of each class against all others, in percent, mean over seeds. Behind a class stands "
+        "the number of its examples in the scored set. 0: it is never predicted rightly."
     )
     there = int((examples_C > 0).sum())
     if shown < there:
