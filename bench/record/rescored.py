@@ -90,21 +90,25 @@ def scored_alike(records: Iterable[Record], store: Store) -> list[Record]:
     from bench.data.tasks import KNOWN
 
     records = list(records)
-    newest: dict[tuple[str, tuple[str, ...]], Record] = {}
+    newest: dict[tuple[object, ...], Record] = {}
     for record in records:
-        cell = record.cell
-        if not record.scores or KNOWN.keys() & set(cell.tasks):
+        if not record.scores or KNOWN.keys() & set(record.cell.tasks):
             continue
-        place = (cell.data.slug, cell.tasks)
+        place = _place(record)
         if place not in newest or _scored_at(record) > _scored_at(newest[place]):
             newest[place] = record
     alike = []
     for record in records:
-        shown = newest.get((record.cell.data.slug, record.cell.tasks))
+        shown = newest.get(_place(record))
         if shown is not None and record.scores:
             record = _rescored_or_without(record, metrics_of(shown), store)
         alike.append(record)
     return alike
+
+
+def _place(record: Record) -> tuple[object, ...]:
+    """What records of one task share: a file may have had other classes under its name."""
+    return record.cell.data.slug, record.cell.tasks, record.task.form, record.task.labels
 
 
 def _scored_at(record: Record) -> tuple[str, str]:

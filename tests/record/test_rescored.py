@@ -88,6 +88,19 @@ def test_a_row_without_stored_answers_has_a_gap_with_its_reason(store):
     assert choice["left_out"]["dead"].startswith("no score on tickets; its answers are not stored")
 
 
+def test_a_regression_that_had_the_name_of_the_task_keeps_its_metrics(store):
+    """The same name, another column of labels: its answers are no classes."""
+    prices = factories.ticket("kd", ("spearman",))
+    facts = prices.task.model_copy(update={"form": "score", "labels": ()})
+    prices = prices.model_copy(
+        update={"task": facts, "finished": "2099-01-01T00:00:00+00:00"},
+    )
+    records = [*store.records(), prices]
+    metrics = {r.row: metrics_of(r) for r in scored_alike(records, store)}
+    assert metrics.pop("kd") == ("spearman",)
+    assert set(metrics.values()) == {("accuracy",)}
+
+
 def test_known_tasks_are_left_as_their_records_have_them(tmp_path):
     store = factories.answered_store(tmp_path)
     records = list(store.records())
