@@ -81,11 +81,13 @@ def compare(
     tasks: Sequence[str] = (),
     seeds: Sequence[int] = (),
     theirs: Path | str | None = None,
-    metric: str = "",
+    teachers: Sequence[str] = (),
+    metric: str | Sequence[str] = (),
 ) -> DataFrame:
     """Two rows on the same examples, a line for each table, evaluation set and mean; see ``bench compare``. The second row may be in
-    another folder of results, ``theirs``.
-    ``metric`` scores the tasks in the place of the first one of each.
+    another folder of results, ``theirs``. ``teachers`` names that of each row, where a row has
+    several. ``metric`` scores the tasks in the place of the first one of each: its name, or
+    ``MODULE:NAME`` of one in a file of yours.
 
     Scores, differences and the ends of their 95 % intervals are in percent; ``adjusted`` is p after Holm's adjustment, from which the
     verdict comes.
@@ -104,6 +106,7 @@ def compare(
         tasks,
         seeds,
         theirs=None if theirs is None else Path(theirs),
+        teachers=teachers,
         metric=metric,
     )
     return DataFrame(
@@ -117,7 +120,7 @@ def choose(
     tasks: Sequence[str] = (),
     backend: str = "",
     threads: int = 0,
-    metric: str = "",
+    metric: str | Sequence[str] = (),
 ) -> DataFrame:
     """The rows within limits, by table, best first, and behind them those left out with the reason; see ``bench choose``. Tables of one name
     differ in their report.
@@ -126,7 +129,7 @@ def choose(
         budget: any of ``parameters`` (millions), ``megabytes``, ``flops`` (G, of one sequence of 128 tokens), ``latency`` (ms), which
             are the most that a row may have, and ``retained``, the least percentage of the teacher's mean.
         backend, threads: of the latencies; by default those that a session measured first.
-        metric: that scores the tasks; by default the first one of each task.
+        metric: that scores the tasks, as :func:`compare` takes it; by default the first one of each.
 
     Raises:
         InputError: another name in the budget, a limit that is not above 0, or an unknown task.

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from bench.terminal import say, shown
+
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
@@ -45,7 +47,7 @@ class Progress:
         self.clock = clock
 
     def say(self, text: str) -> None:
-        print(text, file=self.stream, flush=True)
+        say(text, self.stream)
 
     def say_pace(self, text: str) -> None:
         """How far something is, where there is no live line."""
@@ -68,7 +70,7 @@ class Progress:
     @contextmanager
     def _live(self, title: str, is_short: bool) -> Iterator[Callable[[int, int], None]]:
         with self.bar(transient=is_short) as bar:
-            job = bar.add_task(title, total=None)
+            job = bar.add_task(shown(title), total=None)
             yield lambda done, total: bar.update(job, completed=done, total=total)
 
     def bar(self, transient: bool = False) -> Bar:

@@ -204,6 +204,9 @@ FAMILIES: dict[str, Family] = {
 }
 
 
+SEGMENTED = ("bert", "mobilebert", "electra")
+"""Families that are told of the first and the second text of a pair by another row of an embedding;
+others are told of one kind of segment, or of none."""
 SAME_LAYERS = {"camembert": "roberta", "xlm-roberta": "roberta"}
 """Other model types of transformers -> the family whose layers they have. Their prefix does not say it: BigBird's is ``bert`` too."""
 

@@ -307,7 +307,8 @@ class FastBERT(Method):
                 else 10.0 * max(0.0, (1 - progress / 0.6) / (1 - progress))
             )
 
-        term = Term(branches, student=LOGITS | exits(*layers))
+        # the last classifier is the branches' teacher: they do not change it
+        term = Term(branches, student=LOGITS | exits(*layers), targets=LOGITS)
         return (
             Stage(
                 "branches",

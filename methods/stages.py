@@ -31,13 +31,18 @@ class Term:
     """Whether it compares the sequences of a batch with each other, as contrastive losses do. For every other term, the gradient at
     one sequence depends only on that sequence, apart from a common factor."""
     is_distance: bool = True
-    """Of a term that reads both models: whether it is least where the student answers like the teacher; not so of an adversarial or
-    contrastive loss, or one with labels."""
+    """Of a term that reads both models: whether it is least where the student answers like the
+    teacher, or, with ``across_batch``,
+    where each sequence answers like the same one of the teacher; not so of an adversarial loss, or
+    one with labels."""
     unsupported: str = ""
     """Why these two models cannot have it, and what to type instead: a row that keeps it is refused before it starts."""
+    targets: Taps = NOTHING
+    """Taps of ``student`` that it learns from and not through, as a student that teaches itself:
+    it has no gradient there."""
 
     def __post_init__(self) -> None:
-        for taps in (self.student, self.teacher):
+        for taps in (self.student, self.teacher, self.targets):
             if not isinstance(taps, frozenset):
                 raise MethodError(
                     f"a term declares taps, like methods.taps.hidden(3), not {taps!r}"

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from torch import Tensor
 
-from methods.errors import UndeclaredNeed
+from methods.errors import MethodError, UndeclaredNeed
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from methods.packed import Layout
 
 Kind = Literal["logits", "hidden", "scores", "vectors", "exits", "gates", "pooled"]
@@ -104,9 +106,31 @@ class Out:
     """One forward pass over a packed batch: ``out[tap]``, or by the name of its kind, whose function above says the shape.
     Raises UndeclaredNeed: a term read what it had not declared."""
 
-    def __init__(self, layout: Layout, values: Mapping[Tap, Any] | None = None) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        values: Mapping[Tap, Any] | None = None,
+        model: nn.Module | None = None,
+    ) -> None:
         self.layout = layout
         self.values = dict(values or {})
+        self._model = model
+
+    @property
+    def model(self) -> nn.Module:
+        """The student that was read, as ``build`` made it: ``methods.models.forward(student.model,
+        batch, taps)`` asks it a second time. Raises MethodError: these are the outputs of a teacher,
+        which may have been kept in a file, or no model's."""
+        if self._model is None:
+            raise MethodError(
+                "a term reaches the student's model alone; the teacher's weights are an artefact, "
+                "methods.artefacts.TeacherWeights(tuned=True)"
+            )
+        return self._model
+
+    def of_model(self, model: nn.Module) -> Out:
+        """The same pass, with the model that :attr:`model` gives."""
+        return Out(self.layout, self.values, model)
 
     def __getitem__(self, tap: Tap) -> Any:
         """A tensor; of scores a tuple with one for each chunk, of vectors queries, keys and values."""
@@ -153,7 +177,8 @@ class Out:
         def changed(value: Any) -> Any:
             return tuple(map(change, value)) if isinstance(value, tuple) else change(value)
 
-        return Out(self.layout, {tap: changed(value) for tap, value in self.values.items()})
+        values = {tap: changed(value) for tap, value in self.values.items()}
+        return Out(self.layout, values, self._model)
 
     def detached(self) -> Out:
         """The same values cut from the graph: what a player other than ``main`` may see of the student."""

@@ -1,9 +1,10 @@
 """The README and docs/: their commands and their tables. `python tests/pages.py` copies the reports' rows into them anew.
 
 A marker before a table says where its rows are from: `<!-- from REPORT.md -->`, the report's first table,
-`<!-- printed by the command above -->`, what that command prints, or `<!-- summary of REPORT.md -->`, size, speed-up and
-mean of the report's first table and the mean difference of its paired comparisons. `<!-- means of REPORT.md -->`: only the
-last column is the report's, the mean of a method's row.
+`<!-- printed by the command above -->`, what that command prints, `<!-- summary of REPORT.md -->`, size,
+speed-up, mean and share of the teacher's score with the mean difference of its paired comparisons, or
+`<!-- differences in REPORT.md -->`, these differences alone. `<!-- means of REPORT.md -->`: only the last
+column is the report's, the mean of a method's row.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ SUMMARY = re.compile(
     r"<!-- summary of (?P<report>\S+) -->\n(?P<head>(?:\|.*\n){2})(?P<rows>(?:\|.*\n)+)"
 )
 MEANS = re.compile(SUMMARY.pattern.replace("summary of", "means of"))
+DIFFERENCES = re.compile(SUMMARY.pattern.replace("summary of", "differences in"))
 COMMAND = re.compile(r"(?:^|`)(?:    )?(python -m bench [^`\n]+)", re.MULTILINE)
 """A command line of its own, or one within a sentence."""
 
@@ -58,10 +60,17 @@ def cells(row: str) -> list[str]:
     return [cell.strip() for cell in row.strip().strip("|").split("|")]
 
 
-def table_with(report: str, heading: str) -> tuple[int, dict[str, list[str]]]:
-    """The first table of a report with a column whose heading matches: the place of the column, and name -> cells."""
+def table_with(report: str, heading: str, row: str = "") -> tuple[int, dict[str, list[str]]]:
+    """The first table of a report with a column whose heading matches: the place of the column, and
+    name -> cells.
+
+    Args:
+        row: one that the table has to have.
+    """
     for table in re.findall(r"(?:^\|.*\n)+", report, re.MULTILINE):
         head, _, *rows = table.splitlines()
+        if row and row not in map(name_of, rows):
+            continue
         for place, title in enumerate(cells(head)):
             if re.fullmatch(heading, title):
                 return place, {name_of(row): cells(row) for row in rows}
@@ -69,20 +78,41 @@ def table_with(report: str, heading: str) -> tuple[int, dict[str, list[str]]]:
 
 
 def summary_of(report: str, names: list[str]) -> list[str]:
-    """The lines of a summary: name, millions of parameters, speed-up, mean, mean difference to the baseline.
+    """The lines of a summary: name, millions of parameters, speed-up, mean, reappearance percent,
+    mean difference to the baseline.
 
     The baseline itself and the teacher are not compared with anything.
     """
-    wanted = (r"Params \(M\)", r"speed-up", r"mean of \d+( columns)?")
     # a wide table goes on in further ones below it
-    found = [table_with(report, heading) for heading in wanted]
-    difference, compared = table_with(report, r"mean (of \d+ )?differences?")
+    sizes = table_with(report, r"Params \(M\)")
+    speeds = table_with(report, r"speed-up")
+    means = table_with(report, r"mean of \d+( columns)?")
+    shares = table_with(report, r"mean of ratios")
+    differences = table_with(report, r"mean (of \d+ )?differences?")
     lines = []
     for name in names:
-        other = compared.get(name)
-        own = [rows[name][place] for place, rows in found]
-        lines.append(" | ".join([name, *own, other[difference] if other else "–"]))
-    return [f"| {line} |" for line in lines]
+        own = [
+            cell_of(sizes, name),
+            # the intervals of speed-ups and shares stand in the report
+            cell_of(speeds, name).partition(" (")[0],
+            cell_of(means, name),
+            cell_of(shares, name).partition(" %")[0],
+            cell_of(differences, name),
+        ]
+        lines.append(f"| {' | '.join([name, *own])} |")
+    return lines
+
+
+def cell_of(found: tuple[int, dict[str, list[str]]], name: str) -> str:
+    """A row's cell of a column; a dash where the table has no such row."""
+    place, rows = found
+    return rows[name][place] if name in rows else "–"
+
+
+def differences_of(report: str, names: list[str]) -> list[str]:
+    """The lines of a table of mean differences, without verdicts: name and difference."""
+    found = table_with(report, r"mean (of \d+ )?differences?", names[0])
+    return [f"| {name} | {cell_of(found, name).partition(')')[0]}) |" for name in names]
 
 
 def printed_by(text: str) -> str:
@@ -107,6 +137,11 @@ def refreshed(text: str) -> str:
         lines = summary_of((ROOT / found["report"]).read_text(), names)
         return found.group(0).removesuffix(found["rows"]) + "\n".join(lines) + "\n"
 
+    def differences_anew(found: re.Match[str]) -> str:
+        names = [name_of(row) for row in found["rows"].splitlines()]
+        lines = differences_of((ROOT / found["report"]).read_text(), names)
+        return found.group(0).removesuffix(found["rows"]) + "\n".join(lines) + "\n"
+
     def means_anew(found: re.Match[str]) -> str:
         place, there = table_with((ROOT / found["report"]).read_text(), r"mean of \d+( columns)?")
         means = {
@@ -119,7 +154,10 @@ def refreshed(text: str) -> str:
             f"| {line} |\n" for line in lines
         )
 
-    return MEANS.sub(means_anew, SUMMARY.sub(summary_anew, MARKED.sub(anew, text)))
+    text = MARKED.sub(anew, text)
+    text = SUMMARY.sub(summary_anew, text)
+    text = DIFFERENCES.sub(differences_anew, text)
+    return MEANS.sub(means_anew, text)
 
 
 if __name__ == "__main__":

@@ -29,17 +29,20 @@ from bench.report.frame import nothing_in, same_teacher
 from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.resampled import (
     Faults,
+    Stored,
     faults_of,
     faults_of_all,
     resampled,
     seeds_in_words,
+    stored_answers,
 )
 from bench.report.sources import warnings
 from bench.report.table import Column, Line, Table, TableCell, number
-from bench.report.tables.parts import counted, left_out_of_means, line_of
+from bench.report.tables.parts import counted, if_busy, left_out_of_means, line_of
 from bench.report.write import add_speed
 from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of
+from bench.stats.own_metrics import named_metrics
 from bench.stats.paired import bootstrap_p, interval
 
 RETAINED = "retained"
@@ -91,7 +94,7 @@ def table(choice: Choice) -> Table:
         "Params (M)",
         "file (MB)",
         "FLOPs (G)",
-        "latency (ms)",
+        if_busy("latency (ms)", group),
         "% of teacher",
         "changed answers (%)",
     ]
@@ -163,14 +166,15 @@ def choose(
     tasks: Sequence[str] = (),
     backend: str = "",
     threads: int = 0,
-    metric: str = "",
+    metric: str | Sequence[str] = (),
 ) -> list[Choice]:
     """A choice for each table of the records that has all the tasks (none: whatever it has, but for columns of noise).
 
     Args:
         budget: the most that a row may cost, by the names of :data:`LIMITS`; without one, or None: as much as it likes.
         backend, threads: of the latencies; by default those that a session measured first.
-        metric: that scores the tasks; by default the first one of each task.
+        metric: that scores the tasks: its name, or ``MODULE:NAME`` of one in a file of the user's.
+            Of several it is the first one that suits a task. By default it is that of each task.
 
     Raises:
         InputError: no such limit, one that is not above 0, or no such task: neither in the records nor in GLUE.
@@ -184,6 +188,7 @@ def choose(
             raise InputError(f"{LIMITS[name][0]} {value:g}: should be above 0")
         if name == RETAINED and value is not None and value <= 1:
             raise InputError(f"{LIMITS[name][0]} {value:g}: is in percent, like 95")
+    metrics = named_metrics(metric)
     store = Store(results)
     sessions = list(speed_records(store.root, store.note))
     records = scored_alike(store.records(), store)
@@ -193,7 +198,7 @@ def choose(
     tasks = recorded_tasks(
         tasks, {task for record in records for task in record.cell.tasks}, results
     )
-    records = scored_first_by(records, metric, store, tasks)
+    records = scored_first_by(records, metrics, store, tasks)
     for group in groups(records):
         # a mean over what nobody named leaves out the columns that a report's does
         group.left_out_of_means = [] if tasks else columns_of_noise(group, store)
@@ -218,7 +223,8 @@ def _choice(
     fitting: list[dict[str, Any]] = []
     nearly: list[tuple[dict[str, Any], str]] = []  # sound rows over one limit alone, and that limit
     left_out: dict[str, str] = {}
-    faults = faults_of(group, store)
+    stored = stored_answers(group, store)
+    faults = faults_of(group, stored)
     unsound = [
         c.name
         for c in columns
@@ -243,7 +249,7 @@ def _choice(
             "flops": max((s.flops / 1e9 for s in models), default=None),
             "latency": group.latencies.get(label),
             RETAINED: 100 * score / teacher if teacher > 0 else None,
-            "changed": _changed(group, columns, label, store),
+            "changed": _changed(group, columns, label, stored),
             "suspect": _partly_suspect(faults, columns, label),
         }
         candidate |= {
@@ -261,7 +267,7 @@ def _choice(
             ):
                 over.append(name)
         mute = [
-            c.name for c in columns if not all(map(store.has_predictions, group.finished(label, c)))
+            c.name for c in columns if not all(r.key in stored for r in group.finished(label, c))
         ]
         # one seed with constant or permuted answers is enough; a low score counts where the row's mean is no better than one
         # answer to every example: by chance a seed of a sound row may be below it
@@ -310,7 +316,7 @@ def _choice(
         outside = None
     if outside:
         outside["low"] = None
-    _compare_with_best(group, columns, fitting, outside, store)
+    _compare_with_best(group, columns, fitting, outside, stored)
     binding: dict[str, Any] | None = None
     if outside:
         option, unit = LIMITS[limit]
@@ -349,7 +355,7 @@ def _megabytes(models: Sequence[Sizes], backend: str, in_8_bits: bool) -> float 
 
 
 def _changed(
-    group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store
+    group: ReportGroup, columns: Sequence[ScoreColumn], label: str, stored: Stored
 ) -> float | None:
     """Percent of a row's answers that are others than its own teacher's, where both are stored."""
     shares = []
@@ -358,11 +364,11 @@ def _changed(
         if (
             metric_of(column.metric).form is not CLASSES
             or not theirs
-            or not all(map(store.has_predictions, [*theirs, *students]))
+            or not all(record.key in stored for record in [*theirs, *students])
             or not all(same_teacher(student, theirs[0]) for student in students)
         ):
             continue
-        teacher, *others = (store.predictions(record) for record in (theirs[0], *students))
+        teacher, *others = (stored[record.key] for record in (theirs[0], *students))
         logits = f"logits.{column.evaluation}"
         shares.append(
             np.mean([teacher[logits].argmax(1) != other[logits].argmax(1) for other in others])
@@ -424,7 +430,7 @@ def _compare_with_best(
     columns: Sequence[ScoreColumn],
     fitting: Sequence[dict[str, Any]],
     outside: dict[str, Any] | None,
-    store: Store,
+    stored: Stored,
 ) -> None:
     """Give the rows their intervals and tests against the first of those that fit, and those their probabilities of being the best."""
     rows = [*fitting, *([outside] if outside else [])]
@@ -433,9 +439,7 @@ def _compare_with_best(
     answers = {}
     for column in columns:
         records = [r for row in rows for r in group.finished(row["label"], column)]
-        answers[column] = resampled(
-            column, [(record, store.predictions(record)) for record in records]
-        )
+        answers[column] = resampled(column, [(r, stored[r.key]) for r in records])
     means = [drawn_mean(group, answers, columns, row["label"]) for row in fitting]
     mean_FR = np.stack([drawn for drawn in means if drawn is not None])
     first_FR = np.isclose(mean_FR, mean_FR.max(0), rtol=0, atol=1e-9)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import permutations, zip_longest
 from pathlib import Path
 
 from bench.data.own_tasks import recorded_tasks
-from bench.errors import InputError, known_row
+from bench.errors import InputError, known_row, unknown
 from bench.progress import Progress
 from bench.record.cell import TEACHER, is_one_model
 from bench.record.code import stale_lines, unknown_lines
@@ -30,11 +30,14 @@ from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.render import github
 from bench.report.resampled import resampled
 from bench.report.tables.parts import left_out_of_means
+from bench.stats.own_metrics import named_metrics
 
 CONDITIONS = (
     "data", "limit of training examples", "teacher", "origin of the teacher", "recipe", "epochs", "precision, threads or device", "optimiser"
 )  # fmt: skip
 """What tables differ in, in the order of :attr:`bench.report.groups.ReportGroup.identity`."""
+SHORTEST_HASH = 6
+"""Digits of the hash of a teacher's weights that name it."""
 
 
 def compare(
@@ -45,7 +48,8 @@ def compare(
     seeds: Sequence[int] = (),
     exact: bool = False,
     theirs: Path | None = None,
-    metric: str = "",
+    teachers: Sequence[str] = (),
+    metric: str | Sequence[str] = (),
 ) -> dict[str, list[Comparison]]:
     """By table of records, as a report has them: one comparison for each evaluation set that both rows have, and of their mean.
 
@@ -54,34 +58,29 @@ def compare(
 
     Args:
         theirs: the folder of results that has the second row, if it is another one.
-        metric: that scores the tasks; by default the first one of each task.
+        teachers: names of the teacher of the first row and of that of the second one, or one name
+            for both, where rows have
+            several; as tables print them, or the beginning of the hash of the weights.
+        metric: that scores the tasks, as :func:`bench.analysis.choose.choose` takes it.
 
     Raises:
-        InputError: a row that is not there, one row twice, or no examples that both were scored on.
-            Also: a metric that does not suit a task.
+        InputError: a row that is not there, one row twice, a teacher that a row has not, or no
+            examples that both were scored on. Also: a metric that does not suit a task.
     """
-    store = Store(results)
     progress = Progress()
-    stores: dict[str, Store] = {}
-    everything = _scored_by(metric, _results_in(store), store, tasks)
-    if theirs is not None:
-        second_store = Store(theirs)
-        published = _scored_by(metric, _results_in(second_store), second_store, tasks)
-        called = {r.called: r.row for r in published}
-        second = called.get(second) or known_row(second, called.values(), theirs)
-        moved = [_of_another_folder(r, theirs.resolve().name) for r in published if r.row == second]
-        stores = dict.fromkeys((r.row for r in moved), second_store)
-        second, everything = moved[0].row, [*everything, *moved]
+    store = Store(results)
+    metrics = named_metrics(metric)
+    named = _named_rows(store, first, second, theirs, metrics, tasks)
+    if teachers:
+        named = _of_teachers(named, teachers, results)
+    everything, rows, stores = named.records, named.rows, named.stores
 
     def store_of(record: Record) -> Store:
         return stores.get(record.row, store)
 
-    labels = {r.row for r in everything}
-    printed = {r.called: r.row for r in everything if r.called not in labels}
-    rows = [printed.get(name) or known_row(name, labels, results) for name in (first, second)]
     tasks = recorded_tasks(tasks, {task for r in everything for task in r.cell.tasks}, results)
     if rows[0] == rows[1]:
-        raise InputError(f"compare needs two different rows; both are {rows[0]!r}")
+        raise InputError(_one_row(named))
     of_rows = [r for r in everything if r.row in rows and r.status == "ok"]
     for r in [r for r in of_rows if not store_of(r).has_predictions(r)]:
         place = f"{r.row} on {'+'.join(r.cell.tasks)}, seed {r.cell.seed} ({r.key[:12]})"
@@ -185,6 +184,120 @@ def compare(
     return answer
 
 
+@dataclass(frozen=True)
+class NamedRows:
+    """Two rows among records.
+
+    Attributes:
+        rows: what records call the first and the second one.
+        records: all those among which they are.
+        stores: row -> the folder that has its answers, where it is another one than the first
+            row's.
+    """
+
+    rows: list[str]
+    records: list[Record]
+    stores: Mapping[str, Store]
+
+
+def _named_rows(
+    store: Store,
+    first: str,
+    second: str,
+    theirs: Path | None,
+    metrics: Sequence[str],
+    tasks: Sequence[str],
+) -> NamedRows:
+    """The rows of these names, by their label or as tables print them.
+
+    Args:
+        metrics: that come first on the tasks; none for those that records have first.
+
+    Raises:
+        InputError: a row that is not there, or a task that no metric suits.
+    """
+    everything = _scored_by(metrics, _results_in(store), store, tasks)
+    stores = dict[str, Store]()
+    if theirs is not None:
+        second_store = Store(theirs)
+        published = _scored_by(metrics, _results_in(second_store), second_store, tasks)
+        called = {r.called: r.row for r in published}
+        second = called.get(second) or known_row(second, called.values(), theirs)
+        moved = [_of_another_folder(r, theirs.resolve().name) for r in published if r.row == second]
+        stores = dict.fromkeys((r.row for r in moved), second_store)
+        second, everything = moved[0].row, [*everything, *moved]
+    labels = {r.row for r in everything}
+    printed = {r.called: r.row for r in everything if r.called not in labels}
+    rows = [printed.get(name) or known_row(name, labels, store.root) for name in (first, second)]
+    return NamedRows(rows, everything, stores)
+
+
+def _of_teachers(named: NamedRows, teachers: Sequence[str], results: Path) -> NamedRows:
+    """The same rows, each with the students of one teacher, whose name is then behind its own.
+
+    Raises:
+        InputError: more than two teachers, or one that a row has not.
+    """
+    if len(teachers) > 2:
+        raise InputError("--teacher names the teacher of the first row and that of the second one")
+    # one name is that of both
+    typed = [teachers[0], teachers[-1]]
+    kept = [r for r in named.records if r.row not in named.rows]
+    rows = []
+    stores = dict[str, Store]()
+    for row, name in zip(named.rows, typed, strict=True):
+        own = [r for r in named.records if r.row == row]
+        base = _base_of_teacher(own, name, f"{row} in {results}")
+        taught = [_of_a_teacher(r, name) for r in own if r.cell.teacher.base == base]
+        rows.append(taught[0].row)
+        if row in named.stores:
+            stores[rows[-1]] = named.stores[row]
+        # the same row of the same teacher, named twice, stays one
+        kept += [r for r in taught if r.row not in rows[:-1]]
+    # means leave out the columns of each teacher that is no better than a constant
+    return NamedRows(rows, kept, stores)
+
+
+def _base_of_teacher(records: Sequence[Record], typed: str, where: str) -> str:
+    """The hash of the weights of the teacher that was typed, among those of these records.
+
+    Raises:
+        InputError: none of them is called so, or several are.
+    """
+    there = {r.cell.teacher.base: r.cell.teacher.name for r in records}
+    found = [base for base, name in there.items() if typed in (name, name.split("/")[-1])]
+    if not found and len(typed) >= SHORTEST_HASH:
+        found = [base for base in there if base.startswith(typed)]
+    if not found:
+        raise unknown(f"teacher of {where}", typed, there.values())
+    if len(found) > 1:
+        hashes = ", ".join(base[:12] for base in found)
+        raise InputError(
+            f"--teacher {typed}: {len(found)} teachers of {where} are called so; name one by the "
+            f"beginning of its hash: {hashes}"
+        )
+    return found[0]
+
+
+def _of_a_teacher(record: Record, teacher: str) -> Record:
+    """A record by a name that says its teacher."""
+    label = f"{record.cell.label}, teacher {teacher}"
+    return record.model_copy(update={"cell": record.cell.model_copy(update={"label": label})})
+
+
+def _one_row(named: NamedRows) -> str:
+    """What to type where both rows are one."""
+    row = named.rows[0]
+    teachers = {r.cell.teacher.base: r.cell.teacher.name for r in named.records if r.row == row}
+    text = f"compare needs two different rows; both are {row!r}"
+    if len(teachers) < 2:
+        return text
+    names = list(teachers.values())
+    # two of one name are known by their hashes
+    told = names if len(set(names)) == len(names) else [base[:12] for base in teachers]
+    return f"{text}. It has the teachers {', '.join(told)}: add --teacher {told[0]},{told[1]}"
+
+
 def _results_in(store: Store) -> list[Record]:
     """Its records without trials of a search, on examples that chose; with them where nothing else is there."""
     records = scored_alike(store.records(), store)
@@ -192,12 +305,12 @@ def _results_in(store: Store) -> list[Record]:
 
 
 def _scored_by(
-    metric: str, records: Sequence[Record], store: Store, tasks: Sequence[str]
+    metrics: Sequence[str], records: Sequence[Record], store: Store, tasks: Sequence[str]
 ) -> list[Record]:
-    """The records, with this metric first on the tasks as they were typed."""
+    """The records, with one of these metrics first on the tasks as they were typed."""
     there = {task for record in records for task in record.cell.tasks}
-    chosen = recorded_tasks(tasks, there, store.root) if metric else ()
-    return scored_first_by(records, metric, store, chosen)
+    chosen = recorded_tasks(tasks, there, store.root) if metrics else ()
+    return scored_first_by(records, metrics, store, chosen)
 
 
 def _of_another_folder(record: Record, folder: str) -> Record:

@@ -35,7 +35,7 @@ from bench.record.code import STALE, WHAT_TO_DO, codes_of, state_of, state_of_re
 from bench.record.differences import PARTS, comparability_key, differing_parts
 from bench.record.schema import Record
 from bench.record.set_aside import DEPTH, SET_ASIDE
-from bench.record.speed_sessions import SpeedRecord, speed_records
+from bench.record.speed_sessions import Conditions, SpeedRecord, idle_if_any, speed_records
 from bench.record.store import KEY_DIGITS, Store
 from bench.record.task_facts import row_as_typed
 from bench.report.escape import flat
@@ -486,31 +486,47 @@ def _speeds(
 ) -> list[GateResult]:
     """The last session of each teacher, system by system (of the rows named, if any are), under the same conditions."""
     findings = []
-    for teacher, old in {session.teacher: session for session in olds}.items():
-        fitting = [session for session in news if session.teacher == teacher]
+    for teacher in dict.fromkeys(session.teacher for session in olds):
+        old = idle_if_any([session for session in olds if session.teacher == teacher])[-1]
+        fitting = idle_if_any([session for session in news if session.teacher == teacher])
         for timing in sorted(old.timings, key=lambda t: conditions_of(old).index(t.conditions)):
-            system, conditions = timing.system, timing.conditions
-            if system == TEACHER or (rows and system not in rows) or not timing.seconds:
+            if timing.system == TEACHER or (rows and timing.system not in rows):
                 continue
-            before = speed_up(old, system, conditions)
-            ratios = [
-                ratio for session in fitting if (ratio := speed_up(session, system, conditions))
-            ]
-            timed = [
-                t.conditions for session in fitting for t in session.timings if t.system == system
-            ]
-            if before is not None and ratios:
-                now, least = ratios[-1], before.median * (1 - allowed)
-                ended = REGRESSED if now.high < least else PASSED if now.low >= least else UNCLEAR
-                why = f"{now.text()}, was {before.text()}; at least {least:.2f}x is required"
-            elif conditions in timed:
-                ended, why = MISSING, "a timing of it or of the teacher failed"
-            else:
-                ended, why = (
-                    (OTHER, "timed under other conditions") if timed else (MISSING, "not timed")
-                )
-            findings.append(GateResult(system, f"speed-up ({described(conditions)})", ended, why))
+            if not timing.seconds:
+                continue
+            verdict, why = _speed(old, fitting, timing.system, timing.conditions, allowed)
+            what = f"speed-up ({described(timing.conditions)})"
+            findings.append(GateResult(timing.system, what, verdict, why))
     return findings
+
+
+def _speed(
+    old: SpeedRecord,
+    fitting: Sequence[SpeedRecord],
+    system: str,
+    conditions: Conditions,
+    allowed: float,
+) -> tuple[str, str]:
+    """The verdict on one speed-up, and why; ``fitting`` are new sessions of the same teacher."""
+    before = speed_up(old, system, conditions)
+    now = None
+    others = old.others
+    for session in fitting:
+        if ratio := speed_up(session, system, conditions):
+            now = ratio
+            others = max(old.others, session.others)
+    timed = [t.conditions for session in fitting for t in session.timings if t.system == system]
+    if before is None or now is None:
+        if conditions in timed:
+            return MISSING, "a timing of it or of the teacher failed"
+        return (OTHER, "timed under other conditions") if timed else (MISSING, "not timed")
+    least = before.median * (1 - allowed)
+    why = f"{now.text()}, was {before.text()}; at least {least:.2f}x is required"
+    if others:
+        return UNCLEAR, f"{why}; one was timed while other processes used {others:.1f} cores"
+    if now.high < least:
+        return REGRESSED, why
+    return (PASSED if now.low >= least else UNCLEAR), why
 
 
 def summary(findings: Sequence[GateResult]) -> str:

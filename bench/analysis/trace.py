@@ -6,13 +6,13 @@ intervals take long to draw anew: they are searched where nothing else fits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from bench.audit.printed import printed
+from bench.audit.printed import PrintedNumber, printed
 from bench.errors import InputError
 from bench.record.cell import FINISHED
 from bench.record.code import STALE, state_of_record
@@ -31,6 +31,8 @@ from bench.report.write import add_speed
 PLAIN, DIFFERENCE, SPEED_UP = "", "difference", "speed-up"
 SHOWN = 20
 """Origins that are printed; of a short number there may be hundreds."""
+ROUNDING = 1e-6
+"""More than the sum of a few means loses to rounding."""
 Origin = dict[str, Any]
 """``what`` rounds to the number, its ``exact`` value, the keys of its ``records``, its ``kind``, the ``session`` of a timing, and
 the command that makes the first record again (``verify``)."""
@@ -56,18 +58,18 @@ def trace(text: str, results: Path) -> list[Origin]:
     origins = [origin for group in tables for origin in origins_of(group, store)]
     for session in sessions:
         where = f"session {session.key[:12]}, teacher {session.teacher}"
+        where += ", busy" if session.others else ""
         origins += [
             o | {"session": session.key}
             for table in latency_tables(session)
             for o in _cells(table, where)
         ]
-    origins += [origin for group in tables for origin in _differences(group)]
+    if kind in (PLAIN, DIFFERENCE):
+        origins += [origin for group in tables for origin in _differences(group, number)]
 
     def fitting(candidates: Iterable[Origin]) -> list[Origin]:
         fits = [
-            o
-            for o in candidates
-            if kind in (PLAIN, o["kind"]) and number.is_rounded(Decimal(repr(round(o["exact"], 9))))
+            o for o in candidates if kind in (PLAIN, o["kind"]) and _rounds_to(number, o["exact"])
         ]
         return list({(o["what"], *o["records"]): o for o in fits}.values())
 
@@ -87,7 +89,10 @@ def trace(text: str, results: Path) -> list[Origin]:
         # these were trained elsewhere
         of_group = [record for record in of_group if record.cell.method not in FINISHED]
         commands |= dict.fromkeys((record.key[:12] for record in of_group), verifying(group))
-    stale = {record.key[:12] for record in records if state_of_record(record) == STALE}
+    # hundreds of records may be behind an answer; those of the whole folder are not asked for their code
+    behind = {key for origin in answer for key in origin["records"]}
+    found = [record for record in records if record.key[:12] in behind]
+    stale = {record.key[:12] for record in found if state_of_record(record) == STALE}
     for origin in answer:
         origin["what"] += (
             " (made by other code than this)" if stale & set(origin["records"]) else ""
@@ -144,30 +149,57 @@ def _cells(table: Table, where: str, group: ReportGroup | None = None) -> Iterat
                     )
 
 
-def _differences(group: ReportGroup) -> Iterator[Origin]:
-    """Of any two rows, either way round, column by column and on the mean of all columns, and of those that a report averages."""
+def _rounds_to(number: PrintedNumber, exact: float) -> bool:
+    """Whether this is printed so."""
+    return number.is_rounded(Decimal(repr(round(exact, 9))))
+
+
+def _differences(group: ReportGroup, number: PrintedNumber) -> Iterator[Origin]:
+    """The differences that are printed so, of any two rows, either way round: column by column and on the mean of all columns, and of
+    those that a report averages."""
     places = [(column.title, [column]) for column in group.columns]
     means = [group.columns, group.averaged][: 1 + bool(group.left_out_of_means)]
     places += [
         (f"mean of {len(columns)} columns", columns) for columns in means if len(columns) > 1
     ]
-    for first, second in permutations(group.systems, 2):
-        for title, columns in places:
-            if all(
-                (row, column) in group.summaries for row in (first, second) for column in columns
-            ):
-                gaps = [
-                    group.summaries[first, c].mean - group.summaries[second, c].mean
-                    for c in columns
-                ]
-                keys = [
-                    r.key
-                    for row in (first, second)
-                    for c in columns
-                    for r in group.records_of(row, c.task)
-                ]
-                what = f"{first} minus {second}, {title} ({_where(group)})"
-                yield _origin(what, sum(gaps) / len(gaps), keys, DIFFERENCE)
+    order = {row: place for place, row in enumerate(group.systems)}
+    found: list[tuple[int, int, int, float]] = []
+    for place, (_, columns) in enumerate(places):
+        means_of = {
+            row: [group.summaries[row, column].mean for column in columns]
+            for row in group.systems
+            if all((row, column) in group.summaries for column in columns)
+        }
+        for first, second in _pairs_near(means_of, number):
+            gaps = [a - b for a, b in zip(means_of[first], means_of[second], strict=True)]
+            exact = sum(gaps) / len(gaps)
+            if _rounds_to(number, exact):
+                found.append((order[first], order[second], place, exact))
+    for first_place, second_place, place, exact in sorted(found):
+        rows = group.systems[first_place], group.systems[second_place]
+        title, columns = places[place]
+        keys = [r.key for row in rows for c in columns for r in group.records_of(row, c.task)]
+        what = f"{rows[0]} minus {rows[1]}, {title} ({_where(group)})"
+        yield _origin(what, exact, keys, DIFFERENCE)
+
+
+def _pairs_near(
+    means_of: Mapping[str, Sequence[float]], number: PrintedNumber
+) -> Iterator[tuple[str, str]]:
+    """Two different rows whose difference is at most a step of the number's last digit away from it.
+
+    They are looked up among the sorted means, so that not every row is subtracted from every other one.
+    """
+    by_mean = sorted((sum(means) / len(means), row) for row, means in means_of.items())
+    sorted_means = [mean for mean, _ in by_mean]
+    wanted = float(number.value)
+    reach = float(number.step) + ROUNDING
+    for mean, first in by_mean:
+        begin = bisect_left(sorted_means, mean - wanted - reach)
+        end = bisect_right(sorted_means, mean - wanted + reach)
+        for _, second in by_mean[begin:end]:
+            if first != second:
+                yield first, second
 
 
 def _origin(what: str, exact: float, keys: Iterable[str], kind: str = PLAIN) -> Origin:

@@ -9,8 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from bench.errors import InputError
+
 WORDS = re.compile(r"\W*[^\W\d_]")
 """How a cell of words begins."""
+MOST_TEXT = 5_000_000
+"""Bytes of a file, with the files that it inputs."""
 LONGEST_CELL = 1000
 """Characters that are read of a cell: what is longer is prose, and some patterns would take the square of its length."""
 LONGEST_SOURCE = 4 * LONGEST_CELL
@@ -61,6 +65,23 @@ class Grid:
 
 LONGEST_SPAN = 500
 """Lines or columns that a cell can span: a file may say any number."""
+MOST_CELLS = 250_000
+"""Cells of the tables of a file, with the places that spans fill."""
+MOST_SPANNED = 100_000
+"""Places of a table that spans fill, beside those where a cell is written."""
+TOO_MANY = f"more than {MOST_CELLS:,} cells; name a file with the tables that you mean"
+
+
+def cells_with(grid: Grid, others: int) -> int:
+    """How many cells there are with those of one more table.
+
+    Raises:
+        InputError: more than :data:`MOST_CELLS`.
+    """
+    together = others + sum(len(line.cells) for line in grid.lines)
+    if together > MOST_CELLS:
+        raise InputError(TOO_MANY)
+    return together
 
 
 def span_of(text: str | None) -> int:
@@ -83,7 +104,12 @@ class Spanned(NamedTuple):
 
 
 def laid_out(rows: Sequence[Sequence[Spanned]]) -> list[list[GridCell]]:
-    """Every cell at its column: one that spans several lines or columns is repeated there and marked."""
+    """Every cell at its column: one that spans several lines or columns is repeated there and marked.
+
+    Raises:
+        InputError: spans fill more than :data:`MOST_SPANNED` places.
+    """
+    spanned = 0
     pending: dict[int, tuple[int, GridCell]] = {}  # column -> lines still spanned, the cell there
     lines = []
     for row in rows:
@@ -98,14 +124,18 @@ def laid_out(rows: Sequence[Sequence[Spanned]]) -> list[list[GridCell]]:
                 if height > 1:
                     pending[place] = height - 1, cells[place]._replace(above=True)
             column += columns
-        lines.append(
-            [cells.get(place, GridCell("")) for place in range(max(cells, default=-1) + 1)]
-        )
+        width = max(cells, default=-1) + 1
+        spanned += width - len(row)
+        if spanned > MOST_SPANNED:
+            raise InputError(f"a table whose cells span more than {MOST_SPANNED:,} places")
+        lines.append([cells.get(place, GridCell("")) for place in range(width)])
     return lines
 
 
 def without_markup(text: str) -> str:
     """A cell of Markdown or HTML as it shows: links, images, tags and code marks gone."""
+    if not text:
+        return ""
     text = re.sub(r"!\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])?", "", text[:LONGEST_SOURCE])
     text = re.sub(r"\s*\[\^\w+\]|\s*\[+\d+\]+\([^)]*\)", "", text)  # footnotes
     for _ in range(2):

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from bench.audit.grid import (
     LONGEST_SOURCE,
+    MOST_TEXT,
     Grid,
     GridLine,
     Spanned,
+    cells_with,
     laid_out,
     line_numbers,
     span_of,
 )
+from bench.audit.macros import LONGEST_ARGUMENT, Macros, braced
 from bench.audit.printed import printed
+from bench.errors import InputError
 
 MARKS = re.compile(
     r"\\(?:tnote|textsuperscript|footnotemark|footnote|cite\w*|label|ref|cref|Cref|hspace\*?|vspace\*?|hskip|vskip|phantom|hphantom"
@@ -28,14 +31,7 @@ ENVIRONMENT = re.compile(
     r"\\(begin|end)\{(tabular[*xy]?|tabulary|longtable|tblr|NiceTabular|array|supertabular)\}"
 )
 COMMENT = re.compile(r"(?<!\\)%.*")
-BRACE = re.compile(r"(?<!\\)[{}]")
 TOKEN = re.compile(r"\\begin(?=\{)|\\end(?=\{)|\\tabularnewline|\\.|[{}&]", re.DOTALL)
-DEFINITION = re.compile(
-    r"\\(?:(?:re)?newcommand|providecommand|DeclareRobustCommand)\*?\s*\{?\s*\\([A-Za-z]+)\s*\}?\s*(?:\[(\d)\])?\s*(?:\[[^\]]*\])?\s*(?=\{)"
-    r"|\\def\s*\\([A-Za-z]+)\s*(?:#(\d))?\s*(?=\{)"
-)
-LONGEST_ARGUMENT = 20_000
-"""Characters between two braces, or from a table to its caption."""
 DEEPEST = 50
 """Commands within each other."""
 SWITCHES = re.compile(
@@ -79,94 +75,93 @@ def latex_grids(text: str, folder: Path | None = None) -> tuple[list[Grid], str]
             which only the tables are LaTeX: elsewhere a percent sign begins no comment.
     """
     if folder is not None:
-        macros, text = definitions(inputs(text, folder))
-        text = expanded(text, macros)
+        macros = Macros(inputs(text, folder))
+        text = macros.put_in(macros.rest)
         searched = text
     else:
-        macros, _ = definitions(COMMENT.sub("", text))
-        searched = re.sub(r"^\s*%.*", lambda line: " " * len(line[0]), text, flags=re.MULTILINE)
+        macros = Macros(COMMENT.sub("", text))
+        searched = re.sub(
+            r"^[^\S\n]*%.*", lambda line: " " * len(line[0]), text, flags=re.MULTILINE
+        )
     line_number = line_numbers(text)
-    grids, rest, end = [], [], 0
-    for start, stop, body in environments(searched):
+    grids = []
+    rest = []
+    end = 0
+    cells = 0
+    for start, stop, body_start, body_stop in environments(searched):
         if start < end:
             continue  # a table within a cell of another one
         rest.append(text[end:start] + "\n" * text.count("\n", start, stop))
         end = stop
-        body = body if folder is not None else expanded(COMMENT.sub("", body), macros)
-        grids.append(
-            Grid(_caption(searched, start, stop), _lines(body, line_number(start)), 0, start)
-        )
+        body = searched[body_start:body_stop]
+        if folder is None:
+            body = macros.put_in(COMMENT.sub("", body))
+        grid = Grid(_caption(searched, start, stop), _lines(body, line_number(start)), 0, start)
+        cells = cells_with(grid, cells)
+        grids.append(grid)
     return grids, "".join([*rest, text[end:]])
 
 
-def inputs(text: str, folder: Path, depth: int = 3) -> str:
-    """The source without comments, with the files of its folder that it inputs; a file that is not there stays a command."""
+INPUT = re.compile(r"\\(?:input|include|subfile)\s*\{([^{}]+)\}")
+DEEPEST_INPUT = 3
+"""Files that input each other."""
 
-    def content(command: re.Match[str]) -> str:
+
+def inputs(text: str, folder: Path) -> str:
+    """The source without comments, with the files of its folder that it inputs.
+
+    A file that is not there stays a command.
+
+    Raises:
+        InputError: all files together are longer than one may be.
+    """
+    left = MOST_TEXT - len(text)
+    texts: dict[str, str | None] = {}  # name -> what the file has; None where there is none
+
+    def with_files(text: str, depth: int) -> str:
+        return INPUT.sub(lambda command: put_in(command, depth), COMMENT.sub("", text))
+
+    def put_in(command: re.Match[str], depth: int) -> str:
+        nonlocal left
         name = command[1].strip()
-        path = (
-            (folder / (name if name.endswith(".tex") else f"{name}.tex")).resolve()
-            if "\0" not in name
-            else folder
-        )
-        if depth == 0 or not path.is_relative_to(folder.resolve()) or not path.is_file():
+        if name not in texts:
+            texts[name] = _text_named(name, folder)
+        content = texts[name]
+        if depth == DEEPEST_INPUT or content is None:
             return command[0]
-        return inputs(path.read_text(encoding="utf-8", errors="replace"), folder, depth - 1)
-
-    return re.sub(r"\\(?:input|include|subfile)\s*\{([^{}]+)\}", content, COMMENT.sub("", text))
-
-
-def definitions(text: str) -> tuple[dict[str, tuple[int, str]], str]:
-    """The macros that a source defines (name -> number of arguments, body), and the source without their definitions."""
-    macros: dict[str, tuple[int, str]] = {}
-    rest, end = [], 0
-    while (definition := DEFINITION.search(text, end)) is not None:
-        rest.append(text[end : definition.start()])
-        body, end = braced(text, definition.end())
-        # the line ends stay where the definition was, so that every row keeps its line of the file
-        macros[definition[1] or definition[3]] = (
-            int(definition[2] or definition[4] or 0),
-            body.replace("\n", " "),
-        )
-        rest.append("\n" * text.count("\n", definition.start(), end))
-    return macros, "".join([*rest, text[end:]])
-
-
-def expanded(text: str, macros: Mapping[str, tuple[int, str]]) -> str:
-    """The source with its own macros of no argument or one put in; one that uses itself stays a command."""
-
-    def replaced(text: str, open_macros: frozenset[str]) -> str:
-        parts, end = [], 0
-        for command in re.finditer(r"\\(?:([A-Za-z]+)|.)", text, re.DOTALL):
-            arguments, body = macros.get(command[1], (-1, ""))
-            if command.start() < end or command[1] in open_macros or arguments not in (0, 1):
-                continue
-            after = re.compile(r"\s*\{\}|" if arguments == 0 else r"\s*(?=\{)").match(
-                text, command.end()
+        left -= len(content)
+        if left < 0:
+            raise InputError(
+                f"the files that it inputs have more than {MOST_TEXT:,} bytes together; "
+                "name the file that has the table"
             )
-            if after is None:
-                continue
-            argument, stop = braced(text, after.end()) if arguments else ("", after.end())
-            shown = body.replace("#1", replaced(argument, open_macros))
-            parts += [text[end : command.start()], replaced(shown, open_macros | {command[1]})]
-            end = stop
-        return "".join([*parts, text[end:]])
+        return with_files(content, depth + 1)
 
-    return replaced(text, frozenset()) if macros else text
+    return with_files(text, 0)
 
 
-def braced(text: str, start: int) -> tuple[str, int]:
-    """What is between the brace at ``start`` and its own end, and the place behind it; at most :data:`LONGEST_ARGUMENT`."""
-    depth, limit = 0, min(len(text), start + LONGEST_ARGUMENT)
-    for mark in BRACE.finditer(text, start, limit):
-        depth += 1 if mark[0] == "{" else -1
-        if depth == 0:
-            return text[start + 1 : mark.start()], mark.end()
-    return text[start + 1 : limit], limit
+def _text_named(name: str, folder: Path) -> str | None:
+    """The text that a source inputs by this name from its folder; None where there is no such file.
+
+    One that is too long is cut behind its :data:`MOST_TEXT` bytes.
+    """
+    file = name if name.endswith(".tex") else f"{name}.tex"
+    try:
+        path = (folder / file).resolve()
+        is_there = path.is_relative_to(folder.resolve()) and path.is_file()
+    except (OSError, RuntimeError, ValueError):
+        return None  # no name of a file, or links in a circle
+    if not is_there:
+        return None
+    with path.open("rb") as file:
+        return file.read(MOST_TEXT + 1).decode("utf-8", errors="replace")
 
 
-def environments(text: str) -> list[tuple[int, int, str]]:
-    """Begin, end and body of every table environment, one within another as a part of it; one cut short is left out."""
+def environments(text: str) -> list[tuple[int, int, int, int]]:
+    """Begin and end of every table environment, then of its body; one cut short is left out.
+
+    They may lie within each other.
+    """
     tables = []
     begins: dict[str, list[re.Match[str]]] = {}
     for mark in ENVIRONMENT.finditer(text):
@@ -176,8 +171,8 @@ def environments(text: str) -> list[tuple[int, int, str]]:
         elif begins.get(name):
             begin = begins[name].pop()
             start = min(_after_arguments(text, begin.end()), mark.start())
-            if name != "array" or "&" in text[start : mark.start()]:
-                tables.append((begin.start(), mark.end(), text[start : mark.start()]))
+            if name != "array" or text.find("&", start, mark.start()) >= 0:
+                tables.append((begin.start(), mark.end(), start, mark.start()))
     return sorted(tables)
 
 
@@ -202,7 +197,7 @@ def _caption(text: str, start: int, stop: int) -> str:
         or r"\begin{table" in text[stop:end]
     ):
         begin, end = start, stop
-    caption = re.compile(r"\\caption(?:of\{\w+\})?\s*(?:\[[^\]]*\])?\s*(?=\{)").search(
+    caption = re.compile(r"\\caption(?:of\{\w+\})?\s*(?:\[[^\]]{0,1000}\])?\s*(?=\{)").search(
         text, begin, end
     )
     return unlatex(braced(text, caption.end())[0]) if caption else ""

@@ -9,7 +9,7 @@ from bench.audit.grid import WORDS, Grid, GridLine, line_of, without_markup
 from bench.audit.latex import unlatex
 from bench.audit.printed import numbers_of
 
-SEPARATOR = re.compile(r"[\s|:+=-]*-[\s|:+=-]*")
+SEPARATOR = re.compile(r"[\s|:+=]*+-[\s|:+=-]*+")
 TITLE = re.compile(r"#+ |\*\*(?:Table|Tab\.)|Table \d|<h\d", re.IGNORECASE)
 
 
@@ -20,7 +20,7 @@ def markdown_grids(text: str, aligned: bool = False) -> list[Grid]:
         aligned: also read columns that only blanks keep apart, as pages of text have them.
     """
     lines = _joined(
-        [re.sub(r"^\s*>\s?", "", line) if "|" in line else line for line in text.splitlines()]
+        [re.sub(r"^\s*>\s?", "", line) if "|" in line else line for line in text.split("\n")]
     )
     kinds = _kinds(lines, aligned)
     grids: list[Grid] = []

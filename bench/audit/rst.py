@@ -5,7 +5,18 @@ from __future__ import annotations
 import itertools
 import re
 
-from bench.audit.grid import Grid, GridLine, Spanned, laid_out, line_of, without_markup
+from bench.audit.grid import (
+    MOST_CELLS,
+    TOO_MANY,
+    Grid,
+    GridLine,
+    Spanned,
+    cells_with,
+    laid_out,
+    line_of,
+    without_markup,
+)
+from bench.errors import InputError
 
 BORDER = re.compile(r"\s*\+(?:[-=]+\+)+\s*$")
 SIMPLE = re.compile(r"\s*=+(?:\s+=+)+\s*$")
@@ -13,10 +24,12 @@ SIMPLE = re.compile(r"\s*=+(?:\s+=+)+\s*$")
 
 def rst_grids(text: str) -> tuple[list[Grid], str]:
     """Every table of a text, and the text with them blanked out."""
-    lines = text.splitlines()
+    lines = text.split("\n")
     starts = [0, *itertools.accumulate(len(line) + 1 for line in lines)]
     grids: list[Grid] = []
-    title, at = "", 0
+    title = ""
+    at = 0
+    cells = 0
     while at < len(lines):
         end, grid = at, None
         if at and re.fullmatch(r"([=\-~^\"'#*+])\1{2,}\s*", lines[at]) and lines[at - 1].strip():
@@ -29,6 +42,7 @@ def rst_grids(text: str) -> tuple[list[Grid], str]:
             at = max(at + 1, end if BORDER.match(lines[at]) else 0)
             continue
         grid.title, grid.place = title, starts[at]
+        cells = cells_with(grid, cells)
         grids.append(grid)
         lines[at:end] = [""] * (end - at)
         at = end
@@ -94,9 +108,10 @@ def _simple(lines: list[str], at: int) -> tuple[int, Grid]:
                 break
         elif line.strip() and not re.fullmatch(r"[\s-]+", line):
             starts = [start for start, _ in slots]
-            cells = [
-                line[a:b].strip() for a, b in zip(starts, [*starts[1:], len(line) + 1], strict=True)
-            ]
+            if len(slots) * len(grid.lines) > MOST_CELLS:
+                raise InputError(TOO_MANY)
+            stops = [*starts[1:], len(line) + 1]
+            cells = [line[a:b].strip() for a, b in zip(starts, stops, strict=True)]
             if (
                 not cells[0]
                 and grid.lines

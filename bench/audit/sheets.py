@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from collections import Counter
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.audit.grid import Grid, line_of
+from bench.audit.grid import MOST_CELLS, MOST_TEXT, TOO_MANY, Grid, cells_with, line_of
 from bench.audit.latex import latex_grids
 from bench.audit.layout import Unread, sheets_of, unread
 from bench.audit.markdown import markdown_grids
@@ -22,8 +23,6 @@ from bench.audit.webpage import html_grids
 from bench.errors import InputError
 from bench.user_files import text_of
 
-MOST_TEXT = 5_000_000
-"""Bytes of a file."""
 SIZES = {"params_m": "params", "flops_b": "flops", "speedup": "speed-up"}
 TIDY = ("source", "table", "system", "task", "value")
 SPREADS = (" sd", " n", " low", " high", " p", " p, Holm", " verdict")
@@ -68,29 +67,9 @@ def read_all(files: Sequence[Path]) -> Pages:
         name = Path(*path.parts[-parts:]).as_posix()
         try:
             if kind in (".csv", ".tsv"):
-                # spreadsheets write semicolons where numbers have decimal commas
-                first = text.partition("\n")[0]
-                mark = (
-                    "\t" if kind == ".tsv" else ";" if first.count(";") > first.count(",") else ","
-                )
-                lines = _without_spreads(list(csv.reader(text.splitlines(), delimiter=mark)))
-                header = [value.strip() for value in lines[0]] if lines else []
-                if set(TIDY) <= set(header):
-                    grids, sheets = [], from_tidy(header, lines[1:])
-                else:
-                    cells = (
-                        line_of((cell.strip() for cell in line), n)
-                        for n, line in enumerate(lines, start=1)
-                    )
-                    grids = [Grid("", list(cells), 1)]
-                    sheets = sheets_of(name, grids)
-            elif kind == ".ipynb":
-                grids = [
-                    grid for part in _notebook_texts(text) for grid in grids_of(part, aligned=True)
-                ]
-                sheets = sheets_of(name, grids)
+                grids, sheets = _of_values(text, kind, name)
             else:
-                grids = grids_of(text, kind == ".txt", path.parent if kind == ".tex" else None)
+                grids = _of_text(path, text, kind)
                 sheets = sheets_of(name, grids)
         except csv.Error as error:
             raise InputError(f"{path}: not comma-separated values ({error})") from None
@@ -103,17 +82,51 @@ def read_all(files: Sequence[Path]) -> Pages:
     return pages
 
 
+def _of_values(text: str, kind: str, name: str) -> tuple[list[Grid], list[Sheet]]:
+    """The table of a file of separated values; tidy values are sheets without a grid."""
+    # spreadsheets write semicolons where numbers have decimal commas
+    first = text.partition("\n")[0]
+    mark = ";" if first.count(";") > first.count(",") else ","
+    mark = "\t" if kind == ".tsv" else mark
+    lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=mark))
+    header = [value.strip() for value in lines[0]] if lines else []
+    if set(TIDY) <= set(header):
+        return [], from_tidy(header, lines[1:])
+    if sum(map(len, lines)) > MOST_CELLS:
+        raise InputError(TOO_MANY)
+    lines = _without_spreads(lines)
+    grid = Grid("", [], 1)
+    for number, line in enumerate(lines, start=1):
+        # a quoted cell may have line breaks
+        grid.lines.append(line_of((" ".join(cell.split()) for cell in line), number))
+    return [grid], sheets_of(name, [grid])
+
+
+def _of_text(path: Path, text: str, kind: str) -> list[Grid]:
+    """The tables of a text, or of all texts of a notebook."""
+    if kind != ".ipynb":
+        return grids_of(text, kind == ".txt", path.parent if kind == ".tex" else None)
+    grids = []
+    cells = 0
+    for part in _notebook_texts(text):
+        for grid in grids_of(part, aligned=True):
+            cells = cells_with(grid, cells)
+            grids.append(grid)
+    return grids
+
+
 def _without_spreads(lines: list[list[str]]) -> list[list[str]]:
     """A report's CSV file without the columns that say how sure others are: of ``rte mean``, ``rte sd`` and ``rte n`` the first, as ``rte``;
     of ``mean of 4``, ``mean of 4 low`` and ``mean of 4 high`` the first. Other files as they are."""
     header = lines[0] if lines else []
     if header[:1] != ["System"]:
         return lines
+    names = set(header)
     spread = {name: name.removesuffix(" mean") for name in header if name.endswith(" mean")}
-    spread = {name: own for name, own in spread.items() if {f"{own} sd", f"{own} n"} <= {*header}}
+    spread = {name: own for name, own in spread.items() if {f"{own} sd", f"{own} n"} <= names}
     sure = [
         *spread.values(),
-        *(name for name in header if {f"{name} low", f"{name} high"} <= {*header}),
+        *(name for name in header if {f"{name} low", f"{name} high"} <= names),
     ]
     left_out = {f"{own}{end}" for own in sure for end in SPREADS}
     kept = [place for place, name in enumerate(header) if name not in left_out]
@@ -132,7 +145,8 @@ def _text_of(path: Path) -> str:
         raise InputError(
             f"{path}: {path.stat().st_size:,} bytes; tables are read from files of at most {MOST_TEXT:,}"
         )
-    return text_of(path, str(path)).replace("\r\n", "\n")
+    # other marks that Python calls line ends, as U+2028 of a web page, stand within cells
+    return text_of(path, str(path)).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _notebook_texts(text: str) -> list[str]:
@@ -214,7 +228,7 @@ def grids_of(text: str, aligned: bool = False, folder: Path | None = None) -> li
     if re.search(r"<table\b", rest, re.IGNORECASE):
         more, rest = html_grids(rest)
         grids += more
-    if re.search(r"^\s*(?:\+[-=]+\+|=+\s+=+)", rest, re.MULTILINE):
+    if re.search(r"^[^\S\n]*(?:\+[-=]+\+|=+[^\S\n]+=+)", rest, re.MULTILINE):
         more, rest = rst_grids(rest)
         grids += more
     grids += markdown_grids(rest, aligned)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 from bench.audit.grid import (
+    LONGEST_SOURCE,
     Grid,
     GridLine,
     Spanned,
+    cells_with,
     laid_out,
     line_numbers,
     span_of,
@@ -15,7 +17,8 @@ from bench.audit.grid import (
 )
 
 HEADING = re.compile(
-    r"<h[1-6][^<>]*>(.*?)</h[1-6]>|^#+ +([^\n]*)$", re.DOTALL | re.MULTILINE | re.IGNORECASE
+    rf"<h[1-6][^<>]*>(.{{0,{LONGEST_SOURCE}}}?)</h[1-6]>|^#+ +([^\n]*)$",
+    re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
 
 
@@ -25,7 +28,9 @@ def html_grids(text: str) -> tuple[list[Grid], str]:
 
     line_number = line_numbers(text)
     grids: list[Grid] = []
-    rest, end = [], 0
+    rest = []
+    end = 0
+    cells = 0
     for start, stop in outermost(text):
         above = list(HEADING.finditer(text, end, start))
         title = above[-1][1] or above[-1][2] or "" if above else grids[-1].title if grids else ""
@@ -34,7 +39,9 @@ def html_grids(text: str) -> tuple[list[Grid], str]:
         root = html.fragment_fromstring(text[start:stop], create_parent="div")
         # a table that holds others only places them
         for table in root.xpath(".//table[not(.//table)]"):
-            grids.append(_grid(table, title, line_number(start), start))
+            grid = _grid(table, title, line_number(start), start)
+            cells = cells_with(grid, cells)
+            grids.append(grid)
         rest.append(text[end:start] + "\n" * text.count("\n", start, stop))
         end = stop
     return grids, "".join([*rest, text[end:]])

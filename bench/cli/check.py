@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from bench.audit.table import Sheet
 
 
-@verb("check --baseline results/reference/sample-v2 --results results/runs --tasks rte --seeds 0")
+@verb(
+    "check --baseline results/reference/sample-v2 --results results/runs --tasks rte --seeds 0",
+    reads_scores=True,
+)
 def check(
     baseline: Path = option(..., "Folder with the records to compare with."),
     results: Path = RESULTS,
@@ -95,7 +98,7 @@ def check(
 
 
 of_record = with_request_options(
-    "tasks data teacher results device corpus corpus_tokens word_vectors offline",
+    "tasks metric data teacher results device corpus corpus_tokens word_vectors offline",
     tasks=None,
     data="sample",
     teacher="embedded",
@@ -233,7 +236,7 @@ def submit(
     return "\n".join(lines), answer, OK
 
 
-@verb("audit paper.tex --results results/reference --row Ours=microbert")
+@verb("audit paper.tex --results results/reference --row Ours=microbert", reads_scores=True)
 def audit(
     files: list[Path] | None = argument(
         None,

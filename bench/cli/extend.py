@@ -9,6 +9,7 @@ from bench.cli.options import OFFLINE, TASKS, argument, option
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError, one_line
 from bench.plan.request import SOURCES
+from bench.terminal import say
 
 
 @verb("check-method tinybert")
@@ -17,33 +18,44 @@ def check_method(
         ..., "A method that `list` shows, with or without settings, or module:Class."
     ),
 ) -> Answer:
-    """Check that a method keeps the contract, with a tiny teacher and task. Exit code 1 if it does not."""
+    """Check that a method keeps the contract, with a tiny teacher and task.
+
+    Exit code 1 if it does not. "not looked at" stands for what a check could not decide.
+    """
     from bench.progress import quiet
 
     method, settings = _method_and_settings(name)
     quiet()
     from bench.conformance.checks import CHECKS, Check, check_method
+    from bench.conformance.layer_map import layer_map
 
-    width, first = max(map(len, CHECKS)), dict[str, str]()
+    width = max(map(len, CHECKS))
+    first: dict[str, str] = {}
 
     def tell(check: Check) -> None:
+        # a fault that several checks find is told once
+        said = check.said
         before = first.setdefault(check.found, check.name)
-        found = check.found if before == check.name else f"the same as {before}"
-        print(
-            f"  {check.name:{width}}  {check.seconds:5.1f} s  {found if check.found else 'ok'}",
-            flush=True,
-        )
+        if check.found and before != check.name:
+            said = f"the same as {before}"
+        say(f"  {check.name:{width}}  {check.seconds:5.1f} s  {said}")
 
     done = check_method(method, on_check=tell, settings=settings)
-    if left := len(CHECKS) - len(done):
-        print(f"the other {left} checks were not run: they need what failed")
-    wrong = [check for check in done if not check.passed]
+    left = len(CHECKS) - len(done)
+    if left:
+        say(f"the other {left} checks were not run: they need what failed")
+    else:
+        say("\n".join(layer_map(method(**settings))))
+    wrong = sum(not check.passed for check in done)
+    unseen = sum(bool(check.unseen) for check in done)
     took = sum(check.seconds for check in done)
-    how_many = (
-        f"{len(wrong)} of {len(done)} checks failed" if wrong else f"{len(done)} checks passed"
-    )
-    body = [{"check": c.name, "found": c.found, "seconds": c.seconds} for c in done]
-    return f"{name}: {how_many} in {took:.0f} s", body, CHECK_FAILED if wrong else OK
+    text = f"{name}: {len(done)} checks passed in {took:.0f} s"
+    if unseen:
+        text += f", {unseen} of them not looked at in every part"
+    if wrong:
+        text = f"{name}: {wrong} of {len(done)} checks failed in {took:.0f} s"
+    body = [check.as_dict() for check in done]
+    return text, body, CHECK_FAILED if wrong else OK
 
 
 def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
@@ -65,7 +77,7 @@ def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
     }
 
 
-@verb("data --data sample --tasks rte,mnli --out sample-suite")
+@verb("data --data sample --tasks rte,mnli --out sample-suite", reads_scores=True)
 def data(
     tasks: str = TASKS,
     data: str = option("sample", SOURCES),
@@ -81,12 +93,20 @@ def data(
     width = max(len(f"{row['task']}/{row['split']}") for row in rows)
     lines = list[str]()
     for row in rows:
-        lines += [row["taken"]] if row["taken"] not in lines else []
-        shared = f"; {row['also_in_train']:,} also in train" if row["also_in_train"] else ""
-        name, labels = f"{row['task']}/{row['split']}", one_line(row["labels"])
-        lines.append(
-            f"{name:{width}}  {row['rows']:>8,} examples  {row['fingerprint'][:12]}  {labels}{shared}"
-        )
+        if row["taken"] not in lines:
+            lines.append(row["taken"])
+        shared = ""
+        if row["also_in_train"]:
+            shared = f"; {row['also_in_train']:,} also in train"
+        name = f"{row['task']}/{row['split']}"
+        labels = one_line(row["labels"])
+        short_hash = row["fingerprint"][:12]
+        lines.append(f"{name:{width}}  {row['rows']:>8,} examples  {short_hash}  {labels}{shared}")
+    for row in rows:
+        for note in row["said"]:
+            line = f"note: {one_line(note)}"
+            if line not in lines:
+                lines.append(line)
     if out is not None:
         lines.append(f"written: {export(tasks, data, offline, out)} files below {out}")
     return "\n".join(lines), rows, OK
@@ -94,12 +114,19 @@ def data(
 
 @verb("convert huawei-noah/TinyBERT_General_4L_312D tinybert-general", has_json=False)
 def convert(
-    source: str = argument(..., "A folder with a pytorch_model.bin, or a name on the hub."),
+    source: str = argument(
+        ...,
+        "A folder, or a name on the hub, with a pytorch_model.bin, with weights in shards, or with "
+        "names that begin with module. or _orig_mod.",
+    ),
     target: Path = argument(..., "The new folder."),
     offline: bool = OFFLINE,
 ) -> None:
-    """Convert a pytorch_model.bin to safetensors. The file is opened with weights_only=True, so no code in it runs."""
+    """Convert a pytorch_model.bin or shards to one safetensors file, and take prefixes off the
+    names of its tensors. A pytorch_model.bin is opened with weights_only=True, so no code in it
+    runs."""
     from bench.workflows import convert as workflow
 
-    folder, count = workflow.convert(source, target, offline)
-    print(f"{folder}: {count} tensors")
+    made = workflow.convert(source, target, offline)
+    taken_off = f"; {made.renamed}, which was taken off" if made.renamed else ""
+    say(f"{made.folder}: {made.tensors} tensors{taken_off}")

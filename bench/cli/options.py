@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, get_type_hints
 
 import typer
 
+from bench.errors import InputError
 from bench.plan.request import Request, parse_numbers
 
 
@@ -41,10 +43,12 @@ METHODS, TASKS, RESULTS, REPORTS, DEVICE, OFFLINE, LATEX = (
 THREADS = option(2, "CPU threads. The number is printed with every timing.")
 ONLY_TASKS = option("", "Use only these tasks, separated by commas.", "--tasks", "--task")
 METRIC = option(
-    "",
-    "Score the tasks by this metric, from the stored answers.",
+    None,
+    "Score the tasks by this metric, from the stored answers: one of `list --metrics`, or one in a "
+    "file of your own, like kappa:KAPPA. Where it is repeated, the first one that suits a task "
+    "scores it.",
     "--metric",
-    metavar="NAME",
+    metavar="NAME|MODULE:NAME",
     show_default="the first one of each task",
 )
 EXPERIMENT = option(
@@ -66,16 +70,32 @@ def request_from_options(**given: Any) -> Request:
     """The request of options as they were typed.
 
     Raises:
-        InputError: numbers of a recipe that cannot be read.
+        InputError: numbers of a recipe that cannot be read, or a name that no record can hold.
     """
+    _refuse_bytes_without_characters(given)
     given |= {
         "numbers": parse_numbers(given.get("numbers")),
         "corpus": tuple(given.get("corpus") or ()),
+        "metric": tuple(given.get("metric") or ()),
     }
     # several jobs keep the cores busy: threads of one would wait for each other
     if given.get("threads") is None:
         given["threads"] = 2 if given.get("jobs") == 1 else 1
     return Request(**given)
+
+
+def _refuse_bytes_without_characters(given: dict[str, Any]) -> None:
+    """Refuse a name that the system's encoding cannot read: records name things in UTF-8."""
+    for name, value in given.items():
+        for word in value if isinstance(value, list | tuple) else [value]:
+            try:
+                str(word).encode()
+            except UnicodeEncodeError:
+                encoding = sys.getfilesystemencoding()
+                raise InputError(
+                    f"--{name.replace('_', '-')}: the name has characters that the encoding "
+                    f"{encoding} does not have; set PYTHONUTF8=1, or rename the file"
+                ) from None
 
 
 def with_request_options(

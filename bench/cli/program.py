@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from bench.cli.options import option
+from bench.cli.options import REQUEST, option
+from bench.terminal import say
 
 SECTIONS = {
     "bench.cli.run": "Run",
@@ -60,7 +61,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from bench import __version__
 
-        print(__version__)
+        say(__version__)
         raise typer.Exit
 
 
@@ -87,23 +88,35 @@ Answer = tuple[str, Any, int]
 """What a verb says: a text, the same for programs, and the exit code."""
 
 
-def verb(example: str, group: typer.Typer = app, has_json: bool = True, **more: Any) -> Any:
+def verb(
+    example: str,
+    group: typer.Typer = app,
+    has_json: bool = True,
+    reads_scores: bool = False,
+    **more: Any,
+) -> Any:
     """Add a verb to the program, or to a group of it: its name and its example are those of the command line.
 
     Args:
         has_json: whether it returns an :data:`Answer`, which ``--json`` writes to a file too.
+        reads_scores: whether it reads the scores of records, so that ``--metric`` names those of
+            metrics in files of their users.
     """
     name = example.split()[0 if group is app else 1]
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def called(json_file: Path | None = None, **given: Any) -> Any:
+            if reads_scores:
+                from bench.stats.own_metrics import load_metrics
+
+                load_metrics(given.pop("metric") or ())
             answer = function(**given)
             if not has_json:
                 return answer
             text, body, code = answer
             if text:
-                print(text)
+                say(text)
             if json_file is not None:
                 from bench.files import write_atomically
 
@@ -115,7 +128,12 @@ def verb(example: str, group: typer.Typer = app, has_json: bool = True, **more: 
         keyword = inspect.Parameter(
             "json_file", inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Path | None
         )
-        options = [*signature.parameters.values(), *[keyword][:has_json]]
+        options = list(signature.parameters.values())
+        if reads_scores:
+            kind, named = REQUEST["metric"]
+            options.append(keyword.replace(name="metric", default=named, annotation=kind))
+        if has_json:
+            options.append(keyword)
         called.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
         return group.command(name, epilog=f"Example: python -m bench {example}", **more)(called)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from bench.cli.options import (
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError
 from bench.plan.request import TEACHERS
+from bench.terminal import say, say_error, shown_json
 
 
 @verb("list --check")
@@ -81,10 +81,12 @@ def show(
     """Print one record as JSON."""
     from bench.record.store import Store
 
-    print(Store(results).find_by_key(key, trained=True).model_dump_json(indent=1))
+    record = Store(results).find_by_key(key, trained=True)
+    # a blank in the place of a character would change what a program reads
+    say(shown_json(record.model_dump_json(indent=1)))
 
 
-@verb("report --results results/reference --reports reports")
+@verb("report --results results/reference --reports reports", reads_scores=True)
 def report(
     results: Path = RESULTS,
     reports: Path | None = REPORTS,
@@ -133,7 +135,14 @@ def compare(
     theirs: Path | None = option(
         None, "The folder of results that has the second row, if it is another one."
     ),
-    metric: str = METRIC,
+    teacher: str = option(
+        "",
+        "The teacher of the first row and that of the second one, separated by a comma, where a "
+        "row has several; one name is that of both. So a row is compared with itself under "
+        "another teacher.",
+        metavar="NAME,NAME",
+    ),
+    metric: list[str] | None = METRIC,
 ) -> Answer:
     """Compare two rows on the same examples: difference, interval, paired test and verdict."""
     from bench.analysis import compare as analysis
@@ -144,7 +153,15 @@ def compare(
 
     chosen = parse_seeds(seeds) if seeds.strip() else ()
     comparisons = analysis.compare(
-        results, first, second, comma_separated(tasks), chosen, exact, theirs, metric
+        results,
+        first,
+        second,
+        comma_separated(tasks),
+        chosen,
+        exact,
+        theirs,
+        comma_separated(teacher),
+        metric or (),
     )
     texts = [
         f"{data}\n\n{analysis.table(first, second, lines)}\n" for data, lines in comparisons.items()
@@ -159,7 +176,10 @@ def compare(
     return "\n".join(texts), body, OK
 
 
-@verb("predictions tinybert --to predictions-of-tinybert --results results/reference")
+@verb(
+    "predictions tinybert --to predictions-of-tinybert --results results/reference",
+    reads_scores=True,
+)
 def predictions(
     row: str = argument(..., "A row, with the name that it has in reports."),
     to: Path = option(..., "A new folder."),
@@ -202,7 +222,7 @@ def choose(
     min_retain: float | None = option(
         None, "At least this percentage of the teacher's mean over the same columns."
     ),
-    metric: str = METRIC,
+    metric: list[str] | None = METRIC,
 ) -> Answer:
     """Find the best row within limits of parameters, megabytes, FLOPs, latency and what is kept of the teacher's score.
 
@@ -224,7 +244,7 @@ def choose(
         "retained": min_retain,
     }
     choices = analysis.choose(
-        results, budget, comma_separated(tasks), backend, threads or 0, metric
+        results, budget, comma_separated(tasks), backend, threads or 0, metric or ()
     )
     lines: list[str] = []
     for choice in choices:
@@ -263,6 +283,7 @@ def choose(
         {
             "table": choice["group"].title,
             "columns": [column.title for column in choice["columns"]],
+            "latency_conditions": choice["group"].speed_conditions,
             "candidates": choice["candidates"],
             "chosen": next((c["label"] for c in choice["candidates"]), None),
             "cheapest_as_good": next((c["label"] for c in choice["as_good"]), None),
@@ -320,6 +341,7 @@ def power(
 
 @verb(
     "trace +3.1 --results results/h200",
+    reads_scores=True,
     context_settings={"ignore_unknown_options": True},  # -0.3 is a number
 )
 def trace(
@@ -360,7 +382,7 @@ def profile(
         )
         text = "\n\n".join([f"# {table.title}", *table.notes, to_markdown(table)])
         return text, [dict(zip(table.header, row, strict=True)) for row in table.values], OK
-    rows = profile_rows(methods, teacher, lambda note: print(note, file=sys.stderr), offline)
+    rows = profile_rows(methods, teacher, say_error, offline)
     how = "One sequence of 128 tokens, batch 1, eager attention. FLOPs = 2 x MACs (fvcore); two labels."
     return (
         f"{to_markdown(sizes(rows))}\n\n{how}",

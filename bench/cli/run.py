@@ -27,6 +27,7 @@ from bench.cli.options import (
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError
 from bench.plan.request import SOURCES, TEACHERS
+from bench.terminal import say, say_error
 
 if TYPE_CHECKING:
     from bench.run import Outcome
@@ -53,10 +54,8 @@ def checked_request(**given: Any) -> Any:
 def say_planning() -> None:
     """Before libraries are loaded for seconds, and data read: somebody waits at a terminal. A script gets errors alone."""
     if sys.stderr.isatty():
-        print(
-            "planning: loads the libraries, reads the data and looks for results that are there",
-            file=sys.stderr,
-            flush=True,
+        say_error(
+            "planning: loads the libraries, reads the data and looks for results that are there"
         )
 
 
@@ -65,9 +64,9 @@ def report_outcome(outcome: Outcome) -> int:
     from bench.workflows.run_summary import failure_lines
 
     for text in outcome.shown:
-        print(f"\n{text}")
+        say(f"\n{text}")
     for line in failure_lines(outcome.failures, outcome.plan.request.results):
-        print(line, file=sys.stderr)
+        say_error(line)
     return outcome.exit_code
 
 
@@ -230,7 +229,7 @@ def tune(
 
     chosen, outcome = workflow.tune(request, trials, search, confirm=asking())
     for choice in chosen:
-        print(f"{choice.task}: {choice.search.of} -> {choice.row}; {choice.search.describe()}")
+        say(f"{choice.task}: {choice.search.of} -> {choice.row}; {choice.search.describe()}")
     body = [{**asdict(choice), "search": choice.search.model_dump()} for choice in chosen]
     return "", body, report_outcome(outcome)
 
@@ -285,7 +284,10 @@ def speed(
     return text, record.model_dump(mode="json"), OK
 
 
-@verb("backends students/rte/* --tasks rte --data sample --backends onnx,onnx-int8")
+@verb(
+    "backends students/rte/* --tasks rte --data sample --backends onnx,onnx-int8",
+    reads_scores=True,
+)
 def backends(
     places: list[str] = argument(
         ...,
@@ -303,6 +305,11 @@ def backends(
         30, "How many times each model is timed on each backend, in turns: 6 or more.", min=6
     ),
     offline: bool = OFFLINE,
+    busy: bool = option(
+        False,
+        "Take times although other processes use the processor. The table says how busy it was.",
+        "--busy",
+    ),
 ) -> Answer:
     """Compare the same trained weights on several backends: score, changed predictions, latency, megabytes and load time.
 
@@ -312,7 +319,7 @@ def backends(
     from bench.workflows import backends as workflow
 
     answer = workflow.compare_backends(
-        places, tasks, data, comma_separated(backends), threads, rounds, offline
+        places, tasks, data, comma_separated(backends), threads, rounds, offline, busy=busy
     )
     is_wrong = any("error" in row for row in answer["models"])
     return workflow.describe(answer), answer, CHECK_FAILED if is_wrong else OK

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from transformers import AutoModelForSequenceClassification, BertConfig
 
-from bench.conformance.directions import distances_of_wrong_sign, terms_that_move_nothing
-from bench.conformance.mixing import MixingFault, findings
+from bench.conformance.directions import taps_of_no_use, terms_that_move_nothing, wrong_signs
+from bench.conformance.mixing import Finding, findings
 from bench.conformance.tiny_bench import (
     EXAMPLES,
     RECIPE,
@@ -34,7 +34,7 @@ from bench.conformance.tiny_bench import (
     other_student,
     tiny_teacher_config,
 )
-from bench.errors import CellError, InputError
+from bench.errors import CellError, InputError, one_line
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
 from bench.plan.scheduled_stages import kept_terms, schedule_stages
@@ -50,11 +50,23 @@ from bench.plan.untrained import untrained
 from bench.record.stated import stated_in
 from bench.train.student_trainer import StudentTrainer, as_scalar, weight_at
 from bench.train.training_state import TrainingStates
-from methods.api import Method, MethodError, Out, Setup, Stage, missing_members
+from methods.api import (
+    Batch,
+    Method,
+    MethodError,
+    Out,
+    Setup,
+    Stage,
+    Student,
+    Term,
+    missing_members,
+)
 from methods.artefacts import sources
 from methods.models import cost, forward
 from methods.settings import check_setting
 
+OF_REGRESSION = "of a regression"
+NOT_TRAINED = "nothing is trained"
 READ_FROM_FILE = ("version", "lacks", "remark", "rate_factor")
 """Members that tables and records read with no torch."""
 
@@ -68,9 +80,50 @@ def _is_stated(kind: type[Method], member: str) -> bool:
         return False
 
 
-def _refuse(wrong: Iterable[str]) -> None:
-    if faults := list(wrong):
+Unseen = Sequence[str]
+"""What a check could not decide, each in words."""
+
+
+def _refuse(found: Iterable[Finding]) -> Unseen:
+    """What could not be decided.
+
+    Raises:
+        Broken: there are faults.
+    """
+    all_found = list(found)
+    if faults := [finding.text for finding in all_found if finding.is_fault]:
         raise Broken("; ".join(faults))
+    return [finding.text for finding in all_found]
+
+
+def _ask_alone(name: str, term: Term, batch: Batch, student: Student, teacher: Any) -> None:
+    """Compute a term of nothing but its own taps.
+
+    Raises:
+        Broken: it reads something else, or what one of the models has not.
+    """
+    depth = teacher.config.num_hidden_layers
+    beyond = [str(tap) for tap in sorted(term.teacher) if max(tap.layers, default=0) > depth]
+    if beyond:
+        raise Broken(
+            f"{name} reads {', '.join(beyond)}, but the teacher has {depth} layers; "
+            "take their number from setup.teacher.num_hidden_layers"
+        )
+    ours = Out(batch.layout)
+    theirs = Out(batch.layout)
+    try:
+        if term.student:
+            ours = forward(student.model, batch, term.student)
+        if term.teacher:
+            theirs = forward(teacher, batch, term.teacher)
+        as_scalar(name, term.fn(batch, ours.of_model(student.model), theirs, student.aux))
+    except CellError as error:
+        raise Broken(str(error)) from error
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        if isinstance(error, KeyError) and error.args and isinstance(error.args[0], int):
+            what = f"the student has no layer {error}; take it from the settings"
+        raise Broken(f"the term {name}: {what}") from error
 
 
 class Trained:
@@ -100,62 +153,40 @@ class Trained:
         return learned, learned_weights(beside) == alone
 
     @functools.cached_property
-    def mixing(self) -> list[MixingFault]:
+    def mixing(self) -> list[Finding]:
+        found = [finding for scene in self.bench().scenes() for finding in findings(scene)]
+        said = {finding.text for finding in found}
         # a regression has logits of another shape than its labels: a loss may take every pair of them
-        scenes = [
-            *self.bench().scenes(),
-            replace(self.bench(1).scenes()[0], title="of a regression"),
-        ]
-        return [fault for scene in scenes for fault in findings(scene)]
+        regression = replace(self.bench(1).scenes()[0], title=OF_REGRESSION)
+        for finding in findings(regression):
+            if finding.text.removeprefix(f"{OF_REGRESSION}, ") not in said:
+                found.append(finding)
+        return found
 
     def stages(self) -> Sequence[Stage]:
         return self.method.stages(self.bench().setup)  # type: ignore[no-any-return]
 
 
 class Suite(Trained):
-    """The checks: every public method is one, and raises what is wrong."""
+    """The checks: every public method is one. It raises what is wrong, and returns what it could
+    not decide."""
 
-    def needs(self) -> None:
+    def needs(self) -> Unseen:
         """Each term finds what it reads when nothing but its own taps were computed."""
         bench = self.bench()
-        depth = bench.teacher.config.num_hidden_layers
         student, random = bench.build()
         if not isinstance(student.aux, torch.nn.ModuleDict):
             raise Broken(f"aux is {type(student.aux).__name__}; make it a torch.nn.ModuleDict")
         batch = bench.data.batch(range(4))
-        nothing = Out(batch.layout)
+        unseen = []
         with random.current():
             for stage in self.stages():
                 for name, term in stage.terms.items():
                     if term.unsupported:
-                        continue
-                    if beyond := sorted(
-                        str(tap) for tap in term.teacher if max(tap.layers, default=0) > depth
-                    ):
-                        raise Broken(
-                            f"{name} reads {', '.join(beyond)}, but the teacher has {depth} layers; "
-                            "take their number from setup.teacher.num_hidden_layers"
-                        )
-                    try:
-                        ours = (
-                            forward(student.model, batch, term.student) if term.student else nothing
-                        )
-                        theirs = (
-                            forward(bench.teacher, batch, term.teacher) if term.teacher else nothing
-                        )
-                        as_scalar(name, term.fn(batch, ours, theirs, student.aux))
-                    except CellError as error:
-                        raise Broken(str(error)) from error
-                    except Exception as error:
-                        if (
-                            isinstance(error, KeyError)
-                            and error.args
-                            and isinstance(error.args[0], int)
-                        ):
-                            what = f"the student has no layer {error}; take it from the settings"
-                        else:
-                            what = f"{type(error).__name__}: {error}"
-                        raise Broken(f"the term {name}: {what}") from error
+                        unseen.append(f"stage {stage.name}, term {name}: {term.unsupported}")
+                    else:
+                        _ask_alone(name, term, batch, student, bench.teacher)
+        return unseen
 
     def contract(self) -> None:
         """A dataclass whose settings have defaults; every term declared; epoch fractions sum to 1; the teacher is announced."""
@@ -287,10 +318,13 @@ class Suite(Trained):
                         f"{name}, {point or 'deployed'}: logits {shape}, expected {expected}"
                     )
 
-    def loss_falls(self) -> None:
-        """What the student minimises is smaller at the end of every stage than at its beginning. Preparatory stages and those of one step
-        are not looked at."""
+    def loss_falls(self) -> Unseen:
+        """What the student minimises is smaller at the end of every stage than at its beginning."""
         curves = self.whole.log.terms
+        before = self.whole.schedule["preparation"]
+        unseen = [f"stage {scheduled.stage.name}: it prepares others" for scheduled in before]
+        if not self.whole.schedule["counted"]:
+            unseen.append(NOT_TRAINED)
         for scheduled in self.whole.schedule["counted"]:
             of_stage = {
                 name: np.array(curve) for name, curve in curves[scheduled.stage.name].items()
@@ -301,6 +335,7 @@ class Suite(Trained):
                 if term.player == "main" and term.student:
                     total += weight_at(term, 0.5) * of_stage[name]
             if len(total) < 2:
+                unseen.append(f"stage {scheduled.stage.name}: it has one step")
                 continue
             part = max(1, len(total) // 4)
             first, last = total[:part].mean(), total[-part:].mean()
@@ -308,6 +343,7 @@ class Suite(Trained):
                 raise Broken(
                     f"stage {scheduled.stage.name}: its loss goes from {first:.4g} to {last:.4g}"
                 )
+        return unseen
 
     def terms_have_an_effect(self) -> None:
         """Dropping a term changes what is learned: after a short training, or, of a term that begins late, after the whole one."""
@@ -332,30 +368,36 @@ class Suite(Trained):
                     # else it is the only term: that it is live was seen by the loss that falls
                     raise
 
-    def terms_pull_to_the_teacher(self) -> None:
-        """A term that reads both models is least where the student is like the teacher, unless it says that it is no distance."""
-        _refuse(
-            fault for scene in self.bench().scenes() for fault in distances_of_wrong_sign(scene)
+    def taps_are_used(self) -> Unseen:
+        """Each term reads every tap that it declares, and has a gradient at each one of the
+        student."""
+        return _refuse(
+            finding for scene in self.bench().scenes() for finding in taps_of_no_use(scene)
         )
 
-    def terms_move_the_deployed(self) -> None:
+    def terms_pull_to_the_teacher(self) -> Unseen:
+        """A term that reads both models is least where the student is like the teacher, or, where
+        it compares sequences, where each sequence is like the same sequence of the teacher."""
+        return _refuse(finding for scene in self.bench().scenes() for finding in wrong_signs(scene))
+
+    def terms_move_the_deployed(self) -> Unseen:
         """Every term gives what is deployed a gradient, and not only ``aux``."""
         own, *artefacts = self.bench().scenes()
         deployed = {
             id(p) for model in self.method.deploy(own.student).values() for p in model.parameters()
         }
-        _refuse(
-            [*terms_that_move_nothing(own, deployed)]
-            + [fault for scene in artefacts for fault in terms_that_move_nothing(scene, None)]
-        )
+        found = list(terms_that_move_nothing(own, deployed))
+        for scene in artefacts:
+            found += terms_that_move_nothing(scene, None)
+        return _refuse(found)
 
-    def sequences_do_not_mix(self) -> None:
+    def sequences_do_not_mix(self) -> Unseen:
         """The gradient of a term at one sequence keeps its direction whatever the others are, unless it is across_batch."""
-        _refuse(fault.text for fault in self.mixing if not fault.padding)
+        return _refuse(finding for finding in self.mixing if not finding.of_padding)
 
-    def padding_has_no_effect(self) -> None:
+    def padding_has_no_effect(self) -> Unseen:
         """No term reads a place without a token, or divides by the number of such places."""
-        _refuse(fault.text for fault in self.mixing if fault.padding)
+        return _refuse(finding for finding in self.mixing if finding.of_padding)
 
     def aux_is_not_deployed(self) -> None:
         """Nothing of ``aux`` is in what is deployed."""
@@ -386,10 +428,10 @@ class Suite(Trained):
         elif self.stages() and learned_weights(bench.trained(seed=1)) == whole:
             raise Broken("trainings of two seeds end alike: the seed decides nothing")
 
-    def resumes(self) -> None:
+    def resumes(self) -> Unseen:
         """Interrupted in the middle and resumed by new objects, it ends with the same weights, to the bit."""
         if not self.stages():
-            return  # nothing is trained
+            return [NOT_TRAINED]
         bench, before, after, done = self.bench(), list[str](), list[str](), [0]
         middle = sum(self.whole.steps(series) for series in ("preparation", "counted")) // 2
         with tempfile.TemporaryDirectory() as folder:
@@ -412,8 +454,9 @@ class Suite(Trained):
                 f"resumed at step {middle} it ends with other weights or losses than in one go: it keeps something between "
                 f"steps that is neither a parameter nor a persistent buffer"
             )
+        return ()
 
-    def saves(self) -> None:
+    def saves(self) -> Unseen:
         """What ships answers the same after it was saved and opened by transformers, with every choice of its settings."""
         bench = self.bench()
         for point, model in bench.deployed(self.whole).items():
@@ -431,12 +474,14 @@ class Suite(Trained):
             )
             if value != vars(self.method)[setting]
         ]
+        unseen = []
         for setting, value in choices:
             what = f"{setting}={as_typed(value)}"
             try:
                 shipped = self._shipped(replace(self.method, **{setting: value}))
-            except MethodError:
+            except MethodError as error:
                 # the method refuses this choice with its other settings, or with this teacher
+                unseen.append(f"{what}: {error}")
                 continue
             except Exception as error:
                 raise Broken(f"{what}: {type(error).__name__}: {error}") from error
@@ -444,6 +489,7 @@ class Suite(Trained):
                 # another module, or another answer of equal weights
                 if self._probe(model) != known.get(point):
                     self._reopens(f"{what}{', ' if point else ''}{point}", model)
+        return unseen
 
     def _shipped(self, method: Any) -> Mapping[str, Any]:
         """What a method ships, with weights that nobody trained, of equal values where names and shapes are equal."""
@@ -484,12 +530,12 @@ class Suite(Trained):
                 f"and its configuration; where the class is its own, it needs a model_type and @opened_by_transformers"
             )
 
-    def deploys_what_it_trained(self) -> None:
+    def deploys_what_it_trained(self) -> Unseen:
         """The shipped model answers like the trained one (to rounding)."""
         bench = self.bench()
         deployed = bench.deployed(self.whole)
         if len(deployed) > 1:
-            return  # several operating points differ on purpose
+            return ["it deploys several models, which differ on purpose"]
         gap = (
             (bench.logits(next(iter(deployed.values()))) - bench.logits(self.whole.student.model))
             .abs()
@@ -499,6 +545,7 @@ class Suite(Trained):
             raise Broken(
                 f"the shipped model's logits differ from the trained one's by up to {float(gap):.2g}"
             )
+        return ()
 
     def alone_or_together(self) -> None:
         """Beside another student both end with the same weights as alone, to the bit."""
@@ -527,7 +574,7 @@ class Suite(Trained):
                 )
 
 
-CHECKS: Mapping[str, Callable[[Suite], None]] = {
+CHECKS: Mapping[str, Callable[[Suite], Unseen | None]] = {
     name.replace("_", " "): check for name, check in vars(Suite).items() if not name.startswith("_")
 }
 OF_CLASSIFIERS = {
@@ -542,15 +589,37 @@ OF_CLASSIFIERS = {
 
 @dataclass(frozen=True)
 class Check:
-    """The outcome of one check: ``found`` says what is wrong, and is empty where nothing is."""
+    """The outcome of one check.
+
+    Attributes:
+        found: what is wrong; empty where nothing is.
+        unseen: what could not be decided, each in words. A check that has found nothing has then
+            not looked at everything.
+    """
 
     name: str
     found: str
     seconds: float
+    unseen: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
         return not self.found
+
+    @property
+    def said(self) -> str:
+        """What is wrong, else what was not looked at, else ``ok``."""
+        not_looked_at = f"not looked at: {'; '.join(self.unseen)}" if self.unseen else ""
+        return one_line(self.found or not_looked_at or "ok")
+
+    def as_dict(self) -> dict[str, Any]:
+        """As ``--json`` prints it."""
+        return {
+            "check": self.name,
+            "found": self.found,
+            "not_looked_at": list(self.unseen),
+            "seconds": self.seconds,
+        }
 
 
 def check_method(
@@ -569,11 +638,7 @@ def check_method(
         InputError: it is not written for today's contract.
     """
     refuse_other_classes(method.__name__, method)
-    wanted = {
-        name: CHECKS[name]
-        for name in names or CHECKS
-        if not (method.writes and name in OF_CLASSIFIERS)
-    }
+    wanted = {name: CHECKS[name] for name in names or CHECKS}
     wrong = f"it lacks {', '.join(missing)}" if (missing := missing_members(method)) else ""
     try:
         suite = None if wrong else Suite(method, settings or {})
@@ -584,13 +649,24 @@ def check_method(
         return [check]
     done: list[Check] = []
     for name, look in wanted.items():
-        begun, wrong = time.perf_counter(), ""
-        try:
-            look(suite)
-        except Exception as error:
-            wrong = str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}"
-        done.append(Check(name, wrong, round(time.perf_counter() - begun, 3)))
+        done.append(_done(name, look, suite))
         on_check(done[-1])
-        if wrong and name == "needs":
+        if name == "needs" and not done[-1].passed:
             break  # whatever trains or reads terms would fail for the same reason
     return done
+
+
+def _done(name: str, look: Callable[[Suite], Unseen | None], suite: Suite) -> Check:
+    """The outcome of one check of a method."""
+    if suite.kind.writes and name in OF_CLASSIFIERS:
+        return Check(name, "", 0.0, ("its students write texts",))
+    begun = time.perf_counter()
+    wrong = ""
+    unseen: Unseen = ()
+    try:
+        unseen = look(suite) or ()
+    except Broken as error:
+        wrong = str(error)
+    except Exception as error:
+        wrong = f"{type(error).__name__}: {error}"
+    return Check(name, wrong, round(time.perf_counter() - begun, 3), tuple(unseen))

@@ -1,18 +1,23 @@
-"""Which way does a term pull? A distance is least where the student is like the teacher, and every term moves what is deployed."""
+"""Which way does a term pull, and does it use what it declares? Every term moves what is deployed;
+a distance is least where the student is like the teacher; a loss that compares sequences is least
+where each sequence of the student is like the same sequence of the teacher."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bench.conformance.mixing import Scene, batch_of
+from bench.conformance.mixing import Finding, Scene, batch_of
+from bench.data.encoding import Encoded
 from bench.plan.scheduled_stages import MAIN, kept_terms
 from bench.train.student_trainer import weight_at
-from methods.api import Batch, Out, Stage, Taps, Term
+from bench.train.teacher_outputs import by_example, joined
+from methods.api import Batch, Out, Stage, Tap, Taps, Term
 from methods.models import forward, of_states
 from methods.taps import LOGITS, hidden, scores, vectors
 
@@ -21,8 +26,12 @@ ROWS = range(6)
 DISTANCES = (0.1, -0.1, 1.0, -1.0)
 """How far the student is moved away from the teacher, in the size of what is read; to both sides, because a slope has a lower one."""
 ROUNDING = 1e-5
+REORDERED = 1e-4
+"""Of a term's value, which sums in another order where its examples come in another one."""
 MOVED = 0.1
 """Of each weight's size, added to the student: one that begins as its teacher would have no gradient."""
+OTHER = 0.1
+"""Of the size of what is read, added to it to see whether a term depends on it."""
 OF_LAST_LAYER: dict[str, Callable[[int], Taps]] = {
     "scores": scores,
     "vectors": vectors,
@@ -30,99 +39,192 @@ OF_LAST_LAYER: dict[str, Callable[[int], Taps]] = {
     "exits": lambda layer: LOGITS,
 }
 """What stands in the place of a tap's kind; of all others the states."""
+COMPARES = "a loss whose formula compares sequences says so: Term(across_batch=True)"
+NO_DISTANCE = "one with labels, or that pairs nothing, says so: Term(is_distance=False)"
+APART = "a term that is to push the student from its teacher has a negative weight"
 
 
-def distances_of_wrong_sign(scene: Scene) -> Iterator[str]:
-    """Terms of student and teacher that are smaller somewhere else than where both answer alike, unless they say that they may.
+@dataclass(frozen=True)
+class TermPlace:
+    """A term that is to train the student, and where it stands.
 
-    Every layer of both models is given what the teacher's last layer answers, so the map of layers does not matter; then noise
-    is added on the student's side. A projection of ``aux``, a linear layer there or in a list or dict, is the identity: both
-    sides are as wide. A term that cannot be computed so, because its own modules expect the student's shape, is not judged.
+    Attributes:
+        told: the stage and the term, for messages.
+        anew: makes the term, without what it may keep between calls.
     """
-    for where, stage, name, anew in _terms_of(scene):
-        term = anew()
-        if not (term.is_distance and term.student and term.teacher):
-            continue
-        batch = batch_of(scene.data, stage, ROWS, (), scene.mask)
-        aux = _without_projections(copy.deepcopy(scene.student.aux)).eval()
-        try:
-            alike = _value(anew(), batch, _answer(scene.teacher, batch, term.student), scene, aux)
-        except Exception:
-            continue
-        for far in DISTANCES:
-            apart = _value(
-                anew(), batch, _answer(scene.teacher, batch, term.student, far), scene, aux
-            )
-            if apart < alike - ROUNDING * max(abs(alike), abs(apart)):
-                yield (
-                    f"{where}, term {name}: it is {alike:.4g} where the student answers like the teacher and {apart:.4g} where it does "
-                    "not: has it the wrong sign? A term that is no distance to the teacher says so: Term(is_distance=False)"
-                )
-                break
+
+    told: str
+    stage: Stage
+    anew: Callable[[], Term]
+
+    def unseen(self, why: str) -> Finding:
+        """That a look at it could not decide."""
+        return Finding(f"{self.told}: {why}", is_fault=False)
+
+    def fault(self, why: str) -> Finding:
+        """That it does not keep the contract."""
+        return Finding(f"{self.told}: {why}")
 
 
-def terms_that_move_nothing(scene: Scene, deployed: Collection[int] | None) -> Iterator[str]:
-    """Terms that give none of these parameters a gradient.
-
-    Args:
-        deployed: ids of parameters; None for an artefact, whose ``aux`` is handed on too.
-    """
-    student, teacher = scene.student, scene.teacher
-    parameters = [p for p in student.model.parameters() if p.requires_grad]
-    if deployed is None:
-        parameters += [p for p in student.aux.parameters() if p.requires_grad]
-    elif shared := [p for p in parameters if id(p) in deployed]:
-        parameters = shared  # else it deploys a copy: then all of the model counts
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
-        for p in parameters:
-            p.add_(torch.randn_like(p), alpha=MOVED * float(p.square().mean().sqrt()))
-    for where, stage, name, anew in _terms_of(scene):
-        if stage.extra_steps:
-            continue  # what comes before the counted stages may be for aux alone
-        term, batch = anew(), batch_of(scene.data, stage, ROWS, (), scene.mask)
-        with torch.no_grad():
-            theirs = forward(teacher, batch, term.teacher) if term.teacher else Out(batch.layout)
-        moves = False
-        for mode in (False, True):  # a loss between two passes is 0 without dropout
-            student.model.train(mode), student.aux.train(mode)
-            ours = (
-                forward(student.model, batch, term.student) if term.student else Out(batch.layout)
-            )
-            value, gradients = term.fn(batch, ours, theirs, student.aux), list[Tensor | None]()
-            if value.requires_grad:
-                gradients = list(torch.autograd.grad(value, parameters, allow_unused=True))
-            moves = any(gradient is not None and bool(gradient.any()) for gradient in gradients)
-            if moves:
-                break
-        student.model.eval(), student.aux.eval()
-        if not moves:
-            what = "what is deployed" if deployed is not None else "what it makes"
-            yield f"{where}, term {name}: it gives {what} no gradient: is the student's side detached?"
-
-
-def _terms_of(scene: Scene) -> Iterator[tuple[str, Stage, str, Callable[[], Term]]]:
-    """Where it is, the stage, the name and a maker of every term that is to train the student."""
+def _terms_of(scene: Scene) -> Iterator[TermPlace]:
+    """Every term that is to train the student."""
     for number, stage in enumerate(scene.stages()):
         for name, term in kept_terms(stage, ()).items():
             if term.player == MAIN and not term.unsupported:
-                yield scene.told(stage), stage, name, scene.maker(number, name)
+                told = f"{scene.told(stage)}, term {name}"
+                yield TermPlace(told, stage, scene.maker(number, name))
+
+
+# --- signs
+
+
+def wrong_signs(scene: Scene) -> Iterator[Finding]:
+    """Terms of student and teacher that pull away from the teacher, and those of which that cannot
+    be decided.
+
+    A distance is least where the student answers like the teacher: every layer of both models is
+    given what the teacher's last layer answers, so the map of layers does not matter; then noise is
+    added on the student's side. A term that compares sequences need not be least there: a
+    contrastive loss falls where sequences move apart. But it is larger where each sequence of the
+    student answers like another sequence of the teacher. A projection of ``aux`` is the identity: both
+    sides are as wide.
+    """
+    for place in _terms_of(scene):
+        term = place.anew()
+        if not (term.student or term.teacher):
+            yield place.unseen("it reads no tap of either model")
+        if not (term.student and term.teacher):
+            continue
+        try:
+            if term.across_batch:
+                finding = _by_partner(scene, place)
+            elif term.is_distance:
+                finding = _by_distance(scene, place)
+            else:
+                finding = place.unseen("it says that it is no distance (is_distance=False)")
+        except Exception as error:
+            why = "it cannot be computed where the student answers like the teacher"
+            finding = place.unseen(f"{why} ({type(error).__name__}: {error})")
+        if finding:
+            yield finding
+
+
+def _by_distance(scene: Scene, place: TermPlace) -> Finding | None:
+    """Whether a term is smaller somewhere else than where both models answer alike."""
+    batch = batch_of(scene.data, place.stage, ROWS, (), scene.mask)
+    term = place.anew()
+    alike = _answer(scene.teacher, batch, term.student)
+    least = _value(scene, place, batch, alike)
+    for far in DISTANCES:
+        apart = _value(scene, place, batch, _answer(scene.teacher, batch, term.student, far))
+        if apart < least - ROUNDING * max(abs(least), abs(apart)):
+            return place.fault(
+                f"it is {least:.4g} where the student answers like the teacher and {apart:.4g} "
+                f"where it does not: has it the wrong sign? {COMPARES}; {NO_DISTANCE}"
+            )
+    return None
+
+
+def _by_partner(scene: Scene, place: TermPlace) -> Finding | None:
+    """Whether a term is smaller where each sequence of the student answers like another of the
+    teacher's."""
+    term = place.anew()
+    rows = _of_one_length(scene.data)
+    batch = batch_of(scene.data, place.stage, rows, (), scene.mask)
+    alike = _answer(scene.teacher, batch, term.student)
+    own = _value(scene, place, batch, alike)
+    others = [
+        _value(scene, place, batch, _in_order(alike, _turned(len(rows), by)))
+        for by in range(1, len(rows))
+    ]
+    rounding = ROUNDING * max(abs(value) for value in (own, *others))
+    lower = [value for value in others if value < own - rounding]
+    higher = [value for value in others if value > own + rounding]
+    if not lower and not higher:
+        return _by_order(scene, place, rows, own)
+    # a term with labels may by chance be lower with another partner, but not with every other one
+    is_wrong = bool(lower) if term.is_distance else len(lower) == len(others)
+    if not is_wrong:
+        mixed = place.unseen("it is no distance, and smaller with some other sequences")
+        return mixed if lower else None
+    if not term.is_distance and _sign(term) < 0:
+        return place.unseen("it says that it pushes the student from its teacher")
+    advice = NO_DISTANCE if term.is_distance else APART
+    return place.fault(
+        f"it is {own:.4g} where each sequence of the student answers like the same sequence of "
+        f"the teacher and {min(lower):.4g} where it answers like another: has it the wrong sign, "
+        f"or the wrong partner? {advice}"
+    )
+
+
+def _by_order(scene: Scene, place: TermPlace, rows: Sequence[int], own: float) -> Finding:
+    """Of a term that is the same whichever sequence the student answers: whether the order of the
+    examples changes it."""
+    batch = batch_of(scene.data, place.stage, rows[::-1], (), scene.mask)
+    turned = _value(scene, place, batch, _answer(scene.teacher, batch, place.anew().student))
+    if abs(turned - own) <= REORDERED * max(abs(turned), abs(own)):
+        return place.unseen("it is the same whichever sequence the student's answers are of")
+    return place.fault(
+        f"it is the same whichever sequence the student's answers are of, but {own:.4g} and "
+        f"{turned:.4g} for two orders of the same examples: has every sequence the same partner?"
+    )
+
+
+def _of_one_length(data: Encoded) -> list[int]:
+    """As many examples as are looked at, of the length that most have: their answers can change
+    places."""
+    of_length: dict[int, list[int]] = {}
+    for row, tokens in enumerate(data.tokens):
+        of_length.setdefault(len(tokens), []).append(row)
+    return max(of_length.values(), key=len)[: len(ROWS)]
+
+
+def _turned(count: int, by: int) -> list[int]:
+    """The numbers below ``count``, each moved by so many places."""
+    return [(number + by) % count for number in range(count)]
+
+
+def _in_order(said: Out, order: Sequence[int]) -> Out:
+    """Answers to sequences of one length, each in the place of another."""
+    values = {}
+    for tap, value in said.values.items():
+        examples = by_example(said.layout, tap, value)
+        values[tap] = joined(said.layout, tap, [examples[number] for number in order])
+    return Out(said.layout, values)
+
+
+def _sign(term: Term) -> float:
+    """The weight of a term in the middle of its stage; 1 where it is 0 there."""
+    return weight_at(term, 0.5) or 1.0
+
+
+def _value(scene: Scene, place: TermPlace, batch: Batch, student: Out) -> float:
+    """The term, with its weight, where the student answers this."""
+    term = place.anew()
+    teacher = _answer(scene.teacher, batch, term.teacher)
+    aux = _without_projections(copy.deepcopy(scene.student.aux)).eval()
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return _sign(term) * float(term.fn(batch, student, teacher, aux))
 
 
 def _without_projections(container: Any) -> Any:
+    """Linear layers, and small networks that begin and end with one, become the identity, also in
+    lists and dicts."""
     for name, module in container.named_children():
-        if isinstance(module, nn.Linear):
+        if _is_projection(module):
             container[name if isinstance(container, nn.ModuleDict) else int(name)] = nn.Identity()
         elif isinstance(module, nn.ModuleDict | nn.ModuleList):
             _without_projections(module)
     return container
 
 
-def _value(term: Term, batch: Batch, student: Out, scene: Scene, aux: nn.ModuleDict) -> float:
-    teacher = _answer(scene.teacher, batch, term.teacher)
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return weight_at(term, 0.5) * float(term.fn(batch, student, teacher, aux))
+def _is_projection(module: nn.Module) -> bool:
+    """Whether a module maps states to states; what ends in one number is a discriminator."""
+    if not isinstance(module, nn.Sequential):
+        return isinstance(module, nn.Linear)
+    layers = [part for part in module if isinstance(part, nn.Linear)]
+    return bool(layers) and module[0] is layers[0] and layers[-1].out_features > 1
 
 
 def _answer(teacher: Any, batch: Batch, taps: Taps, far: float = 0.0) -> Out:
@@ -148,3 +250,188 @@ def _answer(teacher: Any, batch: Batch, taps: Taps, far: float = 0.0) -> Out:
         batch.layout,
         Out(batch.layout, others).each(noisy).values | of_states(batch.layout, states, taps),
     )
+
+
+# --- gradients
+
+
+def terms_that_move_nothing(scene: Scene, deployed: Collection[int] | None) -> Iterator[Finding]:
+    """Terms that give none of these parameters a gradient, and those that were not looked at.
+
+    Args:
+        deployed: ids of parameters; None for an artefact, whose ``aux`` is handed on too.
+    """
+    student = scene.student
+    parameters = [p for p in student.model.parameters() if p.requires_grad]
+    if deployed is None:
+        parameters += [p for p in student.aux.parameters() if p.requires_grad]
+    elif shared := [p for p in parameters if id(p) in deployed]:
+        parameters = shared  # else it deploys a copy: then all of the model counts
+    move_from_teacher(parameters)
+    for place in _terms_of(scene):
+        if place.stage.extra_steps:
+            yield place.unseen("what comes before the counted stages may be for aux alone")
+            continue
+        if not any(_moves(scene, place, parameters, training) for training in (False, True)):
+            what = "what is deployed" if deployed is not None else "what it makes"
+            yield place.fault(f"it gives {what} no gradient: is the student's side detached?")
+
+
+def move_from_teacher(parameters: Sequence[nn.Parameter]) -> None:
+    """Add noise: a student that begins as its teacher would have no gradient."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        for p in parameters:
+            p.add_(torch.randn_like(p), alpha=MOVED * float(p.square().mean().sqrt()))
+
+
+def _moves(
+    scene: Scene, place: TermPlace, parameters: Sequence[nn.Parameter], training: bool
+) -> bool:
+    """Whether a term has a gradient at one of these; with dropout too, because a loss between two
+    passes is 0 without."""
+    term, student = place.anew(), scene.student
+    batch = batch_of(scene.data, place.stage, ROWS, (), scene.mask)
+    ours, theirs = _passes(scene, term, batch, training)
+    value = term.fn(batch, ours, theirs, student.aux)
+    student.model.eval()
+    student.aux.eval()
+    if not value.requires_grad:
+        return False
+    gradients = torch.autograd.grad(value, parameters, allow_unused=True)
+    return any(gradient is not None and bool(gradient.any()) for gradient in gradients)
+
+
+def _passes(scene: Scene, term: Term, batch: Batch, training: bool) -> tuple[Out, Out]:
+    """What both models answer to a batch; the student's modules stay in this mode."""
+    student = scene.student
+    student.model.train(training)
+    student.aux.train(training)
+    ours = Out(batch.layout)
+    theirs = Out(batch.layout)
+    if term.student:
+        ours = forward(student.model, batch, term.student)
+    if term.teacher:
+        with torch.no_grad():
+            theirs = forward(scene.teacher, batch, term.teacher)
+    return ours.of_model(student.model), theirs
+
+
+class RecordedOut(Out):
+    """The outcome of a pass that knows which taps were read."""
+
+    def __init__(self, said: Out, model: nn.Module | None = None) -> None:
+        super().__init__(said.layout, said.values, model)
+        self.read: set[Tap] = set()
+
+    def __getitem__(self, tap: Tap) -> Any:
+        self.read.add(tap)
+        return super().__getitem__(tap)
+
+    def tensors(self) -> list[Tensor]:
+        self.read.update(self.values)
+        return super().tensors()
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Out:
+        self.read.update(self.values)
+        return super().each(change)
+
+
+@dataclass(frozen=True)
+class TapsUsed:
+    """Which of its taps a term used: what it read of either model, and where it had a gradient."""
+
+    student: frozenset[Tap]
+    teacher: frozenset[Tap]
+    sloped: frozenset[Tap]
+
+
+def taps_of_no_use(scene: Scene) -> Iterator[Finding]:
+    """Taps that a term declares and does not read, and layers of the student at which it has no
+    gradient.
+
+    A term that has no gradient at any tap is found by :func:`terms_that_move_nothing`.
+    """
+    move_from_teacher([p for p in scene.student.model.parameters() if p.requires_grad])
+    for place in _terms_of(scene):
+        term = place.anew()
+        looks = [_taps_used(scene, place, training) for training in (False, True)]
+        student = frozenset[Tap]().union(*(look.student for look in looks))
+        teacher = frozenset[Tap]().union(*(look.teacher for look in looks))
+        sloped = frozenset[Tap]().union(*(look.sloped for look in looks))
+        for side, unread in (
+            ("student", term.student - student),
+            ("teacher", term.teacher - teacher),
+        ):
+            if unread:
+                yield place.fault(
+                    f"it declares {told_taps(unread)} of the {side} and never reads it: a pass "
+                    "that keeps it costs time and memory; leave it out of the term's taps"
+                )
+        flat = student - sloped - term.targets
+        if place.stage.extra_steps and flat:
+            yield place.unseen("what comes before the counted stages may be for aux alone")
+        elif flat and sloped:
+            yield from _without_gradient(scene, place, flat)
+
+
+def _without_gradient(scene: Scene, place: TermPlace, flat: Collection[Tap]) -> Iterator[Finding]:
+    """Layers of the student that a term reads and at which it has no gradient, though it has one
+    at others."""
+    constant = {tap for tap in flat if not _depends(scene, place, tap)}
+    if constant:
+        yield place.unseen(f"{told_taps(constant)}: nothing depends on it with these examples")
+    if detached := set(flat) - constant:
+        yield place.fault(
+            f"it depends on {told_taps(detached)} of the student and has no gradient there: is "
+            "that side detached? A target of its own says so: Term(targets=...)"
+        )
+
+
+def _depends(scene: Scene, place: TermPlace, tap: Tap) -> bool:
+    """Whether a term has another value where one of its taps answers something else."""
+    term, student = place.anew(), scene.student
+    batch = batch_of(scene.data, place.stage, ROWS, (), scene.mask)
+    ours, theirs = _passes(scene, term, batch, training=False)
+    chance = torch.Generator().manual_seed(0)
+
+    def noisy(value: Tensor) -> Tensor:
+        size = value.square().mean().sqrt()
+        return value + OTHER * size * torch.randn(value.shape, generator=chance)
+
+    moved = Out(batch.layout, {tap: ours[tap]}).each(noisy)
+    changed = Out(batch.layout, ours.values | moved.values, student.model)
+    values = []
+    for said in (ours, changed):
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            values.append(float(place.anew().fn(batch, said, theirs, student.aux)))
+    return abs(values[0] - values[1]) > ROUNDING * max(map(abs, values))
+
+
+def _taps_used(scene: Scene, place: TermPlace, training: bool) -> TapsUsed:
+    """Which taps a term reads and where it has a gradient, on one batch."""
+    term, student = place.anew(), scene.student
+    batch = batch_of(scene.data, place.stage, ROWS, (), scene.mask)
+    ours, theirs = _passes(scene, term, batch, training)
+    # each tap begins its own history: else a higher layer would give a lower one its gradient
+    leaves = ours.each(lambda x: x.detach().requires_grad_())
+    read = RecordedOut(leaves, student.model)
+    read_of_teacher = RecordedOut(theirs)
+    value = term.fn(batch, read, read_of_teacher, student.aux)
+    student.model.eval()
+    student.aux.eval()
+    sloped = set[Tap]()
+    for tap, tensors in leaves.values.items():
+        parts = tensors if isinstance(tensors, tuple) else (tensors,)
+        slopes: Sequence[Tensor | None] = ()
+        if value.requires_grad:
+            slopes = torch.autograd.grad(value, parts, retain_graph=True, allow_unused=True)
+        if any(slope is not None and bool(slope.any()) for slope in slopes):
+            sloped.add(tap)
+    return TapsUsed(frozenset(read.read), frozenset(read_of_teacher.read), frozenset(sloped))
+
+
+def told_taps(taps: Collection[Tap]) -> str:
+    """Taps as messages name them, by layer."""
+    return ", ".join(str(tap) for tap in sorted(taps))

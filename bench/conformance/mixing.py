@@ -6,11 +6,16 @@ between batches that differ in other sequences alone:
     other texts of the same lengths             the gradient stays
     other lengths, as many tokens and pairs     the gradient stays: all that may divide a mean is equal, only padding is not
     no other sequences                          the gradient keeps its direction
+
+A term that compares sequences depends on the others by its formula, so these comparisons say
+nothing of it. Every term is shown the same examples in a wider padded view too, and in one whose
+padding shows another token: value and gradient stay.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -21,11 +26,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from bench.conformance.wider import other_views
 from bench.data.encoding import Encoded
 from bench.data.masking import pad_batch
 from bench.train.teacher_outputs import by_example, joined
 from methods.api import Batch, Out, Stage, Student, Taps, Term, UndeclaredNeed
 from methods.models import forward
+from methods.packed import Layout
 
 KEPT = (7, 9)
 """Tokens of the first and of the last sequence, which stay in every mixed batch."""
@@ -37,8 +44,13 @@ HIDDEN_ALWAYS, HIDDEN_OF_KEPT = 1, 3
 """Positions whose token is hidden where a stage hides some; the second one only in sequences that are compared."""
 TOLERANCE = 1e-3
 """Of the largest gradient (or value) compared: far above rounding, far below one place of padding among 12."""
+SAME_VALUE = 1e-4
+"""Of a term's value: above rounding, below what three more places of padding change in one of
+twenty layers."""
 NEGLIGIBLE = 1e-6
 """Part of a term's largest gradient below which a reading's own is rounding."""
+NONSENSE = {"student": 7.0, "teacher": -5.0}
+"""What scores of either model are where there is no token."""
 NOISE = 0.5
 """Of the size of what is read, added to every value: a student that begins as its teacher would have no gradient."""
 
@@ -49,6 +61,10 @@ MESSAGES = {
     "a mean counts padding, or divides by it",
 }
 """What differs between two batches -> how a gradient that goes with it is told."""
+PADDING_ADVICE = (
+    "padding reaches it; mask what layout.padded shows (layout.mask_BL) and divide by the lengths, "
+    "or pool by layout.mean, layout.max and layout.first"
+)
 ADVICE = (
     "; leave out what layout.padded shows at padding (the first token of the batch); "
     "a loss whose formula compares sequences says so: Term(across_batch=True)"
@@ -81,11 +97,40 @@ class Scene:
         return lambda: self.stages()[number].terms[name]
 
 
-class MixingFault(NamedTuple):
-    """Something wrong with a term; ``padding`` where it counts places without a token, else it mixes sequences."""
+@dataclass(frozen=True)
+class Finding:
+    """What a look at a term found: a fault, or that it could not decide.
 
-    padding: bool
+    Attributes:
+        text: the term, and what is wrong or why it was not looked at.
+        is_fault: False where nothing could be decided.
+        of_padding: whether places without a token are counted, else sequences are mixed.
+    """
+
     text: str
+    is_fault: bool = True
+    of_padding: bool = False
+
+    def of(self, term: str) -> Finding:
+        """The same, said of a term."""
+        return replace(self, text=f"{term}: {self.text}")
+
+
+@dataclass(frozen=True)
+class TermAnswer:
+    """What a term answered to one batch.
+
+    Attributes:
+        value: of the term, without its weight.
+        slopes: its gradient at everything it reads of the student; of the teacher, if it reads no
+            student.
+        drew: whether it drew random numbers: what it drew for a sequence then depends on all
+            shapes.
+    """
+
+    value: float
+    slopes: Out
+    drew: bool
 
 
 def batch_of(
@@ -115,8 +160,6 @@ class Look:
         self, scene: Scene, stage: Stage, rows: Sequence[int], compared: Sequence[int]
     ) -> None:
         self.scene, self.rows = scene, rows
-        self.drew = False
-        """whether the last term drew random numbers: what it drew for a sequence then depends on all shapes"""
         self.batch = batch_of(scene.data, stage, rows, compared, scene.mask)
         taps: list[Taps] = [
             frozenset().union(*of_terms)
@@ -130,12 +173,12 @@ class Look:
                 for model, read in zip((scene.student.model, scene.teacher), taps, strict=True)
             )
         self.noisy = (
-            self._with_noise(self.student, "student", 7.0),
-            self._with_noise(teacher, "teacher", -5.0),
+            self._with_noise(self.student, "student").of_model(scene.student.model),
+            self._with_noise(teacher, "teacher"),
         )
         """what terms are called with: what both models say, with noise, and nonsense where there is no token"""
 
-    def _with_noise(self, said: Out, side: str, nonsense: float) -> Out:
+    def _with_noise(self, said: Out, side: str) -> Out:
         """What a model says with noise of each sequence's own."""
         values = {}
         for tap, value in said.values.items():
@@ -147,21 +190,29 @@ class Look:
                     tensors[number] = x + torch.from_numpy(
                         chance.normal(0, size, tuple(x.shape))
                     ).to(x.dtype)
-            values[tap] = joined(said.layout, tap, examples, nonsense)
+            values[tap] = joined(said.layout, tap, examples, NONSENSE[side])
         return Out(said.layout, values)
 
-    def gradients(self, term: Term, training: bool) -> Out:
-        """What the term's gradient is at everything it reads of the student; of the teacher, if it reads no student.
+    def through(self, layout: Layout) -> Look:
+        """The same examples and answers in another padded view."""
+        look = copy.copy(self)
+        look.batch = replace(self.batch, layout=layout)
+        student, teacher = self.noisy
+        look.noisy = (
+            _laid_out(student, layout, NONSENSE["student"]).of_model(student.model),
+            _laid_out(teacher, layout, NONSENSE["teacher"]),
+        )
+        return look
+
+    def ask(self, term: Term, training: bool) -> TermAnswer:
+        """The term's value and gradient on this batch.
 
         Raises:
             UndeclaredNeed: it reads what it does not declare.
         """
-        ours, theirs = (
-            Out(noisy.layout, {tap: noisy[tap] for tap in taps}).each(
-                lambda x: x.clone().requires_grad_()
-            )
-            for noisy, taps in zip(self.noisy, (term.student, term.teacher), strict=True)
-        )
+        student, teacher = self.noisy
+        ours = _leaves(student, term.student).of_model(self.scene.student.model)
+        theirs = _leaves(teacher, term.teacher)
         batch, aux = self.batch, self.scene.student.aux
         # tensors of its own, because a term may write into them; training may move running means of aux
         labels = None if batch.labels is None else batch.labels.clone()
@@ -176,7 +227,7 @@ class Look:
             torch.manual_seed(0)
             begun = torch.get_rng_state()
             value = term.fn(batch, ours, theirs, aux.train(training))
-            self.drew = not torch.equal(begun, torch.get_rng_state())
+            drew = not torch.equal(begun, torch.get_rng_state())
         looked = ours if term.student else theirs
         slopes: Iterator[torch.Tensor] = iter(())
         if looked.values and value.requires_grad:
@@ -188,7 +239,22 @@ class Look:
         else:
             looked = Out(batch.layout)
         aux.load_state_dict(before)
-        return looked.each(lambda x: next(slopes))
+        return TermAnswer(float(value.detach()), looked.each(lambda x: next(slopes)), drew)
+
+
+def _leaves(said: Out, taps: Taps) -> Out:
+    """These taps alone, each a tensor that begins its own history."""
+    return Out(said.layout, {tap: said[tap] for tap in taps}).each(
+        lambda x: x.detach().clone().requires_grad_()
+    )
+
+
+def _laid_out(said: Out, layout: Layout, nonsense: float) -> Out:
+    """The same answers in another padded view: scores alone have places of padding."""
+    values = dict(said.values)
+    for tap in (tap for tap in values if tap.kind == "scores"):
+        values[tap] = joined(layout, tap, by_example(said.layout, tap, values[tap]), nonsense)
+    return Out(layout, values)
 
 
 class BatchPair(NamedTuple):
@@ -258,71 +324,118 @@ def _comparisons(scene: Scene, stage: Stage) -> list[BatchPair]:
     ]
 
 
-def findings(scene: Scene) -> list[MixingFault]:
-    """What is wrong with the student's own answers and with the stages' terms: at most one finding of each."""
-    faults: list[MixingFault] = []
+def findings(scene: Scene) -> list[Finding]:
+    """What is wrong with the student's own answers and with the stages' terms, at most one fault of
+    each, and what could not be decided."""
+    found: list[Finding] = []
     for number, stage in enumerate(scene.stages()):
         comparisons = _comparisons(scene, stage)
         where = scene.told(stage)
-        # what the student says of one sequence must not depend on the others
-        for pair in comparisons:
-            gap, name = pair.gap(pair.first.student, pair.second.student)
-            if gap > TOLERANCE:
-                message = (
-                    "changes by {} without other sequences"
-                    if pair.difference == "alone"
-                    else MESSAGES[pair.difference]
-                )
-                text = f"{where}: the student's {name} of one sequence: it {message.format(f'{gap:.1%}')}"
-                faults.append(MixingFault(pair.difference == "lengths", text))
-                break
+        if fault := _fault_of_student(comparisons):
+            found.append(fault.of(where))
         for name, term in stage.terms.items():
             if term.unsupported:
                 continue  # a row that keeps it is refused
             with contextlib.suppress(UndeclaredNeed):  # the check of needs says so
-                if fault := _fault_of(comparisons, scene.maker(number, name)):
-                    faults.append(fault._replace(text=f"{where}, term {name}: {fault.text}"))
-    return faults
+                of_term = _findings_of(comparisons, scene.maker(number, name))
+                found += [finding.of(f"{where}, term {name}") for finding in of_term]
+    return found
 
 
-def _fault_of(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> MixingFault | None:
-    """The first thing that is wrong with a term.
+def _fault_of_student(comparisons: Sequence[BatchPair]) -> Finding | None:
+    """Whether what the student says of one sequence depends on the others."""
+    for pair in comparisons:
+        gap, name = pair.gap(pair.first.student, pair.second.student)
+        if gap <= TOLERANCE:
+            continue
+        message = MESSAGES[pair.difference]
+        if pair.difference == "alone":
+            message = "changes by {} without other sequences"
+        text = f"the student's {name} of one sequence: it {message.format(f'{gap:.1%}')}"
+        return Finding(text, of_padding=pair.difference == "lengths")
+    return None
+
+
+def _findings_of(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> list[Finding]:
+    """The first thing that is wrong with a term, and what could not be decided of it.
 
     Args:
         anew: makes the term, without what it may keep between calls.
     """
-    outside = _outside(comparisons[0].first, anew())
-    for pair in () if anew().across_batch else comparisons:
+    mixed = comparisons[0].first
+    outside = _outside(mixed, anew())
+    unseen: list[Finding] = []
+    # a term that compares sequences depends on the others by its formula
+    if anew().across_batch:
+        unseen.append(Finding("it compares sequences (across_batch)", is_fault=False))
+        comparisons = ()
+    drew = False
+    for pair in comparisons:
         if pair.difference == "lengths" and outside:
             break
-        ours, theirs = (
-            look.gradients(anew(), pair.difference == "texts") for look in (pair.first, pair.second)
-        )
-        if pair.first.drew and pair.difference != "texts":
-            continue  # a term with noise of its own
-        gap, name = pair.gap(ours, theirs, scaled=pair.difference == "alone")
+        training = pair.difference == "texts"
+        first = pair.first.ask(anew(), training)
+        second = pair.second.ask(anew(), training)
+        if first.drew and not training:
+            drew = True
+            continue  # what it drew for a sequence depends on all shapes
+        gap, name = pair.gap(first.slopes, second.slopes, scaled=pair.difference == "alone")
         if gap > TOLERANCE:
             of_padding = pair.difference == "lengths"
-            text = MESSAGES[pair.difference].format(f"{gap:.1%}") + ("" if of_padding else ADVICE)
-            return MixingFault(of_padding, f"its gradient at {name} of one sequence {text}")
-    return outside
+            text = MESSAGES[pair.difference].format(f"{gap:.1%}")
+            advice = "" if of_padding else ADVICE
+            fault = f"its gradient at {name} of one sequence {text}{advice}"
+            return [Finding(fault, of_padding=of_padding)]
+    if drew:
+        why = "it draws random numbers, so batches of other shapes cannot be compared"
+        unseen.append(Finding(why, is_fault=False))
+    padding = outside or _by_padding(mixed, anew)
+    return [*unseen, padding] if padding else unseen
 
 
-def _outside(look: Look, term: Term) -> MixingFault | None:
+def _by_padding(look: Look, anew: Callable[[], Term]) -> Finding | None:
+    """Whether value or gradient of a term change with what the padded view has where no token
+    is."""
+    first = look.ask(anew(), training=False)
+    if not math.isfinite(first.value):
+        return Finding(f"its value is {first.value}", is_fault=False, of_padding=True)
+    for difference, layout in other_views(look.batch.layout).items():
+        other = look.through(layout)
+        try:
+            second = other.ask(anew(), training=False)
+        except UndeclaredNeed:
+            raise
+        except Exception as error:
+            why = f"it cannot be computed {difference}: {type(error).__name__}: {error}"
+            return Finding(why, is_fault=False, of_padding=True)
+        change = abs(second.value - first.value) / max(abs(first.value), abs(second.value), 1e-12)
+        ends = range(len(look.rows))
+        pair = BatchPair("lengths", look, other, (ends, ends))
+        gap, name = pair.gap(first.slopes, second.slopes)
+        if change <= SAME_VALUE and gap <= TOLERANCE:
+            continue
+        if first.drew:
+            why = "it draws random numbers for places of padding"
+            return Finding(why, is_fault=False, of_padding=True)
+        text = f"its gradient at {name} changes by {gap:.1%}"
+        if not change <= SAME_VALUE:
+            text = f"its value is {first.value:.6g}, and {second.value:.6g}"
+        return Finding(f"{text} {difference}: {PADDING_ADVICE}", of_padding=True)
+    return None
+
+
+def _outside(look: Look, term: Term) -> Finding | None:
     """Whether the term's gradient is above 0 where there is no token."""
-    gradients = look.gradients(term, training=False)
+    gradients = look.ask(term, training=False).slopes
     for tap in (tap for tap in gradients.values if tap.kind == "scores"):
         largest = max(float(x_nHLL.abs().max()) for x_nHLL in gradients[tap])
         for chunk, x_nHLL in zip(look.batch.layout.chunks, gradients[tap], strict=True):
             real_n1LL = (chunk.mask_nL[:, :, None] & chunk.mask_nL[:, None, :])[:, None]
             beyond = float(x_nHLL.masked_fill(real_n1LL, 0.0).abs().max())
+            places = f"at places of {tap} that hold no token"
             if not math.isfinite(beyond):
                 why = "is not a number: mask before the logarithm or the division, not after"
-                return MixingFault(
-                    True, f"its gradient at places of {tap} that hold no token {why}"
-                )
+                return Finding(f"its gradient {places} {why}", of_padding=True)
             if beyond > NEGLIGIBLE * largest:
-                return MixingFault(
-                    True, f"it has a gradient at places of {tap} that hold no token: mask them"
-                )
+                return Finding(f"it has a gradient {places}: mask them", of_padding=True)
     return None

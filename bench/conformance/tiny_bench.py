@@ -28,7 +28,15 @@ from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods import get
 from methods.api import Setup, Stage, Student
-from methods.artefacts import Artefact, PretrainingStage, Source, artefact_name, is_of_task, sources
+from methods.artefacts import (
+    CORPUS,
+    Artefact,
+    PretrainingStage,
+    Source,
+    artefact_name,
+    is_of_task,
+    sources,
+)
 from methods.models import forward
 from methods.parts import classifier
 from methods.taps import LOGITS
@@ -135,6 +143,7 @@ class Bench:
         # a method may spoil its own
         self.teacher = copy.deepcopy(tiny_teacher(num_labels, torch.get_num_threads(), spans))
         self._made: dict[Artefact, Mapping[str, Tensor]] = {}
+        self._trained_on_rows: dict[Artefact, Scene] = {}
 
     @functools.cached_property
     def setup(self) -> Setup:
@@ -190,7 +199,8 @@ class Bench:
         return replace(self.data, labels=None, vocabulary=vocabulary, questions=None)
 
     def scenes(self) -> list[Scene]:
-        """Where terms are looked at: the method's own stages, and those of every artefact behind it that is trained."""
+        """Where terms are looked at: the method's own stages, and those of every artefact behind
+        it that is trained, on text or on a task's rows."""
         setup = self.setup
         scenes = [
             Scene(
@@ -220,7 +230,18 @@ class Bench:
                 teacher = self.teacher if own_teacher is None else own_teacher.eval()
                 stages = functools.partial(artefact.stages, of_text)
                 scenes.append(Scene(artefact.name, student, teacher, stages, self.text, MASK))
+            elif artefact in self._trained_on_rows:
+                scenes.append(copy.deepcopy(self._trained_on_rows[artefact]))
         return scenes
+
+    def keep_scene(
+        self, artefact: Artefact, student: Student, stages: Sequence[Stage], teacher: nn.Module
+    ) -> None:
+        """Remember how the training of an artefact on a task's rows begins."""
+        begins = copy.deepcopy(student)
+        self._trained_on_rows[artefact] = Scene(
+            artefact.name, begins, teacher, lambda: stages, self.data, MASK
+        )
 
     def build(self, seed: int = 0) -> tuple[Student, RandomState]:
         random = RandomState(seed, self.numerics.device)
@@ -312,6 +333,18 @@ class _GivenTinyInputs(Given):
 
     def teacher_of(self, source: Source) -> nn.Module:
         return self._bench.teacher
+
+    def train(
+        self,
+        student: Student,
+        stages: Sequence[Stage],
+        teacher: nn.Module | None,
+        rows: Source = CORPUS,
+    ) -> None:
+        if rows != CORPUS:
+            beside = self._bench.teacher if teacher is None else teacher
+            self._bench.keep_scene(self.artefact, student, stages, beside)
+        super().train(student, stages, teacher, rows)
 
     def examples(self, source: Source) -> Encoded:
         return self._bench.text if source.kind == "corpus" else self._bench.data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -12,8 +13,17 @@ from typing import TYPE_CHECKING, Any
 from bench import files
 from bench.data.hub import downloaded
 from bench.data.tasks import Task
+from bench.data.vocabulary import case_note, refuse_ids_without_rows
+from bench.data.weights_header import (
+    SAFE,
+    SHARDS,
+    model_class,
+    note_of_extra,
+    refuse_incomplete,
+    weights_file,
+)
 from bench.errors import InputError, one_line
-from bench.user_files import json_of
+from bench.user_files import json_of, refuse_lfs_pointer
 
 if TYPE_CHECKING:
     from methods.artefacts import Source
@@ -216,36 +226,65 @@ def trained_model(place: str, task: Task, offline: bool = False) -> tuple[Any, A
     """Any model of this task that transformers opens, in a folder or on the hub, and its tokenizer.
 
     Raises:
-        InputError: nothing there, no safetensors, no trained head of the task's kind, or labels that are not the task's.
+        InputError: nothing there, no safetensors, no trained head of the task's kind, weights that
+            are not those of its config.json, a tokenizer of another model, or labels that are not
+            the task's.
     """
     import torch
-    from transformers import AutoTokenizer
 
     folder = Path(place).expanduser()
     if not folder.is_dir():
         if folder.exists() or place.startswith((".", "/", "~")):
             raise InputError(f"{place}: there is no such folder")
         folder = _from_hub(place, None, offline, place)
-    _described(folder, place, ours=True)
-    _weights_of(folder, place, place)
-    try:
-        model, seen = opener(task.spans).from_pretrained(
-            folder, dtype=torch.float32, output_loading_info=True
+    body, _ = _described(folder, place, ours=True)
+    weights = weights_file(folder, place, place)
+    config = _valid_config(body, place)
+    named = body.get("architectures")
+    if named and not is_tuned_for(named, task.spans):
+        raise InputError(
+            f"{place}: config.json says {one_line(str(named))[:80]}: "
+            f"is it a trained model of {task.name}?"
         )
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-    # configurations and tokenizers check themselves, each in its own way
+    kind = model_class(config, task.spans)
+    if kind is None:
+        raise InputError(f"{place}: transformers has no model of {task.name} for it")
+    refuse_incomplete(kind, config, weights, finished=True, asked=place, source=place)
+    check_labels(config, task, place)
+    tokenizer = _tokenizer(folder.resolve(), place, _rows_of(config))
+    try:
+        model = opener(task.spans).from_pretrained(folder, dtype=torch.float32)
+    # models check themselves, each in its own way
     except Exception as error:
         raise InputError(
             f"{place}: transformers cannot open it: {one_line(str(error).strip())[:300]}"
         ) from None
-    if seen["missing_keys"]:
-        raise InputError(
-            f"{place}: it has no weights for {sorted(seen['missing_keys'])[0]}: is it a trained model of {task.name}?"
-        )
-    check_labels(model.config, task, place)
     if not task.spans:
         put_in_order(model, task.labels, place)
     return model.eval(), tokenizer
+
+
+def refuse_head_of_another_kind(checkpoint: Checkpoint, num_labels: int) -> None:
+    """Refuse an encoder whose file has another head under the name of a classifier's, of another
+    number of labels than is wanted.
+
+    :func:`find` does this for its task; an encoder of a row's own is found without one.
+
+    Raises:
+        InputError: it has such a head.
+    """
+    if checkpoint.finetuned or checkpoint.outline:
+        return
+    config = copy.deepcopy(checkpoint.config)
+    config.num_labels = num_labels
+    refuse_incomplete(
+        model_class(config, spans=False),
+        config,
+        checkpoint.folder / SAFE,
+        finished=False,
+        asked=checkpoint.asked,
+        source=str(checkpoint.folder),
+    )
 
 
 def given_start(
@@ -320,7 +359,7 @@ def _from_hub(name: str, revision: str | None, offline: bool, asked: str) -> Pat
     other = "--teacher embedded, or " if asked.startswith("--teacher") else ""
     return downloaded(
         name,
-        ["config.json", "model.safetensors", *TOKENIZER_FILES],
+        ["config.json", SAFE, f"{SAFE}{SHARDS}", *TOKENIZER_FILES],
         offline,
         f"{asked}: no folder of that name, and the hub did not give it",
         f"use {other}a folder with config.json, model.safetensors and a tokenizer",
@@ -379,26 +418,32 @@ def _open(
         raise InputError(
             f"{asked}: for {task.name} its model_type has to be one of: {', '.join(read_tokens)}"
         )
-    try:
-        config = _config_of(body)
-    except Exception as error:  # configurations check themselves, each in its own way
-        wrong = one_line(str(error).strip())[:300] or type(error).__name__
-        raise InputError(f"{asked}: config.json does not describe a model: {wrong}") from None
+    config = _valid_config(body, asked)
     longest = getattr(config, "max_position_embeddings", None)  # Funnel's has none, XLNet's is -1
     if not brought and (config.is_encoder_decoder or not isinstance(longest, int) or longest < 1):
         raise InputError(
             f"{asked}: a {kind} is no encoder of texts up to a length that its configuration names"
         )
-    outline = outline and not (folder / "model.safetensors").is_file()
-    weights = (
-        folder / "config.json" if outline else _weights_of(folder, asked, source or str(folder))
-    )
     spans = task is not None and task.spans
     finetuned = is_tuned_for(body.get("architectures"), spans)
     if spans and classifies and not finetuned:
         raise InputError(
             f"{asked}: it is tuned to classify whole texts; name an encoder, or a ...ForQuestionAnswering"
         )
+    has_weights = any((folder / name).is_file() for name in (SAFE, f"{SAFE}{SHARDS}"))
+    outline = outline and not has_weights
+    if outline:
+        weights = folder / "config.json"
+    else:
+        source = source or str(folder)
+        weights = weights_file(folder, asked, source)
+        opened = config
+        if not finetuned and task is not None and not task.writes:
+            # it is fine-tuned with a head of the task's own
+            opened = copy.deepcopy(config)
+            opened.num_labels = task.num_labels
+        kind = model_class(config, spans and finetuned)
+        refuse_incomplete(kind, opened, weights, finished=finetuned, asked=asked, source=source)
     return Checkpoint(
         name, folder, sha256_of(weights), config, finetuned, note, asked, outline=outline
     )
@@ -425,40 +470,20 @@ def _described(folder: Path, asked: str, ours: bool) -> tuple[dict[str, Any], bo
     return body, False
 
 
-def _weights_of(folder: Path, asked: str, source: str) -> Path:
-    """The file of weights, which safetensors wrote and nothing cut; ``source`` is what `convert` takes."""
-    from safetensors import SafetensorError, safe_open
+def _valid_config(body: Mapping[str, Any], asked: str) -> Any:
+    """The configuration that a config.json describes.
 
-    weights = folder / "model.safetensors"
-    if not weights.is_file():
-        on_hub = not Path(source).is_dir()
-        there = (
-            f"{source} (a folder of that name is read before the hub is asked)"
-            if on_hub
-            else "NEW-FOLDER"
-        )
-        way = ""
-        if (folder / "pytorch_model.bin").is_file() or on_hub:
-            way = f" With a pytorch_model.bin: python -m bench convert {source} {there}"
-        elif any(folder.glob("*.onnx")):
-            way = " An ONNX file is no model that is scored here: name the folder that it was exported from."
-        raise InputError(
-            f"{asked}: no model.safetensors; other formats are not read because they can run code.{way}"
-        )
+    Raises:
+        InputError: it describes none.
+    """
     try:
-        with safe_open(weights, framework="np") as file:
-            named = list(file.keys())
-    except (SafetensorError, OSError, ValueError) as error:
-        why = one_line(str(error).strip())[:300]
-        raise InputError(
-            f"{asked}: model.safetensors cannot be read ({why}); copy or save it again"
-        ) from None
-    if not named:
-        raise InputError(f"{asked}: model.safetensors has no weights; save the model again")
-    return weights
+        return config_of(body)
+    except Exception as error:  # configurations check themselves, each in its own way
+        wrong = one_line(str(error).strip())[:300] or type(error).__name__
+        raise InputError(f"{asked}: config.json does not describe a model: {wrong}") from None
 
 
-def _config_of(body: Mapping[str, Any]) -> Any:
+def config_of(body: Mapping[str, Any]) -> Any:
     """The configuration that a config.json describes.
 
     Raises:
@@ -477,6 +502,10 @@ def _config_of(body: Mapping[str, Any]) -> Any:
         # some families have no such number
         if not isinstance(value := getattr(config, name, 1), int) or value < 1:
             raise ValueError(f"{name} is {repr(value)[:40]}; it should be a whole number from 1 on")
+    pad = getattr(config, "pad_token_id", None)
+    rows = getattr(config, "vocab_size", None)
+    if isinstance(pad, int) and isinstance(rows, int) and pad >= rows:
+        raise ValueError(f"pad_token_id is {pad}, and the embedding has {rows} rows (vocab_size)")
     if not isinstance(config.id2label, dict) or any(
         i not in config.id2label for i in range(config.num_labels or 0)
     ):
@@ -542,8 +571,11 @@ def check_labels(config: Any, task: Task, asked: str) -> None:
         asked: what was typed to name it, for the message.
 
     Raises:
-        InputError: another number of labels, or other names.
+        InputError: another number of labels, or other names; or it was trained to give several
+            labels to a text, or a number.
     """
+    if not task.spans:
+        _refuse_other_kind(config, task, asked)
     if config.num_labels != task.num_labels:
         raise InputError(
             f"{asked}: it has {config.num_labels} labels, {task.name} has {task.num_labels}"
@@ -558,6 +590,24 @@ def check_labels(config: Any, task: Task, asked: str) -> None:
         )
 
 
+def _refuse_other_kind(config: Any, task: Task, asked: str) -> None:
+    """Refuse a head whose answers would be read as what they are not: each label for itself, or
+    numbers, read as one of the classes."""
+    kind = getattr(config, "problem_type", None)
+    if kind == "multi_label_classification":
+        raise InputError(
+            f"{asked}: config.json says problem_type {kind}: it decides on each label for itself, "
+            f"and {task.name} has one answer a text; train a classifier of single labels, "
+            "or take problem_type out where it is wrong"
+        )
+    if kind == "regression" and not task.regression:
+        raise InputError(
+            f"{asked}: config.json says problem_type {kind}: it gives numbers, "
+            f"and {task.name} has classes; name a classifier, "
+            "or take problem_type out where it is wrong"
+        )
+
+
 def tokenizer_of(checkpoint: Checkpoint, to_save: bool = False) -> Any:
     """The checkpoint's fast tokenizer, loaded once in a process.
 
@@ -565,16 +615,32 @@ def tokenizer_of(checkpoint: Checkpoint, to_save: bool = False) -> Any:
         to_save: another one: one that has read keeps the last ``max_length`` as a setting, which would be saved with it.
 
     Raises:
-        InputError: the folder has none.
+        InputError: the folder has none, or one with ids that the model's embedding has no rows for.
     """
     load = _tokenizer.__wrapped__ if to_save else _tokenizer
-    return load(checkpoint.folder.resolve(), checkpoint.asked or f"--teacher {checkpoint.name}")
+    return load(
+        checkpoint.folder.resolve(),
+        checkpoint.asked or f"--teacher {checkpoint.name}",
+        _rows_of(checkpoint.config),
+    )
+
+
+def _rows_of(config: Any) -> int | None:
+    """Rows of the embedding that reads a tokenizer's ids; None of a model that has a vocabulary of
+    its own, or says no number."""
+    kind = model_class(config, spans=False)
+    if getattr(kind, "reads_texts", False):
+        return None
+    return getattr(config, "vocab_size", None)
 
 
 @lru_cache(maxsize=8)
-def _tokenizer(folder: Path, asked: str) -> Any:
+def _tokenizer(folder: Path, asked: str, rows: int | None) -> Any:
+    """The fast tokenizer of a folder whose model has an embedding of so many rows."""
     from transformers import AutoTokenizer
 
+    for file in (file for pattern in TOKENIZER_FILES for file in folder.glob(pattern)):
+        refuse_lfs_pointer(file, f"{asked}: {file.name}")
     lacking = f"{asked}: no tokenizer in {folder}; put its tokenizer.json or vocab.txt there"
     if any(folder.glob("*.model")) and find_spec("sentencepiece") is None:
         lacking = f"{asked}: its tokenizer is of SentencePiece; type: pip install sentencepiece"
@@ -586,7 +652,27 @@ def _tokenizer(folder: Path, asked: str) -> Any:
     # without any file transformers makes one of special tokens alone, which reads every word as unknown
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise InputError(lacking)
+    if rows is not None:
+        refuse_ids_without_rows(tokenizer, rows, asked)
     return tokenizer
+
+
+def odd_notes(checkpoint: Checkpoint) -> list[str]:
+    """Notes for the plan: a tokenizer and its vocabulary differ in capitals, or a finished model's
+    file has more than its class reads. A student of ours says its class itself."""
+    if checkpoint.outline:
+        return []
+    said = checkpoint.asked or checkpoint.name
+    notes = []
+    if _rows_of(checkpoint.config) is not None:
+        odd = case_note(tokenizer_of(checkpoint))
+        notes.append(f"{said}: {odd}" if odd else "")
+    if checkpoint.finetuned and not hasattr(checkpoint.config, OURS):
+        spans = is_tuned_for(checkpoint.config.architectures, spans=True)
+        kind = model_class(checkpoint.config, spans)
+        weights = checkpoint.folder / SAFE
+        notes.append(note_of_extra(kind, checkpoint.config, weights, said))
+    return [note for note in notes if note]
 
 
 def hash_of_tokenizer(checkpoint: Checkpoint) -> str:

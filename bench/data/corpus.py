@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.data import sample_suite
 from bench.data.hub import DATA_SET, downloaded
 from bench.errors import InputError
-from bench.user_files import text_of
+from bench.user_files import refuse_lfs_pointer, text_of
 
 CHARACTERS_A_TOKEN = 8
 """So many characters of a data set are read for each token that is wanted: English has four or five."""
@@ -144,6 +144,7 @@ def _parquet(path: Path) -> Iterator[str]:
     import pyarrow.parquet
 
     row = 0
+    refuse_lfs_pointer(path, str(path))
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names

@@ -144,6 +144,10 @@ def _fault(error: BaseException, offline: bool) -> tuple[str, bool]:
         return "that is no name of a repository", False
     if offline or any(isinstance(cause, OfflineModeIsEnabled) for cause in causes):
         return "it was not downloaded before, and offline nobody asks the hub", False
+    denied = next((cause for cause in causes if isinstance(cause, PermissionError)), None)
+    if denied is not None:
+        where = f" to {denied.filename}" if denied.filename else ""
+        return f"its cache cannot be written{where}; set HF_HOME to a folder that can", False
     if answer:
         why = f"it answered {answer}" + ("; try again later" if answer in PASSING else "")
         return REFUSED.get(answer, why), answer in PASSING

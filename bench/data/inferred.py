@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from datasets import ClassLabel
 from pandas import Series
 
 from bench.data.columns import text_columns
@@ -16,7 +15,7 @@ from bench.data.tasks import with_positive
 from bench.errors import InputError, one_line, unknown
 
 if TYPE_CHECKING:
-    from datasets import Dataset
+    from bench.data.table import Tables
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Inferred:
     """why macro-F1 is the first metric although nobody typed it"""
 
 
-def inferred(rows: Dataset, given: Mapping[str, str], where: str) -> Inferred:
+def inferred(rows: Tables, given: Mapping[str, str], where: str) -> Inferred:
     """What the training rows of a task say of it.
 
     Args:
@@ -50,17 +49,15 @@ def inferred(rows: Dataset, given: Mapping[str, str], where: str) -> Inferred:
     unlabelled = given.get("unlabelled", REFUSE)
     label = given.get("label", "label")
     text = tuple(given["text"].split("+")) if "text" in given else ()
-    _check_typed(rows.column_names, given, label, text, where)
+    _check_typed(rows, given, label, text, where)
 
-    # the hub's parquet files say the names of classes
-    feature = rows.features[label]
     # as they are stored: a table of pandas makes 1.0 of 1 where another cell is empty
-    values = Series(rows[label][:], dtype=object, name=label)
-    if isinstance(feature, ClassLabel) and kind != REGRESSION:
-        labels = tuple(feature.names)
-    else:
+    values = Series(rows[label], dtype=object, name=label)
+    # the hub's parquet files say the names of classes
+    labels = rows.class_names.get(label, ()) if kind != REGRESSION else ()
+    if not labels:
         labels = tuple(classes_of(values, kind, unlabelled, where))
-    columns = text or text_columns(rows.to_pandas(), label, where)
+    columns = text or text_columns(rows.to_pandas(rows.names), label, where)
 
     why_macro_f1 = ""
     if "metrics" in given:
@@ -76,16 +73,16 @@ def inferred(rows: Dataset, given: Mapping[str, str], where: str) -> Inferred:
 
 
 def _check_typed(
-    there: Sequence[str], given: Mapping[str, str], label: str, text: Sequence[str], where: str
+    rows: Tables, given: Mapping[str, str], label: str, text: Sequence[str], where: str
 ) -> None:
     """Raises InputError: a setting has no such value, or a column is not there."""
     for key, values in (("kind", KINDS), ("unlabelled", UNLABELLED)):
         if key in given and given[key] not in values:
             raise unknown(f"{key} of {where}", given[key], values)
     for column in (label, *text):
-        if column not in there:
+        if not rows.has(column):
             hint = "" if "label" in given or column != label else "; add :label=COLUMN"
-            listed = one_line(", ".join(there))[:400]
+            listed = one_line(", ".join(rows.names))[:400]
             raise InputError(f"{where}: no column {column!r}; there are: {listed}{hint}")
     if len(set(text)) < len(text) or len(text) > 2 or label in text:
         raise InputError(

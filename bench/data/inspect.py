@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.data.columns import described
-from bench.data.own_tasks import expand
+from bench.data.own_tasks import expand, files_line
 from bench.data.sources import DataSource, source_for
 from bench.data.table_files import Split
 from bench.data.tasks import EvaluationSet, Task
@@ -30,7 +30,7 @@ def _splits(
 
 
 def inspect(tasks: str, data: str, offline: bool) -> list[dict[str, Any]]:
-    """One row a split: rows, class counts or range, fingerprint.
+    """One row a split: rows, class counts or range, fingerprint, and what was inferred.
 
     Raises:
         InputError: data that cannot be used, or nothing there at all.
@@ -56,7 +56,12 @@ def inspect(tasks: str, data: str, offline: bool) -> list[dict[str, Any]]:
             "columns": [*task.columns, *([] if task.writes else [task.label_column])],
             "taken": described(task),
         }
-        rows.append({**row, "fingerprint": split.fingerprint(), "also_in_train": shared})
+        row |= {"fingerprint": split.fingerprint(), "also_in_train": shared}
+        rows.append({**row, "said": list(split.said)})
+        if task.files and wanted == task.evaluation[-1]:
+            own = [each for each in rows if each["task"] == task.name]
+            line = files_line(task, {each["split"]: each["rows"] for each in own})
+            own[0]["said"].insert(0, line)
     if not rows:
         raise InputError(f"--data {data} has none of the tasks {tasks}")
     return rows

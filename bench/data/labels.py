@@ -24,6 +24,7 @@ MARKERS = ("-1", "-", "--", "?", "n/a", "nan", "null", "<na>")
 """What stands in the place of a label in many data sets, in lower case."""
 NUMBER = r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?"
 """A number as text, with a decimal point or a decimal comma."""
+BEYOND_FLOAT32 = "beyond what 32-bit numbers hold (3.4e38)"
 THOUSANDS = r"[+-]?[1-9]\d{0,2}(,\d{3})+"
 """What may be 1.234 or 1234."""
 
@@ -156,7 +157,20 @@ def labels_of(
             cleaned.append(task.form.label(value, task.labels, task.name))
         except InputError as error:
             raise InputError(f"{where}, row {row}: {error}") from None
-    return np.array(cleaned, dtype=task.form.dtype)
+    with np.errstate(over="ignore"):
+        labels = np.array(cleaned, dtype=task.form.dtype)
+    _refuse_infinite(labels, cleaned, range(len(values)) if rows is None else rows, where)
+    return labels
+
+
+def _refuse_infinite(
+    labels: np.ndarray, cleaned: Sequence[float], rows: Sequence[int], where: str
+) -> None:
+    """Raises InputError: a number became infinite in 32 bits."""
+    too_large = np.flatnonzero(~np.isfinite(labels))
+    if len(too_large):
+        place = int(too_large[0])
+        raise InputError(f"{where}, row {rows[place]}: {cleaned[place]:g} is {BEYOND_FLOAT32}")
 
 
 def _names_by_number(names: Sequence[str]) -> dict[float, str]:

@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from bench.data.labels import labels_of, written
+from bench.data.example_files import READERS
+from bench.data.labels import BEYOND_FLOAT32, labels_of, written
+from bench.data.quoting import AS_TEXT
 from bench.data.spans import graded_texts
-from bench.data.table_files import Split, table_of
-from bench.data.tasks import READERS, EvaluationSet, Task
+from bench.data.table import table_of
+from bench.data.table_files import Split
+from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError, one_line
 
 INDEX, IDX, PREDICTION, LABEL = "index", "idx", "prediction", "label"
@@ -149,12 +152,12 @@ def _read(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
     Args:
         called: the evaluation set, for messages.
     """
-    table = table_of(file)
+    table = table_of(file, quotes=AS_TEXT if file.suffix.lower() == ".tsv" else "")
     # a class that begins like a formula is written with an apostrophe
-    columns = {written(name, task.labels).strip().lower(): name for name in table.column_names}
+    columns = {written(name, task.labels).strip().lower(): name for name in table.names}
 
     def values(name: str) -> list[Any]:
-        read = table[columns[name]][:]
+        read = table[columns[name]]
         if None in read:
             raise InputError(f"{file}, row {read.index(None)}: {name} is empty")
         return read
@@ -184,7 +187,7 @@ def _read(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
             f", or one for each class: {', '.join(task.labels)}" if scores else ""
         )
         raise InputError(
-            f"{file} has no column {wanted}; it has: {one_line(', '.join(table.column_names))[:200]}"
+            f"{file} has no column {wanted}; it has: {one_line(', '.join(table.names))[:200]}"
         )
     answers = (
         labels_of(values(PREDICTION), task, f"{file}, {PREDICTION}")
@@ -210,7 +213,7 @@ def _read(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
         raise InputError(
             f"{file}, row {first}: {why}; keep the column {PREDICTION} or those of the classes"
         )
-    return _as_logits(logits_NC, str(file))[order].astype(np.float32)
+    return _in_32_bits(_as_logits(logits_NC, str(file)), str(file))[order]
 
 
 def _read_texts(file: Path, task: Task, split: Split, called: str) -> np.ndarray:
@@ -237,6 +240,20 @@ def _read_texts(file: Path, task: Task, split: Split, called: str) -> np.ndarray
                 f"{file} {what} {called}: {len(some):,} ids, like {one_line(min(some))[:80]}"
             )
     return graded_texts(given, split)
+
+
+def _in_32_bits(logits_NC: np.ndarray, where: str) -> np.ndarray:
+    """[n, C] the numbers as a record keeps them.
+
+    Raises:
+        InputError: a number would become infinite.
+    """
+    with np.errstate(over="ignore"):
+        kept_NC = logits_NC.astype(np.float32)
+    too_large = np.flatnonzero(~np.isfinite(kept_NC).all(1))
+    if len(too_large):
+        raise InputError(f"{where}, row {too_large[0]}: a number is {BEYOND_FLOAT32}")
+    return kept_NC
 
 
 def _as_logits(scores_NC: np.ndarray, where: str) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import Any
 
 from bench.data.table_files import Split
 from bench.errors import InputError
+from bench.user_files import refuse_lfs_pointer
 
 COLUMNS = ("title", "context", "question", "answers")
 EVERY = 12
@@ -57,6 +58,7 @@ def read_squad(files: Sequence[Path], split: str) -> Split:
 
     rows: list[Mapping[str, Any]] = []
     for file in files:
+        refuse_lfs_pointer(file, str(file))
         try:
             rows += pyarrow.parquet.read_table(file, columns=list(COLUMNS)).to_pylist()
         except Exception as error:  # pyarrow raises many kinds

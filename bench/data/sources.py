@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.data import sample_pairs, sample_suite
+from bench.data.example_files import check_shards
 from bench.data.hub import converted, downloaded
 from bench.data.questions import read_squad
 from bench.data.spans import read_questions
@@ -133,6 +134,7 @@ class Folder(DataSource):
                 f"{self.name} has no {config}/{split}-00000-of-00001.parquet{' and no official JSON' if task.spans else ''}; "
                 f"leave {task.name} out of --tasks, or name a folder that has it with --data"
             )
+        check_shards(files)
         if task.spans:
             return read_questions(files, task.name == "squad_v2")
         rows = (

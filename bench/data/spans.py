@@ -21,6 +21,7 @@ import numpy as np
 
 from bench.data.table_files import Answers, Split
 from bench.errors import InputError, one_line
+from bench.user_files import refuse_lfs_pointer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -52,6 +53,7 @@ def read_questions(files: Sequence[Path], may_have_none: bool) -> Split:
     contexts: list[str] = []
     answers: list[tuple[tuple[int, str], ...]] = []
     for file in files:
+        refuse_lfs_pointer(file, str(file))
         try:
             rows = list(_official(file) if file.suffix == ".json" else _parquet(file))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

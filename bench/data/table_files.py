@@ -1,27 +1,23 @@
-"""Examples read from files: parquet, CSV, TSV and JSON lines, checked and refused in one line where they are wrong."""
+"""Examples read from files, checked, and refused in one line where they are wrong."""
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bench.data.labels import labels_with_rows
-from bench.data.tasks import READERS, Task
+from bench.data.table import Table, shown, table_of
+from bench.data.tasks import Task
 from bench.errors import InputError, one_line
-from bench.user_files import refused_as_json, text_of
 
-if TYPE_CHECKING:
-    import datasets
+INDEX = "idx"
+"""A column of whole numbers that name the examples."""
 
 
 class Answers(NamedTuple):
@@ -45,6 +41,8 @@ class Split:
     labels: np.ndarray | None
     ids: Sequence[int]
     answers: Answers | None = None
+    said: tuple[str, ...] = ()
+    """what was inferred where the files were read, for a plan"""
 
     def __len__(self) -> int:
         return len(self.first)
@@ -91,6 +89,7 @@ class Split:
                 self.answers.may_be_none,
                 [self.answers.names[i] for i in rows],
             ),
+            self.said,
         )
 
     def halves(self) -> tuple[Split, Split]:
@@ -142,175 +141,66 @@ def read(files: Sequence[Path], task: Task, labelled: bool, split: str = "the sp
         if any(part.labels is None for part in parts)
         else np.concatenate([part.labels for part in parts]),  # type: ignore[misc]
         ids if len(set(ids)) == len(ids) else list(range(len(ids))),
+        said=tuple(dict.fromkeys(line for part in parts for line in part.said)),
     )
 
 
 def _read_one(file: Path, task: Task, labelled: bool, rows_before: int, split: str) -> Split:
     """The rows of one file, as :func:`read` promises them."""
-    table = table_of(file, task.columns)
-    if any("." in column for column in task.columns):
-        table = table.flatten()
-    where, has_labels = str(file), labelled and not task.writes
-    for column in [*task.columns, *([task.label_column] if has_labels else [])]:
-        if column not in table.column_names:
-            key = 'label = "..."' if column == task.label_column else "text = [...]"
-            hint = f"; {key} in {task.file} names it" if task.file.endswith(".toml") else ""
-            if task.file and not hint:
-                hint = "; all files of a task have the same columns"
-            there = one_line(", ".join(table.column_names))[:400]
-            raise InputError(
-                f"{where} has no column {column!r} for {task.name}; it has: {there}{hint}"
-            )
+    where = str(file)
+    has_labels = labelled and not task.writes
+    needed = [*task.columns, *([task.label_column] if has_labels else [])]
+    table = table_of(file, task.columns, [*needed, INDEX], task.quotes)
+    for column in needed:
+        if not table.has(column):
+            raise _no_column(table, column, task)
     if len(table) == 0:
         raise InputError(f"{where} has no rows; {task.name} needs at least one")
-
-    def values(column: str) -> list[Any]:
-        try:
-            # in one piece: one row after the other takes twenty times as long
-            return table[column][:]
-        except UnicodeDecodeError as error:  # parquet may call bytes a text that are none
-            why = f"{error.reason} at byte {error.start}"
-            raise InputError(f"{where}: column {column!r} is not UTF-8 text ({why})") from None
-
-    texts = [values(column) for column in task.columns]
+    # in one piece: one row after the other takes twenty times as long
+    texts = [table[column] for column in task.columns]
     for column, column_texts in zip(task.columns, texts, strict=True):
         for row, value in enumerate(column_texts):
             if value is None:
-                fix = "write a text there, or leave the row out"
                 raise InputError(
-                    f"{where}, row {row}: {column} should be text, but the cell is empty; {fix}"
+                    f"{where}, row {row}: {column} should be text, but the cell is empty; "
+                    "write a text there, or leave the row out"
                 )
             if not isinstance(value, str):
                 raise InputError(
-                    f"{where}, row {row}: {column} should be text, found {_shown(value)}"
+                    f"{where}, row {row}: {column} should be text, found {shown(value)}"
                 )
-            if not value.isascii() and any(
-                "\ud800" <= character <= "\udfff" for character in value
-            ):
-                raise InputError(
-                    f"{where}, row {row}: {column} has half a character (a lone surrogate)"
-                )
-    ids: Sequence[Any] = range(rows_before, rows_before + len(table))
-    if "idx" in table.column_names:
-        ids = values("idx")
-        for row, value in enumerate(ids):
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise InputError(
-                    f"{where}, row {row}: idx should be a whole number, found {_shown(value)}"
-                )
+    ids = _ids(table) if table.has(INDEX) else range(rows_before, rows_before + len(table))
     second = texts[1] if len(texts) == 2 else None
     if not has_labels:
-        return Split(texts[0], second, None, ids)
-    labels, kept = labels_with_rows(values(task.label_column), task, where, split)
+        return Split(texts[0], second, None, ids, said=table.said)
+    labels, kept = labels_with_rows(table[task.label_column], task, where, split)
     first = [texts[0][row] for row in kept]
     second = None if second is None else [second[row] for row in kept]
-    return Split(first, second, labels, [ids[row] for row in kept])
+    return Split(first, second, labels, [ids[row] for row in kept], said=table.said)
 
 
-def table_of(file: Path, texts: Sequence[str] = ()) -> datasets.Dataset:
-    """The rows of a file.
-
-    Args:
-        texts: columns that are text, also where a CSV file has numbers in them.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
-    import datasets
-    import pandas
-    import pyarrow.parquet
-
-    suffix = file.suffix.lower()
-    kind = READERS.get(suffix)
-    if kind is None:
-        raise InputError(f"{file} has no ending that can be read; known: {', '.join(READERS)}")
-    if not os.path.isfile(file) or not file.stat().st_size:
-        raise InputError(
-            f"{file} cannot be read as {kind}: {'it is empty' if os.path.isfile(file) else 'no such file'}"
-        )
-    rows = _json_rows(file) if kind == "json" else []
-    text = text_of(file, str(file)) if kind == "csv" else ""
-    header = text.lstrip().partition("\n")[0]
-    if suffix == ".csv" and ";" in header and "," not in header:
-        raise InputError(
-            f"{file} seems to be separated by semicolons; save it with commas, or with tabs as .tsv"
-        )
-    try:
-        if kind == "json":
-            return datasets.Dataset.from_list(rows)
-        if kind == "parquet":
-            return datasets.Dataset(pyarrow.parquet.read_table(file))
-        as_text: Any = dict.fromkeys(texts, str)
-        # GLUE's quotes are text
-        tsv: Any = {"sep": "\t", "quoting": csv.QUOTE_NONE} if suffix == ".tsv" else {}
-        # pandas would read words like None and NA as missing
-        frame = pandas.read_csv(
-            io.StringIO(text), keep_default_na=False, na_values=[""], dtype=as_text, **tsv
-        )
-        if isinstance(frame.index, pandas.RangeIndex):
-            return datasets.Dataset.from_pandas(frame, preserve_index=False)
-    except Exception as error:  # the parsers raise many kinds; theirs name the row
-        why = (
-            _where_kinds_change(rows) or one_line(str(error).strip())[:400] or type(error).__name__
-        )
-        raise InputError(f"{file} cannot be read as {kind}: {why}") from None
-    # pandas takes the first fields of rows that are longer than the header for names of rows
-    named = len(frame.columns)
-    fix = (
-        "take out what is too much"
-        if tsv
-        else "put a text with a comma into quotes, and end no row with a comma"
-    )
-    raise InputError(
-        f"{file}, row 0: it has {named + frame.index.nlevels} fields, the header {named}; {fix}"
-    )
-
-
-def _where_kinds_change(rows: Sequence[dict[str, Any]]) -> str:
-    """Where a column of a JSON file is no longer of the kind that it was; "" where none changes."""
-    kinds: dict[str, type] = {}
-    for number, row in enumerate(rows):
-        for column, value in row.items():
-            kind = float if type(value) is int else type(value)
-            if value is not None and kinds.setdefault(column, kind) is not kind:
-                before = {str: "text", float: "a number", bool: "a truth value"}.get(
-                    kinds[column], "of another kind"
-                )
-                return f"row {number}: {column} is {_shown(value)}, and {before} in the rows before it; write one kind"
-    return ""
-
-
-def _json_rows(file: Path) -> list[Any]:
-    """The objects of a JSON file: one a line, or a list of them, or one alone. The parquet library's reader ends the process where a file
-    holds anything else.
-
-    Raises:
-        InputError: naming the line.
-    """
-
-    def no_number(word: str) -> float:
-        raise ValueError(f"{word} is not a finite number")
-
-    text, rows = text_of(file, str(file)), list[Any]()
-    try:
-        whole = json.loads(text, parse_constant=no_number)
-        rows = whole if isinstance(whole, list) else [whole]
-    except (ValueError, RecursionError):
-        for number, line in enumerate(text.split("\n"), start=1):
-            if line.strip():
-                with refused_as_json(f"{file}, line {number}"):
-                    rows.append(json.loads(line, parse_constant=no_number))
-    for number, row in enumerate(rows):
-        if not isinstance(row, dict):
+def _ids(table: Table) -> list[int]:
+    """The numbers that a file gives its examples."""
+    ids = table[INDEX]
+    for row, value in enumerate(ids):
+        if isinstance(value, bool) or not isinstance(value, int):
             raise InputError(
-                f"{file}, row {number}: a row should be an object {{...}}, found {_shown(row)}"
+                f"{table.file}, row {row}: idx should be a whole number, found {shown(value)}"
             )
-    if not rows:
-        raise InputError(f"{file} has no rows: it is empty")
-    return rows
+    return ids
 
 
-def _shown(value: object) -> str:
-    """A value in a message: short, on one line."""
-    text = one_line(repr(value))
-    return text if len(text) <= 80 else f"{text[:77]}..."
+def _no_column(table: Table, column: str, task: Task) -> InputError:
+    """The error for a file that lacks a column of its task."""
+    hint = ""
+    if task.file.endswith(".toml"):
+        key = 'label = "..."' if column == task.label_column else "text = [...]"
+        hint = f"; {key} in {task.file} names it"
+    elif task.file:
+        hint = (
+            "; all files of a task have the same columns; :validation=FILE names another to score"
+        )
+    there = one_line(", ".join(table.names))[:400]
+    return InputError(
+        f"{table.file} has no column {column!r} for {task.name}; it has: {there}{hint}"
+    )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
+from bench.data.example_files import files_of, shared_files
 from bench.errors import InputError, nearest, unknown
 from bench.user_files import TypedFile, checked, toml_of
 
@@ -46,6 +47,9 @@ class Task:
         truncation: what stays of a longer text: ``head``, ``tail`` or ``both``.
         unlabelled: what becomes of rows without a label, of :data:`bench.data.labels.UNLABELLED`.
         why_macro_f1: why macro-F1 is the first metric although nobody typed it.
+        quotes: of CSV and TSV files ``csv`` where they enclose fields, ``text`` where they are part
+            of the texts, "" as each file says.
+        files_note: what was inferred about its files, in words; "" where they were named.
     """
 
     name: str
@@ -63,6 +67,8 @@ class Task:
     truncation: str = "head"
     unlabelled: str = "refuse"
     why_macro_f1: str = ""
+    quotes: str = ""
+    files_note: str = ""
 
     @property
     def num_labels(self) -> int:
@@ -116,8 +122,6 @@ GLUE: dict[str, Task] = {
         _task("wnli", "sentence1 sentence2", "not_entailment entailment", "accuracy"),
     )
 }
-READERS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json"}
-"""Endings of files of examples -> the form that they have."""
 GROUPS: dict[str, tuple[str, ...]] = {"glue": tuple(GLUE)}
 
 
@@ -192,9 +196,9 @@ class TaskFile(TypedFile):
     model_config = ConfigDict(strict=True)
 
     name: str
-    train: str
-    """a .parquet, .csv, .tsv or .jsonl file"""
-    validation: str
+    train: list[str]
+    """files, one of several shards, patterns or folders; one of them without brackets"""
+    validation: list[str]
     text: list[str]
     """one or two columns"""
     labels: list[str] = Field(default_factory=list)
@@ -213,8 +217,15 @@ class TaskFile(TypedFile):
     """of two classes the one that ``f1`` is of; the second one of ``labels`` if it is left out"""
     unlabelled: Literal["refuse", "drop"] = "refuse"
     """``drop`` leaves out rows without a label: an empty cell, -1, or ``-``"""
+    quotes: Literal["", "csv", "text"] = ""
+    """of CSV and TSV files: whether quotes enclose fields or are part of the texts"""
 
     _is_free = field_validator("name")(free_name)
+
+    @field_validator("train", "validation", mode="before")
+    @classmethod
+    def _is_a_list(cls, files: Any) -> Any:
+        return [files] if isinstance(files, str) else files
 
     @field_validator("text")
     @classmethod
@@ -246,13 +257,17 @@ def from_toml(path: Path) -> Task:
             f"no file {path}; a task file is TOML with name, train, validation, text, labels, metrics"
         )
     given = checked(TaskFile, toml_of(path, str(path)), str(path))
-    files = {"train": path.parent / given.train, "validation": path.parent / given.validation}
-    for split, file in files.items():
-        if not os.path.isfile(file):
-            raise InputError(f"{path}: {split}: there is no file {file}")
-    if os.path.samefile(*files.values()):
+    files: dict[str, list[Path]] = {}
+    for split, typed in (("train", given.train), ("validation", given.validation)):
+        files[split] = [
+            file for each in typed for file in files_of(each, path.parent, f"{path}: {split}")
+        ]
+        if not files[split]:
+            raise InputError(f"{path}: {split} names no file")
+    if shared_files(files["train"], files["validation"]):
         raise InputError(
-            f"{path}: train and validation are the same file; name another, or type --tasks {files['train']} to score a fifth of its rows"
+            f"{path}: train and validation are the same file; name another, or type --tasks "
+            f"{files['train'][0]} to score a fifth of its rows"
         )
     if given.target and (given.labels or len(given.text) != 1):
         raise InputError(f"{path}: target goes with one column of text and without labels")
@@ -263,12 +278,13 @@ def from_toml(path: Path) -> Task:
         with_positive(given.metrics, given.positive, given.labels, str(path)),
         (EvaluationSet("validation", given.name, "validation"),),
         given.label,
-        tuple((split, str(file)) for split, file in files.items()),
+        tuple((split, str(file)) for split, each in files.items() for file in each),
         path.name,
         bool(given.target),
         max_length=given.max_length,
         truncation=given.truncation,
         unlabelled=given.unlabelled,
+        quotes=given.quotes,
     )
     if task.truncation != "head" and len(task.columns) == 2:
         raise InputError(f"{path}: truncation={task.truncation} is for one column of text")
@@ -308,14 +324,17 @@ def with_positive(
 
 def check_metrics(task: Task, where: str) -> None:
     """Raises InputError: no metric, or one that does not suit the task."""
-    from bench.stats.metrics import fitting
+    from bench.stats.metrics import METRICS, NAME_YOURS, fitting
 
     known = {metric.name: metric for metric in fitting(task.form)}
     for name in task.metrics or ("",):
         if name not in known:
-            hint = f"did you mean {near!r}? " if (near := nearest(name, known)) else ""
+            # one that is nowhere may be in a file of the user's
+            wrong = "does not fit" if name in METRICS else f"is not known ({NAME_YOURS})"
+            near = nearest(name, known)
+            hint = f"did you mean {near!r}? " if near else ""
             raise InputError(
-                f"{where}: metric {name!r} does not fit; {hint}for this task: {', '.join(known)}"
+                f"{where}: metric {name!r} {wrong}; {hint}for this task: {', '.join(known)}"
             )
         if why := known[name].misfit(task.labels):
             raise InputError(f"{where}: metric {name!r} {why}")

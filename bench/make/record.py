@@ -146,8 +146,15 @@ def _enter_answers(
     split: Split,
     logits: np.ndarray,
 ) -> None:
-    """Raises CellError: answers that are not of the task's form."""
+    """Enter the answers to one evaluation set, and their scores where it has labels.
+
+    Raises:
+        CellError: answers that are not of the task's form, or of which some are no finite numbers.
+    """
     check_shapes(task, name, logits, split.labels)
+    # looked at as they are kept: in more than 32 bits a number may have been finite
+    if not np.isfinite(logits).all():
+        raise CellError(f"{task.name} {name}: some predictions are no finite 32-bit numbers")
     arrays |= {f"logits.{name}": logits, f"examples.{name}": split.example_hashes()}
     if split.labels is not None:
         arrays[f"labels.{name}"] = split.labels

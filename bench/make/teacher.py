@@ -15,6 +15,7 @@ from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClas
 from bench.cache import WEIGHTS, keep
 from bench.data.checkpoints import is_tuned_for, put_in_order, sha256_of
 from bench.data.encoding import Encoded
+from bench.data.weights_header import not_to_be_drawn
 from bench.errors import InputError
 from bench.make.output_scale import answers_to, into_training_units
 from bench.make.work import Work
@@ -33,7 +34,8 @@ from methods.terms import hard
 def base_model(
     folder: Path, num_labels: int, spans: bool = False, labels: Sequence[str] = ()
 ) -> Any:
-    """The checkpoint in a folder as a classifier that reads packed batches; a head it lacks comes from torch's generator.
+    """The checkpoint in a folder as a classifier that reads packed batches; a head that an encoder
+    lacks comes from torch's generator.
 
     Its weights are fp32 whatever its file has: transformers keeps bf16 and fp16, in which small steps of a training are lost.
 
@@ -44,10 +46,10 @@ def base_model(
     model, seen = AutoModelForSequenceClassification.from_pretrained(
         folder, num_labels=num_labels, dtype=torch.float32, output_loading_info=True
     )
-    of_encoder = [
-        name for name in seen["missing_keys"] if name.startswith(f"{model.base_model_prefix}.")
-    ]
-    if lacking := sorted(name for name in of_encoder if "pooler" not in name):
+    # the plan has refused it; a random head under a key that does not know of it is never scored
+    finished = not spans and is_tuned_for(model.config.architectures, spans=False)
+    lacking = not_to_be_drawn(seen["missing_keys"], model.base_model_prefix, finished)
+    if lacking:
         raise InputError(f"{folder.name}: its file has no weights for {lacking[0]}")
     if spans and is_tuned_for(model.config.architectures, spans):
         tuned = AutoModelForQuestionAnswering.from_pretrained(folder, dtype=torch.float32)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench.errors import InputError
 from bench.folders import MARKS
+from bench.measure.capacity import usable_cores
 
 
 @contextmanager
@@ -76,12 +77,55 @@ def is_alive(process: str) -> bool:
     return True
 
 
+def refuse_bad_times(
+    cache: Path, threads: int, in_spite: bool, device: str = "cpu"
+) -> float | None:
+    """Refuse to take times where they would mean little.
+
+    Args:
+        threads: with which the models will be timed.
+        in_spite: take them although other processes use the processor.
+
+    Returns:
+        How many cores other processes use; None where the machine does not tell.
+
+    Raises:
+        InputError: more threads than cores, a run that is training, or other work.
+    """
+    from bench.record.speed_sessions import BUSY_CORES
+
+    if threads < 1:
+        raise InputError(f"--threads {threads}: should be at least 1")
+    cores = usable_cores()
+    if device == "cpu" and threads > cores:
+        raise InputError(
+            f"--threads {threads}: this process may use {cores} "
+            f"core{'' if cores == 1 else 's'}, and threads would wait for each other; "
+            f"type --threads {cores}"
+        )
+    refuse_while_training(
+        cache, "times taken beside them mean nothing. Wait for them to end", here_alone=True
+    )
+    others = busy_cores()
+    if others is not None and others >= BUSY_CORES and not in_spite:
+        raise InputError(
+            f"other processes use {others:.1f} cores of this machine, so times mean little. Wait "
+            "until they end; or add --busy, and the answer will say how busy it was"
+        )
+    return others
+
+
+def busy_facts(others: float | None) -> dict[str, float]:
+    """What a record of times says of other processes."""
+    return {} if others is None else {"busy_cores": round(others, 2)}
+
+
 def busy_cores(seconds: float = 0.5, file: Path = Path("/proc/stat")) -> float | None:
     """How many cores are in use while this process sleeps; None where the machine does not tell (it is not Linux)."""
 
     def ticks() -> int:
         """That all cores together have worked since the machine began."""
-        name, *counts = file.read_text().splitlines()[0].split()
+        name, *counts = file.read_text(encoding="utf-8").splitlines()[0].split()
         user, nice, system, _, _, interrupts, soft_interrupts = map(int, counts[:7])
         if name != "cpu":
             raise ValueError(name)

@@ -94,7 +94,7 @@ def _folders(root: Path, controller: str) -> Iterator[Path]:
 def _text(file: Path) -> str:
     """The content of a file; "" where it cannot be read."""
     try:
-        return file.read_text()
+        return file.read_text(encoding="utf-8")
     except OSError:
         return ""
 

@@ -52,15 +52,21 @@ def rapl(folder: Path = POWERCAP) -> Counter:
         z for z in sorted(folder.glob("intel-rapl:*")) if all((z / file).exists() for file in files)
     ]
     counters = {
-        z: name for z in zones if (name := (z / "name").read_text().strip()).startswith(COUNTED)
+        z: name
+        for z in zones
+        if (name := (z / "name").read_text(encoding="utf-8").strip()).startswith(COUNTED)
     }
     if not any(name.startswith("package") for name in counters.values()):
         raise NotCounted("the system shows no energy counter of the processor (RAPL)")
     try:
-        largest = [int((zone / "max_energy_range_uj").read_text()) for zone in counters]
+        largest = [
+            int((zone / "max_energy_range_uj").read_text(encoding="utf-8")) for zone in counters
+        ]
         name = f"RAPL: {', '.join(counters.values())}"
         return Counter(
-            name, lambda: [int((zone / "energy_uj").read_text()) for zone in counters], largest
+            name,
+            lambda: [int((zone / "energy_uj").read_text(encoding="utf-8")) for zone in counters],
+            largest,
         )
     except PermissionError:
         raise NotCounted(f"only the administrator may read {folder}/*/energy_uj") from None

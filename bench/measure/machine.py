@@ -56,7 +56,7 @@ def environment(device: str, deterministic: bool = False) -> dict[str, Any]:
 
 def _processor() -> str:
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     except OSError:
@@ -69,7 +69,7 @@ def sums_8_bits_exactly() -> bool:
     if platform.machine() not in ("x86_64", "AMD64"):
         return True
     try:
-        return "vnni" in Path("/proc/cpuinfo").read_text()
+        return "vnni" in Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         return False
 
@@ -84,13 +84,12 @@ def revision() -> dict[str, Any]:
             done = subprocess.run(
                 ["git", "-C", str(root), *words],
                 capture_output=True,
-                text=True,
                 timeout=10,
                 check=True,
             )
         except (OSError, subprocess.SubprocessError):
             return None
-        return done.stdout.strip()
+        return os.fsdecode(done.stdout).strip()
 
     if git("rev-parse", "--show-toplevel") != str(root):
         return {"commit": None, "dirty": None}
@@ -108,7 +107,7 @@ def source_hash(cls: type) -> str:
 def peak_memory_bytes() -> int | None:
     """The largest resident size of this process so far; None where the system does not tell."""
     try:
-        status = Path("/proc/self/status").read_text()
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
         return 1024 * int(status.split("VmHWM:")[1].split()[0])
     except (OSError, IndexError, ValueError):
         pass
@@ -123,4 +122,4 @@ def peak_memory_bytes() -> int | None:
 def forget_peak() -> None:
     """Let :func:`peak_memory_bytes` begin again at the present size, where the system can do that (Linux)."""
     with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
-from bench.data.checkpoints import hash_of_tokenizer, names_labels
+from bench.cache import cache_root
+from bench.data.checkpoints import Checkpoint, hash_of_tokenizer, names_labels, odd_notes
+from bench.data.example_files import named
 from bench.data.hub import CHANGED
-from bench.data.own_tasks import expand, is_own
+from bench.data.own_tasks import expand, files_line, is_own, typed_tasks
 from bench.errors import InputError
+from bench.folders import ANOTHER_CACHE, why_not_writable
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.estimate import choose_jobs, too_large_for_card
 from bench.plan.outputs import plan_outputs
@@ -30,10 +33,9 @@ from bench.record.code import STALE, stale_lines, state_of, state_of_record, unk
 from bench.record.keys import digest
 from bench.record.rescored import metrics_of
 from bench.record.store import Store
-from bench.user_files import comma_separated
+from bench.stats.own_metrics import load_metrics
 
 if TYPE_CHECKING:
-    from bench.data.checkpoints import Checkpoint
     from bench.data.predictions import Predictions
     from bench.data.tasks import Task
     from bench.record.schema import Record
@@ -49,6 +51,7 @@ def build(request: Request) -> Plan:
         InputError: anything wrong with what was asked for, before anything starts.
     """
     request = request.checked()
+    own_metrics = load_metrics(request.metric)
     rows, given, in_8_bits, _, by_all = parse_rows(request.methods)
     wanted = expand(request.tasks, request.offline)
     request = without_auto(request)
@@ -62,6 +65,12 @@ def build(request: Request) -> Plan:
     if any(task.checkpoint.outline for task in tasks):
         notes.append(OUTLINE.format("the teacher"))
     notes += _data_notes(tasks)
+    named = {name for task in tasks for name in task.task.metrics}
+    notes += [
+        f"the metric {metric.name}: no task names it among its metrics"
+        for metric in own_metrics
+        if metric.name not in named
+    ]
     own_tasks: dict[str, list[TaskPlan]] = {}  # of rows with an encoder of their own
 
     def tasks_of(row: MethodRow) -> list[TaskPlan]:
@@ -157,6 +166,7 @@ def build(request: Request) -> Plan:
     for task in tasks:
         if rows or task.teacher.origin == "fine-tuned":
             _check_labels(task)
+    notes += _checkpoint_notes(tasks, own_tasks, cells)
     notes += _random_starts(planner.entries)
     outlined = [name for name, read in own_tasks.items() if read[0].checkpoint.outline]
     notes += [OUTLINE.format(name) for name in (*outlined, *sorted(planner.outlined))]
@@ -187,6 +197,8 @@ def build(request: Request) -> Plan:
     plan.code_warnings = [*in_cache, *stale_lines(kept), *unknown_lines(kept)]
     choose_jobs(plan)
     plan.notes += too_large_for_card(plan)
+    if plan.todo_steps:
+        _refuse_cache_that_cannot_be_written()
     return plan
 
 
@@ -265,8 +277,11 @@ def _check_labels(task: TaskPlan) -> None:
     labels = task.train.labels
     if labels is None or task.task.spans or len(set(labels.tolist())) > 1:
         return
-    label = task.task.labels[int(labels[0])] if task.task.labels else f"{labels[0]:g}"
-    where = f" in {dict(task.task.files)['train']}" if task.task.files else ""
+    # standardised labels are around 0, wherever they were
+    value = labels[0] if task.scale is None else task.scale.mean
+    label = task.task.labels[int(value)] if task.task.labels else f"{value:g}"
+    files = [Path(file) for split, file in task.task.files if split == "train"]
+    where = f" in {named(files)}" if files else ""
     raise InputError(
         f"{task.name}: all {len(labels):,} training examples{where} have the label {label}, so there is nothing to learn; add examples "
         "with other labels" + (", or raise --max-train-rows" if task.data.max_train_rows else "")
@@ -278,8 +293,12 @@ MANY_CUT = 0.1
 
 
 def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
-    """Examples that are scored and were seen: by students in training, or by the embedded teacher before it; texts that are cut; teachers
-    that come tuned with labels without names."""
+    """Which files were read, and what a reader should know of them before he trains.
+
+    Examples that are scored and were seen, by students in training or by the embedded teacher
+    before it; texts that are cut; teachers that come tuned with labels without names.
+    """
+    read = [line for task in tasks for line in _reading_notes(task)]
     shared = [
         f"{task.name}: {shared:,} of {len(split):,} examples of {name} are also in train"
         for task in tasks
@@ -310,12 +329,47 @@ def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
         for note in _nameless(task, task.checkpoint)
     ]
     return [
+        *read,
         *shared,
         *cut,
         *scaled,
         *nameless,
         *sorted({t.checkpoint.note for t in real if t.checkpoint.note}),
     ]
+
+
+def _reading_notes(task: TaskPlan) -> list[str]:
+    """Which files a user's own task was read from, and what was inferred about them."""
+    if not task.task.files:
+        return []
+    splits = [task.train, *task.evaluation.values()]
+    said = dict.fromkeys(line for split in splits for line in split.said)
+    return [files_line(task.task, task.data.rows), *said]
+
+
+def _refuse_cache_that_cannot_be_written() -> None:
+    """Raises InputError where what the steps of a plan make could not be kept."""
+    folder = cache_root()
+    if why := why_not_writable(folder):
+        raise InputError(f"the cache cannot be written to {folder}: {why}; {ANOTHER_CACHE}")
+
+
+def _checkpoint_notes(
+    tasks: Sequence[TaskPlan],
+    own_tasks: Mapping[str, Sequence[TaskPlan]],
+    cells: Sequence[Planned],
+) -> list[str]:
+    """Notes on what is odd about the checkpoints of a plan, each of them once."""
+    read: dict[Path, Checkpoint] = {}
+    for group in (tasks, *own_tasks.values()):
+        read |= {task.checkpoint.folder: task.checkpoint for task in group}
+    for cell in cells:
+        if isinstance(cell.row, Checkpoint):
+            read[cell.row.folder] = cell.row
+    notes: list[str] = []
+    for checkpoint in read.values():
+        notes += odd_notes(checkpoint)
+    return notes
 
 
 def _nameless(task: TaskPlan, checkpoint: Checkpoint) -> list[str]:
@@ -367,7 +421,7 @@ def without_auto(request: Request) -> Request:
     accelerator = request.device != "cpu" and torch.accelerator.is_available()
     is_real = accelerator and (_is_cached(request) or (not request.offline and _hub_answers()))
     # where every task is a file, which names its examples, the data decide the default corpus alone
-    if request.data == AUTO and all(map(is_own, comma_separated(request.tasks))):
+    if request.data == AUTO and all(map(is_own, typed_tasks(request.tasks))):
         request = replace(request, data=HUB if is_real else SAMPLE)
     real, chosen = {"data": HUB, "teacher": HUB_TEACHER}, {"data": SAMPLE, "teacher": EMBEDDED}
     asked = [name for name in real if getattr(request, name) == AUTO]

@@ -29,7 +29,7 @@ class TableSpec(TypedFile):
     show: Literal["accuracy", "reappearance", "differences"] = "accuracy"
     labels: dict[str, str] = Field(default_factory=dict)
     """row as it is typed in ``methods`` -> what the report calls it"""
-    paper: str = ""
+    paper: str | tuple[str, ...] = ()
     printed: dict[str, str | tuple[str, ...]] = Field(default_factory=dict)
     absent: dict[str, str] = Field(default_factory=dict)
     summed: Literal["mean", "median", "best"] = "mean"
@@ -37,6 +37,13 @@ class TableSpec(TypedFile):
     """so many trials of each row on held-out training examples; the best is trained with all seeds, as ``tune`` does"""
     search: tuple[str, ...] = ()
     """what these vary: ``pace`` for the learning rate, settings of the methods; all that they offer where none is named"""
+
+    @property
+    def papers(self) -> tuple[str, ...]:
+        """Those whose numbers are printed beside the rows."""
+        if isinstance(self.paper, str):
+            return (self.paper,) if self.paper else ()
+        return self.paper
 
     @property
     def typed_tasks(self) -> dict[str, str]:
@@ -404,7 +411,7 @@ def read_experiment(path: Path) -> Experiment:
                 raise InputError(
                     f"table {table.name}: search says what trials vary; add the key trials"
                 )
-            if (table.printed or table.absent) and not table.paper:
+            if (table.printed or table.absent) and not table.papers:
                 raise InputError(
                     f"table {table.name}: printed rows are of a paper; add the key paper"
                 )

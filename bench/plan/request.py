@@ -201,6 +201,13 @@ def _option(
     return field(default=default, metadata=facts)
 
 
+def _several(values: str | Path | Iterable[object] | None) -> tuple[str, ...]:
+    """One name, several or none, as a tuple."""
+    if isinstance(values, str | Path):
+        return (str(values),)
+    return tuple(map(str, values or ()))
+
+
 @dataclass(frozen=True)
 class Request:
     """The arguments of ``bench run``; also those of ``bench.api.run`` in Python."""
@@ -211,6 +218,9 @@ class Request:
         "checkpoint:FOLDER and predictions:FOLDER are finished: they are scored, not trained.")
     tasks: str = _option("glue", "Tasks or groups of tasks, separated by commas. Your own: "
         "FILE.csv:text=COLUMN:label=COLUMN (also tsv, jsonl, parquet), hub:OWNER/NAME/CONFIG with the same, or a FILE.toml.")
+    metric: tuple[str, ...] = _option((), "A metric in a file of your own, as Python imports it, "
+        "like kappa:KAPPA. Tasks name it among their metrics. Repeat the option for more metrics.",
+        metavar="MODULE:NAME", typed=(list[str] | None, None), show_default=False)
     seeds: tuple[int, ...] = _option((0,), "Seeds of the students, for example 0,1,2.", typed=(str, "0"), callback=parse_seeds)
     data: str = _option(AUTO, f"{SOURCES} auto: the hub {IF_HUB} sample.")
     teacher: str = _option(AUTO, f"{TEACHERS} auto: bert-base-uncased {IF_HUB} embedded.")
@@ -307,17 +317,19 @@ class Request:
             own[name] = None if folder is None else Path(folder)
         seeds: Any = self.seeds if isinstance(self.seeds, Iterable) else [self.seeds]
         own["seeds"] = parse_seeds(seeds if isinstance(seeds, str) else ",".join(map(str, seeds)))
-        own["corpus"] = (
-            (str(self.corpus),)
-            if isinstance(self.corpus, str | Path)
-            else tuple(map(str, self.corpus or ()))
-        )
+        own["corpus"] = _several(self.corpus)
+        own["metric"] = _several(self.metric)
         own["jobs"] = parse_jobs(self.jobs) if isinstance(self.jobs, str) else self.jobs
         own["numbers"] = parse_numbers(
             [f"{name}={number}" for name, number in dict(self.numbers).items()]
         )
         for name, value in own.items():
             object.__setattr__(self, name, value)
+        # tasks are read next, and their files may name them
+        if self.metric:
+            from bench.stats.own_metrics import load_metrics
+
+            load_metrics(self.metric)
 
     @property
     def augmentation(self) -> Augmentation | None:

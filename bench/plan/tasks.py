@@ -150,7 +150,7 @@ def with_encoder(task: TaskPlan, name: str, request: Request) -> TaskPlan:
     Raises:
         InputError: no such encoder, or one that cannot read the task.
     """
-    from bench.data.checkpoints import find
+    from bench.data.checkpoints import find, refuse_head_of_another_kind
 
     if request.augment:
         raise InputError(
@@ -164,6 +164,7 @@ def with_encoder(task: TaskPlan, name: str, request: Request) -> TaskPlan:
         asked=asked,
         outline=request.outline,
     )
+    refuse_head_of_another_kind(checkpoint, task.task.num_labels)
     recipe, tuned = _recipes(request, task.task, task.source, checkpoint)
     own = replace(
         task,
@@ -192,10 +193,12 @@ def mean_tokens(checkpoint: Checkpoint, task: Task, split: Split, max_length: in
     """Tokens of an average training example, from at most 256 of them.
 
     Raises:
-        InputError: no tokenizer, or one that does not know the words of the text; the message names the checkpoint.
+        InputError: no tokenizer, or one that does not know the words of the text, or marks more
+            kinds of segments than the model has; the message names the checkpoint.
     """
     from bench.data.checkpoints import tokenizer_of
     from bench.data.encoding import encode
+    from bench.data.vocabulary import refuse_segments_without_rows
 
     some = split.limited(256)
     if checkpoint.outline:
@@ -204,7 +207,9 @@ def mean_tokens(checkpoint: Checkpoint, task: Task, split: Split, max_length: in
         )
         return min(TOKENS_A_WORD * words / len(some) + 2, max_length)
     try:
-        return encode(tokenizer_of(checkpoint), some, max_length).total_tokens / len(some)
+        encoded = encode(tokenizer_of(checkpoint), some, max_length)
+        refuse_segments_without_rows(checkpoint.config, encoded.segments, checkpoint.asked)
+        return encoded.total_tokens / len(some)
     except InputError as error:
         asked = checkpoint.asked
         raise InputError(

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping
+import math
+import zipfile
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from bench.files import read_at_most
 
 if TYPE_CHECKING:
     import numpy as np
 
     from bench.record.schema import Record
+    from bench.stats.form import Form
 
 SCORED_ALIKE = 1e-6
 """How far a score may be from what its answers give."""
+ARRAYS = ("logits", "labels", "examples")
+"""What is kept of each evaluation set: an array ``logits.validation`` and so on."""
+LARGEST_ARRAY = 2**28
+"""Bytes of an array: 64 numbers for each of a million examples.
+
+No larger one is written, and none is read.
+"""
+LARGEST_HEADER = 2**16
+"""Bytes that stand before the numbers of an array's file."""
+LARGEST_FILE = 2**30
 
 
 class Unreadable(ValueError):
@@ -22,38 +38,146 @@ class Unreadable(ValueError):
 
 
 def pack(arrays: Mapping[str, np.ndarray]) -> tuple[bytes, str]:
-    """The bytes of an ``.npz`` file, and their sha256."""
+    """The bytes of an ``.npz`` file, and their sha256.
+
+    Raises:
+        ValueError: an array is larger than :data:`LARGEST_ARRAY`, so that no reader would take it.
+    """
     import numpy as np
 
+    for name, array in arrays.items():
+        if array.nbytes > LARGEST_ARRAY:
+            raise ValueError(f"{name} {_too_large(array.nbytes)}")
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue(), hashlib.sha256(buffer.getvalue()).hexdigest()
 
 
-def read(file: Path, sha256: str | None = None) -> dict[str, np.ndarray]:
-    """The arrays of a file. Nothing in it can run.
+def read(file: Path, sets: Iterable[str], sha256: str | None = None) -> dict[str, np.ndarray]:
+    """The arrays of some evaluation sets in a file.
+
+    Nothing in the file can run, and nothing else in it is unpacked.
 
     Args:
+        sets: names of evaluation sets; an array that is not there is left out.
         sha256: of the file, where the record says it.
 
     Raises:
-        Unreadable: no such file, other bytes than were written, or no arrays.
+        Unreadable: no such file, other bytes than were written, no arrays, or a larger one than
+            is ever written.
     """
-    import numpy as np
-
     try:
-        data = file.read_bytes()
+        data = read_at_most(file, LARGEST_FILE)
     except OSError as error:
         raise Unreadable(f"its answers cannot be read: {error.strerror}") from None
     if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
         raise Unreadable("its answers are not the bytes that were written (sha256)")
+    wanted = [f"{what}.{name}" for name in sets for what in ARRAYS]
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            return {name: np.asarray(arrays[name]) for name in arrays.files}
+        with zipfile.ZipFile(io.BytesIO(data)) as packed:
+            there = {info.filename: info for info in packed.infolist()}
+            found: dict[str, np.ndarray] = {}
+            for name in wanted:
+                info = there.get(f"{name}.npy")
+                if info is None:
+                    continue
+                if info.file_size > LARGEST_ARRAY + LARGEST_HEADER:
+                    raise Unreadable(f"its {name} {_too_large(info.file_size)}")
+                found[name] = _array(packed.read(info), name)
+            return found
+    except Unreadable:
+        raise
     # numpy, zipfile and what unpacks raise a dozen kinds where a file holds anything else
     except Exception as error:
         why = str(error).strip().partition("\n")[0] or type(error).__name__
         raise Unreadable(f"its answers are no arrays ({why})") from None
+
+
+def _array(data: bytes, name: str) -> np.ndarray:
+    """An array from the bytes of a ``.npy`` file; nobody can write into it.
+
+    Raises:
+        Unreadable: it says that it is larger than :data:`LARGEST_ARRAY`.
+        ValueError: they are no array of numbers.
+    """
+    import numpy as np
+
+    # magic and version, the length of the header, the header
+    length = np.frombuffer(data, "<u2" if data[6:7] == b"\1" else "<u4", 1, 8)
+    begin = 8 + length.nbytes + int(length[0])
+    shape, is_fortran, dtype = _header(data[:begin])
+    size = math.prod(shape) * dtype.itemsize
+    if not 0 <= size <= LARGEST_ARRAY:
+        raise Unreadable(f"its {name} {_too_large(size)}")
+    array = np.frombuffer(data, dtype, math.prod(shape), begin)
+    return array.reshape(shape, order="F" if is_fortran else "C")
+
+
+def _too_large(size: int) -> str:
+    return f"has {size / 1e6:,.0f} MB; an array of answers has at most {LARGEST_ARRAY / 1e6:,.0f}"
+
+
+@lru_cache
+def _header(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """What the header of a ``.npy`` file says: there are few, and to parse one takes longer than to read its array.
+
+    Raises:
+        ValueError: it is none, or of objects, which could run code.
+    """
+    from numpy.lib import format as npy
+
+    stream = io.BytesIO(text)
+    version = npy.read_magic(stream)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, is_fortran, dtype = read(stream)
+    if dtype.hasobject:
+        raise ValueError("objects are not read")
+    return shape, is_fortran, dtype
+
+
+class Kept:
+    """Raw answers in memory, as many as fit; whatever comes later is not kept.
+
+    Labels and examples are the same in all records of a task, and are kept once. Nobody can write into what is kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        """``most``: bytes."""
+        self._left = most
+        self._of: dict[Path, tuple[str | None, dict[str, np.ndarray]]] = {}
+        self._shared: dict[tuple[str, str, tuple[int, ...], bytes], np.ndarray] = {}
+
+    def keep(self, file: Path, sha256: str | None, arrays: Mapping[str, np.ndarray]) -> None:
+        """Keep the arrays of a file, if there is room for them.
+
+        Args:
+            sha256: of the file, as its record says it.
+        """
+        kept: dict[str, np.ndarray] = {}
+        size = 0
+        for name, array in arrays.items():
+            kept[name] = array
+            if not name.startswith("logits."):
+                content = hashlib.sha256(array.tobytes()).digest()
+                place = (name, str(array.dtype), array.shape, content)
+                kept[name] = self._shared.setdefault(place, array)
+            if kept[name] is array:
+                size += array.nbytes
+        if size > self._left:
+            return
+        self._left -= size
+        for array in kept.values():
+            array.flags.writeable = False
+        self._of[file] = sha256, kept
+
+    def of(self, file: Path, sha256: str | None) -> dict[str, np.ndarray] | None:
+        """The arrays of a file with this sha256; None where they are not kept."""
+        found = self._of.get(file)
+        return dict(found[1]) if found is not None and found[0] == sha256 else None
+
+    def drop(self, file: Path) -> None:
+        """Forget the arrays of a file that changed."""
+        self._of.pop(file, None)
 
 
 def fault(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
@@ -63,10 +187,10 @@ def fault(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
     """
     import numpy as np
 
-    from bench.stats.form import CLASSES, FORMS
+    from bench.stats.form import CLASSES
     from bench.stats.metrics import METRICS
 
-    form = FORMS.get(record.task.form)
+    form = _form_of(record)
     label_axes = 1 if form is None else len(form.arrays(1, 1)["labels"])
     for name in (*record.scores, *record.predicted):
         logits = arrays.get(f"logits.{name}")
@@ -83,6 +207,8 @@ def fault(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
                 return f"its logits and its {what} of {name} are of {len(logits)} and {len(array)} examples"
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 return f"its {what} of {name} are not all numbers"
+        if wrong := _misshapen(record, form, name, arrays):
+            return wrong
     for name, scores in record.scores.items():
         logits, labels = arrays[f"logits.{name}"], arrays[f"labels.{name}"]
         classes = logits.shape[1]
@@ -102,3 +228,35 @@ def fault(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
                 said = f"its {metric.name} of {name}, {recorded:.6g}"
                 return f"{said}, does not follow from its answers, which give {score:.6g}"
     return ""
+
+
+def _form_of(record: Record) -> Form | None:
+    """The form of a record's answers; an older record says it by its metrics."""
+    from bench.stats.form import FORMS
+    from bench.stats.metrics import METRICS
+
+    if record.task.form:
+        return FORMS.get(record.task.form)
+    known = [METRICS[name].form for name in record.task.metrics if name in METRICS]
+    return next(iter(known), None)
+
+
+def _misshapen(
+    record: Record, form: Form | None, name: str, arrays: Mapping[str, np.ndarray]
+) -> str:
+    """Why the arrays of an evaluation set have another shape than the form of the task has.
+
+    Returns:
+        "" where they have that shape.
+    """
+    from bench.stats.form import CLASSES, misshapen
+
+    if form is None:
+        return ""
+    examples, outputs = arrays[f"logits.{name}"].shape
+    if form == CLASSES:
+        # an older record of a task of one's own does not name its classes; there are two at least
+        outputs = len(record.task.labels or ()) or max(2, outputs)
+    own = {what: arrays[f"{what}.{name}"] for what in ARRAYS if f"{what}.{name}" in arrays}
+    wrong = misshapen(form, own, examples, outputs)
+    return f"its answers to {name} have {wrong}" if wrong else ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
+from bench.record.free_parts import Count, Positive, RecipeNumbers, check_settings, read_as
 from bench.record.keys import SCHEMA, digest
 
 TEACHER = "teacher"
@@ -44,11 +45,11 @@ class DataIdentity(Frozen):
     slug: str
     train: str
     """sha256 of the training rows that are used, after the row limit"""
-    max_train_rows: int | None = None
+    max_train_rows: Positive | None = None
     """that limit, where it left rows out"""
     evaluation: dict[str, str]
     """sha256 of each evaluation set"""
-    rows: dict[str, int]
+    rows: dict[str, Count]
     """examples of each split, for people"""
     task_file: str = ""
     """name of the file that says what a task of one's own is, for people; "" for GLUE's and in older records"""
@@ -70,7 +71,7 @@ class Partner(Frozen):
     task: str
     train: str
     """sha256 of its training rows"""
-    max_train_rows: int | None = None
+    max_train_rows: Positive | None = None
     teacher: str
     """key of its teacher"""
 
@@ -79,8 +80,11 @@ class Trial(Frozen):
     """One row that a search tried."""
 
     row: str
-    score: float | None
+    score: Annotated[float, Field(ge=-100, le=100)] | None
     """percent on the rows held back; None where it failed"""
+
+
+TOO_FEW = "too few held-out examples to tell any difference"
 
 
 class Search(Frozen):
@@ -96,18 +100,37 @@ class Search(Frozen):
     """those that could vary in this row, if settings were named"""
     seed: int = 0
     """of the trials"""
+    examples: int | None = None
+    """held-out examples that scored the trials, for people; None in older records"""
+    too_few: bool = False
+    """whether these are too few to tell any difference between trials, for people"""
+
+    @field_validator("trials")
+    @classmethod
+    def _one_has_a_score(cls, trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
+        if all(trial.score is None for trial in trials):
+            raise ValueError("no trial has a score")
+        return trials
 
     @property
     def best(self) -> Trial:
         """The trial of the highest score; of equal ones the first tried."""
         return max((t for t in self.trials if t.score is not None), key=lambda t: t.score or 0.0)
 
+    def identity(self) -> dict[str, Any]:
+        """The part of a record's key; what is said of the held-out rows for people is no part."""
+        return self.model_dump(exclude_defaults=True, exclude={"examples", "too_few"})
+
     def describe(self) -> str:
         """For a reader of the row: what was tried, with its score on the rows held back."""
         scores = ", ".join(
             f"{t.row} {'failed' if t.score is None else f'{t.score:.1f}'}" for t in self.trials
         )
-        return f"chosen among {len(self.trials)} by {self.metric} on a tenth of the training rows, held back: {scores}"
+        warning = f" ({self.examples} examples, {TOO_FEW})" if self.too_few else ""
+        return (
+            f"chosen among {len(self.trials)} by {self.metric} on a tenth of the training rows, "
+            f"held back{warning}: {scores}"
+        )
 
 
 class Selection(Frozen):
@@ -133,7 +156,7 @@ class NumericIdentity(Frozen):
 
     precision: str = "fp32"
     attention: str = "packed"
-    threads: int = 2
+    threads: Positive = 2
     device: str = "cpu"
     """kind of device: cpu, cuda, mps ..."""
     deterministic: bool = False
@@ -152,13 +175,13 @@ class NumericIdentity(Frozen):
 class Cell(Frozen):
     """One training: method x settings x dropped terms x tasks x data x teacher x recipe x seed."""
 
-    label: str
+    label: Annotated[str, Field(min_length=1)]
     """the row's name in a table; not part of the key"""
-    method: str
+    method: Annotated[str, Field(min_length=1)]
     """its name"""
-    version: int
+    version: Count
     """of the method; a higher one gives new keys"""
-    settings: dict[str, Any]
+    settings: Annotated[dict[str, Any], AfterValidator(check_settings)]
     """all of them, defaults filled in"""
     dropped: tuple[str, ...] = ()
     """loss terms that were left out"""
@@ -174,9 +197,9 @@ class Cell(Frozen):
     """sha256 of its vocabulary and rules"""
     artefacts: dict[str, str] = Field(default_factory=dict)
     """keys of what was prepared, for example ``general_start``"""
-    recipe: dict[str, Any]
+    recipe: Annotated[dict[str, Any], read_as(RecipeNumbers)]
     """numbers of the training: epochs, batch size, learning rate, schedule"""
-    seed: int
+    seed: Count
     """of all random draws of the training"""
     numeric: NumericIdentity
     """precision, attention, number of threads, device and its kernels"""
@@ -242,7 +265,7 @@ def scoring_identity(cell: Cell, point: str = "") -> dict[str, Any]:
     which one is scored; of a row whose settings were searched for also the search."""
     scored: dict[str, Any] = {"tasks": cell.tasks} if cell.together else {}
     if cell.search is not None:
-        scored["search"] = cell.search.model_dump(exclude_defaults=True)
+        scored["search"] = cell.search.identity()
     return {"point": point, "evaluation": cell.data.evaluation, **scored}
 
 

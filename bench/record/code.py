@@ -56,15 +56,18 @@ def student_modules(method: str, metrics: Sequence[str] = ()) -> tuple[str, ...]
 
 
 def metric_modules(metrics: Sequence[str]) -> tuple[str, ...]:
+    """The modules of the metrics of these names; of a user's own metric the one that it was named
+    by."""
     from bench.stats.metrics import metric_of
+    from bench.stats.own_metrics import reference_of
 
-    scores = [metric_of(name).score for name in metrics]
-    # a partial's own module is functools
-    return tuple(
-        sorted(
-            {(score.func if isinstance(score, partial) else score).__module__ for score in scores}
-        )
-    )
+    modules = set[str]()
+    for name in metrics:
+        score = metric_of(name).score
+        # a partial's own module is functools
+        of_score = score.func if isinstance(score, partial) else score
+        modules.add(reference_of(name).partition(":")[0] or of_score.__module__)
+    return tuple(sorted(modules))
 
 
 def named_code(modules: Sequence[str], parts: Mapping[str, Any] | None = None) -> dict[str, Any]:

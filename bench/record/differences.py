@@ -17,7 +17,7 @@ PARTS: Mapping[str, Callable[[Cell], Any]] = {
     "recipe": lambda c: sorted(c.recipe.items()),
     "precision, threads or device": lambda c: c.numeric.model_dump(),
     "settings": lambda c: (c.version, sorted(c.settings.items()), c.dropped),
-    "search of the settings": lambda c: c.search and c.search.model_dump(),
+    "search of the settings": lambda c: c.search and c.search.identity(),
     "general start or other artefacts": lambda c: sorted(c.artefacts.items()),
     "tokenizer": lambda c: c.tokenizer,
     "tasks learned together": lambda c: [partner.model_dump() for partner in c.together],
@@ -118,7 +118,9 @@ def newest(records: Iterable[Record]) -> tuple[list[Record], LeftOut]:
     teachers = [r for r in records if r.cell.method == TEACHER]
     of_one_teacher, others = newest_of(students, lambda r: r.cell.tasks, SHARED)
     shown, older = newest_of(of_one_teacher, lambda r: (r.cell.tasks, r.row))
-    taught = {(r.cell.tasks, comparability_key(r.cell, SHARED)) for r in shown}
+    # the students of a task agree in these parts, so that one says it of all
+    first_of = {r.cell.tasks: r for r in shown}
+    taught = {(tasks, comparability_key(r.cell, SHARED)) for tasks, r in first_of.items()}
     theirs = [r for r in teachers if (r.cell.tasks, comparability_key(r.cell, SHARED)) in taught]
     tasks = {r.cell.tasks for r in shown}
     alone, older_alone = newest_of(

@@ -23,6 +23,8 @@ def canonical(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, str):  # by far the most
+        return value
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

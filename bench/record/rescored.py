@@ -61,9 +61,10 @@ def rescored(record: Record, metrics: Sequence[str], store: Store) -> Record | N
     arrays: Mapping[str, np.ndarray] = {}
     is_complete = all(metric in own for own in record.scores.values() for metric in metrics)
     if not is_complete:
-        if not store.has_predictions(record):
+        stored = store.stored_predictions(record)
+        if stored is None:
             return None
-        arrays = store.predictions(record)
+        arrays = stored
     scores: dict[str, dict[str, float]] = {}
     for evaluation in record.scores:
         scores[evaluation] = {
@@ -117,35 +118,44 @@ def _scored_at(record: Record) -> tuple[str, str]:
 
 
 def scored_first_by(
-    records: Iterable[Record], metric: str, store: Store, tasks: Collection[str] = ()
+    records: Iterable[Record], metrics: Sequence[str], store: Store, tasks: Collection[str] = ()
 ) -> list[Record]:
-    """The records, those of some tasks with this metric before their others.
+    """The records, those of some tasks with the first of these metrics that suits before others.
 
     Args:
-        metric: its name; "" leaves all records as they are.
+        metrics: their names; none leaves all records as they are.
         tasks: none for all tasks.
 
     Raises:
-        InputError: no such metric, or a task that it does not suit.
+        InputError: no such metric, or a task that none of them suits.
     """
-    from bench.stats.form import FORMS
-    from bench.stats.metrics import metric_of
-
-    if not metric:
+    if not metrics:
         return list(records)
-    of_metric = metric_of(metric)
     headed = []
     for record in records:
         if record.scores and (not tasks or set(tasks) & set(record.cell.tasks)):
-            name = "+".join(record.cell.tasks)
-            form = FORMS.get(record.task.form, of_metric.form)
-            why = of_metric.misfit(record.task.labels or ())
-            if form != of_metric.form:
-                why = f"is for {of_metric.form.task}, and this is {form.task}"
-            if why:
-                hint = "" if tasks else "; choose tasks that it suits with --tasks"
-                raise InputError(f"--metric {metric} on {name}: it {why}{hint}")
-            metrics = list(dict.fromkeys([metric, *metrics_of(record)]))
-            record = _rescored_or_without(record, metrics, store)
+            wrong = {metric: _misfit(metric, record) for metric in metrics}
+            suiting = [metric for metric, why in wrong.items() if not why]
+            if not suiting:
+                name = "+".join(record.cell.tasks)
+                hint = "add --metric with one that it has"
+                if not tasks:
+                    hint += ", or choose tasks with --tasks"
+                raise InputError(f"--metric {metrics[0]} on {name}: it {wrong[metrics[0]]}; {hint}")
+            order = list(dict.fromkeys([suiting[0], *metrics_of(record)]))
+            record = _rescored_or_without(record, order, store)
         headed.append(record)
     return headed
+
+
+def _misfit(metric: str, record: Record) -> str:
+    """Why a metric does not suit the task of a record; "" where it does."""
+    from bench.stats.form import FORMS
+    from bench.stats.metrics import metric_of
+
+    of_metric = metric_of(metric)
+    # an older record does not say its form
+    form = FORMS.get(record.task.form, of_metric.form)
+    if form != of_metric.form:
+        return f"is for {of_metric.form.task}, and this is {form.task}"
+    return of_metric.misfit(record.task.labels or ())

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from bench.errors import InputError
-from bench.record.cell import IN_8_BITS, Cell
+from bench.record.cell import IN_8_BITS, PREDICTIONS, Cell
+from bench.record.free_parts import (
+    Amount,
+    Artefacts,
+    Count,
+    Known,
+    Positive,
+    RecordCode,
+    Usage,
+    read_as,
+)
 from bench.record.keys import SCHEMA
 from bench.record.stated import stated
 from bench.record.task_facts import TaskFacts, facts_of_older_record
@@ -21,37 +30,39 @@ class StrictModel(BaseModel):
 Form = TypeVar("Form", bound=StrictModel)
 
 
-Count = Annotated[int, Field(le=2**62)]
-"""Of parameters, operations or bytes."""
-
-
 class Sizes(StrictModel):
     """Cost of the deployed model. MACs are what fvcore counts; a report prints FLOPs = 2 x MACs."""
 
-    parameters: Count
+    parameters: Positive
     """all of them, each tensor once"""
-    active_parameters: Count | None = None
+    active_parameters: Positive | None = None
     """what one token meets, where that is less than all"""
     embedding: Count
     """parameters of the embedding"""
     pooler_and_head: Count
     """parameters of pooler and classifier"""
-    macs: Count
+    macs: Positive
     """multiply-accumulate operations of one batch as below, counted by ``counter``"""
-    macs_closed_form: Count
+    macs_closed_form: Positive
     """the same by a formula"""
-    expected_macs: Count | None = None
+    expected_macs: Positive | None = None
     """MACs at ``sequence_length`` tokens, averaged over the exits that the task's sequences took; only where they can leave early"""
-    sequence_length: Count
+    sequence_length: Positive
     """tokens of each sequence that was counted"""
-    batch: Count
+    batch: Positive
     """sequences that were counted"""
     attention: str
     """implementation of attention that was counted"""
     counter: str
     """program that counted"""
-    file_bytes: Count | None = None
+    file_bytes: Positive | None = None
     """of the deployed file, where it does not hold every parameter in 4 bytes"""
+
+    @model_validator(mode="after")
+    def _parts_are_no_larger(self) -> Self:
+        if self.embedding + self.pooler_and_head > self.parameters:
+            raise ValueError("the embedding, pooler and head have more parameters than the model")
+        return self
 
     @property
     def without_embedding(self) -> int:
@@ -71,23 +82,26 @@ class Sizes(StrictModel):
 class TrainCost(StrictModel):
     """What the training of this row took. FLOPs are closed-form over the tokens really seen (backward = 2 x forward)."""
 
-    steps: int
-    examples: int
-    tokens: int
-    seconds_own: float
-    teacher_seconds_shared: float
+    steps: Count
+    examples: Count
+    tokens: Count
+    seconds_own: Amount
+    teacher_seconds_shared: Amount
     """this row's part of the teacher passes it shared with others"""
-    teacher_seconds_alone: float
+    teacher_seconds_alone: Amount
     """what the same passes would have cost without sharing"""
-    flops_own: float
-    flops_teacher: float
+    flops_own: Amount
+    flops_teacher: Amount
     """of the teacher's passes, as if this row had not shared them"""
-    cpu_seconds: float | None = None
+    cpu_seconds: Amount | None = None
     """of the process that trained it, all its threads, with reading and scoring. It is divided among students that trained
     together, in proportion to the wall seconds of each: its own steps, and its share of the teacher's passes"""
 
 
 Score = Annotated[float, Field(ge=-1, le=1)]
+Share = Annotated[float, Field(ge=0, le=1.001)]
+"""A part of a whole; it is rounded to four digits."""
+Loss = Annotated[float, Field(ge=-1e30, le=1e30)]
 
 
 class Failure(StrictModel):
@@ -119,15 +133,15 @@ class Record(StrictModel):
     """evaluation sets with predictions only, because their labels are not public"""
     sizes: Sizes | None = None
     """parameters and MACs of the deployed model"""
-    terms: dict[str, dict[str, list[float]]] = Field(default_factory=dict)
+    terms: dict[str, dict[str, list[Loss]]] = Field(default_factory=dict)
     """stage -> term -> a list of at most 64 numbers. The steps of the stage are divided into equal parts; each number
     is the mean of the unweighted term over one part"""
-    gradient_norms: dict[str, dict[str, float]] = Field(default_factory=dict)
+    gradient_norms: dict[str, dict[str, Amount]] = Field(default_factory=dict)
     """stage -> term -> norm of the weighted term's gradient at the first step that had one"""
-    gradient_shares: dict[str, dict[str, list[float]]] = Field(default_factory=dict)
+    gradient_shares: dict[str, dict[str, list[Share]]] = Field(default_factory=dict)
     """stage -> term -> part of the summed gradient norms of all weighted terms of the same optimiser, at four
     steps of the stage, the first one too"""
-    usage: dict[str, Any] = Field(default_factory=dict)
+    usage: Annotated[dict[str, Any], read_as(Usage)] = Field(default_factory=dict)
     """exits taken and experts used on each evaluation set; score of each epoch if ``--checkpoint`` chose one, or with ``--curves``"""
     notes: tuple[str, ...] = ()
     """what the method says of this row and a reader should know"""
@@ -135,15 +149,17 @@ class Record(StrictModel):
     """what went wrong in its training or is suspect about its predictions, each with what to try; none in older records"""
     train: TrainCost | None = None
     """steps, tokens, seconds and FLOPs of the training; None where nothing was trained"""
-    artefacts: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    artefacts: Annotated[dict[str, dict[str, Any]], read_as(Artefacts)] = Field(
+        default_factory=dict
+    )
     """what the program prepared: key, hash of the weights, cost"""
     weights: str | None = None
     """sha256 of the deployed weights"""
     answers: str | None = None
     """sha256 of the ``.npz`` file with the answers (raw predictions and labels); None in older records, and where nothing was predicted"""
-    code: dict[str, Any] = Field(default_factory=dict)
+    code: Annotated[dict[str, Any], read_as(RecordCode)] = Field(default_factory=dict)
     """version of the package, commit, whether files were edited after it, and hashes of the code"""
-    env: dict[str, Any] = Field(default_factory=dict)
+    env: Annotated[dict[str, Any], read_as(Known)] = Field(default_factory=dict)
     """Python, libraries, processor, cores and device"""
     started: str
     """time at which the attempt began, with its time zone"""
@@ -195,15 +211,59 @@ def load(text: str | bytes, where: str) -> Record:
         InputError: as :func:`parsed`, or finished without a score.
     """
     record = parsed(Record, text, where)
-    if record.status == "ok" and not (record.scores or record.predicted):
-        raise InputError(f"{where}: it is finished and has neither scores nor predictions")
-    if "train" not in record.cell.data.rows:
-        raise InputError(f"{where}: cell.data.rows does not say how many training rows there were")
-    if record.task.metrics:
-        return record
-    return record.model_copy(
-        update={"task": facts_of_older_record(record.cell.tasks, record.scores)}
-    )
+    if not record.task.metrics:
+        facts = facts_of_older_record(record.cell.tasks, record.scores)
+        record = record.model_copy(update={"task": facts})
+    if wrong := _contradiction(record):
+        raise InputError(f"{where}: {wrong}")
+    return record
+
+
+LARGEST_FACTOR = 1e30
+
+
+def _contradiction(record: Record) -> str:
+    """Why fields of a record cannot be true together; "" where they can."""
+    cell = record.cell
+    if len(cell.tasks) != 1:
+        return f"cell.tasks: it is of {len(cell.tasks)} tasks, and a record is of one"
+    if "train" not in cell.data.rows:
+        return "cell.data.rows does not say how many training rows there were"
+    if cell.method == PREDICTIONS and not isinstance(cell.settings.get("seeded"), bool):
+        return "cell.settings.seeded does not say whether the predictions are of a seed"
+    # tables name the learning rate with its factor
+    factor = stated(cell.method, "rate_factor")
+    value = cell.settings.get(factor, 1.0) if isinstance(factor, str) else 1.0
+    if not isinstance(value, int | float) or not 0 <= value <= LARGEST_FACTOR:
+        return f"cell.settings.{factor} multiplies the learning rate, and {value!r} cannot"
+    if wrong := _wrong_task(record.task):
+        return wrong
+    return _wrong_scores(record) if record.status == "ok" else ""
+
+
+def _wrong_task(task: TaskFacts) -> str:
+    """Why no task can be as it is described; "" where one can."""
+    from bench.stats.form import CLASSES, FORMS
+
+    if task.form and task.form not in FORMS:
+        return f"task.form: {task.form!r} is not one of {', '.join(FORMS)}"
+    if task.form == CLASSES.name and task.labels is not None and len(set(task.labels)) < 2:
+        return "task.labels names no two classes"
+    return ""
+
+
+def _wrong_scores(record: Record) -> str:
+    """What the scores of a finished record lack; "" where they lack nothing."""
+    if not (record.scores or record.predicted):
+        return "it is finished and has neither scores nor predictions"
+    for name in (*record.scores, *record.predicted):
+        if name not in record.cell.data.evaluation:
+            return f"cell.data.evaluation does not name the evaluation set {name!r}"
+    for name, scores in record.scores.items():
+        metrics = record.task.metrics
+        if not scores or not set(metrics) <= scores.keys():
+            return f"scores.{name} has no {', '.join(metrics) or 'metric'}"
+    return ""
 
 
 def parsed(form: type[Form], text: str | bytes, where: str) -> Form:
@@ -213,25 +273,11 @@ def parsed(form: type[Form], text: str | bytes, where: str) -> Form:
         InputError: no JSON, or the first field that does not fit: also a number that is infinite or NaN.
     """
     try:
-        return form.model_validate_json(text)
+        return form.model_validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
     place = ".".join(map(str, first["loc"]))
     newer = first["type"] == "extra_forbidden" or place == "schema_version"
     what_to_do = "; a newer version wrote it: update the package" if newer else ""
-    raise InputError(f"{where}: {place}{': ' * bool(place)}{first['msg']}{what_to_do}")
-
-
-def not_finite(value: Any, where: str = "") -> str:
-    """The first place below a value, ``terms.joint.hard.3``, that is NaN or infinite; "" where there is none."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return where or "it"
-    parts = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list | tuple)
-        else ()
-    )
-    places = (not_finite(part, f"{where}.{name}" if where else str(name)) for name, part in parts)
-    return next(filter(None, places), "")
+    said = first["msg"].removeprefix("Value error, ")
+    raise InputError(f"{where}: {place}{': ' * bool(place)}{said}{what_to_do}")

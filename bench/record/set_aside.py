@@ -10,9 +10,14 @@ from typing import NamedTuple
 
 from bench.errors import one_line
 
-SET_ASIDE, CHANGED, ADOPTED, WITHOUT_ANSWERS = "set aside", "changed", "adopted", "without answers"
-"""The command goes on without the file · it is used, and is not what was written · it is used although no ``current`` names it ·
-its scores are used, and tests leave it out."""
+SET_ASIDE = "set aside"
+"""The command goes on without the file."""
+UNREADABLE = "unreadable"
+"""The command goes on without what is in the folder."""
+ADOPTED = "adopted"
+"""The file is used although no ``current`` names it."""
+WITHOUT_ANSWERS = "without answers"
+"""Its scores are used, and tests leave it out."""
 DEPTH = 5
 """Names in the path of a record's file below its root: data, tasks, method, key, file."""
 
@@ -29,6 +34,12 @@ class Note(NamedTuple):
         inside = root is not None and self.path.is_relative_to(root)
         place = self.path.relative_to(root) if inside and root is not None else self.path
         return one_line(f"{self.kind}: {place.as_posix()}: {self.why}")
+
+
+def unreadable(folder: Path, error: OSError) -> Note:
+    """That a folder cannot be read, and why."""
+    why = f"the folder cannot be read: {error.strerror}; nothing in it is used"
+    return Note(UNREADABLE, folder, why)
 
 
 def sentences(notes: Iterable[Note], root: Path, folders: Collection[str]) -> list[str]:

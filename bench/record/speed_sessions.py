@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from bench.errors import InputError
-from bench.files import slug, write_atomically
+from bench.files import entries_of, read_at_most, slug, write_atomically
+from bench.record.free_parts import Count, Known, Positive, read_as
 from bench.record.schema import StrictModel, parsed
-from bench.record.set_aside import SET_ASIDE, Note, notify
+from bench.record.set_aside import SET_ASIDE, Note, notify, unreadable
 
 SPEED_SCHEMA = 1
 BUSY_CORES = 0.25
 """Where other processes use at least so many cores, nothing is timed without --busy: our threads would wait for theirs."""
 FOLDER = "speed"
+LARGEST = 2**28
+"""Bytes of a session that is read."""
 
 
-Seconds = Annotated[float, Field(gt=0)]
-Joules = Annotated[float, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=1e-12, le=1e12)]
+Joules = Annotated[float, Field(ge=0, le=1e12)]
 
 
 class Conditions(StrictModel):
@@ -30,8 +34,8 @@ class Conditions(StrictModel):
     device: str
     backend: str
     dtype: str
-    threads: int
-    batch: int
+    threads: Positive
+    batch: Positive
     length: str
     """a number of tokens, or ``task NAME of DATA``: the lengths of that task's development set, padded to the batch's longest"""
 
@@ -42,7 +46,7 @@ class Timing(StrictModel):
     system: str
     conditions: Conditions
     status: Literal["ok", "failed"] = "ok"
-    warmup: int = 0
+    warmup: Count = 0
     """calls before the first timing, until the medians of two successive windows of five calls agreed"""
     seconds: list[Seconds] = Field(default_factory=list)
     """of each round; round i of every system ran right after round i of the one before"""
@@ -50,9 +54,9 @@ class Timing(StrictModel):
     """of a whole batch, of each turn; empty where the machine does not tell its energy"""
     largest_difference: float | None = None
     """of its logits to those of eager attention in fp32"""
-    changed: int | None = None
+    changed: Count | None = None
     """how many predictions differ from those of eager attention in fp32; of trained weights on examples of a task alone"""
-    compared: int | None = None
+    compared: Count | None = None
     """how many predictions were compared"""
     error: str = ""
 
@@ -61,8 +65,8 @@ class Footprint(StrictModel):
     """Size of one system."""
 
     system: str
-    checkpoint_bytes: int
-    peak_bytes: int | None
+    checkpoint_bytes: Positive
+    peak_bytes: Count | None
     """of a fresh process that loads it and answers one batch of 32 x 128, above the same process with nothing loaded"""
 
 
@@ -76,10 +80,16 @@ class SpeedRecord(StrictModel):
     footprints: list[Footprint] = Field(default_factory=list)
     energy: str = ""
     """the counter of the joules; or ``not measured: `` and why; empty in records of versions that did not measure energy"""
-    code: dict[str, Any] = Field(default_factory=dict)
-    env: dict[str, Any] = Field(default_factory=dict)
+    code: Annotated[dict[str, Any], read_as(Known)] = Field(default_factory=dict)
+    env: Annotated[dict[str, Any], read_as(Known)] = Field(default_factory=dict)
     started: str
     finished: str
+
+    @property
+    def others(self) -> float:
+        """Cores that other processes used when it began; 0 where so few make times no worse."""
+        cores = self.env.get("busy_cores")
+        return float(cores) if isinstance(cores, int | float) and cores >= BUSY_CORES else 0.0
 
     def timing_of(self, system: str, conditions: Conditions) -> Timing | None:
         return next(
@@ -96,6 +106,11 @@ def write_speed(root: Path, record: SpeedRecord) -> tuple[SpeedRecord, Path]:
     return record, path
 
 
+def idle_if_any(sessions: Sequence[SpeedRecord]) -> list[SpeedRecord]:
+    """Those that were measured on an idle machine; all of them where none was."""
+    return [session for session in sessions if not session.others] or list(sessions)
+
+
 def speed_records(root: Path, note: Callable[[Note], None] = notify) -> Iterator[SpeedRecord]:
     """All sessions below a folder of records, the oldest first.
 
@@ -103,7 +118,7 @@ def speed_records(root: Path, note: Callable[[Note], None] = notify) -> Iterator
         note: told of each file that cannot be used; the others are read.
     """
     sessions = []
-    for path in sorted((root / FOLDER).glob("*/*.json")):
+    for path in _files(root / FOLDER, note):
         try:
             sessions.append(_read(path))
         except InputError as error:
@@ -111,10 +126,20 @@ def speed_records(root: Path, note: Callable[[Note], None] = notify) -> Iterator
     yield from sorted(sessions, key=lambda record: (record.started, record.key))
 
 
+def _files(folder: Path, note: Callable[[Note], None]) -> list[Path]:
+    """The files of sessions, which lie in a folder for each teacher."""
+
+    def entries(of: Path) -> list[os.DirEntry[str]]:
+        return entries_of(of, lambda error: note(unreadable(of, error)))
+
+    files = [Path(file.path) for teacher in entries(folder) for file in entries(Path(teacher.path))]
+    return [file for file in files if file.suffix == ".json"]
+
+
 def _read(path: Path) -> SpeedRecord:
     """Raises InputError: what is wrong with it."""
     try:
-        record = parsed(SpeedRecord, path.read_bytes(), "it")
+        record = parsed(SpeedRecord, read_at_most(path, LARGEST), "it")
     except OSError as error:
         raise InputError(f"it cannot be read: {error.strerror}") from None
     if record.key[:16] != path.stem:

@@ -9,19 +9,29 @@ A file that cannot be used is set aside: it is named once (:mod:`bench.record.se
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.errors import LISTED, InputError, nearest
-from bench.files import lock_of, sha256_of, slug, write_atomically
+from bench.files import entries_of, lock_of, read_at_most, sha256_of, slug, write_atomically
 from bench.record import answers
-from bench.record.cell import Cell, record_key
-from bench.record.schema import Record, load, not_finite
-from bench.record.set_aside import ADOPTED, CHANGED, SET_ASIDE, WITHOUT_ANSWERS, Note, notify
+from bench.record.cell import Cell, record_key, train_key
+from bench.record.free_parts import not_finite
+from bench.record.schema import Record, load
+from bench.record.set_aside import (
+    ADOPTED,
+    SET_ASIDE,
+    UNREADABLE,
+    WITHOUT_ANSWERS,
+    Note,
+    notify,
+    unreadable,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,12 +43,18 @@ POINTER = "current"
 ATTEMPT = re.compile(r"attempt-([0-9]{1,9})\.json")
 CELLS = "*/*/*/*"
 """The folders of cells, from the root of a store."""
+LARGEST_POINTER = 4096
+LARGEST_RECORD = 2**26
+"""Bytes that are read of a ``current`` and of a record: a record has some ten thousand."""
+KEPT_IN_MEMORY = 2**27
+"""Bytes of raw answers that a store keeps, so that a table reads no file twice; what comes after them is read each time."""
 
 
 Attempt = tuple[str, str, str | None, str]
 """Begin, end, weights and status of an attempt: by these it is known again."""
 Stamp = tuple[tuple[int, int] | None, ...]
-"""By what a file is known to be unchanged: time and size of a record and of its answers; None for what is not there."""
+"""By what a record is known to be unchanged: time and size of its file, of its answers and of
+``current``; None for what is not there."""
 
 
 class Store:
@@ -51,8 +67,9 @@ class Store:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.notes: list[Note] = []
-        self._read: dict[Path, tuple[Stamp, Record | None, str]] = {}
-        """file -> by what it is known to be unchanged, its record, and the sha256 of its bytes"""
+        self._read: dict[Path, tuple[Stamp, Record | None]] = {}
+        """file -> by what it is known to be unchanged, and its record"""
+        self._answers = answers.Kept(KEPT_IN_MEMORY)
         self._not_current: dict[Path, tuple[Attempt, Path]] = {}
         """folder of a cell -> an attempt that was written although the file ``current`` could not be"""
 
@@ -65,19 +82,33 @@ class Store:
     # --- folders and files
 
     def folder(self, cell: Cell, point: str = "") -> Path:
+        return self._folder_of(cell, record_key(cell, point))
+
+    def _folder_of(self, cell: Cell, key: str) -> Path:
+        """The folder of a cell whose key is known: to compute it takes longer than to read the record."""
         method = slug(cell.method + "".join(f"-no-{term}" for term in cell.dropped))
-        tasks, key = slug("+".join(cell.tasks)), record_key(cell, point)[:KEY_DIGITS]
-        return self.root / slug(cell.data.slug) / tasks / method / key
+        tasks = slug("+".join(cell.tasks))
+        return self.root.joinpath(slug(cell.data.slug), tasks, method, key[:KEY_DIGITS])
 
     def cells(self) -> list[Path]:
-        """The folders of all cells."""
-        return sorted(folder for folder in self.root.glob(CELLS) if folder.is_dir())
+        """The folders of all cells. One that cannot be read is noted, and the others are found."""
+        folders = [self.root]
+        for _ in CELLS.split("/"):
+            inner = [entry for folder in folders for entry in self._entries_of(folder)]
+            folders = [Path(entry.path) for entry in inner if _is_folder(entry)]
+        return sorted(folders)
 
     def attempts_in(self, folder: Path) -> list[Path]:
         """The attempts of a cell, the newest first."""
-        files = {file: ATTEMPT.fullmatch(file.name) for file in folder.glob("attempt-*.json")}
-        numbers = {file: int(match[1]) for file, match in files.items() if match}
+        numbers: dict[Path, int] = {}
+        for entry in self._entries_of(folder):
+            if match := ATTEMPT.fullmatch(entry.name):
+                numbers[folder / entry.name] = int(match[1])
         return sorted(numbers, key=numbers.__getitem__, reverse=True)
+
+    def _entries_of(self, folder: Path) -> list[os.DirEntry[str]]:
+        """What lies in a folder; nothing where it cannot be read, which is noted."""
+        return entries_of(folder, lambda error: self.note(unreadable(folder, error)))
 
     def current_attempt(self, folder: Path) -> Path | None:
         """The attempt that counts in a cell's folder: the one that ``current`` names.
@@ -87,11 +118,8 @@ class Store:
         all, a failed attempt is adopted too.
         """
         pointer = folder / POINTER
-        named, sha256 = self._named(pointer)
+        named = self._named(pointer)
         if named is not None and self.opened(named) is not None:
-            if sha256 and sha256 != self._read[named][2]:
-                why = "it is not the record that was written (sha256 in `current`), and is used"
-                self.note(Note(CHANGED, named, why))
             return named
         usable, why = {"ok"}, "what `current` names was set aside"
         if not os.path.lexists(pointer):
@@ -109,35 +137,47 @@ class Store:
                 return file
         return None
 
-    def _named(self, pointer: Path) -> tuple[Path | None, str]:
-        """The attempt that a ``current`` names, and the sha256 of its record, which older ones do not have; None where there is
-        none, or what it says is set aside."""
+    def _named(self, pointer: Path) -> Path | None:
+        """The attempt that a ``current`` names.
+
+        Returns:
+            None where there is no ``current``, or what it says is set aside.
+        """
         try:
-            name, _, sha256 = pointer.read_text(encoding="utf-8").strip().partition(" ")
+            name, _ = _pointed(pointer)
+            file = pointer.parent / name
             if not ATTEMPT.fullmatch(name):
                 wrong = f"it does not name an attempt, but {name[:40]!r}"
-            elif not (pointer.parent / name).is_file():
+            elif not os.path.lexists(file):
                 wrong = f"it points to {name}, which is not there"
             else:
-                return pointer.parent / name, sha256
+                return file
         except FileNotFoundError:
-            return None, ""
-        except (OSError, UnicodeDecodeError) as error:
-            wrong = f"it cannot be read: {error.strerror if isinstance(error, OSError) else 'it is not text'}"
+            return None
+        except OSError as error:
+            # then what has to be mended is the folder
+            if not os.access(pointer.parent, os.R_OK | os.X_OK):
+                self.note(unreadable(pointer.parent, error))
+                return None
+            wrong = f"it cannot be read: {error.strerror}"
+        except UnicodeDecodeError:
+            wrong = "it cannot be read: it is not text"
         self.note(Note(SET_ASIDE, pointer, wrong))
-        return None, ""
+        return None
 
     # --- reading
 
     def opened(self, file: Path) -> Record | None:
         """One attempt, if it can be used; else it is set aside. Read again only where a file changed."""
-        stamp = (_stamp(file), _stamp(file.with_suffix(".npz")))
+        pointer = file.with_name(POINTER)
+        stamp = (_stamp(file), _stamp(file.with_suffix(".npz")), _stamp(pointer))
         if file not in self._read or self._read[file][0] != stamp:
-            record, sha256 = None, ""
+            self._answers.drop(file.with_suffix(".npz"))
+            record = None
             try:
-                data = file.read_bytes()
-                record, sha256 = load(data, "it"), hashlib.sha256(data).hexdigest()
-                wrong = self._wrong(record, file)
+                data = read_at_most(file, LARGEST_RECORD)
+                record = load(data, "it")
+                wrong = _changed(file, data) or self._wrong(record, file)
             except OSError as error:
                 wrong = f"it cannot be read: {error.strerror}"
             except (InputError, answers.Unreadable) as error:
@@ -145,7 +185,7 @@ class Store:
             if wrong:
                 self.note(Note(SET_ASIDE, file, wrong))
                 record = None
-            self._read[file] = stamp, record, sha256
+            self._read[file] = stamp, record
         return self._read[file][1]
 
     def _wrong(self, record: Record, file: Path) -> str:
@@ -156,15 +196,21 @@ class Store:
             Unreadable: its answers.
         """
         try:
-            is_in_place = record.key == record_key(record.cell, record.point)
-            is_in_place = is_in_place and self.folder(record.cell, record.point) == file.parent
+            key = record_key(record.cell, record.point)
+            is_in_place = record.key == key and record.train_key == train_key(record.cell)
+            is_in_place = is_in_place and self._folder_of(record.cell, key) == file.parent
         except (ValueError, TypeError, RecursionError) as error:
             return f"its cell has no key ({error})"
         if not is_in_place:
             return "its fields are those of another cell than its key and its folder say"
         kept = file.with_suffix(".npz")
         if record.status == "ok" and os.path.lexists(kept):
-            return answers.fault(record, answers.read(kept, record.answers))
+            sets = (*record.scores, *record.predicted)
+            arrays = answers.read(kept, sets, record.answers)
+            wrong = answers.fault(record, arrays)
+            if not wrong:
+                self._answers.keep(kept, record.answers, arrays)
+            return wrong
         if record.status == "ok" and record.answers is not None:
             again = "it keeps its scores, and tests leave it out; --rerun makes the answers again"
             self.note(Note(WITHOUT_ANSWERS, file, f"{kept.name} is gone; {again}"))
@@ -182,16 +228,30 @@ class Store:
         """Why what lies in a cell's folder was set aside; "" where nothing was."""
         folder = self.folder(cell)
         return "; ".join(
-            note.why for note in self.notes if note.kind == SET_ASIDE and note.path.parent == folder
+            note.why
+            for note in self.notes
+            if note.kind in (SET_ASIDE, UNREADABLE) and folder in (note.path, note.path.parent)
         )
 
     def records(self) -> Iterator[Record]:
         """The current record of every cell, in the order of their paths. What cannot be used is in :attr:`notes`."""
-        yield from filter(None, map(self._current, self.cells()))
+        yield from self._records_in(self.cells())
+
+    def _records_in(self, folders: Iterable[Path]) -> Iterator[Record]:
+        """The current record of each of these cells that has one."""
+        yield from filter(None, map(self._current, folders))
+
+    def _holds(self, folder: Path, text: bytes) -> bool:
+        """Whether this stands in the file of some attempt, however that is to be read."""
+        for file in self.attempts_in(folder):
+            with contextlib.suppress(OSError):
+                if file.is_file() and text in file.read_bytes():
+                    return True
+        return False
 
     def attempts(self, record: Record) -> dict[str, Record]:
         """Every finished attempt of this record's question whose raw answers are there, by its name."""
-        files = self.attempts_in(self.folder(record.cell, record.point))[::-1]
+        files = self.attempts_in(self._folder_of(record.cell, record.key))[::-1]
         opened = {
             file.stem: self.opened(file) for file in files if file.with_suffix(".npz").is_file()
         }
@@ -203,8 +263,18 @@ class Store:
 
     def has_predictions(self, record: Record) -> bool:
         """Whether the raw answers of the current attempt are there."""
-        file = self.current_attempt(self.folder(record.cell, record.point))
+        file = self.current_attempt(self._folder_of(record.cell, record.key))
         return file is not None and file.with_suffix(".npz").is_file()
+
+    def stored_predictions(self, record: Record) -> dict[str, np.ndarray] | None:
+        """As :meth:`predictions` of the current attempt; None where they are not there."""
+        file = self.current_attempt(self._folder_of(record.cell, record.key))
+        if file is None:
+            return None
+        kept = self._answers.of(file.with_suffix(".npz"), record.answers)
+        if kept is None and file.with_suffix(".npz").is_file():
+            return self._predictions_in(file, record)
+        return kept
 
     def predictions(self, record: Record, attempt: str = "") -> dict[str, np.ndarray]:
         """``logits.<set>``, ``labels.<set>`` and ``examples.<set>`` of an attempt, or of the current one.
@@ -216,28 +286,41 @@ class Store:
         Raises:
             InputError: they are gone, or cannot be read.
         """
-        folder = self.folder(record.cell, record.point)
+        folder = self._folder_of(record.cell, record.key)
         file = folder / f"{attempt}.json" if attempt else self.current_attempt(folder)
         if file is None:
             raise InputError(f"no attempt in {folder} can be used; `run` trains the cell again")
+        return self._predictions_in(file, record)
+
+    def _predictions_in(self, file: Path, record: Record) -> dict[str, np.ndarray]:
+        """The answers beside a record's file.
+
+        Raises:
+            InputError: they are gone, or cannot be read.
+        """
         try:
-            return answers.read(file.with_suffix(".npz"), record.answers)
+            sets = (*record.scores, *record.predicted)
+            return answers.read(file.with_suffix(".npz"), sets, record.answers)
         except answers.Unreadable as error:
             raise InputError(f"{file}: {error}; run it again with --rerun") from None
 
     def find_by_key(self, key: str, trained: bool = False) -> Record:
-        """The one record whose key begins so.
+        """The one record whose key begins so. Only what may be meant is read.
 
         Args:
-            trained: whether a training's key will do.
+            trained: whether a training's key will do, where no record's key begins so.
 
         Raises:
             InputError: none or several.
         """
-        records = list(self.records())
-        fitting = [
-            r for r in records if r.key.startswith(key) or (trained and r.train_key.startswith(key))
-        ]
+        cells = self.cells()
+        # a folder has the name that its record's key begins with
+        named = [folder for folder in cells if folder.name.startswith(key[:KEY_DIGITS])]
+        fitting = [r for r in self._records_in(named) if r.key.startswith(key)]
+        if not fitting and trained:
+            quoted = f'"{key}'.encode(errors="surrogateescape")
+            holding = [folder for folder in cells if self._holds(folder, quoted)]
+            fitting = [r for r in self._records_in(holding) if r.train_key.startswith(key)]
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
@@ -256,7 +339,7 @@ class Store:
         ]
         if aside:
             raise InputError(f"no record of {key} can be used; {aside[0].sentence()}")
-        near = nearest(key, {r.key[: len(key)] for r in records}, ALIKE)
+        near = nearest(key[:KEY_DIGITS], {folder.name[: len(key)] for folder in cells}, ALIKE)
         raise InputError(
             f"no record in {self.root} has a key that begins with {key}; {f'did you mean {near}? ' if near else ''}the tables "
             "'Records of each number' in the reports list the keys"
@@ -270,10 +353,11 @@ class Store:
         If this fails after the attempt was written, the same call again only makes it the current one.
 
         Raises:
-            ValueError: it contains NaN or an infinity: :func:`load` would refuse it.
+            ValueError: readers would set it aside: it contains NaN or an infinity, a field is
+                not of its form, or its scores do not follow from its answers.
         """
-        if wrong := not_finite(record.model_dump()):
-            raise ValueError(f"{wrong} is NaN or infinite, and records have finite numbers only")
+        if wrong := _unreadable(record, arrays or {}):
+            raise ValueError(wrong)
         folder = self.folder(record.cell, record.point)
         folder.mkdir(parents=True, exist_ok=True)
         attempt = (record.started, record.finished, record.weights, record.status)
@@ -303,17 +387,69 @@ class Store:
         """Write each ``current`` that is missing or names nothing, as after a kill between the two writings; yields it, and the
         attempt that it names now."""
         for folder in self.cells():
-            if self._named(folder / POINTER)[0] is None:
+            if self._named(folder / POINTER) is None:
                 with lock_of(folder / ".lock"):  # a run that is between the two writings goes first
                     file = self.current_attempt(folder)
-                    if file is not None and self._named(folder / POINTER)[0] is None:
+                    if file is not None and self._named(folder / POINTER) is None:
                         _point(file)
                         yield folder / POINTER, file.name
+
+
+def _unreadable(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
+    """Why readers would set a record and its answers aside; "" where they would not."""
+    if wrong := not_finite(record.model_dump()):
+        return f"{wrong} is NaN or infinite, and records have finite numbers only"
+    try:
+        load(record.model_dump_json(), "its record")
+    except InputError as error:
+        return str(error)
+    if record.status != "ok" or not arrays:
+        return ""
+    return answers.fault(record, arrays)
 
 
 def _point(file: Path) -> None:
     """Make an attempt the current one of its cell."""
     write_atomically(file.with_name(POINTER), f"{file.name} {sha256_of(file)}\n".encode())
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    # of a link, where what it points to cannot be looked at
+    except OSError:
+        return False
+
+
+def _pointed(pointer: Path) -> tuple[str, str]:
+    """What a ``current`` says: the name of an attempt, and the sha256 of its record.
+
+    Older ones do not have the sha256.
+
+    Raises:
+        OSError, UnicodeDecodeError: it cannot be read.
+    """
+    text = read_at_most(pointer, LARGEST_POINTER).decode("utf-8")
+    name, _, sha256 = text.strip().partition(" ")
+    return name, sha256
+
+
+def _changed(file: Path, data: bytes) -> str:
+    """Why the bytes of a record are not those that were written.
+
+    The file ``current`` has the sha256 of the record that it names.
+
+    Returns:
+        "" where they are those, or nobody knows.
+    """
+    try:
+        name, sha256 = _pointed(file.with_name(POINTER))
+    # the pointer itself is set aside where the current attempt is looked for
+    except (OSError, UnicodeDecodeError):
+        return ""
+    if name != file.name or not sha256 or hashlib.sha256(data).hexdigest() == sha256:
+        return ""
+    return "it is not the record that was written (sha256 in `current`)"
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations
+from itertools import permutations
 from types import MappingProxyType
 from typing import Any
 
@@ -294,32 +294,56 @@ def mean_scores(group: ReportGroup, answers: Answers) -> dict[str, TableCell]:
     return means
 
 
-def all_pairs(
-    group: ReportGroup, answers: Answers, labels: Sequence[str]
-) -> dict[tuple[str, str], TableCell]:
-    """(first, second) -> mean difference first - second, for every two of these complete rows with stored answers.
+class MeanDifferences(Mapping[tuple[str, str], TableCell]):
+    """(first, second) -> mean difference first - second, of two complete rows with stored answers, in both orders.
 
-    Each pair is there in both orders.
+    A difference is drawn when it is first asked for: of all rows against all rows a report shows few.
     """
 
-    def score(row: str, column: ScoreColumn) -> float:
-        return float(
-            np.mean(
-                [r.scores[column.evaluation][column.metric] for r in group.finished(row, column)]
-            )
+    def __init__(self, group: ReportGroup, answers: Answers, labels: Sequence[str]) -> None:
+        self._group = group
+        self._answers = answers
+        self._place = {label: place for place, label in enumerate(labels)}
+        self._drawn: dict[tuple[str, str], tuple[TableCell, TableCell] | None] = {}
+
+    def __getitem__(self, rows: tuple[str, str]) -> TableCell:
+        first, second = rows
+        if first == second or first not in self._place or second not in self._place:
+            raise KeyError(rows)
+        # both orders are one draw
+        is_turned = self._place[first] > self._place[second]
+        ordered = (second, first) if is_turned else (first, second)
+        if ordered not in self._drawn:
+            self._drawn[ordered] = self._both_ways(*ordered)
+        cells = self._drawn[ordered]
+        if cells is None:
+            raise KeyError(rows)
+        return cells[is_turned]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return (rows for rows in permutations(self._place, 2) if self.get(rows) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _both_ways(self, first: str, second: str) -> tuple[TableCell, TableCell] | None:
+        """first - second, and second - first; None where answers are missing."""
+        columns = self._group.averaged
+        drawn_R = drawn_mean(self._group, self._answers, columns, first, second)
+        if drawn_R is None:
+            return None
+        gaps = [self._score(first, column) - self._score(second, column) for column in columns]
+        value = float(np.mean([100 * gap for gap in gaps]))
+        low, high = interval(drawn_R)
+        return (
+            number(value, "+.1f", low=low, high=high),
+            number(-value, "+.1f", low=-high, high=-low),
         )
 
-    pairs: dict[tuple[str, str], TableCell] = {}
-    for first, second in combinations(labels, 2):
-        drawn_R = drawn_mean(group, answers, group.averaged, first, second)
-        if drawn_R is not None:
-            value = float(
-                np.mean([100 * (score(first, c) - score(second, c)) for c in group.averaged])
-            )
-            low, high = interval(drawn_R)
-            pairs[first, second] = number(value, "+.1f", low=low, high=high)
-            pairs[second, first] = number(-value, "+.1f", low=-high, high=-low)
-    return pairs
+    def _score(self, row: str, column: ScoreColumn) -> float:
+        """The mean over seeds."""
+        done = self._group.finished(row, column)
+        return float(np.mean([r.scores[column.evaluation][column.metric] for r in done]))
 
 
 def p_in_words(p: float) -> str:

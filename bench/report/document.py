@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from bench.files import write_atomically
 from bench.report import escape
@@ -111,6 +112,8 @@ def write_index(folder: Path) -> Path | None:
             title = next(
                 (line.removeprefix("# ").strip() for line in file if line.startswith("# ")), ""
             )
-        lines.append(f"- [{place}]({place}/{PAGE}): {title}")
+        # a folder that somebody else put here may be called anything
+        link = f"{quote(place)}/{PAGE}"
+        lines.append(f"- [{escape.markdown(place)}]({link}): {escape.markdown(title)}")
     write_atomically(index, ("\n".join([*lines, "", MARK]) + "\n").encode())
     return index

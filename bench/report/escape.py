@@ -38,8 +38,8 @@ def markdown(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """A cell of a Markdown table."""
-    return markdown(text).replace("|", "\\|").replace("`", "\\`")
+    """A cell of a Markdown table: a backslash of its own stays one, and takes no line between two cells along."""
+    return markdown(text.replace("\\", "\\\\")).replace("|", "\\|").replace("`", "\\`")
 
 
 def code(text: str) -> str:

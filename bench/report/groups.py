@@ -68,6 +68,7 @@ class ReportGroup:
         cell: of one of its students: its data, teacher, recipe and numerics are those of all.
         identity: what its records have in common and those of no other group have.
         speed_ups, latencies: system -> times faster than the teacher, and median milliseconds of a batch, under ``speed_conditions``.
+        speed_others: cores that other processes used meanwhile; 0 on an idle machine.
         order: labels of rows in this order, where it is given; other rows come after them.
         names: row -> its name in a paper.
         reference: the row that others are compared with; "" for the one that :func:`bench.report.tables.differences.reference_of` chooses.
@@ -93,6 +94,7 @@ class ReportGroup:
     latencies: dict[str, float] = field(default_factory=dict)
     speed_conditions: str = ""
     speed_backend: str = ""
+    speed_others: float = 0.0
     order: list[str] = field(default_factory=list)
     names: Mapping[str, str] = field(default_factory=dict)
     reference: str = ""
@@ -243,8 +245,20 @@ class ReportGroup:
             rows.setdefault(record.row, []).append(record)
         return rows
 
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str], list[Record]]:
+        """(row, task) -> its records, in the order of their seeds."""
+        places: dict[tuple[str, str], list[Record]] = {}
+        for label, records in self._by_row.items():
+            for record in records:
+                for task in dict.fromkeys(record.cell.tasks):
+                    places.setdefault((label, task), []).append(record)
+        return places
+
     def records_of(self, label: str, task: str | None = None) -> list[Record]:
-        return [r for r in self._by_row.get(label, ()) if task is None or task in r.cell.tasks]
+        if task is None:
+            return list(self._by_row.get(label, ()))
+        return list(self._by_place.get((label, task), ()))
 
     def finished(self, label: str, column: ScoreColumn) -> list[Record]:
         """The finished records of a row in a column, in the order of their seeds."""
@@ -340,8 +354,18 @@ class ReportGroup:
     def lacks_seeds(self, label: str, column: ScoreColumn) -> bool:
         """Whether a student's mean is of fewer seeds than others of this column have: luckier or unluckier by that."""
         is_given = any(is_one_model(record.cell) for record in self.records_of(label))
-        most = max((len(self.values(student, column)) for student in self.students), default=0)
-        return not is_given and 0 < len(self.values(label, column)) < most
+        own = len(self.values(label, column))
+        return not is_given and 0 < own < self._most_seeds.get(column, 0)
+
+    @cached_property
+    def _most_seeds(self) -> dict[ScoreColumn, int]:
+        """Column -> the largest number of seeds that a student has there."""
+        most: dict[ScoreColumn, int] = {}
+        students = set(self.students)
+        for (label, column), scores in self._scores.items():
+            if label in students:
+                most[column] = max(most.get(column, 0), len(scores))
+        return most
 
     @cached_property
     def complete(self) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from textwrap import wrap
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from bench.report.sweeps import sweeps
 from bench.report.table import DASH, TableCell, number
 from bench.report.tables.differences import own_row, reference_of
 from bench.report.tables.leaderboard import verdicts_of_means
-from bench.report.tables.parts import counted
+from bench.report.tables.parts import counted, if_busy
 from bench.report.tables.retention import KEEPS, KEPT_OF_THE_TEACHER, LOSES
 
 GREY, PALE = "#444444", "#bbbbbb"
@@ -54,13 +54,38 @@ def looks(group: ReportGroup) -> dict[str, tuple[str, str]]:
     }
 
 
+MOST_ROWS = 60
+"""Of a picture: of more nobody reads one. The tables have all of them."""
+
+
 def systems_in(group: ReportGroup) -> list[str]:
-    """The rows of the pictures: complete and no variant of another row, the best mean first; all complete ones where that leaves one student."""
+    """The rows of the pictures, the best mean first: those of :func:`_systems`, at most :data:`MOST_ROWS`, the teacher among them."""
+    return _first(_systems(group))
+
+
+def _systems(group: ReportGroup) -> list[str]:
+    """The rows that are complete and no variant of another row, the best mean first; all complete ones where that leaves one student."""
     complete = sorted(
         group.mean_intervals, key=lambda label: (-group.mean_intervals[label].value, label)
     )
     systems = [label for label in complete if label == TEACHER or not own_row(group, label)]
     return systems if len(set(systems) - {TEACHER}) > 1 else complete
+
+
+def _first(rows: Sequence[str]) -> list[str]:
+    """As many rows as a picture shows, the teacher among them wherever it stands."""
+    shown = list(rows[:MOST_ROWS])
+    if TEACHER in rows[MOST_ROWS:]:
+        shown[-1] = TEACHER
+    return shown
+
+
+def left_out_of_pictures(group: ReportGroup) -> str:
+    """A sentence for a caption, where a picture has not all rows; "" where it has."""
+    count = len(_systems(group))
+    if count <= MOST_ROWS:
+        return ""
+    return f"Of {count} rows the {MOST_ROWS} with the highest means are drawn."
 
 
 def text_of(text: str, width: int = 24) -> str:
@@ -137,7 +162,8 @@ def plotted_differences(group: ReportGroup) -> dict[str, TableCell]:
     teacher = group.pairs.get((TEACHER, reference_of(group)))
     if differences and teacher is not None:
         differences[TEACHER] = teacher
-    return dict(sorted(differences.items(), key=lambda item: (-(item[1].value or 0.0), item[0])))
+    ordered = sorted(differences, key=lambda label: (-(differences[label].value or 0.0), label))
+    return {label: differences[label] for label in _first(ordered)}
 
 
 SHOWN = 6
@@ -239,27 +265,37 @@ class Point(NamedTuple):
     fewer_seeds: bool
 
 
-def points(group: ReportGroup, costs: Mapping[str, float]) -> list[Point]:
-    """The complete rows that have a cost, the best mean first."""
+def points(
+    group: ReportGroup, costs: Mapping[str, float], shown: Collection[str] | None = None
+) -> list[Point]:
+    """The complete rows that have a cost, the best mean first.
+
+    Args:
+        shown: only these of them; each is compared with all complete rows.
+    """
     few = {
         label
         for label in group.mean_intervals
         if any(group.lacks_seeds(label, column) for column in group.averaged)
     }
-    rows = [label for label in group.mean_intervals if label in costs]
+    means = {label: cell for label, cell in group.mean_intervals.items() if label in costs}
+    highest_first = sorted(means, key=lambda label: -(means[label].value or 0.0))
 
     def is_beaten(label: str) -> bool:
-        pairs = {
-            row: group.pairs.get((row, label))
-            for row in rows
-            if row not in few and costs[row] <= costs[label]
-        }
-        return any(pair is not None and (pair.low or 0.0) > 0 for pair in pairs.values())
+        for row in highest_first:
+            # a row whose mean is not higher is not better
+            if (means[row].value or 0.0) <= (means[label].value or 0.0):
+                return False
+            if row not in few and costs[row] <= costs[label]:
+                pair = group.pairs.get((row, label))
+                if pair is not None and (pair.low or 0.0) > 0:
+                    return True
+        return False
 
-    means = {label: group.mean_intervals[label] for label in rows}
     judged = [
         Point(s, costs[s], m.value or 0.0, m.low, m.high, is_beaten(s), s in few)
         for s, m in means.items()
+        if shown is None or s in shown
     ]
     return sorted(judged, key=lambda point: (-point.value, point.label))
 
@@ -297,8 +333,8 @@ APART = 0.014
 
 def scatter(group: ReportGroup, costs: Mapping[str, float], form: str, axis: str) -> bytes | None:
     """One point a row with its interval, and the front of those that no cheaper row surpasses; rows of one cost are side by side."""
-    look, rows = looks(group), systems_in(group)
-    shown = [point for point in points(group, costs) if point.label in rows]
+    look = looks(group)
+    shown = points(group, costs, set(systems_in(group)))
     if len(shown) < 2:
         return None
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
@@ -607,7 +643,7 @@ PICTURES: Mapping[str, tuple[str, str, Callable[[ReportGroup, str], bytes | None
     "score-latency": (
         "Mean score against measured latency",
         "The same against the median time of a batch ({conditions}).",
-        lambda group, form: scatter(group, group.latencies, form, "latency (ms)"),
+        lambda group, form: scatter(group, group.latencies, form, if_busy("latency (ms)", group)),
     ),
     "score-file": (
         "Mean score against the size of the file",

@@ -26,6 +26,8 @@ from bench.user_files import text_of
 
 FOLDER = Path(__file__).resolve().parent / "printed"
 UNKNOWN = "unknown"
+GENERATED = "generated sentences"
+"""What a pre-training reads that names no file."""
 YES = "yes"
 SUMMED: Mapping[str, Callable[[Sequence[float]], float]] = {
     "mean": statistics.fmean,
@@ -49,6 +51,11 @@ class Published(NamedTuple):
     split: str
     value: float
     note: str
+
+    @property
+    def row(self) -> str:
+        """As an experiment's file names it."""
+        return f"{self.table}: {self.system}"
 
 
 class PrintedRow(NamedTuple):
@@ -110,25 +117,31 @@ def numbers_in(path: Path) -> tuple[Published, ...]:
     return tuple(cells)
 
 
-def printed_cells(paper: str, row: str, further: Sequence[Published] = ()) -> list[Published]:
-    """The cells of a paper's row, by ``TABLE: ROW``.
+def printed_cells(
+    papers: Sequence[str], row: str, further: Sequence[Published] = ()
+) -> list[Published]:
+    """The cells of a row of one of these papers, by ``TABLE: ROW``, or ``PAPER, TABLE: ROW`` where two papers have such a row.
 
     Args:
         further: printed numbers of a user's own file.
 
     Raises:
-        InputError: no such paper, or no such row in it.
+        InputError: no such paper, no such row in any of them, or one in two of them.
     """
     known = [*published(), *further]
-    cells = [cell for cell in known if cell.source == paper]
-    if not cells:
-        raise unknown(
-            "paper with printed numbers", paper, list(dict.fromkeys(cell.source for cell in known))
-        )
-    own = [cell for cell in cells if f"{cell.table}: {cell.system}" == row]
+    sources = list(dict.fromkeys(cell.source for cell in known))
+    for paper in papers:
+        if paper not in sources:
+            raise unknown("paper with printed numbers", paper, sources)
+    cells = [cell for cell in known if cell.source in papers]
+    own = [cell for cell in cells if row in (cell.row, f"{cell.source}, {cell.row}")]
+    found_in = list(dict.fromkeys(cell.source for cell in own))
     if not own:
-        there = list(dict.fromkeys(f"{cell.table}: {cell.system}" for cell in cells))
-        raise unknown(f"printed row of {paper}", row, there)
+        there = list(dict.fromkeys(cell.row for cell in cells))
+        raise unknown(f"printed row of {' or '.join(papers)}", row, there)
+    if len(found_in) > 1:
+        ways = " or ".join(repr(f"{paper}, {row}") for paper in found_in)
+        raise InputError(f"{len(found_in)} papers have the printed row {row!r}; write {ways}")
     return own
 
 
@@ -207,10 +220,11 @@ def _reasons(group: ReportGroup, label: str, column: ScoreColumn, printed: Publi
         for each in r.artefacts.values()
         if {"train", "text"} <= each.keys()
     ]
-    for files, tokens in sorted(
-        {(", ".join(each["text"]["files"]), each["text"]["tokens"]) for each in trained}
-    ):
-        whys.append(f"pre-trained on {tokens:,} tokens of {files}")
+    # text without files is that of the sample suite
+    texts = {
+        (", ".join(each["text"]["files"]) or GENERATED, each["text"]["tokens"]) for each in trained
+    }
+    whys += [f"pre-trained on {tokens:,} tokens of {what}" for what, tokens in sorted(texts)]
     return whys
 
 

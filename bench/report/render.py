@@ -281,7 +281,7 @@ def to_latex(table: Table, paper: Paper, stem: str) -> str:
     for i, column in enumerate(table.columns[1:], start=1):
         texts = {line.cells[i - 1].text for line in lines if line.row != ""}
         if (column.words or column.digits == 0) and len(texts) == 1 and len(lines) > 1:
-            said.append(_tex(f"{column.title.capitalize()}: {texts.pop()}."))
+            said.append(tex(f"{column.title.capitalize()}: {texts.pop()}."))
         else:
             shown.append(i)
     heads = []
@@ -289,7 +289,7 @@ def to_latex(table: Table, paper: Paper, stem: str) -> str:
         name, bracket, rest = table.header[i].partition(" (")
         if not bracket and len(name) > 8:  # "mean of 4 differences", "difference to finetune"
             name, _, rest = name.removesuffix(" differences").partition(" ")
-        heads.append((_tex(FIELD.get(name, name)), _tex(rest.removesuffix(")"))))
+        heads.append((tex(FIELD.get(name, name)), tex(rest.removesuffix(")"))))
 
     # as few blocks as possible, in the largest type of those; a test says too little without its interval, other numbers may lose theirs
     is_tested = any(cell.verdict for line in lines for cell in line.cells)

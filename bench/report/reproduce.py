@@ -16,6 +16,7 @@ from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import data_facts, row_as_typed
 from bench.report.groups import ReportGroup
+from bench.stats.own_metrics import reference_of
 
 Words = tuple[str, ...]
 
@@ -171,6 +172,7 @@ def _typed(
     cell = group.cell
     options = ["--seeds", ",".join(map(str, seeds))] if seeds else []
     options += [*source_options(cell.data.slug, cell.teacher.name, cell.teacher.base), *numbers]
+    options += own_metrics(group)
     options += ["--max-train-rows", str(limit)] if limit else []
     options += [*text, "--threads", str(cell.numeric.threads), "--device", cell.numeric.device]
     return shlex.join(["python", "-m", "bench", *words, *options, "--results", group.results])
@@ -191,7 +193,15 @@ def verifying(group: ReportGroup) -> str:
     words += source_options(group.cell.data.slug, group.cell.teacher.name, group.cell.teacher.base)
     if (augmented := group.facts.augmented) and augmented.vectors:
         words += ["--word-vectors", augmented.vectors]
+    words += own_metrics(group)
     return shlex.join([*words, *_any_text(group), "--device", group.cell.numeric.device])
+
+
+def own_metrics(group: ReportGroup) -> list[str]:
+    """The options that name metrics in files of their users, where records have such."""
+    scored = sorted({name for record in group.records for name in record.task.metrics})
+    references = [reference for name in scored if (reference := reference_of(name))]
+    return [word for reference in references for word in ("--metric", reference)]
 
 
 def as_typed_path(place: Path) -> str:

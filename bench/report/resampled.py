@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,8 +22,10 @@ from bench.report.frame import teacher_weights
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.stats.guards import Suspicion, suspicions
 from bench.stats.metrics import metric_of
-from bench.stats.paired import resampled_scores
+from bench.stats.paired import scores_by_system
 
+IN_MEMORY = 2**26
+"""Bytes of a column's scores that stay in memory: those of 800 records."""
 EXAMPLES = "examples"
 ANY_SET = "validation"
 """In place of the evaluation set where :func:`rng_for` draws trainings: all sets of a task have the same trainings, and the same draws."""
@@ -43,7 +46,7 @@ class Resampled:
     column: ScoreColumn
     labels: np.ndarray
     predicted: dict[str, np.ndarray]
-    scores_R: dict[str, np.ndarray]
+    scores_R: Mapping[str, np.ndarray]
     teachers: dict[str, tuple[float, np.ndarray]] = field(default_factory=dict)
     logits: dict[str, np.ndarray] = field(default_factory=dict)
 
@@ -64,9 +67,8 @@ def resample(group: ReportGroup, store: Store) -> dict[ScoreColumn, Resampled]:
     columns = {}
     for column in group.columns:
         done = [r for label in group.systems for r in group.finished(label, column)]
-        answers = [
-            (record, store.predictions(record)) for record in done if store.has_predictions(record)
-        ]
+        stored = [(record, store.stored_predictions(record)) for record in done]
+        answers = [(record, arrays) for record, arrays in stored if arrays is not None]
         if not answers:
             continue
         columns[column] = data = resampled(column, answers)
@@ -94,18 +96,41 @@ def resampled(
 
     Their examples are the same in the same order: a column's records have one fingerprint of them (:mod:`bench.record.differences`).
     """
-    form, place = metric_of(column.metric).form, column.evaluation
-    labels, logits = (
-        answers[0][1][f"labels.{place}"],
-        {record.key: own[f"logits.{place}"] for record, own in answers},
-    )
+    form = metric_of(column.metric).form
+    place = column.evaluation
+    labels = answers[0][1][f"labels.{place}"]
+    logits = {record.key: own[f"logits.{place}"] for record, own in answers}
     predicted = {key: form.predicted(given) for key, given in logits.items()}
-    drawn = resampled_scores(
-        list(predicted.values()), labels, column.metric, rng_for([column], EXAMPLES)
-    )
-    return Resampled(
-        column, labels, predicted, dict(zip(predicted, drawn.T, strict=True)), logits=logits
-    )
+    rng = rng_for([column], EXAMPLES)
+    scores_MR = scores_by_system(list(predicted.values()), labels, column.metric, rng)
+    if scores_MR.nbytes <= IN_MEMORY:
+        scores: Mapping[str, np.ndarray] = dict(zip(predicted, scores_MR, strict=True))
+    else:
+        scores = ScoresInFile(list(predicted), scores_MR)
+    return Resampled(column, labels, predicted, scores, logits=logits)
+
+
+class ScoresInFile(Mapping[str, np.ndarray]):
+    """Record key -> [resamples] scores, in a temporary file without a name: five columns of 2,000 records would take 800 MB."""
+
+    def __init__(self, keys: Sequence[str], scores_MR: np.ndarray) -> None:
+        self._place = {key: place for place, key in enumerate(keys)}
+        self._count = scores_MR.shape[1]
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as this does
+        scores_MR.tofile(self._file)
+
+    def __getitem__(self, key: str) -> np.ndarray:
+        self._file.seek(self._place[key] * self._count * np.dtype(float).itemsize)
+        return np.fromfile(self._file, float, self._count)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._place
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._place)
+
+    def __len__(self) -> int:
+        return len(self._place)
 
 
 def rng_for(columns: Sequence[ScoreColumn], purpose: str, *rows: str) -> np.random.Generator:
@@ -122,13 +147,24 @@ def rng_for(columns: Sequence[ScoreColumn], purpose: str, *rows: str) -> np.rand
     )
 
 
+Stored = Mapping[str, Mapping[str, np.ndarray]]
+"""Key of a record -> its answers, as a store has them."""
+
+
+def stored_answers(group: ReportGroup, store: Store) -> Stored:
+    """The answers of the group's finished records; a record without them is left out."""
+    finished = [record for record in group.records if record.status == "ok"]
+    stored = {record.key: store.stored_predictions(record) for record in finished}
+    return {key: arrays for key, arrays in stored.items() if arrays is not None}
+
+
 def _answers_of(
-    group: ReportGroup, column: ScoreColumn, store: Store
+    group: ReportGroup, column: ScoreColumn, stored: Stored
 ) -> Iterator[tuple[Record, np.ndarray, np.ndarray]]:
     """Record, logits and labels of each stored answer to a column."""
     for record in (r for label in group.systems for r in group.finished(label, column)):
-        if store.has_predictions(record):
-            arrays = store.predictions(record)
+        if record.key in stored:
+            arrays = stored[record.key]
             yield (
                 record,
                 arrays[f"logits.{column.evaluation}"],
@@ -140,11 +176,11 @@ Faults = dict[tuple[str, ScoreColumn], dict[str, dict[int, Suspicion]]]
 """(row, column) -> what is wrong with its answers -> seed -> how it shows there"""
 
 
-def faults_of(group: ReportGroup, store: Store) -> Faults:
+def faults_of(group: ReportGroup, stored: Stored) -> Faults:
     """What is suspect about the stored answers of each row and column, by the column's own metric."""
     faults: Faults = {}
     for column in group.columns:
-        for record, logits, labels in _answers_of(group, column, store):
+        for record, logits, labels in _answers_of(group, column, stored):
             for suspicion in suspicions(logits, labels, record.task.labels or (), column.metric):
                 of_place = faults.setdefault((record.row, column), {})
                 of_place.setdefault(suspicion.what, {})[record.cell.seed] = suspicion
@@ -164,25 +200,28 @@ def faults_of_all(
 
 def judge_answers(group: ReportGroup, store: Store) -> None:
     """Tell a group what is suspect about its stored answers, and what the best single answer to every example scores."""
-    faults = faults_of(group, store)
+    stored = stored_answers(group, store)
+    faults = faults_of(group, stored)
     group.suspicions = {}
     group.baselines = {}
     group.partly_suspect = [place for place in faults if not faults_of_all(faults, place)]
+    order = {label: place for place, label in enumerate(group.systems)}
     rows_of: dict[tuple[ScoreColumn, str], dict[str, str]] = {}
-    for label, column in sorted(faults, key=lambda place: group.systems.index(place[0])):
+    for label, column in sorted(faults, key=lambda place: order[place[0]]):
         for what, of_seed in faults[label, column].items():
             rows_of.setdefault((column, what), {})[label] = f"{label}, {seeds_in_words(of_seed)}"
     for (column, what), rows in rows_of.items():
-        for label in rows:  # one line a fault, naming every row and seed
-            texts = group.suspicions.setdefault((label, column), [])
-            texts.append(f"{column.name}, {what}: {'; '.join(rows.values())}")
+        # one line a fault, naming every row and seed: one text for all of its rows
+        text = f"{column.name}, {what}: {'; '.join(rows.values())}"
+        for label in rows:
+            group.suspicions.setdefault((label, column), []).append(text)
     for column in group.printed_columns:
         metric = metric_of(column.metric)
-        for _, logits, labels in _answers_of(group, column, store):
-            group.baselines[column] = (
-                100 * metric.form.constant(labels, logits.shape[1], metric.score)[1]
-            )
-            break  # the first record's labels are those of all
+        # the first record's labels are those of all
+        for _, logits, labels in _answers_of(group, column, stored):
+            _, score = metric.form.constant(labels, logits.shape[1], metric.score)
+            group.baselines[column] = 100 * score
+            break
 
 
 def seeds_in_words(of_seed: Mapping[int, Suspicion]) -> str:

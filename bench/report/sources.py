@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.data.checkpoints import EMBEDDED_SHA256
-from bench.record.code import COMPUTED_BY, stale_lines, unknown_lines
+from bench.record.code import stale_lines, unknown_lines
 from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
@@ -149,8 +149,9 @@ def provenance(records: Sequence[Record]) -> list[str]:
     )
     bases = sorted({r.cell.teacher.base[:12] for r in done})
     # of a class of one's own (module:Class), which no commit of this repository holds
+    # the digest is of the method's own file: that of all code that computes a record changes with the task's metrics
     outside = {
-        (r.cell.method, str(r.code.get(COMPUTED_BY, {}).get("digest"))[:12])
+        (r.cell.method, str(r.code.get("method", "not kept"))[:12])
         for r in done
         if ":" in r.cell.method
     }

@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.files import slug, write_atomically
 from bench.record.cell import TEACHER
-from bench.record.speed_sessions import BUSY_CORES, Conditions, SpeedRecord
+from bench.record.speed_sessions import Conditions, SpeedRecord
 from bench.report.document import Section, to_page, write_index
 from bench.report.file_names import PAGE, TABLES, fitted, named
 from bench.report.render import Paper, write_tables
@@ -89,7 +89,7 @@ def _timings(record: SpeedRecord, c: Conditions) -> Table:
     # an interval, printed in a column of its own, is beside its number in a CSV file
     columns += [
         Column("sequences/s"),
-        Column("speed-up", csv=INTERVAL),
+        Column("speed-up (busy)" if record.others else "speed-up", csv=INTERVAL),
         Column("95 % interval", csv={}),
         Column("rounds"),
     ]
@@ -146,8 +146,8 @@ def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) 
     where = ", ".join(str(env[k]) for k in ("accelerator", "processor") if env.get(k))
     libraries = f"torch {env.get('torch')}, transformers {env.get('transformers')}"
     measured_on = f"{where}, {env.get('cores')} cores; {libraries}; code {commit_of(session.code)}."
-    if (others := env.get("busy_cores") or 0) >= BUSY_CORES:
-        measured_on += f" Other processes used {others:.1f} cores when it began."
+    if session.others:
+        measured_on += f" Other processes used {session.others:.1f} cores when it began."
     reason = session.energy.partition(": ")[2]
     energy = f"Energy was not measured{f': {reason}' if reason else ''}."
     if any(timing.joules for timing in session.timings):

@@ -13,13 +13,16 @@ class Footnotes:
     """Footnotes numbered once each, in the order of their first use. Notes of the same words are one."""
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    @property
+    def texts(self) -> list[str]:
+        """All notes so far, in the order of their numbers."""
+        return list(self._numbers)
 
     def number(self, note: str) -> int:
         """The number of a note, from 1 on."""
-        if note not in self.texts:
-            self.texts.append(note)
-        return self.texts.index(note) + 1
+        return self._numbers.setdefault(note, len(self._numbers) + 1)
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,9 @@ VALUE: Fields = {"": "value"}
 SPREAD: Fields = {" mean": "value", " sd": "deviation", " n": "n"}
 INTERVAL: Fields = {"": "value", " low": "low", " high": "high"}
 JUDGED: Fields = {**INTERVAL, " verdict": "verdict"}
+CHOSEN: Fields = {"": "text", " score": "high", " lowest": "low", " trials": "seeds"}
 TESTED: Fields = {**INTERVAL, " p": "alone", " p, Holm": "p", " verdict": "verdict"}
+COMPARED: Fields = {**TESTED, " n": "seeds"}
 
 
 class Column(NamedTuple):
@@ -88,7 +93,7 @@ class Column(NamedTuple):
 
     Attributes:
         words: it holds words: they are printed to the left, and are text in a CSV file.
-        csv: its columns in a CSV file.
+        csv: its columns in a CSV file; of words their text alone where nothing else is said.
         digits: decimals of its numbers there.
         beside: it stays beside the column before it where a table is broken into blocks.
     """
@@ -167,7 +172,8 @@ class Table:
     @property
     def _fields(self) -> list[Fields]:
         return [
-            TEXT if i == 0 or column.words else column.csv for i, column in enumerate(self.columns)
+            TEXT if i == 0 or (column.words and column.csv is VALUE) else column.csv
+            for i, column in enumerate(self.columns)
         ]
 
     @property
@@ -201,6 +207,8 @@ def _plain(cell: TableCell, attribute: str, digits: int) -> str:
         return "" if text == DASH else text
     if attribute == "n":
         return str(cell.n or 0)
+    if attribute == "seeds":  # n, where a cell may have none without lacking anything
+        return "" if cell.n is None else str(cell.n)
     value = getattr(cell, attribute)
     if isinstance(value, float):
         return f"{value:.4g}" if attribute in ("p", "alone") else f"{value:.{digits}f}"

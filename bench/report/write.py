@@ -17,7 +17,7 @@ from bench.record.cell import IN_8_BITS, TEACHER, Cell, record_key, train_key
 from bench.record.rescored import scored_alike
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
-from bench.record.speed_sessions import SpeedRecord, Timing, speed_records
+from bench.record.speed_sessions import SpeedRecord, Timing, idle_if_any, speed_records
 from bench.record.store import Store
 from bench.record.task_facts import row_as_typed
 from bench.report.document import Picture, Section, to_page, write_index
@@ -35,7 +35,7 @@ from bench.report.file_names import (
 from bench.report.frame import nothing_in
 from bench.report.groups import KEPT, ReportGroup, groups
 from bench.report.html_page import html_page
-from bench.report.pictures import PICTURES
+from bench.report.pictures import PICTURES, left_out_of_pictures
 from bench.report.render import Paper, remove_stale_files, write_tables
 from bench.report.reproduce import set_record_source
 from bench.report.resampled import judge_answers, resample
@@ -174,6 +174,8 @@ def add_speed(
 ) -> None:
     """Give the group's rows the speed-ups of the last session with its teacher, and their latencies.
 
+    A session of a busy machine counts only where none of an idle one fits, and is said to be busy.
+
     Rows of one architecture have one speed-up: in each round the median of their times, which differ by chance alone. Of rows with weights
     of few bits each has its own. Rows in 8 bits
     were timed after the teacher's rounds, and have latencies alone.
@@ -181,13 +183,25 @@ def add_speed(
     Args:
         backend, threads: under which they were timed; by default those that the session measured first.
     """
-    timed = [(session, main_conditions(session, backend, threads)) for session in sessions]
-    timed = [pair for pair in timed if pair[0].teacher == group.cell.teacher.name and pair[1]]
-    session, conditions = timed[-1] if timed else (None, None)
-    if session is None or conditions is None:
+    fitting = [
+        session
+        for session in sessions
+        if session.teacher == group.cell.teacher.name
+        and main_conditions(session, backend, threads) is not None
+    ]
+    if not fitting:
+        return
+    session = idle_if_any(fitting)[-1]
+    conditions = main_conditions(session, backend, threads)
+    if conditions is None:
         return
     machine = session.env.get("accelerator") or session.env.get("processor")
     made = f"session {session.key[:8]} of {session.started[:10]}, code {commit_of(session.code)}"
+    group.speed_others = session.others
+    if session.others:
+        made += f"; busy: other processes used {session.others:.1f} cores, so times mean little"
+    elif session is not fitting[-1]:
+        made += f"; session {fitting[-1].key[:8]}, of a busy machine, is left out"
     group.speed_conditions, group.speed_backend = (
         f"{described(conditions)}, on {machine}; {made}",
         conditions.backend,
@@ -263,6 +277,7 @@ def write_pictures(
                 write_atomically(own / FIGURES / f"{stem}.{form}", drawn)
                 if form == "svg":
                     text = caption.format(conditions=group.speed_conditions)
+                    text = " ".join(filter(None, [text, left_out_of_pictures(group)]))
                     shown.append(Picture(stem, title, text, drawn))
     return shown
 

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bench.cache import cache_root
 from bench.errors import InputError
-from bench.folders import users_cache
+from bench.folders import ANOTHER_CACHE, CACHE_VARIABLE, users_cache
 from bench.interrupts import interrupts_noticed
 from bench.make.export import folder_for
+from bench.make.work import FailedCell
 from bench.measure.busy import training_here
-from bench.plan.plan import Plan
+from bench.plan.plan import Plan, Planned
 from bench.plan.request import RAY, SAMPLE, SLURM, Request
 from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
+from bench.record.cell import IN_8_BITS
 from bench.record.cell_locks import CellLocks
 from bench.record.rescored import rescored
 from bench.record.store import Store
@@ -28,7 +31,7 @@ from bench.run.executors import Executor, InProcess, Processes, refuse_script_wi
 from bench.run.schedule import Outcome, Schedule
 from bench.run.track import check_tracker, track
 
-__all__ = ["Outcome", "agree", "carry_out", "refuse_script_without_main_guard"]
+__all__ = ["Outcome", "agree", "carry_out", "refuse_script_without_main_guard", "unfinished"]
 
 ASK_ABOVE_SECONDS, ASK_ABOVE_BYTES = 30 * 60, 5 * 10**9
 SPARE_BYTES = 10**8
@@ -59,9 +62,7 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
         progress.say(f"written: {pointer} names {attempt}")
     if not plan.todo_steps:
         rescore(plan, store)
-        progress.say(
-            f"nothing to do: {'every cell has its record' if plan.cells else 'no cell to do needs more of it'}"
-        )
+        progress.say(f"nothing to do: {_why_nothing_is_to_do(plan)}")
         return outcome
     agree(request, plan.seconds, plan.disk_bytes, confirm)
     check_disk(plan)
@@ -107,6 +108,58 @@ def rescore(plan: Plan, store: Store) -> None:
         at = datetime.now(UTC).isoformat(timespec="seconds")
         scored = scored.model_copy(update={"rescored": at})
         store.write(scored, arrays)
+
+
+def _why_nothing_is_to_do(plan: Plan) -> str:
+    """For a person whose command starts nothing: what of the plan is there, and what failed."""
+    if not plan.cells:
+        return "no cell to do needs more of it"
+    failed = [p for p in plan.cells if p.record is not None and p.record.status == "failed"]
+    if not failed:
+        return "every cell has its record"
+    count = f"{len(failed)} of {len(plan.cells)} cells"
+    return (
+        f"{count} failed before, and the others have their records; --retry-failed runs them again"
+    )
+
+
+def unfinished(plan: Plan, store: Store, known: Collection[FailedCell]) -> list[FailedCell]:
+    """The asked cells that have no finished record, each with the reason.
+
+    Args:
+        store: it has read none of these records yet, or reads again those that changed.
+        known: failures of this run; a cell of these is not named again.
+    """
+    failures = []
+    named = {failure.key for failure in known}
+    for planned in plan.cells:
+        failure = _unfinished(planned, "", store)
+        # without its model no score in 8 bits is to be expected
+        if failure is None and planned.in_8_bits:
+            failure = _unfinished(planned, IN_8_BITS, store)
+        if failure is not None and (not failure.key or failure.key not in named):
+            failures.append(failure)
+    return failures
+
+
+def _unfinished(planned: Planned, point: str, store: Store) -> FailedCell | None:
+    """Why a cell has no finished record; None where it has one."""
+    cell = planned.cell
+    record = store.find(cell, point)
+    if record is not None and record.status == "ok":
+        return None
+    row = f"{cell.label}+{point}" if point else cell.label
+    if record is not None:
+        why = record.error.message if record.error else record.status
+        return FailedCell(cell.tasks[0], row, cell.seed, why, record.key)
+    aside = store.set_aside_reason(cell)
+    why = (
+        f"its record was set aside: {aside}; the same command makes it again"
+        if aside
+        else f"its record is not in {store.root}, which somebody may have moved or removed; "
+        "the same command makes what is missing"
+    )
+    return FailedCell(cell.tasks[0], row, cell.seed, why)
 
 
 def executor_for(plan: Plan, progress: Progress) -> Executor:
@@ -170,14 +223,17 @@ def check_saving(root: Path, plan: Plan, progress: Progress) -> None:
 def check_disk(plan: Plan) -> None:
     """Raises InputError where a folder cannot be written, or has less free than the plan needs."""
     needed = plan.disk_bytes + SPARE_BYTES
-    saved = [("--save-students", plan.request.save_students)] if plan.request.save_students else []
-    reports = ("reports", plan.request.reports)
-    for what, folder in (
-        ("results", plan.request.results),
-        reports,
-        ("the cache", cache_root()),
-        *saved,
-    ):
+    request = plan.request
+    # what is written, where, and how another folder is chosen for it
+    written = [
+        ("results", request.results, "choose another folder with --results"),
+        ("reports", request.reports, "choose another folder with --reports"),
+        ("the cache", cache_root(), ANOTHER_CACHE),
+    ]
+    if request.save_students:
+        other = "choose another folder with --save-students"
+        written.append(("students", request.save_students, other))
+    for what, folder, other in written:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):  # a folder that is there may be read-only
@@ -185,10 +241,10 @@ def check_disk(plan: Plan) -> None:
             free = shutil.disk_usage(folder).free
         except OSError as error:
             raise InputError(
-                f"{what} cannot be written to {folder}: {error.strerror}; choose another folder"
+                f"{what} cannot be written to {folder}: {error.strerror}; {other}"
             ) from None
         if free < needed:
             raise InputError(
                 f"{what} in {folder} has {free / 1e6:,.0f} MB free, this plan needs about {needed / 1e6:,.0f} MB; "
-                f"free some, or set --results, --reports and BERT_BENCH_CACHE to another disk"
+                f"free some, or set --results, --reports and {CACHE_VARIABLE} to another disk"
             )

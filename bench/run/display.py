@@ -12,6 +12,7 @@ from typing import Any
 
 from bench.progress import Progress
 from bench.run_status import read_status, write_status
+from bench.terminal import shown
 
 WRITE_SECONDS = 0.5
 """How often a worker writes how far it is, at most."""
@@ -133,7 +134,7 @@ class Display:
         if self._live is None:
             self._progress.say(text)
         else:
-            self._live.console.print(text, markup=False, highlight=False)
+            self._live.console.print(shown(text), markup=False, highlight=False)
 
     def _read(self, file: Path) -> None:
         if not (body := read_status(file)):
@@ -144,10 +145,10 @@ class Display:
         self._heard[job] = len(body["said"])
         if self._live is not None:
             if job not in self._lines:
-                self._lines[job] = self._live.add_task(body["title"], total=None)
+                self._lines[job] = self._live.add_task(shown(body["title"]), total=None)
             self._live.update(
                 self._lines[job],
-                description=body["title"],
+                description=shown(body["title"]),
                 completed=body["done"],
                 total=body["total"],
             )

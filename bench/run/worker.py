@@ -20,6 +20,7 @@ from bench.plan.plan import Step
 from bench.plan.request import Request
 from bench.progress import quiet
 from bench.run.display import FileProgress
+from bench.stats.own_metrics import load_metrics
 from bench.train.numerics import ComputeSettings
 
 
@@ -48,6 +49,7 @@ class Worker:
             if self._work is None:
                 quiet()
                 asked = self.request
+                load_metrics(asked.metric)
                 torch.set_num_threads(asked.threads)
                 numerics = ComputeSettings(
                     device_of(asked.device, asked.deterministic), asked.precision

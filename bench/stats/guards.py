@@ -53,7 +53,7 @@ def suspicions(
     predicted, of_classes = form.predicted(logits), form == CLASSES
     name = lambda code: names[code] if code < len(names) else str(code)  # noqa: E731
     # all questions may have an answer
-    labels_vary = form == SPANS or len(np.unique(labels, axis=0)) > 1
+    labels_vary = form == SPANS or not _is_constant(labels)
     if of_classes and not labels_vary:
         only = name(int(labels[0]))
         return [
@@ -63,7 +63,7 @@ def suspicions(
         ]
 
     suspect = []
-    if len(np.unique(predicted, axis=0)) == 1:
+    if _is_constant(predicted):
         constant = (
             f"{name(int(predicted[0]))} for all {len(labels):,} examples" if of_classes else ""
         )
@@ -144,6 +144,11 @@ def _never_predicted(
 def _is_nearly_constant(predicted: np.ndarray, labels: np.ndarray) -> bool:
     """Whether predicted values of a regression hardly differ, on the scale of the labels."""
     return bool(np.std(predicted) < NEARLY_CONSTANT * np.std(labels))
+
+
+def _is_constant(values: np.ndarray) -> bool:
+    """Whether all of them are the first one."""
+    return bool((values == values[0]).all())
 
 
 def permuted(predicted: np.ndarray, labels: np.ndarray, classes: int) -> tuple[int, ...] | None:

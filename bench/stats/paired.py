@@ -121,13 +121,27 @@ def resampled_scores(
         systems: predicted answers, [n, ...] each.
         metric: the name of one that is registered.
     """
+    return np.ascontiguousarray(scores_by_system(systems, labels, metric, rng, resamples).T)
+
+
+def scores_by_system(
+    systems: Sequence[np.ndarray],
+    labels: np.ndarray,
+    metric: str,
+    rng: np.random.Generator,
+    resamples: int = RESAMPLES,
+) -> np.ndarray:
+    """[M, resamples] as :func:`resampled_scores`, with the scores of one system side by side in memory."""
     by = metric_of(metric).resampling
     score = by.scorer(systems, labels)
     draw = counts
     if isinstance(by, ByClass) and by.keeps_classes:
         draw = partial(counts_by_label, labels)
-    sizes = [min(CHUNK, resamples - begin) for begin in range(0, resamples, CHUNK)]
-    return np.concatenate([score(draw(len(labels), rng, size)) for size in sizes])
+    scores_MR = np.empty((len(systems), resamples))
+    for begin in range(0, resamples, CHUNK):
+        drawn = draw(len(labels), rng, min(CHUNK, resamples - begin))
+        scores_MR[:, begin : begin + CHUNK] = score(drawn).T
+    return scores_MR
 
 
 def counts_by_label(

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+IN_CACHE = 2**16
+"""Numbers of an array with which a processor computes fastest."""
 Scorer = Callable[[np.ndarray], np.ndarray]
 """[R, n] how often each example was drawn -> [R, M] scores."""
 
@@ -86,25 +88,29 @@ class ByClass:
         floor_MC = NO_ANSWER * np.stack([np.isin(classes, system) for system in systems])
 
         def score(counts_RN: np.ndarray) -> np.ndarray:
-            sums = (
-                (counts_RN.astype(np.float32) @ columns)
-                .astype(np.float64)
-                .reshape(len(counts_RN), -1, len(classes))
-            )
-            true_RC, answered, hits = (
-                sums[:, 0],
-                sums[:, 1 : 1 + len(systems)],
-                sums[:, 1 + len(systems) :],
-            )
-            if self.keeps_classes:
-                answered = np.maximum(answered, floor_MC)
-            return np.stack(
-                [
-                    self.score_of(hits[:, m], true_RC, answered[:, m], classes)
-                    for m in range(len(systems))
-                ],
-                1,
-            )
+            resamples = len(counts_RN)
+            sums = (counts_RN.astype(np.float32) @ columns).reshape(resamples, -1, len(classes))
+            true_RC = sums[:, 0].astype(float)
+            answered_RMC = sums[:, 1 : 1 + len(systems)]
+            hits_RMC = sums[:, 1 + len(systems) :]
+
+            # many systems at once, as many as fit in a processor's cache: they are so many more resamples
+            scores_RM = np.empty((resamples, len(systems)))
+            together = max(1, IN_CACHE // (resamples * len(classes)))
+            for begin in range(0, len(systems), together):
+                hits_RMC_part = hits_RMC[:, begin : begin + together]
+                answered_RMC_part = answered_RMC[:, begin : begin + together].astype(float)
+                if self.keeps_classes:
+                    floor = floor_MC[begin : begin + together]
+                    answered_RMC_part = np.maximum(answered_RMC_part, floor)
+                count = hits_RMC_part.shape[1]
+                shape = (resamples * count, len(classes))
+                hits_QC = hits_RMC_part.reshape(shape).astype(float)
+                answered_QC = answered_RMC_part.reshape(shape)
+                true_QC = np.repeat(true_RC, count, axis=0)
+                scores_Q = self.score_of(hits_QC, true_QC, answered_QC, classes)
+                scores_RM[:, begin : begin + count] = scores_Q.reshape(resamples, count)
+            return scores_RM
 
         return score
 

@@ -273,7 +273,9 @@ class StudentTrainer:
 
     def _forward(self, scheduled: ScheduledStage, batch: Batch, keeps_history: bool) -> Out:
         with torch.set_grad_enabled(keeps_history), self.numerics.autocast():
-            return forward(self.student.model, batch, scheduled.student)
+            read = forward(self.student.model, batch, scheduled.student)
+        # a term may ask the student a second time
+        return read.of_model(self.student.model)
 
     def _move(
         self,

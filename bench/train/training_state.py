@@ -21,10 +21,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from bench.cache import cache_root
-from bench.files import MODE
+from bench.files import put_in_place
 from bench.folders import STATES
 from bench.plan.scheduled_stages import PREPARATION
 from bench.record.keys import digest
+from bench.train.sealed_files import HASH, NOT_SEALED, damage_of, seal
 from bench.train.student_trainer import StudentTrainer
 
 EVERY_SECONDS = 300.0
@@ -38,14 +39,26 @@ StepsDone = tuple[int, int]
 """How many steps of its preparation, and how many counted ones, a student has done."""
 
 
-def steps_done(file: Path) -> StepsDone:
-    """How far the student of a state is; (0, 0) where there is no state, or none that can be used: then the training begins anew."""
+def steps_done(file: Path, say: Callable[[str], Any] = lambda text: None) -> StepsDone:
+    """How far the student of a state is; (0, 0) where there is none that can be used.
+
+    Args:
+        say: told that a state is there and is damaged, so that its training begins anew.
+    """
     try:
-        with safe_open(file, framework="pt") as state:
-            preparation, counted = json.loads(state.metadata()["state"])["done"]
-        return preparation, counted
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError):
+        wrong = damage_of(file)
+        if not wrong:
+            with safe_open(file, framework="pt") as state:
+                preparation, counted = json.loads(state.metadata()["state"])["done"]
+            return preparation, counted
+    except FileNotFoundError:
         return 0, 0
+    except OSError as error:
+        wrong = f"it cannot be read: {error.strerror}"
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+        wrong = f"it is no state of a training: {error}"
+    say(f"  {file}: this state of a training is not used, and the training begins anew: {wrong}")
+    return 0, 0
 
 
 class TrainingStates:
@@ -85,6 +98,14 @@ class TrainingStates:
         ]
         self.files = [self._folder / f"{digest(key)[:24]}.safetensors" for key in keys]
         self._all, self._kept, self._preparation = self.files, clock(), 0
+        self._looked_at: dict[Path, StepsDone] = {}
+        """file -> how far its student is; shared by the states of some of the students alone"""
+
+    def _steps_done(self, file: Path) -> StepsDone:
+        """:func:`steps_done`, which reads the whole file once."""
+        if file not in self._looked_at:
+            self._looked_at[file] = steps_done(file, self._say)
+        return self._looked_at[file]
 
     def groups(self) -> list[tuple[list[int], TrainingStates]]:
         """The students in groups that can go on together, as positions with their states: those of a group are at the
@@ -94,7 +115,7 @@ class TrainingStates:
         """
         groups: dict[StepsDone, list[int]] = {}
         for number, file in enumerate(self.files):
-            preparation, counted = steps_done(file)
+            preparation, counted = self._steps_done(file)
             groups.setdefault((0, counted) if counted else (preparation, 0), []).append(number)
         return [(group, self._of(group)) for group in groups.values()]
 
@@ -115,7 +136,7 @@ class TrainingStates:
         """
         self._forget()
         self._preparation = max((t.steps(PREPARATION) for t in trainers), default=0)
-        done = [steps_done(file) for file in self.files]
+        done = [self._steps_done(file) for file in self.files]
         before, counted = (
             max(steps, default=0) for steps in (zip(*done, strict=True) if done else ((), ()))
         )
@@ -150,7 +171,9 @@ class TrainingStates:
         begun = self._clock()
         try:
             for trainer, file in zip(trainers, self.files, strict=True):
-                _write(file, trainer, self._done(trainer, number))
+                done = self._done(trainer, number)
+                _write(file, trainer, done)
+                self._looked_at[file] = done
         # a full disk must not end a training that could go on
         except (OSError, SafetensorError) as error:
             self._say(
@@ -166,11 +189,12 @@ class TrainingStates:
         """The trainings have ended, or must begin anew."""
         for file in self.files:
             file.unlink(missing_ok=True)
+            self._looked_at.pop(file, None)
 
     @property
     def has_begun(self) -> bool:
         """Whether an earlier training left a state of one of them."""
-        return any(any(steps_done(file)) for file in self.files)
+        return any(any(self._steps_done(file)) for file in self.files)
 
     def _forget(self) -> None:
         """Remove old states of others, and what killed processes have half-written of these."""
@@ -198,8 +222,9 @@ def _write(file: Path, trainer: StudentTrainer, done: StepsDone) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_suffix(f".{os.getpid()}")
     try:
-        save_file(tensors, new, {"state": json.dumps({"done": done, "student": student})})
-        new.chmod(MODE)
-        os.replace(new, file)
+        state = json.dumps({"done": done, "student": student})
+        save_file(tensors, new, {"state": state, HASH: NOT_SEALED})
+        seal(new)
+        put_in_place(new, file)
     finally:
         new.unlink(missing_ok=True)

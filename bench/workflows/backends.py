@@ -21,6 +21,7 @@ from bench.data.own_tasks import expand
 from bench.data.spans import SpanQuestions
 from bench.errors import InputError, one_line
 from bench.progress import Progress, quiet
+from bench.record.speed_sessions import BUSY_CORES
 from bench.report.render import github
 from bench.stats.paired import changed_answers
 
@@ -40,12 +41,14 @@ def compare_backends(
     rounds: int = 30,
     offline: bool = False,
     progress: Progress | None = None,
+    busy: bool = False,
 ) -> dict[str, Any]:
     """Score and time trained models on backends, all of them in turns.
 
     Args:
         places: folders or hub names of models of this task.
         backends: of :data:`bench.measure.backends.BACKENDS`; ``eager`` is always measured, as what the others are compared with.
+        busy: time them although other processes use the processor; ``env`` says how many cores.
 
     Returns:
         ``models``: one dict for each place and backend with ``score`` (the task's first metric, 0 to 1), ``changed`` predictions of
@@ -54,19 +57,20 @@ def compare_backends(
         ``data``, ``set``, ``metric``, ``threads``, ``rounds``, ``env`` and ``code`` say what was measured where.
 
     Raises:
-        InputError: no such task, data, backend or model.
+        InputError: no such task, data, backend or model; or times would mean little here.
     """
     import torch
 
+    from bench.cache import cache_root
     from bench.data.sources import source_for
     from bench.measure.backends import INT8, check_backends
+    from bench.measure.busy import busy_facts, refuse_bad_times
     from bench.measure.latency import stopwatch, warm_up
     from bench.measure.machine import environment, revision
     from bench.train.prediction import score
     from methods.models import inputs_of, rounds_values
 
     progress = progress or Progress()
-    quiet()
     check_backends(backends)
     if len(tasks := expand(task_name)) != 1:
         raise InputError(f"--tasks {task_name}: name one task")
@@ -79,6 +83,8 @@ def compare_backends(
     split = source.load(task, task.evaluation[0])
     if split.labels is None:
         raise InputError(f"--tasks {task_name}: its examples have no labels here")
+    others = refuse_bad_times(cache_root(), threads, busy)
+    quiet()
     metric, torch_threads = task.metrics[0], torch.get_num_threads()
     torch.set_num_threads(threads)
     timed = stopwatch(torch.device("cpu"))
@@ -147,7 +153,7 @@ def compare_backends(
         row["per_second"] = 1 / float(np.median(row["batch_seconds"]))
     return {
         "task": task.name, "data": source.name, "set": task.evaluation[0].name, "metric": metric, "threads": threads, "rounds": rounds,
-        "models": rows, "env": environment("cpu"), "code": revision(),
+        "models": rows, "env": environment("cpu") | busy_facts(others), "code": revision(),
     }  # fmt: skip
 
 
@@ -246,12 +252,16 @@ def describe(answer: Mapping[str, Any]) -> str:
             row["model"], row["backend"], f"{100 * row['score']:.1f}", changed, f"{1000 * row['p50']:.2f}", f"{1000 * row['p90']:.2f}",
             f"{row['per_second']:.0f}", f"{row['bytes'] / 1e6:.1f}", f"{row['load_seconds']:.2f}",
         ])  # fmt: skip
+    others = answer["env"].get("busy_cores") or 0.0
+    mark = " (busy)" if others >= BUSY_CORES else ""
     head = ["model", "backend", answer["metric"], "changed predictions"]
-    head += ["p50 (ms)", "p90 (ms)", "examples/s", "MB", "load (s)"]
+    head += [f"p50 (ms){mark}", f"p90 (ms){mark}", f"examples/s{mark}", "MB", f"load (s){mark}"]
     examples = max((row.get("examples", 0) for row in answer["models"]), default=0)
     where = (
         f"{answer['task']} {answer['set']} of {answer['data']}, {examples:,} examples; {answer['env']['processor']}, "
         f"{answer['threads']} threads, fp32; latency of one example, examples/s in batches of {BATCH}, {answer['rounds']} rounds in turns. "
         "Changed predictions are counted against eager attention, with a 95 % interval of their share."
     )
+    if mark:
+        where += f" Other processes used {others:.1f} cores when it began, so times mean little."
     return "\n".join([github(lines, head, ["left", "left", *["right"] * 7]), "", where, *faults])

@@ -109,7 +109,7 @@ def choose(
                 of_file = dict(part.request_options().get("numbers", ()))
                 own["numbers"] = tuple(sorted((of_file | dict(request.numbers)).items()))
             parts.append((part, replace(request, methods=part.methods, tasks=part.tasks, **own)))
-        of_paper = [cell for cell in (*published(), *further) if cell.source == table.paper]
+        of_paper = [cell for cell in (*published(), *further) if cell.source in table.papers]
         columns = {cell.task for cell in of_paper}
         named = set()
         for typed_rows in table.printed.values():
@@ -118,14 +118,14 @@ def choose(
         for name, why in table.absent.items():
             # a row that is not here, or a column of the rows that are
             if name not in columns:
-                cells = printed_cells(table.paper, name, further)
+                cells = printed_cells(table.papers, name, further)
             else:
                 of_column = [cell for cell in of_paper if cell.task == name]
                 cells = [cell for cell in of_column if f"{cell.table}: {cell.system}" in named]
             quoted += [Quotation(cell, why) for cell in cells]
         printed = {}
         for label, (rows, why) in experiment.printed_of(table).items():
-            cells = [cell for row in rows for cell in printed_cells(table.paper, row, further)]
+            cells = [cell for row in rows for cell in printed_cells(table.papers, row, further)]
             printed[label] = PrintedRow(cells, [*other, *why], table.summed)
         chosen.append(ChosenTable(table, parts, printed, quoted))
     return experiment, chosen, absent

@@ -12,7 +12,7 @@ from bench.plan.steps import keep_pretraining
 from bench.progress import Progress, quiet
 from bench.record.store import Store
 from bench.report.write import write_groups
-from bench.run import Outcome, carry_out, refuse_script_without_main_guard
+from bench.run import Outcome, carry_out, refuse_script_without_main_guard, unfinished
 from bench.workflows.run_summary import pretrained_line, shown
 
 
@@ -43,13 +43,17 @@ def run(
         slots = [entry.slot for entry in plan.artefacts if entry.slot.is_made]
         outcome.shown = ["\n".join(pretrained_line(slot.title, slot.read_made()) for slot in slots)]
         return outcome
+    # a record that was written may be gone, and one that failed before is no result
+    store = Store(plan.request.results)
+    outcome.failures += unfinished(plan, store, outcome.failures)
     if request.held_back:  # tables of trials are no result
+        return outcome
+    # no record is there: the failures say it
+    if not any(store.records()):
         return outcome
     # the reports of the plan's tables, with their rows as they were typed
     cells = [planned.cell for planned in outcome.plan.cells]
-    written = write_groups(
-        Store(plan.request.results), plan.request.reports, cells, plan.labels, plan.request.latex
-    )
+    written = write_groups(store, plan.request.reports, cells, plan.labels, plan.request.latex)
     outcome.reports = [path for path, _ in written]
     outcome.shown = [shown(group, cells, plan.request.results) for _, group in written]
     for path in outcome.reports:

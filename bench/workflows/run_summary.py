@@ -15,6 +15,7 @@ from bench.record.store import KEY_DIGITS
 from bench.report.escape import flat
 from bench.report.groups import ReportGroup
 from bench.report.render import to_markdown
+from bench.report.reproduce import own_metrics
 from bench.report.sources import warnings
 from bench.report.tables.leaderboard import summary
 
@@ -68,6 +69,7 @@ def shown(group: ReportGroup, cells: Sequence[Cell], results: Path) -> str:
     best = [*students[:2], *([TEACHER] if TEACHER in means and len(students) == 1 else [])]
     if len(best) == 2:
         words = ["python", "-m", "bench", "compare", *best, "--results", str(results)]
+        words += own_metrics(group)
         lines.append(f"next: {shlex.join(words)}")
     return "\n".join(lines)
 

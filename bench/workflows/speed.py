@@ -12,7 +12,7 @@ from bench.errors import InputError
 from bench.plan.request import AUTO
 from bench.progress import Progress
 from bench.record.cell import CHECKPOINT
-from bench.record.speed_sessions import BUSY_CORES, Conditions, SpeedRecord, write_speed
+from bench.record.speed_sessions import Conditions, SpeedRecord, write_speed
 from bench.stats.ratios import FEWEST_ROUNDS
 
 if TYPE_CHECKING:
@@ -48,8 +48,6 @@ class SpeedRequest:
 
         if self.rounds < FEWEST_ROUNDS:
             raise InputError(f"--rounds {self.rounds}: an interval needs at least {FEWEST_ROUNDS}")
-        if self.threads < 1:
-            raise InputError(f"--threads {self.threads}: should be at least 1")
         if self.dtype not in DTYPES:
             raise InputError(f"--dtype {self.dtype}: choose one of {', '.join(DTYPES)}")
         if self.task is not None and len(expand(self.task)) != 1:
@@ -83,7 +81,7 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     from bench.cache import cache_root
     from bench.data.checkpoints import HUB_CONFIGURED, find
     from bench.make.record import now
-    from bench.measure.busy import busy_cores, refuse_while_training
+    from bench.measure.busy import busy_facts, refuse_bad_times
     from bench.measure.devices import device_of
     from bench.measure.energy import NotCounted, counter_of
     from bench.measure.latency import time_in_turns
@@ -93,17 +91,9 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     from methods.models import reads_texts
 
     progress, request, started = progress or Progress(), request.checked(), now()
-    refuse_while_training(
-        cache_root(), "times taken beside them mean nothing. Wait for them to end", here_alone=True
-    )
-    others = busy_cores()
-    if others is not None and others >= BUSY_CORES and not request.busy:
-        raise InputError(
-            f"other processes use {others:.1f} cores of this machine, so times mean little. Wait until they end; or add "
-            f"--busy, and the report will say how busy it was"
-        )
-    quiet()
     device = str(device_of(request.device))
+    others = refuse_bad_times(cache_root(), request.threads, request.busy, device)
+    quiet()
     systems = _systems(request, progress)
     try:
         counter = counter_of(device)
@@ -148,7 +138,7 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
         footprints=footprints,
         energy=energy,
         code=revision(),
-        env=environment(device) | ({} if others is None else {"busy_cores": round(others, 2)}),
+        env=environment(device) | busy_facts(others),
         started=started,
         finished=now(),
     )

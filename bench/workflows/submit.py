@@ -273,7 +273,10 @@ def diagnostics(answers: Path, labelled: Path) -> list[dict[str, Any]]:
     if strange := sorted(set(rows["Label"]) - set(names)):
         raise InputError(f"{labelled}: the label {strange[0]!r} should be {' or '.join(names)}")
     predicted = np.array(
-        [names.index(line.partition("\t")[2]) for line in answers.read_text().splitlines()[1:]]
+        [
+            names.index(line.partition("\t")[2])
+            for line in answers.read_text(encoding="utf-8").splitlines()[1:]
+        ]
     )
     true = np.array([names.index(label) for label in rows["Label"]])
     if len(true) != len(predicted):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.data.own_tasks import expand, is_own
+from bench.data.own_tasks import expand, is_own, typed_tasks
 from bench.errors import InputError
 from bench.plan.build import build
 from bench.plan.request import Request
@@ -27,7 +27,7 @@ from bench.plan.spelling import (
     parse_rows,
 )
 from bench.progress import Progress
-from bench.record.cell import IN_8_BITS, Search, Trial
+from bench.record.cell import IN_8_BITS, TOO_FEW, Search, Trial
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.run import Outcome
@@ -170,20 +170,17 @@ def tune(
     progress = progress or Progress()
     request = request.checked()
     rows, searched, tried = what_to_try(request, trials, settings, progress)
-    asked = {task.name: part for part in comma_separated(request.tasks) for task, _ in expand(part)}
+    asked = {task.name: part for part in typed_tasks(request.tasks) for task, _ in expand(part)}
     seed = min(request.seeds)
     searching = run(request_of_trials(request, tried), progress, confirm)
     store = Store(request.results)
     records = {(p.cell.tasks[0], p.spelling): store.find(p.cell) for p in searching.plan.cells}
-    for name, record in {
-        name: record for (name, _), record in records.items() if record is not None
-    }.items():
-        examples = record.cell.data.rows["held-back"]
-        gap = least_gap(examples)
-        if record.task.metrics[:1] == ("accuracy",) and gap is not None:
-            least = f"{examples:,} held-out examples hardly tell differences below {100 * gap:.0f} points from chance"
-            progress.say(f"{name}: the trials' {least}")
-    chosen, outcomes = [], []
+    scored = {name: record for (name, _), record in records.items() if record is not None}
+    for name, record in scored.items():
+        if sentence := _what_they_tell(record):
+            progress.say(f"{name}: {sentence}")
+    chosen = []
+    outcomes = []
     for name, part in asked.items():
         # a row without a best trial failed in all of them; a task without a row is not in the source, as the plan said
         best = [_best(name, row, tried[row.spelling], records, searched, seed) for row in rows]
@@ -201,6 +198,20 @@ def tune(
     return chosen, joined([searching, *outcomes])
 
 
+def _what_they_tell(trial: Record) -> str:
+    """Which differences the held-out examples can tell from chance; "" where it is not known."""
+    examples = trial.cell.data.rows["held-back"]
+    gap = least_gap(examples)
+    if gap is None:
+        return f"{examples:,} examples, {TOO_FEW}; the choice between trials may be chance"
+    if trial.task.metrics[:1] != ("accuracy",):
+        return ""  # the least difference is one of accuracies
+    return (
+        f"the trials' {examples:,} held-out examples hardly tell differences below "
+        f"{100 * gap:.0f} points from chance"
+    )
+
+
 def _best(
     task: str,
     row: MethodRow,
@@ -215,12 +226,16 @@ def _best(
         records: of the trials, by task and spelling.
     """
     scored: list[Trial] = []
-    metric = held_back = ""
+    metric = ""
+    held_back = ""
+    examples = 0
     for trial in trials:
         record = records.get((task, trial.spelling))
         scores = record.scores.get("held-back", {}) if record is not None else {}
         if record is not None and scores:
-            metric, held_back = next(iter(scores)), record.cell.data.evaluation["held-back"]
+            metric = next(iter(scores))
+            held_back = record.cell.data.evaluation["held-back"]
+            examples = record.cell.data.rows["held-back"]
         value = round(100 * scores[metric], 4) if scores else None
         scored.append(Trial(row=trial.spelling, score=value))
     if all(trial.score is None for trial in scored):
@@ -233,5 +248,7 @@ def _best(
         trials=tuple(scored),
         settings=varied,
         seed=seed,
+        examples=examples,
+        too_few=least_gap(examples) is None,
     )
     return SearchOutcome(task, search.best.row, search)

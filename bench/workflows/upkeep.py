@@ -17,17 +17,24 @@ from typing import Any
 
 from bench.cache import MADE, WEIGHTS, damage_reason
 from bench.errors import InputError, one_line
-from bench.files import TEMPORARY
+from bench.files import TEMPORARY, entries_of
 from bench.folders import NOT_FINISHED, STATES
 from bench.measure.busy import refuse_while_training, trainings
 from bench.record.cell_locks import FOLDER as CLAIMS
-from bench.record.set_aside import ADOPTED, CHANGED, SET_ASIDE, WITHOUT_ANSWERS
+from bench.record.set_aside import ADOPTED, SET_ASIDE, UNREADABLE, WITHOUT_ANSWERS
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
+from bench.train.sealed_files import damage_of
 
 BROKEN, UNPOINTED, NO_ANSWERS = "broken", "no pointer", "no answers"
 LEFTOVER, UNFINISHED, RENAMED, UNNAMED = "leftover", "unfinished", "put aside", "named by no record"
-KINDS = {SET_ASIDE: BROKEN, CHANGED: BROKEN, ADOPTED: UNPOINTED, WITHOUT_ANSWERS: NO_ANSWERS}
+KINDS = {
+    SET_ASIDE: BROKEN,
+    UNREADABLE: UNREADABLE,
+    ADOPTED: UNPOINTED,
+    WITHOUT_ANSWERS: NO_ANSWERS,
+}
+"""What a store notes -> what a survey calls it. A folder that is unreadable stays where it is."""
 RESULTS, CACHE = "results", "cache"
 BROKEN_SUFFIX = ".broken"
 WAIT = "wait for them to end"  # what a training writes looks like a leftover
@@ -64,8 +71,24 @@ def size_of(path: Path) -> int:
     return sum(file.lstat().st_size for file in files if os.path.lexists(file))
 
 
+class _Survey:
+    """What a folder of records and a cache hold, and what is wrong there."""
+
+    def __init__(self) -> None:
+        self.holds = Counter[str]()
+        self.sizes = Counter[str]()
+        self.problems: list[Problem] = []
+
+    def hold(self, what: str, *paths: Path) -> None:
+        """Count one more of a kind, and its bytes."""
+        self.holds[what] += 1
+        self.sizes[what] += sum(map(size_of, paths))
+
+
 def survey_store(results: Path, cache: Path) -> dict[str, Any]:
     """Read every attempt, its answers and every entry of the cache.
+
+    What cannot be read is among what is wrong, and the others are read.
 
     Returns:
         ``holds``: what -> how many; ``bytes``: what -> how large; ``found``: what is wrong.
@@ -73,44 +96,57 @@ def survey_store(results: Path, cache: Path) -> dict[str, Any]:
     Raises:
         InputError: there is no folder of results.
     """
-    store = _store(results)
-    holds, sizes, problems = Counter[str](), Counter[str](), list[Problem]()
+    survey = _Survey()
+    _survey_records(_store(results), survey)
+    _survey_cache(cache, survey)
+    sizes = {what: survey.sizes[what] for what in survey.holds}
+    return {"holds": dict(survey.holds), "bytes": sizes, "found": survey.problems}
 
-    def hold(what: str, *paths: Path) -> None:
-        holds[what] += 1
-        sizes[what] += sum(map(size_of, paths))
 
+def _survey_records(store: Store, survey: _Survey) -> None:
+    """Read every attempt, its answers and every session of timing."""
     for folder in store.cells():
         current = store.current_attempt(folder)
         for file in store.attempts_in(folder):
             record, answers = store.opened(file), file.with_suffix(".npz")
-            if record is not None:  # else the store noted what is wrong
-                hold(f"records, {record.status}", file, answers)
-                if (
-                    record.status == "ok"
-                    and record.answers is None
-                    and not answers.is_file()
-                    and file == current
-                ):
-                    why = "its answers are not stored: tests leave it out; `run --rerun` makes them"
-                    problems.append(problem(RESULTS, NO_ANSWERS, file, why) | {"bytes": 0})
-    if sessions := len(list(speed_records(results, store.note))):
-        holds["sessions of timing"] = sessions
-    problems += [problem(RESULTS, KINDS[note.kind], note.path, note.why) for note in store.notes]
+            if record is None:  # the store noted what is wrong
+                continue
+            survey.hold(f"records, {record.status}", file, answers)
+            is_without = record.status == "ok" and record.answers is None
+            if is_without and not answers.is_file() and file == current:
+                why = "its answers are not stored: tests leave it out; `run --rerun` makes them"
+                survey.problems.append(problem(RESULTS, NO_ANSWERS, file, why) | {"bytes": 0})
+    if sessions := len(list(speed_records(store.root, store.note))):
+        survey.holds["sessions of timing"] = sessions
+    survey.problems += [
+        problem(RESULTS, KINDS[note.kind], note.path, note.why) for note in store.notes
+    ]
 
-    for folder in _entries(cache):
-        hold(f"cache, {folder.parent.name}", folder)
+
+def _survey_cache(cache: Path, survey: _Survey) -> None:
+    """Read every file of the cache, and compare it with its hash."""
+    unread = set[Path]()
+
+    def note_unread(folder: Path, error: OSError) -> None:
+        unread.add(folder)
+        why = f"the folder cannot be read: {error.strerror}"
+        survey.problems.append(problem(CACHE, UNREADABLE, folder, why))
+
+    for folder in _entries(cache, note_unread):
+        survey.hold(f"cache, {folder.parent.name}", folder)
+        if folder in unread:
+            continue
         wrong = damage_reason(folder)
         if wrong or not os.path.lexists(folder / MADE):
-            why = f"{wrong or f'it has no {MADE}'}; `bench store repair` puts it aside, and the next run makes it again"
-            problems.append(problem(CACHE, BROKEN, folder, why))
-    for file in _files(cache / STATES):
+            what = wrong or f"it has no {MADE}"
+            why = f"{what}; `bench store repair` puts it aside, and the next run makes it again"
+            survey.problems.append(problem(CACHE, BROKEN, folder, why))
+    for file in _files(cache / STATES, note_unread):
         if file.suffix == ".safetensors":
-            hold("cache, states of trainings under way", file)
-            if wrong := _wrong_in_safetensors(file):
+            survey.hold("cache, states of trainings under way", file)
+            if wrong := _wrong_in_state(file):
                 why = f"{wrong}; `bench store repair` puts it aside, and the training begins anew"
-                problems.append(problem(CACHE, BROKEN, file, why))
-    return {"holds": dict(holds), "bytes": {what: sizes[what] for what in holds}, "found": problems}
+                survey.problems.append(problem(CACHE, BROKEN, file, why))
 
 
 def described(survey: dict[str, Any]) -> str:
@@ -152,7 +188,7 @@ def unneeded(results: Path, cache: Path) -> list[Problem]:
     """What killed processes left, unfinished attempts, what was put aside, and what of the cache no record here names.
 
     Raises:
-        InputError: there is no folder of results.
+        InputError: there is no folder of results, or one in it cannot be read.
     """
     store = _store(results)
     problems, named = _left_in(results, RESULTS), set[str]()
@@ -179,6 +215,10 @@ def unneeded(results: Path, cache: Path) -> list[Problem]:
                 problems.append(
                     problem(RESULTS, UNFINISHED, answers, "its record was never written")
                 )
+    unread = [note for note in store.notes if note.kind == UNREADABLE]
+    if unread:
+        # what the cache has for its records would be listed as needed by none
+        raise InputError(f"{unread[0].sentence()}; make it readable before anything is removed")
     if not trainings(cache):  # an entry that is being made is a temporary folder, for hours
         problems += _left_in(cache, CACHE)
     why = (
@@ -219,33 +259,46 @@ def _store(results: Path) -> Store:
     return Store(results)
 
 
-def _files(folder: Path) -> list[Path]:
-    """What lies in a folder; nothing where it cannot be read."""
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
+def _files(
+    folder: Path, tell: Callable[[Path, OSError], object] = lambda folder, error: None
+) -> list[Path]:
+    """What lies in a folder; nothing where it cannot be read.
+
+    Args:
+        tell: told of a folder that cannot be read.
+    """
+    return [Path(entry.path) for entry in entries_of(folder, lambda error: tell(folder, error))]
 
 
-def _entries(cache: Path) -> Iterator[Path]:
-    """The folders of finished entries, ``<kind>/<key>``; also empty ones, which are reported as broken."""
-    for kind in _files(cache):
-        if kind.is_dir() and kind.name not in NOT_FINISHED and not kind.name.startswith(TEMPORARY):
-            for folder in _files(kind):
-                names = {path.name for path in _files(folder)}
+def _entries(
+    cache: Path, tell: Callable[[Path, OSError], object] = lambda folder, error: None
+) -> Iterator[Path]:
+    """The folders of finished entries, ``<kind>/<key>``.
+
+    Empty ones are among them, and are reported as broken.
+
+    Args:
+        tell: told of a folder that cannot be read.
+    """
+    for kind in _files(cache, tell):
+        if (
+            os.path.isdir(kind)
+            and kind.name not in NOT_FINISHED
+            and not kind.name.startswith(TEMPORARY)
+        ):
+            for folder in _files(kind, tell):
+                names = {path.name for path in _files(folder, tell)}
                 is_named = not folder.name.startswith(TEMPORARY) and folder.suffix != BROKEN_SUFFIX
-                if folder.is_dir() and is_named and (names & {MADE, WEIGHTS} or not names):
+                if os.path.isdir(folder) and is_named and (names & {MADE, WEIGHTS} or not names):
                     yield folder
 
 
-def _wrong_in_safetensors(file: Path) -> str:
-    from safetensors import SafetensorError, safe_open
-
+def _wrong_in_state(file: Path) -> str:
+    """Why the state of a training cannot be used; "" where it can."""
     try:
-        with safe_open(file, framework="np"):
-            return ""
-    except (OSError, SafetensorError) as error:
-        return f"it cannot be opened ({str(error).partition(chr(10))[0]})"
+        return damage_of(file)
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
 
 
 def _put_aside(path: Path) -> Path:
@@ -264,7 +317,7 @@ def _left_in(folder: Path, place: str) -> list[Problem]:
                 left.append(problem(place, LEFTOVER, path, "a process that was killed left it"))
         elif path.name.endswith(BROKEN_SUFFIX):
             left.append(problem(place, RENAMED, path, "`bench store repair` put it aside"))
-        elif path.is_dir() and not path.is_symlink() and path.name != CLAIMS:
+        elif os.path.isdir(path) and not path.is_symlink() and path.name != CLAIMS:
             left += _left_in(path, place)
     return left
 

@@ -156,7 +156,9 @@ def section(file: Path, figures: Figures) -> str:
     for spec in experiment.table:
         counted = figures.of_tables.get(spec.name, "– | –")
         tasks = ", ".join(spec.tasks)
-        lines.append(f"| {spec.name} | {spec.paper} | {rows_made(spec)} | {tasks} | {counted} |")
+        lines.append(
+            f"| {spec.name} | {'; '.join(spec.papers)} | {rows_made(spec)} | {tasks} | {counted} |"
+        )
     said = [f"- Expected: {experiment.expected}"] if experiment.expected else []
     if figures.pretrained:
         said.append(PRETRAINED + ", ".join(f"`{method}`" for method in figures.pretrained))

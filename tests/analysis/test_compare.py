@@ -15,7 +15,7 @@ from bench.analysis.choose import choose, in_words
 from bench.analysis.compare import compare, table
 from bench.analysis.trace import trace
 from bench.errors import InputError
-from bench.record.cell import Search, Trial, record_key
+from bench.record.cell import Search, Trial, record_key, train_key
 from bench.record.store import Store
 from bench.report.comparison import BETTER, NOT_SIGNIFICANT
 from bench.report.file_names import place_of
@@ -92,6 +92,76 @@ def test_a_mean_of_what_nobody_named_leaves_out_what_a_report_leaves_out(taught,
     assert "Means leave out mrpc" in " ".join(in_words(choice))
     (choice,) = choose(taught.root, {}, ["mrpc", "rte"])
     assert [column.task for column in choice["columns"]] == ["mrpc", "rte"]
+
+
+def of_another_teacher(record, name, base):
+    """The same row, taught by another one."""
+    teacher = record.cell.teacher.model_copy(update={"name": name, "base": base, "key": base})
+    cell = record.cell.model_copy(update={"teacher": teacher})
+    return record.model_copy(
+        update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)}
+    )
+
+
+@pytest.fixture
+def under_two_teachers(store):
+    """kd under its teacher, and under another one by which it is better."""
+    for seed in (0, 1, 2):
+        for task in ("rte", "sst2"):
+            record = of_another_teacher(factories.record("kd", task, seed), "org/large", "b" * 64)
+            factories.write(store, record, wrong(0.05, 500 + seed), LABELS)
+    return store
+
+
+def test_a_row_is_compared_with_itself_under_another_teacher(under_two_teachers, capsys):
+    folder = under_two_teachers.root
+    own = factories.record("kd").cell.teacher.name
+    with pytest.raises(InputError, match=f"add --teacher .*{own}"):
+        compare(folder, "kd", "kd")
+    tables = compare(folder, "kd", "kd", ["rte", "sst2"], teachers=("large", own))
+    (lines,) = tables.values()
+    assert [line.task for line in lines] == ["rte", "sst2", "mean"]
+    for line in lines[:2]:
+        assert line.first == pytest.approx(95, abs=4), "the students of the other teacher"
+        assert line.second == pytest.approx(70, abs=4)
+        assert line.names == ("kd, teacher large", f"kd, teacher {own}")
+    assert lines[-1].verdict == BETTER
+    said = capsys.readouterr().err
+    assert "differ in: teacher" in said
+    ((turned, *_),) = compare(folder, "kd", "kd", ["rte"], teachers=(own, "b" * 12)).values()
+    assert turned.difference == pytest.approx(-lines[0].difference)
+
+
+def test_another_row_of_another_teacher_and_the_teacher_of_both(under_two_teachers):
+    folder = under_two_teachers.root
+    own = factories.record("kd").cell.teacher.name
+    ((line,),) = compare(folder, "kd", "microbert", ["rte"], teachers=("large", own)).values()
+    assert line.names == ("kd, teacher large", f"microbert, teacher {own}")
+    ((line,),) = compare(folder, "kd", "microbert", ["rte"], teachers=(own,)).values()
+    assert line.first == pytest.approx(70, abs=4)
+
+
+@pytest.mark.parametrize(
+    ("teachers", "said"),
+    [
+        (("large", "small"), "no teacher of kd in .* is called 'small'"),
+        (("large", "large"), "two different rows"),
+        (("a", "b", "c"), "the teacher of the first row and that of the second"),
+    ],
+)
+def test_teachers_that_a_row_has_not_are_refused(under_two_teachers, teachers, said):
+    with pytest.raises(InputError, match=said):
+        compare(under_two_teachers.root, "kd", "kd", teachers=teachers)
+
+
+def test_two_teachers_of_one_name_are_known_by_their_hashes(under_two_teachers):
+    record = of_another_teacher(factories.record("kd", "rte", 0), "org/large", "c" * 64)
+    factories.write(under_two_teachers, record, wrong(0.2, 9), LABELS)
+    with pytest.raises(InputError, match="bbbbbbbbbbbb, cccccccccccc"):
+        compare(under_two_teachers.root, "kd", "kd", teachers=("large", "cccccc"))
+    pair = ("cccccc", "bbbbbb")
+    ((line,),) = compare(under_two_teachers.root, "kd", "kd", ["rte"], [0], teachers=pair).values()
+    assert line.first == pytest.approx(80, abs=6)
 
 
 def test_a_teacher_has_no_seeds_of_its_own(taught):

@@ -125,6 +125,31 @@ def test_what_cannot_be_these_answers_is_refused(tmp_path, columns, said):
     assert "\n" not in str(refused.value)
 
 
+BEYOND = r"beyond what 32-bit numbers hold \(3\.4e38\)"
+
+
+@pytest.mark.parametrize("number", [3.5e38, -1e39, 1e308])
+def test_numbers_beyond_32_bits_are_refused_with_their_row(tmp_path, number):
+    """They would be infinite in the record, and readers would set it aside."""
+    first, second = GLUE["mrpc"].labels
+    scores = {first: [0.0, 0.5, number, 0.2, 0.1, 0.3], second: [0.1, 0.2, 0.3, -0.4, 0.5, 0.6]}
+    pandas.DataFrame(scores).to_csv(tmp_path / "mrpc.tsv", sep="\t", index=False)
+    with pytest.raises(InputError, match=rf"mrpc\.tsv, row 2: a number is {BEYOND}"):
+        read(tmp_path, "mrpc", examples(RIGHT["label"]))
+    values = {"prediction": [0.0, 1.0, 2.0, number, 4.0, 5.0]}
+    pandas.DataFrame(values).to_csv(tmp_path / "stsb.tsv", sep="\t", index=False)
+    with pytest.raises(InputError, match=rf"row 3: .* is {BEYOND}"):
+        read(tmp_path, "stsb", examples(np.arange(SIZE, dtype=np.float32)))
+
+
+def test_the_largest_32_bit_number_is_read(tmp_path):
+    largest = float(np.finfo(np.float32).max)
+    values = {"prediction": [0.0, 1.0, 2.0, largest, 4.0, 5.0]}
+    pandas.DataFrame(values).to_csv(tmp_path / "stsb.tsv", sep="\t", index=False)
+    logits = read(tmp_path, "stsb", examples(np.arange(SIZE, dtype=np.float32)))
+    assert logits["validation"][3, 0] == np.float32(largest)
+
+
 def test_a_folder_without_the_task_says_what_it_has(tmp_path):
     (tmp_path / "rte.tsv").write_text("prediction\n0\n")
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Five stories of a user, typed as commands from beginning to end. Each asserts what the user gets, not how it is said."""
+"""Stories of a user, typed as commands from beginning to end. Each asserts what the user gets, not how it is said."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 import tiny
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -23,7 +26,8 @@ from transformers import (
 )
 
 import bench as installed
-from bench.errors import CHECK_FAILED, OK
+from bench.data.table_files import Split
+from bench.errors import BAD_INPUT, CHECK_FAILED, OK
 from bench.record.cell import TEACHER
 from bench.record.store import Store
 
@@ -99,6 +103,47 @@ def table(folder: str, name: str) -> dict[str, list[str]]:
     (file,) = Path(folder).rglob(f"{name}.csv")
     with file.open(newline="") as lines:
         return {line[0]: line[1:] for line in csv.reader(lines)}
+
+
+def test_a_classifier_without_its_head(bench):
+    """Its head was lost as it was saved: no plan and no run takes it, as a teacher or as a row. One whose names have a prefix is
+    mended by the command that the message names, and then scored as plain transformers scores it."""
+    examples = reviews(train=60, dev=60)
+    whole = classifier_of_ones_own(examples)
+    weights = load_file(whole / "model.safetensors")
+    encoder = {name: value for name, value in weights.items() if "classifier" not in name}
+    headless, wrapped = Path("headless"), Path("wrapped")
+    for folder, tensors in (
+        (headless, encoder),
+        (wrapped, {f"module.{name}": value for name, value in weights.items()}),
+    ):
+        shutil.copytree(whole, folder)
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    words = ["--tasks", "reviews.toml", "--threads", 1]
+    for asked in (
+        ["--teacher", headless, "--methods", f"kd:{SMALL}"],
+        ["--teacher", whole, "--methods", f"checkpoint:{headless}"],
+    ):
+        for verb in ("plan", "run"):
+            done = bench(verb, *asked, *words)
+            assert done.returncode == BAD_INPUT
+            assert "classifier.weight" in done.stderr
+            assert "BertForSequenceClassification" in done.stderr
+    assert not Path("results").exists(), "nothing is half written"
+
+    done = bench("run", "--teacher", whole, "--methods", f"checkpoint:{wrapped}", *words)
+    assert done.returncode == BAD_INPUT
+    assert "all names begin with 'module.'" in done.stderr
+    command = re.search(r"python -m bench (convert \S+) NEW-FOLDER", done.stderr)
+    assert command
+    assert bench(*command[1].split(), "mended").returncode == OK
+    done = bench("run", "--teacher", whole, "--methods", "checkpoint:mended", *words)
+    assert done.returncode == OK, done.stderr
+    answers, _ = logits(whole, [text for text, _ in examples])
+    store = Store(Path("results/runs"))
+    for record in store.records():
+        kept = store.predictions(record)["logits.validation"]
+        assert answers == pytest.approx(kept, abs=1e-4)
 
 
 OPPOSITE = """
@@ -201,6 +246,57 @@ def test_a_method_in_a_file(bench):
             name,
             score,
         )
+
+
+def data_set_of_the_hub(folder: str) -> list[tuple[str, int]]:
+    """A folder as the hub has it: two shards, a validation file, and the class once more in words.
+
+    The texts say nothing of the class. Returns the training examples.
+    """
+    draw = random.Random(0)
+    words = ["red", "blue", "old", "young", "house", "tree", "runs", "sleeps"]
+    rows = []
+    for _ in range(500):
+        label = draw.randrange(2)
+        text = " ".join(["the", *draw.choices(words, k=9)])
+        rows.append({"text": text, "label": label, "label_text": ["negative", "positive"][label]})
+    names = ["train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001"]
+    parts = [rows[:120], rows[120:300], rows[300:]]
+    Path(folder, "data").mkdir(parents=True)
+    for name, part in zip(names, parts, strict=True):
+        pandas.DataFrame(part).to_parquet(Path(folder, "data", f"{name}.parquet"))
+    return [(row["text"], row["label"]) for row in rows[:300]]
+
+
+def test_a_folder_of_the_hub_with_the_class_in_words(bench):
+    """The class in words is no text, all shards are read, and the validation file is scored."""
+    examples = data_set_of_the_hub("films")
+    done = bench("data", "--tasks", "films", "--data", "sample")
+    assert done.returncode == BAD_INPUT, done.stdout
+    assert len(done.stderr.splitlines()) == 1
+    assert "label_text" in done.stderr
+    assert ":text=text" in done.stderr
+
+    shard = Path("films/data/train-00001-of-00002.parquet")
+    shard.rename("elsewhere.parquet")
+    done = bench("data", "--tasks", "films:text=text", "--data", "sample")
+    assert done.returncode == BAD_INPUT
+    assert shard.name in done.stderr
+    Path("elsewhere.parquet").rename(shard)
+
+    teacher = tiny.save_teacher(Path("teacher"))
+    words = ["--methods", f"finetune:{SMALL}", "--tasks", "films:text=text", "--teacher", teacher]
+    done = bench("run", *words, "--data", "sample", "--epochs", 5, "--threads", 1, "--yes")
+    assert done.returncode == OK, done.stderr
+    said = done.stdout + done.stderr
+    assert "trained on 300 rows of train-00000-of-00002.parquet and train-00001-of-0" in said
+    assert "scored on 200 rows of validation-00000-of-00001.parquet" in said
+    (student,) = [r for r in Store(Path("results/runs")).records() if r.cell.method != TEACHER]
+    assert student.cell.data.rows == {"train": 300, "validation": 200}
+    texts = [text for text, _ in examples]
+    one_file = Split(texts, None, np.array([label for _, label in examples]), range(300))
+    assert student.cell.data.train == one_file.fingerprint(), "every row, in the shards' order"
+    assert student.scores["validation"]["accuracy"] < 0.7, "the texts say nothing of the class"
 
 
 def test_one_table_of_a_papers_experiment(bench):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from transformers import BertForSequenceClassification, RobertaConfig
+from transformers import BertForSequenceClassification, BertModel, RobertaConfig
 
 from bench.data import checkpoints
 from bench.errors import InputError
@@ -210,13 +210,31 @@ def test_peak_memory_is_that_of_the_model_and_not_of_the_imports():
 def test_no_times_beside_other_processes_unless_asked_for(monkeypatch, tmp_path):
     monkeypatch.setattr(busy, "busy_cores", lambda: 1.26)
     with pytest.raises(InputError, match=r"other processes use 1\.3 cores .* --busy"):
-        speed.measure(speed.SpeedRequest(methods="kd", teacher="embedded"))
+        speed.measure(speed.SpeedRequest(methods="kd", teacher="embedded", threads=1))
     for others, is_told in ((1.26, True), (0.1, False)):
         record = SpeedRecord(
             teacher="t", timings=[], env={"busy_cores": others}, started="a", finished="b"
         )
         text = write_speed_report(record, tmp_path / str(others)).read_text()
         assert ("Other processes used 1.3 cores when it began." in text) is is_told
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity"), reason="no way to leave this process one core"
+)
+@pytest.mark.parametrize("in_spite", [True, False])
+def test_more_threads_than_cores_are_refused(tmp_path, in_spite):
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        with pytest.raises(InputError, match=r"--threads 2: .* may use 1 core, .* --threads 1$"):
+            busy.refuse_bad_times(tmp_path, 2, in_spite)
+        assert busy.refuse_bad_times(tmp_path, 1, in_spite) == 0.0
+        assert busy.refuse_bad_times(tmp_path, 2, in_spite, "cuda") == 0.0
+        with pytest.raises(InputError, match="--threads 2"):
+            speed.measure(speed.SpeedRequest(methods="kd", teacher="embedded", device="cpu"))
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 @pytest.mark.skipif(
@@ -441,7 +459,7 @@ def test_lengths_of_a_task_are_those_that_its_rows_are_trained_with(tmp_path):
     teacher = tiny.save_teacher(tmp_path / "teacher")
     config = tiny.config()
     config.max_position_embeddings = 150
-    config.save_pretrained(teacher)
+    BertModel(config).save_pretrained(teacher)
     asked = speed.SpeedRequest(methods="kd", teacher=str(teacher), task=str(tmp_path / "long.toml"))
     assert speed._load(asked, "task", 4, [config]).batches[0][0].shape == (4, 150)
     roberta = RobertaConfig(max_position_embeddings=66, pad_token_id=1)

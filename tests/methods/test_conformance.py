@@ -14,14 +14,14 @@ from transformers import BertConfig
 
 import methods
 from bench.conformance.checks import CHECKS, Suite, check_method
-from bench.conformance.directions import distances_of_wrong_sign
+from bench.conformance.directions import taps_of_no_use, wrong_signs
 from bench.conformance.mixing import findings
 from bench.plan.student_cells import check_layers
 from methods import losses, taps
 from methods.api import Method, MethodError, Stage, Student, Term
 from methods.finetune import FineTune
 from methods.kd import KD
-from methods.models import RoutedModule
+from methods.models import RoutedModule, forward
 from methods.taps import LOGITS
 
 
@@ -593,8 +593,8 @@ def test_no_loss_of_ours_mixes_or_has_the_wrong_sign_in_any_setting(name):
     kind = methods.get(name)
     for settings in SETTINGS.get(name, ({},)):
         for scene in Suite(kind, settings).bench().scenes():
-            assert findings(scene) == [], settings
-            assert not [*distances_of_wrong_sign(scene)], settings
+            found = [*findings(scene), *wrong_signs(scene), *taps_of_no_use(scene)]
+            assert not [finding.text for finding in found if finding.is_fault], settings
 
 
 def test_a_gradient_that_is_not_a_number_at_padding_is_found():
@@ -615,8 +615,13 @@ def test_a_gradient_that_is_not_a_number_at_padding_is_found():
     scene = Suite(FineTune, {}).bench().scenes()[0]
     stage = Stage("late", {"late": Term(late, student=taps.scores(1))})
     (found,) = findings(replace(scene, stages=lambda: [stage]))
-    assert found.padding
+    assert found.of_padding
     assert "is not a number: mask before the logarithm" in found.text
+
+
+def one_of_two_detached(batch, student, teacher, aux):
+    """The value depends on both layers, the gradient on one."""
+    return student.hidden(1).detach().square().mean() + student.hidden(2).square().mean()
 
 
 PLANTED = {
@@ -629,6 +634,7 @@ PLANTED = {
         stages=lambda setup: {"more": Term(square, 0.1, LOGITS), "undeclared": Term(square, 0.1)},
         terms=("hard", "more", "undeclared"),
     ),
+    "taps are used": with_term(one_of_two_detached, taps.hidden(1, 2), weight=0.01),
     "terms pull to the teacher": with_term(alike, LOGITS, LOGITS, base=KD, weight=0.5, name="soft"),
     "terms move the deployed": with_term(
         of_a_detached_student,
@@ -658,6 +664,52 @@ PLANTED = {
 @pytest.mark.parametrize("check", CHECKS)
 def test_each_check_finds_its_planted_bug(check):
     assert set(found_by(PLANTED[check], check)) == {check}
+
+
+def learns_from_itself(batch, student, teacher, aux):
+    return F.mse_loss(student.hidden(1).mean(), student.hidden(2).mean().detach())
+
+
+def smaller_of_two(batch, student, teacher, aux):
+    """One of the layers decides, and by these examples it is always the same one."""
+    return torch.minimum(student.hidden(1).square().mean(), 1e6 + student.hidden(2).square().mean())
+
+
+def test_a_target_that_is_said_is_no_detached_layer():
+    read = {"student": taps.hidden(1, 2)}
+    for targets, found in ((taps.NOTHING, {"taps are used"}), (taps.hidden(2), set())):
+        term = Term(learns_from_itself, 0.1, **read, targets=targets)
+        kind = method(stages=lambda setup, term=term: {"own": term}, terms=("hard", "own"))
+        assert set(found_by(kind, "taps are used")) == found
+
+
+def test_a_layer_that_decides_nothing_here_is_not_looked_at():
+    kind = with_term(smaller_of_two, taps.hidden(1, 2))
+    (check,) = check_method(kind, ["taps are used"])
+    assert check.passed
+    assert any("hidden 2: nothing depends on it" in why for why in check.unseen)
+
+
+def test_a_check_that_a_writing_method_is_not_put_to_is_not_looked_at():
+    (check,) = check_method(methods.get("seq2seq"), ["padding has no effect"])
+    assert check.unseen == ("its students write texts",)
+
+
+def second_pass(batch, student, teacher, aux):
+    """R-Drop (Liang et al. 2021): two passes of one batch differ by dropout."""
+    again = forward(student.model, batch, LOGITS).logits
+    return losses.symmetric_kl_batchmean(student.logits, again)
+
+
+def test_a_term_asks_the_students_model_again():
+    def of_the_teacher(batch, student, teacher, aux):
+        return F.mse_loss(student.logits, forward(teacher.model, batch, LOGITS).logits)
+
+    kind = with_term(second_pass, LOGITS, weight=0.1)
+    checks = ("needs", "loss falls", "terms have an effect", "aux is not deployed", "resumes")
+    assert not found_by(kind, *checks)
+    refused = with_term(of_the_teacher, LOGITS, LOGITS)
+    assert "TeacherWeights" in found_by(refused, "needs")["needs"]
 
 
 @pytest.mark.slow

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
+import tempfile
+import tracemalloc
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import factories
+import hostile_input
 import numpy as np
 import pytest
 import tiny
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from numpy.lib import format as numpy_format
 
 from bench.record import answers
 from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS
 from bench.record.speed_sessions import FOLDER, speed_records
 from bench.record.store import Store
+from bench.record.task_facts import TaskFacts
 from bench.train.prediction import score
 
 FROZEN = Path(__file__).parents[1] / "records" / "v1"
@@ -69,6 +79,16 @@ DAMAGE: dict[str, tuple[str, bytes | Callable[[dict], object], str]] = {
         ANSWERS,
         lambda a: a.update({"labels.validation": 1 - a["labels.validation"]}),
         "does not follow",
+    ),
+    "one column": (
+        ANSWERS,
+        lambda a: a.update({"logits.validation": a["logits.validation"][:, :1]}),
+        "logits of shape [277, 1]; classification has [277, 2]",
+    ),
+    "a third class": (
+        ANSWERS,
+        lambda a: a.update({"logits.validation": np.eye(3, dtype="f4")[a["labels.validation"]]}),
+        "classification has [277, 2]",
     ),
     "classes": (
         ANSWERS,
@@ -153,6 +173,54 @@ def test_new_records_have_the_sum_of_their_answers_and_it_is_checked(store):
     again = Store(store.root)
     assert again.find(record.cell) == record, "the first attempt"
     assert "sha256" in again.notes[0].why
+
+
+@given(
+    arrays(
+        st.sampled_from(["<f4", "<f8", ">f8", "<i8", "<u8", "|b1", "<U3"]),
+        array_shapes(min_dims=0, max_dims=3, min_side=0),
+    ),
+    st.booleans(),
+)
+def test_answers_are_read_as_they_were_packed(array, is_turned):
+    array = np.asfortranarray(array) if is_turned else array
+    data, sha256 = answers.pack({"logits.a": array, "labels.a": array[..., None]})
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "a.npz"
+        file.write_bytes(data)
+        read = answers.read(file, ["a"], sha256)
+    assert sorted(read) == ["labels.a", "logits.a"]
+    for name, before in (("logits.a", array), ("labels.a", array[..., None])):
+        after = read[name]
+        assert before.dtype == after.dtype
+        assert before.shape == after.shape
+        assert before.tobytes() == after.tobytes()
+
+
+def test_objects_and_torn_arrays_are_no_answers(tmp_path):
+    objects = {"logits.a": np.array([{}], dtype=object)}
+    np.savez(tmp_path / "objects.npz", **objects)
+    whole = answers.pack({"logits.a": np.arange(9)})[0]
+    (tmp_path / "torn.npz").write_bytes(whole[:-40])
+    (tmp_path / "text.npz").write_bytes(b"a,b\n")
+    for name in ("objects", "torn", "text"):
+        with pytest.raises(answers.Unreadable, match="no arrays"):
+            answers.read(tmp_path / f"{name}.npz", ["a"])
+
+
+def test_answers_are_kept_while_there_is_room():
+    kept = answers.Kept(100)
+    labels = np.arange(5)
+    for number in range(4):
+        logits = np.arange(3.0) + number
+        kept.keep(Path(str(number)), None, {"logits.a": logits, "labels.a": labels.copy()})
+    # 40 bytes of labels once, and 24 of logits each
+    found = [kept.of(Path(str(number)), None) for number in range(4)]
+    assert [arrays is not None for arrays in found] == [True, True, False, False]
+    assert found[0]["labels.a"] is found[1]["labels.a"]
+    assert kept.of(Path("0"), "another sum") is None
+    kept.drop(Path("0"))
+    assert kept.of(Path("0"), None) is None
 
 
 def test_a_record_whose_answers_are_gone_keeps_its_scores(store):
@@ -336,8 +404,10 @@ def test_nearly_equal_answers_keep_the_score_that_was_computed_of_them():
     draw = np.random.default_rng(0)
     logits = (0.0016 + 6e-9 * draw.normal(size=(40, 1))).astype(np.float32)
     labels = draw.normal(size=40).astype(np.float32)
+    metrics = ("spearman", "pearson")
+    task = TaskFacts(form="score", labels=(), metrics=metrics)
     record = factories.record().model_copy(
-        update={"scores": {"validation": score(logits, labels, ["spearman", "pearson"])}}
+        update={"task": task, "scores": {"validation": score(logits, labels, metrics)}}
     )
     arrays = {
         "logits.validation": logits,
@@ -347,3 +417,119 @@ def test_nearly_equal_answers_keep_the_score_that_was_computed_of_them():
     assert not answers.fault(record, arrays)
     labels[0] += 1
     assert answers.fault(record, arrays)
+
+
+# --- what would be waited for, or fill the memory
+
+
+def npz(folder: Path) -> Path:
+    return folder / ANSWERS
+
+
+def header(shape: tuple[int, ...], kind: str = "<f4") -> bytes:
+    """What an array of numpy begins with."""
+    out = io.BytesIO()
+    array = {"descr": kind, "fortran_order": False, "shape": shape}
+    numpy_format.write_array_header_1_0(out, array)
+    return out.getvalue()
+
+
+def with_zeros(file: Path, name: str, shape: tuple[int, ...], written: int) -> None:
+    """Add an array of zeros to an ``.npz`` file, or put it in the place of the one of that name.
+
+    Args:
+        written: how many of its bytes are really there.
+    """
+    held = {n: a for n, a in np.load(file).items() if n != name}
+    np.savez_compressed(file, **held)
+    with (
+        zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as packed,
+        packed.open(f"{name}.npy", "w") as out,
+    ):
+        out.write(header(shape))
+        for _ in range(written // 10**6):
+            out.write(bytes(10**6))
+
+
+def most_memory(work: Callable[[], object]) -> int:
+    """The largest number of bytes that Python and numpy held during some work."""
+    tracemalloc.start()
+    work()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return most
+
+
+@pytest.mark.slow
+def test_an_array_that_nobody_reads_costs_no_memory(store):
+    """A few hundred kilobytes of zeros unpack to 400 MB."""
+    with_zeros(npz(victim(store)), "unused", (10**8,), 4 * 10**8)
+    assert most_memory(lambda: list(store.records())) < 50e6
+    assert store.notes == []
+    record = store.find_by_key(VICTIM[3:])
+    assert set(store.predictions(record)) == {
+        f"{what}.validation" for what in ("logits", "labels", "examples")
+    }
+
+
+@pytest.mark.parametrize("shape", [(10**9, 2), (2**31, 2**31), (-1, 2), (10**18,)])
+def test_an_array_that_says_it_is_large_is_not_read(store, shape):
+    with_zeros(npz(victim(store)), "logits.validation", shape, 10**6)
+    assert most_memory(lambda: list(store.records())) < 50e6
+    (note,) = store.notes
+    assert note.path == victim(store) / RECORD
+    assert "its logits.validation has" in note.why
+
+
+def test_an_array_that_no_reader_would_take_is_not_written(store, monkeypatch):
+    record = store.find_by_key(VICTIM[3:])
+    arrays = store.predictions(record)
+    monkeypatch.setattr(answers, "LARGEST_ARRAY", 1000)
+    with pytest.raises(ValueError, match="an array of answers has at most"):
+        store.write(record, arrays)
+    assert not list(victim(store).glob("attempt-2*"))
+
+
+def pipe(file: Path) -> None:
+    file.unlink(missing_ok=True)
+    os.mkfifo(file)
+
+
+def device(file: Path) -> None:
+    file.unlink(missing_ok=True)
+    file.symlink_to("/dev/zero")
+
+
+def folder_there(file: Path) -> None:
+    file.unlink(missing_ok=True)
+    file.mkdir()
+
+
+def sparse(file: Path) -> None:
+    """A file of 100 GB that takes no room on the disk."""
+    with file.open("wb") as empty:
+        empty.truncate(10**11)
+
+
+@pytest.mark.parametrize("replace", [pipe, device, folder_there, sparse])
+@pytest.mark.parametrize("name", ["current", RECORD, ANSWERS])
+def test_what_is_no_file_of_a_store_is_not_waited_for(store, name, replace):
+    """Each is named in one line, and the six other records are read."""
+    replace(victim(store) / name)
+    with hostile_input.limited():
+        found = list(store.records())
+    aside = [note for note in store.notes if note.kind == SET_ASIDE]
+    assert len(found) == (7 if name == "current" else 6)
+    assert [note.path.name for note in aside] == [RECORD if name == ANSWERS else name]
+    assert "cannot be read" in aside[0].sentence()
+
+
+@pytest.mark.parametrize("replace", [pipe, device, folder_there, sparse])
+def test_what_is_no_session_of_timing_is_not_waited_for(tmp_path, replace):
+    heard = []
+    shutil.copytree(REFERENCE / FOLDER, tmp_path / FOLDER)
+    (session,) = (tmp_path / FOLDER).glob("*/*.json")
+    replace(session.with_name(f"{'a' * 16}.json"))
+    with hostile_input.limited():
+        assert len(list(speed_records(tmp_path, heard.append))) == 1
+    assert len(heard) == 1

@@ -7,17 +7,20 @@ import io
 import json
 import re
 from pathlib import Path
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import factories
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from bench.analysis.gate import REGRESSED, GateResult, junit, summary
 from bench.record.store import Store
 from bench.report import escape
+from bench.report.document import Section, to_page, write_index
 from bench.report.render import Paper, github, tex, to_csv, to_latex
 from bench.report.table import Column, Line, Table, TableCell
 from bench.report.write import write_reports
@@ -36,6 +39,96 @@ def test_a_cell_stays_one_cell(text):
     for line in lines:
         assert "<script" not in line
         assert "](" not in line
+
+
+PUNCTUATION = st.text(st.sampled_from("ab \\|`*_[]()<>!#&;:/\n$%~^{}-\"'"), max_size=24)
+"""What means something in Markdown, HTML or LaTeX, often."""
+
+
+def parts_of(text: str) -> list[str]:
+    """The elements that Markdown makes of a text, as a reader's program does."""
+    made = MarkdownIt("commonmark").enable("table").parse(text)
+    inner = [child.type for token in made for child in token.children or ()]
+    return [token.type for token in made] + inner
+
+
+@settings(max_examples=300)
+@given(PUNCTUATION, PUNCTUATION)
+def test_a_markdown_table_has_the_cells_that_it_was_given(name, text):
+    """Planted before: a backslash in front of a line between two cells took the line along."""
+    table = github([["a", text], [text, "b"]], [name, "two"], "left")
+    kinds = parts_of(table)
+    assert kinds.count("th_open") == 2
+    assert kinds.count("td_open") == 4
+    assert not {"link_open", "image", "html_inline", "html_block", "code_inline"} & set(kinds)
+
+
+@settings(max_examples=300)
+@given(PUNCTUATION)
+def test_a_markdown_page_has_no_link_and_no_html_of_somebody_else(text):
+    sections = [Section(text, [f"We say {text}"], [f"point {text}"])]
+    kinds = parts_of(to_page(text, sections).decode())
+    assert not {"link_open", "image", "html_inline", "html_block"} & set(kinds)
+
+
+def test_the_index_links_to_its_pages_whatever_they_are_called(tmp_path):
+    name = "a](http://e) <b> (x)"
+    page = tmp_path / name / "own" / "README.md"
+    page.parent.mkdir(parents=True)
+    page.write_text("# t](http://e) <script>\n")
+    text = write_index(tmp_path).read_text().partition("<!-- reports -->")[2]
+    tokens = MarkdownIt("commonmark").parse(text)
+    inner = [child for token in tokens for child in token.children or ()]
+    (link,) = [child for child in inner if child.type == "link_open"]
+    assert unquote(link.attrGet("href")) == f"{name}/own/README.md"
+    assert not [child for child in inner if child.type == "html_inline"]
+
+
+COMMAND = re.compile(r"\\([a-zA-Z]+|.)")
+OURS = {
+    "begin",
+    "end",
+    "centering",
+    "small",
+    "footnotesize",
+    "scriptsize",
+    "setlength",
+    "tabcolsep",
+    "caption",
+    "label",
+}
+OURS |= {"toprule", "midrule", "bottomrule", "medskip", "par", "smallskip", "parbox", "raggedright"}
+OURS |= {
+    "textbf",
+    "texttt",
+    "textsuperscript",
+    "textbackslash",
+    "textasciitilde",
+    "textasciicircum",
+}
+OURS |= {"textless", "textgreater", "textbar", "pm", "times", "ldots", "geq", "leq", "rightarrow"}
+OURS |= {"uparrow", "downarrow", "circ", "dagger"} | set("\\&%$#_{},")
+
+
+@settings(max_examples=300)
+@given(PUNCTUATION, PUNCTUATION, PUNCTUATION)
+def test_a_latex_table_has_the_cells_that_it_was_given(name, text, title):
+    """Planted before: heads of columns, and what a column says of all rows, kept their line ends."""
+    columns = (Column("System"), Column(f"{title} ({text})", words=True), Column(name, words=True))
+    lines = [
+        Line(f"{row} {name}", (TableCell(text), TableCell(f"{row}{text}", footnotes=(name,))))
+        for row in ("first", "second")
+    ]
+    written = to_latex(Table(title, columns, lines), Paper(text, [name], [text]), "x")
+    body = [line for line in written.splitlines() if not line.startswith("%")]
+    assert set(COMMAND.findall("\n".join(body))) <= OURS
+    plain = COMMAND.sub("", "\n".join(body))
+    assert plain.count("{") == plain.count("}")
+    assert not set("%#_~^") & set(plain)
+    # the heads, perhaps with a second line of them, and a line for each row; two or three columns
+    rows = [line for line in body if line.endswith(r" \\")]
+    assert len(rows) in (3, 4)
+    assert len({COMMAND.sub("", row).count("&") for row in rows}) == 1
 
 
 @given(TEXT)

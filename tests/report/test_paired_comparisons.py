@@ -27,6 +27,18 @@ N = 400
 LABELS = np.random.default_rng(0).integers(2, size=N)
 
 
+def test_a_csv_file_of_comparisons_has_their_number_of_seeds(answered_store):
+    (group,) = groups(answered_store.records())
+    table = make_tables(group, resample(group, answered_store)).tables
+    (compared,) = [own for own in table if own.file == "paired comparisons"]
+    lines = [dict(zip(compared.values_header, row, strict=True)) for row in compared.values]
+    places = [name for name in compared.values_header if name.endswith(" n")]
+    assert len(places) == 3, "two columns and their mean"
+    for line in lines[:-1]:
+        assert [line[place] for place in places] == ["3", "3", "3"]
+    assert [lines[-1][place] for place in places] == ["", "", ""], "min. detectable"
+
+
 def answers(accuracy, seed):
     return np.where(np.random.default_rng(seed).random(N) >= accuracy, 1 - LABELS, LABELS)
 

@@ -42,11 +42,11 @@ def test_every_printed_cell_is_named_by_a_file_or_is_absent_with_a_reason():
         for table in experiment.table:
             rows = [row for rows, _ in experiment.printed_of(table).values() for row in rows]
             assert not set(rows) & set(table.absent)
-            absent |= {(table.paper, name) for name in table.absent}
+            absent |= {(paper, name) for paper in table.papers for name in table.absent}
             for row in rows:
                 cells = {
                     cell
-                    for cell in printed_cells(table.paper, row)
+                    for cell in printed_cells(table.papers, row)
                     if cell.task in table.typed_tasks
                 }
                 assert cells, row
@@ -253,6 +253,43 @@ def test_pretraining_is_said_whatever_the_file_says():
         update={"artefacts": {"general_start": start, "importance": {"key": "b" * 64}}}
     )
     assert lines(group_of(record))[0][-1] == "no: pre-trained on 4,000,000 tokens of text.txt"
+    generated = {**start, "text": {"files": [], "tokens": 100_000}}
+    record = ours("kd").model_copy(update={"artefacts": {"general_start": generated}})
+    said = "no: pre-trained on 100,000 tokens of generated sentences"
+    assert lines(group_of(record))[0][-1] == said
+
+
+TWO_PAPERS = """
+title = "Two papers"
+printed_numbers = "own.csv"
+[[table]]
+name = "a"
+methods = ["kd", "pkd"]
+tasks = ["rte"]
+paper = ["Foo 2019", "Bar 2020"]
+printed = { kd = "Table 1: Foo-4", pkd = "Bar 2020, Table 1: Both" }
+absent = { "Table 2: Bar-9" = "not here" }
+"""
+OWN = """source,table,system,task,metric,split,value
+Foo 2019,Table 1,Foo-4,rte,accuracy,dev,61.5
+Foo 2019,Table 1,Both,rte,accuracy,dev,62.5
+Bar 2020,Table 1,Both,rte,accuracy,dev,63.5
+Bar 2020,Table 2,Bar-9,rte,accuracy,dev,64.5
+"""
+
+
+def test_a_table_has_the_numbers_of_several_papers(tmp_path):
+    (tmp_path / "own.csv").write_text(OWN)
+    table = chosen(tmp_path, TWO_PAPERS)
+    values = {label: [cell.value for cell in row.cells] for label, row in table.printed.items()}
+    assert values == {"kd": [61.5], "pkd": [63.5]}
+    for right, wrong, says in (
+        ("Bar 2020, Table 1: Both", "Table 1: Both", "2 papers have the printed row"),
+        ('"Bar 2020"]', '"Baz 2020"]', "no paper with printed numbers is called 'Baz 2020'"),
+        ("Foo-4", "Foo-5", "no printed row of Foo 2019 or Bar 2020"),
+    ):
+        with pytest.raises(InputError, match=says):
+            chosen(tmp_path, TWO_PAPERS.replace(right, wrong))
 
 
 @pytest.mark.parametrize(

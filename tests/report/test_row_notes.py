@@ -20,6 +20,7 @@ from bench.record.recipe import Recipe
 from bench.record.stated import stated
 from bench.record.store import Store
 from bench.report.groups import groups
+from bench.report.sources import provenance
 from bench.report.tables.provenance import hyper_parameters
 from bench.report.write import write_reports
 from methods.api import Setup
@@ -83,6 +84,17 @@ def test_a_third_partys_rows_say_what_they_lack(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_provenance_has_one_digest_for_a_method_whatever_the_metrics_of_its_tasks():
+    """Planted before: the digest of all code behind a record, which the metric of its task belongs to."""
+    records = []
+    for task, digest in (("rte", "a"), ("mrpc", "b")):
+        record = factories.changed(factories.record("kd", task), method="rkd:RKD")
+        code = {"method": "c" * 64, "computed_by": {"of": ["x"], "digest": digest * 64}}
+        records.append(record.model_copy(update={"code": code}))
+    lines = [line for line in provenance(records) if line.startswith("code outside")]
+    assert lines == ["code outside these commits: rkd:RKD (digest cccccccccccc)"]
+
+
 def test_tables_say_what_a_row_lacks_and_csv_files_keep_the_label(tmp_path):
     store = Store(tmp_path / "r")
     rng = np.random.default_rng(0)

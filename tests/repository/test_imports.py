@@ -39,6 +39,7 @@ LAYERS = (
     "bench.files",
     "bench.folders",
     "bench.user_files",
+    "bench.terminal",
     "bench.progress",
     "bench.stats",
     "bench.audit",

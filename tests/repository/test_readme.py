@@ -35,15 +35,33 @@ EVERY_PAGE = pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.
 
 
 COMMANDS = (
-    "python3.11 -m venv .venv && .venv/bin/pip install -c constraints.txt -e '.[offline,test]' && "
-    ".venv/bin/python -m bench run --methods microbert,tinybert --tasks glue",
+    "python3.11 -m venv .venv && .venv/bin/pip install -c constraints.txt -e '.[offline,test]' "
+    "&& .venv/bin/python -m bench run --methods microbert,tinybert --tasks glue",
     ".venv/bin/python -m pytest",
 )
+WORDS = 1100
+"""Of the README at most, with the cells of its tables."""
 
 
-def test_the_readme_has_its_two_commands():
-    indented = [line[4:] for line in README.splitlines() if line.startswith("    ")]
-    assert indented == list(COMMANDS)
+def test_the_readme_begins_with_its_two_commands():
+    joined = README.replace(" \\\n      ", " ")
+    indented = [line[4:] for line in joined.splitlines() if line.startswith("    ")]
+    assert indented[:2] == list(COMMANDS)
+
+
+def test_the_readme_is_read_in_five_minutes():
+    assert len(README.replace("|", " ").split()) <= WORDS
+    assert len(README.encode()) <= 8192
+
+
+def test_the_picture_of_the_readme_is_that_of_its_table(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS / "tools")
+    picture = import_module("main_picture")
+    named = README.partition("<!-- summary of ")[2].partition("/README.md")[0]
+    assert ROOT / named == picture.REPORT
+    assert picture.is_current(picture.TABLE, picture.PICTURE), (
+        "type: python docs/tools/main_picture.py"
+    )
 
 
 @pytest.mark.slow
@@ -236,10 +254,8 @@ def test_tables_are_those_of_committed_reports_and_of_the_command_above_them():
         )
     assert len(marked) == 3
     assert marked.count(None) == 1
-    for marker in (pages.SUMMARY, pages.MEANS):
-        assert [len(marker.findall(page.read_text())) for page in pages.PAGES] == [1] + [0] * (
-            len(pages.PAGES) - 1
-        )
+    for marker in (pages.SUMMARY, pages.MEANS, pages.DIFFERENCES):
+        assert sum(len(marker.findall(page.read_text())) for page in pages.PAGES) == 1
 
 
 def known_options(words: list[str]) -> set[str]:
@@ -303,7 +319,8 @@ PLANNED = [
     for command in unique_commands()
     if command.split()[0] in ("run", "plan", "tune")
     and not re.search(
-        r"FOLDER|reviews\.(toml|csv)|mine\.toml|--tasks hub:|encoder=google|released\.toml", command
+        r"FOLDER|reviews\.(toml|csv)|my-data-set|mine\.toml|--tasks hub:|encoder=google|released\.toml",
+        command,
     )
 ]
 """Not those that read what the hub alone has, beside BERT-base and GLUE."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +17,11 @@ from transformers import BertForSequenceClassification
 
 from bench import api
 from bench.errors import CELLS_FAILED, OK, InputError
+from bench.make import record as recording
 from bench.progress import Progress
 from bench.record.cell import record_key, train_key
 from bench.run import Outcome, carry_out, check_disk
+from bench.workflows import run as workflow
 
 SPELLED = f"microbert:{tiny.SHAPE}"
 
@@ -128,6 +132,103 @@ def test_a_failing_cell_is_a_record_and_the_others_go_on(request_):
     folder = api.Store(request.results).folder(found["rte", "kd", 0].cell)
     assert (folder / "attempt-1.json").is_file()
     assert (folder / "current").read_text().split()[0] == "attempt-2.json"
+
+
+@pytest.mark.slow
+def test_while_an_asked_cell_is_failed_the_same_command_does_not_end_well(bench, places):
+    """Also with a further row to train; another command that does not ask for the cell ends well."""
+    bad = f"kd:{tiny.SHAPE}:start=random:temperature=1e30"
+    good = f"finetune:{tiny.SHAPE}:start=random"
+    words = ("run", "--tasks", "rte", "--epochs", 1, *places)
+    assert bench(*words, "--methods", bad).returncode == CELLS_FAILED
+    again = bench(*words, "--methods", bad)
+    assert again.returncode == CELLS_FAILED
+    said = "nothing to do: 1 of 2 cells failed before, and the others have their records"
+    assert said in again.stderr
+    assert "--retry-failed runs failed cells again" in again.stderr
+    assert again.stderr.count("nothing was trained yet") == 1
+    more = bench(*words, "--methods", f"{bad},{good}")
+    assert more.returncode == CELLS_FAILED
+    assert more.stderr.count("nothing was trained yet") == 1
+    alone = bench(*words, "--methods", good)
+    assert alone.returncode == 0, alone.stderr
+    assert "nothing to do: every cell has its record" in alone.stderr
+
+
+class FolderGoes(Progress):
+    """Somebody moves or removes a folder when a training of this title begins."""
+
+    def __init__(self, title: str, act: Callable[[], object]) -> None:
+        super().__init__()
+        self.title = title
+        self.act = act
+
+    def task(self, title, is_short=False):
+        if self.title in title and "evaluation" not in title:
+            self.act()
+        return super().task(title, is_short)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["moved", "removed"])
+def test_records_that_went_with_their_folder_are_missed(request_, tmp_path, how):
+    """It happens before the last of three seeds: the first two and the teacher are gone."""
+    request = request_(tasks="rte", methods=f"finetune:{tiny.SHAPE}:start=random", seeds=(0, 1, 2))
+
+    def goes() -> None:
+        if how == "moved":
+            request.results.rename(tmp_path / "elsewhere")
+        else:
+            shutil.rmtree(request.results)
+
+    outcome = api.run(request, FolderGoes("seed 2", goes))
+    assert outcome.exit_code == CELLS_FAILED
+    missed = [(failure.row.partition(":")[0], failure.seed) for failure in outcome.failures]
+    assert missed == [("teacher", 0), ("finetune", 0), ("finetune", 1)]
+    assert all(str(request.results) in failure.why for failure in outcome.failures)
+    assert list(records(request)) == [("rte", "finetune", 2)]
+    again = api.run(request)
+    assert again.exit_code == 0
+    assert again.trained == 3
+
+
+@pytest.mark.slow
+def test_a_folder_that_goes_at_the_very_end_leaves_no_result_and_no_traceback(
+    request_, monkeypatch
+):
+    request = request_(tasks="rte", methods=f"finetune:{tiny.SHAPE}:start=random")
+    carried_out = workflow.carry_out
+
+    def and_gone(*given):
+        outcome = carried_out(*given)
+        shutil.rmtree(request.results)
+        return outcome
+
+    monkeypatch.setattr(workflow, "carry_out", and_gone)
+    outcome = api.run(request)
+    assert outcome.exit_code == CELLS_FAILED
+    assert len(outcome.failures) == 2
+    assert outcome.reports == []
+
+
+@pytest.mark.slow
+def test_predictions_that_become_infinite_fail_their_cell(request_, monkeypatch):
+    """As those of a model that computes in 64 bits; the other rows go on."""
+    known = recording.predict
+
+    def predict(model, encoded, *given):
+        logits = known(model, encoded, *given)
+        if getattr(model.config, "num_hidden_layers", 0) == 1:
+            logits = np.full_like(logits, np.inf)
+        return logits
+
+    monkeypatch.setattr(recording, "predict", predict)
+    one_layer = f"kd:layers=1:{tiny.SHAPE.partition(':')[2]}:start=random"
+    request = request_(tasks="rte", methods=f"{one_layer},finetune:{tiny.SHAPE}:start=random")
+    outcome = api.run(request)
+    assert outcome.exit_code == CELLS_FAILED
+    (failure,) = outcome.failures
+    assert "rte validation: some predictions are no finite 32-bit numbers" in failure.why
 
 
 def test_an_interrupted_rerun_leaves_what_was_there(request_, monkeypatch):

@@ -6,6 +6,10 @@ import numpy as np
 import pandas
 import pytest
 import tiny
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
 
 from bench.stats.fidelity import calibration_error, fidelity, temperature
 from bench.stats.form import CLASSES
@@ -180,6 +184,21 @@ def test_flips_are_counted_both_ways():
 def test_the_temperature_is_the_one_that_the_labels_were_drawn_with(scale):
     logits, labels = drawn(scale)
     assert temperature(logits, labels) == pytest.approx(scale, rel=0.05)
+
+
+@given(st.integers(0, 2**32), st.integers(2, 5), st.sampled_from(["float32", "float64"]))
+def test_the_temperature_is_that_of_scipys_log_softmax_to_the_bit(seed, classes, dtype):
+    """Reports keep their digits although each student's is found forty times as fast."""
+    rng = np.random.default_rng(seed)
+    logits = (4 * rng.normal(size=(31, classes))).astype(dtype)
+    labels = rng.integers(classes, size=31)
+
+    def loss(exponent: float) -> float:
+        scaled = log_softmax(logits / np.exp(exponent), axis=1)
+        return -float(scaled[np.arange(31), labels].mean())
+
+    found = minimize_scalar(loss, bounds=(-3.0, 3.0), method="bounded")
+    assert temperature(logits, labels) == float(np.exp(found.x))
 
 
 def test_calibration_sees_who_is_too_sure_and_a_temperature_mends_it():

@@ -16,6 +16,7 @@ from sklearn import metrics as oracle
 from statsmodels.stats.contingency_tables import mcnemar as oracle_mcnemar
 from statsmodels.stats.multitest import multipletests
 
+from bench.stats import resampling
 from bench.stats.form import CLASSES
 from bench.stats.metrics import METRICS, fitting
 from bench.stats.paired import (
@@ -270,6 +271,22 @@ def test_scores_on_drawn_examples_are_those_of_the_plain_form_and_hang_on_no_oth
         np.testing.assert_allclose(drawn, expected, atol=1e-9)
         alone = resampled_scores([system], labels, metric, np.random.default_rng(2), 250)
         np.testing.assert_allclose(drawn, alone[:, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "macro_f1", "weighted_f1", "matthews"])
+def test_systems_that_are_scored_together_have_the_scores_of_each_alone_to_the_bit(
+    metric, monkeypatch
+):
+    rng = np.random.default_rng(7)
+    form = METRICS[metric].form
+    systems = [random_answers.some(form, rng, 60, kinds=1 + size) for size in (1, 2, 3, 2, 1)]
+    labels = random_answers.labels(form, rng, 60)
+    scores = []
+    for together in (1, 2 * 200 * 4, 2**16):
+        monkeypatch.setattr(resampling, "IN_CACHE", together)
+        scores.append(resampled_scores(systems, labels, metric, np.random.default_rng(2), 250))
+    assert np.array_equal(scores[0], scores[1])
+    assert np.array_equal(scores[0], scores[2])
 
 
 def test_power_is_what_a_simulation_finds():

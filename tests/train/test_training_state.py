@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import time
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
 import tiny
+import tiny_training
 from interruption import BreaksOff
+from safetensors import safe_open
+from safetensors.torch import save_file
 from small_runs import ends
 
 from bench import api
 from bench.files import MODE
+from bench.measure.parameters import weights_hash
 from bench.progress import Progress
 from bench.run import carry_out
 from bench.train import training_state
+from bench.train.loop import LoopOptions, train_task
+from bench.train.numerics import ComputeSettings
 from bench.train.training_state import TrainingStates
 from bench.workflows.run import run
 
@@ -144,7 +153,9 @@ def test_a_torn_file_begins_anew(request_, always, capfd):
     assert left.stat().st_mode & 0o777 == MODE
     left.write_bytes(left.read_bytes()[:-7])
     assert train(request_(**ALONE)).exit_code == 0
-    assert "resumes" not in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert "resumes" not in said
+    assert said.count(f"{left}: this state of a training is not used") == 1
 
 
 @pytest.mark.slow
@@ -184,11 +195,12 @@ class Learns:
 
 def test_writing_takes_at_most_two_percent_of_the_time(tmp_path, monkeypatch):
     now, written = [0.0], []
-    monkeypatch.setattr(
-        training_state,
-        "save_file",
-        lambda tensors, file, body: (now.__setitem__(0, now[0] + 60), file.touch()),
-    )
+
+    def slow(tensors, file, metadata):
+        now[0] += 60
+        save_file(tensors, file, metadata)
+
+    monkeypatch.setattr(training_state, "save_file", slow)
     monkeypatch.setattr(training_state.os, "replace", lambda old, new: written.append(now[0]))
     state = TrainingStates(["slow disk"], every=300, clock=lambda: now[0], folder=tmp_path)
     for minute in range(120):
@@ -196,3 +208,128 @@ def test_writing_takes_at_most_two_percent_of_the_time(tmp_path, monkeypatch):
         now[0] += 60
     assert written[0] == 300 + 60
     assert written[1] - written[0] >= 50 * 60
+
+
+NEVER = 10**9
+
+
+@pytest.fixture
+def trained(teacher_folder) -> Callable[..., tuple[str, list[str]]]:
+    """Trains a tiny student whose state lies in a folder: the hash of its weights, and what was said."""
+    data = tiny.encoded(teacher_folder, rows=24)
+
+    def train_in(folder: Path, stop_at: int = NEVER) -> tuple[str, list[str]]:
+        said: list[str] = []
+        seen = count(1)
+        student = tiny_training.trainer("finetune", data)
+        states = TrainingStates(
+            [["tiny"]],
+            said.append,
+            every=1e9,
+            folder=folder,
+            code=["code"],
+            is_stopping=lambda: next(seen) >= stop_at,
+        )
+        options = LoopOptions(0, ComputeSettings(), tiny_training.RECIPE.batch_size, states=states)
+        train_task([student], data, None, options)
+        return weights_hash(student.student.model), said
+
+    return train_in
+
+
+@pytest.fixture
+def state(trained, tmp_path) -> Path:
+    """The state of a training that was stopped after its fifth step of nine."""
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path / "states", stop_at=5)
+    (file,) = (tmp_path / "states").iterdir()
+    return file
+
+
+def flip(file: Path, sound: bytes, place: int, bit: int = 0) -> None:
+    """Write the file again with one other bit."""
+    data = bytearray(sound)
+    data[place] ^= 1 << bit
+    file.write_bytes(bytes(data))
+
+
+def is_begun_anew(file: Path) -> bool:
+    """Whether a training of this state would begin with its first step, and says once that the state is not used."""
+    said: list[str] = []
+    states = TrainingStates(["x"], said.append, folder=file.parent)
+    states.files = [file]
+    groups = states.groups()
+    named = [line for line in said if f"{file}: this state of a training is not used" in line]
+    return not states.has_begun and len(groups) == len(named) == len(said) == 1
+
+
+def test_a_sound_state_is_gone_on_with(trained, state, tmp_path):
+    whole, said = trained(tmp_path / "whole")
+    assert said == []
+    weights, said = trained(state.parent)
+    assert weights == whole
+    assert said == ["  resumes at step 5 of 9"]
+
+
+def test_any_wrong_bit_of_a_state_is_noticed(state):
+    sound = state.read_bytes()
+    header = 8 + int.from_bytes(sound[:8], "little")
+    draw = random.Random(0)
+    places = {*range(8), *range(8, header, 397), header, len(sound) - 1}
+    places |= {draw.randrange(len(sound)) for _ in range(30)}
+    for place in sorted(places):
+        flip(state, sound, place, draw.randrange(8))
+        assert is_begun_anew(state), place
+
+
+@pytest.mark.parametrize("what", ["weights.", "optimizer.", "random.", '"curves', '"sha256'])
+def test_a_wrong_bit_changes_no_weights(what, trained, state, tmp_path):
+    """Of what is trained, of the optimiser, of the random numbers, of what is kept as JSON, and of the hash."""
+    whole, _ = trained(tmp_path / "whole")
+    sound = state.read_bytes()
+    size = int.from_bytes(sound[:8], "little")
+    header = json.loads(sound[8 : 8 + size])
+    held = [entry["data_offsets"] for name, entry in header.items() if name.startswith(what)]
+    # a number's second byte: its sign and size stay, so that no guard notices it
+    place = 8 + size + held[0][0] + 1 if held else sound.index(what[1:].encode()) + 12
+    flip(state, sound, place)
+    weights, said = trained(state.parent)
+    assert weights == whole
+    assert len(said) == 1
+    assert "the training begins anew" in said[0]
+
+
+def test_a_state_without_a_hash_begins_anew_and_says_so(trained, state, tmp_path):
+    """Of an earlier version."""
+    with safe_open(state, framework="pt") as kept:
+        tensors = {name: kept.get_tensor(name) for name in kept.keys()}  # noqa: SIM118
+        body = kept.metadata()
+    del body["sha256"]
+    save_file(tensors, state, body)
+    weights, said = trained(state.parent)
+    assert weights == trained(tmp_path / "whole")[0]
+    assert "it has no hash, so an earlier version wrote it or it is damaged" in said[0]
+
+
+def test_what_is_no_file_is_no_state(tmp_path):
+    """A pipe would be waited for."""
+    pipe = tmp_path / "pipe.safetensors"
+    os.mkfifo(pipe)
+    assert is_begun_anew(pipe)
+    folder = tmp_path / "folder.safetensors"
+    folder.mkdir()
+    assert is_begun_anew(folder)
+
+
+def test_a_state_is_on_the_disk_before_it_takes_the_place_of_the_last(
+    trained, tmp_path, monkeypatch
+):
+    """Else the file may be empty after the machine stops."""
+    happened: list[str] = []
+    fsync = os.fsync
+    replace = os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: (happened.append("fsync"), fsync(handle)))
+    monkeypatch.setattr(os, "replace", lambda *names: (happened.append("replace"), replace(*names)))
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path, stop_at=2)
+    assert happened == ["fsync", "replace"]

@@ -15,6 +15,9 @@ from transformers import (
     DistilBertForSequenceClassification,
 )
 
+from bench.cache import cache_root
+from bench.measure.busy import training_here
+
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory, teacher_folder):
@@ -141,3 +144,34 @@ def test_what_is_no_classifier_of_the_task_is_refused(bench, places, glue_folder
     done = bench("backends", places / "bert", *typed(glue_folder, "tensorrt"))
     assert done.returncode == 2
     assert "tensorrt" in done.stderr
+
+
+@pytest.mark.parametrize("threads", [0, -1, 100_000])
+def test_threads_that_a_machine_does_not_have_are_refused(bench, places, glue_folder, threads):
+    done = bench("backends", places / "bert", *typed(glue_folder, "sdpa")[:-1], threads)
+    assert done.returncode == 2
+    assert f"--threads {threads}: " in done.stderr
+
+
+def test_times_beside_other_work_are_refused_or_called_busy(
+    bench, places, glue_folder, tmp_path, monkeypatch
+):
+    """As `speed` does it: the same guards."""
+    monkeypatch.setattr("bench.measure.busy.busy_cores", lambda: 1.26)
+    done = bench("backends", places / "bert", *typed(glue_folder, "sdpa"))
+    assert done.returncode == 2
+    assert "other processes use 1.3 cores" in done.stderr
+    assert "--busy" in done.stderr
+    file = tmp_path / "answer.json"
+    done = bench("backends", places / "bert", *typed(glue_folder, "sdpa"), "--busy", "--json", file)
+    assert done.returncode == 0
+    assert "p50 (ms) (busy)" in done.stdout
+    assert "Other processes used 1.3 cores when it began" in done.stdout
+    assert json.loads(file.read_text())["env"]["busy_cores"] == 1.26
+
+
+def test_times_beside_a_training_are_refused(bench, places, glue_folder):
+    with training_here(cache_root()):
+        done = bench("backends", places / "bert", *typed(glue_folder, "sdpa"))
+    assert done.returncode == 2
+    assert "cells are training" in done.stderr

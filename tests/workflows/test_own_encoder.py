@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import ElectraConfig, ElectraForPreTraining, FunnelConfig, GPT2Config
 
-from bench.errors import CELLS_FAILED
+from bench.errors import BAD_INPUT
 from bench.plan.spelling import parse_one
 from bench.record.store import Store
 from methods.api import Setup
@@ -142,5 +142,5 @@ def test_what_an_own_encoder_cannot_go_with_is_one_line(
         "--reports",
         tmp_path / "p",
     )
-    assert answer.returncode == CELLS_FAILED
+    assert answer.returncode == BAD_INPUT
     assert "lacking: its file has no weights for electra." in answer.stderr

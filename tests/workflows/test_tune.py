@@ -22,9 +22,11 @@ from bench.make.work import FailedCell
 from bench.plan.build import build
 from bench.plan.request import Request
 from bench.plan.spelling import parse_methods, parse_one
-from bench.record.cell import record_key, train_key
+from bench.record.cell import Search, Trial, record_key, train_key
+from bench.record.differences import differing_parts
 from bench.record.store import Store
 from bench.record.task_facts import label_suffixes
+from bench.report.write import write_reports
 from bench.run import Outcome
 from bench.workflows import tune
 from bench.workflows.tune import PACES, trials_of
@@ -117,13 +119,13 @@ def test_pace_multiplies_the_learning_rate_and_nothing_else(glue_folder, teacher
     assert "pace=2" in fast.label
 
 
-def trial_record(label, task, failed, score):
+def trial_record(label, task, failed, score, held_out=4):
     """The record of one trial, scored on examples that are held out."""
     made = factories.record(
         label, task, score=None if failed else score, failed="boom" if failed else None
     )
     data = made.cell.data.model_copy(
-        update={"evaluation": {"held-back": "0" * 64}, "rows": {"train": 36, "held-back": 4}}
+        update={"evaluation": {"held-back": "0" * 64}, "rows": {"train": 36, "held-back": held_out}}
     )
     cell = made.cell.model_copy(update={"data": data})
     scores = {} if failed else {"held-back": {"accuracy": score}}
@@ -137,7 +139,11 @@ def search(monkeypatch, tmp_path):
     that were trained after it."""
     trained = []
 
-    def made_up(methods, tasks, failing=(), best="", trials=2, settings="", **options):
+    def made_up(
+        methods, tasks, failing=(), best="", trials=2, settings="", held_out=4, say=None, **options
+    ):
+        progress = None if say is None else SimpleNamespace(say=say)
+
         def run(request, progress, confirm):
             if not request.held_back:
                 searches = [search.of for search in dict(request.searches).values()]
@@ -152,7 +158,7 @@ def search(monkeypatch, tmp_path):
                         label_suffixes(None, False, request.teacher_outputs, "", {})
                     )
                     score = 0.9 if row.spelling == best else 0.5
-                    record = trial_record(label, task, row.method.name in failing, score)
+                    record = trial_record(label, task, row.method.name in failing, score, held_out)
                     store.write(record)
                     cells.append(SimpleNamespace(cell=record.cell, spelling=row.spelling))
                     failures += (
@@ -165,7 +171,7 @@ def search(monkeypatch, tmp_path):
         monkeypatch.setattr(tune, "run", run)
         place = {"data": "sample", "teacher": "embedded", "results": tmp_path / "r"}
         request = Request(methods=methods, tasks=tasks, **place, **options)
-        return *tune.tune(request, trials, settings), trained
+        return *tune.tune(request, trials, settings, progress), trained
 
     return made_up
 
@@ -203,6 +209,66 @@ def test_the_smallest_seed_is_searched_and_the_record_says_what_could_vary(searc
         InputError, match=r"--search speed: no row offers it; .* alpha, pace, temperature"
     ):
         search("kd", "rte", settings="pace,speed")
+
+
+@pytest.mark.parametrize("held_out", [1, 25, 60])
+@pytest.mark.parametrize("task", ["rte", "cola", "stsb"])
+def test_too_few_held_out_examples_are_said_on_the_terminal_and_in_the_record(
+    search, task, held_out
+):
+    said: list[str] = []
+    ((choice,), *_) = search("kd", task, held_out=held_out, say=said.append)
+    assert said == [
+        f"{task}: {held_out} examples, too few held-out examples to tell any difference; "
+        "the choice between trials may be chance"
+    ]
+    assert (choice.search.examples, choice.search.too_few) == (held_out, True)
+    assert (
+        f"held back ({held_out} examples, too few held-out examples to tell any difference): kd 50"
+        in choice.search.describe()
+    )
+
+
+def test_enough_held_out_examples_are_said_with_the_least_difference(search):
+    said: list[str] = []
+    ((choice,), *_) = search("kd", "rte", held_out=400, say=said.append)
+    assert said == [
+        "rte: the trials' 400 held-out examples hardly tell differences below 4 points from chance"
+    ]
+    assert (choice.search.examples, choice.search.too_few) == (400, False)
+    assert "too few" not in choice.search.describe()
+
+
+def test_what_is_said_of_the_held_out_examples_changes_no_key():
+    """Records of searches before this was said keep their keys."""
+    trials = (Trial(row="kd", score=50.0), Trial(row="kd:pace=2", score=60.0))
+    plain = Search(of="kd", metric="accuracy", held_back="0" * 64, trials=trials)
+    said = plain.model_copy(update={"examples": 25, "too_few": True})
+    made = factories.record("kd", "rte", score=0.5)
+    cells = [made.cell.model_copy(update={"search": search}) for search in (plain, said)]
+    assert len({record_key(cell) for cell in cells}) == 1
+    assert differing_parts(*cells) == ""
+
+
+def test_the_table_of_searches_says_where_the_examples_were_too_few(tmp_path):
+    trials = (Trial(row="kd", score=50.0), Trial(row="kd:pace=2", score=60.0))
+    store = Store(tmp_path / "r")
+    for task, examples in (("rte", 25), ("sst2", 6735)):
+        search = Search(
+            of="kd",
+            metric="accuracy",
+            held_back="0" * 64,
+            trials=trials,
+            examples=examples,
+            too_few=examples == 25,
+        )
+        made = factories.record("kd (best of 2)", task, score=0.5)
+        cell = made.cell.model_copy(update={"search": search})
+        store.write(made.model_copy(update={"cell": cell, "key": record_key(cell)}))
+    (page,) = write_reports(store, tmp_path / "p")
+    said = page.read_text(encoding="utf-8")
+    assert "rte: 25 examples, too few held-out examples to tell any difference." in said
+    assert said.count("too few held-out examples") == 1
 
 
 @pytest.mark.slow
@@ -272,16 +338,15 @@ def test_a_search_records_what_was_tried_and_trains_the_best_on_all_rows(
     report = file.read_text()
     assert "(best of 3)" in report
     (chosen_settings,) = file.parent.glob("tables/searches.csv")
-    rows = {
-        row["System"]: row["sst2"]
-        for row in csv.DictReader(chosen_settings.read_text().splitlines())
-    }
+    lines = csv.DictReader(chosen_settings.read_text().splitlines())
+    rows = {row["System"]: row for row in lines}
     for record in final:
         scores = [trial.score for trial in record.cell.search.trials]
-        assert (
-            f"({max(scores):.1f}; {min(scores):.1f} to {max(scores):.1f})"
-            in rows[record.cell.label]
-        )
+        row = rows[record.cell.label]
+        assert "(" not in row["sst2"], "numbers have columns of their own"
+        assert float(row["sst2 score"]) == pytest.approx(max(scores), abs=1e-4)
+        assert float(row["sst2 lowest"]) == pytest.approx(min(scores), abs=1e-4)
+        assert int(row["sst2 trials"]) == len(scores)
     assert bench(*words).stderr.count("nothing to do: every cell has its record") == 2
     (command,) = re.findall(r"- command: `python -m bench (.*)`", report)
     again = command.replace("tiny-glue", str(glue_folder)).replace("tiny-bert", str(teacher_folder))

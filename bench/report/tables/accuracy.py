@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
 from bench.record.cell import TEACHER
 from bench.record.schema import Sizes
@@ -11,7 +12,15 @@ from bench.record.stated import stated
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.table import DASH, INTERVAL, SPREAD, Column, Line, Table, TableCell, number
 from bench.report.tables.cost import FILE, models_differ, need_own_lines
-from bench.report.tables.parts import SEARCHES, keys_of, left_out_of_means, line_of, listed, missing
+from bench.report.tables.parts import (
+    SEARCHES,
+    if_busy,
+    keys_of,
+    left_out_of_means,
+    line_of,
+    listed,
+    missing,
+)
 
 WIDTH = 180
 """Characters of a line of the main table."""
@@ -23,8 +32,9 @@ def as_good_as_best(group: ReportGroup) -> set[str]:
     Only sound rows: where one seed answers with a constant, the interval is so wide that it contains 0 whatever the mean is.
     None where no answers are stored.
     """
-    best = max(group.sound, key=lambda label: group.mean_intervals[label].value, default="")
-    pairs = {label: group.pairs.get((best, label)) for label in group.sound if label != best}
+    sound = group.sound
+    best = max(sound, key=lambda label: group.mean_intervals[label].value, default="")
+    pairs = {label: group.pairs.get((best, label)) for label in sound if label != best}
     return {label for label, pair in pairs.items() if pair is not None and (pair.low or 0.0) <= 0}
 
 
@@ -34,16 +44,19 @@ def accuracy(group: ReportGroup, alike: Collection[str] = ()) -> Table:
     Args:
         alike: rows whose mean difference to the best one has an interval with 0; they are bold too.
     """
-    has_mean, further = len(group.columns) > 1, further_columns(group)  # one column is its own mean
-    best = max((round(group.mean_scores[s], 1) for s in group.sound), default=math.nan)
+    has_mean = len(group.columns) > 1  # one column is its own mean
+    further = further_columns(group)
+    sound = set(group.sound)
+    best = max((round(group.mean_scores[s], 1) for s in sound), default=math.nan)
+    best_of = {column: _best_of(group, column) for column in group.printed_columns}
     lines = []
     for label in group.systems:
         cells = [
-            _score(group, label, column, () if has_mean else alike)
+            _score(group, label, column, best_of[column], () if has_mean else alike)
             for column in group.printed_columns
         ]
         if has_mean:
-            is_best = label in group.sound and round(group.mean_scores[label], 1) == best
+            is_best = label in sound and round(group.mean_scores[label], 1) == best
             cells.append(number(group.mean_scores.get(label), bold=is_best or label in alike))
         cells += [cell(group, label) for cell in further.values()]
         records = group.records_of(label)
@@ -72,18 +85,43 @@ def accuracy(group: ReportGroup, alike: Collection[str] = ()) -> Table:
     )
 
 
+@dataclass(frozen=True)
+class _Best:
+    """The highest score of a column as it is printed, and the students that it is the highest of.
+
+    Attributes:
+        judged: the column by whose metric the answers were judged: the first one of the same examples.
+        students: those that have all seeds and sound answers.
+        score: in percent, with one decimal; NaN where there is none.
+    """
+
+    judged: ScoreColumn
+    students: Collection[str]
+    score: float
+
+
+def _best_of(group: ReportGroup, column: ScoreColumn) -> _Best:
+    """The best score of a column."""
+    place = (column.task, column.evaluation)
+    judged = next(c for c in group.columns if (c.task, c.evaluation) == place)
+    scores = {}
+    for student in group.students:
+        summary = group.summaries.get((student, column))
+        is_whole = summary is not None and not group.lacks_seeds(student, column)
+        if summary is not None and is_whole and not group.suspicions.get((student, judged)):
+            scores[student] = round(summary.mean, 1)
+    return _Best(judged, set(scores), max(scores.values(), default=math.nan))
+
+
 def _score(
-    group: ReportGroup, label: str, column: ScoreColumn, alike: Collection[str]
+    group: ReportGroup, label: str, column: ScoreColumn, best: _Best, alike: Collection[str]
 ) -> TableCell:
     """A row's mean over its seeds in a column; what is lost or suspect in its footnotes."""
     if (label, column) not in group.summaries:
         return missing(group, label, column)
-    summary, fewer = group.summaries[label, column], group.lacks_seeds(label, column)
-    # answers are judged by the first metric of their examples
-    judged = next(
-        c for c in group.columns if (c.task, c.evaluation) == (column.task, column.evaluation)
-    )
-    notes = list(group.suspicions.get((label, judged), ()))
+    summary = group.summaries[label, column]
+    fewer = group.lacks_seeds(label, column)
+    notes = list(group.suspicions.get((label, best.judged), ()))
     if lost := [r for r in group.records_of(label, column.task) if r.status != "ok"]:
         whys = (
             f"seed {r.cell.seed} {r.status}" + (f": {r.error.message}" if r.error else "")
@@ -93,14 +131,7 @@ def _score(
             0,
             f"{label} on {column.task}: {summary.n} of {summary.n + len(lost)} seeds; {'; '.join(whys)}",
         )
-    # the best as it is printed, among the students that have all seeds and sound answers
-    full = [
-        s
-        for s in group.students
-        if (s, column) in group.summaries and not group.lacks_seeds(s, column)
-    ]
-    full = [s for s in full if not group.suspicions.get((s, judged))]
-    best = max((round(group.summaries[s, column].mean, 1) for s in full), default=math.nan)
+    is_best = round(summary.mean, 1) == best.score
     return TableCell(
         summary.text() + (f" (n = {summary.n})" if fewer else ""),
         value=summary.mean,
@@ -108,7 +139,7 @@ def _score(
         n=summary.n,
         keys=keys_of(group.finished(label, column)),
         footnotes=tuple(notes),
-        bold=label in full and (round(summary.mean, 1) == best or label in alike),
+        bold=label in best.students and (is_best or label in alike),
     )
 
 
@@ -132,7 +163,7 @@ def further_columns(group: ReportGroup) -> dict[str, Callable[[ReportGroup, str]
             for row, r in group.speed_ups.items()
         }
         cells[TEACHER] = number(1.0, ".2f", "x")
-        columns["speed-up"] = lambda group, label: cells.get(label, number(None))
+        columns[if_busy("speed-up", group)] = lambda group, label: cells.get(label, number(None))
     return columns
 
 

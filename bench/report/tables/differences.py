@@ -28,7 +28,7 @@ from bench.report.comparison import (
 )
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Answers
-from bench.report.table import DASH, TESTED, Column, Line, Table, TableCell, number
+from bench.report.table import COMPARED, DASH, Column, Line, Table, TableCell, number
 from bench.report.tables.parts import keys_of, line_of
 from bench.stats.power import LEVEL, POWER
 
@@ -149,7 +149,7 @@ def _compared(
     lines.append(Line("min. detectable", [TableCell(""), TableCell(""), *least], row=""))
     columns = [Column("System"), Column("compared with", words=True), Column("tests", digits=0)]
     columns += [
-        Column(place.title if place else f"mean of {len(averaged)} differences", csv=TESTED)
+        Column(place.title if place else f"mean of {len(averaged)} differences", csv=COMPARED)
         for place in places
     ]
     single = [line for place, of_place in compared_in.items() if place for line in of_place]

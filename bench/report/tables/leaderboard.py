@@ -10,7 +10,7 @@ from bench.report.groups import ReportGroup
 from bench.report.table import INTERVAL, TESTED, Column, Line, Table, TableCell, number
 from bench.report.tables.accuracy import as_good_as_best, further_columns
 from bench.report.tables.differences import SYSTEMS, reference_of
-from bench.report.tables.parts import counted, left_out_of_means, line_of, listed
+from bench.report.tables.parts import counted, if_busy, left_out_of_means, line_of, listed
 
 SYMBOLS = {BETTER: "▲", WORSE: "▼", NOT_SIGNIFICANT: "○", BORDERLINE: "◐"}
 """Verdict -> how it is printed."""
@@ -153,9 +153,8 @@ def summary(group: ReportGroup) -> list[str]:
     if tested := verdicts_of_means(group).get(best):
         text += f"; {tested.value:+.1f} ({tested.low:+.1f} to {tested.high:+.1f}) to {group.called(reference)}, {tested.verdict}"
         text += f" (p = {p_in_words(tested.p)})".replace("= <", "<") if tested.p is not None else ""
-    text += (
-        f"; {ratio.text()} as fast as its teacher" if (ratio := group.speed_ups.get(best)) else ""
-    )
+    if ratio := group.speed_ups.get(best):
+        text += f"; {ratio.text()} {if_busy('as fast as its teacher', group)}"
     texts.append(text + ".")
     if first[1:]:
         texts.append(

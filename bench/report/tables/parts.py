@@ -13,6 +13,11 @@ SEARCHES = "Settings chosen by search"
 """Title of the table that says what searches chose."""
 
 
+def if_busy(title: str, group: ReportGroup) -> str:
+    """The title of a column of times: it says where the machine was busy when they were taken."""
+    return f"{title} (busy)" if group.speed_others else title
+
+
 def counted(number: int, what: str) -> str:
     """``1 column``, ``3 columns``."""
     return f"{number} {what}{'' if number == 1 else 's'}"

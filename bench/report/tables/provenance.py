@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bench.record.cell import FINISHED, TEACHER, Cell, Search, split_row
+from bench.record.cell import FINISHED, TEACHER, TOO_FEW, Cell, Search, split_row
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.stated import stated
 from bench.report.groups import ReportGroup
 from bench.report.reproduce import verifying
-from bench.report.table import DASH, TEXT, Column, Line, Table, TableCell
+from bench.report.table import CHOSEN, DASH, TEXT, Column, Line, Table, TableCell
 from bench.report.tables.parts import SEARCHES, keys_of, line_of
 
 
@@ -85,30 +85,42 @@ def hyper_parameters(group: ReportGroup) -> Table | None:
 
 def searches(group: ReportGroup) -> Table | None:
     """What searches chose for each row on each task, with its score on the held-out training examples, and the range of all trials."""
-    tasks, lines = list(dict.fromkeys(column.task for column in group.columns)), []
+    tasks = list(dict.fromkeys(column.task for column in group.columns))
+    lines = []
+    too_few: dict[str, int | None] = {}
     for label in group.systems:
         by_task = {record.cell.tasks[0]: record.cell.search for record in group.records_of(label)}
+        for task, search in by_task.items():
+            if search is not None and search.too_few:
+                too_few[task] = search.examples
         if any(by_task.values()):
-            cells = [
-                TableCell(_chosen(search) if (search := by_task.get(task)) else DASH)
-                for task in tasks
-            ]
+            cells = [_chosen(by_task.get(task)) for task in tasks]
             lines.append(line_of(group, label, cells))
     note = "In brackets: the score of the choice on held-out training examples, in percent, and the range of all trials that did not fail."
+    warnings = [f"{task}: {examples} examples, {TOO_FEW}." for task, examples in too_few.items()]
     return Table(
         SEARCHES,
-        [Column("System"), *(Column(task, words=True, csv=TEXT) for task in tasks)],
+        [Column("System"), *(Column(task, words=True, csv=CHOSEN) for task in tasks)],
         lines,
-        (note,),
+        (note, *warnings),
         file="searches",
     )
 
 
-def _chosen(search: Search) -> str:
-    """``pace=0.5 (80.3; 65.1 to 80.3)``: what the best trial has set besides the row, and the scores."""
+def _chosen(search: Search | None) -> TableCell:
+    """``pace=0.5 (80.3; 65.1 to 80.3)``: what the best trial has set besides the row, and the scores; a dash without a search.
+
+    A CSV file has the choice, the best score, the lowest one and how many trials have a score, each by itself.
+    """
+    if search is None:
+        return TableCell(DASH)
     scores = [trial.score for trial in search.trials if trial.score is not None]
-    own = [part for part in split_row(search.best.row)[1] if part not in split_row(search.of)[1]]
-    return f"{', '.join(own) or 'as it is'} ({max(scores):.1f}; {min(scores):.1f} to {max(scores):.1f})"
+    before = split_row(search.of)[1]
+    chosen = [part for part in split_row(search.best.row)[1] if part not in before]
+    choice = ", ".join(chosen) or "as it is"
+    low, high = min(scores), max(scores)
+    text = f"{choice} ({high:.1f}; {low:.1f} to {high:.1f})"
+    return TableCell(text, low=low, high=high, n=len(scores), plain=choice)
 
 
 def record_keys(group: ReportGroup) -> Table | None:

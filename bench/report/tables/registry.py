@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from bench.report.comparison import all_pairs, mean_scores, not_shown_better
+from bench.report.comparison import MeanDifferences, mean_scores, not_shown_better
 from bench.report.document import Picture, Section
 from bench.report.groups import KEPT, ReportGroup
 from bench.report.reproduce import commands
@@ -54,7 +54,7 @@ def draw_means(group: ReportGroup, answers: Answers) -> None:
     """Give a group its rows' means and the differences of any two, with their intervals."""
     group.answers = answers
     group.mean_intervals = mean_scores(group, answers)
-    group.pairs = all_pairs(group, answers, list(group.mean_intervals))
+    group.pairs = MeanDifferences(group, answers, list(group.mean_intervals))
 
 
 def make_tables(group: ReportGroup, answers: Answers, kept: float = KEPT) -> ReportGroup:

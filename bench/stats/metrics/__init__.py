@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.errors import unknown
+from bench.errors import InputError, unknown
 from bench.stats.form import Form, Scoring
 from bench.stats.resampling import Repeated, Resampling
 
@@ -78,6 +78,7 @@ class Metric:
         return np.clip(drawn, self.low / denominators, self.high / denominators)
 
 
+NAME_YOURS = "one in a file of your own is named by --metric MODULE:NAME, like kappa:KAPPA"
 METRICS: dict[str, Metric] = {}
 """name -> metric, in the order of the files' names."""
 
@@ -100,7 +101,7 @@ def metric_of(name: str) -> Metric:
         InputError: there is none.
     """
     if name not in METRICS:
-        raise unknown("metric", name, METRICS)
+        raise InputError(f"{unknown('metric', name, METRICS)}; {NAME_YOURS}")
     return METRICS[name]
 
 
