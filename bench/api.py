@@ -129,7 +129,7 @@ def choose(
         budget: any of ``parameters`` (millions), ``megabytes``, ``flops`` (G, of one sequence of 128 tokens), ``latency`` (ms), which
             are the most that a row may have, and ``retained``, the least percentage of the teacher's mean.
         backend, threads: of the latencies; by default those that a session measured first.
-        metric: that scores the tasks, as :func:`compare` takes it; by default the first one of each.
+        metric: that scores the tasks, as :func:`compare` takes it; by default their first ones.
 
     Raises:
         InputError: another name in the budget, a limit that is not above 0, or an unknown task.

@@ -36,21 +36,12 @@ for _field in fields(Request):
 OF_RUN = " ".join(field.name for field in fields(Request) if field.metadata.get("run"))
 """Those of `run` alone."""
 
-METHODS, TASKS, RESULTS, REPORTS, DEVICE, OFFLINE, LATEX = (
+METHODS, TASKS, METRIC, RESULTS, REPORTS, DEVICE, OFFLINE, LATEX = (
     REQUEST[name][1]
-    for name in ("methods", "tasks", "results", "reports", "device", "offline", "latex")
+    for name in ("methods", "tasks", "metric", "results", "reports", "device", "offline", "latex")
 )
 THREADS = option(2, "CPU threads. The number is printed with every timing.")
 ONLY_TASKS = option("", "Use only these tasks, separated by commas.", "--tasks", "--task")
-METRIC = option(
-    None,
-    "Score the tasks by this metric, from the stored answers: one of `list --metrics`, or one in a "
-    "file of your own, like kappa:KAPPA. Where it is repeated, the first one that suits a task "
-    "scores it.",
-    "--metric",
-    metavar="NAME|MODULE:NAME",
-    show_default="the first one of each task",
-)
 EXPERIMENT = option(
     None,
     "A TOML file with a paper's tables. Options that you type replace the options of the file. --methods is refused: the file names "

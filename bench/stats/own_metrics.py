@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 
 from bench.errors import InputError
-from bench.stats.metrics import Metric, metric_of, register
+from bench.stats.metrics import METRICS, Metric, metric_of, register
 
 PAGE = "docs/metrics.md"
 _references: dict[str, str] = {}
@@ -49,6 +49,11 @@ def reference_of(metric: str) -> str:
 def _loaded(reference: str) -> Metric:
     """The metric of one reference."""
     module, colon, name = reference.partition(":")
+    if reference in METRICS:
+        raise InputError(
+            f"--metric {reference}: it needs no option here, because it is in no file of yours; "
+            "tasks name it among their metrics, and choose and compare alone score by it"
+        )
     if not colon or not name or "/" in module or module.endswith(".py"):
         raise InputError(
             f"--metric {reference}: name a module as Python imports it, and what it calls the "

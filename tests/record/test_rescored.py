@@ -80,6 +80,14 @@ def test_choose_and_compare_score_by_the_metric_that_is_typed(store):
             choose(store.root, {}, metric=metric)
 
 
+def test_of_several_metrics_the_first_that_suits_a_task_scores_it(store):
+    """Also a metric in a file, which is loaded first."""
+    choices = choose(store.root, {}, metric=["pearson", "bench.stats.metrics.f1:WEIGHTED_F1"])
+    assert [c.metric for c in choices[0]["columns"]] == ["weighted_f1"]
+    with pytest.raises(InputError, match="add --metric with one that it has, or choose tasks"):
+        choose(store.root, {}, metric=["pearson", "spearman"])
+
+
 def test_a_row_without_stored_answers_has_a_gap_with_its_reason(store):
     for file in store.root.glob("*/*/dead/*/attempt-1.npz"):
         file.unlink()

@@ -69,13 +69,13 @@ def test_of_many_classes_those_with_the_largest_loss_to_the_teacher_are_shown(tm
     dead = [3, 9, 17, 29]
     for label in ("teacher", "sound", "dead"):
         answers = np.where(np.isin(labels, dead) & (label == "dead"), 0, labels)
-        factories.write(store, factories.ticket(label), answers, labels, 30)
+        factories.write(store, factories.ticket(label, classes=30), answers, labels, 30)
     (group,) = groups(store.records())
     judge_answers(group, store)
     group.answers = resample(group, store)
     (table,) = f1_by_class(group)
     assert len(table.columns) == 1 + MOST_CLASSES
-    assert {"c3 (6)", "c9 (6)", "17 (6)", "29 (6)"} <= set(table.header)
+    assert {"c3 (6)", "c9 (6)", "c17 (6)", "c29 (6)"} <= set(table.header)
     assert "Shown are 12 of 30 classes" in table.notes[0]
 
 

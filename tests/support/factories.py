@@ -138,10 +138,12 @@ TICKET_ROWS = {"teacher": (), "sound": (), "dead": (8, 10)}
 """Row -> the classes that it never predicts; all examples of them are given class 0."""
 
 
-def ticket(label: str, metrics: tuple[str, ...] = ("accuracy", "macro_f1")) -> Record:
+def ticket(
+    label: str, metrics: tuple[str, ...] = ("accuracy", "macro_f1"), classes: int = 12
+) -> Record:
     """A record of the tickets without answers."""
     facts = TaskFacts(
-        form="classes", labels=tuple(f"c{code}" for code in range(12)), metrics=metrics
+        form="classes", labels=tuple(f"c{code}" for code in range(classes)), metrics=metrics
     )
     made = record(label, "tickets", data="own-tickets", macs=10**9 if label == "teacher" else 10**8)
     scores = {"validation": dict.fromkeys(metrics, 0.5)}
