@@ -82,10 +82,12 @@ def compare(
     seeds: Sequence[int] = (),
     theirs: Path | str | None = None,
     teachers: Sequence[str] = (),
+    metric: str | Sequence[str] = (),
 ) -> DataFrame:
     """Two rows on the same examples, a line for each table, evaluation set and mean; see ``bench compare``. The second row may be in
     another folder of results, ``theirs``. ``teachers`` names that of each row, where a row has
-    several.
+    several. ``metric`` scores the tasks in the place of the first one of each: its name, or
+    ``MODULE:NAME`` of one in a file of yours.
 
     Scores, differences and the ends of their 95 % intervals are in percent; ``adjusted`` is p after Holm's adjustment, from which the
     verdict comes.
@@ -97,8 +99,16 @@ def compare(
 
     from bench.analysis.compare import compare as carry_out
 
-    folder = None if theirs is None else Path(theirs)
-    tables = carry_out(Path(results), first, second, tasks, seeds, theirs=folder, teachers=teachers)
+    tables = carry_out(
+        Path(results),
+        first,
+        second,
+        tasks,
+        seeds,
+        theirs=None if theirs is None else Path(theirs),
+        teachers=teachers,
+        metric=metric,
+    )
     return DataFrame(
         [{"table": title, **line.to_dict()} for title, lines in tables.items() for line in lines]
     )
@@ -110,6 +120,7 @@ def choose(
     tasks: Sequence[str] = (),
     backend: str = "",
     threads: int = 0,
+    metric: str | Sequence[str] = (),
 ) -> DataFrame:
     """The rows within limits, by table, best first, and behind them those left out with the reason; see ``bench choose``. Tables of one name
     differ in their report.
@@ -118,6 +129,7 @@ def choose(
         budget: any of ``parameters`` (millions), ``megabytes``, ``flops`` (G, of one sequence of 128 tokens), ``latency`` (ms), which
             are the most that a row may have, and ``retained``, the least percentage of the teacher's mean.
         backend, threads: of the latencies; by default those that a session measured first.
+        metric: that scores the tasks, as :func:`compare` takes it; by default their first ones.
 
     Raises:
         InputError: another name in the budget, a limit that is not above 0, or an unknown task.
@@ -129,7 +141,7 @@ def choose(
     from bench.report.file_names import place_of
 
     lines = []
-    for choice in carry_out(Path(results), budget, tasks, backend, threads):
+    for choice in carry_out(Path(results), budget, tasks, backend, threads, metric):
         group = choice["group"]
         table, names = {"table": group.title, "report": place_of(group).as_posix()}, group.called
         as_good = [c["label"] for c in choice["as_good"]]

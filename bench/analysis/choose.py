@@ -13,6 +13,7 @@ from bench.data.own_tasks import recorded_tasks
 from bench.errors import InputError, NothingMeasured
 from bench.plan.from_record import is_own, source_options, typed_task
 from bench.record.cell import CHECKPOINT, FINISHED, IN_8_BITS, TEACHER
+from bench.record.rescored import NO_ANSWERS, scored_alike, scored_first_by
 from bench.record.schema import Sizes
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
@@ -26,13 +27,22 @@ from bench.report.comparison import (
 )
 from bench.report.frame import nothing_in, same_teacher
 from bench.report.groups import ReportGroup, ScoreColumn, groups
-from bench.report.resampled import Stored, faults_of, resampled, seeds_in_words, stored_answers
+from bench.report.resampled import (
+    Faults,
+    Stored,
+    faults_of,
+    faults_of_all,
+    resampled,
+    seeds_in_words,
+    stored_answers,
+)
 from bench.report.sources import warnings
 from bench.report.table import Column, Line, Table, TableCell, number
 from bench.report.tables.parts import counted, if_busy, left_out_of_means, line_of
 from bench.report.write import add_speed
 from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of
+from bench.stats.own_metrics import named_metrics
 from bench.stats.paired import bootstrap_p, interval
 
 RETAINED = "retained"
@@ -57,7 +67,8 @@ what it would ``gain`` in points with its 95 % ``interval``; None for both where
 A candidate has its ``label``, its ``score`` in percent, the costs that :data:`LIMITS` names, of its dearest task (what is ``retained``:
 None without a sound score of the teacher in every column), the percentage of its answers that are ``changed``, the ``probability`` of
 being the best that fits: the share of the draws of examples and trainings in which its mean is the highest; and of its difference to
-the best one ``low`` and ``high`` of the 95 % interval, ``p`` and ``verdict`` of one test, as in a report and in ``compare``."""
+the best one ``low`` and ``high`` of the 95 % interval, ``p`` and ``verdict`` of one test, as in a report and in ``compare``.
+What is ``suspect`` of some classes alone is a list of sentences: such a row stays a candidate."""
 
 
 def table(choice: Choice) -> Table:
@@ -119,6 +130,7 @@ def in_words(choice: Choice) -> list[str]:
             lines.append(
                 "The best row was chosen on the examples that it is scored on, so its score is a little too high."
             )
+        lines += _suspicions(group, candidates)
     else:
         lines.append("No row fits.")
     if binding := choice["binding"]:
@@ -130,6 +142,15 @@ def in_words(choice: Choice) -> list[str]:
         text += "" if gain is None else f" and gains {gain:+.1f} points"
         lines.append(text + (f" ({ends[0]:+.1f} to {ends[1]:+.1f})." if ends else "."))
     return [*lines, *(f"To take it away: {command}" for command in choice["export"])]
+
+
+def _suspicions(group: ReportGroup, candidates: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence for each thing that is suspect of some classes."""
+    return [
+        f"Suspect: {group.called(candidate['label'])}, {what}."
+        for candidate in candidates
+        for what in candidate["suspect"]
+    ]
 
 
 def _stated(option: str, cost: float, unit: str) -> str:
@@ -145,15 +166,19 @@ def choose(
     tasks: Sequence[str] = (),
     backend: str = "",
     threads: int = 0,
+    metric: str | Sequence[str] = (),
 ) -> list[Choice]:
     """A choice for each table of the records that has all the tasks (none: whatever it has, but for columns of noise).
 
     Args:
         budget: the most that a row may cost, by the names of :data:`LIMITS`; without one, or None: as much as it likes.
         backend, threads: of the latencies; by default those that a session measured first.
+        metric: that scores the tasks: its name, or ``MODULE:NAME`` of one in a file of the user's.
+            Of several it is the first one that suits a task. By default it is that of each task.
 
     Raises:
         InputError: no such limit, one that is not above 0, or no such task: neither in the records nor in GLUE.
+            Also: a metric that does not suit a task.
         NothingMeasured: no table has all of them.
     """
     for name, value in budget.items():
@@ -163,17 +188,17 @@ def choose(
             raise InputError(f"{LIMITS[name][0]} {value:g}: should be above 0")
         if name == RETAINED and value is not None and value <= 1:
             raise InputError(f"{LIMITS[name][0]} {value:g}: is in percent, like 95")
+    metrics = named_metrics(metric)
     store = Store(results)
-    sessions, records, choices = (
-        list(speed_records(store.root, store.note)),
-        list(store.records()),
-        [],
-    )
+    sessions = list(speed_records(store.root, store.note))
+    records = scored_alike(store.records(), store)
+    choices: list[Choice] = []
     if not records:
         raise NothingMeasured(nothing_in(store.root))
     tasks = recorded_tasks(
         tasks, {task for record in records for task in record.cell.tasks}, results
     )
+    records = scored_first_by(records, metrics, store, tasks)
     for group in groups(records):
         # a mean over what nobody named leaves out the columns that a report's does
         group.left_out_of_means = [] if tasks else columns_of_noise(group, store)
@@ -201,7 +226,9 @@ def _choice(
     stored = stored_answers(group, store)
     faults = faults_of(group, stored)
     unsound = [
-        c.name for c in columns if (TEACHER, c) not in group.summaries or (TEACHER, c) in faults
+        c.name
+        for c in columns
+        if (TEACHER, c) not in group.summaries or faults_of_all(faults, (TEACHER, c))
     ]
     teacher = (
         0.0 if unsound else float(np.mean([group.summaries[TEACHER, c].mean for c in columns]))
@@ -210,7 +237,7 @@ def _choice(
         if all(r.cell.ablation_of for r in group.records_of(label)):
             continue
         if absent := [c.name for c in columns if (label, c) not in group.summaries]:
-            left_out[label] = f"no score on {', '.join(absent)}"
+            left_out[label] = f"no score on {', '.join(absent)}{_why_absent(group, label)}"
             continue
         models = [r.sizes for c in columns for r in group.records_of(label, c.task) if r.sizes]
         score = float(np.mean([group.summaries[label, c].mean for c in columns]))
@@ -223,6 +250,7 @@ def _choice(
             "latency": group.latencies.get(label),
             RETAINED: 100 * score / teacher if teacher > 0 else None,
             "changed": _changed(group, columns, label, stored),
+            "suspect": _partly_suspect(faults, columns, label),
         }
         candidate |= {
             "probability": 1.0,
@@ -251,7 +279,7 @@ def _choice(
                 else ""
             )
             for c in columns
-            for what, of_seeds in faults.get((label, c), {}).items()
+            for what, of_seeds in faults_of_all(faults, (label, c)).items()
             if group.summaries[label, c].mean
             <= 100 * next((s.baseline for s in of_seeds.values() if s.baseline is not None), np.inf)
         ]
@@ -346,6 +374,23 @@ def _changed(
             np.mean([teacher[logits].argmax(1) != other[logits].argmax(1) for other in others])
         )
     return 100 * float(np.mean(shares)) if shares else None
+
+
+def _why_absent(group: ReportGroup, label: str) -> str:
+    """Why a finished row has no score, behind a semicolon; "" where it is not finished."""
+    is_lost = any(r.status == "ok" and not r.scores for r in group.records_of(label))
+    return f"; {NO_ANSWERS}" if is_lost else ""
+
+
+def _partly_suspect(faults: Faults, columns: Sequence[ScoreColumn], label: str) -> list[str]:
+    """What is suspect of some classes alone, which leaves a row a candidate."""
+    said = []
+    for column in columns:
+        of_all = faults_of_all(faults, (label, column))
+        for what, of_seed in faults.get((label, column), {}).items():
+            if what not in of_all:
+                said.append(f"{column.name}: {what}, {seeds_in_words(of_seed)}")
+    return said
 
 
 def _exports(

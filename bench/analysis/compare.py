@@ -14,6 +14,7 @@ from bench.record.cell import TEACHER, is_one_model
 from bench.record.code import stale_lines, unknown_lines
 from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW
+from bench.record.rescored import scored_alike, scored_first_by
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE, data_facts
@@ -29,6 +30,7 @@ from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.render import github
 from bench.report.resampled import resampled
 from bench.report.tables.parts import left_out_of_means
+from bench.stats.own_metrics import named_metrics
 
 CONDITIONS = (
     "data", "limit of training examples", "teacher", "origin of the teacher", "recipe", "epochs", "precision, threads or device", "optimiser"
@@ -47,6 +49,7 @@ def compare(
     exact: bool = False,
     theirs: Path | None = None,
     teachers: Sequence[str] = (),
+    metric: str | Sequence[str] = (),
 ) -> dict[str, list[Comparison]]:
     """By table of records, as a report has them: one comparison for each evaluation set that both rows have, and of their mean.
 
@@ -58,14 +61,16 @@ def compare(
         teachers: names of the teacher of the first row and of that of the second one, or one name
             for both, where rows have
             several; as tables print them, or the beginning of the hash of the weights.
+        metric: that scores the tasks, as :func:`bench.analysis.choose.choose` takes it.
 
     Raises:
         InputError: a row that is not there, one row twice, a teacher that a row has not, or no
-            examples that both were scored on.
+            examples that both were scored on. Also: a metric that does not suit a task.
     """
     progress = Progress()
     store = Store(results)
-    named = _named_rows(store, first, second, theirs)
+    metrics = named_metrics(metric)
+    named = _named_rows(store, first, second, theirs, metrics, tasks)
     if teachers:
         named = _of_teachers(named, teachers, results)
     everything, rows, stores = named.records, named.rows, named.stores
@@ -195,17 +200,27 @@ class NamedRows:
     stores: Mapping[str, Store]
 
 
-def _named_rows(store: Store, first: str, second: str, theirs: Path | None) -> NamedRows:
+def _named_rows(
+    store: Store,
+    first: str,
+    second: str,
+    theirs: Path | None,
+    metrics: Sequence[str],
+    tasks: Sequence[str],
+) -> NamedRows:
     """The rows of these names, by their label or as tables print them.
 
+    Args:
+        metrics: that come first on the tasks; none for those that records have first.
+
     Raises:
-        InputError: a row that is not there.
+        InputError: a row that is not there, or a task that no metric suits.
     """
-    everything = _results_in(store)
+    everything = _scored_by(metrics, _results_in(store), store, tasks)
     stores = dict[str, Store]()
     if theirs is not None:
         second_store = Store(theirs)
-        published = _results_in(second_store)
+        published = _scored_by(metrics, _results_in(second_store), second_store, tasks)
         called = {r.called: r.row for r in published}
         second = called.get(second) or known_row(second, called.values(), theirs)
         moved = [_of_another_folder(r, theirs.resolve().name) for r in published if r.row == second]
@@ -285,8 +300,17 @@ def _one_row(named: NamedRows) -> str:
 
 def _results_in(store: Store) -> list[Record]:
     """Its records without trials of a search, on examples that chose; with them where nothing else is there."""
-    records = list(store.records())
+    records = scored_alike(store.records(), store)
     return [r for r in records if not data_facts(r.cell.data.slug).held_back] or records
+
+
+def _scored_by(
+    metrics: Sequence[str], records: Sequence[Record], store: Store, tasks: Sequence[str]
+) -> list[Record]:
+    """The records, with one of these metrics first on the tasks as they were typed."""
+    there = {task for record in records for task in record.cell.tasks}
+    chosen = recorded_tasks(tasks, there, store.root) if metrics else ()
+    return scored_first_by(records, metrics, store, chosen)
 
 
 def _of_another_folder(record: Record, folder: str) -> Record:

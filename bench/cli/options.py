@@ -36,9 +36,9 @@ for _field in fields(Request):
 OF_RUN = " ".join(field.name for field in fields(Request) if field.metadata.get("run"))
 """Those of `run` alone."""
 
-METHODS, TASKS, RESULTS, REPORTS, DEVICE, OFFLINE, LATEX = (
+METHODS, TASKS, METRIC, RESULTS, REPORTS, DEVICE, OFFLINE, LATEX = (
     REQUEST[name][1]
-    for name in ("methods", "tasks", "results", "reports", "device", "offline", "latex")
+    for name in ("methods", "tasks", "metric", "results", "reports", "device", "offline", "latex")
 )
 THREADS = option(2, "CPU threads. The number is printed with every timing.")
 ONLY_TASKS = option("", "Use only these tasks, separated by commas.", "--tasks", "--task")

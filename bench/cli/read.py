@@ -10,6 +10,7 @@ from bench.cli.options import (
     AS_RECORDED,
     LATEX,
     METHODS,
+    METRIC,
     OF_RUN,
     OFFLINE,
     ONLY_TASKS,
@@ -123,7 +124,7 @@ def report(
     return "\n".join(paths), paths, OK
 
 
-@verb("compare tinybert finetune:start=random --results results/reference", reads_scores=True)
+@verb("compare tinybert finetune:start=random --results results/reference")
 def compare(
     first: str = argument(..., "A row, with the name that it has in reports."),
     second: str = argument(..., "The row that it is compared with."),
@@ -141,6 +142,7 @@ def compare(
         "another teacher.",
         metavar="NAME,NAME",
     ),
+    metric: list[str] | None = METRIC,
 ) -> Answer:
     """Compare two rows on the same examples: difference, interval, paired test and verdict."""
     from bench.analysis import compare as analysis
@@ -159,6 +161,7 @@ def compare(
         exact,
         theirs,
         comma_separated(teacher),
+        metric or (),
     )
     texts = [
         f"{data}\n\n{analysis.table(first, second, lines)}\n" for data, lines in comparisons.items()
@@ -192,9 +195,7 @@ def predictions(
     return "\n".join(lines), {"folder": str(to), "files": files, "notes": notes}, OK
 
 
-@verb(
-    "choose --max-flops 1.5 --tasks cola,sst2,mrpc,stsb --results results/h200", reads_scores=True
-)
+@verb("choose --max-flops 1.5 --tasks cola,sst2,mrpc,stsb --results results/h200")
 def choose(
     results: Path = RESULTS,
     tasks: str = ONLY_TASKS,
@@ -221,6 +222,7 @@ def choose(
     min_retain: float | None = option(
         None, "At least this percentage of the teacher's mean over the same columns."
     ),
+    metric: list[str] | None = METRIC,
 ) -> Answer:
     """Find the best row within limits of parameters, megabytes, FLOPs, latency and what is kept of the teacher's score.
 
@@ -241,7 +243,9 @@ def choose(
         "latency": max_latency,
         "retained": min_retain,
     }
-    choices = analysis.choose(results, budget, comma_separated(tasks), backend, threads or 0)
+    choices = analysis.choose(
+        results, budget, comma_separated(tasks), backend, threads or 0, metric or ()
+    )
     lines: list[str] = []
     for choice in choices:
         group = choice["group"]

@@ -81,6 +81,8 @@ def described(task: Task) -> str:
     classes = () if task.name in KNOWN else task.labels
     metrics = ", ".join(label_of(name, classes) for name in task.metrics)
     line = f"{task.name}: {', '.join(parts)}; {_kind(task)}; scored by {one_line(metrics)}"
+    if task.why_macro_f1:
+        line += f", macro F1 first because the classes are unequal: {task.why_macro_f1}"
     if task.unlabelled == "drop":
         line += "; rows without a label are left out"
     return line

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pandas import Series
 
 from bench.data.columns import text_columns
-from bench.data.label_kinds import classes_of, has_rare_class
+from bench.data.label_kinds import classes_of, rare_class
 from bench.data.labels import KINDS, REFUSE, REGRESSION, UNLABELLED
 from bench.data.tasks import with_positive
 from bench.errors import InputError, one_line, unknown
@@ -30,6 +30,8 @@ class Inferred:
     metrics: tuple[str, ...]
     unlabelled: str
     """what becomes of rows without a label, of :data:`bench.data.labels.UNLABELLED`"""
+    why_macro_f1: str = ""
+    """why macro-F1 is the first metric although nobody typed it"""
 
 
 def inferred(rows: Tables, given: Mapping[str, str], where: str) -> Inferred:
@@ -57,14 +59,17 @@ def inferred(rows: Tables, given: Mapping[str, str], where: str) -> Inferred:
         labels = tuple(classes_of(values, kind, unlabelled, where))
     columns = text or text_columns(rows.to_pandas(rows.names), label, where)
 
-    metrics = given["metrics"].split("+") if "metrics" in given else _usual(labels)
-    # accuracy says little where hardly any row has another class
-    if "metrics" not in given and labels and has_rare_class(values, labels, unlabelled):
-        metrics = list(dict.fromkeys(["accuracy", "macro_f1", *metrics]))
-    positive = given.get("positive", "")
-    return Inferred(
-        columns, label, labels, with_positive(metrics, positive, labels, where), unlabelled
-    )
+    why_macro_f1 = ""
+    if "metrics" in given:
+        metrics = given["metrics"].split("+")
+    else:
+        metrics = _usual(labels)
+        # accuracy says little of a class that hardly any row has
+        why_macro_f1 = rare_class(values, labels, unlabelled) if labels else ""
+        if why_macro_f1:
+            metrics = list(dict.fromkeys(["macro_f1", *metrics]))
+    metrics_of_task = with_positive(metrics, given.get("positive", ""), labels, where)
+    return Inferred(columns, label, labels, metrics_of_task, unlabelled, why_macro_f1)
 
 
 def _check_typed(

@@ -258,6 +258,7 @@ def _task_of_files(
         files,
         ":".join([shown, *(f"{key}={value}" for key, value in given.items())]),
         unlabelled=taken.unlabelled,
+        why_macro_f1=taken.why_macro_f1,
         quotes=quotes,
         files_note=files_note,
     )

@@ -46,6 +46,7 @@ class Task:
         max_length: of its sequences, unless a request says another.
         truncation: what stays of a longer text: ``head``, ``tail`` or ``both``.
         unlabelled: what becomes of rows without a label, of :data:`bench.data.labels.UNLABELLED`.
+        why_macro_f1: why macro-F1 is the first metric although nobody typed it.
         quotes: of CSV and TSV files ``csv`` where they enclose fields, ``text`` where they are part
             of the texts, "" as each file says.
         files_note: what was inferred about its files, in words; "" where they were named.
@@ -65,6 +66,7 @@ class Task:
     max_length: int = 128
     truncation: str = "head"
     unlabelled: str = "refuse"
+    why_macro_f1: str = ""
     quotes: str = ""
     files_note: str = ""
 

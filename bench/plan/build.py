@@ -6,10 +6,11 @@ Heavy libraries are imported where they are needed, so that reading a plan's typ
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from bench.cache import cache_root
 from bench.data.checkpoints import Checkpoint, hash_of_tokenizer, names_labels, odd_notes
@@ -30,11 +31,14 @@ from bench.plan.tasks import augment, mean_tokens, plan_tasks, share_cut, with_e
 from bench.record.cell import CHECKPOINT, IN_8_BITS, PREDICTIONS, TEACHER, Cell, NumericIdentity
 from bench.record.code import STALE, stale_lines, state_of, state_of_record, unknown_lines
 from bench.record.keys import digest
+from bench.record.rescored import metrics_of
 from bench.record.store import Store
 from bench.stats.own_metrics import load_metrics
 
 if TYPE_CHECKING:
     from bench.data.predictions import Predictions
+    from bench.data.tasks import Task
+    from bench.record.schema import Record
 
 
 OUTLINE = "{} is a configuration without weights and tokenizer here: no record can be looked for"
@@ -112,10 +116,11 @@ def build(request: Request) -> Plan:
             state_of_record(record) if record is not None and record.status == "ok" else ""
         )
         again = request.rerun or (request.rerun_stale and planned.code_state == STALE)
-        # the metrics of a task of one's own are not in the key: what lacks one of today's is scored anew
-        metrics = {task.name: task.task.metrics for task in tasks}.get(cell.tasks[0], ())
-        sets = record.scores.values() if record is not None and record.status == "ok" else ()
-        again |= any(metric not in scores for scores in sets for metric in metrics)
+        # metrics are not in the key: stored answers are scored again, or the row is trained again
+        task = next((task.task for task in tasks if task.name == cell.tasks[0]), None)
+        if not again and task is not None and _needs_other_scores(record, task):
+            planned.rescored_by = _metrics_from_answers(record, task, store)
+            again = not planned.rescored_by
         planned.is_todo = again or not all(
             each is not None and each.status in ended for each in records
         )
@@ -174,6 +179,7 @@ def build(request: Request) -> Plan:
         for planned in plan.todo
         if planned.record is None and (why := store.set_aside_reason(planned.cell))
     ]
+    plan.notes += _rescoring_notes(cells)
     plan.notes += CHANGED.values()
     CHANGED.clear()  # of a later run in this process it is said anew
     plan.steps = steps_of(plan)
@@ -194,6 +200,41 @@ def build(request: Request) -> Plan:
     if plan.todo_steps:
         _refuse_cache_that_cannot_be_written()
     return plan
+
+
+def _needs_other_scores(record: Record | None, task: Task) -> TypeGuard[Record]:
+    """Whether a record lacks a metric of its task, or of a user's own task has another order."""
+    if record is None or record.status != "ok" or not record.scores:
+        return False
+    there = metrics_of(record)
+    return there != task.metrics if task.files else not set(task.metrics) <= set(there)
+
+
+def _metrics_from_answers(record: Record, task: Task, store: Store) -> tuple[str, ...]:
+    """The metrics that a record gets without training; none where they need answers that are gone.
+
+    A known task's record keeps those that it has besides.
+    """
+    there = metrics_of(record)
+    if not (set(task.metrics) <= set(there) or store.has_predictions(record)):
+        return ()
+    return task.metrics if task.files else tuple(dict.fromkeys((*task.metrics, *there)))
+
+
+def _rescoring_notes(cells: Sequence[Planned]) -> list[str]:
+    """A line for each task whose stored answers are scored by other metrics."""
+    from bench.stats.metrics import label_of
+
+    counts = Counter(
+        ("+".join(planned.cell.tasks), planned.rescored_by)
+        for planned in cells
+        if planned.rescored_by
+    )
+    return [
+        f"{name}: {count} record{'s' * (count > 1)} scored again from stored answers, by "
+        f"{', '.join(map(label_of, metrics))}; nothing is trained for it"
+        for (name, metrics), count in counts.items()
+    ]
 
 
 def _check_backends(

@@ -300,6 +300,8 @@ class Planned:
     """its task with the encoder of its row, where that is not the teacher's"""
     has_full_record: bool = False
     """whether its record is there and stays: then of a cell to do only the score in 8 bits is missing"""
+    rescored_by: tuple[str, ...] = ()
+    """metrics by which the stored answers are scored again; none where they have these scores"""
     needs: tuple[str, ...] = ()
     """keys of the steps that make what it reads"""
 

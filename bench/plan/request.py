@@ -219,7 +219,9 @@ class Request:
     tasks: str = _option("glue", "Tasks or groups of tasks, separated by commas. Your own: "
         "FILE.csv:text=COLUMN:label=COLUMN (also tsv, jsonl, parquet), hub:OWNER/NAME/CONFIG with the same, or a FILE.toml.")
     metric: tuple[str, ...] = _option((), "A metric in a file of your own, as Python imports it, "
-        "like kappa:KAPPA. Tasks name it among their metrics. Repeat the option for more metrics.",
+        "like kappa:KAPPA. Tasks name it among their metrics. Repeat the option for more metrics. choose and compare "
+        "score the tasks by it, from the stored answers, and take a name of `list --metrics` too: where several are "
+        "typed, a task is scored by the first one that suits it; where none is, by its own first one.",
         metavar="MODULE:NAME", typed=(list[str] | None, None), show_default=False)
     seeds: tuple[int, ...] = _option((0,), "Seeds of the students, for example 0,1,2.", typed=(str, "0"), callback=parse_seeds)
     data: str = _option(AUTO, f"{SOURCES} auto: the hub {IF_HUB} sample.")

@@ -165,6 +165,9 @@ class Record(StrictModel):
     """time at which the attempt began, with its time zone"""
     finished: str
     """time at which it ended"""
+    rescored: str | None = None
+    """time at which other metrics were computed from its answers; None where the attempt computed
+    all of its scores"""
     error: Failure | None = None
     """type, message and traceback of a failed cell"""
 

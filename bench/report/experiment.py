@@ -11,6 +11,7 @@ from typing import NamedTuple
 from bench.files import write_atomically
 from bench.record.cell import TEACHER, record_key
 from bench.record.recipe import ADAMW, PAPER
+from bench.record.rescored import scored_alike
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
@@ -100,7 +101,7 @@ def write_experiment(
         settings: what the file sets for some rows on some tasks, a line each.
         expected: how far from the printed numbers its own are expected.
     """
-    records = list(store.records())
+    records = scored_alike(store.records(), store)
     reports: dict[tuple[object, ...], dict[int, ReportGroup]] = {}
     for place, section in enumerate(sections):
         parts = groups(section.records(records))

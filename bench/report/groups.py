@@ -28,10 +28,9 @@ BESIDE: Mapping[str, tuple[str, ...]] = {
     "spearman": ("pearson",),
     "bleu": ("rouge_l",),
     "rouge_l": ("bleu",),
-    "accuracy": ("macro_f1", "f1", "f1_of_class_0"),
 }
-"""A task's metric -> others that are printed beside it where they were measured: as of stsb, of
-texts, and of classes of a user's own task. They have columns, and are in no mean and no test."""
+"""A metric of a known task -> others that are printed beside it where they were measured. They have
+columns, and are in no mean and no test. Of a user's own task all metrics are printed."""
 KEPT = 0.97
 """Share of the teacher's score that counts as kept where no other is asked for."""
 
@@ -74,6 +73,7 @@ class ReportGroup:
         names: row -> its name in a paper.
         reference: the row that others are compared with; "" for the one that :func:`bench.report.tables.differences.reference_of` chooses.
         suspicions: (row, column) -> what is suspect about its answers.
+        partly_suspect: the (row, column) whose suspicions are of some classes alone.
         baselines: column -> percent that the best single answer to every example scores.
         left_out: records under the name of a newer training.
         aside: files of the folder of records that are not used as they are, a line each.
@@ -99,6 +99,7 @@ class ReportGroup:
     names: Mapping[str, str] = field(default_factory=dict)
     reference: str = ""
     suspicions: dict[tuple[str, ScoreColumn], list[str]] = field(default_factory=dict)
+    partly_suspect: Collection[tuple[str, ScoreColumn]] = ()
     baselines: dict[ScoreColumn, float] = field(default_factory=dict)
     left_out: LeftOut = field(default_factory=list)
     aside: Sequence[str] = ()
@@ -195,11 +196,23 @@ class ReportGroup:
         printed: list[ScoreColumn] = []
         for column in self.columns:
             printed.append(column)
-            for metric in BESIDE.get(column.metric, ()):
+            further: Sequence[str] = BESIDE.get(column.metric, ())
+            if column.task not in KNOWN:
+                further = self._metrics_as_typed(column)
+            for metric in further:
                 other = replace(column, metric=metric)
-                if other in measured:
+                if other in measured and other not in printed:
                     printed.append(other)
         return printed
+
+    def _metrics_as_typed(self, column: ScoreColumn) -> list[str]:
+        """The metrics of a user's own task in the order in which its records have them."""
+        scores = [
+            record.scores.get(column.evaluation, {})
+            for record in self.records
+            if column.task in record.cell.tasks
+        ]
+        return list(dict.fromkeys(metric for own in scores for metric in own))
 
     @cached_property
     def systems(self) -> list[str]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bench.record.cell import TEACHER
+from bench.record.rescored import score_of
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.frame import teacher_weights
@@ -81,8 +82,9 @@ def resample(group: ReportGroup, store: Store) -> dict[ScoreColumn, Resampled]:
         for name, attempt in store.attempts(shown[0]).items() if named else ():
             weights = teacher_weights(attempt)
             if weights in named and column.evaluation in attempt.scores:
-                score = attempt.scores[column.evaluation][column.metric]
-                drawn = resampled(column, [(attempt, store.predictions(attempt, name))])
+                arrays = store.predictions(attempt, name)
+                score = score_of(attempt, arrays, column.evaluation, column.metric)
+                drawn = resampled(column, [(attempt, arrays)])
                 data.teachers[str(weights)] = score, drawn.scores_R[attempt.key]
     return columns
 
@@ -185,12 +187,24 @@ def faults_of(group: ReportGroup, stored: Stored) -> Faults:
     return faults
 
 
+def faults_of_all(
+    faults: Faults, place: tuple[str, ScoreColumn]
+) -> dict[str, dict[int, Suspicion]]:
+    """Those of a row in a column that concern all its answers, not some classes alone."""
+    return {
+        what: of_seed
+        for what, of_seed in faults.get(place, {}).items()
+        if not next(iter(of_seed.values())).is_partial
+    }
+
+
 def judge_answers(group: ReportGroup, store: Store) -> None:
     """Tell a group what is suspect about its stored answers, and what the best single answer to every example scores."""
     stored = stored_answers(group, store)
     faults = faults_of(group, stored)
     group.suspicions = {}
     group.baselines = {}
+    group.partly_suspect = [place for place in faults if not faults_of_all(faults, place)]
     order = {label: place for place, label in enumerate(group.systems)}
     rows_of: dict[tuple[ScoreColumn, str], dict[str, str]] = {}
     for label, column in sorted(faults, key=lambda place: order[place[0]]):

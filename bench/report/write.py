@@ -14,6 +14,7 @@ from types import MappingProxyType
 from bench.errors import InputError, NothingMeasured, known_row
 from bench.files import slug, write_atomically
 from bench.record.cell import IN_8_BITS, TEACHER, Cell, record_key, train_key
+from bench.record.rescored import scored_alike
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
 from bench.record.speed_sessions import SpeedRecord, Timing, idle_if_any, speed_records
@@ -110,7 +111,8 @@ def write_groups(
     Args:
         order: labels of rows in the order in which they were typed; without it a store's rows are in the order of names.
     """
-    records, sessions = list(store.records()), list(speed_records(store.root, store.note))
+    records = scored_alike(store.records(), store)
+    sessions = list(speed_records(store.root, store.note))
     if not records and not sessions:
         raise NothingMeasured(nothing_in(store.root))
     touched = None if cells is None else {record_key(cell) for cell in cells}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Collection
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
 from bench.record.cell import IN_8_BITS
 from bench.record.cell_locks import CellLocks
+from bench.record.rescored import rescored
 from bench.record.store import Store
 from bench.run.executors import Executor, InProcess, Processes, refuse_script_without_main_guard
 from bench.run.schedule import Outcome, Schedule
@@ -59,10 +61,12 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
     for pointer, attempt in store.write_pointers():
         progress.say(f"written: {pointer} names {attempt}")
     if not plan.todo_steps:
+        rescore(plan, store)
         progress.say(f"nothing to do: {_why_nothing_is_to_do(plan)}")
         return outcome
     agree(request, plan.seconds, plan.disk_bytes, confirm)
     check_disk(plan)
+    rescore(plan, store)
     with (
         training_here(users_cache()),  # seen by others, wherever this training keeps its things
         # given back last: a worker that is being ended may still write its state
@@ -79,6 +83,31 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
         count = track(request.track, records, request.reports / request.track)
         progress.say(f"{request.track}: {count} record{'s' if count != 1 else ''}, a run for each")
     return outcome
+
+
+def rescore(plan: Plan, store: Store) -> None:
+    """Write the records anew whose stored answers are scored by other metrics.
+
+    Of each training these are the records of all operating points.
+    """
+    metrics_of = {
+        planned.train_key: planned.rescored_by for planned in plan.cells if planned.rescored_by
+    }
+    if not metrics_of:
+        return
+    for record in list(store.records()):
+        if record.status != "ok" or record.train_key not in metrics_of:
+            continue
+        scored = rescored(record, metrics_of[record.train_key], store)
+        # where answers are gone, the record keeps the scores that it has
+        if scored is None or scored is record:
+            continue
+        arrays = None
+        if store.has_predictions(record):
+            arrays = store.predictions(record)
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        scored = scored.model_copy(update={"rescored": at})
+        store.write(scored, arrays)
 
 
 def _why_nothing_is_to_do(plan: Plan) -> str:

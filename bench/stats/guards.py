@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,12 @@ NEARLY_CONSTANT = 0.01
 """Predicted values that spread less than this share of the labels' spread are as good as one."""
 
 
+NEVER_PREDICTED_FROM = 5
+"""Examples of a class from which on it is suspect that a model never predicts it."""
+MOST_NAMED = 8
+"""Classes that one suspicion names."""
+
+
 class Suspicion(NamedTuple):
     """Something wrong with answers: ``what`` reads the same for every row that it is true of, ``figure`` is one row's own."""
 
@@ -26,6 +32,8 @@ class Suspicion(NamedTuple):
     figure: str = ""
     baseline: float | None = None
     """of a low score: what one answer to every example scores at best, from -1 to 1"""
+    is_partial: bool = False
+    """whether other answers may be sound: it is said, and leaves the row in comparisons"""
 
     def __str__(self) -> str:
         return f"{self.what}: {self.figure}" if self.figure else self.what
@@ -86,22 +94,51 @@ def suspicions(
             suspect.append(Suspicion(what, f"{100 * score:.1f}", baseline))
     if not labels_vary:
         suspect.append(Suspicion("every label is the same: a placeholder?"))
-
-    order = permuted(predicted, labels, outputs) if of_classes else None
-    if order is not None:
-        share, mended = (
-            100 * float((codes == labels).mean())
-            for codes in (predicted, np.array(order)[predicted])
-        )
-        if mended > 100 * CLASSES.constant(labels, outputs, metric_of("accuracy").score)[1]:
-            pairs = ", ".join(
-                f"{name(code)} as {name(other)}"
-                for code, other in enumerate(order)
-                if code != other
-            )
-            what = f"labels in another order? Right far more often if one reads {pairs}"
-            suspect.append(Suspicion(what, f"{mended:.1f} % instead of {share:.1f} %"))
+    if of_classes:
+        suspect += _never_predicted(predicted, labels, name)
+        suspect += _in_another_order(predicted, labels, outputs, name)
     return suspect
+
+
+def _in_another_order(
+    predicted: np.ndarray, labels: np.ndarray, classes: int, name: Callable[[int], str]
+) -> list[Suspicion]:
+    """At most one suspicion: that the labels fit far better in another order."""
+    order = permuted(predicted, labels, classes)
+    if order is None:
+        return []
+    share = 100 * float((predicted == labels).mean())
+    mended = 100 * float((np.array(order)[predicted] == labels).mean())
+    if mended <= 100 * CLASSES.constant(labels, classes, metric_of("accuracy").score)[1]:
+        return []
+    moved = [code for code, other in enumerate(order) if code != other]
+    pairs = ", ".join(f"{name(code)} as {name(order[code])}" for code in moved)
+    what = f"labels in another order? Right far more often if one reads {pairs}"
+    return [Suspicion(what, f"{mended:.1f} % instead of {share:.1f} %")]
+
+
+def _never_predicted(
+    predicted: np.ndarray, labels: np.ndarray, name: Callable[[int], str]
+) -> list[Suspicion]:
+    """At most one suspicion, which names the classes of some examples that no example is given.
+
+    One answer to every example is another suspicion.
+    """
+    if len(np.unique(predicted)) == 1:
+        return []
+    codes, counts = np.unique(labels, return_counts=True)
+    is_missed = (counts >= NEVER_PREDICTED_FROM) & ~np.isin(codes, predicted)
+    missed = sorted(
+        zip(codes[is_missed], counts[is_missed], strict=True),
+        key=lambda pair: -pair[1],
+    )
+    if not missed:
+        return []
+    named = [f"{name(int(code))} ({count:,})" for code, count in missed[:MOST_NAMED]]
+    if len(missed) > MOST_NAMED:
+        named.append(f"{len(missed) - MOST_NAMED} more classes")
+    what = f"never predicts {', '.join(named)} of {len(labels):,} examples"
+    return [Suspicion(what, is_partial=True)]
 
 
 def _is_nearly_constant(predicted: np.ndarray, labels: np.ndarray) -> bool:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 
 from bench.errors import InputError
-from bench.stats.metrics import Metric, register
+from bench.stats.metrics import METRICS, Metric, metric_of, register
 
 PAGE = "docs/metrics.md"
 _references: dict[str, str] = {}
@@ -24,6 +24,23 @@ def load_metrics(references: Iterable[str]) -> list[Metric]:
     return [_loaded(reference) for reference in references]
 
 
+def named_metrics(typed: str | Iterable[str]) -> tuple[str, ...]:
+    """The names of the metrics that are typed, of which those in files are registered.
+
+    Args:
+        typed: the name of a metric that is known, or ``MODULE:NAME``, or several of these.
+
+    Raises:
+        InputError: no such metric, or as :func:`load_metrics`.
+    """
+    words = [typed] if isinstance(typed, str) else typed
+    names: list[str] = []
+    for word in filter(None, words):
+        metric = _loaded(word) if ":" in word else metric_of(word)
+        names.append(metric.name)
+    return tuple(names)
+
+
 def reference_of(metric: str) -> str:
     """How the user's own metric of this name was named; "" for one of the program's."""
     return _references.get(metric, "")
@@ -32,6 +49,11 @@ def reference_of(metric: str) -> str:
 def _loaded(reference: str) -> Metric:
     """The metric of one reference."""
     module, colon, name = reference.partition(":")
+    if reference in METRICS:
+        raise InputError(
+            f"--metric {reference}: it needs no option here, because it is in no file of yours; "
+            "tasks name it among their metrics, and choose and compare alone score by it"
+        )
     if not colon or not name or "/" in module or module.endswith(".py"):
         raise InputError(
             f"--metric {reference}: name a module as Python imports it, and what it calls the "

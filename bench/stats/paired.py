@@ -8,6 +8,7 @@ drawn is how often each comes: for the gate and the permutation test.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +45,7 @@ def drawn_scores(
 ) -> np.ndarray:
     """[resamples, M] scores of M systems on the same drawn examples, of classes by how often each pattern of answers is drawn."""
     by = metric_of(metric).resampling
-    if not isinstance(by, ByClass):
+    if not isinstance(by, ByClass) or by.keeps_classes:
         return resampled_scores(systems, labels, metric, rng, resamples)
     counts_K, (*answered, true_KC), classes = patterns(systems, labels)
     weights_RK = rng.multinomial(counts_K.sum(), counts_K / counts_K.sum(), size=resamples)
@@ -131,12 +132,31 @@ def scores_by_system(
     resamples: int = RESAMPLES,
 ) -> np.ndarray:
     """[M, resamples] as :func:`resampled_scores`, with the scores of one system side by side in memory."""
-    score = metric_of(metric).resampling.scorer(systems, labels)
+    by = metric_of(metric).resampling
+    score = by.scorer(systems, labels)
+    draw = counts
+    if isinstance(by, ByClass) and by.keeps_classes:
+        draw = partial(counts_by_label, labels)
     scores_MR = np.empty((len(systems), resamples))
     for begin in range(0, resamples, CHUNK):
-        drawn = counts(len(labels), rng, min(CHUNK, resamples - begin))
+        drawn = draw(len(labels), rng, min(CHUNK, resamples - begin))
         scores_MR[:, begin : begin + CHUNK] = score(drawn).T
     return scores_MR
+
+
+def counts_by_label(
+    labels: np.ndarray, examples: int, rng: np.random.Generator, resamples: int
+) -> np.ndarray:
+    """As :func:`counts`, but as many draws of the examples of each label as there are of them.
+
+    Args:
+        labels: [examples] codes.
+    """
+    counts_RN = np.zeros((resamples, examples), np.int64)
+    for label in np.unique(labels):
+        of_label = np.flatnonzero(labels == label)
+        counts_RN[:, of_label] = counts(len(of_label), rng, resamples)
+    return counts_RN
 
 
 def counts(examples: int, rng: np.random.Generator, resamples: int) -> np.ndarray:

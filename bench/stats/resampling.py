@@ -16,6 +16,10 @@ Scorer = Callable[[np.ndarray], np.ndarray]
 """[R, n] how often each example was drawn -> [R, M] scores."""
 
 
+NO_ANSWER = 1e-9
+"""A number of answers that is none, and yet more than 0."""
+
+
 @dataclass(frozen=True)
 class Repeated:
     """By the metric's plain form on the examples as they were drawn: slow, and right for every metric."""
@@ -55,11 +59,18 @@ class Mean:
 
 @dataclass(frozen=True)
 class ByClass:
-    """Of a metric of classes that is a function of three numbers of examples of each class."""
+    """Of a metric of classes that is a function of three numbers of examples of each class.
+
+    Attributes:
+        keeps_classes: whether a resample has as many examples of each label as there are, and its
+            mean is over the classes of all examples. A mean over classes needs it: a resample
+            without the only two examples of a class that no system finds would score higher.
+    """
 
     score_of: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
     """[R, C] examples of each class that are answered rightly, that have it as their label, and that are answered with it; the
     [C] classes -> [R]"""
+    keeps_classes: bool = False
 
     def scorer(self, systems: Sequence[np.ndarray], labels: np.ndarray) -> Scorer:
         """As :meth:`Repeated.scorer`."""
@@ -71,6 +82,10 @@ class ByClass:
         columns = np.hstack(
             [true_NC, *answered, *(answered_NC * true_NC for answered_NC in answered)]
         )
+
+        # less than any answer: a class that a system gives by mistake stays one of its classes
+        # where a resample has none of these examples, and has F1 of 0 there as it has among all
+        floor_MC = NO_ANSWER * np.stack([np.isin(classes, system) for system in systems])
 
         def score(counts_RN: np.ndarray) -> np.ndarray:
             resamples = len(counts_RN)
@@ -84,10 +99,14 @@ class ByClass:
             together = max(1, IN_CACHE // (resamples * len(classes)))
             for begin in range(0, len(systems), together):
                 hits_RMC_part = hits_RMC[:, begin : begin + together]
+                answered_RMC_part = answered_RMC[:, begin : begin + together].astype(float)
+                if self.keeps_classes:
+                    floor = floor_MC[begin : begin + together]
+                    answered_RMC_part = np.maximum(answered_RMC_part, floor)
                 count = hits_RMC_part.shape[1]
                 shape = (resamples * count, len(classes))
                 hits_QC = hits_RMC_part.reshape(shape).astype(float)
-                answered_QC = answered_RMC[:, begin : begin + together].reshape(shape).astype(float)
+                answered_QC = answered_RMC_part.reshape(shape)
                 true_QC = np.repeat(true_RC, count, axis=0)
                 scores_Q = self.score_of(hits_QC, true_QC, answered_QC, classes)
                 scores_RM[:, begin : begin + count] = scores_Q.reshape(resamples, count)

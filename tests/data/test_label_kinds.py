@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.data.columns import described
 from bench.data.own_tasks import expand
 from bench.data.sources import source_for
 from bench.errors import InputError
@@ -350,13 +351,39 @@ def test_more_classes_than_are_taken_unasked_have_two_ways_out(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "rare, metrics",
-    [(11, ("accuracy", "macro_f1", "f1")), (12, ("accuracy", "f1")), (30, ("accuracy", "f1"))],
+    "sizes, metrics",
+    [
+        # of two classes the border is a fifth of the rows: 12 of 60
+        ((11, 49), ("macro_f1", "accuracy", "f1")),
+        ((12, 48), ("accuracy", "f1")),
+        ((30, 30), ("accuracy", "f1")),
+        # of four it is a tenth
+        ((5, 18, 18, 19), ("macro_f1", "accuracy")),
+        ((6, 18, 18, 18), ("accuracy", "macro_f1")),
+        # as in the tickets of an engineer: 12 classes, one of 8 rows
+        ((8, 30, 32, *[140] * 9), ("macro_f1", "accuracy")),
+        ([140] * 12, ("accuracy", "macro_f1")),
+    ],
 )
-def test_macro_f1_stands_beside_accuracy_where_a_class_is_rare(tmp_path, rare, metrics):
-    file = file_of(tmp_path, ["abusive"] * rare + ["fine"] * (60 - rare))
-    assert task_of(file).metrics == metrics
+def test_macro_f1_comes_first_where_a_class_is_rare(tmp_path, sizes, metrics):
+    labels = [f"class {code:02}" for code, size in enumerate(sizes) for _ in range(size)]
+    file = file_of(tmp_path, labels)
+    task = task_of(file)
+    assert task.metrics == metrics
+    if metrics[0] == "macro_f1":
+        why = f"class 00 has {sizes[0]} of {sum(sizes):,} rows"
+        assert described(task).endswith(f", macro F1 first because the classes are unequal: {why}")
+    else:
+        assert "unequal" not in described(task)
+    # what is typed goes before, and needs no reason
     assert task_of(f"{file}:metrics=accuracy").metrics == ("accuracy",)
+    assert "unequal" not in described(task_of(f"{file}:metrics=macro_f1"))
+
+
+def test_a_rare_class_of_numbers_is_named_as_the_task_calls_it(tmp_path):
+    task = task_of(file_of(tmp_path, [0] * 50 + [1] * 4 + [2] * 46))
+    assert task.metrics == ("macro_f1", "accuracy")
+    assert task.why_macro_f1 == "1 has 4 of 100 rows"
 
 
 def test_a_task_chooses_the_class_of_f1(tmp_path):

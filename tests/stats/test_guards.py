@@ -73,6 +73,32 @@ def test_the_columns_own_metric_decides_what_is_too_low():
     assert line.what == "no better than a constant prediction (matthews 0.0)"
 
 
+def test_a_class_that_is_never_predicted_is_named_from_five_examples_on():
+    """Twelve classes like an engineer's tickets: two of 6 and 12 examples are never said, one of 4 neither."""
+    sizes = [60, 50, 40, 40, 30, 30, 30, 20, 10, 12, 6, 4]
+    labels = np.repeat(np.arange(12), sizes)
+    names = [f"c{code}" for code in range(12)]
+    predicted = np.where(labels >= 9, 0, labels)
+    (line,) = suspicions(logits(predicted, 12), labels, names, "accuracy")
+    assert str(line) == "never predicts c9 (12), c10 (6) of 332 examples"
+    assert line.is_partial, "the other classes may be sound"
+    # one example that is given the class is enough, even a wrong one
+    predicted[:2] = 9, 10
+    assert suspicions(logits(predicted, 12), labels, names, "macro_f1") == []
+    # four examples of a class say little
+    assert suspicions(logits(np.where(labels == 11, 0, labels), 12), labels, names, "f1") == []
+
+
+def test_many_missed_classes_are_counted_and_a_constant_is_named_once():
+    labels = np.repeat(np.arange(50), 6)
+    (line,) = suspicions(logits(np.where(labels < 20, 49, labels), 50), labels, (), "accuracy")
+    assert line.what.startswith("never predicts 0 (6), 1 (6), ")
+    assert line.what.endswith("7 (6), 12 more classes of 300 examples")
+    (line,) = suspicions(logits(np.zeros(300, int), 50), labels, (), "accuracy")
+    assert str(line) == "predicts 0 for all 300 examples"
+    assert not line.is_partial
+
+
 @pytest.mark.parametrize("metric", fitting(CLASSES), ids=lambda metric: metric.name)
 def test_the_best_single_class_beats_every_constant(metric):
     labels = np.random.default_rng(3).choice(3, 200, p=[0.5, 0.3, 0.2])

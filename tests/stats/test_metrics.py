@@ -25,7 +25,7 @@ from bench.report.groups import ScoreColumn
 from bench.stats.form import CLASSES, FORMS, SCORE, SPANS, TEXT, misshapen
 from bench.stats.guards import suspicions
 from bench.stats.metrics import METRICS, OF_ONE_CLASS, Metric, fitting, label_of
-from bench.stats.paired import permutation, resampled_scores
+from bench.stats.paired import counts_by_label, interval, permutation, resampled_scores
 from bench.stats.resampling import ByClass, Repeated
 from methods import losses
 
@@ -64,13 +64,52 @@ def test_the_fast_form_gives_what_the_plain_one_gives_the_same_examples(metric, 
     times = np.stack(
         [np.bincount(rng.integers(examples, size=examples), minlength=examples) for _ in range(5)]
     )
-    fast = metric.resampling.scorer(systems, labels)(times)
+    resampling = metric.resampling
+    if isinstance(resampling, ByClass):  # those that keep all classes have another test below
+        resampling = replace(resampling, keeps_classes=False)
+    fast = resampling.scorer(systems, labels)(times)
     np.testing.assert_allclose(
         fast, Repeated(metric.score).scorer(systems, labels)(times), atol=1e-9
     )
     if not isinstance(metric.resampling, ByClass):
         rows = metric.resampling.of_rows(np.stack(systems), labels)
         np.testing.assert_allclose(rows, [metric.score(one, labels) for one in systems], atol=1e-9)
+
+
+RARE_LABELS = np.repeat(np.arange(4), [140, 140, 50, 2])
+"""Like the tickets of an engineer: two of 332 examples have a class that no row finds."""
+
+
+def test_no_class_vanishes_from_a_resample_of_macro_f1():
+    """Without the rare class a resample would gain a third: its interval ended ten points too high."""
+    found = np.where(RARE_LABELS == 3, 0, RARE_LABELS)
+    drawn = resampled_scores([found], RARE_LABELS, "macro_f1", np.random.default_rng(0), 2000)
+    score = METRICS["macro_f1"].score(found, RARE_LABELS)
+    low, high = interval(drawn[:, 0])
+    assert low <= score <= high
+    assert drawn.max() <= 0.75, "one of four classes has F1 of 0 in every resample"
+    # the same for a class that no example has, and one is given by mistake
+    mistaken = np.where(np.arange(332) == 5, 4, RARE_LABELS)
+    drawn = resampled_scores([mistaken], RARE_LABELS, "macro_f1", np.random.default_rng(0), 500)
+    assert drawn.max() <= 0.8
+
+
+@given(seed=st.integers(0, 999))
+def test_a_resample_of_macro_f1_scores_what_the_plain_form_gives_its_examples(seed):
+    """Where no class is given by mistake alone: then each resample has all classes."""
+    rng = np.random.default_rng(seed)
+    labels = np.r_[np.arange(3), rng.integers(3, size=20)]
+    systems = [rng.integers(3, size=23) for _ in range(2)]
+    times = counts_by_label(labels, 23, rng, 5)
+    for label in range(3):
+        of_label = labels == label
+        assert (times[:, of_label].sum(1) == of_label.sum()).all()
+    metric = METRICS["macro_f1"]
+    np.testing.assert_allclose(
+        metric.resampling.scorer(systems, labels)(times),
+        Repeated(metric.score).scorer(systems, labels)(times),
+        atol=1e-9,
+    )
 
 
 @pytest.mark.parametrize("name", [metric.name for metric in fitting(CLASSES)])

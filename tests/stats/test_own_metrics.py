@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from pathlib import Path
 
@@ -60,6 +61,7 @@ def _in_a_folder_with_the_file(tmp_path, monkeypatch):
     ("reference", "said"),
     [
         ("kappa", "name a module as Python imports it"),
+        ("accuracy", "it needs no option here"),
         ("kappa.py:KAPPA", "name a module as Python imports it"),
         ("kapa:KAPPA", "run this in the folder that has kapa.py"),
         ("kappa:KAPA", "kappa has no KAPA"),
@@ -135,6 +137,15 @@ def test_a_run_scores_with_it_and_readers_ask_for_it(bench, jobs):
         assert "no metric is called 'kappa'" in done.stderr
         assert "--metric MODULE:NAME" in done.stderr
         assert bench(*reading, "--metric", "kappa:KAPPA").returncode == OK
+
+    # a file's metric and a known one are typed with one option: the first that suits scores
+    for typed in (["kappa:KAPPA", "accuracy"], ["accuracy", "kappa:KAPPA"]):
+        forget()
+        options = [word for metric in typed for word in ("--metric", metric)]
+        done = bench(*compare, *options)
+        assert done.returncode == OK, done.stderr
+        shown = typed[0].partition(":")[0]
+        assert re.search(rf"\| pets \| +{shown} \|", done.stdout)
 
 
 def test_a_plan_says_that_no_task_names_it(bench, places):

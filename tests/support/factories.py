@@ -10,7 +10,7 @@ import numpy as np
 from bench.record.cell import record_key, train_key
 from bench.record.schema import Failure, Record, load
 from bench.record.store import Store
-from bench.record.task_facts import facts_of_older_record
+from bench.record.task_facts import TaskFacts, facts_of_older_record
 from bench.stats.metrics import metric_of
 
 FROZEN = Path(__file__).parents[1] / "records" / "v1"
@@ -121,13 +121,49 @@ def consistent(
     return record.model_copy(update={**keys, "scores": scores}), arrays
 
 
-def write(store: Store, record: Record, answers: np.ndarray, labels: np.ndarray) -> Path:
-    """Write a record of two classes with these answers, which give its scores."""
+def write(
+    store: Store, record: Record, answers: np.ndarray, labels: np.ndarray, classes: int = 2
+) -> Path:
+    """Write a record of classes with these answers, which give its scores."""
     arrays = {
-        "logits.validation": np.eye(2, dtype=np.float32)[answers],
+        "logits.validation": np.eye(classes, dtype=np.float32)[answers],
         "labels.validation": labels,
     }
     return store.write(*consistent(record, arrays))
+
+
+TICKETS = np.repeat(np.arange(12), [60, 50, 40, 40, 30, 30, 30, 20, 12, 8, 6, 6])
+"""Labels of a user's own task whose 12 classes are unequal."""
+TICKET_ROWS = {"teacher": (), "sound": (), "dead": (8, 10)}
+"""Row -> the classes that it never predicts; all examples of them are given class 0."""
+
+
+def ticket(
+    label: str, metrics: tuple[str, ...] = ("accuracy", "macro_f1"), classes: int = 12
+) -> Record:
+    """A record of the tickets without answers."""
+    facts = TaskFacts(
+        form="classes", labels=tuple(f"c{code}" for code in range(classes)), metrics=metrics
+    )
+    made = record(label, "tickets", data="own-tickets", macs=10**9 if label == "teacher" else 10**8)
+    scores = {"validation": dict.fromkeys(metrics, 0.5)}
+    return made.model_copy(update={"task": facts, "scores": scores})
+
+
+def ticket_answers(label: str) -> np.ndarray:
+    """What a row answers to the tickets: mostly right, and its dead classes never."""
+    chance = np.random.default_rng([len(label), 3])
+    is_wrong = (chance.random(len(TICKETS)) < 0.1) & (TICKETS < 8)
+    answers = np.where(is_wrong, (TICKETS + 1) % 8, TICKETS)
+    return np.where(np.isin(answers, TICKET_ROWS[label]), 0, answers)
+
+
+def ticket_store(folder: Path, metrics: tuple[str, ...] = ("accuracy", "macro_f1")) -> Store:
+    """A teacher, a sound row and one of two dead classes, with stored answers."""
+    store = Store(folder)
+    for label in TICKET_ROWS:
+        write(store, ticket(label, metrics), ticket_answers(label), TICKETS, 12)
+    return store
 
 
 def paper() -> list[Record]:

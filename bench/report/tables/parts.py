@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench.record.rescored import NO_ANSWERS
 from bench.record.schema import Record
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.table import DASH, Line, TableCell
@@ -51,6 +52,8 @@ def missing(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
         reason = f"{label} on {column.task}, seed {failed[0].cell.seed}: failed: {message}"
     elif any(r.status == "interrupted" for r in records):
         reason = f"{label} on {column.task}: interrupted; run the same command again"
+    elif any(r.status == "ok" and not r.scores for r in records):
+        reason = f"{label} on {column.task}: {NO_ANSWERS}"
     else:
         reason = "not run: there is no record of this row on this task"
     return TableCell(DASH, footnotes=(reason,))

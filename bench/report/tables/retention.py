@@ -32,7 +32,7 @@ def _teacher(group: ReportGroup) -> tuple[dict[ScoreColumn, float], dict[ScoreCo
     }
     unsound = {c: f"the teacher scores {score:.1f}" for c, score in scored.items() if not score > 0}
     for c in scored:
-        if group.suspicions.get((TEACHER, c)):
+        if group.suspicions.get((TEACHER, c)) and (TEACHER, c) not in group.partly_suspect:
             unsound[c] = "the answers of the teacher are suspect, see its notes in the results"
     names = [c.name for c in scored if c in unsound]
     which = f"{listed(names)}, which {'has' if len(names) == 1 else 'have'} no ratio"

@@ -55,7 +55,8 @@ def _macro_f1_of(
 ) -> np.ndarray:
     """Mean over the classes that occur among these labels or answers, as scikit-learn's with zero_division=0.
 
-    Of resampled examples these are the classes that were drawn: a resample scores what the plain form gives the same examples.
+    Resamples keep all classes (:attr:`bench.stats.resampling.ByClass.keeps_classes`): else one
+    without the examples of a class that is never found would score higher than all examples.
     """
     return _f1_by_class(hits_RC, true_RC, answered_RC).sum(1) / (true_RC + answered_RC > 0).sum(1)
 
@@ -78,7 +79,11 @@ def _of_two_classes(names: Sequence[str]) -> str:
 
 F1 = Metric("f1", "F1", CLASSES, score=_f1, resampled_by=ByClass(_f1_of), misfit=_of_two_classes)
 MACRO_F1 = Metric(
-    "macro_f1", "macro F1", CLASSES, score=_macro_f1, resampled_by=ByClass(_macro_f1_of)
+    "macro_f1",
+    "macro F1",
+    CLASSES,
+    score=_macro_f1,
+    resampled_by=ByClass(_macro_f1_of, keeps_classes=True),
 )
 WEIGHTED_F1 = Metric(
     "weighted_f1", "weighted F1", CLASSES, score=_weighted_f1, resampled_by=ByClass(_weighted_f1_of)
