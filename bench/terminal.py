@@ -1,4 +1,4 @@
-"""The door to the terminal: text of records, of files and of others leaves here as words, never as a command to the terminal."""
+"""The door to the terminal: text of records and of files leaves as words, never as a command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from bench.errors import one_line
 def shown(text: str) -> str:
     """The text with its line ends, and a blank for every other character that is not printed.
 
-    Such characters are escapes, which colour, move the cursor or rename the window, and those that turn the direction of writing.
+    Such characters are escapes, which colour, move the cursor or rename the window, and those that
+    turn the direction of writing.
     """
     return "\n".join(one_line(line) for line in text.split("\n"))
 

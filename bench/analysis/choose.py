@@ -327,9 +327,10 @@ def _choice(
         }
     # not by latency: models of one shape differ in it by chance
     sizes = ("flops", "parameters", "megabytes")
-    order = {
-        c["label"]: (*(round(c[size] or np.inf, 2) for size in sizes), -c["score"]) for c in fitting
-    }
+    order = {}
+    for candidate in fitting:
+        rounded = [round(candidate[size] or np.inf, 2) for size in sizes]
+        order[candidate["label"]] = (*rounded, -candidate["score"])
     return {
         "group": group,
         "columns": columns,

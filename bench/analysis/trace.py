@@ -19,7 +19,7 @@ from bench.record.code import STALE, state_of_record
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.report.comparison import columns_of_noise
-from bench.report.groups import ReportGroup, groups
+from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.reproduce import set_record_source, verifying
 from bench.report.resampled import judge_answers, resample
 from bench.report.speed import latency_tables
@@ -89,7 +89,7 @@ def trace(text: str, results: Path) -> list[Origin]:
         # these were trained elsewhere
         of_group = [record for record in of_group if record.cell.method not in FINISHED]
         commands |= dict.fromkeys((record.key[:12] for record in of_group), verifying(group))
-    # hundreds of records may be behind an answer; those of the whole folder are not asked for their code
+    # hundreds of records may be behind an answer; not all of the folder are asked for their code
     behind = {key for origin in answer for key in origin["records"]}
     found = [record for record in records if record.key[:12] in behind]
     stale = {record.key[:12] for record in found if state_of_record(record) == STALE}
@@ -155,8 +155,11 @@ def _rounds_to(number: PrintedNumber, exact: float) -> bool:
 
 
 def _differences(group: ReportGroup, number: PrintedNumber) -> Iterator[Origin]:
-    """The differences that are printed so, of any two rows, either way round: column by column and on the mean of all columns, and of
-    those that a report averages."""
+    """The differences that are printed so, of any two rows, either way round.
+
+    They are looked for column by column, on the mean of all columns, and of those that a report
+    averages.
+    """
     places = [(column.title, [column]) for column in group.columns]
     means = [group.columns, group.averaged][: 1 + bool(group.left_out_of_means)]
     places += [
@@ -165,11 +168,7 @@ def _differences(group: ReportGroup, number: PrintedNumber) -> Iterator[Origin]:
     order = {row: place for place, row in enumerate(group.systems)}
     found: list[tuple[int, int, int, float]] = []
     for place, (_, columns) in enumerate(places):
-        means_of = {
-            row: [group.summaries[row, column].mean for column in columns]
-            for row in group.systems
-            if all((row, column) in group.summaries for column in columns)
-        }
+        means_of = _means_of_complete_rows(group, columns)
         for first, second in _pairs_near(means_of, number):
             gaps = [a - b for a, b in zip(means_of[first], means_of[second], strict=True)]
             exact = sum(gaps) / len(gaps)
@@ -183,12 +182,25 @@ def _differences(group: ReportGroup, number: PrintedNumber) -> Iterator[Origin]:
         yield _origin(what, exact, keys, DIFFERENCE)
 
 
+def _means_of_complete_rows(
+    group: ReportGroup, columns: Sequence[ScoreColumn]
+) -> dict[str, list[float]]:
+    """Row -> its mean in each of these columns, of the rows that have all."""
+    means_of: dict[str, list[float]] = {}
+    for row in group.systems:
+        found = [group.summaries.get((row, column)) for column in columns]
+        means = [summary.mean for summary in found if summary is not None]
+        if len(means) == len(columns):
+            means_of[row] = means
+    return means_of
+
+
 def _pairs_near(
     means_of: Mapping[str, Sequence[float]], number: PrintedNumber
 ) -> Iterator[tuple[str, str]]:
-    """Two different rows whose difference is at most a step of the number's last digit away from it.
+    """Two different rows whose difference is at most a step of the number's last digit from it.
 
-    They are looked up among the sorted means, so that not every row is subtracted from every other one.
+    They are looked up among the sorted means: not every row is subtracted from every other one.
     """
     by_mean = sorted((sum(means) / len(means), row) for row, means in means_of.items())
     sorted_means = [mean for mean, _ in by_mean]

@@ -295,9 +295,9 @@ def mean_scores(group: ReportGroup, answers: Answers) -> dict[str, TableCell]:
 
 
 class MeanDifferences(Mapping[tuple[str, str], TableCell]):
-    """(first, second) -> mean difference first - second, of two complete rows with stored answers, in both orders.
+    """(first, second) -> mean difference first - second, of two complete rows, in both orders.
 
-    A difference is drawn when it is first asked for: of all rows against all rows a report shows few.
+    A difference is drawn when it is first asked for: a report shows few of all rows against all.
     """
 
     def __init__(self, group: ReportGroup, answers: Answers, labels: Sequence[str]) -> None:

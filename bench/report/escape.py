@@ -38,7 +38,10 @@ def markdown(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """A cell of a Markdown table: a backslash of its own stays one, and takes no line between two cells along."""
+    """A cell of a Markdown table.
+
+    A backslash of its own stays one, and takes no line between two cells along.
+    """
     return markdown(text.replace("\\", "\\\\")).replace("|", "\\|").replace("`", "\\`")
 
 

@@ -59,12 +59,18 @@ MOST_ROWS = 60
 
 
 def systems_in(group: ReportGroup) -> list[str]:
-    """The rows of the pictures, the best mean first: those of :func:`_systems`, at most :data:`MOST_ROWS`, the teacher among them."""
+    """The rows of the pictures, the best mean first.
+
+    They are those of :func:`_systems`, at most :data:`MOST_ROWS`, the teacher among them.
+    """
     return _first(_systems(group))
 
 
 def _systems(group: ReportGroup) -> list[str]:
-    """The rows that are complete and no variant of another row, the best mean first; all complete ones where that leaves one student."""
+    """The rows that are complete and no variant of another row, the best mean first.
+
+    They are all complete ones where that leaves one student.
+    """
     complete = sorted(
         group.mean_intervals, key=lambda label: (-group.mean_intervals[label].value, label)
     )
@@ -274,6 +280,12 @@ def _rows_of_few_seeds(group: ReportGroup) -> set[str]:
     }
 
 
+def _is_better(group: ReportGroup, row: str, other: str) -> bool:
+    """Whether the interval of the mean difference of two rows is above 0."""
+    pair = group.pairs.get((row, other))
+    return pair is not None and (pair.low or 0.0) > 0
+
+
 def points(
     group: ReportGroup, costs: Mapping[str, float], shown: Collection[str] | None = None
 ) -> list[Point]:
@@ -285,23 +297,17 @@ def points(
     few = _rows_of_few_seeds(group)
     means = {label: cell for label, cell in group.mean_intervals.items() if label in costs}
     highest_first = sorted(means, key=lambda label: -(means[label].value or 0.0))
-
-    def is_beaten(label: str) -> bool:
-        for row in highest_first:
-            # a row whose mean is not higher is not better
-            if (means[row].value or 0.0) <= (means[label].value or 0.0):
-                return False
-            if row not in few and costs[row] <= costs[label]:
-                pair = group.pairs.get((row, label))
-                if pair is not None and (pair.low or 0.0) > 0:
-                    return True
-        return False
-
-    judged = [
-        Point(s, costs[s], m.value or 0.0, m.low, m.high, is_beaten(s), s in few)
-        for s, m in means.items()
-        if shown is None or s in shown
-    ]
+    judged = []
+    for label, mean in means.items():
+        if shown is not None and label not in shown:
+            continue
+        higher = [row for row in highest_first if (means[row].value or 0.0) > (mean.value or 0.0)]
+        rivals = [row for row in higher if row not in few and costs[row] <= costs[label]]
+        is_beaten = any(_is_better(group, row, label) for row in rivals)
+        value = mean.value or 0.0
+        judged.append(
+            Point(label, costs[label], value, mean.low, mean.high, is_beaten, label in few)
+        )
     return sorted(judged, key=lambda point: (-point.value, point.label))
 
 

@@ -72,21 +72,30 @@ def resample(group: ReportGroup, store: Store) -> dict[ScoreColumn, Resampled]:
         if not answers:
             continue
         columns[column] = data = resampled(column, answers)
-        # further trainings of the teacher, that a student names and that are not the current one
-        shown = [r for r, _ in answers if r.row == TEACHER and data.has([r])]
-        named = (
-            {teacher_weights(r) for r, _ in answers} - {None, teacher_weights(shown[0])}
-            if len(shown) == 1
-            else set()
-        )
-        for name, attempt in store.attempts(shown[0]).items() if named else ():
-            weights = teacher_weights(attempt)
-            if weights in named and column.evaluation in attempt.scores:
-                arrays = store.predictions(attempt, name)
-                score = score_of(attempt, arrays, column.evaluation, column.metric)
-                drawn = resampled(column, [(attempt, arrays)])
-                data.teachers[str(weights)] = score, drawn.scores_R[attempt.key]
+        _add_further_teachers(data, [record for record, _ in answers], store)
     return columns
+
+
+def _add_further_teachers(data: Resampled, answered: Sequence[Record], store: Store) -> None:
+    """Further trainings of the teacher, that a student names and that are not the current one.
+
+    Args:
+        answered: the records whose answers these are.
+    """
+    shown = [r for r in answered if r.row == TEACHER and data.has([r])]
+    if len(shown) != 1:
+        return
+    named = {teacher_weights(r) for r in answered} - {None, teacher_weights(shown[0])}
+    if not named:
+        return
+    column = data.column
+    for name, attempt in store.attempts(shown[0]).items():
+        weights = teacher_weights(attempt)
+        if weights in named and column.evaluation in attempt.scores:
+            arrays = store.predictions(attempt, name)
+            score = score_of(attempt, arrays, column.evaluation, column.metric)
+            drawn = resampled(column, [(attempt, arrays)])
+            data.teachers[str(weights)] = score, drawn.scores_R[attempt.key]
 
 
 def resampled(
@@ -111,7 +120,10 @@ def resampled(
 
 
 class ScoresInFile(Mapping[str, np.ndarray]):
-    """Record key -> [resamples] scores, in a temporary file without a name: five columns of 2,000 records would take 800 MB."""
+    """Record key -> [resamples] scores, in a temporary file without a name.
+
+    Five columns of 2,000 records would take 800 MB of memory.
+    """
 
     def __init__(self, keys: Sequence[str], scores_MR: np.ndarray) -> None:
         self._place = {key: place for place, key in enumerate(keys)}

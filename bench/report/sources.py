@@ -149,7 +149,7 @@ def provenance(records: Sequence[Record]) -> list[str]:
     )
     bases = sorted({r.cell.teacher.base[:12] for r in done})
     # of a class of one's own (module:Class), which no commit of this repository holds
-    # the digest is of the method's own file: that of all code that computes a record changes with the task's metrics
+    # of the method's own file: that of all code of a record changes with the task's metrics
     outside = {
         (r.cell.method, str(r.code.get("method", "not kept"))[:12])
         for r in done

@@ -90,9 +90,11 @@ def rescore(plan: Plan, store: Store) -> None:
 
     Of each training these are the records of all operating points.
     """
-    metrics_of = {
-        planned.train_key: planned.rescored_by for planned in plan.cells if planned.rescored_by
-    }
+    # which trainings are scored by other metrics than their records have
+    metrics_of = {}
+    for planned in plan.cells:
+        if planned.rescored_by:
+            metrics_of[planned.train_key] = planned.rescored_by
     if not metrics_of:
         return
     for record in list(store.records()):
@@ -105,6 +107,7 @@ def rescore(plan: Plan, store: Store) -> None:
         arrays = None
         if store.has_predictions(record):
             arrays = store.predictions(record)
+        # a new attempt: the weights and times of the training stay
         at = datetime.now(UTC).isoformat(timespec="seconds")
         scored = scored.model_copy(update={"rescored": at})
         store.write(scored, arrays)
@@ -145,6 +148,7 @@ def unfinished(plan: Plan, store: Store, known: Collection[FailedCell]) -> list[
 def _unfinished(planned: Planned, point: str, store: Store) -> FailedCell | None:
     """Why a cell has no finished record; None where it has one."""
     cell = planned.cell
+    # looked for in the store, whatever this run believes to have written
     record = store.find(cell, point)
     if record is not None and record.status == "ok":
         return None
@@ -152,6 +156,7 @@ def _unfinished(planned: Planned, point: str, store: Store) -> FailedCell | None
     if record is not None:
         why = record.error.message if record.error else record.status
         return FailedCell(cell.tasks[0], row, cell.seed, why, record.key)
+    # there is none: it was set aside, or somebody took it away
     aside = store.set_aside_reason(cell)
     why = (
         f"its record was set aside: {aside}; the same command makes it again"

@@ -62,7 +62,7 @@ def temperature(logits: np.ndarray, labels: np.ndarray) -> float:
     largest = logits.max(1, keepdims=True)
 
     def loss(exponent: float) -> float:
-        # scipy's log_softmax at the right class alone, bit for bit: it is computed fifty times for each student
+        # scipy's log_softmax at the right class alone, bit for bit: each student asks fifty times
         divisor = np.exp(exponent)
         below_largest = logits / divisor - largest / divisor
         normaliser = np.log(np.exp(below_largest).sum(1))

@@ -131,7 +131,7 @@ def scores_by_system(
     rng: np.random.Generator,
     resamples: int = RESAMPLES,
 ) -> np.ndarray:
-    """[M, resamples] as :func:`resampled_scores`, with the scores of one system side by side in memory."""
+    """[M, resamples] as :func:`resampled_scores`; one system's scores lie side by side."""
     by = metric_of(metric).resampling
     score = by.scorer(systems, labels)
     draw = counts
