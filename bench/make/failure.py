@@ -12,10 +12,12 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pydantic import ValidationError
+
 import methods
 from bench.errors import BenchError
 from bench.folders import users_cache
-from bench.record.schema import Failure
+from bench.record.schema import Failure, first_fault
 from methods.api import MethodError
 
 OUT_OF_MEMORY = re.compile(
@@ -48,7 +50,9 @@ def failure_of(error: BaseException, method: str) -> Failure:
         method: the registered name of the row's method, whose line is named.
     """
     line = method_line(error, method)
-    said = f"{error} ({line})" if line else str(error)
+    # what a method or a machine says of itself may be nothing that a record can hold
+    message = first_fault(error) if isinstance(error, ValidationError) else str(error)
+    said = f"{message} ({line})" if line else message
     is_about_memory = isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error)) is not None
     if is_about_memory and not isinstance(error, BenchError | MethodError):
         said = "; ".join(filter(None, [said, LESS_MEMORY]))

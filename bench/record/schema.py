@@ -60,8 +60,9 @@ class Sizes(StrictModel):
 
     @model_validator(mode="after")
     def _parts_are_no_larger(self) -> Self:
-        if self.embedding + self.pooler_and_head > self.parameters:
-            raise ValueError("the embedding, pooler and head have more parameters than the model")
+        # together they may have more, where the head is tied to the embedding
+        if max(self.embedding, self.pooler_and_head) > self.parameters:
+            raise ValueError("a part of the model has more parameters than the model")
         return self
 
     @property
@@ -101,7 +102,10 @@ class TrainCost(StrictModel):
 Score = Annotated[float, Field(ge=-1, le=1)]
 Share = Annotated[float, Field(ge=0, le=1.001)]
 """A part of a whole; it is rounded to four digits."""
-Loss = Annotated[float, Field(ge=-1e30, le=1e30)]
+Loss = Annotated[float, Field(ge=-1e40, le=1e40)]
+"""A value of a loss term; models compute in numbers below 3.4e38."""
+Norm = Annotated[float, Field(ge=0, le=1e40)]
+"""The norm of a gradient."""
 
 
 class Failure(StrictModel):
@@ -136,7 +140,7 @@ class Record(StrictModel):
     terms: dict[str, dict[str, list[Loss]]] = Field(default_factory=dict)
     """stage -> term -> a list of at most 64 numbers. The steps of the stage are divided into equal parts; each number
     is the mean of the unweighted term over one part"""
-    gradient_norms: dict[str, dict[str, Amount]] = Field(default_factory=dict)
+    gradient_norms: dict[str, dict[str, Norm]] = Field(default_factory=dict)
     """stage -> term -> norm of the weighted term's gradient at the first step that had one"""
     gradient_shares: dict[str, dict[str, list[Share]]] = Field(default_factory=dict)
     """stage -> term -> part of the summed gradient norms of all weighted terms of the same optimiser, at four
@@ -220,6 +224,7 @@ def load(text: str | bytes, where: str) -> Record:
 
 
 LARGEST_FACTOR = 1e30
+"""Of a learning rate, so that the product is still a number."""
 
 
 def _contradiction(record: Record) -> str:
@@ -275,9 +280,16 @@ def parsed(form: type[Form], text: str | bytes, where: str) -> Form:
     try:
         return form.model_validate_json(text, strict=True)
     except ValidationError as error:
-        first = error.errors()[0]
-    place = ".".join(map(str, first["loc"]))
-    newer = first["type"] == "extra_forbidden" or place == "schema_version"
+        fault = error
+    first = fault.errors()[0]
+    newer = first["type"] == "extra_forbidden" or first["loc"] == ("schema_version",)
     what_to_do = "; a newer version wrote it: update the package" if newer else ""
+    raise InputError(f"{where}: {first_fault(fault)}{what_to_do}")
+
+
+def first_fault(error: ValidationError) -> str:
+    """The first field that does not fit, and why, in one line."""
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
     said = first["msg"].removeprefix("Value error, ")
-    raise InputError(f"{where}: {place}{': ' * bool(place)}{said}{what_to_do}")
+    return f"{place}: {said}" if place else said

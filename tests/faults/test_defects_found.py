@@ -72,7 +72,7 @@ def test_a_number_that_is_none_fails_its_cell_and_no_other(bench, monkeypatch, t
         "finetune": "failed",
         "kd": "ok",
     }
-    assert "env.load is NaN or infinite" in found["finetune"].error.message
+    assert "env: load is NaN or infinite" in found["finetune"].error.message
 
 
 @pytest.mark.parametrize("fails", ["current", "attempt-1.json"])

@@ -23,6 +23,8 @@ VALUES: tuple[Any, ...] = (
     "a\nb", "../../up", "x" * 5000, [], [[]], [7], ["x"], {}, {"x": 7}, {"x": {}}, {"": None},
 )  # fmt: skip
 """What each field is changed to."""
+LONGEST_NAME = 255
+"""Characters of a folder's name on most disks: no record can lie in one of a longer name."""
 Place = tuple[str | int, ...]
 Body = dict[str, Any]
 
@@ -85,7 +87,7 @@ def with_its_keys(body: Body) -> Body:
     """The record with the keys that follow from its cell, where it still has one."""
     try:
         cell = Cell.model_validate(body["cell"])
-        keys = {"key": record_key(cell, body["point"]), "train_key": train_key(cell)}
+        keys = {"key": record_key(cell, body.get("point", "")), "train_key": train_key(cell)}
     except (ValueError, TypeError, KeyError, AttributeError):
         return body
     return {**body, **keys}
@@ -104,6 +106,9 @@ def many_changes(body: Body, value: Any, rng: random.Random) -> tuple[Body, list
             load(json.dumps(new), "it")
         except (InputError, LookupError, TypeError):
             continue
+        folder = Store(Path()).folder(Cell.model_validate(new["cell"]))
+        if max(map(len, folder.parts)) > LONGEST_NAME:
+            continue
         body = new
         applied.append(change)
     return body, applied
@@ -112,7 +117,7 @@ def many_changes(body: Body, value: Any, rng: random.Random) -> tuple[Body, list
 def put(root: Path, body: Body, answers: Path) -> Path:
     """Write a record where a store looks for it, without the hash that would say that it was changed."""
     cell = Cell.model_validate(body["cell"])
-    folder = Store(root).folder(cell, body["point"])
+    folder = Store(root).folder(cell, body.get("point", ""))
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "attempt-1.json"
     file.write_text(json.dumps(body))
