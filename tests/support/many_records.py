@@ -55,7 +55,8 @@ def _row(student: Record, number: int) -> dict[str, object]:
         return {}
     if number % 2:
         method = OTHERS[number // 2 % len(OTHERS)]
-        return {"label": f"{method}:copy={number}", "method": method}
+        settings = {**student.cell.settings, "copy": number}
+        return {"label": f"{method}:copy={number}", "method": method, "settings": settings}
     alpha = number / 1000
     return {
         "label": f"{METHOD}:alpha={alpha}",
