@@ -35,7 +35,7 @@ class Sizes(StrictModel):
 
     parameters: Positive
     """all of them, each tensor once"""
-    active_parameters: Positive | None = None
+    active_parameters: Count | None = None
     """what one token meets, where that is less than all"""
     embedding: Count
     """parameters of the embedding"""

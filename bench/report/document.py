@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -114,6 +115,8 @@ def write_index(folder: Path) -> Path | None:
             )
         # a folder that somebody else put here may be called anything
         link = f"{quote(place)}/{PAGE}"
-        lines.append(f"- [{escape.markdown(place)}]({link}): {escape.markdown(title)}")
+        # a bracket of its own would end the text of the link, or the link
+        text = re.sub(r"([\\\[\]])", r"\\\1", escape.flat(place)).replace("<", "&lt;")
+        lines.append(f"- [{text}]({link}): {escape.markdown(title)}")
     write_atomically(index, ("\n".join([*lines, "", MARK]) + "\n").encode())
     return index

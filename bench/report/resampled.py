@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -129,6 +130,7 @@ class ScoresInFile(Mapping[str, np.ndarray]):
         self._place = {key: place for place, key in enumerate(keys)}
         self._count = scores_MR.shape[1]
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as this does
+        weakref.finalize(self, self._file.close)
         scores_MR.tofile(self._file)
 
     def __getitem__(self, key: str) -> np.ndarray:

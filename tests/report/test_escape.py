@@ -72,7 +72,7 @@ def test_a_markdown_page_has_no_link_and_no_html_of_somebody_else(text):
 
 
 def test_the_index_links_to_its_pages_whatever_they_are_called(tmp_path):
-    name = "a](http://e) <b> (x)"
+    name = "a](http:e) <b> (x)"
     page = tmp_path / name / "own" / "README.md"
     page.parent.mkdir(parents=True)
     page.write_text("# t](http://e) <script>\n")

@@ -136,7 +136,7 @@ def test_a_picture_of_many_rows_says_which_it_has(answered_store, tmp_path, monk
         monkeypatch.setattr(pictures, "MOST_ROWS", most)
         (report,) = write_reports(answered_store, tmp_path / str(most))
         pages[most] = report.read_text()
-    assert "rows the" not in pages[60]
+    assert "with the highest means are drawn" not in pages[60]
     assert "Of 4 rows the 3 with the highest means are drawn." in pages[3]
     assert len(group.students) == 3
 

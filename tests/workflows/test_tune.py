@@ -128,7 +128,8 @@ def trial_record(label, task, failed, score, held_out=4):
         update={"evaluation": {"held-back": "0" * 64}, "rows": {"train": 36, "held-back": held_out}}
     )
     cell = made.cell.model_copy(update={"data": data})
-    scores = {} if failed else {"held-back": {"accuracy": score}}
+    of_sets = [dict.fromkeys(of_set, score) for of_set in made.scores.values()]
+    scores = {} if failed else {"held-back": of_sets[0]}
     keys = {"key": record_key(cell), "train_key": train_key(cell)}
     return made.model_copy(update={"cell": cell, "scores": scores, **keys})
 
