@@ -50,7 +50,8 @@ from bench.stats.paired import (
     mcnemar,
     seed_half_width,
 )
-from bench.user_files import TypedFile, checked, toml_of
+from bench.typed_files import TypedFile, checked
+from bench.user_files import toml_of
 
 PASSED, REGRESSED, UNCLEAR, MISSING, OTHER = (
     "passed",

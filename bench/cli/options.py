@@ -26,9 +26,10 @@ def argument(default: Any, words: str, **more: Any) -> Any:
 
 REQUEST: dict[str, tuple[Any, Any]] = {}
 """Field of a request -> type and option, in the order in which --help shows them."""
+_types = get_type_hints(Request, localns={"Search": object})  # no option is one
 for _field in fields(Request):
     if _facts := _field.metadata:
-        _kind, _default = _facts["typed"] or (get_type_hints(Request)[_field.name], _field.default)
+        _kind, _default = _facts["typed"] or (_types[_field.name], _field.default)
         _names = _facts["names"] or (
             (f"--{_field.name.replace('_', '-')}",) if _kind is bool else ()
         )

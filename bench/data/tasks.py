@@ -13,7 +13,8 @@ from pydantic import ConfigDict, Field, field_validator
 
 from bench.data.example_files import files_of, shared_files
 from bench.errors import InputError, nearest, unknown
-from bench.user_files import TypedFile, checked, toml_of
+from bench.typed_files import TypedFile, checked
+from bench.user_files import toml_of
 
 if TYPE_CHECKING:
     from bench.stats.form import Form

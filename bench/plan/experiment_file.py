@@ -14,7 +14,8 @@ from bench.errors import InputError, unknown
 from bench.plan.request import NUMBERS
 from bench.plan.spelling import ALL, MethodRow, StageNumbers, parse_methods, parse_one
 from bench.record.cell import FINISHED, TEACHER, split_row
-from bench.user_files import TypedFile, checked, comma_separated, toml_of
+from bench.typed_files import TypedFile, checked
+from bench.user_files import comma_separated, toml_of
 
 Labels = Mapping[str, tuple[str, str | None]]
 """Spelling of a row -> what a table calls it, and its full row where it is an ablation."""

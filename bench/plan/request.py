@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from bench.errors import InputError, unknown
 from bench.optimizers import OPTIMIZERS
-from bench.record.cell import Search
 from bench.record.recipe import ADAMW, Recipe
 from bench.user_files import comma_separated
 
 if TYPE_CHECKING:
     from bench.data.augmentation import Augmentation
+    from bench.record.cell import Search
 
 PROCESSES, RAY, SLURM = "processes", "ray", "slurm"
 EXECUTORS = (PROCESSES, RAY, SLURM)

@@ -17,7 +17,8 @@ from bench.errors import InputError, nearest, unknown, what_to_install
 from bench.optimizers import OPTIMIZERS, Schedule
 from bench.record.cell import CHECKPOINT, FINISHED, IN_8_BITS, TEACHER, split_row
 from bench.record.stated import file_of
-from bench.user_files import TypedFile, comma_separated
+from bench.typed_files import TypedFile
+from bench.user_files import comma_separated
 
 if TYPE_CHECKING:
     from methods.api import Method, Setup, Stage

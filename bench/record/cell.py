@@ -34,7 +34,11 @@ def split_row(row: str) -> tuple[str, list[str]]:
 
 class Frozen(BaseModel):
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        defer_build=True,  # many verbs read no record
     )
 
 

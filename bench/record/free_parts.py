@@ -25,7 +25,12 @@ class Known(BaseModel):
     A field whose default is no None may be absent; it may not be null.
     """
 
-    model_config = ConfigDict(extra="allow", allow_inf_nan=False, strict=True)
+    model_config = ConfigDict(
+        extra="allow",
+        allow_inf_nan=False,
+        strict=True,
+        defer_build=True,  # many verbs read no record
+    )
 
 
 class NamedCode(Known):
