@@ -1,6 +1,6 @@
 """The contract between a compression method and whatever runs it.
 
-A method *says* what it minimises (stages of weighted terms, ``methods/stages.py``); one loop, the same for every method,
+A method *says* what it minimises (stages of weighted terms, ``methods/core/stages.py``); one loop, the same for every method,
 minimises it. Nothing here knows the harness, so a method can be lifted out and used alone.
 """
 
@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 from torch import nn
 from transformers import PretrainedConfig
 
-from methods.artefacts import Artefact
-from methods.errors import MethodError, UndeclaredNeed  # noqa: F401
-from methods.models import PackedModel, RoutedModule, TaskHead, WritingModel  # noqa: F401
-from methods.packed import Batch  # noqa: F401
-from methods.settings import Settings
-from methods.stages import (  # noqa: F401
+from methods.core.artefacts import Artefact
+from methods.core.errors import MethodError, UndeclaredNeed  # noqa: F401
+from methods.core.models import PackedModel, RoutedModule, TaskHead, WritingModel  # noqa: F401
+from methods.core.packed import Batch  # noqa: F401
+from methods.core.settings import Settings
+from methods.core.stages import (  # noqa: F401
     PAPER_OVERRIDES,
     Masking,
     Setup,
@@ -29,7 +29,7 @@ from methods.stages import (  # noqa: F401
     Term,
     TermFunction,
 )
-from methods.taps import NOTHING, Out, Tap, Taps  # noqa: F401
+from methods.core.taps import NOTHING, Out, Tap, Taps  # noqa: F401
 
 
 @dataclass(frozen=True, kw_only=True)

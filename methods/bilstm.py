@@ -33,14 +33,14 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from methods import losses
 from methods.api import Batch, Method, Out, Setup, Stage, Student, Tap, Taps, Term, UndeclaredNeed
-from methods.artefacts import Artefact, ComputedArtefact
-from methods.models import Cost, PackedModel
-from methods.packed import moved
-from methods.parts import opened_by_transformers
-from methods.settings import Count, Positive
-from methods.terms import LOGITS, hard
+from methods.core import losses
+from methods.core.artefacts import Artefact, ComputedArtefact
+from methods.core.models import Cost, PackedModel
+from methods.core.packed import moved
+from methods.core.parts import opened_by_transformers
+from methods.core.settings import Count, Positive
+from methods.core.terms import LOGITS, hard
 
 PAD, UNKNOWN = 0, 1
 MASK = "[MASK]"  # what the rules of the transfer set put in the place of a word

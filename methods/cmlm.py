@@ -20,14 +20,14 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModel, BertConfig, PretrainedConfig
 
-from methods import losses
 from methods.api import Batch, MethodError, Out, Setup, Stage, Student, Term
-from methods.artefacts import BASE, TRAIN, Artefact, Given, Source
-from methods.masked import NoStudentModel, TeacherHead
-from methods.packed import moved
-from methods.settings import Count, Fraction, Positive
-from methods.taps import LOGITS
-from methods.writing import FIRST, WordPieces, WritingMethod, words_of
+from methods.core import losses
+from methods.core.artefacts import BASE, TRAIN, Artefact, Given, Source
+from methods.core.masked import NoStudentModel, TeacherHead
+from methods.core.packed import moved
+from methods.core.settings import Count, Fraction, Positive
+from methods.core.taps import LOGITS
+from methods.core.writing import FIRST, WordPieces, WritingMethod, words_of
 
 Direction = Literal["both", "left-to-right"]
 SHARE = 0.15

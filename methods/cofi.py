@@ -33,15 +33,15 @@ import torch
 from torch import Tensor, nn
 from transformers import BertForSequenceClassification, PretrainedConfig
 
-from methods import losses
 from methods.api import Batch, Method, Out, Setup, Stage, Student, Taps, Term
-from methods.artefacts import Artefact, TeacherWeights
-from methods.models import Around, run_layers
-from methods.parts import Reach, cut_classifier, nearest_layers, require_bert
-from methods.pruned import pruned_classifier
-from methods.settings import Fraction, Limit, Positive
-from methods.taps import hidden
-from methods.terms import softened
+from methods.core import losses
+from methods.core.artefacts import Artefact, TeacherWeights
+from methods.core.models import Around, run_layers
+from methods.core.parts import Reach, cut_classifier, nearest_layers, require_bert
+from methods.core.pruned import pruned_classifier
+from methods.core.settings import Fraction, Limit, Positive
+from methods.core.taps import hidden
+from methods.core.terms import softened
 
 # the interval that the concrete distribution is stretched to, before it is cut to [0, 1]
 STRETCHED = (-0.1, 1.1)

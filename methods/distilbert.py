@@ -31,9 +31,9 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor, nn
 from transformers import DistilBertConfig, DistilBertForSequenceClassification, PretrainedConfig
 
-from methods import losses
 from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Shape, Stage, Student, Term
-from methods.artefacts import (
+from methods.core import losses
+from methods.core.artefacts import (
     Artefact,
     Given,
     GivenEncoder,
@@ -43,8 +43,8 @@ from methods.artefacts import (
     checkpoint,
     lowest_layers,
 )
-from methods.masked import MaskedLanguageHead, TeacherHead, masked_tokens
-from methods.parts import (
+from methods.core.masked import MaskedLanguageHead, TeacherHead, masked_tokens
+from methods.core.parts import (
     DISTILBERT_NAMES,
     Depth,
     evenly_spread,
@@ -54,9 +54,9 @@ from methods.parts import (
     teacher_depth,
     under,
 )
-from methods.settings import Positive, added_setting
-from methods.taps import hidden
-from methods.terms import HIDDEN, hard, layerwise, plain, softened
+from methods.core.settings import Positive, added_setting
+from methods.core.taps import hidden
+from methods.core.terms import HIDDEN, hard, layerwise, plain, softened
 
 TAKEN = "what was taken of the teacher"
 

@@ -32,15 +32,15 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from transformers import BertForSequenceClassification, PretrainedConfig
 
-from methods import losses
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Taps, Term
-from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights, first_examples
-from methods.models import Around, run_layers
-from methods.parts import Reach, cut_classifier, require_bert, select_layers
-from methods.pruned import mask_gradients, pruned_classifier
-from methods.settings import Count
-from methods.taps import hidden
-from methods.terms import soft
+from methods.core import losses
+from methods.core.artefacts import Artefact, ComputedArtefact, TeacherWeights, first_examples
+from methods.core.models import Around, run_layers
+from methods.core.parts import Reach, cut_classifier, require_bert, select_layers
+from methods.core.pruned import mask_gradients, pruned_classifier
+from methods.core.settings import Count
+from methods.core.taps import hidden
+from methods.core.terms import soft
 
 WHOLE = 1.0, 1.0
 """Width and depth, shares of the whole model's."""

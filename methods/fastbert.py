@@ -31,15 +31,15 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from methods import losses
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Term
-from methods.artefacts import Artefact, TeacherWeights
-from methods.families import FAMILIES
-from methods.models import Cost, PackedModel, run_layers
-from methods.packed import AttentionTrace, Layout, packed_attention
-from methods.parts import load_checked, opened_by_transformers, own_config, require_bert
-from methods.settings import Count
-from methods.taps import LOGITS, Tap, Taps, exits, hidden, layers_of
+from methods.core import losses
+from methods.core.artefacts import Artefact, TeacherWeights
+from methods.core.families import FAMILIES
+from methods.core.models import Cost, PackedModel, run_layers
+from methods.core.packed import AttentionTrace, Layout, packed_attention
+from methods.core.parts import load_checked, opened_by_transformers, own_config, require_bert
+from methods.core.settings import Count
+from methods.core.taps import LOGITS, Tap, Taps, exits, hidden, layers_of
 
 BRANCH_DROPOUT = 0.1
 """Of the weights of a branch's attention, with ``dropout=true``: what the authors' configuration gives all dropouts."""

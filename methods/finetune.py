@@ -24,12 +24,12 @@ import torch
 from transformers import AutoModelForSequenceClassification, PretrainedConfig
 
 from methods.api import MethodError, Setup, Stage, Student
-from methods.artefacts import Artefact, TeacherWeights
-from methods.models import is_packed
-from methods.own_shape import OwnShape
-from methods.parts import load_checked, under
-from methods.settings import added_setting, values_of
-from methods.terms import hard
+from methods.core.artefacts import Artefact, TeacherWeights
+from methods.core.models import is_packed
+from methods.core.own_shape import OwnShape
+from methods.core.parts import load_checked, under
+from methods.core.settings import added_setting, values_of
+from methods.core.terms import hard
 
 TEACHER = "teacher"
 

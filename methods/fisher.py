@@ -46,13 +46,13 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 
 from methods.api import Batch, Method, Setup, Stage, Student
-from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights, first_examples
-from methods.families import FAMILIES
-from methods.packed import AttentionTrace
-from methods.parts import require_bert
-from methods.pruned import mask_gradients, pruned_classifier
-from methods.settings import Count, Limit
-from methods.terms import hard
+from methods.core.artefacts import Artefact, ComputedArtefact, TeacherWeights, first_examples
+from methods.core.families import FAMILIES
+from methods.core.packed import AttentionTrace
+from methods.core.parts import require_bert
+from methods.core.pruned import mask_gradients, pruned_classifier
+from methods.core.settings import Count, Limit
+from methods.core.terms import hard
 
 LARGEST_MASK = 10.0  # beyond it the tuning stops
 

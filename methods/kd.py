@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from methods.api import Setup, Stage
-from methods.own_shape import OwnShape
-from methods.settings import Fraction, Positive
-from methods.terms import hard, softened
+from methods.core.own_shape import OwnShape
+from methods.core.settings import Fraction, Positive
+from methods.core.terms import hard, softened
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,11 +27,11 @@ from torch import nn
 from transformers import BertForSequenceClassification, PretrainedConfig
 
 from methods.api import Method, MethodError, Setup, Stage, Student
-from methods.artefacts import Artefact, TeacherWeights
-from methods.models import DrawnLayers
-from methods.parts import Depth, cut_classifier, select_layers, teacher_depth
-from methods.settings import Fraction
-from methods.terms import hard
+from methods.core.artefacts import Artefact, TeacherWeights
+from methods.core.models import DrawnLayers
+from methods.core.parts import Depth, cut_classifier, select_layers, teacher_depth
+from methods.core.settings import Fraction
+from methods.core.terms import hard
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,14 +28,14 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from methods import losses
 from methods.api import Batch, MethodError, Out, Setup, Stage, Student, Taps, TaskHead, Term
-from methods.own_shape import OwnShape
-from methods.packed import POOLS, Layout
-from methods.parts import averaged_layers, for_task, nearest_layers, why_heads_differ
-from methods.settings import NOT_NEGATIVE, Count, Fraction, Limit, Positive, added_setting
-from methods.taps import LOGITS, Source
-from methods.terms import (
+from methods.core import losses
+from methods.core.own_shape import OwnShape
+from methods.core.packed import POOLS, Layout
+from methods.core.parts import averaged_layers, for_task, nearest_layers, why_heads_differ
+from methods.core.settings import NOT_NEGATIVE, Count, Fraction, Limit, Positive, added_setting
+from methods.core.taps import LOGITS, Source
+from methods.core.terms import (
     HIDDEN,
     SCORES,
     LayerOutput,
@@ -120,7 +120,7 @@ class Alignment:
     """Feature alignment (FAL) of a student layer with the average of teacher layers that it learns from. Stated: the
     widths are mapped, then [CLS], mean and max are taken over the tokens and compared. Ours: the rest."""
 
-    features: tuple[str, ...]  # of methods.packed.POOLS, or TOKENS alone
+    features: tuple[str, ...]  # of methods.core.packed.POOLS, or TOKENS alone
     distance: str  # of losses.DISTANCES, of two [B, W] features
     order: str
     maps_teacher: bool  # whether the teacher's states have a map too

@@ -27,12 +27,12 @@ from typing import ClassVar, Literal
 from torch import Tensor
 from transformers import PretrainedConfig
 
-from methods import losses
 from methods.api import MethodError, Setup, Shape, Stage, Student, Term
-from methods.artefacts import Artefact, PretrainingStage, TruncatedTeacher
-from methods.own_shape import OwnShape
-from methods.parts import bert_config, classifier, encoder_of, without_projection
-from methods.terms import SCORES, VECTORS, Pair, hard, layerwise, with_layout
+from methods.core import losses
+from methods.core.artefacts import Artefact, PretrainingStage, TruncatedTeacher
+from methods.core.own_shape import OwnShape
+from methods.core.parts import bert_config, classifier, encoder_of, without_projection
+from methods.core.terms import SCORES, VECTORS, Pair, hard, layerwise, with_layout
 
 MOST_RELATION_HEADS, MOST_OF_LARGE_TEACHERS = 48, 64
 

@@ -40,9 +40,9 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor, nn
 from transformers import MobileBertConfig, MobileBertForSequenceClassification, PretrainedConfig
 
-from methods import losses
 from methods.api import Batch, Masking, Method, MethodError, Out, Setup, Shape, Stage, Student, Term
-from methods.artefacts import (
+from methods.core import losses
+from methods.core.artefacts import (
     Artefact,
     Given,
     GivenEncoder,
@@ -51,11 +51,11 @@ from methods.artefacts import (
     checkpoint,
     lowest_layers,
 )
-from methods.masked import MaskedLanguageHead, masked_tokens
-from methods.parts import load_checked, under
-from methods.settings import Count, Fraction, Positive, added_setting, values_of
-from methods.taps import hidden
-from methods.terms import HIDDEN, SCORES, hard, layerwise, plain, softened, with_layout
+from methods.core.masked import MaskedLanguageHead, masked_tokens
+from methods.core.parts import load_checked, under
+from methods.core.settings import Count, Fraction, Positive, added_setting, values_of
+from methods.core.taps import hidden
+from methods.core.terms import HIDDEN, SCORES, hard, layerwise, plain, softened, with_layout
 
 WORDS = "mobilebert.embeddings.word_embeddings.weight"
 

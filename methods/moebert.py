@@ -44,7 +44,6 @@ from transformers import (
 )
 from transformers.activations import ACT2FN
 
-from methods import losses
 from methods.api import (
     Batch,
     Method,
@@ -58,9 +57,10 @@ from methods.api import (
     Term,
     UndeclaredNeed,
 )
-from methods.artefacts import Artefact, ComputedArtefact, TeacherWeights, first_examples
-from methods.models import Cost, PackedModel, RoutedModule, label_gradients
-from methods.parts import (
+from methods.core import losses
+from methods.core.artefacts import Artefact, ComputedArtefact, TeacherWeights, first_examples
+from methods.core.models import Cost, PackedModel, RoutedModule, label_gradients
+from methods.core.parts import (
     Padding,
     check_padding,
     load_checked,
@@ -69,9 +69,9 @@ from methods.parts import (
     require_bert,
     under,
 )
-from methods.settings import NOT_NEGATIVE, Count, added_setting
-from methods.taps import gates, hidden, layers_of
-from methods.terms import HIDDEN, hard, layerwise, plain, soft
+from methods.core.settings import NOT_NEGATIVE, Count, added_setting
+from methods.core.taps import gates, hidden, layers_of
+from methods.core.terms import HIDDEN, hard, layerwise, plain, soft
 
 
 @dataclass(frozen=True)

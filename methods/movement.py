@@ -33,10 +33,10 @@ from torch.nn import functional as F
 from transformers import PretrainedConfig
 
 from methods.api import Method, MethodError, Setup, Stage, Student
-from methods.artefacts import Artefact, TeacherWeights
-from methods.parts import cut_classifier, require_layers
-from methods.settings import Fraction, Limit, Positive, added_setting
-from methods.terms import hard, softened
+from methods.core.artefacts import Artefact, TeacherWeights
+from methods.core.parts import cut_classifier, require_layers
+from methods.core.settings import Fraction, Limit, Positive, added_setting
+from methods.core.terms import hard, softened
 
 
 class Masked(nn.Linear):

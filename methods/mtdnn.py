@@ -24,13 +24,13 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
-from methods import losses
 from methods.api import Batch, Method, Out, Setup, Stage, Student, TaskHead, Term
-from methods.artefacts import Artefact, EnsembleTargets, TeacherWeights, artefact_name
-from methods.packed import moved
-from methods.parts import cut_classifier, for_task, require_bert, teacher_depth
-from methods.settings import NOT_NEGATIVE, Count
-from methods.terms import LOGITS, hard
+from methods.core import losses
+from methods.core.artefacts import Artefact, EnsembleTargets, TeacherWeights, artefact_name
+from methods.core.packed import moved
+from methods.core.parts import cut_classifier, for_task, require_bert, teacher_depth
+from methods.core.settings import NOT_NEGATIVE, Count
+from methods.core.terms import LOGITS, hard
 
 
 class HeadOfEachTask(TaskHead):

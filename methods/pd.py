@@ -23,13 +23,13 @@ from typing import ClassVar, Literal
 from torch import Tensor
 from transformers import PretrainedConfig
 
-from methods import losses
 from methods.api import Setup, Stage
-from methods.artefacts import Artefact
-from methods.masked import MaskedPretraining
-from methods.own_shape import OwnShape
-from methods.parts import encoder_of
-from methods.terms import hard, soft
+from methods.core import losses
+from methods.core.artefacts import Artefact
+from methods.core.masked import MaskedPretraining
+from methods.core.own_shape import OwnShape
+from methods.core.parts import encoder_of
+from methods.core.terms import hard, soft
 
 
 @dataclass(frozen=True, kw_only=True)

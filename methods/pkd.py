@@ -23,12 +23,12 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
-from methods import losses
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Term
-from methods.artefacts import Artefact, TeacherWeights
-from methods.parts import Depth, cut_classifier, nearest_layers, teacher_depth
-from methods.settings import NOT_NEGATIVE, Fraction, Positive
-from methods.terms import hard, soft, with_pooled_teacher
+from methods.core import losses
+from methods.core.artefacts import Artefact, TeacherWeights
+from methods.core.parts import Depth, cut_classifier, nearest_layers, teacher_depth
+from methods.core.settings import NOT_NEGATIVE, Fraction, Positive
+from methods.core.terms import hard, soft, with_pooled_teacher
 
 
 @dataclass(frozen=True, kw_only=True)

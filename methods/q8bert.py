@@ -19,10 +19,10 @@ from torch import nn
 from transformers import PretrainedConfig
 
 from methods.api import Method, Setup, Stage, Student
-from methods.artefacts import Artefact, TeacherWeights
-from methods.parts import require_bert
-from methods.quantized import ActivationBits, WeightBits, finished, quantized_classifier
-from methods.terms import hard
+from methods.core.artefacts import Artefact, TeacherWeights
+from methods.core.parts import require_bert
+from methods.core.quantized import ActivationBits, WeightBits, finished, quantized_classifier
+from methods.core.terms import hard
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from methods.api import Setup, Stage
-from methods.writing import WritingMethod
+from methods.core.writing import WritingMethod
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,13 +32,19 @@ from typing import ClassVar, Literal
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
-from methods import losses
 from methods.api import Method, Setup, Stage, Student, Term
-from methods.artefacts import Artefact, TeacherWeights
-from methods.parts import require_bert
-from methods.quantized import TERNARY, ActivationBits, WeightBits, finished, quantized_classifier
-from methods.settings import Positive
-from methods.terms import HIDDEN, SCORES, hard, layerwise, plain, soft, with_layout
+from methods.core import losses
+from methods.core.artefacts import Artefact, TeacherWeights
+from methods.core.parts import require_bert
+from methods.core.quantized import (
+    TERNARY,
+    ActivationBits,
+    WeightBits,
+    finished,
+    quantized_classifier,
+)
+from methods.core.settings import Positive
+from methods.core.terms import HIDDEN, SCORES, hard, layerwise, plain, soft, with_layout
 
 SPAN_PLACES = 384
 """Places of a sequence in the authors' code for questions: it fills every sequence up to so many."""

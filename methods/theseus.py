@@ -25,10 +25,10 @@ from torch import nn
 from transformers import BertForSequenceClassification, PretrainedConfig
 
 from methods.api import Method, MethodError, Setup, Stage, Student
-from methods.artefacts import Artefact, TeacherWeights
-from methods.models import DrawnLayers
-from methods.parts import Depth, cut_classifier, teacher_depth
-from methods.terms import hard
+from methods.core.artefacts import Artefact, TeacherWeights
+from methods.core.models import DrawnLayers
+from methods.core.parts import Depth, cut_classifier, teacher_depth
+from methods.core.terms import hard
 
 
 class Replacing(DrawnLayers):

@@ -30,11 +30,11 @@ from typing import ClassVar, Literal
 from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, PretrainedConfig
 
-from methods import losses
 from methods.api import MethodError, Setup, Stage, Student, Term
-from methods.artefacts import Artefact
-from methods.own_shape import OwnShape
-from methods.parts import (
+from methods.core import losses
+from methods.core.artefacts import Artefact
+from methods.core.own_shape import OwnShape
+from methods.core.parts import (
     Padding,
     check_padding,
     nearest_layers,
@@ -42,8 +42,8 @@ from methods.parts import (
     own_config,
     why_heads_differ,
 )
-from methods.settings import Positive, added_setting
-from methods.terms import HIDDEN, SCORES, Pair, hard, layerwise, soft, with_layout
+from methods.core.settings import Positive, added_setting
+from methods.core.terms import HIDDEN, SCORES, Pair, hard, layerwise, soft, with_layout
 
 
 class ReluBertConfig(BertConfig):

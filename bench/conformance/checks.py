@@ -61,9 +61,9 @@ from methods.api import (
     Term,
     missing_members,
 )
-from methods.artefacts import sources
-from methods.models import cost, forward
-from methods.settings import check_setting
+from methods.core.artefacts import sources
+from methods.core.models import cost, forward
+from methods.core.settings import check_setting
 
 OF_REGRESSION = "of a regression"
 NOT_TRAINED = "nothing is trained"

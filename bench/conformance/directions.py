@@ -18,8 +18,8 @@ from bench.plan.scheduled_stages import MAIN, kept_terms
 from bench.train.student_trainer import weight_at
 from bench.train.teacher_outputs import by_example, joined
 from methods.api import Batch, Out, Stage, Tap, Taps, Term
-from methods.models import forward, of_states
-from methods.taps import LOGITS, hidden, scores, vectors
+from methods.core.models import forward, of_states
+from methods.core.taps import LOGITS, hidden, scores, vectors
 
 ROWS = range(6)
 """Examples of the batch that is looked at."""

@@ -31,8 +31,8 @@ from bench.data.encoding import Encoded
 from bench.data.masking import pad_batch
 from bench.train.teacher_outputs import by_example, joined
 from methods.api import Batch, Out, Stage, Student, Tap, Taps, Term, UndeclaredNeed
-from methods.models import forward
-from methods.packed import Layout
+from methods.core.models import forward
+from methods.core.packed import Layout
 
 KEPT = (7, 9)
 """Tokens of the first and of the last sequence, which stay in every mixed batch."""

@@ -28,7 +28,7 @@ from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods import get
 from methods.api import Setup, Stage, Student
-from methods.artefacts import (
+from methods.core.artefacts import (
     CORPUS,
     Artefact,
     PretrainingStage,
@@ -37,10 +37,10 @@ from methods.artefacts import (
     is_of_task,
     sources,
 )
-from methods.models import forward
-from methods.parts import classifier
-from methods.taps import LOGITS
-from methods.terms import hard
+from methods.core.models import forward
+from methods.core.parts import classifier
+from methods.core.taps import LOGITS
+from methods.core.terms import hard
 
 WORDS, SPECIAL, MASK = 40, 4, 1
 """Token ids: [PAD], [UNK] (which is also [MASK]), [CLS], [SEP], then words."""

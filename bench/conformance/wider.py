@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from methods.packed import Chunk, Layout
+from methods.core.packed import Chunk, Layout
 
 FURTHER_PLACES = 3
 """Places that a wider view has behind the longest sequence."""

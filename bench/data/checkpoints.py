@@ -26,7 +26,7 @@ from bench.errors import InputError, one_line
 from bench.user_files import json_of, refuse_lfs_pointer
 
 if TYPE_CHECKING:
-    from methods.artefacts import Source
+    from methods.core.artefacts import Source
 
 BEHIND_PADDING = (
     "roberta",
@@ -301,7 +301,7 @@ def given_start(
     from transformers import DistilBertConfig
 
     from methods.api import Shape
-    from methods.artefacts import STARTS
+    from methods.core.artefacts import STARTS
 
     typed, shape, form = f"start_from={source.path}", source.shape, dict(source.form)
     assert shape is not None, "a checkpoint has a shape"
@@ -399,7 +399,7 @@ def _open(
         MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS,
     )
 
-    from methods.families import FAMILIES
+    from methods.core.families import FAMILIES
 
     body, brought = _described(folder, asked, ours)
     classifies = is_tuned_for(body.get("architectures"), spans=False)

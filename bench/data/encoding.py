@@ -16,7 +16,7 @@ from bench.data.spans import SpanQuestions, windows_of
 from bench.data.table_files import Split
 from bench.errors import InputError
 from methods.api import Batch
-from methods.packed import Layout
+from methods.core.packed import Layout
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -11,7 +11,7 @@ import torch
 from bench.data.encoding import Encoded
 from bench.errors import CellError
 from methods.api import Batch, Masking
-from methods.packed import Layout
+from methods.core.packed import Layout
 
 AS_MASK, AS_ANOTHER = 0.8, 0.1
 """Shares of the chosen tokens; the rest stay as they are (Devlin et al. 2019, appendix A.1)."""

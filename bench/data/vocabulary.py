@@ -53,7 +53,7 @@ def refuse_segments_without_rows(config: Any, segments: Iterable[Any], asked: st
     Raises:
         InputError: second texts are marked by a kind of segment that the model has not.
     """
-    from methods.families import SEGMENTED, family_of_config
+    from methods.core.families import SEGMENTED, family_of_config
 
     if family_of_config(config) not in SEGMENTED:
         return

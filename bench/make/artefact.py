@@ -23,8 +23,8 @@ from bench.plan.plan import ArtefactPlan
 from bench.record.code import digest_of
 from bench.record.recipe import Recipe
 from bench.train.training_state import TrainingStates
-from methods.artefacts import Artefact, Source
-from methods.fast_kernels import FastLinear
+from methods.core.artefacts import Artefact, Source
+from methods.core.fast_kernels import FastLinear
 
 
 def artefact(entry: ArtefactPlan, data: TaskData | None, work: Work) -> MadeArtefact:

@@ -27,11 +27,11 @@ from bench.record.keys import digest
 from bench.train.loop import OnStep
 from bench.train.numerics import ComputeSettings
 from bench.train.prediction import predict
-from methods import taps
 from methods.api import Batch, Setup
-from methods.masked import TeacherHead
-from methods.models import forward
-from methods.packed import Layout
+from methods.core import taps
+from methods.core.masked import TeacherHead
+from methods.core.models import forward
+from methods.core.packed import Layout
 
 TOKENS_A_PASS = 8192
 LONGEST = 126

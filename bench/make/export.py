@@ -257,7 +257,7 @@ def lines_for_questions(task: Task, longest: int) -> list[str]:
 
 def _code(model: Any, task: Task, longest: int) -> list[str]:
     """The lines that open the folder and answer."""
-    from methods.models import inputs_of, reads_texts
+    from methods.core.models import inputs_of, reads_texts
 
     kind, auto_class = type(model), opener(task.spans).__name__
     own = [f"import {kind.__module__}  # {kind.__name__}: with bert-bench installed"]
@@ -305,7 +305,7 @@ def _code(model: Any, task: Task, longest: int) -> list[str]:
 
 def card(record: Record, model: Any, task: Task, arrays: Mapping[str, np.ndarray]) -> str:
     """The model's page: what it is, what it scored, its limits, its record, and how to open it."""
-    from methods.models import reads_texts
+    from methods.core.models import reads_texts
 
     cell, longest = record.cell, int(record.cell.recipe["max_length"])
     scores = "; ".join(

@@ -23,7 +23,7 @@ from bench.train.prediction import predict
 from bench.train.student_trainer import StudentTrainer, TrainLog
 from bench.train.training_state import TrainingStates
 from methods.api import Batch, Setup, Stage, Student
-from methods.artefacts import CORPUS, Artefact, Source
+from methods.core.artefacts import CORPUS, Artefact, Source
 
 Parts = Mapping[str, Mapping[str, Tensor]]
 """Artefacts by name."""
@@ -31,7 +31,7 @@ Parts = Mapping[str, Mapping[str, Tensor]]
 
 @dataclass(eq=False)
 class Given:
-    """What the ``make`` of one artefact is given (:class:`methods.artefacts.Given`). Subclasses say where inputs come from."""
+    """What the ``make`` of one artefact is given (:class:`methods.core.artefacts.Given`). Subclasses say where inputs come from."""
 
     artefact: Artefact
     setup_of: Callable[[Parts], Setup]

@@ -26,7 +26,7 @@ from bench.plan.plan import Planned
 from bench.record.cell import IN_8_BITS, record_key
 from bench.record.schema import Record
 from bench.train.loop import OnStep
-from methods.models import inputs_of, without_graph
+from methods.core.models import inputs_of, without_graph
 
 
 def add_in_8_bits(result: StepResult, record: Record, model: Any, task_data: TaskData) -> None:

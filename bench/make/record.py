@@ -32,7 +32,7 @@ from bench.stats.guards import suspicions
 from bench.train.loop import OnStep
 from bench.train.prediction import predict, score
 from bench.train.student_trainer import TrainLog
-from methods.models import Cost, PackedModel, WritingModel, cost
+from methods.core.models import Cost, PackedModel, WritingModel, cost
 
 NOT_KNOWN = "the predictions of a system that did not run here: its training, size and speed are not known to this report"
 
@@ -216,7 +216,7 @@ def training_cost(
 ) -> TrainCost:
     """What a training cost: its steps, seconds and FLOPs, its own and the teacher's.
 
-    A :class:`methods.models.PackedModel` may cost more while it trains than when it is deployed.
+    A :class:`methods.core.models.PackedModel` may cost more while it trains than when it is deployed.
     """
     price = trained.training_cost() if isinstance(trained, PackedModel) else cost(deployed)
     # FLOPs = 2 x MACs; the backward pass costs twice the forward pass

@@ -32,8 +32,8 @@ from bench.train.numerics import RandomState
 from bench.train.student_trainer import StudentTrainer
 from bench.train.teacher_outputs import KeptTeacher
 from bench.train.training_state import TrainingStates
-from methods.artefacts import artefact_name
-from methods.fast_kernels import FastLinear, fast_teacher
+from methods.core.artefacts import artefact_name
+from methods.core.fast_kernels import FastLinear, fast_teacher
 
 
 class BuiltStudent(NamedTuple):

@@ -27,8 +27,8 @@ from bench.train.numerics import RandomState
 from bench.train.student_trainer import StudentTrainer
 from bench.train.training_state import TrainingStates
 from methods.api import Stage, Student
-from methods.models import is_packed
-from methods.terms import hard
+from methods.core.models import is_packed
+from methods.core.terms import hard
 
 
 def base_model(

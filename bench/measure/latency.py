@@ -18,7 +18,7 @@ from bench.measure.capacity import usable_cores
 from bench.measure.energy import TURNS, Counter, joules_in_turns
 from bench.record.cell import CHECKPOINT
 from bench.record.speed_sessions import Conditions, Timing
-from methods.models import rounds_values
+from methods.core.models import rounds_values
 
 WINDOW, AGREE, MOST_WARMUP = 5, 0.05, 60
 """Calls of a window, how closely two windows' medians have to agree, and where waiting for it ends."""

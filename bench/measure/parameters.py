@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from methods.models import routed_modules
+from methods.core.models import routed_modules
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Parameters:
 def count(model: nn.Module) -> Parameters:
     """Parameters of a sequence classifier, on any device including ``meta``.
 
-    A :class:`methods.models.RoutedModule` says how many of its parameters a token does not meet.
+    A :class:`methods.core.models.RoutedModule` says how many of its parameters a token does not meet.
     """
     seen: set[tuple[object, int]] = set()
     sums = {"embedding": 0, "encoder": 0, "pooler": 0, "head": 0}

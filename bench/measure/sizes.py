@@ -7,7 +7,7 @@ from typing import Any
 from bench.measure.flops import macs
 from bench.measure.parameters import count
 from bench.record.schema import Sizes
-from methods.models import PackedModel, cost
+from methods.core.models import PackedModel, cost
 
 LENGTH = 128
 """The papers' FLOPs columns are at this sequence length (BERT-base 22.5 B = 2 x 11.2 G MACs)."""

@@ -10,7 +10,7 @@ import torch
 from bench.data.encoding import Encoded
 from bench.measure.latency import stopwatch
 from bench.stats.metrics.text import signature
-from methods.models import WritingModel
+from methods.core.models import WritingModel
 
 BATCHES = (1, 32)
 CALLS = {1: 9, 32: 3}

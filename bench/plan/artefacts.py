@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from bench.data.checkpoints import Checkpoint
     from bench.data.corpus import Corpus
-    from methods.artefacts import Artefact, Source
+    from methods.core.artefacts import Artefact, Source
 
 CORPUS_VERSION = 1
 DEFAULT_SAMPLE_BUDGET, DEFAULT_CORPUS_BUDGET = 100_000, 4_000_000
@@ -64,7 +64,7 @@ class ArtefactPlanner:
             InputError: the corpus or a checkpoint cannot be read, or there are no such teachers.
             MethodError: a teacher of this form cannot be used.
         """
-        from methods.artefacts import BASE, Source, is_of_task
+        from methods.core.artefacts import BASE, Source, is_of_task
 
         if not is_of_task(artefact, checkpoint.config):
             task = None
@@ -138,7 +138,7 @@ class ArtefactPlanner:
 
     def _key_of(self, source: Source, entry: ArtefactPlan) -> Any:
         """What identifies something that is there before any artefact."""
-        from methods.artefacts import sources
+        from methods.core.artefacts import sources
 
         task, checkpoint = entry.task, entry.checkpoint
         if source.kind == "base":
@@ -180,7 +180,7 @@ def names_in_file(artefact: Artefact, weights: Path) -> dict[str, str]:
 
 def _identity(entry: ArtefactPlan, numeric: NumericIdentity) -> Any:
     """What the key of an artefact is the hash of, unless it has a form of its own."""
-    from methods.artefacts import Identity
+    from methods.core.artefacts import Identity
 
     artefact, task = entry.artefact, entry.task
     generic: dict[str, Any] = {

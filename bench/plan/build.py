@@ -246,7 +246,7 @@ def _check_backends(
         InputError: this machine or this torch has no such kernels, ONNX Runtime is not installed, or a task asks for texts.
     """
     if request.kernels == FAST:
-        from methods.fast_kernels import problem_here
+        from methods.core.fast_kernels import problem_here
 
         on_cpu = tasks[0].numeric.device == "cpu"
         if problem := problem_here() if on_cpu else "they are for the CPU; add --device cpu":
@@ -262,7 +262,7 @@ def _check_backends(
 
 def _random_starts(entries: Sequence[ArtefactPlan]) -> list[str]:
     """A note where students begin with a pre-training that has to learn everything from its text."""
-    from methods.artefacts import TruncatedShape, why_random
+    from methods.core.artefacts import TruncatedShape, why_random
 
     of_shape = [entry for entry in entries if isinstance(entry.artefact, TruncatedShape)]
     return [

@@ -93,9 +93,9 @@ def rates_of_card(device: str, precision: str, side: int = 4096) -> tuple[float,
 
     from bench.measure.devices import choose_products
     from methods.api import Batch
-    from methods.models import forward
-    from methods.packed import Layout
-    from methods.taps import LOGITS
+    from methods.core.models import forward
+    from methods.core.packed import Layout
+    from methods.core.taps import LOGITS
 
     place = torch.device(device)
     choose_products(place, precision)
@@ -185,7 +185,7 @@ def work_and_starts(request: Request, passes: Iterable[Passes]) -> tuple[float, 
 
 def cost_of(plan: Plan, step: Step) -> Cost:
     """What a step takes."""
-    from methods.artefacts import OBSERVED_TOKENS, TruncatedShape
+    from methods.core.artefacts import OBSERVED_TOKENS, TruncatedShape
 
     entry, passes = step.artefact, passes_of(plan, step)
     config = (step.tasks[0] if entry is None else entry).checkpoint.config
@@ -226,7 +226,7 @@ def cost_of(plan: Plan, step: Step) -> Cost:
 def passes_of(plan: Plan, step: Step) -> list[Passes]:
     """Which models read how many examples in a step, forwards and backwards."""
     from bench.plan.untrained import student_counts, teacher_counts, text_student_counts
-    from methods.artefacts import OBSERVED_TOKENS, TruncatedShape
+    from methods.core.artefacts import OBSERVED_TOKENS, TruncatedShape
 
     entry, passes = step.artefact, list[Passes]()
     if entry is not None:  # what it trains on text with its teacher, and what it reads

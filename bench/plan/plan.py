@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from bench.data.tasks import Task
     from bench.record.schema import Record
     from methods.api import Setup, Stage, Taps
-    from methods.artefacts import Artefact, Source
+    from methods.core.artefacts import Artefact, Source
 
 TEACHER_VERSION = 1
 TEACHER_STEP, AUGMENTATION_STEP, ARTEFACT_STEP, OUTPUTS_STEP = (

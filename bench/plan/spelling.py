@@ -71,7 +71,7 @@ class MethodRow:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All of them; of those that joined the method later only what was changed (methods.settings.added_setting)."""
+        """All of them; of those that joined the method later only what was changed (methods.core.settings.added_setting)."""
         values = {field: vars(self.method)[field.name] for field in fields(self.method)}
         own = {
             f.name: value

@@ -21,7 +21,7 @@ from bench.record.task_facts import label_suffixes
 
 if TYPE_CHECKING:
     from methods.api import Stage
-    from methods.artefacts import Artefact
+    from methods.core.artefacts import Artefact
 
 
 def student_cells(
@@ -33,7 +33,7 @@ def student_cells(
     Raises:
         InputError: a combination that the method cannot do.
     """
-    from methods.artefacts import artefact_name
+    from methods.core.artefacts import artefact_name
 
     several, search = bool(row.method.multitask), dict(request.searches).get(row.spelling)
     artefacts: dict[str, str] = {}
@@ -130,7 +130,7 @@ def tuned_like_the_teacher(artefacts: Sequence[Artefact], teacher: Any) -> bool:
     Args:
         teacher: the teacher's configuration.
     """
-    from methods.artefacts import TeacherWeights
+    from methods.core.artefacts import TeacherWeights
 
     widths = [artefact.encoder_width(teacher) for artefact in artefacts]
     cut = any(isinstance(artefact, TeacherWeights) for artefact in artefacts)
@@ -143,7 +143,7 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
     Raises:
         ValueError, InputError: these tasks and teachers do not allow the row.
     """
-    from methods.artefacts import sources
+    from methods.core.artefacts import sources
 
     if row.method.own_encoder and (row.method.needs_teacher or row.method.multitask):
         raise InputError(
@@ -234,8 +234,8 @@ def check_what_teacher_gives(
     Raises:
         ValueError: a term reads it.
     """
-    from methods.families import FAMILIES, family_of_config
-    from methods.models import PADDED_KINDS
+    from methods.core.families import FAMILIES, family_of_config
+    from methods.core.models import PADDED_KINDS
 
     for stage in stages if not family_of_config(teacher) else ():
         for name, term in kept_terms(stage, dropped).items():

@@ -223,7 +223,7 @@ def augment(task: TaskPlan, planner: ArtefactPlanner) -> None:
     Raises:
         InputError: the teacher is of a form that cannot be asked.
     """
-    from methods.masked import TeacherHead
+    from methods.core.masked import TeacherHead
 
     augmentation = task.augmentation
     if augmentation is None:

@@ -19,8 +19,8 @@ from bench.plan.spelling import MethodRow, drop_unusable, parse_methods
 from bench.record.cell import TEACHER
 from bench.record.schema import Sizes
 from methods.api import Setup, Student
-from methods.artefacts import blank_artefacts
-from methods.models import Cost, cost, linear_macs, without_graph
+from methods.core.artefacts import blank_artefacts
+from methods.core.models import Cost, cost, linear_macs, without_graph
 
 TASK = "x"
 """Name of the one task that an untrained student knows."""

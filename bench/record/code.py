@@ -37,7 +37,7 @@ HARNESS = (
 """What trains and answers, whatever is trained: modules, and packages with all their files."""
 STUDENT = ("bench.make.students",)
 TEACHER = ("bench.make.teacher",)
-ARTEFACT = ("bench.make.given", "methods.fast_kernels")
+ARTEFACT = ("bench.make.given", "methods.core.fast_kernels")
 AUGMENTATION = ("bench.make.augmentation", "bench.data.augmentation", "bench.data.word_vectors")
 """What makes each of them besides."""
 INSTALLED = {"site-packages", "dist-packages"}

@@ -27,7 +27,7 @@ from bench.train.numerics import ComputeSettings, RandomState, Stopwatch
 from bench.train.student_trainer import MicroBatch, StudentTrainer
 from bench.train.training_state import TrainingStates
 from methods.api import Batch, Masking, Out, Taps
-from methods.models import forward
+from methods.core.models import forward
 
 SETTLE_EVERY = 16
 """Steps after which the seconds of an accelerator's work are fetched: a look after each would make it wait."""

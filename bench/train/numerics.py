@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.measure.devices import choose_products
-from methods.models import direct
+from methods.core.models import direct
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from bench.data.encoding import TOKENS_A_BATCH, Encoded
 from bench.errors import CellError
 from bench.stats.metrics import Metric, metric_of
 from bench.train.numerics import ComputeSettings
-from methods.models import WritingModel, forward
-from methods.taps import LOGITS
+from methods.core.models import WritingModel, forward
+from methods.core.taps import LOGITS
 
 
 def predict(

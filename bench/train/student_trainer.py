@@ -17,8 +17,8 @@ from bench.plan.scheduled_stages import COUNTED, MAIN, PREPARATION, ScheduledSta
 from bench.record.recipe import Recipe
 from bench.train.numerics import ComputeSettings, RandomState
 from methods.api import Batch, Out, Student, Term
-from methods.models import forward
-from methods.parts import under
+from methods.core.models import forward
+from methods.core.parts import under
 
 if TYPE_CHECKING:
     from bench.train.best_epoch import BestEpoch

@@ -24,8 +24,8 @@ from bench.plan.request import OUTPUT_FORMATS
 from bench.train.loop import OnStep
 from bench.train.numerics import ComputeSettings
 from methods.api import Batch, Out, Tap, Taps
-from methods.models import Around, forward
-from methods.packed import Layout, logits_of_tokens, moved, span_logits
+from methods.core.models import Around, forward
+from methods.core.packed import Layout, logits_of_tokens, moved, span_logits
 
 FORMATS: dict[str, np.dtype[Any]] = {
     name: np.dtype(number) for name, number in OUTPUT_FORMATS.items()

@@ -68,7 +68,7 @@ def compare_backends(
     from bench.measure.latency import stopwatch, warm_up
     from bench.measure.machine import environment, revision
     from bench.train.prediction import score
-    from methods.models import inputs_of, rounds_values
+    from methods.core.models import inputs_of, rounds_values
 
     progress = progress or Progress()
     check_backends(backends)

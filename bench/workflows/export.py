@@ -264,7 +264,7 @@ def _to_onnx(folder: Path, in_8_bits: bool, task: Task, longest: int) -> None:
         InputError: the model reads words, or has no form in ONNX.
     """
     from bench.measure.backends import write_onnx
-    from methods.models import inputs_of, without_graph
+    from methods.core.models import inputs_of, without_graph
 
     model = opener(task.spans).from_pretrained(folder).eval()
     if why := without_graph(model):
@@ -344,7 +344,7 @@ def _answers(folder: Path, form: str, split: Any, task: TaskPlan) -> np.ndarray:
     from transformers import AutoTokenizer
 
     from bench.measure.backends import opened, runner
-    from methods.models import inputs_of, reads_texts
+    from methods.core.models import inputs_of, reads_texts
 
     tokenizer, threads = AutoTokenizer.from_pretrained(folder), torch.get_num_threads()
     names: tuple[str, ...] = INPUTS

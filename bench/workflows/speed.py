@@ -88,7 +88,7 @@ def measure(request: SpeedRequest, progress: Progress | None = None) -> tuple[Sp
     from bench.measure.machine import environment, revision
     from bench.measure.memory import footprint
     from bench.progress import quiet
-    from methods.models import reads_texts
+    from methods.core.models import reads_texts
 
     progress, request, started = progress or Progress(), request.checked(), now()
     device = str(device_of(request.device))
@@ -163,7 +163,7 @@ def _systems(request: SpeedRequest, progress: Progress) -> dict[str, Any]:
     from bench.make.teacher import base_model
     from bench.plan.spelling import parse_rows
     from bench.plan.untrained import teacher_model, untrained_rows
-    from methods.models import leaves_early, reads_texts
+    from methods.core.models import leaves_early, reads_texts
 
     config = config_from_name(request.teacher, request.offline)
     systems: dict[str, Any] = {"teacher": teacher_model(config)}

@@ -29,8 +29,8 @@ from bench.plan.build import build
 from bench.plan.request import Request
 from bench.record.store import Store
 from bench.train.numerics import ComputeSettings
-from methods.artefacts import blank_artefacts
-from methods.masked import TeacherHead
+from methods.core.artefacts import blank_artefacts
+from methods.core.masked import TeacherHead
 
 DOCUMENTS = [
     " ".join(tiny.WORDS[(i * 7 + j * j) % len(tiny.WORDS)] for j in range(40)) for i in range(60)

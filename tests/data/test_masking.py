@@ -16,7 +16,7 @@ from bench.data.masking import mask_tokens, pad_batch
 from bench.errors import CellError, InputError
 from bench.plan.spelling import parse_one
 from methods.api import Masking, Setup
-from methods.masked import WORDS, MaskedLanguageHead, TeacherHead, masked_tokens
+from methods.core.masked import WORDS, MaskedLanguageHead, TeacherHead, masked_tokens
 
 _rng = np.random.default_rng(0)
 DOCUMENTS = [

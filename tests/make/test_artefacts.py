@@ -19,7 +19,7 @@ from bench.plan.build import build
 from bench.plan.request import Request
 from bench.record.keys import digest
 from bench.record.store import Store
-from methods.artefacts import BASE, TRAIN, Artefact
+from methods.core.artefacts import BASE, TRAIN, Artefact
 from methods.finetune import FineTune
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from bench.make.failure import EXPLODED, faults_of_training, method_line, redact_paths
 from bench.record.store import Store
-from methods.losses import hidden_cosine_tokenmean
+from methods.core.losses import hidden_cosine_tokenmean
 
 ROOT = Path(__file__).parents[2]
 
@@ -104,7 +104,7 @@ def test_an_error_names_the_line_of_the_method():
     """The lines of torch below it are not its author's to mend."""
     with pytest.raises(RuntimeError) as caught:
         hidden_cosine_tokenmean(torch.zeros(2, 3), torch.zeros(2, 4))
-    assert method_line(caught.value, "kd").startswith("methods/losses.py, line ")
+    assert method_line(caught.value, "kd").startswith("methods/core/losses.py, line ")
 
 
 def test_a_term_that_lost_its_gradient_is_named():

@@ -27,7 +27,7 @@ from bench.progress import Progress
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records
 from bench.report.speed import conditions_of, latency_tables, speed_up, write_speed_report
 from bench.workflows import speed
-from methods.models import PackedModel
+from methods.core.models import PackedModel
 
 REAL_BUSY_CORES = busy.busy_cores  # before the fixtures say that nothing else works here
 LOAD = full_length(2, 16, 40)

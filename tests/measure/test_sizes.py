@@ -22,7 +22,7 @@ from bench.measure.parameters import count
 from bench.plan.untrained import counts_of
 from bench.report.published import printed_and_ours, printed_sizes, rule_of
 from bench.report.render import to_markdown
-from methods.models import Cost, cost
+from methods.core.models import Cost, cost
 
 REPORTS = Path(__file__).resolve().parents[2] / "reports"
 

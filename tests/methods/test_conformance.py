@@ -17,12 +17,12 @@ from bench.conformance.checks import CHECKS, Suite, check_method
 from bench.conformance.directions import taps_of_no_use, wrong_signs
 from bench.conformance.mixing import findings
 from bench.plan.student_cells import check_layers
-from methods import losses, taps
 from methods.api import Method, MethodError, Stage, Student, Term
+from methods.core import losses, taps
+from methods.core.models import RoutedModule, forward
+from methods.core.taps import LOGITS
 from methods.finetune import FineTune
 from methods.kd import KD
-from methods.models import RoutedModule, forward
-from methods.taps import LOGITS
 
 
 @pytest.mark.slow

@@ -9,10 +9,10 @@ import tiny
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
-from methods import models
-from methods.models import FrozenTeacher, cost, direct, forward
-from methods.packed import Layout
-from methods.taps import LOGITS, hidden, pooled, scores, vectors
+from methods.core import models
+from methods.core.models import FrozenTeacher, cost, direct, forward
+from methods.core.packed import Layout
+from methods.core.taps import LOGITS, hidden, pooled, scores, vectors
 
 SIZES = {
     "hidden_size": 24,

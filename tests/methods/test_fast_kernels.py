@@ -13,9 +13,9 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from bench.data.masking import pad_batch
-from methods import fast_kernels
-from methods.families import family_of
-from methods.fast_kernels import (
+from methods.core import fast_kernels
+from methods.core.families import family_of
+from methods.core.fast_kernels import (
     LEAST_ROWS,
     FastLinear,
     ReorderedLinear,
@@ -23,8 +23,8 @@ from methods.fast_kernels import (
     problem_here,
     with_fast_kernels,
 )
-from methods.models import cost, forward
-from methods.taps import LOGITS, hidden, pooled, scores, vectors
+from methods.core.models import cost, forward
+from methods.core.taps import LOGITS, hidden, pooled, scores, vectors
 
 pytestmark = pytest.mark.skipif(bool(problem_here()), reason=f"no fast kernels: {problem_here()}")
 

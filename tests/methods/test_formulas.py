@@ -18,15 +18,15 @@ from transformers import MobileBertConfig
 
 from bench.plan.spelling import parse_one
 from methods.api import Batch, Out, Setup
-from methods.artefacts import (
+from methods.core.artefacts import (
     EnsembleTargets,
     GeneralDistillation,
     PretrainingStage,
     blank_artefacts,
 )
-from methods.models import of_states
-from methods.packed import Layout
-from methods.taps import Tap, Taps, hidden
+from methods.core.models import of_states
+from methods.core.packed import Layout
+from methods.core.taps import Tap, Taps, hidden
 
 CLASSES, VOCABULARY, JUNK = 3, 40, 1e3
 LENGTHS = {"padded": (3, 9, 1, 5), "in two chunks": (2, 100, 3, 95)}

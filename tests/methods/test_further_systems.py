@@ -19,13 +19,13 @@ from bench.record.store import Store
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
-from methods import losses
 from methods.api import Setup, UndeclaredNeed
 from methods.bilstm import Vocabulary, words_of
+from methods.core import losses
+from methods.core.models import cost, forward
+from methods.core.packed import Layout
+from methods.core.taps import LOGITS, NOTHING, exits, hidden, scores, vectors
 from methods.fastbert import uncertainty
-from methods.models import cost, forward
-from methods.packed import Layout
-from methods.taps import LOGITS, NOTHING, exits, hidden, scores, vectors
 
 
 def built(name: str, **settings):

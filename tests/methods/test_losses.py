@@ -9,11 +9,11 @@ import tiny
 import torch
 from torch import nn
 
-from methods import losses
 from methods.api import Batch
-from methods.models import forward
-from methods.packed import Layout
-from methods.terms import HIDDEN, SCORES, VECTORS, layerwise, with_layout
+from methods.core import losses
+from methods.core.models import forward
+from methods.core.packed import Layout
+from methods.core.terms import HIDDEN, SCORES, VECTORS, layerwise, with_layout
 
 
 def test_hard_refuses_text_without_labels():

@@ -15,7 +15,7 @@ from bench.plan.spelling import parse_one
 from bench.plan.untrained import untrained
 from bench.train.student_trainer import TrainLog
 from methods.api import PAPER_OVERRIDES, MethodError, Setup, Stage
-from methods.models import (
+from methods.core.models import (
     Cost,
     PackedModel,
     RoutedModule,
@@ -23,7 +23,7 @@ from methods.models import (
     cost,
     forward,
 )
-from methods.taps import LOGITS
+from methods.core.taps import LOGITS
 
 
 @pytest.fixture(params=sorted(methods.TABLE))

@@ -18,12 +18,12 @@ from transformers import (
 
 from bench.data.masking import pad_batch
 from bench.measure.flops import macs
-from methods import families, packed, taps
 from methods.api import MethodError, Term, UndeclaredNeed
-from methods.errors import EmptyAttention
-from methods.models import closed_form, forward, inputs_of, is_packed
-from methods.packed import POOLS, AttentionTrace, Layout
-from methods.taps import LOGITS, Out, Tap, hidden, pooled
+from methods.core import families, packed, taps
+from methods.core.errors import EmptyAttention
+from methods.core.models import closed_form, forward, inputs_of, is_packed
+from methods.core.packed import POOLS, AttentionTrace, Layout
+from methods.core.taps import LOGITS, Out, Tap, hidden, pooled
 
 EVERYTHING = LOGITS | hidden(*range(4)) | taps.scores(1, 2, 3)
 

@@ -104,9 +104,9 @@ BAD = {
     "": "cannot be imported: AttributeError",
     **dict.fromkeys(
         (
-            "from methods.parts import OwnShape\n",
-            "import methods.artefacts.protocol\n",
-            "from methods.packed import forward\n",
+            "from methods.core.parts import OwnShape\n",
+            "import methods.core.artefacts.protocol\n",
+            "from methods.core.packed import forward\n",
         ),
         f"contract {methods.CONTRACT}",  # they are of an older one
     ),

@@ -13,14 +13,15 @@ import torch
 from tiny_training import built, trainer
 
 import methods
-from methods import fisher, losses
+from methods import fisher
 from methods.api import MethodError, Setup
-from methods.artefacts import blank_artefacts
 from methods.cofi import CoFi, Gates, nearest
+from methods.core import losses
+from methods.core.artefacts import blank_artefacts
+from methods.core.models import cost, forward
+from methods.core.taps import LOGITS
 from methods.dynabert import WHOLE, DynaBERT, Importance, kept_layers
-from methods.models import cost, forward
 from methods.movement import Magnitude, Movement, matrices
-from methods.taps import LOGITS
 
 
 def cofi(**settings):

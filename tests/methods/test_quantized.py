@@ -21,9 +21,9 @@ from bench.measure.parameters import weights_hash
 from bench.measure.sizes import sizes
 from bench.plan.spelling import parse_one
 from bench.plan.untrained import untrained
-from methods.fast_kernels import with_fast_kernels
-from methods.models import forward
-from methods.quantized import (
+from methods.core.fast_kernels import with_fast_kernels
+from methods.core.models import forward
+from methods.core.quantized import (
     QuantizedBertForSequenceClassification,
     codes_and_scale,
     finished,
@@ -32,7 +32,7 @@ from methods.quantized import (
     rounded,
     unpacked,
 )
-from methods.taps import LOGITS
+from methods.core.taps import LOGITS
 
 ROWS = ("ternarybert", "ternarybert:weight_bits=4:activation_bits=32", "q8bert")
 

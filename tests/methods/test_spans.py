@@ -23,9 +23,9 @@ from bench.errors import BAD_INPUT, OK
 from bench.make.teacher import as_question_answering, base_model
 from bench.plan.spelling import method_class
 from bench.record.store import Store
-from methods import losses
-from methods.models import forward
-from methods.taps import LOGITS
+from methods.core import losses
+from methods.core.models import forward
+from methods.core.taps import LOGITS
 
 LONG = {"max_position_embeddings": 384, "vocab_size": 60, "attn_implementation": "eager"}
 SPECIAL = {f"{name}_token_id": 0 for name in ("pad", "cls", "sep", "bos", "eos")}

@@ -21,17 +21,17 @@ from transformers import (
 )
 
 import methods
-from methods import losses
 from methods.api import Setup
-from methods.artefacts import fill_from_teacher
+from methods.core import losses
+from methods.core.artefacts import fill_from_teacher
+from methods.core.models import forward
+from methods.core.parts import averaged_layers, evenly_spread, nearest_layers
+from methods.core.taps import LOGITS, hidden
+from methods.core.truncation import collect_activations, init_from_teacher, regression
 from methods.layerdrop import DropLayers, LayerDrop
-from methods.models import forward
 from methods.moebert import MoEBERT, NeuronImportance
-from methods.parts import averaged_layers, evenly_spread, nearest_layers
 from methods.pkd import PKD
-from methods.taps import LOGITS, hidden
 from methods.theseus import Replacing
-from methods.truncation import collect_activations, init_from_teacher, regression
 
 
 def setup_of(teacher, num_labels=2, **artefacts):

@@ -13,10 +13,11 @@ import methods
 from bench.plan.spelling import parse_one
 from bench.plan.untrained import counts_of
 from bench.record.store import Store
-from methods import losses
 from methods.api import MethodError, Setup
-from methods.artefacts import GivenEncoder
-from methods.models import forward
+from methods.core import losses
+from methods.core.artefacts import GivenEncoder
+from methods.core.models import forward
+from methods.core.taps import LOGITS, gates, hidden
 from methods.moebert import (
     Experts,
     MoEBERT,
@@ -26,7 +27,6 @@ from methods.moebert import (
     balanced_routes,
     fill,
 )
-from methods.taps import LOGITS, gates, hidden
 from methods.tinybert import ReluBertForSequenceClassification
 
 

@@ -23,12 +23,12 @@ from bench.record.answers import fault
 from bench.record.store import Store
 from bench.stats.form import TEXT_COUNTS
 from bench.stats.metrics import METRICS
-from methods import losses
 from methods.api import Batch
 from methods.cmlm import Cmlm, ConditionalMaskedModel, HeadTransform, SoftTargets
+from methods.core import losses
+from methods.core.taps import LOGITS
+from methods.core.writing import BEGIN, FIRST, OTHER, PAD, sides, words_of
 from methods.seq2seq import Seq2Seq
-from methods.taps import LOGITS
-from methods.writing import BEGIN, FIRST, OTHER, PAD, sides, words_of
 
 SQUAD = Path(__file__).resolve().parents[3] / "shared" / "extra" / "squad" / "plain_text"
 TINY = Seq2Seq(**Seq2Seq.tiny_settings)

@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from methods.api import Shape, Stage, Student, Term
-from methods.artefacts import BASE, CORPUS, TRAIN, Artefact, PretrainingStage, fine_tuned
-from methods.models import forward
-from methods.own_shape import OwnShape
-from methods.parts import bert_config, classifier, encoder_of, pretrained_tensors
-from methods.taps import LOGITS, hidden
-from methods.terms import hard
+from methods.core.artefacts import BASE, CORPUS, TRAIN, Artefact, PretrainingStage, fine_tuned
+from methods.core.models import forward
+from methods.core.own_shape import OwnShape
+from methods.core.parts import bert_config, classifier, encoder_of, pretrained_tensors
+from methods.core.taps import LOGITS, hidden
+from methods.core.terms import hard
 
 
 @dataclass(frozen=True, kw_only=True)

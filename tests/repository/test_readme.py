@@ -23,9 +23,9 @@ from typer.main import get_command
 from bench.cli import app
 from bench.data.tasks import GLUE, from_toml
 from methods.api import Batch, Method, PackedModel, RoutedModule, Setup, Stage, Student, Term
-from methods.models import forward
-from methods.packed import Layout
-from methods.taps import hidden
+from methods.core.models import forward
+from methods.core.packed import Layout
+from methods.core.taps import hidden
 
 ROOT = pages.ROOT
 DOCS = ROOT / "docs"

@@ -22,7 +22,7 @@ from bench.errors import OK, InputError
 from bench.plan.spelling import settings_of
 from bench.progress import Progress
 from bench.run import carry_out
-from methods.families import family_of_config
+from methods.core.families import family_of_config
 
 MORE = {"mtdnn": ":members=1"}
 """What a method has to be told beside the start and a small shape: one teacher that comes tuned is no ensemble."""

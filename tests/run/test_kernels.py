@@ -9,7 +9,7 @@ from bench import api
 from bench.progress import Progress
 from bench.record.store import Store
 from bench.run import carry_out
-from methods import fast_kernels
+from methods.core import fast_kernels
 
 SMALL = f"{tiny.SHAPE}:start=random"
 ROWS = f"finetune:{SMALL},kd:{SMALL},tinybert:{SMALL}"

@@ -27,7 +27,7 @@ from bench.stats.guards import suspicions
 from bench.stats.metrics import METRICS, OF_ONE_CLASS, Metric, fitting, label_of
 from bench.stats.paired import counts_by_label, interval, permutation, resampled_scores
 from bench.stats.resampling import ByClass, Repeated
-from methods import losses
+from methods.core import losses
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERY_METRIC = pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import StudentTrainer
 from methods.api import Setup, Student
-from methods.artefacts import blank_artefacts
+from methods.core.artefacts import blank_artefacts
 
 RECIPE = Recipe(epochs=3.0, batch_size=8, learning_rate=3e-3, max_length=64)
 

@@ -17,8 +17,8 @@ from bench.plan import estimate
 from bench.progress import Progress
 from bench.run import carry_out
 from bench.train.numerics import ComputeSettings
-from methods.models import FrozenTeacher
-from methods.truncation import collect_activations
+from methods.core.models import FrozenTeacher
+from methods.core.truncation import collect_activations
 
 pytestmark = pytest.mark.skipif(
     torch.cuda.is_available(), reason="torch takes one accelerator, and here is a real one"

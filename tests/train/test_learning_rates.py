@@ -20,7 +20,7 @@ from bench.plan.spelling import parse_one
 from bench.plan.student_cells import tuned_like_the_teacher
 from bench.record.recipe import PAPER_START, START
 from methods.api import Setup
-from methods.artefacts import TeacherWeights, blank_artefacts
+from methods.core.artefacts import TeacherWeights, blank_artefacts
 
 WIDE_TEACHER = BertConfig()  # BERT-base: 12 x 768
 NARROW_TEACHER = BertConfig(

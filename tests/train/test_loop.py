@@ -21,7 +21,7 @@ from bench.train.loop import LoopOptions, _one_ahead, train_task
 from bench.train.numerics import ComputeSettings, RandomState
 from bench.train.student_trainer import GRADIENT_WITHIN, StudentTrainer
 from methods.api import Setup, Stage, Student, Term
-from methods.taps import LOGITS
+from methods.core.taps import LOGITS
 
 ALL = ["finetune", "kd", "tinybert", "microbert", "microbert:-dis", "microbert:schedule=tinybert"]
 

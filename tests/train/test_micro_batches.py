@@ -18,8 +18,8 @@ from bench.record.store import Store
 from bench.train.loop import LoopOptions, _cut, train_task
 from bench.train.numerics import ComputeSettings
 from methods.api import Masking, Stage, Term
-from methods.models import forward
-from methods.taps import LOGITS
+from methods.core.models import forward
+from methods.core.taps import LOGITS
 
 PLAYERS = "microbert:expert_dropout=0"
 """Its discriminator moves before the student does."""

@@ -32,7 +32,7 @@ from bench.report.groups import groups
 from bench.report.reproduce import commands
 from bench.train import student_trainer as of_loop
 from bench.train.student_trainer import is_not_decayed, optimizer_of
-from methods.families import FAMILIES
+from methods.core.families import FAMILIES
 
 NAMES = list(OPTIMIZERS)
 RATE, DECAY, FACTOR = 0.01, 0.1, 0.5

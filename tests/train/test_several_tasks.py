@@ -14,9 +14,9 @@ from bench.data.encoding import batches_of_epoch, mixed_batches
 from bench.record.cell import record_key, train_key
 from bench.record.store import Store
 from methods.api import Batch, Out, Setup
-from methods.artefacts import EnsembleTargets, artefact_name
-from methods.models import forward
-from methods.taps import LOGITS, Tap
+from methods.core.artefacts import EnsembleTargets, artefact_name
+from methods.core.models import forward
+from methods.core.taps import LOGITS, Tap
 
 SMALL = "layers=2:hidden=12:heads=4:ffn=24:start=random"
 

@@ -22,8 +22,8 @@ from bench.record.store import Store
 from bench.run import carry_out
 from bench.train.numerics import ComputeSettings
 from bench.train.teacher_outputs import FORMATS, KeptTeacher, TeacherOutputs, write_outputs
-from methods.models import forward
-from methods.taps import LOGITS, hidden, pooled, scores, vectors
+from methods.core.models import forward
+from methods.core.taps import LOGITS, hidden, pooled, scores, vectors
 
 TAPS = (
     LOGITS

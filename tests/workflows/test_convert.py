@@ -16,8 +16,8 @@ from bench.files import MODE
 from bench.plan.spelling import parse_one
 from bench.record.store import Store
 from methods.api import Setup
+from methods.core.parts import bert_config
 from methods.distilbert import distilbert
-from methods.parts import bert_config
 
 
 class Evil:
@@ -94,7 +94,7 @@ def test_a_given_start_is_what_the_student_begins_with(
     start = tmp_path / "start"
     assert bench("convert", folder, start).returncode == 0
     from bench.data.checkpoints import find
-    from methods.artefacts import given_tensors
+    from methods.core.artefacts import given_tensors
 
     made = given_tensors(start, 2)
     for name, value in weights.items():
@@ -124,7 +124,7 @@ def test_a_given_start_is_what_the_student_begins_with(
 def test_a_deeper_start_gives_its_lowest_layers(
     bench, binary, glue_folder, teacher_folder, tmp_path
 ):
-    from methods.artefacts import given_tensors
+    from methods.core.artefacts import given_tensors
 
     start = tmp_path / "start"
     assert bench("convert", binary[0], start).returncode == 0
@@ -227,7 +227,7 @@ def test_a_distilbert_is_a_start_without_segments(teacher_folder, tmp_path):
     from transformers import DistilBertConfig, DistilBertModel
 
     from methods.api import Shape
-    from methods.artefacts import given_tensors
+    from methods.core.artefacts import given_tensors
 
     start, teacher = tmp_path / "distil", tiny.config()
     shutil.copytree(teacher_folder, start)

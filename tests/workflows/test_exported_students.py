@@ -21,7 +21,7 @@ from bench.plan.untrained import untrained
 from bench.progress import Progress
 from bench.record.store import Store
 from bench.run import carry_out
-from methods.models import inputs_of
+from methods.core.models import inputs_of
 
 SHOWN = ('"a text"', '"a second one"', '"a question"', '"the text that has the answer"')
 FORMATS = [

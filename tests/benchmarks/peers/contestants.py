@@ -19,7 +19,7 @@ from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings
 from bench.train.student_trainer import StudentTrainer
 from bench.train.teacher_outputs import KeptTeacher, TeacherOutputs, write_outputs
-from methods.fast_kernels import FastLinear, fast_teacher, problem_here
+from methods.core.fast_kernels import FastLinear, fast_teacher, problem_here
 
 AGREE = 1e-5
 """How far a contestant's first loss may be from the first one's, as a part of it."""

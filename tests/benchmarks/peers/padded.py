@@ -20,7 +20,7 @@ from transformers.masking_utils import AttentionMaskInterface, eager_mask
 from work import BATCH, Work
 
 from bench.data.encoding import Encoded
-from methods.parts import encoder_of, nearest_layers
+from methods.core.parts import encoder_of, nearest_layers
 
 SCORES_AT = "layers_with_scores"
 """Attribute of a configuration: layers (1-based) whose attention gives its scores."""

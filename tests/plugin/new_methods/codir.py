@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 
 from methods.api import Stage, Student, Term
-from methods.own_shape import OwnShape
-from methods.parts import nearest_layers
-from methods.settings import Positive
-from methods.taps import hidden
-from methods.terms import hard
+from methods.core.own_shape import OwnShape
+from methods.core.parts import nearest_layers
+from methods.core.settings import Positive
+from methods.core.taps import hidden
+from methods.core.terms import hard
 
 
 def pool(layout, states):

@@ -10,13 +10,13 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from methods.api import Stage, Student, Term
-from methods.artefacts import TeacherWeights
-from methods.losses import soft_kl_batchmean
-from methods.models import forward
-from methods.own_shape import OwnShape
-from methods.settings import Positive
-from methods.taps import LOGITS
-from methods.terms import hard, softened
+from methods.core.artefacts import TeacherWeights
+from methods.core.losses import soft_kl_batchmean
+from methods.core.models import forward
+from methods.core.own_shape import OwnShape
+from methods.core.settings import Positive
+from methods.core.taps import LOGITS
+from methods.core.terms import hard, softened
 
 
 @contextmanager

@@ -8,10 +8,10 @@ from typing import Any, Generic, Literal, TypeVar
 
 from torch import Tensor, nn
 
-from methods import losses
 from methods.api import Batch, Out, Term
-from methods.packed import Layout
-from methods.taps import LOGITS, Source, Taps, hidden, pooled, scores, vectors
+from methods.core import losses
+from methods.core.packed import Layout
+from methods.core.taps import LOGITS, Source, Taps, hidden, pooled, scores, vectors
 
 Weight = float | Callable[[float], float]
 Value = TypeVar("Value")
@@ -119,7 +119,7 @@ def layerwise(
     Args:
         kind: what is compared: HIDDEN, SCORES or VECTORS, or what :func:`with_pooled_teacher` gives.
         layers: the pairs, in the order in which their losses are added.
-        loss: a scalar of one pair, projected out of ``pair.aux``; :func:`plain` or :func:`with_layout` of ``methods.losses``.
+        loss: a scalar of one pair, projected out of ``pair.aux``; :func:`plain` or :func:`with_layout` of ``methods.core.losses``.
         reduction: over layers; reductions over tokens and width are those of ``loss``.
     """
     if kind.declare is not hidden and not all(

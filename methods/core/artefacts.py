@@ -25,10 +25,10 @@ from transformers import (
     PretrainedConfig,
 )
 
-from methods import losses
-from methods.errors import MethodError
-from methods.packed import Batch
-from methods.parts import (
+from methods.core import losses
+from methods.core.errors import MethodError
+from methods.core.packed import Batch
+from methods.core.parts import (
     DISTILBERT_NAMES,
     LAYERED,
     bert_config,
@@ -37,9 +37,9 @@ from methods.parts import (
     nearest_layers,
     pretrained_tensors,
 )
-from methods.stages import Setup, Shape, Stage, Student, Term
-from methods.taps import Out, hidden
-from methods.truncation import collect_activations, init_from_teacher
+from methods.core.stages import Setup, Shape, Stage, Student, Term
+from methods.core.taps import Out, hidden
+from methods.core.truncation import collect_activations, init_from_teacher
 
 OBSERVED_TOKENS = 16_384  # text on which the teacher's activations are looked at before it is cut
 
@@ -341,7 +341,7 @@ class PretrainingStage(Artefact):
 class TruncatedShape(Artefact):
     """What the artefacts share that begin as the un-tuned teacher truncated to this shape, and then go through :meth:`stages`; named
     first among the bases. Tensors: those of a ``BertModel`` without pooler by name, and ``projection.weight``, ``projection.bias`` to
-    the teacher's width. Where the teacher is not of :data:`methods.parts.LAYERED` or the shape does not fit into it, they begin at
+    the teacher's width. Where the teacher is not of :data:`methods.core.parts.LAYERED` or the shape does not fit into it, they begin at
     random."""
 
     shape: Shape

@@ -1,6 +1,6 @@
 """Taps: what a term reads of a model, named one by one; and the outcome of a forward pass that has these alone.
 
-Layers are 1-based; hidden 0 is the embedding output. Shape legend: see ``methods/packed.py``.
+Layers are 1-based; hidden 0 is the embedding output. Shape legend: see ``methods/core/packed.py``.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from torch import Tensor
 
-from methods.errors import MethodError, UndeclaredNeed
+from methods.core.errors import MethodError, UndeclaredNeed
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from methods.packed import Layout
+    from methods.core.packed import Layout
 
 Kind = Literal["logits", "hidden", "scores", "vectors", "exits", "gates", "pooled"]
-# of methods.packed.POOLS: cls the first token's state, mean or max over a sequence's tokens
+# of methods.core.packed.POOLS: cls the first token's state, mean or max over a sequence's tokens
 Pool = str
 Source = int | Mapping[int, float]
 """Whose states are read: a layer, or several layers with weights for the sum of their states, in this order."""
@@ -51,7 +51,7 @@ class Tap(NamedTuple):
 
 Taps = frozenset[Tap]  # what one or several terms read; their union is |
 NOTHING: Taps = frozenset()
-# [B, C]; a regression has C = 1, of spans [2 B, L] (methods.packed.span_logits)
+# [B, C]; a regression has C = 1, of spans [2 B, L] (methods.core.packed.span_logits)
 LOGITS: Taps = frozenset({Tap("logits")})
 
 
@@ -118,13 +118,13 @@ class Out:
 
     @property
     def model(self) -> nn.Module:
-        """The student that was read, as ``build`` made it: ``methods.models.forward(student.model,
+        """The student that was read, as ``build`` made it: ``methods.core.models.forward(student.model,
         batch, taps)`` asks it a second time. Raises MethodError: these are the outputs of a teacher,
         which may have been kept in a file, or no model's."""
         if self._model is None:
             raise MethodError(
                 "a term reaches the student's model alone; the teacher's weights are an artefact, "
-                "methods.artefacts.TeacherWeights(tuned=True)"
+                "methods.core.artefacts.TeacherWeights(tuned=True)"
             )
         return self._model
 
@@ -137,7 +137,7 @@ class Out:
         if tap not in self.values:
             declared = ", ".join(sorted(map(str, self.values))) or "nothing"
             raise UndeclaredNeed(
-                f"a term read {tap}, but declares {declared}; add it to the term's taps (methods.taps)"
+                f"a term read {tap}, but declares {declared}; add it to the term's taps (methods.core.taps)"
             )
         return self.values[tap]
 

@@ -3,7 +3,7 @@
 Learning attention from nothing takes far more text than a small corpus has; a student that begins with the
 teacher's attention keeps it. Widths are cut to the coordinates that vary most, what is lost is regressed on what
 stays, heads are cut by singular values, feed-forward neurons by how much they write. Layers follow the nearest
-map. The teacher has to be of :data:`methods.parts.LAYERED`, with as many heads as the student and no smaller dimension;
+map. The teacher has to be of :data:`methods.core.parts.LAYERED`, with as many heads as the student and no smaller dimension;
 otherwise the student begins at random. What a BERT has no place for is left out: MPNet's bias of relative positions.
 Our choice, measured in reports/LOG.md; ``start=random`` is the row without any of it.
 """
@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from transformers import BertForSequenceClassification
 from transformers.models.mpnet.modeling_mpnet import MPNetAttention
 
-from methods.families import family_of
-from methods.models import forward
-from methods.packed import Batch
-from methods.parts import nearest_layers
-from methods.taps import hidden
+from methods.core.families import family_of
+from methods.core.models import forward
+from methods.core.packed import Batch
+from methods.core.parts import nearest_layers
+from methods.core.taps import hidden
 
 
 @dataclass

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from transformers import MarianConfig, MarianMTModel, PretrainedConfig
 
-from methods import losses
 from methods.api import (
     Batch,
     Method,
@@ -24,10 +23,11 @@ from methods.api import (
     Term,
     UndeclaredNeed,
 )
-from methods.artefacts import TRAIN, Artefact, Given, Source
-from methods.models import Cost, WritingModel
-from methods.settings import Count, Fraction, Positive
-from methods.taps import LOGITS
+from methods.core import losses
+from methods.core.artefacts import TRAIN, Artefact, Given, Source
+from methods.core.models import Cost, WritingModel
+from methods.core.settings import Count, Fraction, Positive
+from methods.core.taps import LOGITS
 
 PAD, OTHER, BEGIN = 0, 1, 2
 """Of a student's own words: filling, a piece that the training pairs have not, and what stands before a text that is written."""

@@ -15,7 +15,7 @@ from transformers.models.bert.modeling_bert import BertLayer
 from transformers.models.electra.modeling_electra import ElectraLayer
 from transformers.models.roberta.modeling_roberta import RobertaLayer
 
-from methods.packed import AttentionTrace
+from methods.core.packed import AttentionTrace
 
 LIKE_BERT = (BertLayer, RobertaLayer, ElectraLayer)
 """Classes whose parts are called and connected as BERT's."""

@@ -1,7 +1,7 @@
 """The encoder families of transformers that can run packed: how each embeds and answers.
 
 A family is known by the ``model_type`` of its configuration; of a class that is not transformers' own, by its
-``base_model_prefix``. Another architecture joins by an entry in FAMILIES, or as a :class:`methods.models.PackedModel`, with a
+``base_model_prefix``. Another architecture joins by an entry in FAMILIES, or as a :class:`methods.core.models.PackedModel`, with a
 forward pass of its own; any other runs padded, and gives logits and hidden states alone.
 """
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from methods.packed import AttentionTrace, Batch, Layout, packed_attention
+from methods.core.packed import AttentionTrace, Batch, Layout, packed_attention
 
 
 @dataclass(frozen=True)
@@ -233,5 +233,5 @@ def family_of(model: Any) -> Family:
         return FAMILIES[name]
     wrong = f"no packed forward pass for {type(model).__name__}: known are {', '.join(FAMILIES)}"
     raise TypeError(
-        f"{wrong}; make it a methods.models.PackedModel with a packed_forward of its own"
+        f"{wrong}; make it a methods.core.models.PackedModel with a packed_forward of its own"
     )

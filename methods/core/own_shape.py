@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from transformers import BertForSequenceClassification, PretrainedConfig
 
 from methods.api import Method, MethodError, Setup, Shape, Student
-from methods.artefacts import Artefact, GeneralDistillation, GivenEncoder
-from methods.parts import bert_config, classifier, without_projection
-from methods.settings import Count, added_setting
+from methods.core.artefacts import Artefact, GeneralDistillation, GivenEncoder
+from methods.core.parts import bert_config, classifier, without_projection
+from methods.core.settings import Count, added_setting
 
 
 @dataclass(frozen=True, kw_only=True)

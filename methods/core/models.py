@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from methods import losses
-from methods.direct_layers import DirectLayer, is_plain
-from methods.errors import EmptyAttention, UndeclaredNeed
-from methods.families import FAMILIES, family_name, family_of
-from methods.packed import POOLS, AttentionTrace, Batch, Layout, span_logits
-from methods.taps import LOGITS, Out, Tap, Taps, layers_of
+from methods.core import losses
+from methods.core.direct_layers import DirectLayer, is_plain
+from methods.core.errors import EmptyAttention, UndeclaredNeed
+from methods.core.families import FAMILIES, family_name, family_of
+from methods.core.packed import POOLS, AttentionTrace, Batch, Layout, span_logits
+from methods.core.taps import LOGITS, Out, Tap, Taps, layers_of
 
 PADDED_KINDS = frozenset({"logits", "hidden", "pooled"})
 """Kinds of taps that an encoder gives which transformers runs, padded; attention alone is not among them."""
@@ -268,7 +268,7 @@ def run_layers(
     taps: Taps,
     layers: Sequence[Callable[..., Any]] | None = None,
 ) -> Out:
-    """:func:`forward` for a class of ``methods/families.py``, through these ``layers`` in the place of its own."""
+    """:func:`forward` for a class of ``methods/core/families.py``, through these ``layers`` in the place of its own."""
     model: Any = classifier
     if layers_of(taps, "exits"):
         raise UndeclaredNeed(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from methods.errors import MethodError
+from methods.core.errors import MethodError
 
 
 @dataclass(frozen=True)

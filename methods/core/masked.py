@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
-from methods import losses
 from methods.api import Batch, Masking, MethodError, Out, Setup, Shape, Stage, Student, Taps, Term
-from methods.artefacts import Artefact, PretrainingStage, TeacherWeights
-from methods.models import Cost, PackedModel, RoutedModule
-from methods.parts import bert_config, classifier, under
-from methods.taps import NOTHING, hidden
+from methods.core import losses
+from methods.core.artefacts import Artefact, PretrainingStage, TeacherWeights
+from methods.core.models import Cost, PackedModel, RoutedModule
+from methods.core.parts import bert_config, classifier, under
+from methods.core.taps import NOTHING, hidden
 
 WORDS = "bert.embeddings.word_embeddings.weight"
 

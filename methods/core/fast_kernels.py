@@ -18,11 +18,11 @@ from torch.overrides import TorchFunctionMode
 from transformers import AttentionInterface
 from transformers.activations import GELUActivation
 
-from methods.families import family_of
-from methods.models import FrozenTeacher, forward, is_packed
-from methods.packed import fused_attention
+from methods.core.families import family_of
+from methods.core.models import FrozenTeacher, forward, is_packed
+from methods.core.packed import fused_attention
 
-# name of :func:`methods.packed.fused_attention` in a configuration of transformers
+# name of :func:`methods.core.packed.fused_attention` in a configuration of transformers
 ATTENTION = "packed frozen"
 # how far the operators may be from torch's own linear layer on numbers of size 1; 3e-6 was measured
 TOLERANCE = 1e-4
@@ -71,7 +71,7 @@ class ReorderedLinear(nn.Module):
 
 def with_fast_kernels(model: Any) -> nn.Module:
     """A copy of a classifier with the fast kernels in its encoder layers. Its other tensors are those of the model
-    itself. Raises TypeError: an architecture that ``methods/families.py`` does not know."""
+    itself. Raises TypeError: an architecture that ``methods/core/families.py`` does not know."""
     AttentionInterface.register(ATTENTION, fused_attention)
     # a deep copy copies what it has not seen yet: so it has seen the tensors
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}

@@ -14,9 +14,9 @@ from transformers import (
     PretrainedConfig,
 )
 
-from methods.models import Cost, PackedModel, closed_form, label_gradients
-from methods.packed import Batch
-from methods.parts import load_checked, opened_by_transformers, own_config
+from methods.core.models import Cost, PackedModel, closed_form, label_gradients
+from methods.core.packed import Batch
+from methods.core.parts import load_checked, opened_by_transformers, own_config
 
 
 class PrunedBertConfig(BertConfig):

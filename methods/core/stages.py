@@ -9,9 +9,9 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
-from methods.errors import MethodError
-from methods.packed import Batch
-from methods.taps import NOTHING, Out, Taps
+from methods.core.errors import MethodError
+from methods.core.packed import Batch
+from methods.core.taps import NOTHING, Out, Taps
 
 TermFunction = Callable[[Batch, Out, Out, nn.ModuleDict], Tensor]
 
@@ -45,7 +45,7 @@ class Term:
         for taps in (self.student, self.teacher, self.targets):
             if not isinstance(taps, frozenset):
                 raise MethodError(
-                    f"a term declares taps, like methods.taps.hidden(3), not {taps!r}"
+                    f"a term declares taps, like methods.core.taps.hidden(3), not {taps!r}"
                 )
 
 

@@ -1,6 +1,6 @@
 """Loss functions, pure; each says its reduction in its name or its docstring.
 
-Shape legend: see ``methods/packed.py``. Reductions differ between papers by factors of C, L or W; a weight
+Shape legend: see ``methods/core/packed.py``. Reductions differ between papers by factors of C, L or W; a weight
 tuned with one is wrong for another, so none is implied.
 """
 
@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from methods.packed import Chunk, Layout
+from methods.core.packed import Chunk, Layout
 
 
 def hard(logits_BC: Tensor, labels_B: Tensor | None) -> Tensor:

@@ -20,10 +20,10 @@ from torch.nn import functional as F
 from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceClassification
 from transformers.utils import SAFE_WEIGHTS_NAME, cached_file
 
-from methods.models import PackedModel
-from methods.parts import load_checked, opened_by_transformers, own_config
-from methods.settings import Limit
-from methods.stages import Setup
+from methods.core.models import PackedModel
+from methods.core.parts import load_checked, opened_by_transformers, own_config
+from methods.core.settings import Limit
+from methods.core.stages import Setup
 
 TERNARY = 2  # bits of weights that are -1, 0 or 1 times a scale
 PRECISE = 32  # bits that are not rounded

@@ -21,9 +21,9 @@ from transformers import (
     PreTrainedModel,
 )
 
-from methods.errors import MethodError
-from methods.settings import Limit
-from methods.stages import Setup, Shape, Student
+from methods.core.errors import MethodError
+from methods.core.settings import Limit
+from methods.core.stages import Setup, Shape, Student
 
 Classifier = TypeVar("Classifier", bound=type[PreTrainedModel])
 Config = TypeVar("Config", bound=PretrainedConfig)

@@ -1,0 +1,1 @@
+"""What the methods stand on: models, losses, taps, layers. No file here is a method."""
