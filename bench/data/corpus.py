@@ -16,6 +16,8 @@ from bench.user_files import refuse_lfs_pointer, text_of
 
 CHARACTERS_A_TOKEN = 8
 """So many characters of a data set are read for each token that is wanted: English has four or five."""
+TOKENS_A_WORD = 1.3
+"""Of BERT's vocabulary, where there is no tokenizer to count with; chosen by hand."""
 
 
 @dataclass
@@ -34,6 +36,11 @@ class Corpus:
     asked: tuple[str, ...]
     tokens: int
     sha256: str = ""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the tasks whose training texts it is; none for other text."""
+        return ()
 
     @cached_property
     def documents(self) -> Sequence[str]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from bench.data.checkpoints import Checkpoint
     from bench.data.corpus import Corpus
+    from bench.plan.training_texts import TrainingTexts
     from methods.core.artefacts import Artefact, Source
 
 CORPUS_VERSION = 1
@@ -44,8 +45,15 @@ DEFAULT_SAMPLE_BUDGET, DEFAULT_CORPUS_BUDGET = 100_000, 4_000_000
 class ArtefactPlanner:
     """Every artefact that the rows of a request ask for; what one is made from is entered before it."""
 
-    def __init__(self, request: Request, numeric: NumericIdentity) -> None:
-        self.request, self.numeric = request, numeric
+    def __init__(
+        self,
+        request: Request,
+        numeric: NumericIdentity,
+        training_texts: TrainingTexts | None = None,
+    ) -> None:
+        self.request = request
+        self.numeric = numeric
+        self.training_texts = training_texts
         self.entries: list[ArtefactPlan] = []
         self._by_artefact: dict[Artefact, list[ArtefactPlan]] = {}
         self.outlined: set[str] = set()
@@ -106,15 +114,19 @@ class ArtefactPlanner:
 
     @cached_property
     def corpus(self) -> Corpus:
-        """The text of the request."""
+        """The text of the request, or of its tasks."""
+        if self.training_texts is not None:
+            return self.training_texts
         return read_corpus(self.request.texts, self.budget, self.request.offline)
 
     @property
     def budget(self) -> int:
         """Tokens of that text that are read."""
-        return self.request.corpus_tokens or (
-            DEFAULT_CORPUS_BUDGET if self.request.texts else DEFAULT_SAMPLE_BUDGET
-        )
+        if self.request.corpus_tokens:
+            return self.request.corpus_tokens
+        if self.training_texts is not None:
+            return self.training_texts.budget
+        return DEFAULT_CORPUS_BUDGET if self.request.texts else DEFAULT_SAMPLE_BUDGET
 
     def _text_recipe(self, entry: ArtefactPlan) -> Recipe:
         """With `paper` each stage on text trains by the numbers of its own paper; where no stage says any, there is one artefact for

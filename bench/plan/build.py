@@ -19,7 +19,7 @@ from bench.data.hub import CHANGED
 from bench.data.own_tasks import expand, files_line, is_own, typed_tasks
 from bench.errors import InputError
 from bench.folders import ANOTHER_CACHE, why_not_writable
-from bench.plan.artefacts import ArtefactPlanner
+from bench.plan.artefacts import DEFAULT_CORPUS_BUDGET, ArtefactPlanner
 from bench.plan.estimate import choose_jobs, too_large_for_card
 from bench.plan.outputs import plan_outputs
 from bench.plan.plan import TEACHER_VERSION, ArtefactPlan, Plan, Planned, TaskPlan
@@ -28,6 +28,7 @@ from bench.plan.spelling import MethodRow, drop_unusable, parse_rows
 from bench.plan.steps import steps_of
 from bench.plan.student_cells import check_row, student_cells
 from bench.plan.tasks import augment, mean_tokens, plan_tasks, share_cut, with_encoder
+from bench.plan.training_texts import training_texts
 from bench.record.cell import CHECKPOINT, IN_8_BITS, PREDICTIONS, TEACHER, Cell, NumericIdentity
 from bench.record.code import STALE, stale_lines, state_of, state_of_record, unknown_lines
 from bench.record.keys import digest
@@ -55,9 +56,11 @@ def build(request: Request) -> Plan:
     rows, given, in_8_bits, _, by_all = parse_rows(request.methods)
     wanted = expand(request.tasks, request.offline)
     request = without_auto(request)
-    request = replace(request, corpus=request.texts or (SAMPLE,))
     numeric = numeric_of(request)
     tasks, absent = plan_tasks(request, wanted, numeric)
+    own_texts, why_others = training_texts(request, tasks, DEFAULT_CORPUS_BUDGET)
+    if own_texts is None:
+        request = replace(request, corpus=request.texts or (SAMPLE,))
     notes = [
         *request.notes,
         *([f"not in {tasks[0].source.name}: {', '.join(absent)}"] if absent else []),
@@ -98,7 +101,8 @@ def build(request: Request) -> Plan:
     with_graph, left_out = drop_unusable(graphed, check_graph, f"+{IN_8_BITS}")
     in_8_bits -= {row.spelling for row in graphed} - {row.spelling for row in with_graph}
     notes += left_out
-    store, planner = Store(request.results), ArtefactPlanner(request, numeric)
+    store = Store(request.results)
+    planner = ArtefactPlanner(request, numeric, own_texts)
     cells: list[Planned] = []
 
     def enter(
@@ -167,6 +171,7 @@ def build(request: Request) -> Plan:
         if rows or task.teacher.origin == "fine-tuned":
             _check_labels(task)
     notes += _checkpoint_notes(tasks, own_tasks, cells)
+    notes += _text_notes(planner, why_others)
     notes += _random_starts(planner.entries)
     outlined = [name for name, read in own_tasks.items() if read[0].checkpoint.outline]
     notes += [OUTLINE.format(name) for name in (*outlined, *sorted(planner.outlined))]
@@ -258,6 +263,15 @@ def _check_backends(
     for task in tasks if in_8_bits else ():
         if task.task.writes:
             raise InputError(f"+int8 on {task.name}: models that write texts are not quantised")
+
+
+def _text_notes(planner: ArtefactPlanner, why_others: str) -> list[str]:
+    """A line that says what the pre-training reads of a user's own tasks, where something does."""
+    if all(entry.text is None for entry in planner.entries):
+        return []
+    if planner.training_texts is not None:
+        return [planner.training_texts.line(planner.budget)]
+    return [why_others] if why_others else []
 
 
 def _random_starts(entries: Sequence[ArtefactPlan]) -> list[str]:
@@ -420,7 +434,7 @@ def without_auto(request: Request) -> Request:
 
     accelerator = request.device != "cpu" and torch.accelerator.is_available()
     is_real = accelerator and (_is_cached(request) or (not request.offline and _hub_answers()))
-    # where every task is a file, which names its examples, the data decide the default corpus alone
+    # where every task is a file, the data decide alone what is read where its texts are too short
     if request.data == AUTO and all(map(is_own, typed_tasks(request.tasks))):
         request = replace(request, data=HUB if is_real else SAMPLE)
     real, chosen = {"data": HUB, "teacher": HUB_TEACHER}, {"data": SAMPLE, "teacher": EMBEDDED}

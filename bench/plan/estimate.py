@@ -28,10 +28,12 @@ from bench.plan.scheduled_stages import kept_terms
 from bench.plan.spelling import MethodRow
 from bench.plan.steps import steps_of
 from bench.plan.tasks import setup_of
+from bench.plan.training_texts import TrainingTexts
 from bench.record.cell import PREDICTIONS
 from bench.record.recipe import PAPER, Recipe
 
 if TYPE_CHECKING:
+    from bench.data.corpus import Corpus
     from bench.plan.request import Request
     from bench.plan.untrained import Counted
 
@@ -223,6 +225,13 @@ def cost_of(plan: Plan, step: Step) -> Cost:
     return Cost(seconds, round(BASE_BYTES + data) + on_card, CARD_BYTES + on_card, disk)
 
 
+def _piece_tokens(plan: Plan, text: Corpus) -> float:
+    """Tokens of a mean piece of the text that something is trained on."""
+    if isinstance(text, TrainingTexts):
+        return text.mean_piece
+    return MEAN_PIECE_TOKENS if plan.request.texts else MEAN_SAMPLE_PIECE_TOKENS
+
+
 def passes_of(plan: Plan, step: Step) -> list[Passes]:
     """Which models read how many examples in a step, forwards and backwards."""
     from bench.plan.untrained import student_counts, teacher_counts, text_student_counts
@@ -232,7 +241,7 @@ def passes_of(plan: Plan, step: Step) -> list[Passes]:
     if entry is not None:  # what it trains on text with its teacher, and what it reads
         teacher, batch = teacher_counts(entry.checkpoint), Recipe.batch_size
         if entry.text is not None:
-            length = MEAN_PIECE_TOKENS if plan.request.texts else MEAN_SAMPLE_PIECE_TOKENS
+            length = _piece_tokens(plan, entry.text.corpus)
             read = pieces = entry.text.budget / length
             if entry.stages:
                 passes.append(

@@ -53,6 +53,8 @@ def request_from_record(record: Record, request: Request, typed: Collection[str]
     if request.corpus_tokens is None and len(tokens) == 1:
         own["corpus_tokens"] = tokens.pop()
     asked = replace(request, **own)
+    if cell.data.task_file and not request.corpus:
+        _refuse_other_texts(record, asked)
     if asked.recipe == PAPER and "epochs" not in typed:
         asked = replace(asked, epochs=None)
     if cell.method == TEACHER:
@@ -65,6 +67,18 @@ def request_from_record(record: Record, request: Request, typed: Collection[str]
         numbers = [(name, value) for name, value in recorded.items() if value != usual.get(name, 0)]
         asked = replace(asked, numbers=tuple(sorted(numbers)))
     return asked
+
+
+def _refuse_other_texts(record: Record, asked: Request) -> None:
+    """Raises InputError: the pre-training of a record read the training texts of other tasks."""
+    tasks = {task.name for task, _ in expand(asked.tasks, asked.offline)}
+    for artefact in record.artefacts.values():
+        read = (artefact.get("text") or {}).get("training_texts_of", [])
+        if read and set(read) != tasks:
+            raise InputError(
+                f"the pre-training of this record read the training texts of {', '.join(read)}: "
+                "name the files of these tasks with --tasks, separated by commas"
+            )
 
 
 def _asked(cell: Cell) -> dict[str, Any]:

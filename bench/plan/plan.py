@@ -200,8 +200,11 @@ class Text(NamedTuple):
     recipe: Recipe
 
     def for_record(self) -> dict[str, Any]:
-        """The files, and how many tokens of them, that something is made from."""
-        return {"files": list(self.corpus.files), "tokens": self.budget}
+        """The files or tasks, and how many tokens of them, that something is made from."""
+        body: dict[str, Any] = {"files": list(self.corpus.files), "tokens": self.budget}
+        if self.corpus.tasks:
+            body["training_texts_of"] = list(self.corpus.tasks)
+        return body
 
 
 @dataclass

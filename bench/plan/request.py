@@ -253,9 +253,13 @@ class Request:
         "ones. It goes with the common recipe only: a paper's recipe has its own number of epochs.", show_default="3")
     corpus: tuple[str, ...] = _option((), "Text for pre-training, without labels: a file with one document a line; parquet with a text "
         "column; hub:NAME or hub:NAME/CONFIG, a data set on the hub; or sample (generated sentences). Repeat the option for more files.",
-        metavar="FILE", show_default=f"sample with sample data, else {PUBLIC_TEXT}", typed=(list[str] | None, None))
-    corpus_tokens: int | None = _option(None, "How many tokens of the corpus the pre-training on text reads; a shorter corpus is repeated.",
-        show_default="4,000,000; 100,000 with generated sentences")
+        metavar="FILE", typed=(list[str] | None, None),
+        show_default="the training texts of your own tasks; else sample with sample data, or "
+        f"{PUBLIC_TEXT}")
+    corpus_tokens: int | None = _option(None,
+        "How many tokens of the corpus the pre-training on text reads; a shorter corpus is repeated.",
+        show_default="4,000,000; 100,000 with generated sentences; of your own tasks' texts three "
+        "passes, at most 4,000,000")
     augment: str = _option("", "Make more training examples for the students. masked: a masked language model replaces words (Jiao et "
         "al. 2020). rules: words are hidden or replaced by rules (Tang et al. 2019).")
     augment_times: int = _option(10, "At most this many new examples for each training example.")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench.data.checkpoints import hash_of_tokenizer, longest_input, sha256_of
+from bench.data.corpus import TOKENS_A_WORD
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlanner
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from methods.api import Setup
 
 AUGMENTATION_VERSION = 2
-TOKENS_A_WORD = 1.3
-"""Of BERT's vocabulary, where there is no tokenizer to count with; chosen by hand."""
 
 
 def plan_tasks(

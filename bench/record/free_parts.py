@@ -55,6 +55,7 @@ class Text(Known):
 
     files: list[str]
     tokens: Count
+    training_texts_of: list[str] = Field(default_factory=list)
 
 
 class TrainedOnText(Known):

@@ -228,11 +228,17 @@ def _texts(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
     texts = {}
     for record in records:
         # the generated sentences of the sample suite need no word with its data
-        generated = () if data_facts(record.cell.data.slug).source == SAMPLE else (SAMPLE,)
+        generated = [] if data_facts(record.cell.data.slug).source == SAMPLE else [SAMPLE]
         for artefact in record.artefacts.values():
-            if text := artefact.get("text"):
-                files = (word for file in text["files"] or generated for word in ("--corpus", file))
-                texts[artefact.get("key", "")] = (*files, "--corpus-tokens", str(text["tokens"]))
+            text = artefact.get("text")
+            if text is None:
+                continue
+            files = text["files"] or generated
+            # a user's own tasks read their training texts where no text is named
+            if text.get("training_texts_of"):
+                files = []
+            options = [word for file in files for word in ("--corpus", file)]
+            texts[artefact.get("key", "")] = (*options, "--corpus-tokens", str(text["tokens"]))
     return texts
 
 

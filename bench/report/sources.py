@@ -76,6 +76,7 @@ def environment(group: ReportGroup, settings: Sequence[str] = ()) -> list[str]:
         if "general_start" in r.artefacts
     }
     texts += [f"General start: {', '.join(sorted(starts))}."] if starts else []
+    texts += _training_texts(group)
     others = {
         f"{r.row}, stage {stage}: {name}"
         for r in group.records
@@ -120,6 +121,19 @@ def made_on(records: Sequence[Record]) -> list[str]:
         }
     )
     return [f"Libraries: {'; '.join(libraries)}. Machines: {'; '.join(machines)}."] if envs else []
+
+
+def _training_texts(group: ReportGroup) -> list[str]:
+    """A sentence for each text of pre-training that consists of training texts of a user's tasks."""
+    read: dict[str, None] = {}
+    for record in group.records:
+        for artefact in record.artefacts.values():
+            text = artefact.get("text") or {}
+            if tasks := text.get("training_texts_of"):
+                read[f"{text['tokens']:,} tokens of the training texts of {', '.join(tasks)}"] = (
+                    None
+                )
+    return [f"Pre-training: {text}, without labels." for text in read]
 
 
 def on_commands(group: ReportGroup, has_commands: bool) -> list[str]:
