@@ -1,4 +1,5 @@
-"""Two rows on the same examples: the difference, its interval, a paired test, and whether it is significant.
+"""Two rows on the same examples: the difference, its interval, a paired test, and whether it is
+significant.
 
 Either side may be the mean of several rows, and a lead over a baseline.
 """
@@ -117,7 +118,8 @@ def compare(
     metric: str | Sequence[str] = (),
     against: str = "",
 ) -> dict[str, list[Comparison]]:
-    """By table of records, as a report has them: one comparison for each evaluation set that both sides have, and of their mean.
+    """By table of records, as a report has them: one comparison for each evaluation set that both
+    sides have, and of their mean.
 
     A row is named by its label or as tables print it. Each is the mean of all its seeds, or of ``seeds``. Where no table has both, rows
     of two tables are compared that were scored on the same examples, and a line says in what else the tables differ.
@@ -156,7 +158,7 @@ def compare(
 
     tasks = recorded_tasks(tasks, {t for r in named.records for t in r.cell.tasks}, results)
     met = _met(named, tasks, seeds, store_of, progress, results)
-    tables = _shared_tables(_with_context(named, met, store_of), named, progress)
+    tables = _shared_tables(_with_teachers(named, met, store_of), named, progress)
     _say_what_is_left(tables, named.rows, progress)
     answer = {}
     with progress.task("resampling") as update:
@@ -216,30 +218,30 @@ def _tasks_and_seeds(records: Sequence[Record]) -> str:
     return "; ".join(f"{task}, seed {' '.join(own)}" for task, own in has.items()) or "none"
 
 
-def _with_context(
+def _with_teachers(
     named: Named, met: Sequence[Record], store_of: Callable[[Record], Store]
 ) -> list[ReportGroup]:
-    """Tables of the rows' records, with the teacher and the other rows of their tasks.
-
-    The teacher decides which columns a mean leaves out, the other rows how far seeds usually lie apart.
-    """
+    """Tables of the rows' records and their teachers, which decide what a mean leaves out."""
     learned = {task for record in met for task in record.cell.tasks}
-    context = [
+    taught = [
         r
         for r in named.records
-        if r.row not in named.rows and r.status == "ok" and learned.issuperset(r.cell.tasks)
+        if r.row == TEACHER and r.status == "ok" and learned.issuperset(r.cell.tasks)
     ]
     # a teacher without its answers decides nothing
-    context = [r for r in context if r.row != TEACHER or store_of(r).has_predictions(r)]
-    found = [g for g in groups([*met, *context]) if any(r.row in named.rows for r in g.records)]
+    taught = [r for r in taught if r not in met and store_of(r).has_predictions(r)]
     # generated sentences last, and what was trained on fewer rows behind what was trained on all
-    return sorted(found, key=lambda g: (g.facts.source == SAMPLE, g.cell.data.max_train_rows or 0))
+    return sorted(
+        groups([*met, *taught]),
+        key=lambda g: (g.facts.source == SAMPLE, g.cell.data.max_train_rows or 0),
+    )
 
 
 def _shared_tables(
     apart: Sequence[ReportGroup], named: Named, progress: Progress
 ) -> list[SharedTable]:
-    """The tables that have all rows; where there is none, pairs of tables whose rows were scored on the same examples.
+    """The tables that have all rows; where there is none, pairs of tables whose rows were scored on
+    the same examples.
 
     Raises:
         InputError: no such pair either.
@@ -386,7 +388,8 @@ def _named(
 
 
 def _rows_called(typed: str, records: Sequence[Record], root: Path) -> tuple[str, ...]:
-    """The rows of names separated by commas, by their label or as tables print them; one name that has a comma is one row.
+    """The rows of names separated by commas, by their label or as tables print them; one name that
+    has a comma is one row.
 
     Raises:
         InputError: a row that is not there.
@@ -405,7 +408,8 @@ def _baselines(
     published: Sequence[Record],
     roots: tuple[Path, Path],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The row that is subtracted from the first side, and that of the second one, which is in the other folder."""
+    """The row that is subtracted from the first side, and that of the second one, which is in the
+    other folder."""
     if not against:
         return (), ()
     labels = {r.row for r in own} | {r.called for r in own}

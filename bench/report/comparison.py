@@ -1,6 +1,8 @@
-"""Paired comparisons: two rows on the same examples, their difference, its interval, a test and a verdict; and means of columns.
+"""Paired comparisons: two rows on the same examples, their difference, its interval, a test and a
+verdict; and means of columns.
 
-No torch. A side may be the mean of several rows, or a lead over a baseline: each training is one source of chance."""
+No torch. A side may be the mean of several rows, or a lead over a baseline: each training is one
+source of chance."""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ from bench.stats.power import LEVEL, least_gap_at_any_disagreement
 BETTER, WORSE, NOT_SIGNIFICANT, BORDERLINE = "better", "worse", "not significant", "borderline"
 """How a comparison ended. Borderline: another draw of the resamples may end otherwise."""
 NEAR_THE_LEVEL = 0.0002, 0.06
-"""Between these another draw of the resamples may take p, times the tests of a family, over the level: 0.05 is two standard errors or
+"""Between these another draw of the resamples may take p, times the tests of a family, over the
+level: 0.05 is two standard errors or
 more from the rest."""
 
 
@@ -45,7 +48,8 @@ def verdict_of(difference: float, p: float, adjusted: float, error: float = 0.0)
     """How a test ended, from its p and that after Holm's adjustment.
 
     Args:
-        error: the standard error that random draws leave in p; 0 for an exact test. It is borderline
+        error: the standard error that random draws leave in p; 0 for an exact test. It is
+        borderline
             if p is within two of them of the value that would be adjusted to the level.
     """
     limit = LEVEL * p / max(adjusted, p) if p > 0 else LEVEL
@@ -57,14 +61,16 @@ def verdict_of(difference: float, p: float, adjusted: float, error: float = 0.0)
 
 
 def error_of_p(drawn: Distribution) -> float:
-    """The standard error that the drawn examples leave in p; 0 where no error could change a verdict."""
+    """The standard error that the drawn examples leave in p; 0 where no error could change a
+    verdict."""
     low, high = NEAR_THE_LEVEL
     return drawn.error_of(Distribution.p) if low < drawn.p() < high else 0.0
 
 
 @dataclass(frozen=True)
 class Side:
-    """What stands on one side of a comparison in a column: a row or the mean of several, which may be less a baseline.
+    """What stands on one side of a comparison in a column: a row or the mean of several, which may
+    be less a baseline.
 
     Attributes:
         rows: of each row its records, one for each seed.
@@ -220,7 +226,8 @@ def judged(
 def compared(data: Resampled, sides: Sides, exact: bool = False) -> Comparison:
     """Two sides in one column.
 
-    Two rows of one seed have a test of their own. Otherwise the bootstrap, with Student's t over the seeds, says how far 0 lies outside.
+    Two rows of one seed have a test of their own. Otherwise the bootstrap, with Student's t over
+    the seeds, says how far 0 lies outside.
     """
     column = data.column
     metric = metric_of(column.metric)
@@ -269,7 +276,8 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> Comparison:
 def _test_of_one_seed(
     data: Resampled, rows: Sequence[tuple[Record, ...]], exact: bool
 ) -> tuple[str, float, float]:
-    """The name of the test of two trainings, its p, and the standard error that random draws leave in it."""
+    """The name of the test of two trainings, its p, and the standard error that random draws leave
+    in it."""
     metric = metric_of(data.column.metric)
     # the order of the two decides what is drawn: always the same one
     in_order = sorted(rows, key=lambda row: (row[0].drawn_as, row[0].key))
@@ -289,7 +297,8 @@ def _largest_difference(column: ScoreColumn, sides: Sides) -> float:
 
 
 def _contrast(data: Resampled, sides: Sides) -> Resamples:
-    """The first side less the second in one column, as shares: each training counts once, whatever it is subtracted from."""
+    """The first side less the second in one column, as shares: each training counts once, whatever
+    it is subtracted from."""
     weights: dict[tuple[str, ...], float] = {}
     records: dict[tuple[str, ...], tuple[Record, ...]] = {}
     for sign, side in zip((1, -1), sides, strict=True):
@@ -308,7 +317,8 @@ def _contrast(data: Resampled, sides: Sides) -> Resamples:
 
 
 def mean_difference(pairs: Sequence[Pair]) -> Distribution:
-    """The first side less the second, as other examples and trainings would give it: in percent, the mean over these columns."""
+    """The first side less the second, as other examples and trainings would give it: in percent,
+    the mean over these columns."""
     # in one order, so that the order of a table's columns does not change the last digit
     pairs = sorted(pairs, key=lambda pair: (pair[0].column.task, pair[0].column.evaluation))
     parts = [(data.column.task, _contrast(data, sides)) for data, sides in pairs]

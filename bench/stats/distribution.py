@@ -1,8 +1,11 @@
-"""Where a score, difference or ratio lies, as other examples and other trainings would move it: its quantiles, computed and not drawn.
+"""Where a score, difference or ratio lies, as other examples and other trainings would move it: its
+quantiles, computed and not drawn.
 
-Two things move it. The examples do as the bootstrap found, whose resamples are kept. The trainings of a few seeds do as a normal variable,
-whose variance is known from those seeds alone: the sum is divided by the square root of a chi-square variable, as Student's t is. All but
-the resampled examples is integrated numerically, so ends of intervals do not hang on which numbers a generator gives.
+Two things move it. The examples do as the bootstrap found, whose resamples are kept. The trainings
+of a few seeds do as a normal variable, whose variance is known from those seeds alone: the sum is
+divided by the square root of a chi-square variable, as Student's t is. All but the resampled
+examples is integrated numerically, so ends of intervals do not hang on which numbers a generator
+gives.
 
 Letters of shapes: R resamples, K points of a grid.
 """
@@ -54,7 +57,8 @@ class Distribution:
     high: float = np.inf
 
     def within(self, low: float, high: float) -> Distribution:
-        """The same, cut where no value can be. The truth lies within, so intervals that are cut there cover it as often."""
+        """The same, cut where no value can be. The truth lies within, so intervals that are cut
+        there cover it as often."""
         return replace(self, low=low, high=high)
 
     def times(self, factor: float) -> Distribution:
@@ -95,7 +99,8 @@ class Distribution:
     def least_detectable(self) -> float:
         """The smallest true difference that such a comparison finds with the usual level and power.
 
-        How far chance reaches at the level, and from there at the power; 2.8 standard errors where chance is normal.
+        How far chance reaches at the level, and from there at the power; 2.8 standard errors where
+        chance is normal.
         """
         low, high = self.interval()
         return (high - low + self.quantile(POWER) - self.quantile(1 - POWER)) / 2
@@ -111,13 +116,15 @@ class Distribution:
         return min(1.0, 2 * tail)
 
     def error_of(self, measured: Callable[[Distribution], float]) -> float:
-        """The standard error that the drawn examples leave in a number of this distribution, from parts of the resamples."""
+        """The standard error that the drawn examples leave in a number of this distribution, from
+        parts of the resamples."""
         parts = np.array_split(self.examples_R, BATCHES)
         values = [measured(replace(self, examples_R=part)) for part in parts]
         return float(np.std(values, ddof=1) / np.sqrt(BATCHES))
 
     def draws(self, rng: np.random.Generator) -> np.ndarray:
-        """[R] values, each on the resample of its place: for questions about several rows on the same examples."""
+        """[R] values, each on the resample of its place: for questions about several rows on the
+        same examples."""
         moved_R = self.shrunk * (self.examples_R - self._centre)
         if self.added > 0:
             moved_R = moved_R + rng.normal(0, np.sqrt(self.added), len(moved_R))
@@ -130,7 +137,8 @@ class Distribution:
 
     @cached_property
     def _scales_K(self) -> np.ndarray:
-        """[SCALES] equally probable values of the square root of chi-square over its degrees of freedom."""
+        """[SCALES] equally probable values of the square root of chi-square over its degrees of
+        freedom."""
         from scipy.stats import chi2
 
         if self.freedom >= AS_GOOD_AS_KNOWN:
@@ -140,7 +148,8 @@ class Distribution:
 
     @cached_property
     def _sum_below(self) -> Callable[[np.ndarray], np.ndarray]:
-        """Deviations from the centre -> the probability of less, of examples and trainings without the chi-square variable."""
+        """Deviations from the centre -> the probability of less, of examples and trainings without
+        the chi-square variable."""
         from scipy.special import ndtr
 
         deviation = np.sqrt(self.added)

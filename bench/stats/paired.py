@@ -173,7 +173,8 @@ class Resamples(NamedTuple):
     """of each side that was trained anew for each seed: the variance that its seeds give the mean, and their degrees of freedom"""
 
     def distribution(self) -> Distribution:
-        """The mean as other examples and other trainings would move it; resamples without a value are left out.
+        """The mean as other examples and other trainings would move it; resamples without a value
+        are left out.
 
         Two variances are added, that of the examples and that of the trainings. The variance of the resampled means is
         that of the examples and the interaction of training and example. The variance between seeds has the interaction
@@ -201,7 +202,8 @@ class Trained(NamedTuple):
     """The trainings of one row in a comparison of two rows or more."""
 
     weight: float
-    """how often it counts: 1 and -1 in a difference of two rows, a third each where three are averaged"""
+    """how often it counts: 1 and -1 in a difference of two rows, a third each where three are
+    averaged"""
     score_RS: np.ndarray
     """[resamples, seeds]"""
     is_fixed: bool = False
@@ -209,11 +211,13 @@ class Trained(NamedTuple):
 
 
 def of_contrast(rows: Sequence[Trained]) -> Resamples:
-    """Weighted sums of rows' means over seeds: a difference, a mean of several, a difference of differences.
+    """Weighted sums of rows' means over seeds: a difference, a mean of several, a difference of
+    differences.
 
-    Each row's trainings are one source of chance, however often it counts: a baseline that several leads share is drawn once.
-    So no row may stand here twice. With as many seeds in all rows they are matched: on single examples, what a seed does to all is
-    no difference. Otherwise all seeds of all rows count; a row of one seed is taken to scatter as the others do on average, whose
+    Each row's trainings are one source of chance, however often it counts: a baseline that several
+    leads share is drawn once. So no row may stand here twice. With as many seeds in all rows they
+    are matched: on single examples, what a seed does to all is no difference. Otherwise all seeds
+    of all rows count; a row of one seed is taken to scatter as the others do on average, whose
     seeds are all that is known of it.
     """
     counts = {row.score_RS.shape[1] for row in rows}
