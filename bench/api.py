@@ -83,9 +83,11 @@ def compare(
     theirs: Path | str | None = None,
     teachers: Sequence[str] = (),
     metric: str | Sequence[str] = (),
+    against: str = "",
 ) -> DataFrame:
     """Two rows on the same examples, a line for each table, evaluation set and mean; see ``bench compare``. The second row may be in
-    another folder of results, ``theirs``. ``teachers`` names that of each row, where a row has
+    another folder of results, ``theirs``. Several rows separated by commas are averaged, and
+    ``against`` names the row that is subtracted from both sides. ``teachers`` names that of each row, where a row has
     several. ``metric`` scores the tasks in the place of the first one of each: its name, or
     ``MODULE:NAME`` of one in a file of yours.
 
@@ -108,6 +110,7 @@ def compare(
         theirs=None if theirs is None else Path(theirs),
         teachers=teachers,
         metric=metric,
+        against=against,
     )
     return DataFrame(
         [{"table": title, **line.to_dict()} for title, lines in tables.items() for line in lines]

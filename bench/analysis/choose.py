@@ -21,7 +21,8 @@ from bench.report.comparison import (
     NOT_SIGNIFICANT,
     WORSE,
     columns_of_noise,
-    drawn_mean,
+    error_of_p,
+    mean_of_rows,
     p_in_words,
     verdict_of,
 )
@@ -33,6 +34,7 @@ from bench.report.resampled import (
     faults_of,
     faults_of_all,
     resampled,
+    rng_for,
     seeds_in_words,
     stored_answers,
 )
@@ -43,7 +45,6 @@ from bench.report.write import add_speed
 from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of
 from bench.stats.own_metrics import named_metrics
-from bench.stats.paired import bootstrap_p, interval
 
 RETAINED = "retained"
 LIMITS = {
@@ -441,15 +442,22 @@ def _compare_with_best(
     for column in columns:
         records = [r for row in rows for r in group.finished(row["label"], column)]
         answers[column] = resampled(column, [(r, stored[r.key]) for r in records])
-    means = [drawn_mean(group, answers, columns, row["label"]) for row in fitting]
-    mean_FR = np.stack([drawn for drawn in means if drawn is not None])
+    means = [mean_of_rows(group, answers, columns, row["label"]) for row in fitting]
+    # the same resamples for all rows, and trainings that are each row's own
+    mean_FR = np.stack(
+        [
+            drawn.draws(rng_for(columns, "score", row["label"]))
+            for row, drawn in zip(fitting, means, strict=True)
+            if drawn is not None
+        ]
+    )
     first_FR = np.isclose(mean_FR, mean_FR.max(0), rtol=0, atol=1e-9)
     # equal means share a draw
     for row, share in zip(fitting, (first_FR / first_FR.sum(0)).mean(1), strict=True):
         row["probability"] = float(share)
     for row in rows[1:]:
-        drawn = drawn_mean(group, answers, columns, row["label"], rows[0]["label"])
+        drawn = mean_of_rows(group, answers, columns, row["label"], rows[0]["label"])
         if drawn is not None:
-            row["low"], row["high"] = interval(drawn)
-            row["p"] = bootstrap_p(drawn)
-            row["verdict"] = verdict_of(-1.0, row["p"], row["p"])
+            row["low"], row["high"] = drawn.interval()
+            row["p"] = drawn.p()
+            row["verdict"] = verdict_of(-1.0, row["p"], row["p"], error_of_p(drawn))

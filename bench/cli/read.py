@@ -126,14 +126,25 @@ def report(
 
 @verb("compare tinybert finetune:start=random --results results/reference")
 def compare(
-    first: str = argument(..., "A row, with the name that it has in reports."),
-    second: str = argument(..., "The row that it is compared with."),
+    first: str = argument(
+        ...,
+        "A row, with the name that it has in reports; or several, separated by commas, whose mean "
+        "is compared.",
+    ),
+    second: str = argument(..., "The row that it is compared with, or the mean of several."),
     results: Path = RESULTS,
     tasks: str = ONLY_TASKS,
+    against: str = option(
+        "",
+        "Compare leads: subtract this row from both sides, or from the first side the one before "
+        "the comma and from the second side the other. With `--theirs` that of the second side is "
+        "in the other folder.",
+        metavar="ROW[,ROW]",
+    ),
     seeds: str = option("", "Use only these seeds, for example 0,1,2."),
     exact: bool = option(False, "Use the exact McNemar test instead of its mid-p form.", "--exact"),
     theirs: Path | None = option(
-        None, "The folder of results that has the second row, if it is another one."
+        None, "The folder of results that has the second side's rows, if it is another one."
     ),
     teacher: str = option(
         "",
@@ -162,6 +173,7 @@ def compare(
         theirs,
         comma_separated(teacher),
         metric or (),
+        against,
     )
     texts = [
         f"{data}\n\n{analysis.table(first, second, lines)}\n" for data, lines in comparisons.items()

@@ -1,4 +1,8 @@
-"""Paired comparisons: two rows on the same examples, their difference, its interval, a test and a verdict; and means of columns. No torch."""
+"""Paired comparisons: two rows on the same examples, their difference, its interval, a test and a
+verdict; and means of columns.
+
+No torch. A side may be the mean of several rows, or a lead over a baseline: each training is one
+source of chance."""
 
 from __future__ import annotations
 
@@ -16,18 +20,17 @@ from bench.record.store import Store
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Answers, Resampled, judge_answers, resample, rng_for
 from bench.report.table import TableCell, number
+from bench.stats.distribution import Distribution
 from bench.stats.metrics import metric_of
 from bench.stats.paired import (
+    RESAMPLES,
     Resamples,
-    bootstrap_p,
+    Trained,
     discordant,
     holm,
-    interval,
-    is_near,
-    least_detectable,
     mcnemar,
     mean_over_columns,
-    of_difference,
+    of_contrast,
     over_seeds,
     permutation,
 )
@@ -35,21 +38,88 @@ from bench.stats.power import LEVEL, least_gap_at_any_disagreement
 
 BETTER, WORSE, NOT_SIGNIFICANT, BORDERLINE = "better", "worse", "not significant", "borderline"
 """How a comparison ended. Borderline: another draw of the resamples may end otherwise."""
+NEAR_THE_LEVEL = 0.0002, 0.06
+"""Between these another draw of the resamples may take p, times the tests of a family, over the
+level: 0.05 is two standard errors or
+more from the rest."""
 
 
-def verdict_of(difference: float, p: float, adjusted: float, test: str = "bootstrap") -> str:
+def verdict_of(difference: float, p: float, adjusted: float, error: float = 0.0) -> str:
     """How a test ended, from its p and that after Holm's adjustment.
 
     Args:
-        test: where p was counted in resamples it has an error, as large as its distance to the limit if it is borderline.
+        error: the standard error that random draws leave in p; 0 for an exact test. It is
+        borderline
+            if p is within two of them of the value that would be adjusted to the level.
     """
-    # a bootstrap's p is twice the counted tail; the limit of the adjusted p, seen from p itself
-    tails = 2 if test == "bootstrap" else 1
-    if "McNemar" not in test and p > 0 and is_near(p / tails, LEVEL * p / max(adjusted, p) / tails):
+    limit = LEVEL * p / max(adjusted, p) if p > 0 else LEVEL
+    if abs(p - limit) < 2 * error:
         return BORDERLINE
     if adjusted > LEVEL:
         return NOT_SIGNIFICANT
     return BETTER if difference > 0 else WORSE
+
+
+def error_of_p(drawn: Distribution) -> float:
+    """The standard error that the drawn examples leave in p; 0 where no error could change a
+    verdict."""
+    low, high = NEAR_THE_LEVEL
+    return drawn.error_of(Distribution.p) if low < drawn.p() < high else 0.0
+
+
+@dataclass(frozen=True)
+class Side:
+    """What stands on one side of a comparison in a column: a row or the mean of several, which may
+    be less a baseline.
+
+    Attributes:
+        rows: of each row its records, one for each seed.
+        against: likewise, the rows whose mean is subtracted; none for the rows as they are.
+    """
+
+    rows: tuple[tuple[Record, ...], ...]
+    against: tuple[tuple[Record, ...], ...] = ()
+
+    def weighted(self) -> list[tuple[float, tuple[Record, ...]]]:
+        """Each row with the factor that it counts with."""
+        own = [(1 / len(self.rows), row) for row in self.rows]
+        return own + [(-1 / len(self.against), row) for row in self.against]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Of its first row."""
+        return tuple(record.cell.seed for record in self.rows[0])
+
+    def score(self, column: ScoreColumn) -> float:
+        """In percent."""
+        total = 0.0
+        for weight, row in self.weighted():
+            scores = [record.scores[column.evaluation][column.metric] for record in row]
+            total += 100 * weight * float(np.mean(scores))
+        return total
+
+    @property
+    def name(self) -> str:
+        """Its rows as tables print them."""
+        own = _listed([row[0].called for row in self.rows])
+        less = _listed([row[0].called for row in self.against])
+        return f"{own} less {less}" if less else own
+
+
+def _listed(names: Sequence[str]) -> str:
+    """``a``; or ``mean of a, b and c``."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"mean of {', '.join(names[:-1])} and {names[-1]}"
+
+
+Sides = tuple[Side, Side]
+"""The two sides of one question."""
+
+
+def sides_of(first: Sequence[Record], second: Sequence[Record]) -> Sides:
+    """A row compared with another: the records of each, one for each seed."""
+    return Side((tuple(first),)), Side((tuple(second),))
 
 
 @dataclass(frozen=True)
@@ -64,7 +134,8 @@ class Comparison:
         borrowed: whether a row of one seed was taken to scatter as the other does.
         adjusted: p after Holm's adjustment over its family: the columns of the same two rows. A mean is a test of its own.
         family: how many tests that are.
-        names: of the two rows, as tables print them.
+        names: of the two sides, as tables print their rows.
+        error: the standard error that random draws leave in p.
     """
 
     task: str
@@ -83,6 +154,7 @@ class Comparison:
     adjusted: float = 1.0
     family: int = 1
     names: tuple[str, str] = ("", "")
+    error: float = 0.0
 
     @property
     def difference(self) -> float:
@@ -90,7 +162,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        return verdict_of(self.difference, self.p, self.adjusted, self.test)
+        return verdict_of(self.difference, self.p, self.adjusted, self.error)
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "difference": self.difference, "verdict": self.verdict}
@@ -101,10 +173,8 @@ NO_LEAST = (
     "A dash for the minimum detectable difference: the two rows have the same predictions on every example, or their training runs "
     "vary so much that no difference would be found. Agreement on all examples does not prove that a small difference would be found."
 )
-Sides = tuple[Sequence[Record], Sequence[Record]]
-"""The records of two systems for one question, a record for each seed."""
 Pair = tuple[Resampled, Sides]
-"""The answers of a column, and two rows that are compared there."""
+"""The answers of a column, and what is compared there."""
 NO_PAIRS: Mapping[int, Pair] = MappingProxyType({})
 
 
@@ -117,7 +187,7 @@ def judged(
     same whatever else was compared, or lies in the folder.
 
     Args:
-        averaged: number of a line whose column is in the mean -> its answers and the two rows' records.
+        averaged: number of a line whose column is in the mean -> its answers and what is compared.
     """
     values = holm([line.p for line in lines])
     family = [
@@ -126,11 +196,10 @@ def judged(
     ]
     if not averaged:
         return family
-    lines, drawn = (
-        [lines[number] for number in averaged],
-        drawn_differences(list(averaged.values())),
-    )
-    (low, high), p = interval(drawn), bootstrap_p(drawn)
+    lines = [lines[number] for number in averaged]
+    drawn = mean_difference(list(averaged.values()))
+    low, high = drawn.interval()
+    p = drawn.p()
     known = all(line.least is not None and line.low < line.high for line in lines)
     alike = len({(line.seeds, line.second_seeds) for line in lines}) == 1
     mean = Comparison(
@@ -147,120 +216,145 @@ def judged(
         test="bootstrap",
         p=p,
         adjusted=p,
-        least=least_detectable(drawn) if known else None,
+        least=drawn.least_detectable() if known else None,
         names=lines[0].names,
+        error=error_of_p(drawn),
     )
     return [*family, mean]
 
 
 def compared(data: Resampled, sides: Sides, exact: bool = False) -> Comparison:
-    """Two rows' records of one column.
+    """Two sides in one column.
 
-    One seed has its own test; of several the bootstrap, with Student's t over the seeds, says how far 0 lies outside.
+    Two rows of one seed have a test of their own. Otherwise the bootstrap, with Student's t over
+    the seeds, says how far 0 lies outside.
     """
-    column, metric, seeds = data.column, metric_of(data.column.metric), max(map(len, sides))
-    rows, is_turned = _in_order(sides)
-    rng = rng_for([column], "difference", *(row[0].drawn_as for row in rows))
-    spread = _difference(data, rows).spread(rng)
-    drawn = 100 * np.clip(spread, -metric.largest_difference, metric.largest_difference)
-    low, high = interval(drawn)
-    low, high = (-high, -low) if is_turned else (low, high)
-    first, second = (data.predicted[row[0].key] for row in rows)
-    if seeds > 1:
-        test, p = "bootstrap", bootstrap_p(drawn)  # of both tails: the same for both orders
-    elif metric.right:
-        only = discordant(metric.right(first, data.labels), metric.right(second, data.labels))
-        test, p = f"McNemar, {'exact' if exact else 'mid-p'}", mcnemar(*only, exact)
+    column = data.column
+    metric = metric_of(column.metric)
+    rows = [row for side in sides for _, row in side.weighted()]
+    seeds = max(map(len, rows))
+    whole = _contrast(data, sides).distribution()
+    most = _largest_difference(column, sides)
+    drawn = whole.within(-most, most).times(100)
+    low, high = drawn.interval()
+    if seeds > 1 or len(rows) > 2:
+        test = "bootstrap"
+        p = drawn.p()
+        error = error_of_p(drawn)
     else:
-        test, p = "permutation", permutation(first, second, data.labels, column.metric, rng)
+        test, p, error = _test_of_one_seed(data, rows, exact)
 
     # The minimum detectable difference. Where two rows answer alike, drawing examples moves nothing: shares of right answers still
     # have the gap that McNemar's test could find at best, other metrics have no bound. One seed is tested by McNemar's too.
-    constant = float(np.ptp(spread)) <= 1e-12
-    least = None if constant else least_detectable(spread)
-    if metric.right and (constant or seeds == 1):
+    least = None if whole.is_constant else whole.least_detectable()
+    if metric.right and (whole.is_constant or (seeds == 1 and len(rows) == 2)):
         bound = least_gap_at_any_disagreement(len(data.labels), exact)
         least = None if bound is None else max(bound, least or 0.0)
     if least is not None:
-        least = 100 * least if least <= metric.largest_difference else None
+        least = 100 * least if least <= most else None
 
-    scores = [
-        100 * float(np.mean([r.scores[column.evaluation][column.metric] for r in side]))
-        for side in sides
-    ]
+    has_sets = len(rows[0][0].scores) > 1
     return Comparison(
-        task=f"{column.task} {column.evaluation}" if len(sides[0][0].scores) > 1 else column.task,
+        task=f"{column.task} {column.evaluation}" if has_sets else column.task,
         metric=column.metric,
         examples=len(data.labels),
-        seeds=tuple(record.cell.seed for record in sides[0]),
-        second_seeds=tuple(record.cell.seed for record in sides[1]),
-        borrowed=any(len(side) == 1 < seeds and not is_one_model(side[0].cell) for side in sides),
-        first=scores[0],
-        second=scores[1],
+        seeds=sides[0].seeds,
+        second_seeds=sides[1].seeds,
+        borrowed=any(len(row) == 1 < seeds and not is_one_model(row[0].cell) for row in rows),
+        first=sides[0].score(column),
+        second=sides[1].score(column),
         low=low,
         high=high,
         test=test,
         p=p,
         least=least,
-        names=(sides[0][0].called, sides[1][0].called),
+        names=(sides[0].name, sides[1].name),
+        error=error,
     )
 
 
-def _in_order(sides: Sides) -> tuple[Sides, bool]:
-    """The two rows in the order in which all is drawn, and whether they were named the other way round: what is drawn follows from the
-    two rows and the column alone."""
-    first, second = sorted(
-        sides, key=lambda side: (side[0].drawn_as, [record.key for record in side])
+def _test_of_one_seed(
+    data: Resampled, rows: Sequence[tuple[Record, ...]], exact: bool
+) -> tuple[str, float, float]:
+    """The name of the test of two trainings, its p, and the standard error that random draws leave
+    in it."""
+    metric = metric_of(data.column.metric)
+    # the order of the two decides what is drawn: always the same one
+    in_order = sorted(rows, key=lambda row: (row[0].drawn_as, row[0].key))
+    first, second = (data.predicted[row[0].key] for row in in_order)
+    if metric.right:
+        only = discordant(metric.right(first, data.labels), metric.right(second, data.labels))
+        return f"McNemar, {'exact' if exact else 'mid-p'}", mcnemar(*only, exact), 0.0
+    rng = rng_for([data.column], "difference", *(row[0].drawn_as for row in in_order))
+    p = permutation(first, second, data.labels, data.column.metric, rng)
+    return "permutation", p, float(np.sqrt(p * (1 - p) / RESAMPLES))
+
+
+def _largest_difference(column: ScoreColumn, sides: Sides) -> float:
+    """How far two sides can be apart: of two leads twice as far as of two rows."""
+    total = sum(abs(weight) for side in sides for weight, _ in side.weighted())
+    return metric_of(column.metric).largest_difference * total / 2
+
+
+def _contrast(data: Resampled, sides: Sides) -> Resamples:
+    """The first side less the second in one column, as shares: each training counts once, whatever
+    it is subtracted from."""
+    weights: dict[tuple[str, ...], float] = {}
+    records: dict[tuple[str, ...], tuple[Record, ...]] = {}
+    for sign, side in zip((1, -1), sides, strict=True):
+        for weight, row in side.weighted():
+            keys = tuple(record.key for record in row)
+            weights[keys] = weights.get(keys, 0.0) + sign * weight
+            records[keys] = row
+    # in one order: to the last digit, what is printed does not hang on that of the names
+    return of_contrast(
+        [
+            Trained(weights[keys], data.stacked(records[keys]), is_one_model(records[keys][0].cell))
+            for keys in sorted(weights)
+            if weights[keys]
+        ]
     )
-    return (first, second), first is not sides[0]
 
 
-def _difference(data: Resampled, rows: Sides) -> Resamples:
-    """Of two rows in one column, as shares."""
-    first, second = rows
-    single = is_one_model(first[0].cell), is_one_model(second[0].cell)
-    return of_difference(data.stacked(first), data.stacked(second), single)
-
-
-def drawn_differences(pairs: Sequence[Pair]) -> np.ndarray:
-    """[resamples] differences of two rows, the first less the second, as other examples and trainings would give them; in percent, the
-    mean over these columns."""
-    columns, parts = [data.column for data, _ in pairs], list[tuple[str, Resamples]]()
-    for data, sides in pairs:
-        rows, is_turned = _in_order(sides)
-        parts.append((data.column.task, _difference(data, rows)))
-    rng = rng_for(columns, "difference", *(row[0].drawn_as for row in rows))
+def mean_difference(pairs: Sequence[Pair]) -> Distribution:
+    """The first side less the second, as other examples and trainings would give it: in percent,
+    the mean over these columns."""
+    # in one order, so that the order of a table's columns does not change the last digit
+    pairs = sorted(pairs, key=lambda pair: (pair[0].column.task, pair[0].column.evaluation))
+    parts = [(data.column.task, _contrast(data, sides)) for data, sides in pairs]
     # Student's t of two seeds reaches beyond what the metrics can give. The true difference lies within, so an interval that is
     # cut there covers it as often as before, and every quantile within stays where it was
-    most = float(np.mean([metric_of(column.metric).largest_difference for column in columns]))
-    drawn = 100 * np.clip(mean_over_columns(parts).spread(rng), -most, most)
-    return -drawn if is_turned else drawn
+    most = float(np.mean([_largest_difference(data.column, sides) for data, sides in pairs]))
+    return mean_over_columns(parts).distribution().within(-most, most).times(100)
 
 
-def drawn_mean(
+def mean_of_rows(
     group: ReportGroup, answers: Answers, columns: Sequence[ScoreColumn], *rows: str
-) -> np.ndarray | None:
-    """[resamples] means over these columns of a row's scores, or of the differences of two rows, in percent.
+) -> Distribution | None:
+    """The mean over these columns of a row's score, or of the difference of two rows, in percent.
 
     None where a column has not all of their answers, to the same examples.
     """
     pairs = []
     for column in columns:
-        data, sides = answers.get(column), [group.finished(row, column) for row in rows]
-        if data is None or not all(map(data.has, sides)):
+        data = answers.get(column)
+        own = [group.finished(row, column) for row in rows]
+        if data is None or not all(map(data.has, own)):
             return None
-        pairs.append((data, sides))
+        pairs.append((data, own))
     if len(rows) == 2:
-        return drawn_differences([(data, (sides[0], sides[1])) for data, sides in pairs])
-    parts, limits = list[tuple[str, Resamples]](), list[tuple[float, float]]()
+        return mean_difference([(data, sides_of(*own)) for data, own in pairs])
+    parts = list[tuple[str, Resamples]]()
+    limits = list[tuple[float, float]]()
     for data, (own,) in pairs:
-        score_RS, metric = data.stacked(own), metric_of(data.column.metric)
+        score_RS = data.stacked(own)
+        metric = metric_of(data.column.metric)
         # the teacher is one model: only the examples are drawn
         part = Resamples(score_RS.mean(1)) if rows[0] == TEACHER else over_seeds(score_RS, score_RS)
         parts.append((data.column.task, part))
         limits.append((metric.low, metric.high))
-    spread = mean_over_columns(parts).spread(rng_for(columns, "score", own[0].drawn_as))
-    return 100 * np.clip(spread, *np.mean(limits, axis=0))
+    low, high = np.mean(limits, axis=0)
+    return mean_over_columns(parts).distribution().within(float(low), float(high)).times(100)
 
 
 def not_shown_better(group: ReportGroup, answers: Answers) -> list[ScoreColumn]:
@@ -269,8 +363,8 @@ def not_shown_better(group: ReportGroup, answers: Answers) -> list[ScoreColumn]:
     columns = []
     for column, constant in group.baselines.items():
         known = column in answers and group.finished(TEACHER, column)
-        drawn_R = drawn_mean(group, answers, [column], TEACHER) if known else None
-        if drawn_R is not None and interval(drawn_R)[0] <= constant:
+        drawn = mean_of_rows(group, answers, [column], TEACHER) if known else None
+        if drawn is not None and drawn.interval()[0] <= constant:
             columns.append(column)
     return columns if len(columns) < len(group.columns) else []
 
@@ -288,8 +382,8 @@ def mean_scores(group: ReportGroup, answers: Answers) -> dict[str, TableCell]:
     """The mean score of every row that has its columns, with its interval where all answers are stored."""
     means = {}
     for label, value in group.mean_scores.items():
-        drawn_R = drawn_mean(group, answers, group.averaged, label)
-        low, high = (None, None) if drawn_R is None else interval(drawn_R)
+        drawn = mean_of_rows(group, answers, group.averaged, label)
+        low, high = (None, None) if drawn is None else drawn.interval()
         means[label] = number(value, low=low, high=high)
     return means
 
@@ -329,12 +423,12 @@ class MeanDifferences(Mapping[tuple[str, str], TableCell]):
     def _both_ways(self, first: str, second: str) -> tuple[TableCell, TableCell] | None:
         """first - second, and second - first; None where answers are missing."""
         columns = self._group.averaged
-        drawn_R = drawn_mean(self._group, self._answers, columns, first, second)
-        if drawn_R is None:
+        drawn = mean_of_rows(self._group, self._answers, columns, first, second)
+        if drawn is None:
             return None
         gaps = [self._score(first, column) - self._score(second, column) for column in columns]
         value = float(np.mean([100 * gap for gap in gaps]))
-        low, high = interval(drawn_R)
+        low, high = drawn.interval()
         return (
             number(value, "+.1f", low=low, high=high),
             number(-value, "+.1f", low=-high, high=-low),

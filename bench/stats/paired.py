@@ -13,15 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bench.stats.distribution import AS_GOOD_AS_KNOWN, CONFIDENCE, Distribution
 from bench.stats.form import ROUNDED, SPANS, Form, differing
 from bench.stats.metrics import metric_of
-from bench.stats.power import LEVEL, POWER
 from bench.stats.resampling import ByClass
 
 RESAMPLES = 10_000
 """Of every interval and permutation test, so that one comparison has one interval everywhere."""
-CONFIDENCE = 1 - LEVEL
-"""Of every interval."""
 CHUNK = 200
 """Resamples of single examples that are scored at once."""
 
@@ -174,8 +172,9 @@ class Resamples(NamedTuple):
     trained: tuple[tuple[float, int], ...] = ()
     """of each side that was trained anew for each seed: the variance that its seeds give the mean, and their degrees of freedom"""
 
-    def spread(self, rng: np.random.Generator) -> np.ndarray:
-        """[R] resampled means, spread as other trainings would spread them too.
+    def distribution(self) -> Distribution:
+        """The mean as other examples and other trainings would move it; resamples without a value
+        are left out.
 
         Two variances are added, that of the examples and that of the trainings. The variance of the resampled means is
         that of the examples and the interaction of training and example. The variance between seeds has the interaction
@@ -184,52 +183,76 @@ class Resamples(NamedTuple):
         of freedom of Satterthwaite (1946) and Welch (1947) and is spread by Student's t. Resampling the seeds instead
         rejects a true null in up to 30 of 100 tables of two seeds, 20 of three; this in at most 8 (the tests).
         """
-        centre, whole = np.nanmean(self.mean_R), np.nanvar(self.mean_R)
+        known_R = self.mean_R[~np.isnan(self.mean_R)]
+        whole = float(known_R.var())
         of_examples = max(0.0, whole - self.interaction)
         added = max(sum(variance for variance, _ in self.trained), self.interaction)
         if added <= 1e-12 * whole:  # trainings that answer alike
-            return self.mean_R
-        # without variance between seeds the degrees of freedom are infinite; 1e6 is close enough
+            return Distribution(known_R)
+        # without variance between seeds the degrees of freedom are infinite
         uncertain = (
             sum(variance**2 / known for variance, known in self.trained) or np.finfo(float).tiny
         )
-        freedom = min((of_examples + added) ** 2 / uncertain, 1e6)
-        moved_R = (
-            np.sqrt(of_examples / whole) * (self.mean_R - centre)
-            if whole > 0
-            else np.zeros_like(self.mean_R)
-        )
-        moved_R = moved_R + rng.normal(0, np.sqrt(added), len(self.mean_R))
-        return np.asarray(
-            centre + moved_R * np.sqrt(freedom / rng.chisquare(freedom, len(self.mean_R)))
-        )
+        freedom = min((of_examples + added) ** 2 / uncertain, AS_GOOD_AS_KNOWN)
+        shrunk = float(np.sqrt(of_examples / whole)) if whole > 0 else 0.0
+        return Distribution(known_R, shrunk, added, freedom)
+
+
+class Trained(NamedTuple):
+    """The trainings of one row in a comparison of two rows or more."""
+
+    weight: float
+    """how often it counts: 1 and -1 in a difference of two rows, a third each where three are
+    averaged"""
+    score_RS: np.ndarray
+    """[resamples, seeds]"""
+    is_fixed: bool = False
+    """whether it is one model for all seeds, such as the teacher"""
+
+
+def of_contrast(rows: Sequence[Trained]) -> Resamples:
+    """Weighted sums of rows' means over seeds: a difference, a mean of several, a difference of
+    differences.
+
+    Each row's trainings are one source of chance, however often it counts: a baseline that several
+    leads share is drawn once. So no row may stand here twice. With as many seeds in all rows they
+    are matched: on single examples, what a seed does to all is no difference. Otherwise all seeds
+    of all rows count; a row of one seed is taken to scatter as the others do on average, whose
+    seeds are all that is known of it.
+    """
+    counts = {row.score_RS.shape[1] for row in rows}
+    if len(counts) == 1:
+        (seeds,) = counts
+        value_RS = sum(row.weight * row.score_RS for row in rows)
+        assert isinstance(value_RS, np.ndarray)
+        if seeds == 1:
+            return Resamples(value_RS[:, 0])
+        trained = tuple(_between_seeds(row.score_RS, row.weight**2 / seeds) for row in rows)
+        return Resamples(value_RS.mean(1), _interaction_variance(value_RS) / seeds, trained)
+
+    mean_R = np.sum([row.weight * row.score_RS.mean(1) for row in rows], axis=0)
+    repeated = [row for row in rows if row.score_RS.shape[1] > 1]
+    single = [row for row in rows if row.score_RS.shape[1] == 1 and not row.is_fixed]
+    borrowed = sum(row.weight**2 for row in single) / len(repeated)
+    interaction = 0.0
+    sides = []
+    for row in repeated:
+        times = row.weight**2 / row.score_RS.shape[1] + borrowed
+        interaction += times * _interaction_variance(row.score_RS)
+        sides.append(_between_seeds(row.score_RS, times))
+    return Resamples(mean_R, interaction, tuple(sides))
 
 
 def of_difference(
     first_RS: np.ndarray, second_RS: np.ndarray, fixed: tuple[bool, bool] = (False, False)
 ) -> Resamples:
-    """Differences of two systems' means over seeds.
-
-    With as many seeds on both sides they are matched: what a seed does to both is no difference. Otherwise all seeds of both
-    count; a system of one seed is taken to scatter as the other does, whose seeds are all that is known of it.
+    """Differences of two rows' means over seeds, as :func:`of_contrast` has them.
 
     Args:
         first_RS, second_RS: scores on each resample, for each seed.
         fixed: a side that is not trained anew for a seed, such as the teacher of all seeds.
     """
-    if first_RS.shape[1] == second_RS.shape[1]:
-        return over_seeds(first_RS - second_RS, first_RS, second_RS)
-    sides = [
-        (side_RS, 1 / side_RS.shape[1] + float(other_RS.shape[1] == 1 and not other_is_fixed))
-        for side_RS, other_RS, other_is_fixed in (
-            (first_RS, second_RS, fixed[1]),
-            (second_RS, first_RS, fixed[0]),
-        )
-        if side_RS.shape[1] > 1
-    ]
-    interaction = sum(times * _interaction_variance(side_RS) for side_RS, times in sides)
-    trained = tuple(_between_seeds(side_RS, times) for side_RS, times in sides)
-    return Resamples(first_RS.mean(1) - second_RS.mean(1), interaction, trained)
+    return of_contrast([Trained(1.0, first_RS, fixed[0]), Trained(-1.0, second_RS, fixed[1])])
 
 
 def over_seeds(value_RS: np.ndarray, *trained: np.ndarray) -> Resamples:
@@ -290,29 +313,6 @@ def interval(samples: np.ndarray) -> tuple[float, float]:
     """Percentile interval of bootstrap samples."""
     low, high = np.quantile(samples, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return float(low), float(high)
-
-
-def least_detectable(samples: np.ndarray) -> float:
-    """The smallest true difference that such a comparison finds with the usual level and power.
-
-    How far chance reaches at the level, and from there at the power; 2.8 standard errors where chance is normal.
-    """
-    low, high = interval(samples)
-    below, above = np.quantile(samples, [1 - POWER, POWER])
-    return float((high - low + above - below) / 2)
-
-
-def bootstrap_p(samples: np.ndarray) -> float:
-    """Two-sided p-value of no difference: twice the smaller tail beyond 0; samples at 0 count half."""
-    zero = np.isclose(samples, 0, rtol=0, atol=1e-12)
-    below = ((samples < 0) & ~zero).sum() + 0.5 * zero.sum()
-    share = (min(below, len(samples) - below) + 0.5) / (len(samples) + 1)
-    return float(min(1.0, 2 * share))
-
-
-def is_near(share: float, limit: float, resamples: int = RESAMPLES) -> bool:
-    """Whether a share of resamples is so near a limit that other draws of them may fall on its other side: two standard errors."""
-    return abs(share - limit) < 2 * float(np.sqrt(limit * (1 - limit) / resamples))
 
 
 def holm(values: Sequence[float]) -> list[float]:

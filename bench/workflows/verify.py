@@ -22,7 +22,7 @@ from bench.record.code import STALE, UNKNOWN, state_of_record
 from bench.record.differences import differences
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.report.comparison import compared
+from bench.report.comparison import compared, sides_of
 from bench.report.groups import ScoreColumn
 from bench.report.resampled import resampled
 from bench.stats.form import ROUNDED, SCORE, differing
@@ -168,7 +168,9 @@ def compare_runs(first: Record, second: Record, store: Store, again: Store) -> t
     for name, metrics in first.scores.items():
         column = ScoreColumn(first.cell.tasks[0], name, next(iter(metrics)))
         lines.append(
-            compared(resampled(column, [(first, before), (other, after)]), ([first], [other]))
+            compared(
+                resampled(column, [(first, before), (other, after)]), sides_of([first], [other])
+            )
         )
     text = "; ".join(f"{x.metric} {x.first:.1f} and {x.second:.1f}, p {x.p:.3f}" for x in lines)
     verdict = STATISTICAL if all(line.p > LEVEL for line in lines) and not turned else DIFFERENT

@@ -24,7 +24,6 @@ from bench.report.pictures import plotted_differences
 from bench.report.render import Paper, to_latex
 from bench.report.tables.leaderboard import leaderboard, summary
 from bench.report.write import write_groups
-from bench.stats.paired import interval
 
 LABELS = np.random.default_rng(0).integers(2, size=300)
 
@@ -325,9 +324,9 @@ def test_the_interval_of_accuracies_is_that_of_paired_outcomes():
     first, second = wrong(0.2, 1), wrong(0.25, 2)
     drawn = bootstrap([first], [second], LABELS, "accuracy", np.random.default_rng(0), 4000)
     outcome = (first == LABELS).astype(float) - (second == LABELS)
-    low, high = interval(drawn)
+    low, high = drawn.interval()
     half = 1.96 * outcome.std() / np.sqrt(len(outcome))
-    assert drawn.mean() == pytest.approx(outcome.mean(), abs=0.003)
+    assert drawn.quantile(0.5) == pytest.approx(outcome.mean(), abs=0.003)
     assert (low, high) == pytest.approx((outcome.mean() - half, outcome.mean() + half), abs=0.006)
 
 
@@ -335,9 +334,8 @@ def test_seeds_that_disagree_widen_the_interval():
     widths = []
     for shares in ((0.2, 0.2, 0.2), (0.02, 0.2, 0.38)):
         second = [wrong(share, 1) for share in shares]
-        low, high = interval(
-            bootstrap([LABELS] * 3, second, LABELS, "accuracy", np.random.default_rng(0), 1000)
-        )
+        drawn = bootstrap([LABELS] * 3, second, LABELS, "accuracy", np.random.default_rng(0), 1000)
+        low, high = drawn.interval()
         widths.append(high - low)
     assert widths[1] > 1.5 * widths[0]
 
@@ -488,3 +486,39 @@ def test_the_second_row_may_be_in_another_folder_by_the_same_name_and_key(store,
     assert {line.difference for line in lines} == {0.0}
     with pytest.raises(InputError, match="microbert"):
         compare(store.root, "kd", "microbert", theirs=other.root)
+
+
+def test_a_side_may_be_the_mean_of_several_rows_and_a_lead(store):
+    (pair,) = compare(store.root, "microbert", "tinybert", against="kd").values()
+    (plain,) = compare(store.root, "microbert", "tinybert").values()
+    for line, alone in zip(pair, plain, strict=True):
+        # what both sides share is one training for each seed: it moves neither
+        assert (line.low, line.high) == pytest.approx((alone.low, alone.high))
+        assert line.p == pytest.approx(alone.p)
+    assert pair[0].names == ("microbert less kd", "tinybert less kd")
+    (several,) = compare(store.root, "microbert, tinybert", "kd").values()
+    leads = [compare(store.root, row, "kd") for row in ("microbert", "tinybert")]
+    (first,), (second,) = (lead.values() for lead in leads)
+    for line, one, other in zip(several, first, second, strict=True):
+        assert line.difference == pytest.approx((one.difference + other.difference) / 2)
+        assert line.low < line.difference < line.high
+    assert several[0].names[0] == "mean of microbert and tinybert"
+    assert "first: mean of" not in table("", "", several)
+    with pytest.raises(InputError, match="'kd' cannot be subtracted from itself"):
+        compare(store.root, "microbert", "kd", against="kd")
+    with pytest.raises(InputError, match="names a row of both sides"):
+        compare(store.root, "microbert", "tinybert", against="kd,kd,kd")
+
+
+def test_a_change_of_leads_between_two_folders(store, tmp_path):
+    """A difference of differences: four rows, each its own trainings."""
+    theirs = Store(shutil.copytree(store.root, tmp_path / "before"))
+    (lines,) = compare(
+        store.root, "microbert", "microbert", theirs=theirs.root, against="kd"
+    ).values()
+    assert [line.difference for line in lines] == pytest.approx([0, 0, 0])
+    assert lines[0].names[1] == "microbert in before less kd in before"
+    (lead,) = compare(store.root, "microbert", "kd").values()
+    for line, alone in zip(lines, lead, strict=True):
+        assert line.first == pytest.approx(alone.difference)
+        assert line.high - line.low > 0

@@ -39,9 +39,9 @@ def stores(tmp_path_factory) -> dict[int, Store]:
 @pytest.mark.slow
 def test_a_report_draws_the_differences_that_it_shows(stores, tmp_path, monkeypatch):
     drawn = []
-    real = comparison.drawn_differences
+    real = comparison.mean_difference
     monkeypatch.setattr(
-        comparison, "drawn_differences", lambda pairs: drawn.append(pairs) or real(pairs)
+        comparison, "mean_difference", lambda pairs: drawn.append(pairs) or real(pairs)
     )
     counts = {}
     for rows, store in stores.items():

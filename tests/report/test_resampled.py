@@ -18,7 +18,14 @@ from bench.analysis.choose import choose
 from bench.analysis.choose import table as choice_table
 from bench.analysis.compare import compare, table
 from bench.record.store import Store
-from bench.report.comparison import MEAN, NO_LEAST, compared, comparison_notes, drawn_differences
+from bench.report.comparison import (
+    MEAN,
+    NO_LEAST,
+    compared,
+    comparison_notes,
+    mean_difference,
+    sides_of,
+)
 from bench.report.groups import ScoreColumn, groups
 from bench.report.resampled import Resampled, resample, rng_for
 from bench.report.tables.differences import paired_comparisons
@@ -65,22 +72,16 @@ def answered(metric, rows, examples=60, resamples=300):
 def test_an_interval_follows_from_the_two_rows_and_the_column_alone(metric, seeds, others):
     rows = dict(zip(("kd", "pkd"), seeds, strict=True))
     records, data = answered(metric, rows)
-    sides = records["kd"], records["pkd"]
-    line, drawn = compared(data, sides), drawn_differences([(data, sides)])
-    turned, back = compared(data, sides[::-1]), drawn_differences([(data, sides[::-1])])
-    assert (turned.low, turned.high, turned.p, turned.least) == (
-        -line.high,
-        -line.low,
-        line.p,
-        line.least,
-    )
-    assert np.array_equal(drawn, -back)
+    sides = sides_of(records["kd"], records["pkd"])
+    line = compared(data, sides)
+    turned = compared(data, sides[::-1])
+    assert (turned.low, turned.high) == pytest.approx((-line.high, -line.low), abs=1e-6)
+    assert (turned.p, turned.least) == (pytest.approx(line.p), pytest.approx(line.least))
+    mean = mean_difference([(data, sides)])
+    assert mean.interval() == (line.low, line.high)
     more, wider = answered(metric, {**{f"other{i}": 1 + i for i in range(others)}, **rows})
-    again, same = (
-        compared(wider, (more["kd"], more["pkd"])),
-        drawn_differences([(wider, (more["kd"], more["pkd"]))]),
-    )
-    assert np.allclose(drawn, same, rtol=0, atol=1e-9)
+    again = compared(wider, sides_of(more["kd"], more["pkd"]))
+    assert (again.low, again.high) == pytest.approx((line.low, line.high), abs=1e-6)
     assert (again.p, again.least) == (pytest.approx(line.p), pytest.approx(line.least))
 
 
@@ -118,10 +119,11 @@ def test_a_mean_of_the_sets_of_one_task_is_as_uncertain_as_one_of_them():
         data = Resampled(
             column, labels, predicted, dict(zip(predicted, scores.T, strict=True)), set()
         )
-        pairs.append((data, (records["kd"], records["pkd"])))
-        drawn.append(drawn_differences(pairs[-1:]))
-    assert not np.array_equal(*drawn), "the sets have their own examples"
-    alone, mean = np.std(drawn[0]), np.std(drawn_differences(pairs))
+        pairs.append((data, sides_of(records["kd"], records["pkd"])))
+        drawn.append(mean_difference(pairs[-1:]))
+    assert not np.array_equal(drawn[0].examples_R, drawn[1].examples_R), "their own examples"
+    alone = np.diff(drawn[0].interval())
+    mean = np.diff(mean_difference(pairs).interval())
     assert mean > 0.95 * alone
 
 
@@ -137,15 +139,13 @@ def test_no_interval_leaves_what_the_metric_can_be(metric, shares, noise):
     for number, record in enumerate(records["kd"]):
         rng = np.random.default_rng([noise, number])
         data.scores_R[record.key][:] = shares[number] + 0.05 * rng.normal(size=300)
-    sides = records["kd"], records["pkd"]
-    line, drawn = compared(data, sides), drawn_differences([(data, sides)])
+    line = compared(data, sides_of(records["kd"], records["pkd"]))
     signed = metric_of(metric).is_signed
     most = 200 if signed else 100
     assert -most <= line.low <= line.high <= most
-    assert np.abs(drawn).max() <= most
-    ratios = metric_of(metric).possible_ratios(drawn, np.full(300, 0.8))
-    assert ratios.min() >= (-1.25 if signed else 0)
-    assert ratios.max() <= 1.25, "nobody keeps more of 80 points than 100"
+    least, largest = metric_of(metric).possible_ratios(np.full(300, 0.8))
+    assert least == pytest.approx(-1.25 if signed else 0)
+    assert largest == pytest.approx(1.25), "nobody keeps more of 80 points than 100"
     assert line.least is None or line.least <= most
 
 
@@ -158,9 +158,9 @@ def test_rows_that_agree_on_all_of_sixty_examples_would_not_show_every_gap(metri
         for record in records[row]:
             data.predicted[record.key] = data.predicted[records["kd"][0].key]
             data.scores_R[record.key] = data.scores_R[records["kd"][0].key]
-    line = compared(data, (records["kd"], records["pkd"]))
+    line = compared(data, sides_of(records["kd"], records["pkd"]))
     if metric == "accuracy":
-        exact = compared(data, (records["kd"], records["pkd"]), exact=True)
+        exact = compared(data, sides_of(records["kd"], records["pkd"]), exact=True)
         assert 5 / 60 < line.least / 100 < exact.least / 100 < 2 * 6 / 60
     else:
         assert line.least is None

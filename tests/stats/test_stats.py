@@ -17,19 +17,19 @@ from statsmodels.stats.contingency_tables import mcnemar as oracle_mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from bench.stats import resampling
+from bench.stats.distribution import Distribution
 from bench.stats.form import CLASSES
 from bench.stats.metrics import METRICS, fitting
 from bench.stats.paired import (
-    bootstrap_p,
+    Trained,
     counts,
     counts_by_label,
     discordant,
     drawn_scores,
     holm,
-    interval,
-    least_detectable,
     mcnemar,
     mean_over_columns,
+    of_contrast,
     of_difference,
     permutation,
     resampled_scores,
@@ -63,9 +63,9 @@ def simulate(tables, examples, resamples, metrics=OF_CLASSES):
         first, second, labels = null(rng, examples)
         for metric in metrics:
             drawn = bootstrap([first], [second], labels, metric, rng, resamples)
-            low, high = interval(drawn)
+            low, high = drawn.interval()
             covered[metric] += low <= 0 <= high
-            rejected["bootstrap", metric] += bootstrap_p(drawn) <= 0.05
+            rejected["bootstrap", metric] += drawn.p() <= 0.05
             rejected["permutation", metric] += (
                 permutation(first, second, labels, metric, rng, resamples) <= 0.05
             )
@@ -138,7 +138,7 @@ def rejections(tables, examples, seeds, shift, system, run, metric="accuracy", f
     for _ in range(tables):
         (first, second), labels = scattered(rng, examples, seeds, shift, system, run)
         first = first[:fewer]
-        rejected += bootstrap_p(bootstrap(first, second, labels, metric, rng, 1000)) <= 0.05
+        rejected += bootstrap(first, second, labels, metric, rng, 1000).p() <= 0.05
     return 100 * rejected / tables
 
 
@@ -191,16 +191,15 @@ def test_scores_that_agree_by_luck_do_not_make_chance_disappear(seeds):
         [np.where(rng.permutation(277) < right, labels, 1) for _ in range(seeds)]
         for right in (155, 148)
     )
-    low, high = interval(
-        bootstrap(first, second, labels, "accuracy", np.random.default_rng(0), 4000)
-    )
+    drawn = bootstrap(first, second, labels, "accuracy", np.random.default_rng(0), 4000)
+    low, high = drawn.interval()
     standard_error = np.sqrt(2 * 0.25 / 277 / seeds)
     assert high - low == pytest.approx(2 * 1.96 * standard_error, rel=0.15)
 
 
 def test_the_least_detectable_difference_of_normal_chance_is_2_8_standard_errors():
     drawn = np.random.default_rng(0).normal(3.0, 2.0, 400_000)
-    assert least_detectable(drawn) == pytest.approx(
+    assert Distribution(drawn).least_detectable() == pytest.approx(
         2 * (stats.norm.ppf(0.975) + stats.norm.ppf(0.8)), rel=0.01
     )
 
@@ -303,7 +302,7 @@ def power_said_and_found(tables, examples, seeds, shift, system, run):
     ahead = 3 * np.sqrt(2 * shift**2 / seeds + (6 * system + 8.5 * run / seeds) / examples)
     for _ in range(tables):
         sides, labels = scattered(rng, examples, seeds, shift, system, run, ahead)
-        found.append(bootstrap_p(bootstrap(*sides, labels, "accuracy", rng, 1000)) <= 0.05)
+        found.append(bootstrap(*sides, labels, "accuracy", rng, 1000).p() <= 0.05)
         first, second = right = np.stack(sides) == labels
         gap, variance = first.mean() - second.mean(), right.mean(-1).var(1, ddof=1).mean()
         shown.append((gap, variance, (first != second).mean(), (right[:, 0] != right[:, 1]).mean()))
@@ -358,11 +357,10 @@ def test_a_mean_of_columns_keeps_the_level_and_finds_what_its_columns_do_not(see
             (first, second), labels = scattered(rng, 300, seeds, 0.3, 0.5, 0.7)
             drawn_RS = drawn_scores([*first, *second], labels, "accuracy", rng, 500)
             parts.append((str(column), of_difference(drawn_RS[:, :seeds], drawn_RS[:, seeds:])))
-        drawn, alone = mean_over_columns(parts).spread(rng), [part.spread(rng) for _, part in parts]
-        rejected += bootstrap_p(drawn) <= 0.05
-        widths.append(
-            [np.diff(interval(samples))[0] for samples in (drawn, np.mean(alone, axis=0))]
-        )
+        drawn = mean_over_columns(parts).distribution()
+        alone = [np.diff(part.distribution().interval())[0] for _, part in parts]
+        rejected += drawn.p() <= 0.05
+        widths.append([np.diff(drawn.interval())[0], np.mean(alone)])
     assert rejected <= (0.05 + 3 * np.sqrt(0.05 * 0.95 / tables)) * tables
     narrow, wide = np.mean(widths, axis=0)
     assert narrow < 0.8 * wide
@@ -461,3 +459,56 @@ def test_sizes_of_development_sets_are_those_of_the_files(shared_glue):
         wanted = next(one for one in KNOWN[name].evaluation if one.name == evaluation)
         if source.has(KNOWN[name], wanted):
             assert len(source.load(KNOWN[name], wanted)) == size
+
+
+def contrasts(rng, examples, seeds, rows):
+    """The mean lead of systems that are all equal to the baseline, drawn once for the baseline, and as if each lead had its own."""
+    labels = np.zeros(examples, int)
+    easy = rng.normal(1.5, 2, examples)
+    answers = []
+    for _ in range(rows + 1):
+        shifts = rng.normal(0, 0.3, (seeds, 1))
+        answers += [*np.where(easy + shifts + rng.normal(0, 0.7, (seeds, examples)) > 0, 0, 1)]
+    drawn_RS = drawn_scores(answers, labels, "accuracy", rng, 300)
+    of_row = np.split(drawn_RS, rows + 1, axis=1)
+    once = of_contrast([Trained(1 / rows, own) for own in of_row[1:]] + [Trained(-1, of_row[0])])
+    leads = [of_difference(own, of_row[0]) for own in of_row[1:]]
+    anew = sum(sum(variance for variance, _ in lead.trained) for lead in leads) / rows**2
+    return once, anew
+
+
+def level_of_a_mean_of_leads(tables, seeds):
+    """Percent of tables with three rows equal to their baseline whose mean lead is called different."""
+    rng = np.random.default_rng(seeds)
+    found = 0
+    for _ in range(tables):
+        once, anew = contrasts(rng, 300, seeds, rows=3)
+        found += once.distribution().p() <= 0.05
+        # a third of each row's variance, and the whole one of the baseline: not a third of that too
+        assert sum(variance for variance, _ in once.trained) > anew
+    return 100 * found / tables
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_a_mean_of_leads_draws_the_baseline_that_they_share_once(seeds):
+    assert level_of_a_mean_of_leads(150, seeds) <= 5 + 5.4, "three standard errors of 150 tables"
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+def test_the_level_of_a_mean_of_leads_in_two_thousand_tables(seeds):
+    found = level_of_a_mean_of_leads(2000, seeds)
+    print(f"{seeds} seeds: {found:.1f} %")
+    assert found <= 5.5 + 1.5
+
+
+def test_a_row_on_both_sides_of_a_contrast_moves_nothing():
+    """(A - C) - (B - C) is A - B: what the records of C are says nothing of it."""
+    rng = np.random.default_rng(1)
+    first_RS, second_RS = rng.normal(0.8, 0.02, (2, 500, 3))
+    with_lead = of_contrast([Trained(1, first_RS), Trained(-1, second_RS)])
+    plain = of_difference(first_RS, second_RS)
+    assert np.array_equal(with_lead.mean_R, plain.mean_R)
+    assert with_lead.trained == plain.trained

@@ -25,6 +25,7 @@ from bench.report.comparison import (
     comparison_notes,
     judged,
     p_in_words,
+    sides_of,
 )
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Answers
@@ -119,7 +120,8 @@ def _compared(
         for column, data in answers.items():
             sides = group.finished(label, column), group.finished(other, column)
             if data.has(sides[0]) and data.has(sides[1]):
-                results[column], pairs[column] = compared(data, sides), (data, sides)
+                pairs[column] = data, sides_of(*sides)
+                results[column] = compared(*pairs[column])
                 keys[column] = keys_of([*sides[0], *sides[1]])
         if not results:
             continue

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -12,11 +11,12 @@ from bench.record.cell import TEACHER
 from bench.report.comparison import BORDERLINE, not_shown_better
 from bench.report.frame import same_teacher, teacher_weights
 from bench.report.groups import KEPT, ReportGroup, ScoreColumn
-from bench.report.resampled import Answers, rng_for
+from bench.report.resampled import Answers
 from bench.report.table import DASH, INTERVAL, JUDGED, Column, Table, TableCell, number
 from bench.report.tables.parts import keys_of, left_out_of_means, line_of, listed, students_of
+from bench.stats.distribution import Distribution
 from bench.stats.metrics import metric_of
-from bench.stats.paired import Resamples, interval, is_near, mean_over_columns, over_seeds
+from bench.stats.paired import Resamples, mean_over_columns, over_seeds
 from bench.stats.power import LEVEL
 
 KEEPS, LOSES, INCONCLUSIVE, REFUSED = "keeps", "loses", "inconclusive", "refused"
@@ -57,15 +57,17 @@ def _is_cheaper(group: ReportGroup, label: str) -> bool:
 
 
 def retention(
-    student: Sequence[float], teacher: float, samples: np.ndarray, kept: float = KEPT
+    student: Sequence[float], teacher: float, drawn: Distribution, kept: float = KEPT
 ) -> TableCell:
     """Non-inferiority: kept if the 95 % interval lies above the margin, lost if below, else the data are inconclusive."""
-    samples = samples[~np.isnan(samples)]
-    low, high = interval(samples)
+    low, high = drawn.interval()
     verdict = KEEPS if low >= kept else LOSES if high < kept else INCONCLUSIVE
-    below = float(np.mean(samples < kept))
-    if is_near(below, LEVEL / 2, len(samples)) or is_near(below, 1 - LEVEL / 2, len(samples)):
-        verdict = BORDERLINE
+    below = drawn.below(kept)
+    limit = min(LEVEL / 2, 1 - LEVEL / 2, key=lambda share: abs(below - share))
+    # so far from the limit no draw of the examples would decide otherwise
+    if abs(below - limit) < LEVEL / 4:
+        error = drawn.error_of(lambda own: own.below(kept))
+        verdict = BORDERLINE if abs(below - limit) < 2 * error else verdict
     cell = number(
         100 * float(np.mean(student)) / teacher,
         unit=" %",
@@ -87,17 +89,12 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     averaged = [column for column in scored if column not in unsound and column in group.averaged]
     noise = not_shown_better(group, answers)
     for label in students_of(group):
-        is_cheaper, cells, drawn_as = (
-            _is_cheaper(group, label),
-            list[TableCell](),
-            group.records_of(label)[0].drawn_as,
-        )
+        is_cheaper = _is_cheaper(group, label)
+        cells = list[TableCell]()
         # of the columns of the mean
-        parts, scores, limits = (
-            list[tuple[str, Resamples]](),
-            list[tuple[float, float]](),
-            list[tuple[Any, Any]](),
-        )
+        parts = list[tuple[str, Resamples]]()
+        scores = list[tuple[float, float]]()
+        limits = list[tuple[float, float]]()
         for column in scored:
             own, theirs, data = (
                 group.finished(label, column),
@@ -129,10 +126,10 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                     teacher_R = np.where(teacher_R > 0, teacher_R, np.nan)
                     ratio_RS = data.stacked(own) / teacher_R[:, None]
                     part = over_seeds(ratio_RS, ratio_RS)
-                    spread = part.spread(rng_for([column], "ratio", drawn_as, TEACHER))
-                    ratio_R = metric_of(column.metric).possible_ratios(spread, teacher_R)
+                    ends = metric_of(column.metric).possible_ratios(teacher_R)
+                    drawn = part.distribution().within(*ends)
                     of_seeds = [record.scores[column.evaluation][column.metric] for record in own]
-                    cell = retention(of_seeds, teacher, ratio_R, kept)
+                    cell = retention(of_seeds, teacher, drawn, kept)
                     is_suspect = cell.verdict == KEEPS and group.suspicions.get((label, column))
                     # a constant answer keeps a teacher that is no better
                     if column in noise or is_suspect:
@@ -142,21 +139,15 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                     cells[-1] = replace(cell, n=len(own), keys=keys_of([*own, *theirs]))
                     if column in averaged:
                         parts.append((column.task, part))
-                        metric = metric_of(column.metric)
-                        limits.append((metric.low / teacher_R, metric.high / teacher_R))
+                        limits.append(ends)
                         scores.append((float(np.mean(of_seeds)), teacher))
         if any(cell.text != DASH or cell.footnotes for cell in cells):
             means = [TableCell(DASH)] * 2
             if len(parts) == len(averaged) > 1:
-                spread = mean_over_columns(parts).spread(
-                    rng_for(averaged, "ratio", drawn_as, TEACHER)
-                )
+                ends = np.mean(limits, axis=0)
                 # a resample in which the teacher has no score above 0 in any column has no ratio
-                known_R = ~np.isnan(spread)
-                low_R, high_R = np.nanmean(np.array(limits)[:, :, known_R], axis=0)
-                low, high = (
-                    100 * bound for bound in interval(np.clip(spread[known_R], low_R, high_R))
-                )
+                drawn = mean_over_columns(parts).distribution().within(*ends).times(100)
+                low, high = drawn.interval()
                 of_ratios = float(np.mean([100 * student / teacher for student, teacher in scores]))
                 of_means = (
                     100

@@ -73,9 +73,11 @@ class Metric:
         """How far two scores can be apart."""
         return self.high - self.low
 
-    def possible_ratios(self, drawn: np.ndarray, denominators: np.ndarray) -> np.ndarray:
-        """Drawn ratios with these positive denominators, clipped to what the metric allows. NaN stays."""
-        return np.clip(drawn, self.low / denominators, self.high / denominators)
+    def possible_ratios(self, denominators: np.ndarray) -> tuple[float, float]:
+        """The least and the largest ratio of a score to these positive ones, on average; NaN is left out."""
+        return float(np.nanmean(self.low / denominators)), float(
+            np.nanmean(self.high / denominators)
+        )
 
 
 NAME_YOURS = "one in a file of your own is named by --metric MODULE:NAME, like kappa:KAPPA"
