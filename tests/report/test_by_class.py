@@ -50,7 +50,7 @@ def test_a_report_shows_the_dead_classes_beside_the_teacher(store, tmp_path):
 
 def test_choose_says_what_a_row_never_predicts_and_keeps_it(store):
     (choice,) = choose(store.root, {})
-    assert [c.label for c in choice.candidates] == ["sound", "teacher", "dead"]
+    assert [c.label for c in choice.candidates] == ["teacher", "sound", "dead"]
     said = "never predicts c8 (12), c10 (6) of 332 examples, seed 0"
     assert f"Suspect: dead, tickets: {said}." in in_words(choice)
     assert [c.suspect for c in choice.candidates] == [(), (), (f"tickets: {said}",)]
