@@ -10,6 +10,7 @@ print(outcome.reports)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,17 +146,13 @@ def choose(
 
     lines = []
     for choice in carry_out(Path(results), budget, tasks, backend, threads, metric):
-        group = choice["group"]
-        table, names = {"table": group.title, "report": place_of(group).as_posix()}, group.called
-        as_good = [c["label"] for c in choice["as_good"]]
-        for c in choice["candidates"]:
-            lines.append(
-                table | c | {"label": names(c["label"]), "as_good_as_best": c["label"] in as_good}
-            )
-        lines += [
-            table | {"label": names(row), "left_out": why}
-            for row, why in choice["left_out"].items()
-        ]
+        group = choice.group
+        table = {"table": group.title, "report": place_of(group).as_posix()}
+        for row in choice.candidates:
+            known = asdict(row) | {"label": group.called(row.label)}
+            lines.append(table | known | {"as_good_as_best": row in choice.as_good})
+        for label, why in choice.left_out.items():
+            lines.append(table | {"label": group.called(label), "left_out": why})
     return DataFrame(lines).rename(columns={"label": "row"})
 
 

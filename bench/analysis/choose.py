@@ -1,11 +1,15 @@
-"""Which rows fit limits, which of them is best and how surely, which cheaper ones are as good, and which limit binds."""
+"""The best row within limits: what fits, which limit binds, and how surely the best one is the best.
+
+:func:`choose` returns frozen answers; :mod:`bench.analysis.choice_in_words` prints them.
+"""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
 import numpy as np
 
@@ -23,13 +27,13 @@ from bench.report.comparison import (
     columns_of_noise,
     error_of_p,
     mean_of_rows,
-    p_in_words,
     verdict_of,
 )
 from bench.report.frame import nothing_in, same_teacher
 from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.resampled import (
     Faults,
+    Resampled,
     Stored,
     faults_of,
     faults_of_all,
@@ -38,127 +42,166 @@ from bench.report.resampled import (
     seeds_in_words,
     stored_answers,
 )
-from bench.report.sources import warnings
-from bench.report.table import Column, Line, Table, TableCell, number
-from bench.report.tables.parts import counted, if_busy, left_out_of_means, line_of
 from bench.report.write import add_speed
+from bench.stats.distribution import Distribution
 from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of
 from bench.stats.own_metrics import named_metrics
+from bench.stats.paired import mean_over_columns, over_seeds
 
-RETAINED = "retained"
-LIMITS = {
-    "parameters": ("--max-params", "M parameters"),
-    "megabytes": ("--max-mb", "MB"),
-    "flops": ("--max-flops", "G FLOPs"),
-    "latency": ("--max-latency", "ms"),
-    RETAINED: ("--min-retain", "% of the teacher's mean"),
-}
-"""What has a limit -> the option, and the unit. FLOPs of one sequence of 128 tokens; the median latency under a session's main
-conditions. All are the most that a row may have, but of the teacher's mean the least."""
+PARAMETERS, MEGABYTES, FLOPS = "parameters", "megabytes", "flops"
+LATENCY, RETAINED = "latency", "retained"
 
 
-Choice = dict[str, Any]
-"""What one table's rows say, as --json writes it behind its ``group``: the ``columns``; the ``candidates`` that fit, best first; those
-``as_good`` as the best, the cheapest first; ``left_out``: row -> why it is no candidate; ``export``: the commands that export the best
-row, one for each task: of its seeds the one with the highest score there; and ``binding``: of the best row that one limit alone leaves
-out, if it scores more than what fits, its name as ``row``, the ``limit`` as it is typed, what it ``needs`` and in which ``unit``, and
-what it would ``gain`` in points with its 95 % ``interval``; None for both where nothing fits.
+@dataclass(frozen=True)
+class Limit:
+    """A limit that may be set.
 
-A candidate has its ``label``, its ``score`` in percent, the costs that :data:`LIMITS` names, of its dearest task (what is ``retained``:
-None without a sound score of the teacher in every column), the percentage of its answers that are ``changed``, the ``probability`` of
-being the best that fits: the share of the draws of examples and trainings in which its mean is the highest; and of its difference to
-the best one ``low`` and ``high`` of the 95 % interval, ``p`` and ``verdict`` of one test, as in a report and in ``compare``.
-What is ``suspect`` of some classes alone is a list of sentences: such a row stays a candidate."""
+    Attributes:
+        option: how it is typed.
+        unit: behind its number.
+        field: of :class:`Candidate`, the value that is compared.
+        is_least: whether it is the least that a row may have; else it is the most.
+    """
 
+    option: str
+    unit: str
+    field: str
+    is_least: bool = False
 
-def table(choice: Choice) -> Table:
-    """The candidates, best first, with their costs and their differences to the best."""
-    group, columns, lines = choice["group"], choice["columns"], list[Line]()
-    for c in choice["candidates"]:
-        rest = [TableCell(""), TableCell(""), TableCell("best")]
-        if lines:
-            gap = number(
-                c["score"] - choice["candidates"][0]["score"], "+.1f", low=c["low"], high=c["high"]
-            )
-            rest = [gap, TableCell(p_in_words(c["p"]), c["p"]), TableCell(c["verdict"])]
-        cells = [
-            *(number(c[name], ".2f") for name in LIMITS),
-            number(c["changed"]),
-            number(c["score"]),
-        ]
-        lines.append(
-            line_of(group, c["label"], [*cells, number(100 * c["probability"], ".0f", " %"), *rest])
-        )
-    titles = [
-        "System",
-        "Params (M)",
-        "file (MB)",
-        "FLOPs (G)",
-        if_busy("latency (ms)", group),
-        "% of teacher",
-        "changed answers (%)",
-    ]
-    titles.append(
-        columns[0].title if len(columns) == 1 else f"mean of {counted(len(columns), 'column')}"
-    )
-    titles += ["best with probability", "difference to the best", "p", "verdict"]
-    return Table("Choice", list(map(Column, titles)), lines)
+    def allows(self, cost: float | None, value: float) -> bool:
+        """Whether a row of this cost is within the limit; one that was not measured is not."""
+        if cost is None:
+            return False
+        return cost >= value if self.is_least else cost <= value
 
 
-def in_words(choice: Choice) -> list[str]:
-    """The answer in sentences."""
-    group = choice["group"]
-    lines, called = [line.replace("*", "") for line in warnings(group)], group.called
-    lines += [left_out_of_means(group)] if group.left_out_of_means else []
-    if candidates := choice["candidates"]:
-        best, cheapest, several = candidates[0], choice["as_good"][0], len(candidates) > 1
-        chance = (
-            f", the best with a probability of {100 * best['probability']:.0f} %" if several else ""
-        )
-        lines.append(
-            f"Highest mean of what fits: {called(best['label'])} ({best['score']:.1f}){chance}."
-        )
-        if cheapest is not best:
-            row = f"{called(cheapest['label'])} ({cheapest['score']:.1f})"
-            lines.append(f"The cheapest row that is not significantly different from it: {row}.")
-        if others := [
-            called(c["label"]) for c in choice["as_good"] if c is not best and c is not cheapest
-        ]:
-            too = ", too" if cheapest is not best else ""
-            lines.append(f"Not significantly different from it{too}: {', '.join(others)}.")
-        if several:
-            lines.append(
-                "The best row was chosen on the examples that it is scored on, so its score is a little too high."
-            )
-        lines += _suspicions(group, candidates)
-    else:
-        lines.append("No row fits.")
-    if binding := choice["binding"]:
-        limit, unit, needs, gain, ends = (
-            binding[key] for key in ("limit", "unit", "needs", "gain", "interval")
-        )
-        row = called(binding["row"])
-        text = f"The limit that binds: {limit} alone leaves out {row}, which {_stated(limit, needs, unit)}"
-        text += "" if gain is None else f" and gains {gain:+.1f} points"
-        lines.append(text + (f" ({ends[0]:+.1f} to {ends[1]:+.1f})." if ends else "."))
-    return [*lines, *(f"To take it away: {command}" for command in choice["export"])]
+LIMITS: Mapping[str, Limit] = MappingProxyType(
+    {
+        PARAMETERS: Limit("--max-params", "M parameters", PARAMETERS),
+        MEGABYTES: Limit("--max-mb", "MB", MEGABYTES),
+        FLOPS: Limit("--max-flops", "G FLOPs", FLOPS),
+        LATENCY: Limit("--max-latency", "ms", LATENCY),
+        RETAINED: Limit("--min-retain", "% of the teacher's mean", "retained_low", is_least=True),
+    }
+)
+"""What may have a limit. FLOPs are of one sequence of 128 tokens, latency is the median under a
+session's main conditions. Of what is retained the lower end of the 95 % interval is compared."""
+EXACT = 9
+"""Decimals of a score that tell two rows apart."""
+OF_FEWER_BITS = frozenset({MEGABYTES, LATENCY})
+"""The limits that a row in 8 bits may meet where the same row in fp32 does not."""
 
 
-def _suspicions(group: ReportGroup, candidates: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A sentence for each thing that is suspect of some classes."""
-    return [
-        f"Suspect: {group.called(candidate['label'])}, {what}."
-        for candidate in candidates
-        for what in candidate["suspect"]
-    ]
+@dataclass(frozen=True)
+class Candidate:
+    """A row with its score and costs; those of several tasks are of the dearest one.
+
+    Attributes:
+        label: the row, as it is typed.
+        score: its mean over the columns, in percent.
+        parameters: in millions.
+        megabytes: of its file.
+        flops: G FLOPs of one sequence of 128 tokens.
+        latency: median milliseconds of a batch; None where it was not timed.
+        retained, retained_low, retained_high: percent of the teacher's mean, and the 95 % interval
+            on the same drawn examples; None without a sound score of the teacher in every column.
+        changed: percent of its predictions that differ from its own teacher's.
+        suspect: sentences on what is suspect of some classes alone; such a row stays a candidate.
+        stands_in_for: the fp32 row in whose place this row in 8 bits fits; "" for none.
+        probability: the share of draws of examples and trainings in which its mean is the highest
+            of the rows that fit.
+        low, high: the 95 % interval of its difference to the best row, in points.
+        p, verdict: of one test of that difference, as in a report and in ``compare``.
+    """
+
+    label: str
+    score: float
+    parameters: float | None = None
+    megabytes: float | None = None
+    flops: float | None = None
+    latency: float | None = None
+    retained: float | None = None
+    retained_low: float | None = None
+    retained_high: float | None = None
+    changed: float | None = None
+    suspect: tuple[str, ...] = ()
+    stands_in_for: str = ""
+    probability: float = 1.0
+    low: float = 0.0
+    high: float = 0.0
+    p: float = 1.0
+    verdict: str = NOT_SIGNIFICANT
+
+    def cost(self, name: str) -> float | None:
+        """What the limit of this name of :data:`LIMITS` compares."""
+        value: float | None = getattr(self, LIMITS[name].field)
+        return value
 
 
-def _stated(option: str, cost: float, unit: str) -> str:
-    """What a row needs or keeps, rounded to a limit that it keeps within: else a limit that it misses could look met."""
-    # 100 * 1.1 is above 110
-    hundredths, is_kept = round(100 * cost, 8), option == LIMITS[RETAINED][0]
-    return f"{'keeps' if is_kept else 'needs'} {(np.floor if is_kept else np.ceil)(hundredths) / 100:.2f} {unit}"
+@dataclass(frozen=True)
+class BoundLimit:
+    """A limit that alone leaves out a row, which scores more than all that fits.
+
+    Attributes:
+        name: of :data:`LIMITS`.
+        option, unit: how it is typed, and the unit of ``needs``.
+        row: the row that it leaves out.
+        needs: the limit that would let the row in.
+        gain: what the row scores more than the chosen one, in points; None where nothing fits.
+        low, high: the 95 % interval of the gain.
+    """
+
+    name: str
+    option: str
+    unit: str
+    row: str
+    needs: float
+    gain: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The answer for one table of records.
+
+    Attributes:
+        group, columns: the table, and its columns that the mean is of.
+        limits: name of :data:`LIMITS` -> its value; those that were set.
+        candidates: what fits, the best first.
+        reasons: why the chosen row is chosen, in words; empty where nothing fits.
+        as_good: candidates not significantly different from the best, the cheapest first.
+        left_out: row -> why it is no candidate.
+        bound: the limits that alone leave out a better row: for each the nearest row, and behind
+            it the best one where that is another.
+        export: commands that export the chosen row, one a task: of its seeds the best there.
+    """
+
+    group: ReportGroup
+    columns: tuple[ScoreColumn, ...]
+    limits: Mapping[str, float]
+    candidates: tuple[Candidate, ...]
+    reasons: tuple[str, ...]
+    as_good: tuple[Candidate, ...]
+    left_out: Mapping[str, str]
+    bound: tuple[BoundLimit, ...]
+    export: tuple[str, ...]
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """The row with the highest mean of what fits."""
+        return self.candidates[0] if self.candidates else None
+
+    @property
+    def cheapest(self) -> Candidate | None:
+        """The cheapest row that is not significantly different from the chosen one."""
+        return self.as_good[0] if self.as_good else None
+
+    @property
+    def busy_cores(self) -> float:
+        """Cores that other processes used while latencies were measured; 0 on an idle machine."""
+        return self.group.speed_others
 
 
 def choose(
@@ -169,26 +212,20 @@ def choose(
     threads: int = 0,
     metric: str | Sequence[str] = (),
 ) -> list[Choice]:
-    """A choice for each table of the records that has all the tasks (none: whatever it has, but for columns of noise).
+    """A choice for each table that has all the tasks (none named: its columns but those of noise).
 
     Args:
-        budget: the most that a row may cost, by the names of :data:`LIMITS`; without one, or None: as much as it likes.
+        budget: values of :data:`LIMITS` by their names; without one, or None: no limit.
         backend, threads: of the latencies; by default those that a session measured first.
         metric: that scores the tasks: its name, or ``MODULE:NAME`` of one in a file of the user's.
             Of several it is the first one that suits a task. By default it is that of each task.
 
     Raises:
-        InputError: no such limit, one that is not above 0, or no such task: neither in the records nor in GLUE.
-            Also: a metric that does not suit a task.
+        InputError: no such limit, a limit out of its range, or no such task: neither in the
+            records nor in GLUE. Also: a metric that does not suit a task.
         NothingMeasured: no table has all of them.
     """
-    for name, value in budget.items():
-        if name not in LIMITS:
-            raise InputError(f"no limit {name!r}; there are: {', '.join(LIMITS)}")
-        if value is not None and not value > 0:
-            raise InputError(f"{LIMITS[name][0]} {value:g}: should be above 0")
-        if name == RETAINED and value is not None and value <= 1:
-            raise InputError(f"{LIMITS[name][0]} {value:g}: is in percent, like 95")
+    limits = _checked(budget)
     metrics = named_metrics(metric)
     store = Store(results)
     sessions = list(speed_records(store.root, store.note))
@@ -196,9 +233,8 @@ def choose(
     choices: list[Choice] = []
     if not records:
         raise NothingMeasured(nothing_in(store.root))
-    tasks = recorded_tasks(
-        tasks, {task for record in records for task in record.cell.tasks}, results
-    )
+    recorded = {task for record in records for task in record.cell.tasks}
+    tasks = recorded_tasks(tasks, recorded, results)
     records = scored_first_by(records, metrics, store, tasks)
     for group in groups(records):
         # a mean over what nobody named leaves out the columns that a report's does
@@ -206,7 +242,7 @@ def choose(
         columns = [c for c in group.averaged if not tasks or c.task in tasks]
         if columns and set(tasks) <= {c.task for c in columns}:
             add_speed(group, sessions, backend, threads)
-            choices.append(_choice(group, columns, budget, store))
+            choices.append(choice_of(group, columns, limits, store))
     if not choices:
         wanted = f" with {', '.join(tasks)}" if tasks else ""
         raise NothingMeasured(
@@ -215,15 +251,115 @@ def choose(
     return choices
 
 
-def _choice(
-    group: ReportGroup,
-    columns: Sequence[ScoreColumn],
-    budget: Mapping[str, float | None],
-    store: Store,
+def _checked(budget: Mapping[str, float | None]) -> dict[str, float]:
+    """The limits that were set.
+
+    Raises:
+        InputError: no such limit, or one out of its range.
+    """
+    limits: dict[str, float] = {}
+    for name, value in budget.items():
+        if name not in LIMITS:
+            raise InputError(f"no limit {name!r}; there are: {', '.join(LIMITS)}")
+        if value is None:
+            continue
+        option = LIMITS[name].option
+        if not value > 0:
+            raise InputError(f"{option} {value:g}: should be above 0")
+        if name == RETAINED and value <= 1:
+            raise InputError(f"{option} {value:g}: is in percent, like 95")
+        if name == RETAINED and value > 100:
+            raise InputError(
+                f"{option} {value:g}: no row is asked to keep more than 100 % of the teacher's mean"
+            )
+        limits[name] = value
+    return limits
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """What is known of a table before its rows are judged.
+
+    Attributes:
+        answers: of each column, resampled: of the rows whose answers are all stored.
+        teacher: the mean of its scores in percent; None without a sound score in every column.
+        unsound: the columns in which it has none.
+    """
+
+    group: ReportGroup
+    columns: tuple[ScoreColumn, ...]
+    stored: Stored
+    faults: Faults
+    answers: Mapping[ScoreColumn, Resampled]
+    teacher: float | None
+    unsound: tuple[str, ...]
+
+    def score(self, label: str) -> float:
+        """The mean of a row over the columns, in percent."""
+        return float(np.mean([self.group.summaries[label, c].mean for c in self.columns]))
+
+    def mean(self, *rows: str) -> Distribution | None:
+        """As :func:`mean_of_rows`."""
+        return mean_of_rows(self.group, self.answers, self.columns, *rows)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A row before the choice.
+
+    Attributes:
+        row: None where it has no score in some column.
+        over: names of the limits that leave it out.
+        fault: what else speaks against it; "" for nothing.
+    """
+
+    label: str
+    row: Candidate | None
+    over: tuple[str, ...]
+    fault: str
+
+    @property
+    def fits(self) -> bool:
+        return self.row is not None and not self.over and not self.fault
+
+
+def choice_of(
+    group: ReportGroup, columns: Sequence[ScoreColumn], limits: Mapping[str, float], store: Store
 ) -> Choice:
-    fitting: list[dict[str, Any]] = []
-    nearly: list[tuple[dict[str, Any], str]] = []  # sound rows over one limit alone, and that limit
-    left_out: dict[str, str] = {}
+    """The choice among the rows of one table, whose latencies are known (:func:`add_speed`)."""
+    evidence = _evidence(group, columns, store)
+    judged = [_judged(evidence, label, limits) for label in _typed_rows(group)]
+    fitting = [_standing_in(each.row, judged) for each in judged if each.row and each.fits]
+
+    # the best first; of equal ones the fp32 row, whose name is the shorter one. Means of equal
+    # predictions may differ in their last digits
+    fitting.sort(key=lambda row: (-round(row.score, EXACT), row.label))
+    candidates = _compared_with_best(evidence, fitting)
+    as_good = [row for row in candidates if row.verdict != WORSE]
+    export = _exports(group, columns, candidates[0].label, store) if candidates else []
+    return Choice(
+        group=group,
+        columns=tuple(columns),
+        limits=MappingProxyType(dict(limits)),
+        candidates=tuple(candidates),
+        reasons=_reasons(candidates, judged),
+        as_good=tuple(sorted(as_good, key=_cheapness)),
+        left_out=MappingProxyType(_left_out(evidence, judged, candidates)),
+        bound=tuple(_bound_limits(evidence, candidates, judged, limits)),
+        export=tuple(export),
+    )
+
+
+def _typed_rows(group: ReportGroup) -> list[str]:
+    """The rows but those that ``:ablate`` made; the teacher is one of them."""
+    return [
+        label
+        for label in group.systems
+        if not all(record.cell.ablation_of for record in group.records_of(label))
+    ]
+
+
+def _evidence(group: ReportGroup, columns: Sequence[ScoreColumn], store: Store) -> _Evidence:
     stored = stored_answers(group, store)
     faults = faults_of(group, stored)
     unsound = [
@@ -231,151 +367,172 @@ def _choice(
         for c in columns
         if (TEACHER, c) not in group.summaries or faults_of_all(faults, (TEACHER, c))
     ]
-    teacher = (
-        0.0 if unsound else float(np.mean([group.summaries[TEACHER, c].mean for c in columns]))
+    teacher = None
+    if not unsound:
+        mean = float(np.mean([group.summaries[TEACHER, c].mean for c in columns]))
+        teacher = mean if mean > 0 else None
+
+    # the same drawn examples for every row, so that differences and shares are paired
+    answers = {}
+    for column in columns:
+        done = [r for label in group.systems for r in group.finished(label, column)]
+        known = [(record, stored[record.key]) for record in done if record.key in stored]
+        if known:
+            answers[column] = resampled(column, known)
+    return _Evidence(
+        group, tuple(columns), stored, faults, MappingProxyType(answers), teacher, tuple(unsound)
     )
-    for label in group.students:
-        if all(r.cell.ablation_of for r in group.records_of(label)):
-            continue
-        if absent := [c.name for c in columns if (label, c) not in group.summaries]:
-            left_out[label] = f"no score on {', '.join(absent)}{_why_absent(group, label)}"
-            continue
-        models = [r.sizes for c in columns for r in group.records_of(label, c.task) if r.sizes]
-        score = float(np.mean([group.summaries[label, c].mean for c in columns]))
-        candidate: dict[str, Any] = {
-            "label": label,
-            "score": score,
-            "parameters": max((s.parameters / 1e6 for s in models), default=None),
-            "megabytes": _megabytes(models, group.speed_backend, label.endswith(f"+{IN_8_BITS}")),
-            "flops": max((s.flops / 1e9 for s in models), default=None),
-            "latency": group.latencies.get(label),
-            RETAINED: 100 * score / teacher if teacher > 0 else None,
-            "changed": _changed(group, columns, label, stored),
-            "suspect": _partly_suspect(faults, columns, label),
-        }
-        candidate |= {
-            "probability": 1.0,
-            "low": 0.0,
-            "high": 0.0,
-            "p": 1.0,
-            "verdict": NOT_SIGNIFICANT,
-        }
-        over = []
-        for name in LIMITS:
-            cost, most = candidate[name], budget.get(name)
-            if most is not None and (
-                cost is None or (cost < most if name == RETAINED else cost > most)
-            ):
-                over.append(name)
-        mute = [
-            c.name for c in columns if not all(r.key in stored for r in group.finished(label, c))
-        ]
-        # one seed with constant or permuted answers is enough; a low score counts where the row's mean is no better than one
-        # answer to every example: by chance a seed of a sound row may be below it
-        wrong = [
-            f"{c.name}: {what}, {seeds_in_words(of_seeds)}"
-            + (
-                f"; mean {group.summaries[label, c].mean:.1f}"
-                if any(s.figure for s in of_seeds.values())
-                else ""
-            )
-            for c in columns
-            for what, of_seeds in faults_of_all(faults, (label, c)).items()
-            if group.summaries[label, c].mean
-            <= 100 * next((s.baseline for s in of_seeds.values() if s.baseline is not None), np.inf)
-        ]
-        if over:
-            cost, lacking = candidate[over[0]], f"{over[0]} not measured"
-            if over[0] == RETAINED:
-                lacking = f"the teacher has no sound score on {', '.join(unsound) or 'average'}"
-            elif over[0] == "latency":
-                lacking = "not timed"
-            option, unit = LIMITS[over[0]]
-            left_out[label] = lacking if cost is None else _stated(option, cost, unit)
-            if len(over) == 1 and cost is not None and not (mute or wrong):
-                nearly.append((candidate, over[0]))
-        elif mute:
-            left_out[label] = (
-                f"its answers on {', '.join(mute)} are not stored; run it again with --rerun"
-            )
-        elif wrong:
-            left_out[label] = "; ".join(wrong)
-        else:
-            fitting.append(candidate)
-    fitting.sort(key=lambda c: (-c["score"], c["label"]))
 
-    def of_interest(pair: tuple[dict[str, Any], str]) -> tuple[float, float, str]:
-        """The best first; where nothing fits, the one that needs the least more."""
-        (row, name), short = pair, 0.0
-        if not fitting:
-            most = budget[name] or 1.0
-            short = abs(row[name] - most) / most
-        return short, -row["score"], row["label"]
 
-    outside, limit = min(nearly, key=of_interest, default=(None, ""))
-    if outside and fitting and outside["score"] <= fitting[0]["score"]:
-        outside = None
-    if outside:
-        outside["low"] = None
-    _compare_with_best(group, columns, fitting, outside, stored)
-    binding: dict[str, Any] | None = None
-    if outside:
-        option, unit = LIMITS[limit]
-        binding = {"row": outside["label"], "limit": option, "needs": outside[limit], "unit": unit}
-        binding |= {"gain": outside["score"] - fitting[0]["score"] if fitting else None}
-        binding |= {
-            "interval": [outside["low"], outside["high"]] if outside["low"] is not None else None
-        }
-    # not by latency: models of one shape differ in it by chance
-    sizes = ("flops", "parameters", "megabytes")
-    order = {}
-    for candidate in fitting:
-        rounded = [round(candidate[size] or np.inf, 2) for size in sizes]
-        order[candidate["label"]] = (*rounded, -candidate["score"])
-    return {
-        "group": group,
-        "columns": columns,
-        "candidates": fitting,
-        "as_good": sorted(
-            (c for c in fitting if c["verdict"] != WORSE), key=lambda c: order[c["label"]]
-        ),
-        "binding": binding,
-        "export": _exports(group, columns, fitting[0]["label"], store) if fitting else [],
-        "left_out": left_out,
-    }
+def _judged(evidence: _Evidence, label: str, limits: Mapping[str, float]) -> _Judged:
+    """A row with its costs, the limits that it is over, and what else speaks against it."""
+    group = evidence.group
+    absent = [c.name for c in evidence.columns if (label, c) not in group.summaries]
+    if absent:
+        why = f"no score on {', '.join(absent)}{_why_absent(group, label)}"
+        return _Judged(label, None, (), why)
+    row = _candidate(evidence, label)
+    over = [
+        name
+        for name, limit in LIMITS.items()
+        if name in limits and not limit.allows(row.cost(name), limits[name])
+    ]
+    return _Judged(label, row, tuple(over), _fault(evidence, label))
+
+
+def _candidate(evidence: _Evidence, label: str) -> Candidate:
+    """A row with its score and its costs, before it is compared with others."""
+    group = evidence.group
+    models = [r.sizes for c in evidence.columns for r in group.records_of(label, c.task) if r.sizes]
+    score = evidence.score(label)
+    low, high = _retained(evidence, label) or (None, None)
+    in_8_bits = label.endswith(f"+{IN_8_BITS}")
+    return Candidate(
+        label=label,
+        score=score,
+        parameters=max((s.parameters / 1e6 for s in models), default=None),
+        megabytes=_megabytes(models, group.speed_backend, in_8_bits),
+        flops=max((s.flops / 1e9 for s in models), default=None),
+        latency=group.latencies.get(label),
+        retained=100 * score / evidence.teacher if evidence.teacher else None,
+        retained_low=low,
+        retained_high=high,
+        changed=_changed(evidence, label),
+        suspect=_partly_suspect(evidence, label),
+    )
 
 
 def _megabytes(models: Sequence[Sizes], backend: str, in_8_bits: bool) -> float | None:
-    """Of the file that a backend opens: an ONNX graph has weights of few bits as fp32, and only a row in 8 bits has a graph in 8 bits."""
+    """Megabytes of the file that a backend opens.
+
+    An ONNX graph has weights of few bits as fp32, and only a row in 8 bits has a graph in 8 bits.
+    """
     if in_8_bits or not backend.startswith("onnx"):
         return max((sizes.megabytes for sizes in models), default=None)
-    return (
-        max((4e-6 * sizes.parameters for sizes in models), default=None)
-        if backend == "onnx"
-        else None
-    )
+    if backend == "onnx":
+        return max((4e-6 * sizes.parameters for sizes in models), default=None)
+    return None
 
 
-def _changed(
-    group: ReportGroup, columns: Sequence[ScoreColumn], label: str, stored: Stored
-) -> float | None:
-    """Percent of a row's answers that are others than its own teacher's, where both are stored."""
+def _retained(evidence: _Evidence, label: str) -> tuple[float, float] | None:
+    """The 95 % interval of a row's mean in percent of the teacher's mean.
+
+    None without a sound teacher, or where answers of one of the two are not stored.
+    """
+    if evidence.teacher is None:
+        return None
+    if label == TEACHER:
+        return 100.0, 100.0
+    group = evidence.group
+
+    # the teacher's mean on each drawn set of examples; where it is not above 0 there is no share
+    teacher_CR = []
+    for column in evidence.columns:
+        data = evidence.answers.get(column)
+        rows = [group.finished(row, column) for row in (TEACHER, label)]
+        if data is None or not all(map(data.has, rows)):
+            return None
+        teacher_CR.append(data.stacked(rows[0]).mean(1))
+    teacher_R = np.mean(teacher_CR, axis=0)
+    teacher_R = np.where(teacher_R > 0, teacher_R, np.nan)
+
+    # each column's part of the share, with the variance that other trainings give it
+    parts = []
+    limits = []
+    for column in evidence.columns:
+        own = evidence.answers[column].stacked(group.finished(label, column))
+        ratio_RS = own / teacher_R[:, None]
+        parts.append((column.task, over_seeds(ratio_RS, ratio_RS)))
+        # Student's t reaches beyond what the metrics can give
+        limits.append(metric_of(column.metric).possible_ratios(teacher_R))
+    lowest, highest = np.mean(limits, axis=0)
+    drawn = mean_over_columns(parts).distribution().within(float(lowest), float(highest))
+    return drawn.times(100).interval()
+
+
+def _changed(evidence: _Evidence, label: str) -> float | None:
+    """Percent of a row's predictions that differ from its own teacher's, where both are stored."""
+    group = evidence.group
+    stored = evidence.stored
     shares = []
-    for column in columns:
-        theirs, students = group.finished(TEACHER, column), group.finished(label, column)
-        if (
-            metric_of(column.metric).form is not CLASSES
-            or not theirs
-            or not all(record.key in stored for record in [*theirs, *students])
-            or not all(same_teacher(student, theirs[0]) for student in students)
-        ):
+    for column in evidence.columns:
+        theirs = group.finished(TEACHER, column)
+        students = group.finished(label, column)
+        if metric_of(column.metric).form is not CLASSES or not theirs:
             continue
-        teacher, *others = (stored[record.key] for record in (theirs[0], *students))
+        if not all(record.key in stored for record in [*theirs, *students]):
+            continue
+        if not all(same_teacher(student, theirs[0]) for student in students):
+            continue
         logits = f"logits.{column.evaluation}"
-        shares.append(
-            np.mean([teacher[logits].argmax(1) != other[logits].argmax(1) for other in others])
-        )
+        teacher = stored[theirs[0].key][logits].argmax(1)
+        others = [stored[student.key][logits].argmax(1) for student in students]
+        shares.append(np.mean([teacher != other for other in others]))
     return 100 * float(np.mean(shares)) if shares else None
+
+
+def _fault(evidence: _Evidence, label: str) -> str:
+    """Why a row is no candidate whatever the limits are; "" where nothing speaks against it."""
+    group = evidence.group
+    mute = [
+        c.name
+        for c in evidence.columns
+        if not all(record.key in evidence.stored for record in group.finished(label, c))
+    ]
+    if mute:
+        return f"its answers on {', '.join(mute)} are not stored; run it again with --rerun"
+    wrong: list[str] = []
+    for column in evidence.columns:
+        wrong += _wrong_answers(evidence, label, column)
+    return "; ".join(wrong)
+
+
+def _wrong_answers(evidence: _Evidence, label: str, column: ScoreColumn) -> list[str]:
+    """What is wrong with a row's answers to a column.
+
+    One seed with constant or permuted answers is enough. A low score counts where the row's mean
+    is no better than a constant predictor: by chance a seed of a sound row may be below it.
+    """
+    mean = evidence.group.summaries[label, column].mean
+    wrong = []
+    for what, of_seeds in faults_of_all(evidence.faults, (label, column)).items():
+        known = (s.baseline for s in of_seeds.values() if s.baseline is not None)
+        if mean <= 100 * next(known, np.inf):
+            text = f"{column.name}: {what}, {seeds_in_words(of_seeds)}"
+            has_figures = any(s.figure for s in of_seeds.values())
+            wrong.append(f"{text}; mean {mean:.1f}" if has_figures else text)
+    return wrong
+
+
+def _partly_suspect(evidence: _Evidence, label: str) -> tuple[str, ...]:
+    """What is suspect of some classes alone, which leaves a row a candidate."""
+    said = []
+    for column in evidence.columns:
+        of_all = faults_of_all(evidence.faults, (label, column))
+        for what, of_seed in evidence.faults.get((label, column), {}).items():
+            if what not in of_all:
+                said.append(f"{column.name}: {what}, {seeds_in_words(of_seed)}")
+    return tuple(said)
 
 
 def _why_absent(group: ReportGroup, label: str) -> str:
@@ -384,21 +541,176 @@ def _why_absent(group: ReportGroup, label: str) -> str:
     return f"; {NO_ANSWERS}" if is_lost else ""
 
 
-def _partly_suspect(faults: Faults, columns: Sequence[ScoreColumn], label: str) -> list[str]:
-    """What is suspect of some classes alone, which leaves a row a candidate."""
-    said = []
-    for column in columns:
-        of_all = faults_of_all(faults, (label, column))
-        for what, of_seed in faults.get((label, column), {}).items():
-            if what not in of_all:
-                said.append(f"{column.name}: {what}, {seeds_in_words(of_seed)}")
-    return said
+def _standing_in(row: Candidate, judged: Sequence[_Judged]) -> Candidate:
+    """A row in 8 bits that fits, with the fp32 row that only its size or time leaves out."""
+    full = row.label.removesuffix(f"+{IN_8_BITS}")
+    if full == row.label:
+        return row
+    for each in judged:
+        if each.label == full and each.over and OF_FEWER_BITS.issuperset(each.over):
+            return replace(row, stands_in_for=full)
+    return row
+
+
+def _left_out(
+    evidence: _Evidence, judged: Sequence[_Judged], candidates: Sequence[Candidate]
+) -> dict[str, str]:
+    """Row -> why it is no candidate, and which row in 8 bits is in its place."""
+    replaced = {row.stands_in_for: row.label for row in candidates if row.stands_in_for}
+    left_out = {}
+    for each in judged:
+        if each.fits:
+            continue
+        why = each.fault
+        if each.row is not None and each.over:
+            why = _why_over(evidence, each.row, each.over[0])
+        if each.label in replaced:
+            why += f"; {evidence.group.called(replaced[each.label])} stands in for it"
+        left_out[each.label] = why
+    return left_out
+
+
+def _why_over(evidence: _Evidence, row: Candidate, name: str) -> str:
+    """Why a limit leaves out a row."""
+    cost = row.cost(name)
+    if cost is not None:
+        return stated(name, cost)
+    if name == RETAINED and evidence.teacher is None:
+        return f"the teacher has no sound score on {', '.join(evidence.unsound) or 'average'}"
+    if name == RETAINED:
+        return "what it keeps of the teacher's mean is not known: answers are not stored"
+    return "not timed" if name == LATENCY else f"{name} not measured"
+
+
+def stated(name: str, cost: float) -> str:
+    """What a row needs or keeps, rounded to a limit that it keeps within.
+
+    Rounded otherwise, a limit that it misses could look met.
+    """
+    limit = LIMITS[name]
+    # 100 * 1.1 is above 110
+    hundredths = round(100 * cost, 8)
+    if limit.is_least:
+        return f"keeps at least {np.floor(hundredths) / 100:.2f} {limit.unit}"
+    return f"needs {np.ceil(hundredths) / 100:.2f} {limit.unit}"
+
+
+def _compared_with_best(evidence: _Evidence, fitting: Sequence[Candidate]) -> list[Candidate]:
+    """The rows with their tests against the first one, and their probabilities of being the best."""
+    if len(fitting) < 2:
+        return list(fitting)
+    best = fitting[0].label
+
+    # the share of draws in which a row's mean is the highest: the same drawn examples for all
+    # rows, and trainings that are each row's own
+    mean_FR = np.stack(
+        [
+            mean.draws(rng_for(evidence.columns, "score", row.label))
+            for row in fitting
+            if (mean := evidence.mean(row.label)) is not None
+        ]
+    )
+    # equal means share a draw
+    first_FR = np.isclose(mean_FR, mean_FR.max(0), rtol=0, atol=1e-9)
+    shares = (first_FR / first_FR.sum(0)).mean(1)
+
+    candidates = []
+    for row, share in zip(fitting, shares, strict=True):
+        row = replace(row, probability=float(share))
+        drawn = None if row.label == best else evidence.mean(row.label, best)
+        if drawn is not None:
+            low, high = drawn.interval()
+            p = drawn.p()
+            verdict = verdict_of(-1.0, p, p, error_of_p(drawn))
+            row = replace(row, low=low, high=high, p=p, verdict=verdict)
+        candidates.append(row)
+    return candidates
+
+
+def _cheapness(row: Candidate) -> tuple[float, ...]:
+    """The order of rows that are as good as the best: the cheapest first.
+
+    Latency is no part of it: models of one shape differ in it by chance.
+    """
+    sizes = (row.flops, row.parameters, row.megabytes)
+    return (*(round(size or np.inf, 2) for size in sizes), -row.score)
+
+
+def _reasons(candidates: Sequence[Candidate], judged: Sequence[_Judged]) -> tuple[str, ...]:
+    """Why the first candidate is chosen."""
+    if not candidates:
+        return ()
+    best = candidates[0]
+    several = f"the highest mean of {len(candidates)} rows that fit"
+    reasons = [several if len(candidates) > 1 else "the one row that fits"]
+    for each in judged:
+        if each.row is not None and each.label == best.stands_in_for:
+            needs = [
+                stated(name, cost)
+                for name in each.over
+                if (cost := each.row.cost(name)) is not None
+            ]
+            which = f", which {' and '.join(needs)}" if needs else ""
+            reasons.append(f"it stands in for {best.stands_in_for}{which}")
+    return tuple(reasons)
+
+
+def _bound_limits(
+    evidence: _Evidence,
+    candidates: Sequence[Candidate],
+    judged: Sequence[_Judged],
+    limits: Mapping[str, float],
+) -> list[BoundLimit]:
+    """The limits that alone leave out a row which scores more than all that fits.
+
+    Each limit has its nearest such row, which needs the least more; of equal ones that of the
+    higher score. Behind it stands the best such row, if that scores more. Where nothing fits,
+    each limit has the nearest row. An fp32 row in whose place its row in 8 bits fits is named
+    only if it is shown to score more.
+    """
+    best = candidates[0] if candidates else None
+    replaced = {row.stands_in_for for row in candidates if row.stands_in_for}
+    bound = []
+    for name in limits:
+        outside: list[tuple[float, Candidate]] = []
+        for each in judged:
+            cost = each.row.cost(name) if each.row is not None else None
+            if each.row is None or cost is None or each.over != (name,) or each.fault:
+                continue
+            if best is None or round(each.row.score - best.score, EXACT) > 0:
+                outside.append((abs(cost - limits[name]), each.row))
+        outside.sort(key=lambda pair: (pair[0], -pair[1].score, pair[1].label))
+        rows = [_bound_limit(evidence, name, row, best) for _, row in outside]
+        rows = [r for r in rows if r.row not in replaced or (r.low is not None and r.low > 0)]
+        nearest = rows[:1]
+        highest = max(rows, key=lambda r: r.gain or 0.0, default=None)
+        if best is not None and highest is not None and highest.gain != nearest[0].gain:
+            nearest.append(highest)
+        bound += nearest
+    return bound
+
+
+def _bound_limit(
+    evidence: _Evidence, name: str, row: Candidate, best: Candidate | None
+) -> BoundLimit:
+    """A limit, with a row that it alone leaves out and what that row would gain."""
+    limit = LIMITS[name]
+    known = BoundLimit(name, limit.option, limit.unit, row.label, row.cost(name) or 0.0)
+    if best is None:
+        return known
+    known = replace(known, gain=row.score - best.score)
+    drawn = evidence.mean(row.label, best.label)
+    if drawn is None:
+        return known
+    low, high = drawn.interval()
+    return replace(known, low=low, high=high)
 
 
 def _exports(
     group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store
 ) -> list[str]:
-    """One command for each task; a finished checkpoint is a folder already, and has one in 8 bits alone; predictions have none."""
+    """One command for each task; a finished checkpoint is a folder already, and has one in 8 bits
+    alone; predictions have none."""
     commands = list[str]()
     # of two sets of a task the first
     for column in {c.task: c for c in reversed(columns)}.values():
@@ -407,57 +719,12 @@ def _exports(
         )
         cell = record.cell
         if cell.method not in FINISHED or record.point == IN_8_BITS:
-            words = [
-                "export",
-                record.key[:16],
-                "--to",
-                f"{cell.method}-{column.task}",
-                "--results",
-                str(store.root),
-            ]
-            words += (
-                ["--tasks", typed_task(cell.data.slug, column.task, [cell])]
-                if is_own(cell.data.slug)
-                else []
-            )
+            words = ["export", record.key[:16], "--to", f"{cell.method}-{column.task}"]
+            words += ["--results", str(store.root)]
+            if is_own(cell.data.slug):
+                words += ["--tasks", typed_task(cell.data.slug, column.task, [cell])]
             words += ["--format", f"onnx-{IN_8_BITS}"] if record.point == IN_8_BITS else []
             words += ["--from", "FOLDER"] if cell.method == CHECKPOINT else []
             words += source_options(cell.data.slug, cell.teacher.name, cell.teacher.base)
             commands.insert(0, f"python -m bench {shlex.join(words)}")
     return commands
-
-
-def _compare_with_best(
-    group: ReportGroup,
-    columns: Sequence[ScoreColumn],
-    fitting: Sequence[dict[str, Any]],
-    outside: dict[str, Any] | None,
-    stored: Stored,
-) -> None:
-    """Give the rows their intervals and tests against the first of those that fit, and those their probabilities of being the best."""
-    rows = [*fitting, *([outside] if outside else [])]
-    if not fitting or len(rows) < 2:
-        return
-    answers = {}
-    for column in columns:
-        records = [r for row in rows for r in group.finished(row["label"], column)]
-        answers[column] = resampled(column, [(r, stored[r.key]) for r in records])
-    means = [mean_of_rows(group, answers, columns, row["label"]) for row in fitting]
-    # the same resamples for all rows, and trainings that are each row's own
-    mean_FR = np.stack(
-        [
-            drawn.draws(rng_for(columns, "score", row["label"]))
-            for row, drawn in zip(fitting, means, strict=True)
-            if drawn is not None
-        ]
-    )
-    first_FR = np.isclose(mean_FR, mean_FR.max(0), rtol=0, atol=1e-9)
-    # equal means share a draw
-    for row, share in zip(fitting, (first_FR / first_FR.sum(0)).mean(1), strict=True):
-        row["probability"] = float(share)
-    for row in rows[1:]:
-        drawn = mean_of_rows(group, answers, columns, row["label"], rows[0]["label"])
-        if drawn is not None:
-            row["low"], row["high"] = drawn.interval()
-            row["p"] = drawn.p()
-            row["verdict"] = verdict_of(-1.0, row["p"], row["p"], error_of_p(drawn))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -242,9 +241,10 @@ def choose(
     export the row. It also names all rows that are not significantly different from the best one. If one of them is cheaper, it
     says which row is the cheapest. Rows that `:ablate` made do not take part; rows with a dropped loss that were typed (name:-term) do.
     """
-    from bench.analysis import choose as analysis
-    from bench.plan.from_record import source_options
-    from bench.record.cell import IN_8_BITS
+    from dataclasses import asdict
+
+    from bench.analysis.choice_in_words import in_words, latency_lines, table
+    from bench.analysis.choose import choose as carry_out
     from bench.report.render import to_markdown
     from bench.user_files import comma_separated
 
@@ -255,59 +255,39 @@ def choose(
         "latency": max_latency,
         "retained": min_retain,
     }
-    choices = analysis.choose(
+    choices = carry_out(
         results, budget, comma_separated(tasks), backend, threads or 0, metric or ()
     )
     lines: list[str] = []
     for choice in choices:
-        group = choice["group"]
-        lines += [
-            f"{group.title}\n",
-            *([f"{to_markdown(analysis.table(choice))}\n"] if choice["candidates"] else []),
-        ]
-        lines += analysis.in_words(choice)
-        if not group.speed_conditions and (backend or threads):
-            lines.append(
-                f"No `speed` session measured {group.cell.teacher.name} under these conditions."
-            )
-        elif not group.speed_conditions and max_latency is not None:
-            teacher = source_options(
-                group.cell.data.slug, group.cell.teacher.name, group.cell.teacher.base
-            )[-2:]
-            what = shlex.join(["speed", "--methods", "all", *teacher, "--results", str(results)])
-            lines.append(
-                f"No `speed` session measured latencies with this teacher: python -m bench {what}"
-            )
-        if group.speed_conditions:
-            in_8_bits = any(c["label"].endswith(f"+{IN_8_BITS}") for c in choice["candidates"])
-            rest = "; of rows in 8 bits: onnx-int8" if in_8_bits else ""
-            lines.append(f"Latency: {group.speed_conditions}{rest}.")
-        if choice["left_out"]:
-            lines.append(
-                "Left out: "
-                + "; ".join(
-                    f"{group.called(row)} ({why})" for row, why in choice["left_out"].items()
-                )
-                + "."
-            )
+        group = choice.group
+        lines.append(f"{group.title}\n")
+        if choice.candidates:
+            lines.append(f"{to_markdown(table(choice))}\n")
+        lines += in_words(choice)
+        lines += latency_lines(choice, results, is_typed=bool(backend or threads))
+        if choice.left_out:
+            rows = [f"{group.called(row)} ({why})" for row, why in choice.left_out.items()]
+            lines.append(f"Left out: {'; '.join(rows)}.")
         lines.append("")
     body = [
         {
-            "table": choice["group"].title,
-            "columns": [column.title for column in choice["columns"]],
-            "latency_conditions": choice["group"].speed_conditions,
-            "candidates": choice["candidates"],
-            "chosen": next((c["label"] for c in choice["candidates"]), None),
-            "cheapest_as_good": next((c["label"] for c in choice["as_good"]), None),
-            **{name: choice[name] for name in ("binding", "export", "left_out")},
+            "table": choice.group.title,
+            "columns": [column.title for column in choice.columns],
+            "latency_conditions": choice.group.speed_conditions,
+            "busy_cores": choice.busy_cores,
+            "candidates": [asdict(row) for row in choice.candidates],
+            "chosen": choice.chosen.label if choice.chosen else None,
+            "reasons": choice.reasons,
+            "cheapest_as_good": choice.cheapest.label if choice.cheapest else None,
+            "bound": [asdict(bound) for bound in choice.bound],
+            "export": choice.export,
+            "left_out": dict(choice.left_out),
         }
         for choice in choices
     ]
-    return (
-        "\n".join(lines),
-        body,
-        OK if any(choice["candidates"] for choice in choices) else CHECK_FAILED,
-    )
+    is_answered = any(choice.candidates for choice in choices)
+    return "\n".join(lines), body, OK if is_answered else CHECK_FAILED
 
 
 @verb("power --tasks rte,mrpc --gap 1.0")

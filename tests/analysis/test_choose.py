@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from bench import api
-from bench.analysis.choose import LIMITS, choose, in_words, table
+from bench.analysis.choice_in_words import in_words, table
+from bench.analysis.choose import LIMITS, choose
 from bench.errors import CHECK_FAILED, NOTHING_MEASURED, OK, InputError
 from bench.record.cell import IN_8_BITS, record_key
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
@@ -52,8 +53,8 @@ def store(written, tmp_path):
 @pytest.mark.slow
 def test_the_cheapest_of_those_that_cannot_be_told_from_the_best(store):
     (choice,) = choose(store.root, {"flops": 2.0})
-    assert [c["label"] for c in choice["candidates"]] == ["wide", "small", "twin", "poor"]
-    assert [c["verdict"] for c in choice["candidates"]] == ["not significant"] * 3 + ["worse"]
+    assert [c.label for c in choice.candidates] == ["wide", "small", "twin", "poor"]
+    assert [c.verdict for c in choice.candidates] == ["not significant"] * 3 + ["worse"]
     assert [row[-1] for row in table(choice).rows] == ["best", *["not significant"] * 2, "worse"]
     frame = api.choose(store.root, {"flops": 2.0})
     assert frame["row"].tolist() == ["wide", "small", "twin", "poor", "dear", "half"]
@@ -62,17 +63,17 @@ def test_the_cheapest_of_those_that_cannot_be_told_from_the_best(store):
     for wrong in ({"flop": 2.0}, {"flops": 0.0}):
         with pytest.raises(InputError, match="flop"):
             api.choose(store.root, wrong)
-    assert [c["label"] for c in choice["as_good"]] == ["small", "twin", "wide"], (
+    assert [c.label for c in choice.as_good] == ["small", "twin", "wide"], (
         "of one size the better one first"
     )
-    assert choice["left_out"] == {"dear": "needs 10.00 G FLOPs", "half": "no score on sst2"}
+    assert choice.left_out == {"dear": "needs 10.00 G FLOPs", "half": "no score on sst2"}
     said = " ".join(in_words(choice))
     assert "Highest mean of what fits: wide" in said
     assert "The cheapest row that is not significantly different from it: small" in said
     assert "Not significantly different from it, too: twin." in said
     assert [row[-2] for row in table(choice).rows[3:]] == ["< 0.001"], "no p is 0"
-    gap = choice["candidates"][3]
-    assert gap["low"] < gap["score"] - choice["candidates"][0]["score"] < gap["high"] < 0
+    gap = choice.candidates[3]
+    assert gap.low < gap.score - choice.candidates[0].score < gap.high < 0
     (choice,) = choose(store.root, {"flops": 0.7})
     assert in_words(choice)[1] == "Not significantly different from it: twin.", (
         "the best is the cheapest"
@@ -92,13 +93,11 @@ def test_a_constant_classifier_is_never_recommended(store, seeds):
                 store, factories.record("mute", task, seed, macs=10**8), answers, LABELS
             )
     (choice,) = choose(store.root, {"flops": 2.0})
-    assert "mute" not in [c["label"] for c in choice["candidates"]]
+    assert "mute" not in [c.label for c in choice.candidates]
     listed = "seeds 0, 1 and 2" if len(seeds) == 3 else "seed 1"
-    assert (
-        choice["left_out"]["mute"] == f"rte: predicts not_entailment for all 400 examples, {listed}"
-    )
+    assert choice.left_out["mute"] == f"rte: predicts not_entailment for all 400 examples, {listed}"
     (other,) = choose(store.root, {"flops": 2.0}, ["sst2"])
-    assert "mute" in [c["label"] for c in other["candidates"]], "that column's answers are sound"
+    assert "mute" in [c.label for c in other.candidates], "that column's answers are sound"
 
 
 @pytest.mark.parametrize(
@@ -110,10 +109,10 @@ def test_a_limit_that_is_missed_never_looks_met_and_has_one_number_in_an_answer(
             store, factories.record("near", "rte", seed, macs=macs), flipped(0.01, 9, seed), LABELS
         )
     (choice,) = choose(store.root, {"flops": 2 * macs / 1e9 - 0.001}, ["rte"])
-    assert choice["left_out"]["near"] == f"needs {needs} G FLOPs"
+    assert choice.left_out["near"] == f"needs {needs} G FLOPs"
     assert f"leaves out near, which needs {needs} G FLOPs" in " ".join(in_words(choice))
     (choice,) = choose(store.root, {"flops": float(needs)}, ["rte"])
-    assert "near" in [c["label"] for c in choice["candidates"]]
+    assert "near" in [c.label for c in choice.candidates]
 
 
 def test_a_seed_that_is_low_by_chance_leaves_its_row_a_candidate(store):
@@ -124,8 +123,8 @@ def test_a_seed_that_is_low_by_chance_leaves_its_row_a_candidate(store):
             factories.write(store, record, flipped(1 - right, 9, seed), LABELS)
     assert 51 < 100 * max((code == LABELS).mean() for code in (0, 1)) < 56
     (choice,) = choose(store.root, {"flops": 2.0}, ["rte"])
-    assert "lucky" in [c["label"] for c in choice["candidates"]]
-    assert choice["left_out"]["low"].startswith("rte: no better than always predicting")
+    assert "lucky" in [c.label for c in choice.candidates]
+    assert choice.left_out["low"].startswith("rte: no better than always predicting")
 
 
 @pytest.mark.parametrize(
@@ -137,8 +136,8 @@ def test_a_seed_that_is_low_by_chance_leaves_its_row_a_candidate(store):
 )
 def test_what_was_not_measured_does_not_fit(store, budget, why):
     (choice,) = choose(store.root, budget, ["rte"])
-    assert (choice["candidates"], choice["binding"]) == ([], None)
-    assert set(choice["left_out"].values()) == {why}
+    assert (choice.candidates, choice.bound) == ((), ())
+    assert set(choice.left_out.values()) == {why}
 
 
 @pytest.mark.slow
@@ -149,11 +148,8 @@ def test_the_command_and_its_exit_codes(bench, store, tmp_path):
     (answer,) = json.loads((tmp_path / "c.json").read_text())
     assert answer["cheapest_as_good"] == "small"
     assert answer["chosen"] == "wide"
-    assert [answer["binding"][key] for key in ("row", "limit", "needs")] == [
-        "dear",
-        "--max-flops",
-        10.0,
-    ]
+    (bound,) = answer["bound"]
+    assert [bound[key] for key in ("row", "option", "needs")] == ["dear", "--max-flops", 10.0]
     assert "--max-flops alone leaves out dear, which needs 10.00 G FLOPs" in done.stdout
     assert all(command in done.stdout for command in answer["export"])
     nothing = bench("choose", "--results", store.root, "--max-params", 0.001)
@@ -170,9 +166,9 @@ def test_a_row_without_stored_answers_is_left_out_by_name(store):
     for path in store.root.rglob("small/*/attempt-1.npz"):
         path.unlink()
     (choice,) = choose(store.root, {"flops": 2.0})
-    assert "small" not in [c["label"] for c in choice["candidates"]]
+    assert "small" not in [c.label for c in choice.candidates]
     assert (
-        choice["left_out"]["small"]
+        choice.left_out["small"]
         == "its answers on sst2, rte are not stored; run it again with --rerun"
     )
 
@@ -181,7 +177,8 @@ def simulated(folder, rng, n=300):
     """A store of a teacher and five rows of random size and random true accuracy; row -> that accuracy."""
     store, labels = Store(folder), rng.integers(2, size=n)
     truth = dict(zip(("a", "b", "c", "d", "e"), rng.uniform(0.7, 0.9, 5), strict=True))
-    for row, right in {"teacher": 0.9, **truth}.items():
+    truth = {"teacher": 0.9, **truth}
+    for row, right in truth.items():
         params, macs = (int(number) for number in rng.integers(1, 40, 2))
         for seed in range(1 if row == "teacher" else 2):
             flip = rng.random(n) > np.clip(right + rng.normal(0, 0.01), 0, 1)
@@ -207,42 +204,37 @@ def check_simulated(folder, rng):
     (everything,), (choice,) = choose(store.root, {}), choose(store.root, budget)
 
     def is_within(row, limits):
-        return all(
-            row[name] >= limit if name == "retained" else row[name] <= limit
-            for name, limit in limits.items()
-        )
+        return all(LIMITS[name].allows(row.cost(name), most) for name, most in limits.items())
 
-    fitting = [row["label"] for row in everything["candidates"] if is_within(row, budget)]
-    assert [row["label"] for row in choice["candidates"]] == fitting
+    fitting = [row.label for row in everything.candidates if is_within(row, budget)]
+    assert [row.label for row in choice.candidates] == fitting
+    assert "teacher" in [row.label for row in everything.candidates]
     if fitting:
-        assert sum(row["probability"] for row in choice["candidates"]) == pytest.approx(1)
-        assert len(choice["export"]) == 1
-    if choice["binding"]:  # what it needs makes the row the choice
-        (name,) = [
-            name for name, (option, _) in LIMITS.items() if option == choice["binding"]["limit"]
-        ]
-        (relaxed,) = choose(store.root, budget | {name: choice["binding"]["needs"]})
-        assert relaxed["candidates"][0]["label"] == choice["binding"]["row"]
+        assert sum(row.probability for row in choice.candidates) == pytest.approx(1)
+        assert len(choice.export) == 1
+    for bound in choice.bound:  # what it needs lets the row in
+        (relaxed,) = choose(store.root, budget | {bound.name: bound.needs})
+        assert bound.row in [row.label for row in relaxed.candidates]
         if fitting:
-            low, high = choice["binding"]["interval"]
-            assert low <= choice["binding"]["gain"] <= high
-            assert choice["binding"]["gain"] == pytest.approx(
-                relaxed["candidates"][0]["score"] - choice["candidates"][0]["score"]
-            )
-    else:  # no row that scores more is over one limit alone
+            assert bound.low <= bound.gain <= bound.high
+            gain = {row.label: row.score for row in relaxed.candidates}[bound.row]
+            assert bound.gain == pytest.approx(gain - choice.chosen.score)
+    # no row that scores more is over one limit alone, if none is named
+    best = choice.chosen.score if choice.chosen else -np.inf
+    for name in budget:
+        others = {other: most for other, most in budget.items() if other != name}
         over = [
             row
-            for row in everything["candidates"]
-            if sum(not is_within(row, {name: budget[name]}) for name in budget) == 1
+            for row in everything.candidates
+            if row.score > best and is_within(row, others) and row.label not in fitting
         ]
-        assert not any(
-            not fitting or row["score"] > choice["candidates"][0]["score"] for row in over
-        )
-    return (
-        max(fitting, key=truth.get) in [row["label"] for row in choice["as_good"]]
-        if fitting
-        else None
-    )
+        named = [bound.row for bound in choice.bound if bound.name == name]
+        assert bool(named) == bool(over)
+        if over:
+            short = {row.label: abs(row.cost(name) - budget[name]) for row in over}
+            assert short[named[0]] == min(short.values()), "the nearest row is the first"
+    right = [row.label for row in choice.as_good]
+    return max(fitting, key=truth.get) in right if fitting else None
 
 
 @pytest.mark.parametrize("stores", [10, pytest.param(20, marks=pytest.mark.simulation)])
@@ -277,11 +269,11 @@ def test_latencies_are_those_of_the_backend_and_of_8_bits_where_the_row_is(store
     )
     for backend, expected in (("", 400), ("onnx", 300)):
         (choice,) = choose(store.root, {}, ["rte"], backend)
-        latencies = {c["label"]: c["latency"] for c in choice["candidates"]}
+        latencies = {c.label: c.latency for c in choice.candidates}
         assert latencies["wide"] == pytest.approx(expected)
         assert latencies["wide+int8"] == pytest.approx(200)
     (choice,) = choose(store.root, {}, ["rte"], threads=3)
-    assert not choice["group"].latencies
+    assert not choice.group.latencies
 
 
 def test_rows_of_one_score_are_told_apart_by_the_answers_that_they_change(store):
@@ -289,7 +281,7 @@ def test_rows_of_one_score_are_told_apart_by_the_answers_that_they_change(store)
     for task in ("rte", "sst2"):
         factories.write(store, factories.record("teacher", task, 0), np.ones(400, int), LABELS)
     (choice,) = choose(store.root, {})
-    changed = {c["label"]: c["changed"] for c in choice["candidates"]}
+    changed = {c.label: c.changed for c in choice.candidates}
     for row in ("wide", "poor"):
         answers = [
             store.predictions(record)["logits.validation"].argmax(1)
@@ -302,8 +294,12 @@ def test_rows_of_one_score_are_told_apart_by_the_answers_that_they_change(store)
 def test_where_nothing_fits_the_row_that_needs_the_least_more_is_named(store):
     """poor has 0.2 G FLOPs, small and twin 0.6, wide 1.8, dear 10."""
     (choice,) = choose(store.root, {"flops": 0.1})
-    assert choice["binding"]["row"] == "poor"
+    assert [bound.row for bound in choice.bound] == ["poor"]
     (choice,) = choose(store.root, {"flops": 0.1, "parameters": 0.000001})
-    assert choice["binding"] is None, "no row is over one limit alone"
-    with pytest.raises(InputError, match="is in percent, like 95"):
-        choose(store.root, {"retained": 0.95})
+    assert not choice.bound, "no row is over one limit alone"
+
+
+@pytest.mark.parametrize(("share", "why"), [(0.95, "is in percent, like 95"), (101.0, "more than")])
+def test_a_share_of_the_teacher_is_in_percent_and_at_most_100(store, share, why):
+    with pytest.raises(InputError, match=why):
+        choose(store.root, {"retained": share})

@@ -11,7 +11,8 @@ import pytest
 from differences_drawn import bootstrap
 
 from bench import api
-from bench.analysis.choose import choose, in_words
+from bench.analysis.choice_in_words import in_words
+from bench.analysis.choose import choose
 from bench.analysis.compare import compare, table
 from bench.analysis.trace import trace
 from bench.errors import InputError
@@ -84,13 +85,12 @@ def test_a_mean_of_what_nobody_named_leaves_out_what_a_report_leaves_out(taught,
     assert named.metric == "2 columns"
     assert named.difference == pytest.approx((lines[0].difference + lines[1].difference) / 2)
     (choice,) = choose(taught.root, {})
-    assert [column.task for column in choice["columns"]] == ["sst2", "rte"]
-    assert choice["candidates"][0]["score"] - choice["candidates"][-1]["score"] == pytest.approx(
-        mean.difference
-    )
+    assert [column.task for column in choice.columns] == ["sst2", "rte"]
+    scores = {row.label: row.score for row in choice.candidates}
+    assert scores["microbert"] - scores["kd"] == pytest.approx(mean.difference)
     assert "Means leave out mrpc" in " ".join(in_words(choice))
     (choice,) = choose(taught.root, {}, ["mrpc", "rte"])
-    assert [column.task for column in choice["columns"]] == ["mrpc", "rte"]
+    assert [column.task for column in choice.columns] == ["mrpc", "rte"]
 
 
 def of_another_teacher(record, name, base):

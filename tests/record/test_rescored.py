@@ -50,11 +50,11 @@ def test_rows_of_other_metrics_have_no_gap(store, tmp_path, newest):
     answers = factories.ticket_answers("sound")
     factories.write(store, later, answers, factories.TICKETS, 12)
     (choice,) = choose(store.root, {})
-    assert [column.metric for column in choice["columns"]] == [newest[0]]
-    assert {c["label"] for c in choice["candidates"]} == {"sound", "dead"}
-    assert choice["left_out"] == {}
+    assert [column.metric for column in choice.columns] == [newest[0]]
+    assert {c.label for c in choice.candidates} == {"teacher", "sound", "dead"}
+    assert choice.left_out == {}
     if newest[0] == "macro_f1":
-        scores = {c["label"]: c["score"] for c in choice["candidates"]}
+        scores = {c.label: c.score for c in choice.candidates}
         assert scores["dead"] == pytest.approx(100 * macro_f1("dead"))
     (group,) = groups(scored_alike(store.records(), store))
     titles = [title for title in accuracy(group).header if title.startswith("tickets")]
@@ -66,8 +66,8 @@ def test_rows_of_other_metrics_have_no_gap(store, tmp_path, newest):
 def test_choose_and_compare_score_by_the_metric_that_is_typed(store):
     (by_accuracy,) = choose(store.root, {})
     (by_macro_f1,) = choose(store.root, {}, metric="macro_f1")
-    assert [c.metric for c in by_accuracy["columns"]] == ["accuracy"]
-    assert [c.metric for c in by_macro_f1["columns"]] == ["macro_f1"]
+    assert [c.metric for c in by_accuracy.columns] == ["accuracy"]
+    assert [c.metric for c in by_macro_f1.columns] == ["macro_f1"]
     (lines,) = compare(store.root, "sound", "dead", metric="macro_f1").values()
     (line,) = lines
     assert line.difference == pytest.approx(100 * (macro_f1("sound") - macro_f1("dead")))
@@ -83,7 +83,7 @@ def test_choose_and_compare_score_by_the_metric_that_is_typed(store):
 def test_of_several_metrics_the_first_that_suits_a_task_scores_it(store):
     """Also a metric in a file, which is loaded first."""
     choices = choose(store.root, {}, metric=["pearson", "bench.stats.metrics.f1:WEIGHTED_F1"])
-    assert [c.metric for c in choices[0]["columns"]] == ["weighted_f1"]
+    assert [c.metric for c in choices[0].columns] == ["weighted_f1"]
     with pytest.raises(InputError, match="add --metric with one that it has, or choose tasks"):
         choose(store.root, {}, metric=["pearson", "spearman"])
 
@@ -92,8 +92,8 @@ def test_a_row_without_stored_answers_has_a_gap_with_its_reason(store):
     for file in store.root.glob("*/*/dead/*/attempt-1.npz"):
         file.unlink()
     (choice,) = choose(Store(store.root).root, {}, metric="macro_f1")
-    assert [c["label"] for c in choice["candidates"]] == ["sound"]
-    assert choice["left_out"]["dead"].startswith("no score on tickets; its answers are not stored")
+    assert {c.label for c in choice.candidates} == {"teacher", "sound"}
+    assert choice.left_out["dead"].startswith("no score on tickets; its answers are not stored")
 
 
 def test_a_regression_that_had_the_name_of_the_task_keeps_its_metrics(store):

@@ -6,7 +6,8 @@ import factories
 import numpy as np
 import pytest
 
-from bench.analysis.choose import choose, in_words
+from bench.analysis.choice_in_words import in_words
+from bench.analysis.choose import choose
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.resampled import judge_answers, resample
@@ -49,10 +50,10 @@ def test_a_report_shows_the_dead_classes_beside_the_teacher(store, tmp_path):
 
 def test_choose_says_what_a_row_never_predicts_and_keeps_it(store):
     (choice,) = choose(store.root, {})
-    assert [c["label"] for c in choice["candidates"]] == ["sound", "dead"]
+    assert [c.label for c in choice.candidates] == ["teacher", "sound", "dead"]
     said = "never predicts c8 (12), c10 (6) of 332 examples, seed 0"
     assert f"Suspect: dead, tickets: {said}." in in_words(choice)
-    assert [c["suspect"] for c in choice["candidates"]] == [[], [f"tickets: {said}"]]
+    assert [c.suspect for c in choice.candidates] == [(), (), (f"tickets: {said}",)]
 
 
 def test_a_teacher_that_misses_a_class_still_has_a_retention(tmp_path):
@@ -61,7 +62,8 @@ def test_a_teacher_that_misses_a_class_still_has_a_retention(tmp_path):
     for label in ("teacher", "sound"):
         factories.write(store, factories.ticket(label), answers, factories.TICKETS, 12)
     (choice,) = choose(store.root, {"retained": 99.0})
-    assert [c["retained"] for c in choice["candidates"]] == [pytest.approx(100.0)]
+    assert [c.label for c in choice.candidates] == ["sound", "teacher"]
+    assert [c.retained for c in choice.candidates] == [pytest.approx(100.0)] * 2
 
 
 def test_of_many_classes_those_with_the_largest_loss_to_the_teacher_are_shown(tmp_path):

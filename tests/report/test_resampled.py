@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from bench.analysis.choice_in_words import table as choice_table
 from bench.analysis.choose import choose
-from bench.analysis.choose import table as choice_table
 from bench.analysis.compare import compare, table
 from bench.record.store import Store
 from bench.report.comparison import (
@@ -216,7 +216,7 @@ def test_compare_and_the_report_print_the_same_interval_of_the_committed_records
 @pytest.mark.slow
 def test_choose_prints_the_interval_of_compare(reference):
     (choice,) = choose(reference.root, {}, TASKS)
-    best, other, *_ = choice["candidates"]
-    (lines,) = compare(reference.root, other["label"], best["label"], TASKS).values()
+    best, other, *_ = choice.candidates
+    (lines,) = compare(reference.root, other.label, best.label, TASKS).values()
     assert choice_table(choice).rows[1][-3] == printed(lines[-1])
-    assert (other["p"], other["verdict"]) == (lines[-1].p, lines[-1].verdict)
+    assert (other.p, other.verdict) == (lines[-1].p, lines[-1].verdict)

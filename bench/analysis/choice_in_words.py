@@ -1,0 +1,142 @@
+"""The answer of ``choose`` as a table and as sentences."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from bench.analysis.choose import LATENCY, LIMITS, RETAINED, BoundLimit, Candidate, Choice, stated
+from bench.plan.from_record import source_options
+from bench.record.cell import IN_8_BITS
+from bench.report.comparison import p_in_words
+from bench.report.sources import warnings
+from bench.report.table import Column, Line, Table, TableCell, number
+from bench.report.tables.parts import counted, if_busy, left_out_of_means, line_of
+
+
+def table(choice: Choice) -> Table:
+    """The candidates, best first, with their costs and their differences to the best."""
+    group = choice.group
+    lines = [_line(choice, row) for row in choice.candidates]
+    columns = choice.columns
+    mean = columns[0].title if len(columns) == 1 else f"mean of {counted(len(columns), 'column')}"
+    titles = [
+        "System",
+        "Params (M)",
+        "file (MB)",
+        "FLOPs (G)",
+        if_busy("latency (ms)", group),
+        "% of teacher",
+        "changed answers (%)",
+        mean,
+        "best with probability",
+        "difference to the best",
+        "p",
+        "verdict",
+    ]
+    return Table("Choice", [Column(title) for title in titles], lines)
+
+
+def _line(choice: Choice, row: Candidate) -> Line:
+    """A candidate as a line of the table."""
+    costs = [number(getattr(row, name), ".2f") for name in LIMITS if name != RETAINED]
+    kept = number(row.retained, ".1f", low=row.retained_low, high=row.retained_high)
+    chance = number(100 * row.probability, ".0f", " %")
+    against = [TableCell(""), TableCell(""), TableCell("best")]
+    best = choice.candidates[0]
+    if row is not best:
+        gap = number(row.score - best.score, "+.1f", low=row.low, high=row.high)
+        against = [gap, TableCell(p_in_words(row.p), row.p), TableCell(row.verdict)]
+    cells = [*costs, kept, number(row.changed), number(row.score), chance, *against]
+    return line_of(choice.group, row.label, cells)
+
+
+def in_words(choice: Choice) -> list[str]:
+    """The answer in sentences."""
+    group = choice.group
+    lines = [line.replace("*", "") for line in warnings(group)]
+    if group.left_out_of_means:
+        lines.append(left_out_of_means(group))
+    lines += _chosen(choice)
+    lines += _bound(choice)
+    return [*lines, *(f"To take it away: {command}" for command in choice.export)]
+
+
+def _chosen(choice: Choice) -> list[str]:
+    """The chosen row, the cheapest one as good as it, and what is suspect of the candidates."""
+    called = choice.group.called
+    best = choice.chosen
+    cheapest = choice.cheapest
+    if best is None or cheapest is None:
+        return ["No row fits."]
+    several = len(choice.candidates) > 1
+    chance = f", the best with a probability of {100 * best.probability:.0f} %" if several else ""
+    lines = [f"Highest mean of what fits: {called(best.label)} ({best.score:.1f}){chance}."]
+    # the first reason is what this sentence says already
+    lines += [f"{reason[0].upper()}{reason[1:]}." for reason in choice.reasons[1:]]
+    if cheapest is not best:
+        row = f"{called(cheapest.label)} ({cheapest.score:.1f})"
+        lines.append(f"The cheapest row that is not significantly different from it: {row}.")
+    others = [called(row.label) for row in choice.as_good if row not in (best, cheapest)]
+    if others:
+        too = ", too" if cheapest is not best else ""
+        lines.append(f"Not significantly different from it{too}: {', '.join(others)}.")
+    if several:
+        lines.append(
+            "The best row was chosen on the examples that it is scored on, "
+            "so its score is a little too high."
+        )
+    for row in choice.candidates:
+        lines += [f"Suspect: {called(row.label)}, {what}." for what in row.suspect]
+    return lines
+
+
+def _bound(choice: Choice) -> list[str]:
+    """A sentence for each row that one limit alone leaves out."""
+    lines = []
+    named: set[str] = set()
+    for bound in choice.bound:
+        begins = f"The limit that binds: {bound.option} alone leaves out"
+        if bound.name in named:
+            begins = f"{bound.option} alone also leaves out"
+        named.add(bound.name)
+        row = choice.group.called(bound.row)
+        lines.append(f"{begins} {row}, which {stated(bound.name, bound.needs)}{_gain(bound)}.")
+    return lines
+
+
+def _gain(bound: BoundLimit) -> str:
+    """What the row would gain, with its interval."""
+    if bound.gain is None:
+        return ""
+    ends = "" if bound.low is None else f" ({bound.low:+.1f} to {bound.high:+.1f})"
+    return f" and gains {bound.gain:+.1f} points{ends}"
+
+
+def latency_lines(choice: Choice, results: Path, is_typed: bool) -> list[str]:
+    """Under which conditions latencies were measured, or how to measure them.
+
+    Args:
+        is_typed: whether a backend or a number of threads was typed.
+    """
+    group = choice.group
+    teacher = group.cell.teacher
+    has_8_bits = any(row.endswith(f"+{IN_8_BITS}") for row in group.systems)
+    if not group.speed_conditions and is_typed:
+        return [f"No `speed` session measured {teacher.name} under these conditions."]
+    if not group.speed_conditions and LATENCY not in choice.limits:
+        return []
+    if not group.speed_conditions:
+        words = ["speed", "--methods", "all"]
+        words += source_options(group.cell.data.slug, teacher.name, teacher.base)[-2:]
+        words += ["--backends", f"sdpa,onnx-{IN_8_BITS}"] if has_8_bits else []
+        typed = shlex.join([*words, "--results", str(results)])
+        return [f"No `speed` session measured latencies with this teacher: python -m bench {typed}"]
+    rest = f"; of rows in 8 bits: onnx-{IN_8_BITS}" if has_8_bits else ""
+    lines = [f"Latency: {group.speed_conditions}{rest}."]
+    if choice.busy_cores and LATENCY in choice.limits:
+        lines.append(
+            f"{LIMITS[LATENCY].option} was compared with times of a busy machine: other processes "
+            f"used {choice.busy_cores:.1f} cores. Measure again on an idle one, without --busy."
+        )
+    return lines
