@@ -1,4 +1,4 @@
-"""Verbs that find what is wrong: check, verify, audit, and the upkeep of a folder of records."""
+"""Verbs that find what is wrong: check, verify, audit, and the upkeep of a folder of records; export."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def export(
     return workflow.describe(answer), answer, CHECK_FAILED if answer["why"] else OK
 
 
-@verb("submit students --row tinybert --to submission --data hub")
+@verb("export --submit students --row tinybert --to submission --data hub", form="--submit")
 def submit(
     saved: list[Path] = argument(
         ...,

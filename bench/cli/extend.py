@@ -1,4 +1,4 @@
-"""Verbs for methods, data and checkpoints of your own: check-method, data, convert."""
+"""Verbs for methods, data and checkpoints of your own: check-method, data, export --convert."""
 
 from __future__ import annotations
 
@@ -112,14 +112,18 @@ def data(
     return "\n".join(lines), rows, OK
 
 
-@verb("convert huawei-noah/TinyBERT_General_4L_312D tinybert-general", has_json=False)
+@verb(
+    "export --convert huawei-noah/TinyBERT_General_4L_312D --to tinybert-general",
+    form="--convert",
+    has_json=False,
+)
 def convert(
     source: str = argument(
         ...,
         "A folder, or a name on the hub, with a pytorch_model.bin, with weights in shards, or with "
         "names that begin with module. or _orig_mod.",
     ),
-    target: Path = argument(..., "The new folder."),
+    to: Path = option(..., "The new folder."),
     offline: bool = OFFLINE,
 ) -> None:
     """Convert a pytorch_model.bin or shards to one safetensors file, and take prefixes off the
@@ -127,6 +131,6 @@ def convert(
     runs."""
     from bench.workflows import convert as workflow
 
-    made = workflow.convert(source, target, offline)
+    made = workflow.convert(source, to, offline)
     taken_off = f"; {made.renamed}, which was taken off" if made.renamed else ""
     say(f"{made.folder}: {made.tensors} tensors{taken_off}")

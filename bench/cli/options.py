@@ -37,6 +37,9 @@ for _field in fields(Request):
 OF_RUN = " ".join(field.name for field in fields(Request) if field.metadata.get("run"))
 """Those of `run` alone."""
 
+OFTEN = "methods tasks data teacher seeds epochs device jobs results save_students"
+"""Those that ``--help`` shows; ``--help-all`` shows all."""
+
 METHODS, TASKS, METRIC, RESULTS, REPORTS, DEVICE, OFFLINE, LATEX = (
     REQUEST[name][1]
     for name in ("methods", "tasks", "metric", "results", "reports", "device", "offline", "latex")
@@ -55,7 +58,7 @@ AS_RECORDED: dict[str, Any] = dict.fromkeys(
     ("methods", "tasks", "recipe", "numbers", "optimizer", "precision", "max_train_rows", "epochs", "augment", "augment_times",
      "checkpoint", "teacher_outputs", "kernels", "deterministic", "threads")
 )  # fmt: skip
-"""Fields of a request whose values `why` takes from the record where nobody types them, which None says."""
+"""Fields of a request whose values `show --why` takes from the record where nobody types them, which None says."""
 
 
 def request_from_options(**given: Any) -> Request:
@@ -91,12 +94,13 @@ def _refuse_bytes_without_characters(given: dict[str, Any]) -> None:
 
 
 def with_request_options(
-    names: str = "", without: str = "", **defaults: Any
+    names: str = "", without: str = "", seldom: str = "", **defaults: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a verb these options of a request, before its own; it gets their values as one mapping, its first argument.
 
     Args:
         names: separated by spaces; all of them but those of ``without`` where it names none.
+        seldom: names of its own options that only ``--help-all`` shows.
         defaults: where a verb's differ; ``...`` for an option that has to be typed, None for one whose help shows none.
     """
     wanted = [
@@ -121,6 +125,7 @@ def with_request_options(
             return verb({name: values.pop(name) for name in wanted}, **values)
 
         arguments = [parameter.replace(kind=keyword) for parameter in further]
+        called.seldom = frozenset(wanted).difference(OFTEN.split()).union(seldom.split())  # type: ignore[attr-defined]
         called.__signature__ = inspect.Signature([*shared, *arguments])  # type: ignore[attr-defined]
         return called
 

@@ -1,4 +1,4 @@
-"""Verbs that read records and answer questions: list, show, report, compare, choose, power, trace, profile, why."""
+"""Verbs that read records and answer questions: list, show, report, compare, choose; and what reads them to export."""
 
 from __future__ import annotations
 
@@ -188,7 +188,8 @@ def compare(
 
 
 @verb(
-    "predictions tinybert --to predictions-of-tinybert --results results/reference",
+    "export --predictions tinybert --to predictions-of-tinybert --results results/reference",
+    form="--predictions",
     reads_scores=True,
 )
 def predictions(
@@ -290,7 +291,7 @@ def choose(
     return "\n".join(lines), body, OK if is_answered else CHECK_FAILED
 
 
-@verb("power --tasks rte,mrpc --gap 1.0")
+@verb("compare --power --tasks rte,mrpc --gap 1.0", form="--power")
 def power(
     tasks: str = option(
         "",
@@ -332,7 +333,8 @@ def power(
 
 
 @verb(
-    "trace +3.1 --results results/h200",
+    "show --trace +3.1 --results results/h200",
+    form="--trace",
     reads_scores=True,
     context_settings={"ignore_unknown_options": True},  # -0.3 is a number
 )
@@ -349,7 +351,7 @@ def trace(
     return analysis.describe(number, origins, results), origins, OK if origins else CHECK_FAILED
 
 
-@verb("profile --methods tinybert,microbert --teacher bert-base-uncased")
+@verb("speed --profile --methods tinybert,microbert --teacher bert-base-uncased", form="--profile")
 def profile(
     methods: str = METHODS,
     teacher: str = option("bert-base-uncased", TEACHERS),
@@ -383,7 +385,10 @@ def profile(
     )
 
 
-@verb("why b8aa0426 --results results/reference --data sample --teacher embedded --threads 2")
+@verb(
+    "show --why b8aa0426 --results results/reference --data sample --teacher embedded --threads 2",
+    form="--why",
+)
 @with_request_options(
     without=f"seeds reports rerun_stale yes jobs executor address slurm {OF_RUN}",
     **AS_RECORDED,

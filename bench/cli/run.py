@@ -104,7 +104,7 @@ def asking() -> Callable[[str], bool] | None:
 
 
 @verb("plan --methods microbert:ablate --tasks rte --data sample --teacher embedded")
-@with_request_options(without=f"reports yes {OF_RUN}")
+@with_request_options(without=f"reports yes {OF_RUN}", seldom="table")
 def plan(
     given: dict[str, Any],
     ctx: typer.Context,
@@ -135,7 +135,7 @@ def plan(
 
 
 @verb("run --methods finetune,microbert:ablate --tasks rte,mrpc --seeds 0,1,2", has_json=False)
-@with_request_options()
+@with_request_options(seldom="table only")
 def run(
     given: dict[str, Any],
     ctx: typer.Context,
@@ -285,7 +285,8 @@ def speed(
 
 
 @verb(
-    "backends students/rte/* --tasks rte --data sample --backends onnx,onnx-int8",
+    "speed --models students/rte/* --tasks rte --data sample --backends onnx,onnx-int8",
+    form="--models",
     reads_scores=True,
 )
 def backends(

@@ -394,7 +394,7 @@ def _open(
     outline: bool = False,
     task: Task | None = None,
 ) -> Checkpoint:
-    """The checkpoint in a folder; ``source`` is what `convert` takes, the folder unless the hub gave it."""
+    """The checkpoint in a folder; ``source`` is what `export --convert` takes, the folder unless the hub gave it."""
     from transformers.models.auto.modeling_auto import (
         MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS,
     )
@@ -514,7 +514,7 @@ def config_of(body: Mapping[str, Any]) -> Any:
 
 
 def config_from_name(teacher: str, offline: bool = False, asked: str = "") -> Any:
-    """The configuration of a teacher, for ``profile`` and ``speed``. Those of :data:`HUB_CONFIGURED` are known here; others are looked
+    """The configuration of a teacher, for ``speed`` and ``speed --profile``. Those of :data:`HUB_CONFIGURED` are known here; others are looked
     for as :func:`find` does."""
     import transformers
 

@@ -97,7 +97,7 @@ def weights_file(folder: Path, asked: str, source: str) -> Path:
 
     Args:
         asked: what was typed to name it, which every message names.
-        source: what ``convert`` takes: the folder, or the name on the hub that gave it.
+        source: what ``export --convert`` takes: the folder, or the name on the hub that gave it.
 
     Raises:
         InputError: no such file, a git-lfs pointer, weights in shards or of another format, or a
@@ -110,7 +110,7 @@ def weights_file(folder: Path, asked: str, source: str) -> Path:
     if found != [weights]:
         raise InputError(
             f"{asked}: its weights are in {len(found)} shards; one file is read here. "
-            f"To join them: python -m bench convert {source} {_new_folder(source)}"
+            f"To join them: python -m bench export --convert {source} --to {_new_folder(source)}"
         )
     if not shapes_in(weights, asked):
         raise InputError(f"{asked}: {SAFE} has no weights; save the model again")
@@ -118,7 +118,7 @@ def weights_file(folder: Path, asked: str, source: str) -> Path:
 
 
 def _new_folder(source: str) -> str:
-    """The second word of a ``convert``: a name on the hub may be the folder's name too."""
+    """What ``--to`` names: a name on the hub may be the folder's name too."""
     if Path(source).is_dir():
         return "NEW-FOLDER"
     return f"{source} (a folder of that name is read before the hub is asked)"
@@ -129,7 +129,7 @@ def _why_no_weights(folder: Path, asked: str, source: str) -> str:
     has_binary = any((folder / name).is_file() for name in (BINARY, f"{BINARY}{SHARDS}"))
     way = ""
     if has_binary or on_hub:
-        way = f" With a {BINARY}: python -m bench convert {source} {_new_folder(source)}"
+        way = f" With a {BINARY}: python -m bench export --convert {source} --to {_new_folder(source)}"
     elif any(folder.glob("*.onnx")):
         way = (
             " An ONNX file is no model that is scored here: "
@@ -307,7 +307,7 @@ def refuse_incomplete(
         finished: it is used as it is, so that nothing of it may be drawn. Else it is an encoder
             that is fine-tuned here, whose head, and pooler, may be.
         asked: what was typed to name it, which every message names.
-        source: what ``convert`` takes.
+        source: what ``export --convert`` takes.
 
     Raises:
         InputError: tensors are missing, have other names or other shapes; or transformers cannot
@@ -333,7 +333,7 @@ def refuse_incomplete(
         if prefix := prefix_said(names):
             raise InputError(
                 f"{asked}: {prefix}, as of a model that was wrapped when it was saved. "
-                f"To take it off: python -m bench convert {source} {_new_folder(source)}"
+                f"To take it off: python -m bench export --convert {source} --to {_new_folder(source)}"
             )
         raise InputError(f"{asked}: {_lacking_said(found, lacking, kind, config, finished)}")
     raise InputError(f"{asked}: {_mismatch_said(found, config, finished)}")

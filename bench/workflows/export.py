@@ -125,7 +125,7 @@ def export(
         )
         if planned is None:
             raise InputError(
-                f"what was typed trains another cell than the record {key}; `why {key}` says what differs"
+                f"what was typed trains another cell than the record {key}; `show --why {key}` says what differs"
             )
         task = planned.own_task or next(
             task for task in plan.tasks if (task.name,) == record.cell.tasks

@@ -25,6 +25,10 @@ This page is generated from the program's own `--help`. The verbs are typed afte
 """
 
 
+UPKEEP = "Keep a folder of records in order"
+"""Heading of the verb that ``--help`` does not list."""
+
+
 def table(head: list[str], rows: list[list[str]]) -> str:
     """A Markdown table; cells may hold any text."""
     shown = [
@@ -36,17 +40,20 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def command_line() -> str:
-    """Every verb with its arguments and options, in the groups of ``--help``; what several verbs have is said once."""
+    """Every verb and each of its forms with its arguments and options, in the order of ``--help``.
+
+    What several verbs have is said once.
+    """
     from typer.main import get_command
 
     from bench.cli.app import app
     from bench.cli.program import SECTIONS
 
     verbs: Mapping[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
-    leaves = {name: dict(_leaves(name, verb)) for name, verb in verbs.items()}
-    uses = Counter(
-        row for group in leaves.values() for verb in group.values() for row in _option_rows(verb)
-    )
+    leaves = dict[str, Any]()
+    for name, verb in verbs.items():
+        leaves |= _leaves(name, verb)
+    uses = Counter(row for verb in leaves.values() for row in _option_rows(verb))
     texts = Counter(row[:2] for row in uses.elements())
     # an option that several verbs have: in its most usual form, and with its most usual default
     form = {
@@ -54,11 +61,13 @@ def command_line() -> str:
     }
     shared = {row[:2]: row[2] for row in uses if form[row[0]] == row and texts[row[:2]] > 1}
     parts = [HEAD]
-    for module, heading in SECTIONS.items():
+    for heading, names in {**SECTIONS, UPKEEP: ("store",)}.items():
         parts.append(f"## {heading}\n")
-        for group in leaves.values():
-            if next(iter(group.values())).callback.__module__ == module:
-                parts += [_described(words, verb, shared) for words, verb in group.items()]
+        for name in names:
+            # a verb, and its forms or the verbs that it groups
+            own = [name] if name in leaves else []
+            own += [words for words in leaves if words.startswith(f"{name} ")]
+            parts += [_described(words, leaves[words], shared) for words in own]
     parts.append(
         f"## Shared options\n\n{table(['option', 'meaning', 'default'], [[*row, default] for row, default in shared.items()])}"
     )
@@ -74,7 +83,11 @@ def _leaves(name: str, verb: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _option_rows(verb: Any) -> list[tuple[str, str, str]]:
-    options = [option for option in verb.params if option.param_type_name == "option"]
+    options = [
+        option
+        for option in verb.params
+        if option.param_type_name == "option" and option.name != "help_all"
+    ]
     return [(f"`{_spelled(option)}`", option.help or "", _default(option)) for option in options]
 
 

@@ -150,14 +150,14 @@ def test_a_number_is_traced_to_its_record_and_a_negative_one_is_no_option(
     bench, paper_store, tmp_path
 ):
     typed = "--results", paper_store.root, "--json", tmp_path / "t.json"
-    answer = bench("trace", "-3.0", *typed)
+    answer = bench("show", "--trace", "-3.0", *typed)
     assert answer.stdout.startswith("-3.0:")
-    answer = bench("trace", "70.0", *typed)
+    answer = bench("show", "--trace", "70.0", *typed)
     assert answer.returncode == 0
     assert "python -m bench verify" in answer.stdout
     keys = {
         key for origin in json.loads((tmp_path / "t.json").read_text()) for key in origin["records"]
     }
     assert factories.record("teacher", "rte").key[:12] in keys
-    assert bench("trace", "12345.6", *typed).returncode == 1
-    assert bench("trace", "many", *typed).returncode == 2
+    assert bench("show", "--trace", "12345.6", *typed).returncode == 1
+    assert bench("show", "--trace", "many", *typed).returncode == 2

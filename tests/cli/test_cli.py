@@ -32,13 +32,13 @@ BAD_INPUT = {
     "store verify --results nowhere": "no such folder",
     "run --seeds one": "whole numbers",
     "run --no-such-option": "No such option",
-    "why abc --jobs 2": "No such option",  # it had no effect
+    "show --why abc --jobs 2": "No such option",  # it had no effect
     "rn": "No such command",
     "run --max-train-rows few": "valid int",
     "run --only students": "--only students: choose teachers or pretraining",
     "run --only teachers --methods kd --data nowhere": "--only teachers trains no rows",
     "show abc --results nowhere": "no record",
-    "profile --teacher ./nowhere": "no such folder",
+    "speed --profile --teacher ./nowhere": "no such folder",
     "run --only pretraining --methods kd --teacher README.md": "--teacher README.md: that is a file; name the folder",
     "speed --methods kd --teacher embedded --backends sdpaa": "did you mean 'sdpa'?",
     "speed --methods kd --task glue --lengths task": "--task glue: name one task",

@@ -88,24 +88,24 @@ def test_no_verb_opens_a_socket(bench, monkeypatch, tmp_path, teacher_folder, gl
             "list": [],
             "show": [key, *kept],
             "compare": [name, records["finetune"].cell.label, *kept],
-            "predictions": [name, "--to", tmp_path / "answers", *kept],
+            "export --predictions": [name, "--to", tmp_path / "answers", *kept],
             "choose": ["--max-params", 5, *kept],
-            "power": ["--tasks", "rte", "--gap", 1.0],
-            "trace": ["50.0", *kept],
-            "profile": ["--methods", ROWS],
-            "why": [key, *kept, *asked_of, "--corpus", corpus],
+            "compare --power": ["--tasks", "rte", "--gap", 1.0],
+            "show --trace": ["50.0", *kept],
+            "speed --profile": ["--methods", ROWS],
+            "show --why": [key, *kept, *asked_of, "--corpus", corpus],
             "check": ["--baseline", results, *kept],
             "verify": [key, *kept, *asked_of],
             "export": [key, "--to", tmp_path / "student", *kept, *asked_of],
-            "backends": [tmp_path / "student", "--tasks", "rte", "--data", glue_folder, "--backends", "sdpa", "--rounds", 6],
-            "submit": [tmp_path / "sent.zip"],
+            "speed --models": [tmp_path / "student", "--tasks", "rte", "--data", glue_folder, "--backends", "sdpa", "--rounds", 6],
+            "export --submit": [tmp_path / "sent.zip"],
             "audit": [tmp_path / "paper.md"],
             "store verify": kept,
             "store repair": kept,
             "store gc": kept,
             "check-method": ["finetune"],
             "data": ["--data", glue_folder, "--tasks", "rte", "--out", tmp_path / "written"],
-            "convert": [old, tmp_path / "converted"],
+            "export --convert": [old, "--to", tmp_path / "converted"],
         }  # fmt: skip
         known = verbs()
         assert {"run", *words} == set(known), "a verb of this program is not tried"
@@ -124,7 +124,7 @@ def test_no_verb_opens_a_socket(bench, monkeypatch, tmp_path, teacher_folder, gl
         for more in (
             [*planned, "--data", "hub", "--teacher", teacher_folder],
             [*planned, "--data", glue_folder, "--teacher", "some/one"],
-            ["profile", "--methods", ROWS, "--teacher", "some/one"],
+            ["speed", "--profile", "--methods", ROWS, "--teacher", "some/one"],
         ):
             answer = bench(*more, "--offline")
             assert answer.returncode == 2

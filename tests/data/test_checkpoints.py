@@ -193,8 +193,8 @@ def test_a_prefix_is_named_and_convert_takes_it_off(prefix, said, kind, bench, t
     right = load_file(folder / WEIGHTS)
     message = refused(renamed(folder, prefix))
     assert said in message
-    assert f"python -m bench convert {folder}" in message
-    done = bench("convert", folder, tmp_path / "mended")
+    assert f"python -m bench export --convert {folder}" in message
+    done = bench("export", "--convert", folder, "--to", tmp_path / "mended")
     assert done.returncode == 0, done.stderr
     assert "taken off" in done.stdout
     mended = load_file(tmp_path / "mended" / WEIGHTS)
@@ -215,7 +215,7 @@ def test_convert_says_why_it_has_nothing_to_do(bench, tmp_path):
         (headless, "no prefix before its names"),
         (twice, "would have the name of"),
     ):
-        done = bench("convert", folder, tmp_path / "new")
+        done = bench("export", "--convert", folder, "--to", tmp_path / "new")
         assert done.returncode == 2
         assert why in done.stderr
         assert not (tmp_path / "new").exists()
@@ -228,7 +228,7 @@ def test_a_bin_file_loses_its_prefix_too(tmp_path):
     torch.save(
         {f"module.{name}": value for name, value in right.items()}, folder / "pytorch_model.bin"
     )
-    assert "python -m bench convert" in refused(folder)
+    assert "python -m bench export --convert" in refused(folder)
     assert convert(str(folder), tmp_path / "new").tensors == len(right)
     assert refused(tmp_path / "new", "mrpc") == ""
 

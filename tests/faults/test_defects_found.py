@@ -44,7 +44,7 @@ def test_what_cannot_be_written_is_named(tmp_path):
 def test_a_full_disk_is_one_line_in_the_command_line(bench, tmp_path):
     file = tmp_path / "answer.json"
     with files_of_at_most(10):
-        answer = bench("power", "--tasks", "rte", "--gap", 1.0, "--json", file)
+        answer = bench("compare", "--power", "--tasks", "rte", "--gap", 1.0, "--json", file)
     assert answer.returncode == 2
     assert answer.stderr.splitlines() == [
         f"bench: {file}: File too large; name another file or folder, or mend this one"

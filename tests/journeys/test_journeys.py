@@ -134,7 +134,7 @@ def test_a_classifier_without_its_head(bench):
     done = bench("run", "--teacher", whole, "--methods", f"checkpoint:{wrapped}", *words)
     assert done.returncode == BAD_INPUT
     assert "all names begin with 'module.'" in done.stderr
-    command = re.search(r"python -m bench (convert \S+) NEW-FOLDER", done.stderr)
+    command = re.search(r"python -m bench (export --convert \S+ --to) NEW-FOLDER", done.stderr)
     assert command
     assert bench(*command[1].split(), "mended").returncode == OK
     done = bench("run", "--teacher", whole, "--methods", "checkpoint:mended", *words)

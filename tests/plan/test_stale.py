@@ -113,7 +113,7 @@ def test_every_verb_says_what_other_code_made_and_nothing_is_trained(bench, smal
     assert SAID in bench("choose", "--results", root).stdout
     record = next(r for r in Store(root).records() if r.key == key)
     number = f"{100 * record.scores['validation']['accuracy']:.1f}"
-    assert SAID in bench("trace", number, "--results", root).stdout
+    assert SAID in bench("show", "--trace", number, "--results", root).stdout
     (table,) = (tmp_path / "reports").glob("*/*/tables/accuracy.csv")
     checked = bench("audit", table, "--results", root)
     assert "against records that other code than this made" in checked.stdout

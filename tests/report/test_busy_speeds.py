@@ -73,7 +73,7 @@ def test_a_busy_speed_has_the_word_wherever_its_number_is(store, tmp_path, bench
     assert "latency (ms) (busy)" in answer.stdout
     assert "busy: other processes used 1.3 cores" in answer.stdout
     assert "busy" in json.loads(file.read_text())[0]["latency_conditions"]
-    assert "busy" in bench("trace", "7.25x", "--results", store.root).stdout
+    assert "busy" in bench("show", "--trace", "7.25x", "--results", store.root).stdout
 
 
 @pytest.mark.parametrize("days", [(1, 2), (2, 1)])

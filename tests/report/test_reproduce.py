@@ -234,14 +234,15 @@ def test_a_report_of_teachers_alone_names_the_command_that_makes_them():
 
 
 def test_commands_say_where_their_records_are(tmp_path, monkeypatch):
-    """Typed at the same place, `show`, `trace` and `verify` find what the report shows."""
+    """Typed at the same place, `show`, `show --trace` and `verify` find what the report shows."""
     store = Store(tmp_path / "deep" / "records")
     store.write(factories.record())
     monkeypatch.chdir(tmp_path)
     (report,) = write_reports(store, tmp_path / "p")
     text = report.read_text()
     found = re.findall(r"`(python -m bench [^`]+)`", text)
-    assert {command.split()[3] for command in found} == {"run", "show", "trace", "verify"}
+    assert {command.split()[3] for command in found} == {"run", "show", "verify"}
+    assert any(command.split()[4] == "--trace" for command in found)
     assert all("--results deep/records" in command for command in found)
     monkeypatch.chdir(tmp_path / "p")
     (again,) = write_reports(store, tmp_path / "q")
@@ -351,18 +352,20 @@ def test_examples_in_the_help_are_complete():
     from typer.main import get_command
 
     from bench.cli import app
+    from bench.cli.program import with_form
 
     known = get_command(app).commands
     verbs = {name: verb for name, verb in known.items() if name != "store"}  # store is a group
     keys = [record.key for record in Store(ROOT / REFERENCE).records()]
     for verb in verbs.values():
         (words,) = pages.commands(f"    {verb.epilog.removeprefix('Example: ')}\n")
-        assert words[0] == verb.name
+        name, *words = with_form(words, known)
+        assert name == verb.name
         assert {w for w in words if w.startswith("--")} <= {
             name for option in verb.params for name in option.opts
         }
-        if verb.name in ("show", "verify"):
-            assert len([key for key in keys if key.startswith(words[1])]) == 1
+        if verb.name in ("show", "show --why", "verify"):
+            assert len([key for key in keys if key.startswith(words[0])]) == 1
 
 
 def test_the_card_of_a_kept_student_says_with_which_data_it_is_scored():

@@ -49,7 +49,7 @@ def test_fast_kernels_have_rows_and_keys_of_their_own(bench, request_, typed, pl
     (report,) = (tmp_path / "p").glob("*/*/README.md")
     assert "--kernels fast" in report.read_text()
     shown = fast[next(iter(fast))]
-    why = bench("why", shown.key[:12], *places[:6])
+    why = bench("show", "--why", shown.key[:12], *places[:6])
     assert "a run finds this record" in why.stdout, why.stdout + why.stderr
     again = bench("verify", shown.key[:12], *places[:6])
     assert again.returncode == 0, again.stdout + again.stderr

@@ -443,7 +443,7 @@ def test_least_gap_and_examples_needed_agree_with_power():
 )
 def test_the_power_verb(bench, words, said):
     """Without an answer the question is bad input."""
-    answer = bench("power", *words.split())
+    answer = bench("compare", "--power", *words.split())
     assert answer.returncode == (0 if said else 2), answer.stderr
     assert said in answer.stdout
     assert said or len(answer.stderr.splitlines()) == 1

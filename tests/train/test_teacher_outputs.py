@@ -211,7 +211,7 @@ def test_a_run_reads_the_outputs_and_says_so(bench, typed, places, tmp_path):
     (report,) = (tmp_path / "p").glob("*/*/README.md")
     assert "--teacher-outputs fp32" in report.read_text()
     assert "nothing is broken" in bench("store", "verify", "--results", tmp_path / "r").stdout
-    why = bench("why", record.key[:12], *places[:6])
+    why = bench("show", "--why", record.key[:12], *places[:6])
     assert "a run finds this record" in why.stdout, why.stdout + why.stderr
     again = bench(*typed, "--methods", ROWS, "--teacher-outputs", "fp32")
     assert "plan: 18 cells: 18 there" in again.stderr

@@ -67,7 +67,8 @@ def typed(glue_folder, *backends):
 def test_torchs_own_attentions_agree(bench, places, glue_folder, tmp_path):
     file = tmp_path / "answer.json"
     done = bench(
-        "backends",
+        "speed",
+        "--models",
         places / "bert",
         places / "distilbert",
         *typed(glue_folder, "sdpa"),
@@ -95,7 +96,8 @@ def test_an_exported_graph_answers_the_same(bench, places, glue_folder, tmp_path
         pytest.importorskip(package)
     file = tmp_path / "answer.json"
     done = bench(
-        "backends",
+        "speed",
+        "--models",
         places / "bert",
         places / "distilbert",
         *typed(glue_folder, backend),
@@ -123,7 +125,7 @@ def test_an_export_with_a_transposed_weight_is_wrong(bench, places, glue_folder,
         right(model, file, *rest)
 
     monkeypatch.setattr(backends, "write_onnx", transposed)
-    done = bench("backends", places / "bert", *typed(glue_folder, "onnx"))
+    done = bench("speed", "--models", places / "bert", *typed(glue_folder, "onnx"))
     assert done.returncode == 1
     assert "onnx: wrong: its logits differ" in done.stdout
 
@@ -137,18 +139,18 @@ def test_what_is_no_classifier_of_the_task_is_refused(bench, places, glue_folder
         headless: "is it a trained model of rte?",
         glue_folder: "config.json",
     }.items():
-        done = bench("backends", place, *typed(glue_folder, "sdpa"))
+        done = bench("speed", "--models", place, *typed(glue_folder, "sdpa"))
         assert done.returncode == 2
         assert str(place) in done.stderr
         assert reason in done.stderr
-    done = bench("backends", places / "bert", *typed(glue_folder, "tensorrt"))
+    done = bench("speed", "--models", places / "bert", *typed(glue_folder, "tensorrt"))
     assert done.returncode == 2
     assert "tensorrt" in done.stderr
 
 
 @pytest.mark.parametrize("threads", [0, -1, 100_000])
 def test_threads_that_a_machine_does_not_have_are_refused(bench, places, glue_folder, threads):
-    done = bench("backends", places / "bert", *typed(glue_folder, "sdpa")[:-1], threads)
+    done = bench("speed", "--models", places / "bert", *typed(glue_folder, "sdpa")[:-1], threads)
     assert done.returncode == 2
     assert f"--threads {threads}: " in done.stderr
 
@@ -158,12 +160,14 @@ def test_times_beside_other_work_are_refused_or_called_busy(
 ):
     """As `speed` does it: the same guards."""
     monkeypatch.setattr("bench.measure.busy.busy_cores", lambda: 1.26)
-    done = bench("backends", places / "bert", *typed(glue_folder, "sdpa"))
+    done = bench("speed", "--models", places / "bert", *typed(glue_folder, "sdpa"))
     assert done.returncode == 2
     assert "other processes use 1.3 cores" in done.stderr
     assert "--busy" in done.stderr
     file = tmp_path / "answer.json"
-    done = bench("backends", places / "bert", *typed(glue_folder, "sdpa"), "--busy", "--json", file)
+    done = bench(
+        "speed", "--models", places / "bert", *typed(glue_folder, "sdpa"), "--busy", "--json", file
+    )
     assert done.returncode == 0
     assert "p50 (ms) (busy)" in done.stdout
     assert "Other processes used 1.3 cores when it began" in done.stdout
@@ -172,6 +176,6 @@ def test_times_beside_other_work_are_refused_or_called_busy(
 
 def test_times_beside_a_training_are_refused(bench, places, glue_folder):
     with training_here(cache_root()):
-        done = bench("backends", places / "bert", *typed(glue_folder, "sdpa"))
+        done = bench("speed", "--models", places / "bert", *typed(glue_folder, "sdpa"))
     assert done.returncode == 2
     assert "cells are training" in done.stderr

@@ -50,7 +50,7 @@ def binary(tmp_path):
 
 def test_a_bin_file_becomes_safetensors_with_the_same_tensors(bench, binary, tmp_path):
     folder, _, old = binary
-    answer = bench("convert", folder, tmp_path / "new")
+    answer = bench("export", "--convert", folder, "--to", tmp_path / "new")
     assert answer.returncode == 0, answer.stderr
     again = load_file(tmp_path / "new" / "model.safetensors")
     assert set(again) == set(old)
@@ -65,7 +65,7 @@ def test_a_bin_file_that_could_run_code_is_refused_and_nothing_is_written(
 ):
     folder, _, _ = binary
     torch.save({"x": Evil()}, folder / "pytorch_model.bin")
-    answer = bench("convert", folder, tmp_path / "new")
+    answer = bench("export", "--convert", folder, "--to", tmp_path / "new")
     assert answer.returncode == 2
     assert "not a file of plain tensors (it names print)" in answer.stderr
     assert "weights_only" not in answer.stderr
@@ -81,7 +81,7 @@ def test_what_is_not_there_or_in_the_way_is_said(bench, binary, tmp_path, teache
         (folder, folder, "exists"),
         ("somebody/something", tmp_path / "new", "the hub did not give it"),
     ):
-        answer = bench("convert", source, target)
+        answer = bench("export", "--convert", source, "--to", target)
         assert answer.returncode == 2
         assert said in answer.stderr
         assert len(answer.stderr.splitlines()) == 1
@@ -92,7 +92,7 @@ def test_a_given_start_is_what_the_student_begins_with(
 ):
     folder, weights, old = binary
     start = tmp_path / "start"
-    assert bench("convert", folder, start).returncode == 0
+    assert bench("export", "--convert", folder, "--to", start).returncode == 0
     from bench.data.checkpoints import find
     from methods.core.artefacts import given_tensors
 
@@ -127,7 +127,7 @@ def test_a_deeper_start_gives_its_lowest_layers(
     from methods.core.artefacts import given_tensors
 
     start = tmp_path / "start"
-    assert bench("convert", binary[0], start).returncode == 0
+    assert bench("export", "--convert", binary[0], "--to", start).returncode == 0
     whole, lowest = (given_tensors(start, layers) for layers in (2, 1))
     assert {name for name in whole if name not in lowest} == {
         name for name in whole if ".layer.1." in name
@@ -216,7 +216,7 @@ def test_the_first_berts_name_no_model_type(bench, binary, tmp_path):
     config = json.loads((folder / "config.json").read_text())
     del config["model_type"]
     (folder / "config.json").write_text(json.dumps(config))
-    assert bench("convert", folder, tmp_path / "new").returncode == 0
+    assert bench("export", "--convert", folder, "--to", tmp_path / "new").returncode == 0
     assert json.loads((tmp_path / "new" / "config.json").read_text()) == {
         **config,
         "model_type": "bert",
@@ -255,7 +255,7 @@ def test_a_start_of_another_shape_or_vocabulary_is_refused(
     bench, binary, glue_folder, teacher_folder, tmp_path
 ):
     start = tmp_path / "start"
-    assert bench("convert", binary[0], start).returncode == 0
+    assert bench("export", "--convert", binary[0], "--to", start).returncode == 0
     options = ("--tasks", "rte", "--data", glue_folder, "--teacher", teacher_folder)
     answer = bench("plan", "--methods", f"kd:start_from={start}", *options)
     assert answer.returncode == 2

@@ -223,7 +223,7 @@ def test_a_student_that_answers_questions_leaves_with_its_answers(
         assert done.returncode == 0, done.stdout + done.stderr
         compared = json.loads(file.read_text())["sets"]["validation"]
         assert (compared["examples"], compared["changed"]) == (24, 0)
-    done = bench("backends", config.parent, "--tasks", task, "--data", data, "--backends", "sdpa,onnx", "--rounds", 6,
+    done = bench("speed", "--models", config.parent, "--tasks", task, "--data", data, "--backends", "sdpa,onnx", "--rounds", 6,
                  "--json", file)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert [(r["changed"], r["examples"]) for r in json.loads(file.read_text())["models"]] == [

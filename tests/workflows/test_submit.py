@@ -49,7 +49,8 @@ def models(tmp_path):
 
 def test_the_files_are_as_the_server_wants_them(bench, tmp_path, test_sets, models):
     done = bench(
-        "submit",
+        "export",
+        "--submit",
         models,
         "--to",
         tmp_path / "s",
@@ -70,7 +71,7 @@ def test_the_files_are_as_the_server_wants_them(bench, tmp_path, test_sets, mode
             assert all(0 <= float(answer) <= 5 for answer in answers)
         else:
             assert set(answers) <= set("01" if file.in_codes else GLUE[file.task].labels), name
-    assert bench("submit", tmp_path / "s" / "submission.zip").returncode == OK
+    assert bench("export", "--submit", tmp_path / "s" / "submission.zip").returncode == OK
 
 
 def test_a_model_whose_labels_have_another_order_answers_by_their_names(
@@ -83,7 +84,8 @@ def test_a_model_whose_labels_have_another_order_answers_by_their_names(
     model.config.label2id = {"not_entailment": 0, "entailment": 1}
     model.save_pretrained(models / "rte")
     done = bench(
-        "submit",
+        "export",
+        "--submit",
         models,
         "--to",
         tmp_path / "s",
@@ -100,7 +102,8 @@ def test_a_model_whose_labels_have_another_order_answers_by_their_names(
 
 def test_a_dropped_line_is_named(bench, tmp_path, test_sets, models):
     bench(
-        "submit",
+        "export",
+        "--submit",
         models,
         "--to",
         tmp_path / "s",
@@ -123,17 +126,17 @@ def test_a_dropped_line_is_named(bench, tmp_path, test_sets, models):
         with zipfile.ZipFile(tmp_path / "bad.zip", "w") as archive:
             for file in whole:
                 archive.writestr(file, text if file == name else whole[file])
-        done = bench("submit", tmp_path / "bad.zip")
+        done = bench("export", "--submit", tmp_path / "bad.zip")
         assert done.returncode == CHECK_FAILED
         assert done.stdout.startswith(name)
         assert said in done.stdout
     with zipfile.ZipFile(tmp_path / "few.zip", "w") as archive:
         archive.writestr("RTE.tsv", whole["RTE.tsv"])
-    assert "CoLA.tsv is not there" in bench("submit", tmp_path / "few.zip").stdout
+    assert "CoLA.tsv is not there" in bench("export", "--submit", tmp_path / "few.zip").stdout
 
 
 def test_a_missing_or_doubtful_model_is_refused(bench, tmp_path, test_sets, models):
-    done = bench("submit", models, "--to", tmp_path / "s", "--data", test_sets)
+    done = bench("export", "--submit", models, "--to", tmp_path / "s", "--data", test_sets)
     assert (done.returncode, (tmp_path / "s").exists()) == (BAD_INPUT, False)
     assert "cola" in done.stderr
     assert "rte" not in done.stderr
@@ -149,15 +152,16 @@ def test_a_missing_or_doubtful_model_is_refused(bench, tmp_path, test_sets, mode
         "--device",
         "cpu",
     ]
-    assert "seed 1" in bench("submit", *twice).stderr
-    assert bench("submit", *twice, "--seed", 2).returncode == OK
+    assert "seed 1" in bench("export", "--submit", *twice).stderr
+    assert bench("export", "--submit", *twice, "--seed", 2).returncode == OK
 
 
 def test_test_sets_that_are_cut_are_refused(bench, tmp_path, test_sets, models, monkeypatch):
     files = {name: file._replace(rows=ROWS + 1) for name, file in workflow.FILES.items()}
     monkeypatch.setattr(workflow, "FILES", files)
     done = bench(
-        "submit",
+        "export",
+        "--submit",
         models,
         "--to",
         tmp_path / "s",
@@ -237,7 +241,7 @@ def damaged(data: bytearray) -> bytes:
 @pytest.mark.parametrize("change", [with_password, of_another_compression, damaged])
 def test_an_archive_that_cannot_be_unpacked_is_bad_input(bench, tmp_path, change):
     archive = archive_of(tmp_path, {"RTE.tsv": "index\tprediction\n" * 99}, change)
-    answer = bench("submit", archive)
+    answer = bench("export", "--submit", archive)
     assert answer.returncode == 2
     assert len(answer.stderr.splitlines()) == 1
     assert "cannot be read as a zip archive" in answer.stderr
@@ -246,7 +250,7 @@ def test_an_archive_that_cannot_be_unpacked_is_bad_input(bench, tmp_path, change
 def test_an_archive_that_unpacks_to_too_much_is_not_unpacked(bench, tmp_path):
     archive = archive_of(tmp_path, {"RTE.tsv": "0" * 60_000_000})
     assert archive.stat().st_size < 100_000
-    answer = bench("submit", archive)
+    answer = bench("export", "--submit", archive)
     assert answer.returncode == 2
     assert "unpacks to 60,000,000 bytes" in answer.stderr
 

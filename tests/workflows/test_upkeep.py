@@ -106,7 +106,7 @@ def test_no_reader_uses_a_record_with_one_changed_digit(bench, answered_store):
     table = bench_load(root)
     assert record.key not in set(table["key"])
     assert len(table[(table["row"] == "kd") & (table["task"] == "rte")]) == 2
-    for words in (["compare", "kd", "finetune"], ["choose"], ["trace", "76.0"]):
+    for words in (["compare", "kd", "finetune"], ["choose"], ["show", "--trace", "76.0"]):
         answer = bench(*words, "--results", root)
         lines = [line for line in answer.stderr.splitlines() if "set aside" in line]
         assert len(lines) == 1, answer.stderr

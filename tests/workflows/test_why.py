@@ -351,13 +351,13 @@ def test_the_verb(bench, asked, tmp_path):
         "cpu",
     )
     typed += ("--corpus", asked.corpus[0], "--corpus-tokens", asked.corpus_tokens)
-    found = bench("why", record.key[:10], *typed, "--json", tmp_path / "why.json")
+    found = bench("show", "--why", record.key[:10], *typed, "--json", tmp_path / "why.json")
     assert found.returncode == 0, found.stderr
     assert "plan: a run finds this record" in found.stdout
     body = json.loads((tmp_path / "why.json").read_text())
     assert (body["planned_key"], body["differences"], body["again"]) == (record.key, [], False)
     not_found = bench(
-        "why", record.key[:10], *typed, "--epochs", 2, "--json", tmp_path / "why.json"
+        "show", "--why", record.key[:10], *typed, "--epochs", 2, "--json", tmp_path / "why.json"
     )
     assert not_found.returncode == 1
     assert "recipe.epochs: 1.0 in the record, 2.0 in the plan" in not_found.stdout
@@ -368,7 +368,7 @@ def test_the_verb(bench, asked, tmp_path):
         2.0,
     )
     assert not list(Path(asked.results).rglob("*.safetensors"))
-    bad = bench("why", "zzzz", *typed[:2])
+    bad = bench("show", "--why", "zzzz", *typed[:2])
     assert bad.returncode == 2
     assert "a key that begins with zzzz" in bad.stderr
 

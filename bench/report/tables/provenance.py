@@ -137,7 +137,7 @@ def record_keys(group: ReportGroup) -> Table | None:
         return None
     note = (
         f"One key for each seed. `python -m bench show KEY --results {group.results}` prints a record, "
-        f"`python -m bench trace NUMBER --results {group.results}` finds a number's records, "
+        f"`python -m bench show --trace NUMBER --results {group.results}` finds a number's records, "
         f"`{verifying(group)}` trains the cell of a record again and says how close the results are."
     )
     columns = [Column("System"), *(Column(c.title, csv=TEXT) for c in group.columns)]
