@@ -56,10 +56,10 @@ def test_a_reading_verb_needs_none_of_them(tmp_path):
         f"report {found} --reports reports": "0",
         f"compare microbert finetune {found}": "0",
         f"choose {found} --max-params 20": "0",
-        f"trace 86.6 {found}": "01",
+        f"show --trace 86.6 {found}": "01",
         f"check --baseline results {found}": "04",  # 4: other code made the records
         f"audit table.csv {found}": "01",
-        "power --tasks rte --gap 1.0": "0",
+        "compare --power --tasks rte --gap 1.0": "0",
         f"store verify {found}": "01",
     }
     done = answers(tmp_path, *commands)
