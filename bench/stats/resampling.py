@@ -123,26 +123,22 @@ class Correlation:
 
     def scorer(self, systems: Sequence[np.ndarray], labels: np.ndarray) -> Scorer:
         """As :meth:`Repeated.scorer`; 0 where the labels or the answers are constant."""
-        prepare = _ranked if self.ranked else _valued
-        of_labels, of_systems = prepare(labels), [prepare(predicted) for predicted in systems]
+        prepare = _Ranks if self.ranked else _Values
+        of_labels = prepare(labels)
+        of_systems = [prepare(predicted) for predicted in systems]
 
         def score(counts_RN: np.ndarray) -> np.ndarray:
-            # whole numbers add up exactly, and in a quarter of the time
-            counts_RN = counts_RN.astype(np.int32)
-            weights_RN = counts_RN.astype(float)
-            true_RN = of_labels(counts_RN)
-            middle_R, variance_R = _moments(true_RN, weights_RN)
-            # sums to 0, so the other side needs no centring
-            lever_RN = weights_RN * (true_RN - middle_R[:, None])
-            correlations = []
-            for given in of_systems:
-                x_RN = given(counts_RN)
-                scale_R = np.sqrt(_moments(x_RN, weights_RN)[1] * variance_R)
-                together_R = np.einsum("rn,rn->r", x_RN, lever_RN)
-                correlations.append(
-                    np.divide(together_R, scale_R, out=np.zeros(len(scale_R)), where=scale_R > 0)
-                )
-            return np.stack(correlations, 1)
+            # as many resamples at once as fit in a processor's cache
+            resamples, examples = counts_RN.shape
+            together = max(1, IN_CACHE // examples)
+            scores_RM = np.zeros((resamples, len(of_systems)))
+            for begin in range(0, resamples, together):
+                of_part = slice(begin, begin + together)
+                # resamples side by side: examples are put in order by copying whole rows, and
+                # whole numbers add up exactly
+                counts_NR = np.ascontiguousarray(counts_RN[of_part].T, np.int32)
+                _correlate(of_labels, of_systems, counts_NR, scores_RM[of_part])
+            return scores_RM
 
         return score
 
@@ -181,34 +177,102 @@ class Sums:
 Resampling = Repeated | Mean | ByClass | Correlation | Sums
 
 
-def _moments(x_RN: np.ndarray, weights_RN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[R] weighted mean, and weighted sum of squares about it: 0 where all that was drawn is the same but for rounding."""
-    total_R = weights_RN.sum(1)
-    mean_R = np.einsum("rn,rn->r", x_RN, weights_RN) / total_R
-    squares_R = np.einsum("rn,rn,rn->r", x_RN, x_RN, weights_RN)
-    about_R = squares_R - total_R * mean_R**2
-    return mean_R, np.where(about_R > 1e-12 * squares_R, about_R, 0.0)
+def _correlate(
+    of_labels: _Values, of_systems: Sequence[_Values], counts_NR: np.ndarray, scores_RM: np.ndarray
+) -> None:
+    """Write the correlations of some resamples into an array of zeros."""
+    # what each example weighs in a covariance with the labels: a resample's sum is 0, so that the
+    # other side needs no centring
+    lever_NR = of_labels.lever(counts_NR)
+    of_labels_R = of_labels.variance(counts_NR)
+    # ranks of distinct values are tied by drawing alone, alike for all systems
+    of_distinct_R = _variance_of_ranks(counts_NR)
+    for place, system in enumerate(of_systems):
+        variance_R = of_distinct_R if system.is_distinct else system.variance(counts_NR)
+        scale_R = np.sqrt(variance_R * of_labels_R)
+        together_R = system.covariance(counts_NR, lever_NR)
+        np.divide(together_R, scale_R, out=scores_RM[:, place], where=scale_R > 0)
 
 
-def _valued(x_N: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Counts of each example -> its value, less the mean of all: that changes no correlation and little is lost to rounding."""
-    return lambda counts_RN: np.broadcast_to(x_N - x_N.mean(dtype=float), counts_RN.shape)
+class _Values:
+    """Numbers whose correlation is that of their values."""
+
+    is_distinct = False
+    """whether they are ranks, and no two are equal"""
+
+    def __init__(self, x_N: np.ndarray) -> None:
+        # less the mean of all: that changes no correlation, and little is lost to rounding
+        self._x_N = x_N - x_N.mean(dtype=float)
+
+    def lever(self, counts_NR: np.ndarray) -> np.ndarray:
+        """[N, R] what each example weighs in a sum of products with these, less their mean."""
+        mean_R = self._x_N @ counts_NR / counts_NR.sum(0)
+        return counts_NR * (self._x_N[:, None] - mean_R)
+
+    def variance(self, counts_NR: np.ndarray) -> np.ndarray:
+        """[R] sum of squares about the mean; 0 where all that was drawn is the same but for rounding."""
+        total_R = counts_NR.sum(0)
+        mean_R = self._x_N @ counts_NR / total_R
+        squares_R = self._x_N**2 @ counts_NR
+        about_R = squares_R - total_R * mean_R**2
+        return np.where(about_R > 1e-12 * squares_R, about_R, 0.0)
+
+    def covariance(self, counts_NR: np.ndarray, lever_NR: np.ndarray) -> np.ndarray:
+        """[R] sum of the products with another side, whose lever this is."""
+        return self._x_N @ lever_NR
 
 
-def _ranked(x_N: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Counts of each example -> its rank among the examples so drawn, ties at their middle; sorted only once."""
-    _, group_N = np.unique(x_N, return_inverse=True)
-    order_N = np.argsort(group_N, kind="stable")
-    starts_G = np.flatnonzero(np.diff(group_N[order_N], prepend=-1))
-    distinct = len(starts_G) == len(x_N)
+class _Ranks(_Values):
+    """Numbers whose correlation is that of their ranks among the examples drawn, ties at their middle.
 
-    def ranks(counts_RN: np.ndarray) -> np.ndarray:
-        size_RG = counts_RN.take(order_N, axis=1)
-        if not distinct:
-            size_RG = np.add.reduceat(size_RG, starts_G, axis=1)
-        # a value drawn s times has the ranks c - s + 1 to c, with the middle (2 c - (s - 1)) / 2; twice that is a whole number
-        twice_RG = 2 * size_RG.cumsum(1, dtype=size_RG.dtype)
-        twice_RG -= size_RG - 1
-        return twice_RG.take(group_N, axis=1).astype(float) / 2
+    They are sorted once. A value that is drawn s times, up to the c-th place, has the ranks
+    c - s + 1 to c, with the middle c - (s - 1) / 2.
+    """
 
-    return ranks
+    def __init__(self, x_N: np.ndarray) -> None:
+        _, self._group_N = np.unique(x_N, return_inverse=True)
+        self._order_N = np.argsort(self._group_N, kind="stable")
+        self._starts_G = np.flatnonzero(np.diff(self._group_N[self._order_N], prepend=-1))
+        self.is_distinct = len(self._starts_G) == len(x_N)
+
+    def _by_value(self, of_examples_NR: np.ndarray) -> np.ndarray:
+        """[G, R] the sum over the examples of each value, in the order of the values."""
+        in_order_NR = of_examples_NR[self._order_N]
+        if self.is_distinct:
+            return in_order_NR
+        return np.add.reduceat(in_order_NR, self._starts_G, axis=0)
+
+    def _twice_ranks(self, counts_NR: np.ndarray) -> np.ndarray:
+        """[G, R] twice the rank of each value, less 1: a whole number."""
+        size_GR = self._by_value(counts_NR)
+        twice_GR = 2 * size_GR.cumsum(0, dtype=size_GR.dtype)
+        twice_GR -= size_GR
+        return twice_GR
+
+    def lever(self, counts_NR: np.ndarray) -> np.ndarray:
+        """As :meth:`_Values.lever`."""
+        rank_NR = (self._twice_ranks(counts_NR)[self._group_N] + 1) / 2
+        # the mean of the ranks 1 to n, however they are tied
+        middle_R = (counts_NR.sum(0) + 1) / 2
+        return counts_NR * (rank_NR - middle_R)
+
+    def variance(self, counts_NR: np.ndarray) -> np.ndarray:
+        """[R] sum of squares about the mean."""
+        return _variance_of_ranks(self._by_value(counts_NR))
+
+    def covariance(self, counts_NR: np.ndarray, lever_NR: np.ndarray) -> np.ndarray:
+        """As :meth:`_Values.covariance`."""
+        # a rank is half of this and of 1, and the 1 adds nothing: a lever's sum is 0
+        twice_GR = self._twice_ranks(counts_NR)
+        return np.einsum("gr,gr->r", twice_GR, self._by_value(lever_NR)) / 2
+
+
+def _variance_of_ranks(size_GR: np.ndarray) -> np.ndarray:
+    """[R] sum of squares of ranks about their mean, of groups of equal values.
+
+    It is (n^3 - n) / 12 of the ranks 1 to n, less as much for each tie.
+    """
+    size_GR = size_GR.astype(float)
+    total_R = size_GR.sum(0)
+    cubes_R = np.einsum("gr,gr,gr->r", size_GR, size_GR, size_GR)
+    return (total_R**3 - cubes_R) / 12
