@@ -241,13 +241,19 @@ class Reach(nn.Module):
         self.__dict__["target"] = target
 
 
-def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> Any:
-    """A classifier of the teacher's form with its first so many layers out of ``weights``; a head that they lack is new."""
+def new_classifier(setup: Setup, layers: int) -> Any:
+    """A classifier of the teacher's form with so many layers and random weights."""
     config = copy.deepcopy(setup.teacher)
     config.num_hidden_layers, config.num_labels = layers, setup.num_labels
     kind: Any = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[type(config)]
     model = kind(config)
     model.set_attn_implementation("packed")
+    return model
+
+
+def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> Any:
+    """A classifier of the teacher's form with its first so many layers out of ``weights``; a head that they lack is new."""
+    model = new_classifier(setup, layers)
     load_checked(
         model,
         select_layers(weights, range(1, layers + 1)),

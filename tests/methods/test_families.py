@@ -1,0 +1,88 @@
+"""Rows whose students are made of the teacher's layers: from every family with such layers, and as transformers answers."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+import torch
+from tiny_training import built
+from torch.nn.utils.rnn import pad_sequence
+from transformers import AutoModelForSequenceClassification
+
+import methods
+from methods.api import MethodError, Setup
+from methods.core.artefacts import blank_artefacts
+from methods.core.models import forward, inputs_of
+from methods.core.taps import LOGITS
+
+OTHERS = [family for family in tiny.OF_FAMILY if family != "bert"]
+EQUAL = {"atol": 1e-5, "rtol": 1e-5}
+
+
+@pytest.fixture
+def batch(teacher_folder):
+    return tiny.encoded(teacher_folder, rows=12).batch([3, 1, 4, 9])
+
+
+def student_of(method, family, seed=1, num_labels=2, **shape):
+    """A student made of a teacher with random weights; the teacher, and what the student was built from."""
+    teacher = tiny.family_classifier(family, num_labels, seed, **{"layers": 4, **shape}).eval()
+    config, weights = teacher.config, teacher.state_dict()
+    artefacts = blank_artefacts(method.requires(config), config, num_labels)
+    plain = {name: value for name, value in weights.items() if not name.startswith("classifier.")}
+    given = {"teacher_weights": plain, "tuned_teacher": weights}
+    artefacts |= {name: value for name, value in given.items() if name in artefacts}
+    setup = Setup(config, num_labels, ("x",), artefacts)
+    torch.manual_seed(seed)
+    return teacher, setup, method.build(setup)
+
+
+def padded_logits(model, batch):
+    """As somebody asks a model of transformers: with [PAD] behind the shorter sequences."""
+    ids = pad_sequence(batch.token_ids.split(batch.layout.lengths), True, model.config.pad_token_id)
+    kinds = pad_sequence(batch.segment_ids.split(batch.layout.lengths), True)
+    given = {"input_ids": ids, "attention_mask": batch.layout.mask_BL.long()}
+    if "token_type_ids" in inputs_of(model):
+        given["token_type_ids"] = kinds
+    with torch.no_grad():
+        return model.eval()(**given).logits
+
+
+def answers_as_transformers_opens_it(model, batch, folder):
+    """The same logits packed, and padded after it was saved and opened without a word of ours."""
+    model.eval()
+    with torch.no_grad():
+        packed = forward(model, batch, LOGITS).logits
+    model.save_pretrained(folder)
+    opened = AutoModelForSequenceClassification.from_pretrained(folder)
+    torch.testing.assert_close(padded_logits(opened, batch), packed, **EQUAL)
+    return opened
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_distilbert_has_spread_layers_of_the_teachers_own_family(family, batch, tmp_path):
+    teacher, _, student = student_of(methods.get("distilbert")(), family)
+    assert student.model.config.model_type == family
+    theirs, ours = (model.base_model.encoder.layer for model in (teacher, student.model))
+    assert len(ours) == 2
+    for mine, taken in zip(ours, (theirs[0], theirs[3]), strict=True):
+        for name, weight in taken.state_dict().items():
+            assert torch.equal(mine.state_dict()[name], weight), name
+    answers_as_transformers_opens_it(student.model, batch, tmp_path)
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_distilbert_takes_its_pre_trained_encoder(family):
+    """The first step's student is of the teacher's family, and the second step's begins as it ended."""
+    setup, student = built(
+        methods.get("distilbert")(pretraining="masked"), tiny.family_config(family, layers=4)
+    )
+    begun = setup.artefacts["triple_loss"]
+    for name, weight in student.model.base_model.state_dict().items():
+        assert torch.equal(begun[f"{family}.{name}"], weight), name
+    assert begun["aux.teacher_head.bias"].shape == (setup.teacher.vocab_size,)
+
+
+def test_a_finished_distilbert_is_the_student_of_a_bert():
+    with pytest.raises(MethodError, match="this teacher is a mpnet: leave start_from out"):
+        methods.get("distilbert")(start_from="x").requires(tiny.family_config("mpnet"))
