@@ -299,11 +299,9 @@ def run_layers(
         trace = AttentionTrace(layout, keeps_scores=scores in taps, keeps_vectors=vectors in taps)
         if layout.one_chunk and isinstance(layer, nn.Module) and is_plain(layer):
             x_1TW = DirectLayer(layer)(x_TW[None], trace)
-        elif family.run_layer is not None:
-            x_1TW = family.run_layer(layer, x_TW[None], trace, **options(layer))
         else:
-            x_1TW = layer(x_TW[None], trace=trace, **options(layer))
-        x_TW = (x_1TW[0] if isinstance(x_1TW, tuple) else x_1TW).squeeze(0)
+            x_1TW = family.run(layer, x_TW[None], trace, options(layer))
+        x_TW = x_1TW.squeeze(0)
         if number == len(layers):
             x_TW = family.finish(body, x_TW)
         if number in with_states:

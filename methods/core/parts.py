@@ -22,6 +22,7 @@ from transformers import (
 )
 
 from methods.core.errors import MethodError
+from methods.core.families import LAYERED
 from methods.core.settings import Limit
 from methods.core.stages import Setup, Shape, Student
 
@@ -164,10 +165,6 @@ def teacher_depth(teacher: PretrainedConfig, layers: int, method: str) -> int:
     if not 0 <= layers <= depth:
         raise MethodError(f"layers={layers} should be at most the teacher's {depth}")
     return layers or max(1, depth // 2)
-
-
-LAYERED = ("bert", "roberta", "electra", "mpnet")
-"""Families whose models are built alike, ``FAMILY.encoder.layer.N``: layers can be taken out of them."""
 
 
 def require_layers(teacher: PretrainedConfig, method: str) -> None:

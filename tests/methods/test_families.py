@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import tiny
 import torch
@@ -10,10 +13,11 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForSequenceClassification
 
 import methods
+from bench.data.masking import pad_batch
 from methods.api import MethodError, Setup
 from methods.core.artefacts import blank_artefacts
 from methods.core.models import forward, inputs_of
-from methods.core.taps import LOGITS
+from methods.core.taps import LOGITS, hidden
 
 OTHERS = [family for family in tiny.OF_FAMILY if family != "bert"]
 EQUAL = {"atol": 1e-5, "rtol": 1e-5}
@@ -86,3 +90,40 @@ def test_distilbert_takes_its_pre_trained_encoder(family):
 def test_a_finished_distilbert_is_the_student_of_a_bert():
     with pytest.raises(MethodError, match="this teacher is a mpnet: leave start_from out"):
         methods.get("distilbert")(start_from="x").requires(tiny.family_config("mpnet"))
+
+
+def with_pad_one(teacher_folder):
+    """Tiny rows whose [PAD] is token 1, as RoBERTa and MPNet have it."""
+    data = tiny.encoded(teacher_folder, rows=12)
+    swapped = [np.where(row == 1, 0, row) for row in data.tokens]
+    return replace(data, tokens=swapped, pad=1)
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_pad_of_filled_sequences_has_the_states_that_transformers_gives_it(family, teacher_folder):
+    """Planted before: packed [PAD] went on counting, where RoBERTa and MPNet give all of them one position. Students that are
+    taught by means over 128 places, as some authors' are, would have learned other states than transformers computes."""
+    data = with_pad_one(teacher_folder)
+    config = tiny.family_config(family)
+    config.pad_token_id = 1
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_config(config).eval()
+    batch = pad_batch(data.batch([3, 1, 4]), data, 20)
+    is_real = torch.arange(20)[None] < torch.tensor(batch.layout.real)[:, None]
+    with torch.no_grad():
+        padded = model(
+            input_ids=batch.token_ids.view(3, 20),
+            attention_mask=is_real.long(),
+            output_hidden_states=True,
+            **(
+                {"token_type_ids": batch.segment_ids.view(3, 20)}
+                if "token_type_ids" in inputs_of(model)
+                else {}
+            ),
+        )
+        model.set_attn_implementation("packed")
+        packed = forward(model, batch, LOGITS | hidden(0, 3))
+    for layer in (0, 3):
+        expected = padded.hidden_states[layer].flatten(0, 1)
+        torch.testing.assert_close(packed.hidden(layer), expected, **EQUAL)
+    torch.testing.assert_close(packed.logits, padded.logits, **EQUAL)
