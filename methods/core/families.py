@@ -57,9 +57,9 @@ class Family:
     itself and does not ask the ``AttentionInterface``"""
     attention: AttentionNames | None = None
     """of a family whose layers students are made of; None: its layers are not described so"""
-    context: Callable[..., Tensor] = (
-        lambda layer, x_1TW, trace: layer.attention.self(x_1TW, trace=trace)[0]
-    )
+    context: Callable[..., Tensor] = lambda layer, x_1TW, trace: layer.attention.self(
+        x_1TW, trace=trace
+    )[0]
     """arguments as of ``run_layer`` -> [1, T, H * D], what the writing layer of its attention reads"""
     finish: Callable[[Any, Tensor], Tensor] = lambda body, x_TW: x_TW
     """body and the states of the last layer -> those that heads read"""

@@ -17,6 +17,7 @@ from methods.core.models import Cost, PackedModel, RoutedModule
 from methods.core.parts import bert_config, classifier, require_layers, under
 from methods.core.taps import NOTHING, hidden
 
+
 class MaskedLanguageHead(RoutedModule):
     """BERT's head over the vocabulary: a layer with gelu and LayerNorm, then the word embeddings as output matrix. The matrix is not
     a parameter of the head: it belongs to whoever embeds. Where the states are wider than the embeddings, a matrix of the head's

@@ -15,9 +15,11 @@ from transformers import AutoModelForSequenceClassification
 import methods
 from bench.data.masking import pad_batch
 from methods.api import MethodError, Setup
+from methods.core import losses
 from methods.core.artefacts import blank_artefacts
 from methods.core.models import forward, inputs_of
-from methods.core.taps import LOGITS, hidden
+from methods.core.taps import LOGITS, gates, hidden
+from methods.moebert import NeuronImportance
 
 OTHERS = [family for family in tiny.OF_FAMILY if family != "bert"]
 EQUAL = {"atol": 1e-5, "rtol": 1e-5}
@@ -127,3 +129,59 @@ def test_pad_of_filled_sequences_has_the_states_that_transformers_gives_it(famil
         expected = padded.hidden_states[layer].flatten(0, 1)
         torch.testing.assert_close(packed.hidden(layer), expected, **EQUAL)
     torch.testing.assert_close(packed.logits, padded.logits, **EQUAL)
+
+
+def moebert(family, **settings):
+    """A MoEBERT whose neurons have random importance, and its teacher."""
+    method = methods.get("moebert")(**settings)
+    teacher, setup, _ = student_of(method, family)
+    for importance_F in setup.artefacts.get("neuron_importance", {}).values():
+        importance_F.copy_(torch.rand(importance_F.shape))
+    return teacher, method.build(setup).model.eval()
+
+
+@pytest.mark.parametrize("routing", ["hash", "token", "sentence"])
+@pytest.mark.parametrize("family", OTHERS)
+def test_moebert_is_its_teacher_with_experts(family, routing, batch, tmp_path):
+    """Where each token's expert has all that matters of the network, the student answers as the teacher."""
+    teacher, student = moebert(family, routing=routing, experts=1, shared_size=8)
+    with torch.no_grad():
+        if routing == "hash":
+            logits = [forward(each, batch, LOGITS).logits for each in (teacher, student)]
+            torch.testing.assert_close(*logits, **EQUAL)
+    student = moebert(family, routing=routing)[1]
+    assert student.config.model_type == f"moe_{family}"
+    opened = answers_as_transformers_opens_it(student, batch, tmp_path)
+    assert type(opened) is type(student)
+
+
+@pytest.mark.parametrize("family", tiny.OF_FAMILY)
+def test_a_gate_of_sentences_reads_the_mean_of_each_sentence(family, batch):
+    """Planted before: sequences began where positions are 0, and those of RoBERTa and MPNet begin behind [PAD]'s."""
+    _, student = moebert(family, routing="sentence")
+    reads = []
+    hook = student.base_model.encoder.layer[0].output.register_forward_pre_hook(
+        lambda module, args: reads.append(args[1][0])
+    )
+    with torch.no_grad():
+        gates_TE = forward(student, batch, LOGITS | gates(1)).gates(1)
+    hook.remove()
+    means_BW = batch.layout.mean(reads[0])
+    gate_EW = student.base_model.encoder.layer[0].output.gate_EW
+    expected_TE = (means_BW @ gate_EW.T)[batch.layout.owner_T]
+    torch.testing.assert_close(gates_TE, expected_TE, **EQUAL)
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_importance_of_a_neuron_is_that_of_each_example_alone(family, batch, teacher_folder):
+    teacher = tiny.family_classifier(family, layers=2).eval()
+    found = NeuronImportance(4).compute(teacher, [batch])
+    expected = torch.zeros_like(found["layer.2"])
+    ffn = teacher.base_model.encoder.layer[1]
+    w1, w2 = ffn.intermediate.dense.weight, ffn.output.dense.weight
+    for example in batch.example_ids:
+        alone = tiny.encoded(teacher_folder, rows=12).batch([example])
+        loss = losses.hard(forward(teacher, alone, LOGITS).logits, alone.labels)
+        g1, g2 = torch.autograd.grad(loss, (w1, w2))
+        expected += ((w1 * g1).sum(1) + (w2 * g2).sum(0)).abs().detach()
+    torch.testing.assert_close(found["layer.2"], expected, atol=1e-5, rtol=1e-4)
