@@ -206,6 +206,8 @@ def _run_mpnet(layer: Any, x_1TW: Tensor, trace: AttentionTrace, position_bias: 
     return layer.output(layer.intermediate(x_1TW), x_1TW)  # type: ignore[no-any-return]
 
 
+SHARED_BIAS = "relative_attention_bias.weight"
+"""What MPNet's encoder calls the bias of relative positions, [buckets, H], that all of its layers share."""
 AS_BERT = AttentionNames(
     "attention.self",
     ("attention.self.query", "attention.self.key", "attention.self.value"),
@@ -311,7 +313,14 @@ def family_name(model: Any) -> str:
 def family_of_config(config: Any) -> str:
     """As :func:`family_name`, of the classifier that transformers makes of a configuration."""
     kind = SAME_LAYERS.get(config.model_type, config.model_type)
-    return kind if kind in FAMILIES else ""
+    if kind in FAMILIES:
+        return kind
+    made = config if isinstance(config, type) else type(config)
+    if made.__module__.startswith("transformers."):
+        return ""
+    # a configuration of our own adds fields to one of transformers'
+    kinds = [getattr(base, "model_type", "") for base in made.__mro__]
+    return next((kind for kind in kinds if kind in FAMILIES), "")
 
 
 def attention_names(model: Any) -> AttentionNames:

@@ -14,10 +14,13 @@ from transformers import AutoModelForSequenceClassification
 
 import methods
 from bench.data.masking import pad_batch
+from methods import fisher
 from methods.api import MethodError, Setup
 from methods.core import losses
 from methods.core.artefacts import blank_artefacts
-from methods.core.models import forward, inputs_of
+from methods.core.families import attention_names
+from methods.core.models import cost, forward, inputs_of, label_gradients
+from methods.core.pruned import mask_gradients
 from methods.core.taps import LOGITS, gates, hidden
 from methods.moebert import NeuronImportance
 
@@ -185,3 +188,151 @@ def test_importance_of_a_neuron_is_that_of_each_example_alone(family, batch, tea
         g1, g2 = torch.autograd.grad(loss, (w1, w2))
         expected += ((w1 * g1).sum(1) + (w2 * g2).sum(0)).abs().detach()
     torch.testing.assert_close(found["layer.2"], expected, atol=1e-5, rtol=1e-4)
+
+
+def masked_logits(model, batch, heads_LH, neurons_LF):
+    """Of a model whose every writing layer reads its units times their masks."""
+    writing = attention_names(model).writing
+    hooks = []
+    for number, layer in enumerate(model.base_model.encoder.layer):
+        for reader, mask in (
+            (layer.get_submodule(writing), heads_LH[number]),
+            (layer.output.dense, neurons_LF[number]),
+        ):
+            scale = mask.repeat_interleave(reader.in_features // len(mask))
+            hooks.append(
+                reader.register_forward_pre_hook(
+                    lambda module, args, scale=scale: (args[0] * scale,)
+                )
+            )
+    try:
+        return forward(model, batch, LOGITS).logits
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def masks_of(model, seed=3):
+    """Masks that leave other units in each layer, of values that differ; no layer is empty."""
+    chance = torch.Generator().manual_seed(seed)
+    config = model.config
+    masks = []
+    for units in (config.num_attention_heads, config.intermediate_size):
+        kept = torch.rand(config.num_hidden_layers, units, generator=chance) < 0.5
+        # of the first layer the last unit alone stays: not a row that a wrong one could be taken for
+        kept[0] = False
+        kept[:, -1] = True
+        masks.append(kept * torch.linspace(0.5, 1.5, units))
+    return masks
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_the_gradient_of_a_mask_is_seen_in_a_pass_that_goes_around_attention_modules(family, batch):
+    """Planted before: hooks on the attention modules, which the packed pass of MPNet never calls, saw nothing."""
+    model = tiny.family_classifier(family, layers=2, seed=3).eval()
+    found = mask_gradients(model, batch)
+    masks = [torch.ones(2, 4, requires_grad=True), torch.ones(2, 48, requires_grad=True)]
+    loss = losses.hard(masked_logits(model, batch, *masks), batch.labels) * len(batch.example_ids)
+    expected = torch.autograd.grad(loss, masks)
+    for ours, theirs in zip((found[:2], found[2:]), expected, strict=True):
+        summed = torch.stack([by_example.sum(0) for by_example in ours])
+        torch.testing.assert_close(summed, theirs, atol=1e-5, rtol=1e-3)
+        assert theirs.abs().max() > 1e-3
+    if family == "mpnet":
+        attention = model.mpnet.encoder.layer[0].attention.attn
+        with pytest.raises(TypeError, match="does not go through MPNetSelfAttention"):
+            list(label_gradients(model, batch, [attention]))
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_fisher_cuts_units_out_and_answers_as_the_masked_teacher(family, batch, tmp_path):
+    """Planted before: the second of two heads that stay read the bias of the second of all of MPNet's."""
+    method = methods.get("fisher")()
+    teacher, setup, _ = student_of(method, family)
+    masks = setup.artefacts["fisher_masks"] = dict(
+        zip(("heads", "neurons"), masks_of(teacher), strict=True)
+    )
+    student = method.build(setup).model.eval()
+    assert student.config.layer_heads == (masks["heads"] != 0).sum(1).tolist()
+    with torch.no_grad():
+        expected = masked_logits(teacher, batch, masks["heads"], masks["neurons"])
+        packed = forward(student, batch, LOGITS).logits
+    torch.testing.assert_close(packed, expected, **EQUAL)
+    opened = answers_as_transformers_opens_it(student, batch, tmp_path)
+    assert cost(student).of_length(32) == cost(opened).of_length(32) < cost(teacher).of_length(32)
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_fisher_tunes_nothing_beside_a_model_that_is_its_target(family, batch):
+    """Through each family's own attention: with other states than the model's the masks would leave 1."""
+    model = tiny.family_classifier(family, layers=3).eval()
+    whole = [torch.ones(3, 4), torch.ones(3, 48)]
+    fisher.tune(model, [batch], *whole, torch.ones(3, 4), torch.ones(3, 48))
+    for mask in whole:
+        torch.testing.assert_close(mask, torch.ones_like(mask), rtol=0, atol=2e-2)
+    states = forward(model, batch, hidden(0, 3))
+    seen = fisher.States(batch, *[states.hidden(0)[None]] * 2)
+    with torch.no_grad():
+        for layer in model.base_model.encoder.layer:
+            for block, units in zip(fisher.blocks_of(model, layer), (4, 48), strict=True):
+                seen = seen.after(block, torch.ones(units), torch.ones(units))
+    torch.testing.assert_close(seen.pruned[0], states.hidden(3), **EQUAL)
+
+
+@pytest.mark.parametrize("empty", ["", "attentions", "networks"])
+@pytest.mark.parametrize("family", OTHERS)
+def test_cofi_deploys_the_masked_model(family, empty, batch, tmp_path):
+    method = methods.get("cofi")(sparsity=0.5)
+    _, setup, student = student_of(method, family)
+    for stage in method.stages(setup):
+        stage.on_step_begin(student.model, 0.0)
+    gates_ = student.model.gates
+    with torch.no_grad():
+        for kind in gates_.KINDS:
+            gate = getattr(gates_, kind)
+            gate.copy_(2 * torch.randn(gate.shape))
+        if empty:
+            getattr(gates_, empty)[1] = -20.0  # the second layer's whole block is the first to go
+    shipped = method.deploy(student)[""].eval()
+    counts = (shipped.config.layer_heads, shipped.config.layer_neurons)
+    assert sum(counts[0]) < 16
+    assert not empty or counts[empty == "networks"][1] == 0
+    with torch.no_grad():
+        expected = forward(student.model.eval(), batch, LOGITS).logits
+    torch.testing.assert_close(forward(shipped, batch, LOGITS).logits, expected, **EQUAL)
+    answers_as_transformers_opens_it(shipped, batch, tmp_path)
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_cofi_learns_through_its_masks(family, batch):
+    *_, student = student_of(methods.get("cofi")(), family)
+    student.model.gates.phase = "drawn"
+    torch.nn.init.zeros_(student.model.gates.heads)
+    out = forward(student.model.train(), batch, LOGITS)
+    out.logits.square().sum().backward()
+    assert student.model.gates.heads.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_dynabert_is_its_teacher_in_another_order(family, batch, tmp_path):
+    """Planted before: the heads of a layer, put in their order, read others' rows of the bias that MPNet's layers share."""
+    method = methods.get("dynabert")(widths="0.5", depths="0.5")
+    teacher, setup, _ = student_of(method, family)
+    for units in setup.artefacts["importance_of_units"].values():
+        units.copy_(torch.rand(units.shape))
+    student = method.build(setup)
+    with torch.no_grad():
+        logits = [forward(each, batch, LOGITS).logits for each in (teacher, student.model.eval())]
+    torch.testing.assert_close(*logits, **EQUAL)
+    teacher.config.hidden_dropout_prob = teacher.config.attention_probs_dropout_prob = 0.0
+    student = method.build(setup)
+    model = student.model
+    for number, ((width, depth), shipped) in enumerate(
+        zip(method.parts(), method.deploy(student).values(), strict=True)
+    ):
+        model.parts = [(width, depth)]
+        trained = forward(model.train(), batch, LOGITS).logits
+        with torch.no_grad():
+            packed = forward(shipped.eval(), batch, LOGITS).logits
+        torch.testing.assert_close(packed, trained, **EQUAL)
+        answers_as_transformers_opens_it(shipped, batch, tmp_path / str(number))
