@@ -31,13 +31,14 @@ from typing import Annotated, Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import BertForSequenceClassification, PretrainedConfig
+from transformers import PretrainedConfig, PreTrainedModel
 
 from methods.api import Batch, Method, Out, Setup, Stage, Student, Taps, Term
 from methods.core import losses
 from methods.core.artefacts import Artefact, TeacherWeights
+from methods.core.families import attention_names, family_of
 from methods.core.models import Around, run_layers
-from methods.core.parts import Reach, cut_classifier, nearest_layers, require_bert
+from methods.core.parts import Reach, cut_classifier, nearest_layers, require_layers
 from methods.core.pruned import pruned_classifier
 from methods.core.settings import Fraction, Limit, Positive
 from methods.core.taps import hidden
@@ -140,9 +141,9 @@ class Gates(nn.Module):
 
 
 class Gated(Around):
-    """A BERT classifier whose heads, neurons and blocks are multiplied with masks."""
+    """A classifier whose heads, neurons and blocks are multiplied with masks."""
 
-    def __init__(self, whole: BertForSequenceClassification, gates: Gates) -> None:
+    def __init__(self, whole: PreTrainedModel, gates: Gates) -> None:
         super().__init__(whole)
         self.gates = gates
 
@@ -155,9 +156,9 @@ class Gated(Around):
         # one wait for the device: which blocks have anything left
         left_2L = torch.stack([(attentions * heads).any(1), (networks * neurons).any(1)]).tolist()
         gates.there = left_2L[0]
-        every: Any = self.whole.bert.encoder.layer
+        every: Any = self.whole.base_model.encoder.layer
         layers = [
-            masked_layer(layer, *parts)
+            masked_layer(self.whole, layer, *parts)
             for layer, *parts in zip(
                 every, heads, neurons, attentions, networks, *left_2L, strict=True
             )
@@ -166,6 +167,7 @@ class Gated(Around):
 
 
 def masked_layer(
+    model: Any,
     layer: Any,
     heads_H: Tensor,
     neurons_F: Tensor,
@@ -174,13 +176,16 @@ def masked_layer(
     attends: bool,
     feeds: bool,
 ) -> Callable[..., Tensor]:
-    """A BERT layer with its masks as a function of states [1, T, W]; without attention, or network, the states pass."""
+    """A layer of the model with its masks as a function of states [1, T, W]; without attention, or network, the states pass."""
+    context, names = family_of(model).context, attention_names(model)
+    *_, writing, norm = names.parts(layer)
+    dropout = layer.get_submodule(names.dropout)
 
-    def run(x_1TW: Tensor, trace: Any) -> Tensor:
+    def run(x_1TW: Tensor, trace: Any, **options: Any) -> Tensor:
         if attends:
-            block, mixed = layer.attention.output, layer.attention.self(x_1TW, trace=trace)[0]
-            mixed = mixed * heads_H.repeat_interleave(layer.attention.self.attention_head_size)
-            x_1TW = block.LayerNorm(block.dropout(block.dense(mixed) * attention_1) + x_1TW)
+            mixed = context(layer, x_1TW, trace, **options)
+            mixed = mixed * heads_H.repeat_interleave(mixed.size(-1) // len(heads_H))
+            x_1TW = norm(dropout(writing(mixed) * attention_1) + x_1TW)
         if feeds:
             block, inner = layer.output, layer.intermediate(x_1TW) * neurons_F
             x_1TW = block.LayerNorm(block.dropout(block.dense(inner) * network_1) + x_1TW)
@@ -226,7 +231,7 @@ class CoFi(Method):
     gate_pace: Positive = 500.0
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        require_bert(teacher, self.name)
+        require_layers(teacher, self.name)
         return (TeacherWeights(tuned=False),)
 
     def build(self, setup: Setup) -> Student:
@@ -318,9 +323,10 @@ class CoFi(Method):
         is_untrained = gates.is_begun.is_meta or not gates.is_begun
         heads, neurons, attentions, networks = gates.evenly() if is_untrained else gates.settled()
         weights = {name: value.detach() for name, value in whole.state_dict().items()}
+        writing = attention_names(whole).writing
         for number in range(len(heads)):
-            prefix = f"bert.encoder.layer.{number}."
-            for name, mask in (("attention.output.dense", attentions), ("output.dense", networks)):
+            prefix = f"{whole.base_model_prefix}.encoder.layer.{number}."
+            for name, mask in ((writing, attentions), ("output.dense", networks)):
                 for kind in ("weight", "bias"):
                     tensor = weights[f"{prefix}{name}.{kind}"]
                     weights[f"{prefix}{name}.{kind}"] = tensor * mask[number].to(tensor.device)

@@ -12,6 +12,8 @@ begins as the teacher's, as the authors' script copies it. Fine-tuning after it 
 ``distilbert:pretraining=masked:-soft:-cos:hard_weight=1``. Table 4 leaves one term out of the first step:
 ``pretraining_without=vocabulary``, ``masked`` or ``cos`` in such a row. ``start_from=distilbert/distilbert-base-uncased`` is the
 authors' own first step.
+A teacher of another family than BERT (RoBERTa, ELECTRA, MPNet) has a student of its own family: half of its layers, the rest
+as the teacher has it. So the authors made DistilRoBERTa; a DistilBERT has no place for MPNet's bias of relative positions.
 Ours: by default the triple loss is used on the task alone, with the fine-tuned teacher: the labels' loss stands where
 the masked-language loss stood. Weights: soft and hard 0.5 each as the authors' task distillation has them; cosine a
 fifth of the soft loss, the ratio of the authors' general command (5 : 1). Depths other than 6 of 12 follow the same
@@ -43,13 +45,14 @@ from methods.core.artefacts import (
     checkpoint,
     lowest_layers,
 )
-from methods.core.masked import MaskedLanguageHead, TeacherHead, masked_tokens
+from methods.core.masked import TeacherHead, head_like, masked_tokens
 from methods.core.parts import (
     DISTILBERT_NAMES,
     Depth,
+    cut_classifier,
     evenly_spread,
     load_checked,
-    require_bert,
+    new_classifier,
     select_layers,
     teacher_depth,
     under,
@@ -100,11 +103,10 @@ class TripleLoss(PretrainingStage):
         return (TeacherWeights(tuned=False), TeacherHead())
 
     def build(self, setup: Setup) -> Student:
-        model: Any = distilbert(setup, self.layers, self.start)
-        model.distilbert.embeddings.position_embeddings.weight.requires_grad = (
-            self.positions == "learned"
-        )
-        head = MaskedLanguageHead(model.distilbert.embeddings.word_embeddings.weight)
+        model = shallower(setup, self.layers, self.start)
+        embeddings = model.base_model.embeddings
+        embeddings.position_embeddings.weight.requires_grad = self.positions == "learned"
+        head = head_like(setup.teacher, embeddings.word_embeddings.weight)
         theirs = TeacherHead().filled(setup)
         if self.start == "teacher":
             head.bias.data.copy_(theirs.bias)
@@ -148,6 +150,16 @@ class GivenDistilBERT(GivenEncoder):
 def last_states(ours: int, theirs: int, weight: float) -> Term:
     """1 - cosine of the student's and the teacher's last states, mean over real tokens."""
     return layerwise(HIDDEN, {ours: theirs}, plain(losses.hidden_cosine_tokenmean), weight)
+
+
+def shallower(setup: Setup, depth: int, start: str) -> Any:
+    """The student: of a BERT a DistilBERT, of another teacher one of its own family, with ``depth`` layers."""
+    if setup.teacher.model_type == "bert":
+        return distilbert(setup, depth, start)
+    if start == "random":
+        return new_classifier(setup, depth)
+    taken = evenly_spread(depth, setup.teacher.num_hidden_layers)
+    return cut_classifier(setup, depth, select_layers(setup.artefacts["teacher_weights"], taken))
 
 
 def distilbert(setup: Setup, depth: int, start: str) -> DistilBertForSequenceClassification:
@@ -228,9 +240,13 @@ class DistilBERT(Method):
             )
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        require_bert(teacher, self.name)
         depth = teacher_depth(teacher, self.layers, self.name)
         if self.start_from:
+            if teacher.model_type != "bert":
+                raise MethodError(
+                    f"start_from={self.start_from} is a DistilBERT, the student of a BERT; this "
+                    f"teacher is a {teacher.model_type}: leave start_from out"
+                )
             shape = Shape(
                 depth, teacher.hidden_size, teacher.num_attention_heads, teacher.intermediate_size
             )
@@ -256,9 +272,10 @@ class DistilBERT(Method):
             )
             return Student(model)
         if self.pretraining == "none":
-            return Student(distilbert(setup, depth, self.start))
-        model, weights = distilbert(setup, depth, "random"), setup.artefacts[TripleLoss.name]
-        load_checked(model.distilbert, under("distilbert.", weights), TAKEN)
+            return Student(shallower(setup, depth, self.start))
+        model = shallower(setup, depth, "random")
+        begun = under(f"{model.base_model_prefix}.", setup.artefacts[TripleLoss.name])
+        load_checked(model.base_model, begun, TAKEN)
         return Student(model)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:

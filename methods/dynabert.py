@@ -30,14 +30,23 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from transformers import BertForSequenceClassification, PretrainedConfig
+from transformers import PretrainedConfig, PreTrainedModel
 
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Taps, Term
 from methods.core import losses
 from methods.core.artefacts import Artefact, ComputedArtefact, TeacherWeights, first_examples
+from methods.core.families import (
+    FAMILIES,
+    SHARED_BIAS,
+    AttentionNames,
+    Family,
+    attention_names,
+    family_of,
+)
 from methods.core.models import Around, run_layers
-from methods.core.parts import Reach, cut_classifier, require_bert, select_layers
-from methods.core.pruned import mask_gradients, pruned_classifier
+from methods.core.packed import AttentionTrace
+from methods.core.parts import Reach, require_layers, select_layers
+from methods.core.pruned import mask_gradients, pruned_classifier, whole_classifier
 from methods.core.settings import Count
 from methods.core.taps import hidden
 from methods.core.terms import soft
@@ -82,23 +91,26 @@ class Importance(ComputedArtefact):
 
 
 def rewired(
-    weights: Mapping[str, Tensor], heads_LH: Tensor, neurons_LF: Tensor
+    family: str, weights: Mapping[str, Tensor], heads_LH: Tensor, neurons_LF: Tensor
 ) -> dict[str, Tensor]:
-    """The weights of a BERT classifier with the heads and neurons of each layer from the most important one down: the same function."""
+    """The weights of a classifier with the heads and neurons of each layer from the most important one down: the same function. Of a
+    ``family`` whose layers share a bias of each head, each layer says whose row is each head's."""
     weights = dict(weights)
+    names = cast(AttentionNames, FAMILIES[family].attention)
     for number, (heads_H, neurons_F) in enumerate(zip(heads_LH, neurons_LF, strict=True)):
-        prefix = f"bert.encoder.layer.{number}."
-        columns = weights[f"{prefix}attention.output.dense.weight"].size(1)
+        prefix = f"{family}.encoder.layer.{number}."
+        columns = weights[f"{prefix}{names.writing}.weight"].size(1)
         by_head = torch.arange(columns, device="cpu").view(len(heads_H), -1)
-        rows = by_head[heads_H.cpu().argsort(descending=True, stable=True)].flatten()
+        heads = heads_H.cpu().argsort(descending=True, stable=True)
+        rows = by_head[heads].flatten()
         order = neurons_F.cpu().argsort(descending=True, stable=True)
-        readers = {f"attention.self.{name}": rows for name in ("query", "key", "value")} | {
-            "intermediate.dense": order
-        }
+        readers = dict.fromkeys(names.reading, rows) | {"intermediate.dense": order}
+        if f"{family}.encoder.{SHARED_BIAS}" in weights:
+            weights[f"{prefix}{names.own}.bias_rows"] = heads
         for part, place in readers.items():
             for kind in ("weight", "bias"):
                 weights[f"{prefix}{part}.{kind}"] = weights[f"{prefix}{part}.{kind}"][place]
-        for part, place in (("attention.output.dense", rows), ("output.dense", order)):
+        for part, place in ((names.writing, rows), ("output.dense", order)):
             weights[f"{prefix}{part}.weight"] = weights[f"{prefix}{part}.weight"][:, place]
     return weights
 
@@ -115,26 +127,43 @@ def units(width: float, config: Any) -> tuple[int, int]:
     )
 
 
-def narrowed(layer: Any, heads: int, neurons: int) -> Callable[..., Tensor]:
-    """A BERT layer with its first so many heads and neurons alone, as a function of states [1, T, W]; gradients reach the layer."""
-    rows = heads * layer.attention.self.attention_head_size
+class Running(nn.Module):
+    """A layer as its family runs it: so that its weights can be replaced for one pass, also where that is not its own ``forward``."""
+
+    def __init__(self, family: Family, layer: nn.Module) -> None:
+        super().__init__()
+        self.family, self.layer = family, layer
+
+    def forward(self, x_1TW: Tensor, trace: AttentionTrace, **options: Any) -> Tensor:
+        return self.family.run(self.layer, x_1TW, trace, options)
+
+
+def narrowed(model: Any, layer: Any, heads: int, neurons: int) -> Callable[..., Tensor]:
+    """A layer of the model with its first so many heads and neurons alone, as a function of states [1, T, W]; gradients reach the layer."""
+    names = attention_names(model)
+    rows = heads * layer.get_submodule(names.own).attention_head_size
+    first = dict.fromkeys(names.reading, rows) | {"intermediate.dense": neurons}
+    columns = {f"{names.writing}.weight": rows, "output.dense.weight": neurons}
 
     def cut(name: str, weight: Tensor) -> Tensor:
-        if name.startswith("attention.self."):
-            return weight[:rows]
-        if name.startswith("intermediate."):
-            return weight[:neurons]
-        sizes = {"attention.output.dense.weight": rows, "output.dense.weight": neurons}
-        return weight[:, : sizes[name]] if name in sizes else weight
+        if name == f"{names.own}.bias_rows":
+            return weight[:heads]
+        if name in columns:
+            return weight[:, : columns[name]]
+        return weight[: first.get(name.rpartition(".")[0])]
 
-    weights = {name: cut(name, weight) for name, weight in layer.named_parameters()}
-    return lambda x_1TW, trace: functional_call(layer, weights, (x_1TW,), {"trace": trace})
+    every = [*layer.named_parameters(), *layer.named_buffers()]
+    weights = {f"layer.{name}": cut(name, weight) for name, weight in every}
+    running = Running(family_of(model), layer)
+    return lambda x_1TW, trace, **options: functional_call(
+        running, weights, (x_1TW, trace), options
+    )
 
 
 class Adaptive(Around):
-    """A BERT classifier that trains as one of its parts at a time: ``parts`` are their widths and depths, ``part`` that of the last pass."""
+    """A classifier that trains as one of its parts at a time: ``parts`` are their widths and depths, ``part`` that of the last pass."""
 
-    def __init__(self, whole: BertForSequenceClassification) -> None:
+    def __init__(self, whole: PreTrainedModel) -> None:
         super().__init__(whole)
         self.parts, self.part = [WHOLE], WHOLE
 
@@ -146,12 +175,12 @@ class Adaptive(Around):
             else WHOLE
         )
         width, depth = self.part
-        every: Any = self.whole.bert.encoder.layer
+        every: Any = self.whole.base_model.encoder.layer
         kept = kept_layers(depth, len(every))
         layers = [
-            narrowed(layer, *units(width, self.config))
+            narrowed(self.whole, layer, *units(width, self.config))
             if number in kept
-            else (lambda x_1TW, trace: x_1TW)
+            else (lambda x_1TW, trace, **options: x_1TW)
             for number, layer in enumerate(every)
         ]
         return run_layers(self.whole, batch, taps, layers)  # type: ignore[arg-type]
@@ -194,15 +223,18 @@ class DynaBERT(Method):
         return [(width, depth) for depth in shares[1] for width in shares[0]]
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        require_bert(teacher, self.name)
+        require_layers(teacher, self.name)
         return (TeacherWeights(tuned=True), Importance(self.examples))
 
     def build(self, setup: Setup) -> Student:
         importance = setup.artefacts[Importance.name]
         weights = rewired(
-            setup.artefacts["tuned_teacher"], importance["heads"], importance["neurons"]
+            setup.teacher.model_type,
+            setup.artefacts["tuned_teacher"],
+            importance["heads"],
+            importance["neurons"],
         )
-        model = Adaptive(cut_classifier(setup, setup.teacher.num_hidden_layers, weights))
+        model = Adaptive(whole_classifier(setup, weights))
         return Student(model, nn.ModuleDict({"reach": Reach(model)}))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
@@ -234,7 +266,7 @@ class DynaBERT(Method):
         )
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        """A usual BERT for each width and depth, the whole one first."""
+        """A model for each width and depth, the whole one first."""
         model: Any = student.model
         weights = {name: value.detach() for name, value in model.whole.state_dict().items()}
         deployed, device = {}, model.whole.device

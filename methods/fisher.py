@@ -47,9 +47,9 @@ from transformers import PretrainedConfig
 
 from methods.api import Batch, Method, Setup, Stage, Student
 from methods.core.artefacts import Artefact, ComputedArtefact, TeacherWeights, first_examples
-from methods.core.families import FAMILIES
+from methods.core.families import attention_names, family_of
 from methods.core.packed import AttentionTrace
-from methods.core.parts import require_bert
+from methods.core.parts import require_layers
 from methods.core.pruned import mask_gradients, pruned_classifier
 from methods.core.settings import Count, Limit
 from methods.core.terms import hard
@@ -82,7 +82,7 @@ class Masks(ComputedArtefact):
 
     def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
         model: Any = teacher
-        layers, config = model.bert.encoder.layer, model.config
+        layers, config = model.base_model.encoder.layer, model.config
         seen, gradients = [], []
         for batch in first_examples(batches, self.examples):
             seen.append(batch)
@@ -173,11 +173,13 @@ class Block:
     """The attention or the feed-forward network of one layer: units, whose sum its last linear layer makes.
 
     Attributes:
-        output: the module with that linear layer, the residual and the LayerNorm.
+        dense: that linear layer.
+        norm: the LayerNorm of its output and the states that the block was given.
         read: of [1, T, W] states and their batch, the [1, T, X] that the linear layer reads.
     """
 
-    output: Any
+    dense: Any
+    norm: Any
     read: Callable[[Tensor, Batch], Tensor]
 
     def masked(self, states: Tensor, batch: Batch, mask_U: Tensor) -> Tensor:
@@ -187,19 +189,23 @@ class Block:
 
     def forward(self, states: Tensor, batch: Batch, mask_U: Tensor) -> Tensor:
         """[1, T, W] states after the block."""
-        return self.output(self.masked(states, batch, mask_U), states)
+        return self.norm(self.dense(self.masked(states, batch, mask_U)) + states)
 
 
-def blocks_of(layer: Any) -> tuple[Block, Block]:
-    """A layer's attention and its feed-forward network."""
+def blocks_of(model: Any, layer: Any) -> tuple[Block, Block]:
+    """A layer's attention and its feed-forward network, of a model in evaluation mode."""
+    family = family_of(model)
+    *_, writing, norm = attention_names(model).parts(layer)
 
     def context(states: Tensor, batch: Batch) -> Tensor:
-        return layer.attention.self(states, trace=AttentionTrace(batch.layout))[0]
+        options = family.layer_options(model.base_model, states[0], batch.layout)(layer)
+        return family.context(layer, states, AttentionTrace(batch.layout), **options)
 
     def inner(states: Tensor, batch: Batch) -> Tensor:
         return layer.intermediate(states)
 
-    return Block(layer.attention.output, context), Block(layer.output, inner)
+    network = layer.output
+    return Block(writing, norm, context), Block(network.dense, network.LayerNorm, inner)
 
 
 @dataclass(frozen=True)
@@ -228,20 +234,20 @@ def tune(
     """Give the masks that are 1 the values of equation 13, in place: block after block, the pruned model beside its target.
 
     Args:
-        model: the tuned teacher, a BERT classifier, or one for questions.
+        model: the tuned teacher, a classifier, or one for questions.
         batches: the examples.
         heads_LH, neurons_LF: masks of the pruned model, of 0 and 1.
         target_heads_LH, target_neurons_LF: masks of the model whose outputs it should have.
     """
-    embed = FAMILIES["bert"].embed
+    embed = family_of(model).embed
     seen = []
     for batch in batches:
-        embedded = embed(model.bert, batch)[None]
+        embedded = embed(model.base_model, batch)[None]
         seen.append(States(batch, embedded, embedded))
     last = len(heads_LH) - 1
     is_tuning = True
-    for number, layer in enumerate(model.bert.encoder.layer):
-        attention, network = blocks_of(layer)
+    for number, layer in enumerate(model.base_model.encoder.layer):
+        attention, network = blocks_of(model, layer)
         # heads: not those of the first layer
         target_mask_H = target_heads_LH[number]
         if is_tuning and number > 0:
@@ -272,7 +278,7 @@ def normal_equations(
         constant: whether A has a last column of ones.
         on_first: whether only the states of each sequence's first token, [CLS], count.
     """
-    dense = block.output.dense
+    dense = block.dense
     size = dense.in_features // len(mask_U)  # columns of one unit
     kept = mask_U.repeat_interleave(size).nonzero()[:, 0].to(dense.weight.device)
     weight_WX = dense.weight[:, kept]
@@ -350,7 +356,7 @@ class Fisher(Method):
     retrain: bool = False
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        require_bert(teacher, self.name)
+        require_layers(teacher, self.name)
         return (TeacherWeights(tuned=True), Masks(self.flops, self.examples))
 
     def build(self, setup: Setup) -> Student:

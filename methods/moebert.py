@@ -63,10 +63,10 @@ from methods.core.models import Cost, PackedModel, RoutedModule, label_gradients
 from methods.core.parts import (
     Padding,
     check_padding,
+    in_every_family,
     load_checked,
-    opened_by_transformers,
-    own_config,
-    require_bert,
+    own_classifier,
+    require_layers,
     under,
 )
 from methods.core.settings import NOT_NEGATIVE, Count, added_setting
@@ -98,7 +98,7 @@ class NeuronImportance(ComputedArtefact):
         For a linear layer, w . dL/dw of one example is the sum over its tokens of (output - bias) x gradient of
         the output, and likewise input x gradient of the input: no pass per example is needed.
         """
-        layers: Any = cast(BertForSequenceClassification, teacher).bert.encoder.layer
+        layers: Any = cast(Any, teacher).base_model.encoder.layer
         totals: dict[str, Tensor] = {}
         for batch in first_examples(batches, self.examples):
             # by layer what each neuron adds up to, and then what it hands on
@@ -310,7 +310,9 @@ class TokensSeen:
         real_N1 = (self.ids.reshape(-1, 1) != self.pad).to(x_NW.dtype)
         parts = torch.cat([x_NW * real_N1, real_N1], 1)
         if self.positions is not None and len(self.ids) == 1:
-            owner_N = (self.positions.reshape(-1) == 0).cumsum(0) - 1
+            positions_N = self.positions.reshape(-1)
+            # some families number from behind the position of [PAD]
+            owner_N = (positions_N == positions_N[0]).cumsum(0) - 1
             sums = parts.new_zeros(int(owner_N[-1]) + 1, parts.size(1)).index_add(0, owner_N, parts)
         else:
             places = torch.arange(self.ids.size(0), device=x_NW.device)[:, None] + torch.zeros_like(
@@ -320,35 +322,24 @@ class TokensSeen:
         return sums[:, :-1] / sums[:, -1:], owner_N
 
 
-def put_experts(bert: Any, config: MoEBertConfig) -> None:
-    """Give every layer of a body its experts in the place of its feed-forward network."""
-    seen = TokensSeen(config.pad_token_id or 0)
-    for layer in bert.encoder.layer:
-        layer.intermediate = nn.Identity()
-        layer.output = Experts(config, seen)
-    bert.embeddings.register_forward_pre_hook(seen, with_kwargs=True)
+class WithExperts(nn.Module):
+    """Every layer of the body has experts in the place of its feed-forward network; a mix-in, named first."""
 
-
-@opened_by_transformers
-class MoEBertForQuestionAnswering(BertForQuestionAnswering):
-    """The same body with the head that the folder of a student of questions has."""
-
-    config_class = MoEBertConfig
+    base_model: Any
 
     def __init__(self, config: MoEBertConfig) -> None:
         super().__init__(config)
-        put_experts(self.bert, config)
+        seen = TokensSeen(config.pad_token_id or 0)
+        for layer in self.base_model.encoder.layer:
+            layer.intermediate = nn.Identity()
+            layer.output = Experts(config, seen)
+        self.base_model.embeddings.register_forward_pre_hook(seen, with_kwargs=True)
 
 
-@opened_by_transformers
-class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassification):
-    """A BERT classifier with experts in every layer; saves and loads like any other."""
+class PackedExperts(WithExperts, PackedModel):
+    """How a classifier with experts runs packed, and what it says of them."""
 
-    config_class = MoEBertConfig
-
-    def __init__(self, config: MoEBertConfig) -> None:
-        super().__init__(config)
-        put_experts(self.bert, config)
+    config: Any
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
         gated, others = (
@@ -357,7 +348,7 @@ class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassificatio
         )
         # the pass goes as far as the last gate
         out = super().packed_forward(batch, others | hidden(*gated))
-        experts: Any = [layer.output for layer in self.bert.encoder.layer]
+        experts: Any = [layer.output for layer in self.base_model.encoder.layer]
         if gated and experts[0].gate_EW is None:
             raise UndeclaredNeed("these experts have no gate: their tokens are routed by a table")
         read = {tap: out[tap] for tap in others} | {
@@ -368,7 +359,7 @@ class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassificatio
         return Out(batch.layout, read)
 
     def cost(self) -> Cost:
-        own, layers = super().cost(), cast(Any, self.bert.encoder.layer)
+        own, layers = super().cost(), self.base_model.encoder.layer
         if self.config.gate != "sentence":
             return own
         return replace(
@@ -378,7 +369,7 @@ class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassificatio
 
     def observed(self) -> dict[str, Any]:
         """How the tokens answered so far were routed: shares of each layer's experts, entropy, experts never met."""
-        layers: Any = self.bert.encoder.layer
+        layers: Any = self.base_model.encoder.layer
         shares = [
             [count / max(1, sum(layer.output.load)) for count in layer.output.load]
             for layer in layers
@@ -396,6 +387,20 @@ class MoEBertForSequenceClassification(PackedModel, BertForSequenceClassificatio
             "load entropy": [round(e, 6) for e in entropies],
             "dead experts": dead,
         }
+
+
+@in_every_family
+class MoEBertForQuestionAnswering(WithExperts, BertForQuestionAnswering):
+    """The same body with the head that the folder of a student of questions has."""
+
+    config_class = MoEBertConfig
+
+
+@in_every_family
+class MoEBertForSequenceClassification(PackedExperts, BertForSequenceClassification):
+    """A classifier with experts in every layer; saves and loads like any other."""
+
+    config_class = MoEBertConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -446,9 +451,9 @@ class MoEBERT(Method):
             raise MethodError(f"shared_size={self.shared_size} should not be below -1")
 
     def sizes(self, teacher: PretrainedConfig) -> tuple[int, int]:
-        """Neurons of one expert, and how many of them are shared. Raises MethodError: the teacher is not a BERT; an
+        """Neurons of one expert, and how many of them are shared. Raises MethodError: the teacher's layers are of another form; an
         expert has no shared neurons, or none of its own; the experts would need more neurons than the teacher has."""
-        require_bert(teacher, self.name)
+        require_layers(teacher, self.name)
         neurons = teacher.intermediate_size
         size = self.expert_size or neurons // self.experts
         shared = neurons // 6 if self.shared_size < 0 else self.shared_size
@@ -490,9 +495,9 @@ class MoEBERT(Method):
             "expert_size": size,
             "shared_size": 0 if self.shared == "copies" else shared,
         }
-        config = own_config(MoEBertConfig, setup.teacher, setup.num_labels, gate=self.gate, **sizes)
-        model = MoEBertForSequenceClassification(config)
-        model.set_attn_implementation("packed")
+        model = own_classifier(
+            MoEBertConfig, setup.teacher, setup.num_labels, gate=self.gate, **sizes
+        )
         weights = setup.artefacts["tuned_teacher"]
         block = tuple(
             f".{part}." for part in ("intermediate.dense", "output.dense", "output.LayerNorm")
@@ -503,8 +508,8 @@ class MoEBERT(Method):
             if ".attention." in n or not any(part in n for part in block)
         }
         load_checked(model, plain, "the teacher", new=("",))
-        for number, layer in enumerate(model.bert.encoder.layer, start=1):
-            prefix = f"bert.encoder.layer.{number - 1}."
+        for number, layer in enumerate(model.base_model.encoder.layer, start=1):
+            prefix = f"{model.base_model_prefix}.encoder.layer.{number - 1}."
             if self.importance == "gradient":
                 importance_F = setup.artefacts["neuron_importance"][f"layer.{number}"]
                 ranked = torch.argsort(importance_F, descending=True, stable=True)

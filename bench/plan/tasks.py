@@ -228,6 +228,13 @@ def augment(task: TaskPlan, planner: ArtefactPlanner) -> None:
     if augmentation is None:
         return
     if augmentation.kind == "masked":
+        family = task.checkpoint.config.model_type
+        # words and pairs of sentences are put together from its pieces
+        if family != "bert":
+            raise InputError(
+                f"--augment masked: a BERT is asked, and this teacher is a {family}; "
+                "--augment rules needs none"
+            )
         try:
             task.masked_head = planner.add(TeacherHead(), task.checkpoint, task)
         except ValueError as error:

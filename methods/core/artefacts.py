@@ -27,10 +27,10 @@ from transformers import (
 
 from methods.core import losses
 from methods.core.errors import MethodError
+from methods.core.families import LAYERED
 from methods.core.packed import Batch
 from methods.core.parts import (
     DISTILBERT_NAMES,
-    LAYERED,
     bert_config,
     classifier,
     encoder_of,
@@ -341,7 +341,7 @@ class PretrainingStage(Artefact):
 class TruncatedShape(Artefact):
     """What the artefacts share that begin as the un-tuned teacher truncated to this shape, and then go through :meth:`stages`; named
     first among the bases. Tensors: those of a ``BertModel`` without pooler by name, and ``projection.weight``, ``projection.bias`` to
-    the teacher's width. Where the teacher is not of :data:`methods.core.parts.LAYERED` or the shape does not fit into it, they begin at
+    the teacher's width. Where the teacher is not of :data:`methods.core.families.LAYERED` or the shape does not fit into it, they begin at
     random."""
 
     shape: Shape

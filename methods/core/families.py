@@ -7,7 +7,7 @@ forward pass of its own; any other runs padded, and gives logits and hidden stat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,23 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from methods.core.packed import AttentionTrace, Batch, Layout, packed_attention
+
+
+@dataclass(frozen=True)
+class AttentionNames:
+    """Where a layer has the parts of its attention, by their names in it. The layer's feed-forward network is called
+    ``intermediate`` and ``output`` in all families that have these names."""
+
+    own: str
+    """the module that knows how many heads it has, and how wide they are"""
+    reading: tuple[str, str, str]  # queries, keys and values
+    writing: str  # the linear layer that reads all heads
+    dropout: str  # of what it writes
+    norm: str
+
+    def parts(self, layer: Any) -> list[Any]:
+        """The linear layers of a layer's queries, keys and values, the writing one, and the norm."""
+        return [layer.get_submodule(name) for name in (*self.reading, self.writing, self.norm)]
 
 
 @dataclass(frozen=True)
@@ -38,11 +55,30 @@ class Family:
     run_layer: Callable[..., Tensor] | None = None
     """layer, [1, T, W] states, its :class:`AttentionTrace` and options -> [1, T, W], where transformers' own layer computes its attention
     itself and does not ask the ``AttentionInterface``"""
+    attention: AttentionNames | None = None
+    """of a family whose layers students are made of; None: its layers are not described so"""
+    context: Callable[..., Tensor] = lambda layer, x_1TW, trace: layer.attention.self(
+        x_1TW, trace=trace
+    )[0]
+    """arguments as of ``run_layer`` -> [1, T, H * D], what the writing layer of its attention reads"""
     finish: Callable[[Any, Tensor], Tensor] = lambda body, x_TW: x_TW
     """body and the states of the last layer -> those that heads read"""
     before_span_head: Callable[[Any, Tensor], Tensor] | None = lambda model, x_TW: x_TW
     """classifier and [T, W] states -> what its last layer reads of each token to choose the ends of an answer; None where the head is
     made for first tokens alone"""
+
+    def run(
+        self,
+        layer: Callable[..., Any],
+        x_1TW: Tensor,
+        trace: AttentionTrace,
+        options: Mapping[str, Any],
+    ) -> Tensor:
+        """[1, T, W] states after a layer, or after a function that stands in the place of one."""
+        if self.run_layer is not None and isinstance(layer, nn.Module):
+            return self.run_layer(layer, x_1TW, trace, **options)
+        out = layer(x_1TW, trace=trace, **options)
+        return out[0] if isinstance(out, tuple) else out
 
 
 def _embed_bert(body: Any, batch: Batch) -> Tensor:
@@ -51,6 +87,18 @@ def _embed_bert(body: Any, batch: Batch) -> Tensor:
         token_type_ids=batch.segment_ids[None],
         position_ids=batch.layout.positions_T[None],
     )[0]
+
+
+def _behind_padding(body: Any, layout: Layout) -> Tensor:
+    """[1, T] positions of RoBERTa and MPNet: a text's first one follows that of [PAD], which all [PAD] of filled
+    sequences have."""
+    padding = body.embeddings.padding_idx
+    positions_T = layout.positions_T + padding + 1
+    if layout.real != layout.lengths:
+        real_B = torch.tensor(layout.real, device=positions_T.device)
+        is_filled_T = layout.positions_T >= real_B[layout.owner_T]
+        positions_T = positions_T.masked_fill(is_filled_T, padding)
+    return positions_T[None]
 
 
 def _embed_mobilebert(body: Any, batch: Batch) -> Tensor:
@@ -121,11 +169,13 @@ def _bias_of_mpnet(body: Any, x_TW: Tensor, layout: Layout) -> Callable[[Any], d
     return lambda layer: {"position_bias": bias_1HLL}
 
 
-def _run_mpnet(layer: Any, x_1TW: Tensor, trace: AttentionTrace, position_bias: Tensor) -> Tensor:
-    own, around = layer.attention.attn, layer.attention
-    shape = (own.num_attention_heads, own.attention_head_size)
+def _context_of_mpnet(
+    layer: Any, x_1TW: Tensor, trace: AttentionTrace, position_bias: Tensor
+) -> Tensor:
+    own = layer.attention.attn
     q_1HTD, k_1HTD, v_1HTD = (
-        part(x_1TW).unflatten(-1, shape).transpose(1, 2) for part in (own.q, own.k, own.v)
+        part(x_1TW).unflatten(-1, (-1, own.attention_head_size)).transpose(1, 2)
+        for part in (own.q, own.k, own.v)
     )
     mixed_1THD, _ = packed_attention(
         own,
@@ -135,10 +185,43 @@ def _run_mpnet(layer: Any, x_1TW: Tensor, trace: AttentionTrace, position_bias: 
         None,
         trace=trace,
         dropout=own.dropout.p,
-        position_bias=position_bias,
+        position_bias=bias_of_heads(own, position_bias),
     )
-    mixed_1TW = around.LayerNorm(around.dropout(own.o(mixed_1THD.flatten(2))) + x_1TW)
-    return layer.output(layer.intermediate(mixed_1TW), mixed_1TW)  # type: ignore[no-any-return]
+    return mixed_1THD.flatten(2)
+
+
+def bias_of_heads(own: Any, position_bias: Tensor) -> Tensor:
+    """The rows of the bias that all layers of an MPNet share, [B, H, L, L], which are of a layer's heads: of one that lost heads, or has
+    them in another order, those that its ``bias_rows`` name."""
+    rows = getattr(own, "bias_rows", None)
+    return position_bias if rows is None else position_bias.index_select(1, rows)
+
+
+def _run_mpnet(layer: Any, x_1TW: Tensor, trace: AttentionTrace, position_bias: Tensor) -> Tensor:
+    around = layer.attention
+    # an attention without heads has no parts, and hands its states on
+    if hasattr(around, "attn"):
+        written_1TW = around.attn.o(_context_of_mpnet(layer, x_1TW, trace, position_bias))
+        x_1TW = around.LayerNorm(around.dropout(written_1TW) + x_1TW)
+    return layer.output(layer.intermediate(x_1TW), x_1TW)  # type: ignore[no-any-return]
+
+
+SHARED_BIAS = "relative_attention_bias.weight"
+"""What MPNet's encoder calls the bias of relative positions, [buckets, H], that all of its layers share."""
+AS_BERT = AttentionNames(
+    "attention.self",
+    ("attention.self.query", "attention.self.key", "attention.self.value"),
+    "attention.output.dense",
+    "attention.output.dropout",
+    "attention.output.LayerNorm",
+)
+OF_MPNET = AttentionNames(
+    "attention.attn",
+    ("attention.attn.q", "attention.attn.k", "attention.attn.v"),
+    "attention.attn.o",
+    "attention.dropout",
+    "attention.LayerNorm",
+)
 
 
 FAMILIES: dict[str, Family] = {
@@ -146,6 +229,7 @@ FAMILIES: dict[str, Family] = {
         lambda body: body.encoder.layer,
         _embed_bert,
         lambda model, layout, x_TW: model.dropout(model.bert.pooler(layout.first(x_TW)[:, None])),
+        attention=AS_BERT,
     ),
     "distilbert": Family(
         lambda body: body.transformer.layer,
@@ -169,9 +253,10 @@ FAMILIES: dict[str, Family] = {
         lambda body, batch: body.embeddings(
             input_ids=batch.token_ids[None],
             token_type_ids=torch.zeros_like(batch.token_ids)[None],  # it knows one kind of segment
-            position_ids=batch.layout.positions_T[None] + body.embeddings.padding_idx + 1,
+            position_ids=_behind_padding(body, batch.layout),
         )[0],
         _alone,
+        attention=AS_BERT,
         before_span_head=None,
     ),
     "electra": Family(
@@ -179,6 +264,7 @@ FAMILIES: dict[str, Family] = {
         _embed_electra,
         _alone,
         embedding=_embedding_of_electra,
+        attention=AS_BERT,
         before_span_head=None,
     ),
     "modernbert": Family(
@@ -193,17 +279,20 @@ FAMILIES: dict[str, Family] = {
     "mpnet": Family(
         lambda body: body.encoder.layer,
         lambda body, batch: body.embeddings(
-            input_ids=batch.token_ids[None],
-            position_ids=batch.layout.positions_T[None] + body.embeddings.padding_idx + 1,
+            input_ids=batch.token_ids[None], position_ids=_behind_padding(body, batch.layout)
         )[0],
         _alone,
         layer_options=_bias_of_mpnet,
         run_layer=_run_mpnet,
+        attention=OF_MPNET,
+        context=_context_of_mpnet,
         before_span_head=None,
     ),
 }
 
 
+LAYERED = tuple(name for name, family in FAMILIES.items() if family.attention is not None)
+"""Families whose models are built alike, ``FAMILY.encoder.layer.N``: layers can be taken out of them."""
 SEGMENTED = ("bert", "mobilebert", "electra")
 """Families that are told of the first and the second text of a pair by another row of an embedding;
 others are told of one kind of segment, or of none."""
@@ -224,7 +313,23 @@ def family_name(model: Any) -> str:
 def family_of_config(config: Any) -> str:
     """As :func:`family_name`, of the classifier that transformers makes of a configuration."""
     kind = SAME_LAYERS.get(config.model_type, config.model_type)
-    return kind if kind in FAMILIES else ""
+    if kind in FAMILIES:
+        return kind
+    made = config if isinstance(config, type) else type(config)
+    if made.__module__.startswith("transformers."):
+        return ""
+    # a configuration of our own adds fields to one of transformers'
+    kinds = [getattr(base, "model_type", "") for base in made.__mro__]
+    return next((kind for kind in kinds if kind in FAMILIES), "")
+
+
+def attention_names(model: Any) -> AttentionNames:
+    """Those of a model's family. Raises TypeError: it is none of :data:`LAYERED`."""
+    if (names := family_of(model).attention) is None:
+        raise TypeError(
+            f"the layers of a {type(model).__name__} are others than those of {', '.join(LAYERED)}"
+        )
+    return names
 
 
 def family_of(model: Any) -> Family:

@@ -14,10 +14,8 @@ from methods.api import Batch, Masking, MethodError, Out, Setup, Shape, Stage, S
 from methods.core import losses
 from methods.core.artefacts import Artefact, PretrainingStage, TeacherWeights
 from methods.core.models import Cost, PackedModel, RoutedModule
-from methods.core.parts import bert_config, classifier, under
+from methods.core.parts import bert_config, classifier, require_layers, under
 from methods.core.taps import NOTHING, hidden
-
-WORDS = "bert.embeddings.word_embeddings.weight"
 
 
 class MaskedLanguageHead(RoutedModule):
@@ -25,12 +23,12 @@ class MaskedLanguageHead(RoutedModule):
     a parameter of the head: it belongs to whoever embeds. Where the states are wider than the embeddings, a matrix of the head's
     own makes up the difference (MobileBERT's code). They cannot be narrower. Masked tokens alone go through it."""
 
-    def __init__(self, words_VE: Tensor, width: int = 0) -> None:
+    def __init__(self, words_VE: Tensor, width: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
         vocabulary, embedded = words_VE.shape
         width = width or embedded
         self.dense = nn.Linear(width, width)
-        self.LayerNorm = nn.LayerNorm(width, eps=1e-12)
+        self.LayerNorm = nn.LayerNorm(width, eps=eps)
         self.bias = nn.Parameter(torch.zeros(vocabulary))
         nn.init.normal_(self.dense.weight, std=0.02)
         nn.init.zeros_(self.dense.bias)
@@ -72,14 +70,23 @@ def masked_tokens(head: str, layer: int, weight: float = 1.0, of_teacher: bool =
     return Term(term, weight, *((NOTHING, states) if of_teacher else (states, NOTHING)))
 
 
+def head_like(teacher: PretrainedConfig, words_VE: Tensor) -> MaskedLanguageHead:
+    """A new head over these word embeddings, for states and a LayerNorm like the teacher's."""
+    return MaskedLanguageHead(words_VE, teacher.hidden_size, teacher.layer_norm_eps)
+
+
 @dataclass(frozen=True)
 class TeacherHead(PretrainingStage):
     """The un-tuned teacher's masked-language head: its checkpoint's own, or trained on the corpus with the encoder fixed."""
 
     name: ClassVar = "masked_head"
     in_checkpoint: ClassVar = {
-        f"aux.head.{name}": tuple(f"cls.predictions.{theirs}" for theirs in names)
-        for name, names in {
+        f"aux.head.{name}": (
+            *(f"cls.predictions.{theirs}" for theirs in of_bert),
+            # RoBERTa's and MPNet's
+            f"lm_head.{name.replace('LayerNorm', 'layer_norm')}",
+        )
+        for name, of_bert in {
             "dense.weight": ("transform.dense.weight",),
             "dense.bias": ("transform.dense.bias",),
             "LayerNorm.weight": ("transform.LayerNorm.weight", "transform.LayerNorm.gamma"),
@@ -89,16 +96,22 @@ class TeacherHead(PretrainingStage):
     }
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        if teacher.model_type != "bert":
-            kind = teacher.model_type
+        require_layers(teacher, "a masked-language head")
+        embedded = getattr(teacher, "embedding_size", teacher.hidden_size)
+        if embedded > teacher.hidden_size:
             raise MethodError(
-                f"a masked-language head is read or trained for a BERT; this teacher is a {kind}"
+                f"a masked-language head needs states as wide as the word embeddings; this teacher's "
+                f"have {teacher.hidden_size} and {embedded}"
             )
         return (TeacherWeights(tuned=False),)
 
     def build(self, setup: Setup) -> Student:
-        words = setup.artefacts[TeacherWeights(tuned=False).name][WORDS]
-        return Student(NoStudentModel(), nn.ModuleDict({"head": MaskedLanguageHead(words)}))
+        return Student(NoStudentModel(), nn.ModuleDict({"head": self._new(setup)}))
+
+    def _new(self, setup: Setup) -> MaskedLanguageHead:
+        weights = setup.artefacts[TeacherWeights(tuned=False).name]
+        words_VE = weights[f"{setup.teacher.model_type}.embeddings.word_embeddings.weight"]
+        return head_like(setup.teacher, words_VE)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         last = setup.teacher.num_hidden_layers
@@ -110,7 +123,7 @@ class TeacherHead(PretrainingStage):
 
     def filled(self, setup: Setup) -> MaskedLanguageHead:
         """The head with its weights, fixed."""
-        head = MaskedLanguageHead(setup.artefacts[TeacherWeights(tuned=False).name][WORDS])
+        head = self._new(setup)
         head.load_state_dict(under("aux.head.", setup.artefacts[self.name]))
         return head.requires_grad_(False)
 

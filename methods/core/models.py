@@ -299,11 +299,9 @@ def run_layers(
         trace = AttentionTrace(layout, keeps_scores=scores in taps, keeps_vectors=vectors in taps)
         if layout.one_chunk and isinstance(layer, nn.Module) and is_plain(layer):
             x_1TW = DirectLayer(layer)(x_TW[None], trace)
-        elif family.run_layer is not None:
-            x_1TW = family.run_layer(layer, x_TW[None], trace, **options(layer))
         else:
-            x_1TW = layer(x_TW[None], trace=trace, **options(layer))
-        x_TW = (x_1TW[0] if isinstance(x_1TW, tuple) else x_1TW).squeeze(0)
+            x_1TW = family.run(layer, x_TW[None], trace, options(layer))
+        x_TW = x_1TW.squeeze(0)
         if number == len(layers):
             x_TW = family.finish(body, x_TW)
         if number in with_states:
@@ -346,21 +344,30 @@ def of_states(layout: Layout, states: Mapping[int, Tensor], taps: Taps) -> dict[
 
 
 def label_gradients(
-    model: nn.Module, batch: Batch, modules: Sequence[nn.Module]
+    model: nn.Module, batch: Batch, modules: Sequence[nn.Module], read: bool = False
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """What each of the modules gives, [T, X], and the gradient of the labels' loss with respect to it. The loss is summed over the
-    examples, so that a token's gradient is that of its own example."""
+    """What each of the modules gives, [T, X], or with ``read`` what it reads, and the gradient of the labels' loss with respect to it.
+    The loss is summed over the examples, so that a token's gradient is that of its own example. Raises TypeError: the packed pass does
+    not go through a module, as of an attention that it computes itself."""
     given: dict[nn.Module, Tensor] = {}
+
+    def keep_read(module: nn.Module, inputs: Any) -> None:
+        given[module] = inputs[0]
 
     def keep(module: nn.Module, inputs: Any, output: Any) -> None:
         given[module] = output[0] if isinstance(output, tuple) else output
 
-    hooks = [module.register_forward_hook(keep) for module in modules]
+    hooks = [
+        module.register_forward_pre_hook(keep_read) if read else module.register_forward_hook(keep)
+        for module in modules
+    ]
     try:
         with torch.enable_grad():
             loss = losses.hard(forward(model, batch, LOGITS).logits, batch.labels) * len(
                 batch.example_ids
             )
+            if unseen := [type(module).__name__ for module in modules if module not in given]:
+                raise TypeError(f"the packed pass does not go through {unseen[0]}")
             gradients = torch.autograd.grad(loss, [given[module] for module in modules])
     finally:
         for hook in hooks:

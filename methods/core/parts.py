@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from transformers import (
+    CONFIG_MAPPING,
+    MODEL_FOR_QUESTION_ANSWERING_MAPPING,
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
     AutoConfig,
     AutoModelForQuestionAnswering,
@@ -22,6 +25,7 @@ from transformers import (
 )
 
 from methods.core.errors import MethodError
+from methods.core.families import LAYERED, family_of_config
 from methods.core.settings import Limit
 from methods.core.stages import Setup, Shape, Student
 
@@ -39,6 +43,50 @@ def opened_by_transformers(model: Classifier) -> Classifier:
         AutoModelForQuestionAnswering if answers_questions else AutoModelForSequenceClassification
     )
     opener.register(config, model, exist_ok=True)
+    return model
+
+
+def config_in(kind: type[PretrainedConfig], family: str) -> Any:
+    """A configuration of our own, made for BERT; of another family that family's, with the same further fields."""
+    if family == "bert":
+        return kind
+    model_type = f"{kind.model_type.removesuffix('bert').removesuffix('_')}_{family}"
+    if model_type in CONFIG_MAPPING:
+        return CONFIG_MAPPING[model_type]
+    base = CONFIG_MAPPING[family]
+    fields = vars(kind)["__annotations__"]
+    name = kind.__name__.replace("Bert", base.__name__.removesuffix("Config"))
+    members = {
+        "__module__": kind.__module__,
+        "__doc__": kind.__doc__,
+        "__annotations__": dict(fields),
+        "model_type": model_type,
+        **{field: vars(kind)[field] for field in fields},
+    }
+    return type(name, (base,), members)
+
+
+def in_every_family(model: Classifier) -> Classifier:
+    """:func:`opened_by_transformers`, for a class of our own over a BERT and for its like over every other family of
+    :data:`methods.core.families.LAYERED`: the same first bases, then transformers' own class. What it does stands in the first bases."""
+    *own, _ = opened_by_transformers(model).__bases__
+    answers_questions = model.__name__.endswith("ForQuestionAnswering")
+    heads: Any = (
+        MODEL_FOR_QUESTION_ANSWERING_MAPPING
+        if answers_questions
+        else MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+    )
+    for family in LAYERED:
+        if family == "bert":
+            continue
+        config = config_in(cast(Any, model.config_class), family)
+        base = heads[CONFIG_MAPPING[family]]
+        name = model.__name__.replace("Bert", base.__name__.partition("For")[0])
+        members = {"__module__": model.__module__, "__doc__": model.__doc__, "config_class": config}
+        made: Any = opened_by_transformers(type(name, (*own, base), members))
+        # whoever opens a saved folder in another process names the class by its module
+        for each in (config, made):
+            setattr(sys.modules[model.__module__], each.__name__, each)
     return model
 
 
@@ -98,6 +146,18 @@ def own_config(
     config = kind(**{**source.to_dict(), **more, "model_type": kind.model_type})
     config.num_labels = num_labels
     return config
+
+
+def own_classifier(
+    kind: type[PretrainedConfig], source: PretrainedConfig, num_labels: int, **more: Any
+) -> Any:
+    """A classifier of our own with random weights, in the family of ``source``, which is one of
+    :data:`methods.core.families.LAYERED`. ``kind`` is the configuration made for BERT."""
+    own = config_in(kind, family_of_config(source))
+    made: Any = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[own]
+    model = made(own_config(own, source, num_labels, **more))
+    model.set_attn_implementation("packed")
+    return model
 
 
 def load_checked(
@@ -164,10 +224,6 @@ def teacher_depth(teacher: PretrainedConfig, layers: int, method: str) -> int:
     if not 0 <= layers <= depth:
         raise MethodError(f"layers={layers} should be at most the teacher's {depth}")
     return layers or max(1, depth // 2)
-
-
-LAYERED = ("bert", "roberta", "electra", "mpnet")
-"""Families whose models are built alike, ``FAMILY.encoder.layer.N``: layers can be taken out of them."""
 
 
 def require_layers(teacher: PretrainedConfig, method: str) -> None:
@@ -241,13 +297,19 @@ class Reach(nn.Module):
         self.__dict__["target"] = target
 
 
-def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> Any:
-    """A classifier of the teacher's form with its first so many layers out of ``weights``; a head that they lack is new."""
+def new_classifier(setup: Setup, layers: int) -> Any:
+    """A classifier of the teacher's form with so many layers and random weights."""
     config = copy.deepcopy(setup.teacher)
     config.num_hidden_layers, config.num_labels = layers, setup.num_labels
     kind: Any = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[type(config)]
     model = kind(config)
     model.set_attn_implementation("packed")
+    return model
+
+
+def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> Any:
+    """A classifier of the teacher's form with its first so many layers out of ``weights``; a head that they lack is new."""
+    model = new_classifier(setup, layers)
     load_checked(
         model,
         select_layers(weights, range(1, layers + 1)),

@@ -1,4 +1,4 @@
-"""A BERT classifier with its own number of heads and neurons in every layer, cut out of a whole one by masks."""
+"""A classifier with its own number of heads and neurons in every layer, cut out of a whole one by masks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 from transformers import (
     BertConfig,
@@ -13,10 +14,13 @@ from transformers import (
     BertForSequenceClassification,
     PretrainedConfig,
 )
+from transformers.models.mpnet.modeling_mpnet import MPNetSelfAttention
 
+from methods.core.families import attention_names, bias_of_heads
 from methods.core.models import Cost, PackedModel, closed_form, label_gradients
 from methods.core.packed import Batch
-from methods.core.parts import load_checked, opened_by_transformers, own_config
+from methods.core.parts import cut_classifier, in_every_family, load_checked, own_classifier
+from methods.core.stages import Setup
 
 
 class PrunedBertConfig(BertConfig):
@@ -41,48 +45,60 @@ class NoFeedForward(nn.Module):
         return states
 
 
-def cut_layers(bert: Any, config: PrunedBertConfig) -> None:
-    """Give every layer of a body its own heads and neurons."""
-    width, shape = config.hidden_size, cast(Any, config)
-    for layer, heads, neurons in zip(
-        bert.encoder.layer, shape.layer_heads, shape.layer_neurons, strict=True
-    ):
-        if heads:
-            own = layer.attention.self
-            own.num_attention_heads, own.all_head_size = heads, heads * own.attention_head_size
-            own.query, own.key, own.value = (nn.Linear(width, own.all_head_size) for _ in range(3))
-            layer.attention.output.dense = nn.Linear(own.all_head_size, width)
-        else:
-            layer.attention = NoHeads()
-        if neurons:
-            layer.intermediate.dense, layer.output.dense = (
-                nn.Linear(width, neurons),
-                nn.Linear(neurons, width),
-            )
-        else:
-            layer.intermediate, layer.output = nn.Identity(), NoFeedForward()
+class OwnHeads(MPNetSelfAttention):
+    """An MPNet's attention with some of the heads, or in another order: ``bias_rows`` [H] says which of the rows of the bias
+    that all layers share is each one's."""
+
+    bias_rows: Tensor
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        position_bias: Any = None,
+        **options: Any,
+    ) -> Any:
+        """As transformers computes it for padded input."""
+        own_bias = bias_of_heads(self, position_bias)
+        return super().forward(hidden_states, attention_mask, own_bias, **options)
 
 
-@opened_by_transformers
-class PrunedBertForQuestionAnswering(BertForQuestionAnswering):
-    """The same body with the head that the folder of a student of questions has."""
+class OwnUnits(nn.Module):
+    """Every layer of the body has its own heads and neurons; a mix-in, named first."""
 
-    config_class = PrunedBertConfig
+    base_model: Any
 
     def __init__(self, config: PrunedBertConfig) -> None:
         super().__init__(config)
-        cut_layers(self.bert, config)
+        width, shape = cast(int, config.hidden_size), cast(Any, config)
+        names = attention_names(self)
+        for layer, heads, neurons in zip(
+            self.base_model.encoder.layer, shape.layer_heads, shape.layer_neurons, strict=True
+        ):
+            if heads:
+                own = layer.get_submodule(names.own)
+                own.num_attention_heads, own.all_head_size = heads, heads * own.attention_head_size
+                for reading in names.reading:
+                    layer.set_submodule(reading, nn.Linear(width, own.all_head_size))
+                layer.set_submodule(names.writing, nn.Linear(own.all_head_size, width))
+                if isinstance(own, MPNetSelfAttention):
+                    own.__class__ = OwnHeads
+                    own.register_buffer("bias_rows", torch.arange(heads))
+            else:
+                layer.attention = NoHeads()
+            if neurons:
+                layer.intermediate.dense, layer.output.dense = (
+                    nn.Linear(width, neurons),
+                    nn.Linear(neurons, width),
+                )
+            else:
+                layer.intermediate, layer.output = nn.Identity(), NoFeedForward()
 
 
-@opened_by_transformers
-class PrunedBertForSequenceClassification(PackedModel, BertForSequenceClassification):
-    """A BERT classifier whose layers differ in width; saves and loads like any other."""
+class PackedUnits(OwnUnits, PackedModel):
+    """What a classifier with its own units in every layer costs."""
 
-    config_class = PrunedBertConfig
-
-    def __init__(self, config: PrunedBertConfig) -> None:
-        super().__init__(config)
-        cut_layers(self.bert, config)
+    config: Any
 
     def cost(self) -> Cost:
         head_width = self.config.hidden_size // self.config.num_attention_heads
@@ -91,16 +107,31 @@ class PrunedBertForSequenceClassification(PackedModel, BertForSequenceClassifica
         )
 
 
+@in_every_family
+class PrunedBertForQuestionAnswering(OwnUnits, BertForQuestionAnswering):
+    """The same body with the head that the folder of a student of questions has."""
+
+    config_class = PrunedBertConfig
+
+
+@in_every_family
+class PrunedBertForSequenceClassification(PackedUnits, BertForSequenceClassification):
+    """A classifier whose layers differ in width; saves and loads like any other."""
+
+    config_class = PrunedBertConfig
+
+
 def mask_gradients(model: Any, batch: Batch) -> list[Tensor]:
     """dL/dm of each example at m = 1, [B, units] of each layer: heads first, then neurons. A mask multiplies what the next linear
     layer reads, so its gradient is the sum of input x gradient over tokens and places: no pass per example is needed."""
-    layers, heads = model.bert.encoder.layer, model.config.num_attention_heads
+    layers, heads = model.base_model.encoder.layer, model.config.num_attention_heads
+    writing = attention_names(model).writing
     masked = [
-        *(layer.attention.self for layer in layers),
-        *(layer.intermediate for layer in layers),
+        *(layer.get_submodule(writing) for layer in layers),
+        *(layer.output.dense for layer in layers),
     ]
     by_unit = []
-    for number, (x_TX, gradient_TX) in enumerate(label_gradients(model, batch, masked)):
+    for number, (x_TX, gradient_TX) in enumerate(label_gradients(model, batch, masked, read=True)):
         x_TX = x_TX * gradient_TX
         by_unit.append(
             batch.layout.sum(
@@ -110,40 +141,61 @@ def mask_gradients(model: Any, batch: Batch) -> list[Tensor]:
     return by_unit
 
 
+def whole_classifier(setup: Setup, weights: Mapping[str, Tensor]) -> Any:
+    """A classifier of the teacher's form with all of its units, whose heads may have another order in each layer: ``weights`` then
+    have ``bias_rows``, where layers share a bias of each head."""
+    teacher = setup.teacher
+    layers = teacher.num_hidden_layers
+    if not any(name.endswith(".bias_rows") for name in weights):
+        return cut_classifier(setup, layers, weights)
+    model = own_classifier(
+        PrunedBertConfig,
+        teacher,
+        setup.num_labels,
+        layer_heads=[teacher.num_attention_heads] * layers,
+        layer_neurons=[teacher.intermediate_size] * layers,
+    )
+    load_checked(model, weights, "the teacher", new=("classifier.",))
+    return model
+
+
 def pruned_classifier(
     config: PretrainedConfig,
     num_labels: int,
     weights: Mapping[str, Tensor],
     heads_LH: Tensor,
     neurons_LF: Tensor,
-) -> PrunedBertForSequenceClassification:
+) -> Any:
     """A classifier without the heads and neurons whose mask is 0; other values multiply what the unit gives.
 
     Args:
-        config, weights: of the whole BERT classifier.
+        config, weights: of the whole classifier, which is of one of :data:`methods.core.families.LAYERED`.
         heads_LH, neurons_LF: masks of each layer.
     """
     counts = {
         "layer_heads": (heads_LH != 0).sum(1).tolist(),
         "layer_neurons": (neurons_LF != 0).sum(1).tolist(),
     }
-    model = PrunedBertForSequenceClassification(
-        own_config(PrunedBertConfig, config, num_labels, **counts)
-    )
-    model.set_attn_implementation("packed")
+    model = own_classifier(PrunedBertConfig, config, num_labels, **counts)
+    names = attention_names(model)
     weights, size = dict(weights), config.hidden_size // config.num_attention_heads
     for number in range(len(heads_LH)):
-        prefix = f"bert.encoder.layer.{number}."
+        prefix = f"{model.base_model_prefix}.encoder.layer.{number}."
+        rows = f"{prefix}{names.own}.bias_rows"
+        if rows in model.state_dict():
+            kept = heads_LH[number].nonzero()[:, 0]
+            every = torch.arange(heads_LH.size(1), device="cpu")
+            weights[rows] = weights.get(rows, every)[kept]
         for mask, readers, writer, whole in (
             (
                 heads_LH[number].repeat_interleave(size),
-                [f"attention.self.{part}" for part in ("query", "key", "value")],
-                "attention.output.dense",
+                names.reading,
+                names.writing,
                 ("attention.",),
             ),
             (
                 neurons_LF[number],
-                ["intermediate.dense"],
+                ("intermediate.dense",),
                 "output.dense",
                 ("intermediate.", "output."),
             ),

@@ -3,23 +3,22 @@
 Learning attention from nothing takes far more text than a small corpus has; a student that begins with the
 teacher's attention keeps it. Widths are cut to the coordinates that vary most, what is lost is regressed on what
 stays, heads are cut by singular values, feed-forward neurons by how much they write. Layers follow the nearest
-map. The teacher has to be of :data:`methods.core.parts.LAYERED`, with as many heads as the student and no smaller dimension;
+map. The teacher has to be of :data:`methods.core.families.LAYERED`, with as many heads as the student and no smaller dimension;
 otherwise the student begins at random. What a BERT has no place for is left out: MPNet's bias of relative positions.
 Our choice, measured in reports/LOG.md; ``start=random`` is the row without any of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import BertForSequenceClassification
-from transformers.models.mpnet.modeling_mpnet import MPNetAttention
 
-from methods.core.families import family_of
+from methods.core.families import attention_names, family_of
 from methods.core.models import forward
 from methods.core.packed import Batch
 from methods.core.parts import nearest_layers
@@ -37,16 +36,6 @@ class Activations:
     """layer -> [F], mean absolute activation of each feed-forward neuron"""
 
 
-def _mixing_parts(layer: Any) -> tuple[nn.Linear, nn.Linear, nn.Linear, nn.Linear, nn.LayerNorm]:
-    """Queries, keys, values, output and norm of a layer's attention."""
-    attention = layer.attention
-    if isinstance(attention, MPNetAttention):
-        own = attention.attn
-        return own.q, own.k, own.v, own.o, attention.LayerNorm
-    own, output = attention.self, attention.output
-    return own.query, own.key, own.value, output.dense, output.LayerNorm
-
-
 @torch.no_grad()
 def collect_activations(
     teacher: Any, batch: Batch, on_layer: Callable[[int, int], Any] = lambda done, total: None
@@ -59,6 +48,7 @@ def collect_activations(
     states = Activations()
     hooks = []
     layers: Any = family_of(teacher).layers(teacher.base_model)
+    names = attention_names(teacher)
     for number, layer in enumerate(layers, start=1):
 
         def middle(module: nn.Module, inputs: Any, output: Tensor, number: int = number) -> None:
@@ -68,9 +58,9 @@ def collect_activations(
             states.neuron_activity[number] = output[0].abs().cpu().double().mean(0)
             on_layer(number, len(layers))
 
-        norm = _mixing_parts(layer)[-1]  # the last thing that attention does
         hooks += [
-            norm.register_forward_hook(middle),
+            # the last thing that attention does
+            layer.get_submodule(names.norm).register_forward_hook(middle),
             layer.intermediate.register_forward_hook(activity),
         ]
     try:
@@ -124,6 +114,7 @@ def init_from_teacher(
     ):
         return False
     layers: Any = family_of(teacher).layers(teacher.base_model)
+    names = attention_names(teacher)
     layer_map = nearest_layers(small.num_hidden_layers, big.num_hidden_layers)
     # divided by their standard deviation, so that every layer counts alike
     variance_W = torch.stack(
@@ -157,10 +148,11 @@ def init_from_teacher(
         target: Any = student.bert.encoder.layer[m - 1]
         source: Any = layers[layer_map[m] - 1]
         before = states.hidden[layer_map[m - 1]][:, keep]
+        *parts, norm = names.parts(source)
         _attention(
-            target, source, before, regression(before, states.hidden[layer_map[m] - 1]), keep, heads
+            target, parts, before, regression(before, states.hidden[layer_map[m] - 1]), keep, heads
         )
-        _copy_norm(target.attention.output.LayerNorm, _mixing_parts(source)[-1], keep)
+        _copy_norm(target.attention.output.LayerNorm, norm, keep)
         middle = states.middle[layer_map[m]]
         importance = states.neuron_activity[
             layer_map[m]
@@ -187,11 +179,12 @@ def _copy_norm(target: nn.LayerNorm, source: nn.LayerNorm, keep: Tensor) -> None
 
 
 def _attention(
-    target: Any, source: Any, before: Tensor, back: Tensor, keep: Tensor, heads: int
+    target: Any, parts: Sequence[Any], before: Tensor, back: Tensor, keep: Tensor, heads: int
 ) -> None:
-    """Cut each head to the student's width by the singular values of what it does to this text."""
+    """Cut each head to the student's width by the singular values of what it does to this text; ``parts`` are the teacher's
+    queries, keys, values and writing layer."""
     root, inverse = _root(before)
-    *reading, writing, _ = _mixing_parts(source)
+    *reading, writing = parts
     width, small = writing.in_features // heads, target.attention.self.attention_head_size
 
     def augmented(linear: nn.Linear) -> Tensor:

@@ -6,7 +6,13 @@ import json
 from pathlib import Path
 
 import torch
-from transformers import BertConfig, BertForSequenceClassification, BertModel
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    BertConfig,
+    BertForSequenceClassification,
+    BertModel,
+)
 
 from bench.data.encoding import Encoded, encode
 from bench.data.table_files import Split
@@ -30,6 +36,43 @@ def config(layers: int = 3, hidden: int = 24, heads: int = 4, num_labels: int = 
     )
     made.num_labels = num_labels
     return made
+
+
+OF_FAMILY = {
+    "bert": {},
+    "roberta": {"type_vocab_size": 1},
+    # narrower than the layers
+    "electra": {"embedding_size": 12},
+    "mpnet": {},
+}
+"""Families whose layers students are made of, and what their configurations say besides :func:`config`."""
+
+
+def family_config(family: str, num_labels: int = 2, **shape: int):
+    """As :func:`config`, of another family, with weights so large that attention is not the same for all tokens."""
+    sizes = (
+        "vocab_size",
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "intermediate_size",
+        "max_position_embeddings",
+    )
+    given = {name: getattr(config(**shape), name) for name in sizes}
+    own = {**OF_FAMILY[family], "pad_token_id": 0, "initializer_range": 0.2}
+    made = AutoConfig.for_model(family, **given, **own)
+    made.num_labels = num_labels
+    return made
+
+
+def family_classifier(family: str, num_labels: int = 2, seed: int = 0, **shape: int):
+    """As :func:`classifier`, of another family."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        made = family_config(family, num_labels, **shape)
+        model = AutoModelForSequenceClassification.from_config(made)
+    model.set_attn_implementation("packed")
+    return model
 
 
 def classifier(num_labels: int = 2, seed: int = 0, **shape: int) -> BertForSequenceClassification:

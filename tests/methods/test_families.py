@@ -1,0 +1,338 @@
+"""Rows whose students are made of the teacher's layers: from every family with such layers, and as transformers answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from tiny_training import built
+from torch.nn.utils.rnn import pad_sequence
+from transformers import AutoModelForSequenceClassification
+
+import methods
+from bench.data.masking import pad_batch
+from methods import fisher
+from methods.api import MethodError, Setup
+from methods.core import losses
+from methods.core.artefacts import blank_artefacts
+from methods.core.families import attention_names
+from methods.core.models import cost, forward, inputs_of, label_gradients
+from methods.core.pruned import mask_gradients
+from methods.core.taps import LOGITS, gates, hidden
+from methods.moebert import NeuronImportance
+
+OTHERS = [family for family in tiny.OF_FAMILY if family != "bert"]
+EQUAL = {"atol": 1e-5, "rtol": 1e-5}
+
+
+@pytest.fixture
+def batch(teacher_folder):
+    return tiny.encoded(teacher_folder, rows=12).batch([3, 1, 4, 9])
+
+
+def student_of(method, family, seed=1, num_labels=2, **shape):
+    """A student made of a teacher with random weights; the teacher, and what the student was built from."""
+    teacher = tiny.family_classifier(family, num_labels, seed, **{"layers": 4, **shape}).eval()
+    config, weights = teacher.config, teacher.state_dict()
+    artefacts = blank_artefacts(method.requires(config), config, num_labels)
+    plain = {name: value for name, value in weights.items() if not name.startswith("classifier.")}
+    given = {"teacher_weights": plain, "tuned_teacher": weights}
+    artefacts |= {name: value for name, value in given.items() if name in artefacts}
+    setup = Setup(config, num_labels, ("x",), artefacts)
+    torch.manual_seed(seed)
+    return teacher, setup, method.build(setup)
+
+
+def padded_logits(model, batch):
+    """As somebody asks a model of transformers: with [PAD] behind the shorter sequences."""
+    ids = pad_sequence(batch.token_ids.split(batch.layout.lengths), True, model.config.pad_token_id)
+    kinds = pad_sequence(batch.segment_ids.split(batch.layout.lengths), True)
+    given = {"input_ids": ids, "attention_mask": batch.layout.mask_BL.long()}
+    if "token_type_ids" in inputs_of(model):
+        given["token_type_ids"] = kinds
+    with torch.no_grad():
+        return model.eval()(**given).logits
+
+
+def answers_as_transformers_opens_it(model, batch, folder):
+    """The same logits packed, and padded after it was saved and opened without a word of ours."""
+    model.eval()
+    with torch.no_grad():
+        packed = forward(model, batch, LOGITS).logits
+    model.save_pretrained(folder)
+    opened = AutoModelForSequenceClassification.from_pretrained(folder)
+    torch.testing.assert_close(padded_logits(opened, batch), packed, **EQUAL)
+    return opened
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_distilbert_has_spread_layers_of_the_teachers_own_family(family, batch, tmp_path):
+    teacher, _, student = student_of(methods.get("distilbert")(), family)
+    assert student.model.config.model_type == family
+    theirs, ours = (model.base_model.encoder.layer for model in (teacher, student.model))
+    assert len(ours) == 2
+    for mine, taken in zip(ours, (theirs[0], theirs[3]), strict=True):
+        for name, weight in taken.state_dict().items():
+            assert torch.equal(mine.state_dict()[name], weight), name
+    answers_as_transformers_opens_it(student.model, batch, tmp_path)
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_distilbert_takes_its_pre_trained_encoder(family):
+    """The first step's student is of the teacher's family, and the second step's begins as it ended."""
+    setup, student = built(
+        methods.get("distilbert")(pretraining="masked"), tiny.family_config(family, layers=4)
+    )
+    begun = setup.artefacts["triple_loss"]
+    for name, weight in student.model.base_model.state_dict().items():
+        assert torch.equal(begun[f"{family}.{name}"], weight), name
+    assert begun["aux.teacher_head.bias"].shape == (setup.teacher.vocab_size,)
+
+
+def test_a_finished_distilbert_is_the_student_of_a_bert():
+    with pytest.raises(MethodError, match="this teacher is a mpnet: leave start_from out"):
+        methods.get("distilbert")(start_from="x").requires(tiny.family_config("mpnet"))
+
+
+def with_pad_one(teacher_folder):
+    """Tiny rows whose [PAD] is token 1, as RoBERTa and MPNet have it."""
+    data = tiny.encoded(teacher_folder, rows=12)
+    swapped = [np.where(row == 1, 0, row) for row in data.tokens]
+    return replace(data, tokens=swapped, pad=1)
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_pad_of_filled_sequences_has_the_states_that_transformers_gives_it(family, teacher_folder):
+    """Planted before: packed [PAD] went on counting, where RoBERTa and MPNet give all of them one position. Students that are
+    taught by means over 128 places, as some authors' are, would have learned other states than transformers computes."""
+    data = with_pad_one(teacher_folder)
+    config = tiny.family_config(family)
+    config.pad_token_id = 1
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_config(config).eval()
+    batch = pad_batch(data.batch([3, 1, 4]), data, 20)
+    is_real = torch.arange(20)[None] < torch.tensor(batch.layout.real)[:, None]
+    with torch.no_grad():
+        padded = model(
+            input_ids=batch.token_ids.view(3, 20),
+            attention_mask=is_real.long(),
+            output_hidden_states=True,
+            **(
+                {"token_type_ids": batch.segment_ids.view(3, 20)}
+                if "token_type_ids" in inputs_of(model)
+                else {}
+            ),
+        )
+        model.set_attn_implementation("packed")
+        packed = forward(model, batch, LOGITS | hidden(0, 3))
+    for layer in (0, 3):
+        expected = padded.hidden_states[layer].flatten(0, 1)
+        torch.testing.assert_close(packed.hidden(layer), expected, **EQUAL)
+    torch.testing.assert_close(packed.logits, padded.logits, **EQUAL)
+
+
+def moebert(family, **settings):
+    """A MoEBERT whose neurons have random importance, and its teacher."""
+    method = methods.get("moebert")(**settings)
+    teacher, setup, _ = student_of(method, family)
+    for importance_F in setup.artefacts.get("neuron_importance", {}).values():
+        importance_F.copy_(torch.rand(importance_F.shape))
+    return teacher, method.build(setup).model.eval()
+
+
+@pytest.mark.parametrize("routing", ["hash", "token", "sentence"])
+@pytest.mark.parametrize("family", OTHERS)
+def test_moebert_is_its_teacher_with_experts(family, routing, batch, tmp_path):
+    """Where each token's expert has all that matters of the network, the student answers as the teacher."""
+    teacher, student = moebert(family, routing=routing, experts=1, shared_size=8)
+    with torch.no_grad():
+        if routing == "hash":
+            logits = [forward(each, batch, LOGITS).logits for each in (teacher, student)]
+            torch.testing.assert_close(*logits, **EQUAL)
+    student = moebert(family, routing=routing)[1]
+    assert student.config.model_type == f"moe_{family}"
+    opened = answers_as_transformers_opens_it(student, batch, tmp_path)
+    assert type(opened) is type(student)
+
+
+@pytest.mark.parametrize("family", tiny.OF_FAMILY)
+def test_a_gate_of_sentences_reads_the_mean_of_each_sentence(family, batch):
+    """Planted before: sequences began where positions are 0, and those of RoBERTa and MPNet begin behind [PAD]'s."""
+    _, student = moebert(family, routing="sentence")
+    reads = []
+    hook = student.base_model.encoder.layer[0].output.register_forward_pre_hook(
+        lambda module, args: reads.append(args[1][0])
+    )
+    with torch.no_grad():
+        gates_TE = forward(student, batch, LOGITS | gates(1)).gates(1)
+    hook.remove()
+    means_BW = batch.layout.mean(reads[0])
+    gate_EW = student.base_model.encoder.layer[0].output.gate_EW
+    expected_TE = (means_BW @ gate_EW.T)[batch.layout.owner_T]
+    torch.testing.assert_close(gates_TE, expected_TE, **EQUAL)
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_importance_of_a_neuron_is_that_of_each_example_alone(family, batch, teacher_folder):
+    teacher = tiny.family_classifier(family, layers=2).eval()
+    found = NeuronImportance(4).compute(teacher, [batch])
+    expected = torch.zeros_like(found["layer.2"])
+    ffn = teacher.base_model.encoder.layer[1]
+    w1, w2 = ffn.intermediate.dense.weight, ffn.output.dense.weight
+    for example in batch.example_ids:
+        alone = tiny.encoded(teacher_folder, rows=12).batch([example])
+        loss = losses.hard(forward(teacher, alone, LOGITS).logits, alone.labels)
+        g1, g2 = torch.autograd.grad(loss, (w1, w2))
+        expected += ((w1 * g1).sum(1) + (w2 * g2).sum(0)).abs().detach()
+    torch.testing.assert_close(found["layer.2"], expected, atol=1e-5, rtol=1e-4)
+
+
+def masked_logits(model, batch, heads_LH, neurons_LF):
+    """Of a model whose every writing layer reads its units times their masks."""
+    writing = attention_names(model).writing
+    hooks = []
+    for number, layer in enumerate(model.base_model.encoder.layer):
+        for reader, mask in (
+            (layer.get_submodule(writing), heads_LH[number]),
+            (layer.output.dense, neurons_LF[number]),
+        ):
+            scale = mask.repeat_interleave(reader.in_features // len(mask))
+            hooks.append(
+                reader.register_forward_pre_hook(
+                    lambda module, args, scale=scale: (args[0] * scale,)
+                )
+            )
+    try:
+        return forward(model, batch, LOGITS).logits
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def masks_of(model, seed=3):
+    """Masks that leave other units in each layer, of values that differ; no layer is empty."""
+    chance = torch.Generator().manual_seed(seed)
+    config = model.config
+    masks = []
+    for units in (config.num_attention_heads, config.intermediate_size):
+        kept = torch.rand(config.num_hidden_layers, units, generator=chance) < 0.5
+        # of the first layer the last unit alone stays: not a row that a wrong one could be taken for
+        kept[0] = False
+        kept[:, -1] = True
+        masks.append(kept * torch.linspace(0.5, 1.5, units))
+    return masks
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_the_gradient_of_a_mask_is_seen_in_a_pass_that_goes_around_attention_modules(family, batch):
+    """Planted before: hooks on the attention modules, which the packed pass of MPNet never calls, saw nothing."""
+    model = tiny.family_classifier(family, layers=2, seed=3).eval()
+    found = mask_gradients(model, batch)
+    masks = [torch.ones(2, 4, requires_grad=True), torch.ones(2, 48, requires_grad=True)]
+    loss = losses.hard(masked_logits(model, batch, *masks), batch.labels) * len(batch.example_ids)
+    expected = torch.autograd.grad(loss, masks)
+    for ours, theirs in zip((found[:2], found[2:]), expected, strict=True):
+        summed = torch.stack([by_example.sum(0) for by_example in ours])
+        torch.testing.assert_close(summed, theirs, atol=1e-5, rtol=1e-3)
+        assert theirs.abs().max() > 1e-3
+    if family == "mpnet":
+        attention = model.mpnet.encoder.layer[0].attention.attn
+        with pytest.raises(TypeError, match="does not go through MPNetSelfAttention"):
+            list(label_gradients(model, batch, [attention]))
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_fisher_cuts_units_out_and_answers_as_the_masked_teacher(family, batch, tmp_path):
+    """Planted before: the second of two heads that stay read the bias of the second of all of MPNet's."""
+    method = methods.get("fisher")()
+    teacher, setup, _ = student_of(method, family)
+    masks = setup.artefacts["fisher_masks"] = dict(
+        zip(("heads", "neurons"), masks_of(teacher), strict=True)
+    )
+    student = method.build(setup).model.eval()
+    assert student.config.layer_heads == (masks["heads"] != 0).sum(1).tolist()
+    with torch.no_grad():
+        expected = masked_logits(teacher, batch, masks["heads"], masks["neurons"])
+        packed = forward(student, batch, LOGITS).logits
+    torch.testing.assert_close(packed, expected, **EQUAL)
+    opened = answers_as_transformers_opens_it(student, batch, tmp_path)
+    assert cost(student).of_length(32) == cost(opened).of_length(32) < cost(teacher).of_length(32)
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_fisher_tunes_nothing_beside_a_model_that_is_its_target(family, batch):
+    """Through each family's own attention: with other states than the model's the masks would leave 1."""
+    model = tiny.family_classifier(family, layers=3).eval()
+    whole = [torch.ones(3, 4), torch.ones(3, 48)]
+    fisher.tune(model, [batch], *whole, torch.ones(3, 4), torch.ones(3, 48))
+    for mask in whole:
+        torch.testing.assert_close(mask, torch.ones_like(mask), rtol=0, atol=2e-2)
+    states = forward(model, batch, hidden(0, 3))
+    seen = fisher.States(batch, *[states.hidden(0)[None]] * 2)
+    with torch.no_grad():
+        for layer in model.base_model.encoder.layer:
+            for block, units in zip(fisher.blocks_of(model, layer), (4, 48), strict=True):
+                seen = seen.after(block, torch.ones(units), torch.ones(units))
+    torch.testing.assert_close(seen.pruned[0], states.hidden(3), **EQUAL)
+
+
+@pytest.mark.parametrize("empty", ["", "attentions", "networks"])
+@pytest.mark.parametrize("family", OTHERS)
+def test_cofi_deploys_the_masked_model(family, empty, batch, tmp_path):
+    method = methods.get("cofi")(sparsity=0.5)
+    _, setup, student = student_of(method, family)
+    for stage in method.stages(setup):
+        stage.on_step_begin(student.model, 0.0)
+    gates_ = student.model.gates
+    with torch.no_grad():
+        for kind in gates_.KINDS:
+            gate = getattr(gates_, kind)
+            gate.copy_(2 * torch.randn(gate.shape))
+        if empty:
+            getattr(gates_, empty)[1] = -20.0  # the second layer's whole block is the first to go
+    shipped = method.deploy(student)[""].eval()
+    counts = (shipped.config.layer_heads, shipped.config.layer_neurons)
+    assert sum(counts[0]) < 16
+    assert not empty or counts[empty == "networks"][1] == 0
+    with torch.no_grad():
+        expected = forward(student.model.eval(), batch, LOGITS).logits
+    torch.testing.assert_close(forward(shipped, batch, LOGITS).logits, expected, **EQUAL)
+    answers_as_transformers_opens_it(shipped, batch, tmp_path)
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_cofi_learns_through_its_masks(family, batch):
+    *_, student = student_of(methods.get("cofi")(), family)
+    student.model.gates.phase = "drawn"
+    torch.nn.init.zeros_(student.model.gates.heads)
+    out = forward(student.model.train(), batch, LOGITS)
+    out.logits.square().sum().backward()
+    assert student.model.gates.heads.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_dynabert_is_its_teacher_in_another_order(family, batch, tmp_path):
+    """Planted before: the heads of a layer, put in their order, read others' rows of the bias that MPNet's layers share."""
+    method = methods.get("dynabert")(widths="0.5", depths="0.5")
+    teacher, setup, _ = student_of(method, family)
+    for units in setup.artefacts["importance_of_units"].values():
+        units.copy_(torch.rand(units.shape))
+    student = method.build(setup)
+    with torch.no_grad():
+        logits = [forward(each, batch, LOGITS).logits for each in (teacher, student.model.eval())]
+    torch.testing.assert_close(*logits, **EQUAL)
+    teacher.config.hidden_dropout_prob = teacher.config.attention_probs_dropout_prob = 0.0
+    student = method.build(setup)
+    model = student.model
+    for number, ((width, depth), shipped) in enumerate(
+        zip(method.parts(), method.deploy(student).values(), strict=True)
+    ):
+        model.parts = [(width, depth)]
+        trained = forward(model.train(), batch, LOGITS).logits
+        with torch.no_grad():
+            packed = forward(shipped.eval(), batch, LOGITS).logits
+        torch.testing.assert_close(packed, trained, **EQUAL)
+        answers_as_transformers_opens_it(shipped, batch, tmp_path / str(number))
