@@ -159,7 +159,7 @@ def test_a_file_of_examples_is_planned_as_the_page_types_it(bench, tmp_path, mon
 
 def test_a_folder_in_glues_layout(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    exec(compile(blocks("data-sources.md")[0], "data-sources.md", "exec"), {})  # noqa: S102 the docs' own code
+    exec(compile(pages.python_of("extend.md", "to_parquet"), "extend.md", "exec"), {})  # noqa: S102 the docs' own code
     answer = bench("data", "--data", "my-data", "--tasks", "rte")
     assert answer.returncode == 0, answer.stderr
     assert "rte/validation" in answer.stdout
@@ -168,7 +168,8 @@ def test_a_folder_in_glues_layout(bench, tmp_path, monkeypatch):
 def test_a_source_in_code(monkeypatch):
     module = ModuleType("jokes")
     monkeypatch.setitem(sys.modules, "jokes", module)
-    exec(compile(blocks("data-sources.md")[1], "data-sources.md", "exec"), module.__dict__)  # noqa: S102 the docs' own code
+    code = pages.python_of("extend.md", "class Jokes")
+    exec(compile(code, "extend.md", "exec"), module.__dict__)  # noqa: S102 the docs' own code
     source = module.Jokes()
     assert source.has(GLUE["sst2"], "train")
     assert not source.has(GLUE["rte"], "train")
@@ -182,7 +183,8 @@ def test_a_table_in_every_report(paper_store):
     from bench.report.render import to_markdown
 
     room: dict[str, Any] = {"__name__": "score_per_million"}
-    exec(compile(blocks("report-columns.md")[0], "report-columns.md", "exec"), room)  # noqa: S102 the docs' own code
+    code = pages.python_of("extend.md", "def score_per_million")
+    exec(compile(code, "extend.md", "exec"), room)  # noqa: S102 the docs' own code
     (group,) = groups(paper_store.records())
     table = room["score_per_million"](group)
     assert [line[0] for line in table.values] == group.students
@@ -190,7 +192,7 @@ def test_a_table_in_every_report(paper_store):
 
 
 def test_records_are_read_without_this_program():
-    code = blocks("records.md")[0]
+    code = blocks("internals.md")[0]
     assert "bench" not in code.replace("results/reference", "")
     assert run_at(ROOT, code) == "True\n"
 
@@ -381,4 +383,5 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
     assert (tmp_path / "repository" / "reports" / "LOG.html").is_file()
-    assert "repository/reports/LOG.html" in (tmp_path / "index.html").read_text()
+    # the lab book is longer than all pages together: they link to it, and the navigation does not
+    assert "repository/reports/LOG.html" not in (tmp_path / "index.html").read_text()
