@@ -115,11 +115,6 @@ def test_the_port_of_a_trainers_loss_computes_the_same():
     assert packed.item() == pytest.approx(padded.item(), rel=1e-4)
 
 
-def blocks(page: str) -> list[str]:
-    """The Python of a page."""
-    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
-
-
 def run_at(folder: Path, code: str) -> str:
     """What Python prints in a folder."""
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
@@ -192,14 +187,14 @@ def test_a_table_in_every_report(paper_store):
 
 
 def test_records_are_read_without_this_program():
-    code = blocks("internals.md")[0]
+    code = pages.python_of("internals.md", "current")
     assert "bench" not in code.replace("results/reference", "")
     assert run_at(ROOT, code) == "True\n"
 
 
 def test_the_commands_as_functions(teacher_folder, glue_folder, tmp_path, monkeypatch):
     """The script of the page, with a small teacher and little data."""
-    code = blocks("python.md")[1]
+    code = pages.python_of("running.md", "api.Request")
     small = code.replace(
         'data="sample", teacher="embedded"',
         f"data={str(glue_folder)!r}, teacher={str(teacher_folder)!r}",
@@ -210,7 +205,7 @@ def test_the_commands_as_functions(teacher_folder, glue_folder, tmp_path, monkey
     assert small.count(str(teacher_folder)) == 1
     assert small != code
     monkeypatch.chdir(tmp_path)
-    exec(compile(small, "python.md", "exec"), {"__name__": "__main__"})  # noqa: S102 the docs' own code
+    exec(compile(small, "running.md", "exec"), {"__name__": "__main__"})  # noqa: S102 the docs' own code
     assert list((tmp_path / "reports").rglob("*.md"))
 
 
