@@ -85,6 +85,23 @@ def test_the_page_of_the_contract_names_every_member(kind):
     assert not missing
 
 
+def test_the_page_of_the_contract_explains_kd_as_it_is():
+    code = pages.python_of("contract.md", "class KD")
+    assert code in (ROOT / "methods" / "kd.py").read_text()
+
+
+@pytest.mark.slow
+def test_the_method_of_the_page_is_planned_as_the_page_types_it(
+    bench, embedded, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(pages.python_of("contract.md", "class Mine"))
+    (command,) = (words for words in pages.commands(CONTRACT) if words[0] == "plan")
+    answer = bench(*command)
+    assert answer.returncode == 0, answer.stderr
+    assert "mine:Mine:temperature=4:-cls" in answer.stdout
+
+
 def test_the_port_of_a_trainers_loss_computes_the_same():
     table = CONTRACT.partition("| a term here")[2].partition("\n\n")[0].splitlines()[2:]
     lines = [re.findall(r"(?<=\| )`([^`]*)`(?= \|)", line) for line in table]
@@ -319,7 +336,7 @@ PLANNED = [
     for command in unique_commands()
     if command.split()[0] in ("run", "plan", "tune")
     and not re.search(
-        r"FOLDER|reviews\.(toml|csv)|my-data-set|mine\.toml|--tasks hub:|encoder=google|released\.toml",
+        r"FOLDER|reviews\.(toml|csv)|my-data-set|mine\.toml|mine:Mine|--tasks hub:|encoder=google|released\.toml",
         command,
     )
 ]
