@@ -34,6 +34,13 @@ def commands(text: str) -> list[list[str]]:
     return [shlex.split(found)[3:] for found in COMMAND.findall(text)]
 
 
+def python_of(page: str, word: str) -> str:
+    """The one block of Python of a page of docs/ that has this word."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    (code,) = (code for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if word in code)
+    return code
+
+
 def name_of(row: str) -> str:
     """A table row's first cell, without the numbers of its footnotes; one dash for the rule below the header."""
     return re.sub(r"( \[\d+\])+$|(?<=^-)-+", "", row.split("|")[1].strip(" :"))
@@ -115,6 +122,17 @@ def differences_of(report: str, names: list[str]) -> list[str]:
     return [f"| {name} | {cell_of(found, name).partition(')')[0]}) |" for name in names]
 
 
+def as_laid_out(table: list[str], there: dict[str, str]) -> list[str]:
+    """The rows of a page's table as they are now; a page may leave columns out."""
+    titles = cells(table[0])
+    printed = [there[name_of(row)] for row in table]
+    if len(titles) == len(cells(printed[0])):
+        return printed
+    places = [cells(printed[0]).index(title) for title in titles]
+    kept = [[cells(row)[place] for place in places] for row in printed]
+    return [f"| {' | '.join(row)} |" for row in kept]
+
+
 def printed_by(text: str) -> str:
     """What the last command of a text prints; it is run."""
     words = [sys.executable, "-m", "bench", *commands(text)[-1]]
@@ -122,14 +140,14 @@ def printed_by(text: str) -> str:
 
 
 def refreshed(text: str) -> str:
-    """A page with the rows of its marked tables as they are now; which rows, and their order, is the page's."""
+    """A page with the rows of its marked tables as they are now; which rows and columns, and their order, is the page's."""
 
     def anew(found: re.Match[str]) -> str:
         report = found["report"]
         there = rows_of(
             (ROOT / report).read_text() if report else printed_by(text[: found.start()])
         )
-        rows = [there[name_of(row)] for row in found["table"].splitlines()]
+        rows = as_laid_out(found["table"].splitlines(), there)
         return found.group(0).removesuffix(found["table"]) + "\n".join(rows) + "\n"
 
     def summary_anew(found: re.Match[str]) -> str:

@@ -4,7 +4,7 @@ What all of them share is the loop's: it clips the gradient's norm, and sets the
 (the recipe's rate x its schedule x the stage's ``lr_scale`` x the group's ``factor``). Weight decay is AdamW's, apart from the
 gradient (Loshchilov & Hutter 2019): p <- p - rate * decay * p. LAMB's alone is a part of its step and is scaled with it
 (bench/optimizers/lamb.py).
-How to add an optimiser: docs/optimizers.md.
+How to add an optimiser: docs/extend.md.
 """
 
 from __future__ import annotations

@@ -274,7 +274,7 @@ class Request:
         "same --threads, the number of jobs changes no result.", metavar="N|auto", typed=(str, AUTO), callback=parse_jobs)
     """0 for auto"""
     executor: str = _option(PROCESSES, "Where the jobs run. processes: in processes of this machine. ray: on a Ray cluster. slurm: as "
-        "jobs of Slurm. The results are the same. docs/clusters.md explains it.")
+        "jobs of Slurm. The results are the same. docs/gpu.md explains it.")
     address: str = _option("", "Address of a running Ray cluster, or auto for the cluster that this machine belongs to.",
         metavar="HOST:PORT", show_default="a new cluster of this machine alone")
     slurm: tuple[tuple[str, str], ...] = _option((), f"Parameters of Slurm's jobs: {', '.join(SLURM_PARAMETERS)} (in minutes), and "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def load(results: Path | str, everything: bool = False) -> DataFrame:
-    """The scores of a folder of records, a line each, in the order of the records' paths; docs/python.md has the columns.
+    """The scores of a folder of records, a line each, in the order of the records' paths; docs/reports.md has the columns.
 
     Args:
         results: a folder of records.

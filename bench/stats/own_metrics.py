@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from bench.errors import InputError
 from bench.stats.metrics import METRICS, Metric, metric_of, register
 
-PAGE = "docs/metrics.md"
+PAGE = "docs/extend.md"
 _references: dict[str, str] = {}
 """Name of each metric that was loaded -> how it was named."""
 

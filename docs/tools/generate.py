@@ -21,7 +21,7 @@ BLOCK = re.compile(
 HEAD = """# The command line
 
 This page is generated from the program's own `--help`. The verbs are typed after `python -m bench` or, shorter, `bert-bench`.
-[Running](running.md) explains how `run` works, and has the exit codes. [Concepts](concepts.md#row-and-cell) explains how rows are written.
+[Running](running.md) explains how `run` works, and has the exit codes. [The glossary](glossary.md#row-and-cell) explains how rows are written.
 """
 
 

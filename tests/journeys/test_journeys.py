@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pages
 import pandas
 import pytest
 import tiny
@@ -158,11 +159,10 @@ def opposite(temperature, weight):
 
 def mine(with_a_mistake: bool = False) -> None:
     """The method of docs/contract.md as a file of one's own."""
-    code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "contract.md").read_text(), re.DOTALL)
-    assert code
-    assert "softened(" in code[1], "the mistake is made there"
+    code = pages.python_of("contract.md", "class Mine")
+    assert "softened(" in code, "the mistake is made there"
     Path("mine.py").write_text(
-        code[1].replace("softened(", "opposite(") + OPPOSITE if with_a_mistake else code[1]
+        code.replace("softened(", "opposite(") + OPPOSITE if with_a_mistake else code
     )
 
 

@@ -111,7 +111,7 @@ def test_a_training_that_a_newer_one_replaces_is_left_out_unless_asked_for(paper
 @pytest.mark.slow
 def test_the_question_of_the_docs_takes_three_lines_and_no_torch():
     """Which rows keep 97 % on mrpc: the code is run as it is printed, and prints what the page says."""
-    text = (pages.ROOT / "docs" / "python.md").read_text()
+    text = (pages.ROOT / "docs" / "reports.md").read_text()
     found = re.search(r"```python\n(import bench\n.*?)```\n+```text\n(.*?)```", text, re.DOTALL)
     assert found
     code, printed = found.groups()

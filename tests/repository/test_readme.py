@@ -85,6 +85,23 @@ def test_the_page_of_the_contract_names_every_member(kind):
     assert not missing
 
 
+def test_the_page_of_the_contract_explains_kd_as_it_is():
+    code = pages.python_of("contract.md", "class KD")
+    assert code in (ROOT / "methods" / "kd.py").read_text()
+
+
+@pytest.mark.slow
+def test_the_method_of_the_page_is_planned_as_the_page_types_it(
+    bench, embedded, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(pages.python_of("contract.md", "class Mine"))
+    (command,) = (words for words in pages.commands(CONTRACT) if words[0] == "plan")
+    answer = bench(*command)
+    assert answer.returncode == 0, answer.stderr
+    assert "mine:Mine:temperature=4:-cls" in answer.stdout
+
+
 def test_the_port_of_a_trainers_loss_computes_the_same():
     table = CONTRACT.partition("| a term here")[2].partition("\n\n")[0].splitlines()[2:]
     lines = [re.findall(r"(?<=\| )`([^`]*)`(?= \|)", line) for line in table]
@@ -113,11 +130,6 @@ def test_the_port_of_a_trainers_loss_computes_the_same():
         model.set_attn_implementation("eager")
     padded = known["compute_loss"](student, inputs, teacher, aux["up"])
     assert packed.item() == pytest.approx(padded.item(), rel=1e-4)
-
-
-def blocks(page: str) -> list[str]:
-    """The Python of a page."""
-    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
 
 
 def run_at(folder: Path, code: str) -> str:
@@ -159,7 +171,7 @@ def test_a_file_of_examples_is_planned_as_the_page_types_it(bench, tmp_path, mon
 
 def test_a_folder_in_glues_layout(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    exec(compile(blocks("data-sources.md")[0], "data-sources.md", "exec"), {})  # noqa: S102 the docs' own code
+    exec(compile(pages.python_of("extend.md", "to_parquet"), "extend.md", "exec"), {})  # noqa: S102 the docs' own code
     answer = bench("data", "--data", "my-data", "--tasks", "rte")
     assert answer.returncode == 0, answer.stderr
     assert "rte/validation" in answer.stdout
@@ -168,7 +180,8 @@ def test_a_folder_in_glues_layout(bench, tmp_path, monkeypatch):
 def test_a_source_in_code(monkeypatch):
     module = ModuleType("jokes")
     monkeypatch.setitem(sys.modules, "jokes", module)
-    exec(compile(blocks("data-sources.md")[1], "data-sources.md", "exec"), module.__dict__)  # noqa: S102 the docs' own code
+    code = pages.python_of("extend.md", "class Jokes")
+    exec(compile(code, "extend.md", "exec"), module.__dict__)  # noqa: S102 the docs' own code
     source = module.Jokes()
     assert source.has(GLUE["sst2"], "train")
     assert not source.has(GLUE["rte"], "train")
@@ -182,7 +195,8 @@ def test_a_table_in_every_report(paper_store):
     from bench.report.render import to_markdown
 
     room: dict[str, Any] = {"__name__": "score_per_million"}
-    exec(compile(blocks("report-columns.md")[0], "report-columns.md", "exec"), room)  # noqa: S102 the docs' own code
+    code = pages.python_of("extend.md", "def score_per_million")
+    exec(compile(code, "extend.md", "exec"), room)  # noqa: S102 the docs' own code
     (group,) = groups(paper_store.records())
     table = room["score_per_million"](group)
     assert [line[0] for line in table.values] == group.students
@@ -190,14 +204,14 @@ def test_a_table_in_every_report(paper_store):
 
 
 def test_records_are_read_without_this_program():
-    code = blocks("records.md")[0]
+    code = pages.python_of("internals.md", "current")
     assert "bench" not in code.replace("results/reference", "")
     assert run_at(ROOT, code) == "True\n"
 
 
 def test_the_commands_as_functions(teacher_folder, glue_folder, tmp_path, monkeypatch):
     """The script of the page, with a small teacher and little data."""
-    code = blocks("python.md")[1]
+    code = pages.python_of("running.md", "api.Request")
     small = code.replace(
         'data="sample", teacher="embedded"',
         f"data={str(glue_folder)!r}, teacher={str(teacher_folder)!r}",
@@ -208,7 +222,7 @@ def test_the_commands_as_functions(teacher_folder, glue_folder, tmp_path, monkey
     assert small.count(str(teacher_folder)) == 1
     assert small != code
     monkeypatch.chdir(tmp_path)
-    exec(compile(small, "python.md", "exec"), {"__name__": "__main__"})  # noqa: S102 the docs' own code
+    exec(compile(small, "running.md", "exec"), {"__name__": "__main__"})  # noqa: S102 the docs' own code
     assert list((tmp_path / "reports").rglob("*.md"))
 
 
@@ -322,7 +336,7 @@ PLANNED = [
     for command in unique_commands()
     if command.split()[0] in ("run", "plan", "tune")
     and not re.search(
-        r"FOLDER|reviews\.(toml|csv)|my-data-set|mine\.toml|--tasks hub:|encoder=google|released\.toml",
+        r"FOLDER|reviews\.(toml|csv)|my-data-set|mine\.toml|mine:Mine|--tasks hub:|encoder=google|released\.toml",
         command,
     )
 ]
@@ -381,4 +395,5 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
     assert (tmp_path / "repository" / "reports" / "LOG.html").is_file()
-    assert "repository/reports/LOG.html" in (tmp_path / "index.html").read_text()
+    # the lab book is longer than all pages together: they link to it, and the navigation does not
+    assert "repository/reports/LOG.html" not in (tmp_path / "index.html").read_text()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import sys
 import tracemalloc
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pages
 import pytest
 import random_answers
 import torch
@@ -212,10 +212,8 @@ def test_the_constant_answer_scores_what_it_says_and_no_label_scores_more(form, 
 
 @pytest.fixture
 def balanced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Metric]:
-    """The metric that docs/metrics.md shows, as a new file of the folder."""
-    code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "metrics.md").read_text(), re.DOTALL)
-    assert code
-    (tmp_path / "balanced.py").write_text(code.group(1))
+    """The metric that docs/extend.md shows, as a new file of the folder."""
+    (tmp_path / "balanced.py").write_text(pages.python_of("extend.md", "BALANCED_ACCURACY"))
     monkeypatch.setattr(registry, "__path__", [*registry.__path__, str(tmp_path)])
     registry.discover()
     try:

@@ -4,11 +4,10 @@ from __future__ import annotations
 import __future__
 
 import json
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import factories
+import pages
 import pytest
 import tiny
 import torch
@@ -177,11 +176,9 @@ def test_a_training_that_breaks_off_ends_as_in_one_go(monkeypatch, name):
 
 def test_the_worked_example_of_the_docs(teacher_folder, monkeypatch):
     """Its one entry is enough to train, and to keep what a training needs to go on."""
-    text = (Path(__file__).parents[2] / "docs" / "optimizers.md").read_text()
-    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)
-    assert code
+    code = pages.python_of("extend.md", "OPTIMIZERS")
     names = dict(vars(optimizers))
-    exec(compile(code.group(1), "docs", "exec", __future__.annotations.compiler_flag), names)  # noqa: S102 the docs' own code
+    exec(compile(code, "docs", "exec", __future__.annotations.compiler_flag), names)  # noqa: S102 the docs' own code
     ((name, kind),) = names["OPTIMIZERS"].items()
     assert name not in OPTIMIZERS
     monkeypatch.setitem(OPTIMIZERS, name, kind)

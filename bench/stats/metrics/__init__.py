@@ -1,7 +1,7 @@
 """The metrics: one :class:`Metric` for each, which holds all that the program has to know of it. A file of this folder that
 defines one adds it. No torch.
 
-How to add a metric: docs/metrics.md.
+How to add a metric: docs/extend.md.
 """
 
 from __future__ import annotations

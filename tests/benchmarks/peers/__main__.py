@@ -3,7 +3,7 @@
     tox -e peers -- --data GLUE_FOLDER                      # 8 rounds
     python tests/benchmarks/peers --rounds 6 --size tiny    # whether it works, in a minute
 
-docs/peers.md says what is measured, and how.
+docs/measurement.md says what is measured, and how.
 """
 
 from __future__ import annotations
