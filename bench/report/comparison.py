@@ -21,6 +21,7 @@ from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Answers, Resampled, judge_answers, resample, rng_for
 from bench.report.table import TableCell, number
 from bench.stats.distribution import Distribution
+from bench.stats.equivalence import MARGIN, is_shown_within
 from bench.stats.metrics import metric_of
 from bench.stats.paired import (
     RESAMPLES,
@@ -38,6 +39,9 @@ from bench.stats.power import LEVEL, least_gap_at_any_disagreement
 
 BETTER, WORSE, NOT_SIGNIFICANT, BORDERLINE = "better", "worse", "not significant", "borderline"
 """How a comparison ended. Borderline: another draw of the resamples may end otherwise."""
+WITHIN = f"within {MARGIN:g} point"
+"""What is asked of a row and the best one, beside which of the two is better."""
+SHOWN, NOT_SHOWN = "shown", "not shown"
 NEAR_THE_LEVEL = 0.0002, 0.06
 """Between these another draw of the resamples may take p, times the tests of a family, over the
 level: 0.05 is two standard errors or
@@ -357,6 +361,24 @@ def mean_of_rows(
     return mean_over_columns(parts).distribution().within(float(low), float(high)).times(100)
 
 
+def within_margin(
+    group: ReportGroup, columns: Sequence[ScoreColumn], drawn: Distribution, *rows: str
+) -> bool:
+    """Whether the mean difference of two rows is shown to be within the margin.
+
+    One training says nothing of others, so a row that is trained needs two seeds in each column.
+
+    Args:
+        drawn: as :func:`mean_of_rows` has it of these rows and columns.
+    """
+    for row in rows:
+        for column in columns:
+            done = group.finished(row, column)
+            if len(done) < 2 and not is_one_model(done[0].cell):
+                return False
+    return is_shown_within(drawn)
+
+
 def not_shown_better(group: ReportGroup, answers: Answers) -> list[ScoreColumn]:
     """The columns in which the 95 % interval of the teacher's score is not above what one answer to everything scores; none where it is
     so in all of them."""
@@ -429,9 +451,10 @@ class MeanDifferences(Mapping[tuple[str, str], TableCell]):
         gaps = [self._score(first, column) - self._score(second, column) for column in columns]
         value = float(np.mean([100 * gap for gap in gaps]))
         low, high = drawn.interval()
+        near = within_margin(self._group, columns, drawn, first, second)
         return (
-            number(value, "+.1f", low=low, high=high),
-            number(-value, "+.1f", low=-high, high=-low),
+            number(value, "+.1f", low=low, high=high, is_within=near),
+            number(-value, "+.1f", low=-high, high=-low, is_within=near),
         )
 
     def _score(self, row: str, column: ScoreColumn) -> float:
