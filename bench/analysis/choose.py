@@ -23,6 +23,7 @@ from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.report.comparison import (
     NOT_SIGNIFICANT,
+    TOO_FEW_SEEDS,
     columns_of_noise,
     error_of_p,
     mean_of_rows,
@@ -626,6 +627,8 @@ def _compared_with_best(evidence: _Evidence, fitting: Sequence[Candidate]) -> li
             low, high = drawn.interval()
             p = drawn.p()
             verdict = verdict_of(-1.0, p, p, error_of_p(drawn))
+            if evidence.group.has_seeds_apart((row.label, best), evidence.columns):
+                verdict = TOO_FEW_SEEDS
             near = within_margin(evidence.group, evidence.columns, drawn, row.label, best)
             row = replace(row, low=low, high=high, p=p, verdict=verdict, is_within=near)
         candidates.append(row)

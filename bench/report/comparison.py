@@ -36,9 +36,12 @@ from bench.stats.paired import (
     permutation,
 )
 from bench.stats.power import LEVEL, least_gap_at_any_disagreement
+from bench.stats.seeds import TIMES
 
 BETTER, WORSE, NOT_SIGNIFICANT, BORDERLINE = "better", "worse", "not significant", "borderline"
 """How a comparison ended. Borderline: another draw of the resamples may end otherwise."""
+TOO_FEW_SEEDS = "too few seeds for a verdict"
+"""Where seeds of a row end in results of several kinds (:mod:`bench.stats.seeds`)."""
 WITHIN = f"within {MARGIN:g} point"
 """What is asked of a row and the best one, beside which of the two is better."""
 SHOWN, NOT_SHOWN = "shown", "not shown"
@@ -140,6 +143,7 @@ class Comparison:
         family: how many tests that are.
         names: of the two sides, as tables print their rows.
         error: the standard error that random draws leave in p.
+        has_seeds_apart: whether seeds of one of the rows end in results of several kinds.
     """
 
     task: str
@@ -159,6 +163,7 @@ class Comparison:
     family: int = 1
     names: tuple[str, str] = ("", "")
     error: float = 0.0
+    has_seeds_apart: bool = False
 
     @property
     def difference(self) -> float:
@@ -166,6 +171,8 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
+        if self.has_seeds_apart:
+            return TOO_FEW_SEEDS
         return verdict_of(self.difference, self.p, self.adjusted, self.error)
 
     def to_dict(self) -> dict[str, Any]:
@@ -223,6 +230,7 @@ def judged(
         least=drawn.least_detectable() if known else None,
         names=lines[0].names,
         error=error_of_p(drawn),
+        has_seeds_apart=any(line.has_seeds_apart for line in lines),
     )
     return [*family, mean]
 
@@ -477,5 +485,9 @@ def comparison_notes(lines: Collection[Comparison]) -> list[str]:
         "Where a row of one seed is compared with a row of several seeds, the difference uses all seeds of both rows, and the variance "
         "over seeds is assumed to be the same for both.": any(line.borrowed for line in lines),
         NO_LEAST: any(line.least is None for line in lines),
+        f"{TOO_FEW_SEEDS.capitalize()}: the seeds of one of the two rows are more than {TIMES:g} standard deviations of the other rows' "
+        "seeds apart, so they are of several kinds, and the mean of so few is no estimate.": any(
+            line.has_seeds_apart for line in lines
+        ),
     }
     return [note for note, applies in notes.items() if applies]

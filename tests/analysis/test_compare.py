@@ -18,7 +18,7 @@ from bench.analysis.trace import trace
 from bench.errors import InputError
 from bench.record.cell import Search, Trial, record_key, train_key
 from bench.record.store import Store
-from bench.report.comparison import BETTER, NOT_SIGNIFICANT
+from bench.report.comparison import BETTER, NOT_SIGNIFICANT, TOO_FEW_SEEDS
 from bench.report.file_names import place_of
 from bench.report.groups import groups
 from bench.report.pictures import plotted_differences
@@ -522,3 +522,15 @@ def test_a_change_of_leads_between_two_folders(store, tmp_path):
     for line, alone in zip(lines, lead, strict=True):
         assert line.first == pytest.approx(alone.difference)
         assert line.high - line.low > 0
+
+
+def test_compare_names_seeds_that_are_far_apart_as_a_report_does(store):
+    """The two rows alone do not tell: all rows of the table say how far seeds scatter."""
+    for seed, share in enumerate((0.05, 0.45, 0.05)):
+        record = factories.record("pkd", "rte", seed)
+        factories.write(store, record, wrong(share, 70 + seed), LABELS)
+    (lines,) = compare(store.root, "pkd", "kd", ["rte"]).values()
+    assert [line.verdict for line in lines] == [TOO_FEW_SEEDS]
+    (choice,) = choose(store.root, {}, ["rte"])
+    verdicts = {row.label: row.verdict for row in choice.candidates}
+    assert verdicts["pkd"] == TOO_FEW_SEEDS

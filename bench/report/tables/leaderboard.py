@@ -11,6 +11,7 @@ from bench.report.comparison import (
     NOT_SHOWN,
     NOT_SIGNIFICANT,
     SHOWN,
+    TOO_FEW_SEEDS,
     WITHIN,
     WORSE,
     p_in_words,
@@ -21,7 +22,7 @@ from bench.report.tables.accuracy import further_columns
 from bench.report.tables.differences import SYSTEMS, reference_of
 from bench.report.tables.parts import counted, if_busy, left_out_of_means, line_of, listed
 
-SYMBOLS = {BETTER: "▲", WORSE: "▼", NOT_SIGNIFICANT: "○", BORDERLINE: "◐"}
+SYMBOLS = {BETTER: "▲", WORSE: "▼", NOT_SIGNIFICANT: "○", BORDERLINE: "◐", TOO_FEW_SEEDS: "?"}
 """Verdict -> how it is printed."""
 
 
@@ -99,7 +100,7 @@ def leaderboard(group: ReportGroup) -> Table | None:
         f"of the rows near it. {WITHIN.capitalize()}: {SHOWN} if the whole 90 % interval of the difference to the best row lies within it "
         "(two one-sided tests; not adjusted). A row of one seed is not shown to be near. A dash: fewer seeds than others. "
         f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, {SYMBOLS[NOT_SIGNIFICANT]} not significant, "
-        f"{SYMBOLS[BORDERLINE]} {BORDERLINE}; {tests or 'the mean of a row is one test'}. No sign: not tested."
+        f"{SYMBOLS[BORDERLINE]} {BORDERLINE}, {SYMBOLS[TOO_FEW_SEEDS]} {TOO_FEW_SEEDS}; {tests or 'the mean of a row is one test'}. No sign: not tested."
     )
     return Table("Leaderboard", columns, lines, (note,), file="leaderboard")
 
@@ -185,6 +186,6 @@ def _near_the_best(group: ReportGroup, best: str) -> tuple[list[str], list[str]]
             continue
         if pair.is_within:
             near.append(group.called(label))
-        elif (pair.low or 0.0) <= 0:
+        elif (pair.low or 0.0) <= 0 or group.has_seeds_apart((best, label), group.averaged):
             undecided.append(group.called(label))
     return near, undecided
