@@ -189,9 +189,15 @@ def _notes(group: ReportGroup) -> list[str]:
     if group.left_out_of_means:
         notes.append(left_out_of_means(group))
     if group.speed_ups:
+        several = max(own.sessions for own in group.speed_ups.values()) > 1
+        between = (
+            "over sessions the geometric mean, and the interval is that of other sessions"
+            if several
+            else "the interval is of one session, and other sessions differ by more"
+        )
         notes.append(
             "Speed-up: the teacher's time divided by the row's time. Both are timed in turns; the number is the median over the "
-            f"rounds, with its 95 % interval ({group.speed_conditions}). Rows of one architecture have one. A dash: not timed."
+            f"rounds, with its 95 % interval ({group.speed_conditions}); {between}. Rows of one architecture have one. A dash: not timed."
         )
     what = "the sources as they are" if group.writes else "a constant prediction"
     return notes + (
