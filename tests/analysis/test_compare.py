@@ -199,6 +199,11 @@ def test_where_one_column_is_no_noise_the_report_shows_its_difference(store, tmp
         text.startswith("Best: microbert") and f"{sst2.difference:+.1f}" in text
         for text in summary(group)
     )
+    # what the noise does to the leader's mean is said beside it
+    (whole,) = compare(store.root, "microbert", "finetune", ["rte", "sst2"]).values()
+    mean = f"microbert {whole[-1].difference:+.1f} ({whole[-1].low:+.1f} to {whole[-1].high:+.1f})"
+    said = f"Mean difference to finetune with rte in: {mean}, without {sst2.difference:+.1f} "
+    assert any(text.startswith(said) for text in summary(group))
 
 
 @pytest.mark.slow

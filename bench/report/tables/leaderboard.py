@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from bench.record.cell import TEACHER
 from bench.report.comparison import (
     BETTER,
@@ -14,6 +16,7 @@ from bench.report.comparison import (
     TOO_FEW_SEEDS,
     WITHIN,
     WORSE,
+    mean_of_rows,
     p_in_words,
 )
 from bench.report.groups import ReportGroup
@@ -24,6 +27,8 @@ from bench.report.tables.parts import counted, if_busy, left_out_of_means, line_
 
 SYMBOLS = {BETTER: "▲", WORSE: "▼", NOT_SIGNIFICANT: "○", BORDERLINE: "◐", TOO_FEW_SEEDS: "?"}
 """Verdict -> how it is printed."""
+LEADERS = 3
+"""Rows whose difference is told with and without what the mean leaves out."""
 
 
 def verdicts_of_means(group: ReportGroup) -> dict[str, TableCell]:
@@ -166,12 +171,36 @@ def summary(group: ReportGroup) -> list[str]:
     if ratio := group.speed_ups.get(best):
         text += f"; {ratio.text()} {if_busy('as fast as its teacher', group)}"
     texts.append(text + ".")
+    texts += _with_noise_in(group)
     near, undecided = _near_the_best(group, best)
     if near:
         texts.append(f"Shown to be {WITHIN} of it: {listed(near)}.")
     if undecided:
         texts.append(f"Shown to be neither worse nor {WITHIN} of it: {listed(undecided)}.")
     return texts
+
+
+def _with_noise_in(group: ReportGroup) -> list[str]:
+    """One sentence: the leaders' mean differences with the columns that the mean leaves out, and
+    without; none where nothing is left out, or no row is shown to be better than the baseline."""
+    reference = reference_of(group)
+    leaders = [row for row, cell in verdicts_of_means(group).items() if cell.verdict == BETTER]
+    leaders.sort(key=lambda row: -group.mean_scores.get(row, 0.0))
+    both: list[str] = []
+    for label in leaders[:LEADERS] if group.left_out_of_means else ():
+        drawn = mean_of_rows(group, group.answers, group.columns, label, reference)
+        if drawn is None:
+            continue
+        gap = np.mean(group.means(label)) - np.mean(group.means(reference))
+        low, high = drawn.interval()
+        whole = number(float(gap), "+.1f", low=low, high=high)
+        plain = verdicts_of_means(group)[label]
+        without = number(plain.value, "+.1f", low=plain.low, high=plain.high)
+        both.append(f"{group.called(label)} {whole.text}, without {without.text}")
+    if not both:
+        return []
+    names = listed([column.name for column in group.left_out_of_means])
+    return [f"Mean difference to {group.called(reference)} with {names} in: {'; '.join(both)}."]
 
 
 def _near_the_best(group: ReportGroup, best: str) -> tuple[list[str], list[str]]:
