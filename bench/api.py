@@ -150,7 +150,7 @@ def choose(
         table = {"table": group.title, "report": place_of(group).as_posix()}
         for row in choice.candidates:
             known = asdict(row) | {"label": group.called(row.label)}
-            lines.append(table | known | {"as_good_as_best": row in choice.as_good})
+            lines.append(table | known)
         for label, why in choice.left_out.items():
             lines.append(table | {"label": group.called(label), "left_out": why})
     return DataFrame(lines).rename(columns={"label": "row"})

@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.analysis.choose import LATENCY, LIMITS, RETAINED, BoundLimit, Candidate, Choice, stated
 from bench.plan.from_record import source_options
 from bench.record.cell import IN_8_BITS
-from bench.report.comparison import p_in_words
+from bench.report.comparison import NOT_SHOWN, SHOWN, WITHIN, WORSE, p_in_words
 from bench.report.sources import warnings
 from bench.report.table import Column, Line, Table, TableCell, number
 from bench.report.tables.parts import counted, if_busy, left_out_of_means, line_of
@@ -33,6 +33,7 @@ def table(choice: Choice) -> Table:
         "difference to the best",
         "p",
         "verdict",
+        WITHIN,
     ]
     return Table("Choice", [Column(title) for title in titles], lines)
 
@@ -42,11 +43,12 @@ def _line(choice: Choice, row: Candidate) -> Line:
     costs = [number(getattr(row, name), ".2f") for name in LIMITS if name != RETAINED]
     kept = number(row.retained, ".1f", low=row.retained_low, high=row.retained_high)
     chance = number(100 * row.probability, ".0f", " %")
-    against = [TableCell(""), TableCell(""), TableCell("best")]
+    against = [TableCell(""), TableCell(""), TableCell("best"), TableCell("")]
     best = choice.candidates[0]
     if row is not best:
         gap = number(row.score - best.score, "+.1f", low=row.low, high=row.high)
-        against = [gap, TableCell(p_in_words(row.p), row.p), TableCell(row.verdict)]
+        near = SHOWN if row.is_within else NOT_SHOWN
+        against = [gap, TableCell(p_in_words(row.p), row.p), *map(TableCell, (row.verdict, near))]
     cells = [*costs, kept, number(row.changed), number(row.score), chance, *against]
     return line_of(choice.group, row.label, cells)
 
@@ -63,7 +65,7 @@ def in_words(choice: Choice) -> list[str]:
 
 
 def _chosen(choice: Choice) -> list[str]:
-    """The chosen row, the cheapest one as good as it, and what is suspect of the candidates."""
+    """The chosen row, what is shown to be near it, and what is suspect of the candidates."""
     called = choice.group.called
     best = choice.chosen
     cheapest = choice.cheapest
@@ -76,11 +78,15 @@ def _chosen(choice: Choice) -> list[str]:
     lines += [f"{reason[0].upper()}{reason[1:]}." for reason in choice.reasons[1:]]
     if cheapest is not best:
         row = f"{called(cheapest.label)} ({cheapest.score:.1f})"
-        lines.append(f"The cheapest row that is not significantly different from it: {row}.")
-    others = [called(row.label) for row in choice.as_good if row not in (best, cheapest)]
+        lines.append(f"The cheapest row that is shown to be {WITHIN} of it: {row}.")
+    others = [called(row.label) for row in choice.near if row not in (best, cheapest)]
     if others:
         too = ", too" if cheapest is not best else ""
-        lines.append(f"Not significantly different from it{too}: {', '.join(others)}.")
+        lines.append(f"Shown to be {WITHIN} of it{too}: {', '.join(others)}.")
+    undecided = [row for row in choice.candidates if not row.is_within and row.verdict != WORSE]
+    if undecided:
+        names = ", ".join(called(row.label) for row in undecided)
+        lines.append(f"Shown to be neither worse nor {WITHIN} of it: {names}.")
     if several:
         lines.append(
             "The best row was chosen on the examples that it is scored on, "

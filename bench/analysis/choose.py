@@ -23,11 +23,12 @@ from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.report.comparison import (
     NOT_SIGNIFICANT,
-    WORSE,
+    TOO_FEW_SEEDS,
     columns_of_noise,
     error_of_p,
     mean_of_rows,
     verdict_of,
+    within_margin,
 )
 from bench.report.frame import nothing_in, same_teacher
 from bench.report.groups import ReportGroup, ScoreColumn, groups
@@ -113,6 +114,8 @@ class Candidate:
             of the rows that fit.
         low, high: the 95 % interval of its difference to the best row, in points.
         p, verdict: of one test of that difference, as in a report and in ``compare``.
+        is_within: whether that difference is shown to be within the margin of
+            :mod:`bench.stats.equivalence`.
     """
 
     label: str
@@ -132,6 +135,7 @@ class Candidate:
     high: float = 0.0
     p: float = 1.0
     verdict: str = NOT_SIGNIFICANT
+    is_within: bool = True
 
     def cost(self, name: str) -> float | None:
         """What the limit of this name of :data:`LIMITS` compares."""
@@ -171,7 +175,8 @@ class Choice:
         limits: name of :data:`LIMITS` -> its value; those that were set.
         candidates: what fits, the best first.
         reasons: why the chosen row is chosen, in words; empty where nothing fits.
-        as_good: candidates not significantly different from the best, the cheapest first.
+        near: the best candidate and those that are shown to be within the margin of it, the
+            cheapest first.
         left_out: row -> why it is no candidate.
         bound: the limits that alone leave out a better row: for each the nearest row, and behind
             it the best one where that is another.
@@ -183,7 +188,7 @@ class Choice:
     limits: Mapping[str, float]
     candidates: tuple[Candidate, ...]
     reasons: tuple[str, ...]
-    as_good: tuple[Candidate, ...]
+    near: tuple[Candidate, ...]
     left_out: Mapping[str, str]
     bound: tuple[BoundLimit, ...]
     export: tuple[str, ...]
@@ -195,8 +200,8 @@ class Choice:
 
     @property
     def cheapest(self) -> Candidate | None:
-        """The cheapest row that is not significantly different from the chosen one."""
-        return self.as_good[0] if self.as_good else None
+        """The cheapest row of the chosen one and those that are shown to be near it."""
+        return self.near[0] if self.near else None
 
     @property
     def busy_cores(self) -> float:
@@ -335,7 +340,7 @@ def choice_of(
     # predictions may differ in their last digits
     fitting.sort(key=lambda row: (-round(row.score, EXACT), row.label))
     candidates = _compared_with_best(evidence, fitting)
-    as_good = [row for row in candidates if row.verdict != WORSE]
+    near = [row for row in candidates if row.is_within]
     export = _exports(group, columns, candidates[0].label, store) if candidates else []
     return Choice(
         group=group,
@@ -343,7 +348,7 @@ def choice_of(
         limits=MappingProxyType(dict(limits)),
         candidates=tuple(candidates),
         reasons=_reasons(candidates, judged),
-        as_good=tuple(sorted(as_good, key=_cheapness)),
+        near=tuple(sorted(near, key=_cheapness)),
         left_out=MappingProxyType(_left_out(evidence, judged, candidates)),
         bound=tuple(_bound_limits(evidence, candidates, judged, limits)),
         export=tuple(export),
@@ -622,13 +627,16 @@ def _compared_with_best(evidence: _Evidence, fitting: Sequence[Candidate]) -> li
             low, high = drawn.interval()
             p = drawn.p()
             verdict = verdict_of(-1.0, p, p, error_of_p(drawn))
-            row = replace(row, low=low, high=high, p=p, verdict=verdict)
+            if evidence.group.has_seeds_apart((row.label, best), evidence.columns):
+                verdict = TOO_FEW_SEEDS
+            near = within_margin(evidence.group, evidence.columns, drawn, row.label, best)
+            row = replace(row, low=low, high=high, p=p, verdict=verdict, is_within=near)
         candidates.append(row)
     return candidates
 
 
 def _cheapness(row: Candidate) -> tuple[float, ...]:
-    """The order of rows that are as good as the best: the cheapest first.
+    """The order of rows that are near the best: the cheapest first.
 
     Latency is no part of it: models of one shape differ in it by chance.
     """

@@ -159,6 +159,8 @@ def compare(
     tasks = recorded_tasks(tasks, {t for r in named.records for t in r.cell.tasks}, results)
     met = _met(named, tasks, seeds, store_of, progress, results)
     tables = _shared_tables(_with_teachers(named, met, store_of), named, progress)
+    # whether seeds are far apart is seen beside all rows of a report's table
+    reported = groups(named.records)
     _say_what_is_left(tables, named.rows, progress)
     answer = {}
     with progress.task("resampling") as update:
@@ -168,7 +170,7 @@ def compare(
             group = shared.group
             noise = [] if tasks else columns_of_noise(group, store)
             group.left_out_of_means = [c for c in noise if c in shared.columns]
-            answer[title] = _compared(shared, named, store_of, exact)
+            answer[title] = _compared(shared, named, store_of, exact, reported)
             # of one column that is left there is no mean, and this is why
             if any(c in group.averaged for c in shared.columns) and group.left_out_of_means:
                 progress.say(f"{title}: {left_out_of_means(group)}")
@@ -311,9 +313,17 @@ def _titles_of(tables: Sequence[SharedTable], named: Named) -> list[str]:
 
 
 def _compared(
-    shared: SharedTable, named: Named, store_of: Callable[[Record], Store], exact: bool
+    shared: SharedTable,
+    named: Named,
+    store_of: Callable[[Record], Store],
+    exact: bool,
+    reported: Sequence[ReportGroup],
 ) -> list[Comparison]:
-    """The comparisons of one table, column by column, and of their mean."""
+    """The comparisons of one table, column by column, and of their mean.
+
+    Args:
+        reported: the tables of all records.
+    """
     group = shared.group
     lines = []
     averaged = dict[int, Pair]()
@@ -324,7 +334,10 @@ def _compared(
         )
         records = [r for row in named.rows for r in group.finished(row, column)]
         data = resampled(column, [(r, store_of(r).predictions(r)) for r in records])
-        lines.append(compared(data, sides, exact))
+        keys = {record.key for record in records}
+        own = [table for table in reported if not keys.isdisjoint(r.key for r in table.records)]
+        apart = any(table.has_seeds_apart(named.rows, [column]) for table in own)
+        lines.append(replace(compared(data, sides, exact), has_seeds_apart=apart))
         if column in group.averaged:
             averaged[number] = data, sides
     return judged(lines, averaged if len(averaged) > 1 else {})

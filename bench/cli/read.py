@@ -239,7 +239,7 @@ def choose(
     """Find the best row within limits of parameters, megabytes, FLOPs, latency and what is kept of the teacher's score.
 
     It says how probable it is that the row is the best of what fits, which limit binds and what relaxing it would gain, and how to
-    export the row. It also names all rows that are not significantly different from the best one. If one of them is cheaper, it
+    export the row. It also names the rows that are shown to be within 1 point of the best one. If one of them is cheaper, it
     says which row is the cheapest. Rows that `:ablate` made do not take part; rows with a dropped loss that were typed (name:-term) do.
     """
     from dataclasses import asdict
@@ -280,7 +280,7 @@ def choose(
             "candidates": [asdict(row) for row in choice.candidates],
             "chosen": choice.chosen.label if choice.chosen else None,
             "reasons": choice.reasons,
-            "cheapest_as_good": choice.cheapest.label if choice.cheapest else None,
+            "cheapest_within_margin": choice.cheapest.label if choice.cheapest else None,
             "bound": [asdict(bound) for bound in choice.bound],
             "export": choice.export,
             "left_out": dict(choice.left_out),

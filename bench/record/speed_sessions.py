@@ -91,6 +91,12 @@ class SpeedRecord(StrictModel):
         cores = self.env.get("busy_cores")
         return float(cores) if isinstance(cores, int | float) and cores >= BUSY_CORES else 0.0
 
+    @property
+    def machine(self) -> tuple[object, ...]:
+        """The kind of machine and what it ran: sessions of one kind can be pooled."""
+        names = ("accelerator", "processor", "cores", "torch")
+        return tuple(self.env.get(name) for name in names)
+
     def timing_of(self, system: str, conditions: Conditions) -> Timing | None:
         return next(
             (t for t in self.timings if t.system == system and t.conditions == conditions), None

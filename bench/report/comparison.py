@@ -21,6 +21,7 @@ from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Answers, Resampled, judge_answers, resample, rng_for
 from bench.report.table import TableCell, number
 from bench.stats.distribution import Distribution
+from bench.stats.equivalence import MARGIN, is_shown_within
 from bench.stats.metrics import metric_of
 from bench.stats.paired import (
     RESAMPLES,
@@ -35,9 +36,15 @@ from bench.stats.paired import (
     permutation,
 )
 from bench.stats.power import LEVEL, least_gap_at_any_disagreement
+from bench.stats.seeds import TIMES
 
 BETTER, WORSE, NOT_SIGNIFICANT, BORDERLINE = "better", "worse", "not significant", "borderline"
 """How a comparison ended. Borderline: another draw of the resamples may end otherwise."""
+TOO_FEW_SEEDS = "too few seeds for a verdict"
+"""Where seeds of a row end in results of several kinds (:mod:`bench.stats.seeds`)."""
+WITHIN = f"within {MARGIN:g} point"
+"""What is asked of a row and the best one, beside which of the two is better."""
+SHOWN, NOT_SHOWN = "shown", "not shown"
 NEAR_THE_LEVEL = 0.0002, 0.06
 """Between these another draw of the resamples may take p, times the tests of a family, over the
 level: 0.05 is two standard errors or
@@ -136,6 +143,7 @@ class Comparison:
         family: how many tests that are.
         names: of the two sides, as tables print their rows.
         error: the standard error that random draws leave in p.
+        has_seeds_apart: whether seeds of one of the rows end in results of several kinds.
     """
 
     task: str
@@ -155,6 +163,7 @@ class Comparison:
     family: int = 1
     names: tuple[str, str] = ("", "")
     error: float = 0.0
+    has_seeds_apart: bool = False
 
     @property
     def difference(self) -> float:
@@ -162,6 +171,8 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
+        if self.has_seeds_apart:
+            return TOO_FEW_SEEDS
         return verdict_of(self.difference, self.p, self.adjusted, self.error)
 
     def to_dict(self) -> dict[str, Any]:
@@ -219,6 +230,7 @@ def judged(
         least=drawn.least_detectable() if known else None,
         names=lines[0].names,
         error=error_of_p(drawn),
+        has_seeds_apart=any(line.has_seeds_apart for line in lines),
     )
     return [*family, mean]
 
@@ -357,6 +369,24 @@ def mean_of_rows(
     return mean_over_columns(parts).distribution().within(float(low), float(high)).times(100)
 
 
+def within_margin(
+    group: ReportGroup, columns: Sequence[ScoreColumn], drawn: Distribution, *rows: str
+) -> bool:
+    """Whether the mean difference of two rows is shown to be within the margin.
+
+    One training says nothing of others, so a row that is trained needs two seeds in each column.
+
+    Args:
+        drawn: as :func:`mean_of_rows` has it of these rows and columns.
+    """
+    for row in rows:
+        for column in columns:
+            done = group.finished(row, column)
+            if len(done) < 2 and not is_one_model(done[0].cell):
+                return False
+    return is_shown_within(drawn)
+
+
 def not_shown_better(group: ReportGroup, answers: Answers) -> list[ScoreColumn]:
     """The columns in which the 95 % interval of the teacher's score is not above what one answer to everything scores; none where it is
     so in all of them."""
@@ -429,9 +459,10 @@ class MeanDifferences(Mapping[tuple[str, str], TableCell]):
         gaps = [self._score(first, column) - self._score(second, column) for column in columns]
         value = float(np.mean([100 * gap for gap in gaps]))
         low, high = drawn.interval()
+        near = within_margin(self._group, columns, drawn, first, second)
         return (
-            number(value, "+.1f", low=low, high=high),
-            number(-value, "+.1f", low=-high, high=-low),
+            number(value, "+.1f", low=low, high=high, is_within=near),
+            number(-value, "+.1f", low=-high, high=-low, is_within=near),
         )
 
     def _score(self, row: str, column: ScoreColumn) -> float:
@@ -454,5 +485,9 @@ def comparison_notes(lines: Collection[Comparison]) -> list[str]:
         "Where a row of one seed is compared with a row of several seeds, the difference uses all seeds of both rows, and the variance "
         "over seeds is assumed to be the same for both.": any(line.borrowed for line in lines),
         NO_LEAST: any(line.least is None for line in lines),
+        f"{TOO_FEW_SEEDS.capitalize()}: the seeds of one of the two rows are more than {TIMES:g} standard deviations of the other rows' "
+        "seeds apart, so they are of several kinds, and the mean of so few is no estimate.": any(
+            line.has_seeds_apart for line in lines
+        ),
     }
     return [note for note, applies in notes.items() if applies]

@@ -19,6 +19,7 @@ from bench.report.table import Table
 from bench.stats.form import CLASSES, FORMS, TEXT
 from bench.stats.metrics import label_of, scored_class
 from bench.stats.ratios import Ratio
+from bench.stats.seeds import with_seeds_apart
 from bench.stats.summary import Summary, summarise
 
 GLUE_FOLDER = "glue"
@@ -304,6 +305,21 @@ class ReportGroup:
     def summaries(self) -> Mapping[tuple[str, ScoreColumn], Summary]:
         """(row, column) -> mean and deviation over seeds, in percent; without rows that have no score there."""
         return {place: summarise(list(values.values())) for place, values in self._scores.items()}
+
+    def has_seeds_apart(self, labels: Iterable[str], columns: Iterable[ScoreColumn]) -> bool:
+        """Whether seeds of one of these rows end in results of several kinds in one of these
+        columns (:mod:`bench.stats.seeds`)."""
+        found = [self._seeds_apart.get(column, frozenset()) for column in columns]
+        return any(label in own for own in found for label in labels)
+
+    @cached_property
+    def _seeds_apart(self) -> Mapping[ScoreColumn, frozenset[str]]:
+        """Column -> its rows whose seeds are far apart."""
+        columns: dict[ScoreColumn, dict[str, list[float]]] = {}
+        for (label, column), scores in self._scores.items():
+            if not any(is_one_model(record.cell) for record in self.records_of(label)):
+                columns.setdefault(column, {})[label] = list(scores.values())
+        return {column: with_seeds_apart(rows) for column, rows in columns.items()}
 
     def means(self, label: str) -> list[float]:
         """The means over seeds of a row, in the columns that it has."""

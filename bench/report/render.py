@@ -254,7 +254,7 @@ def _tex_notes(table: Table, lines: Sequence[Line], interval: bool, said: Sequen
     meanings = {
         r"$\pm$: standard deviation over seeds.": any(cell.deviation is not None for cell in cells),
         r"[\,]: 95\,\% interval.": interval and any(map(_has_interval, cells)),
-        "Bold: best, or not told apart from it.": any(cell.bold for cell in cells),
+        "Bold: the highest.": any(cell.bold for cell in cells),
         rf"$^{{*}}$\,better, $^{{\dagger}}$\,worse ($p<0.05$, {adjusted}).": {"better", "worse"}
         & verdicts,
         rf"$^{{*}}$\,keeps, $^{{\dagger}}$\,loses its teacher's score (non-inferiority{margin}).": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -41,6 +42,20 @@ def speed_up(record: SpeedRecord, system: str, conditions: Conditions) -> Ratio 
     if own is None or teacher is None or not own.seconds or not teacher.seconds:
         return None
     return ratio(teacher.seconds, own.seconds)
+
+
+def shared_speed_up(
+    record: SpeedRecord, systems: Sequence[str], conditions: Conditions
+) -> Ratio | None:
+    """How many times faster systems of one architecture are than the teacher: in each round the
+    median of their times, which differ by chance alone. None where nothing was timed."""
+    teacher = record.timing_of(TEACHER, conditions)
+    timings = [record.timing_of(system, conditions) for system in systems]
+    seconds = [timing.seconds for timing in timings if timing is not None and timing.seconds]
+    rounds = [median(times) for times in zip(*seconds, strict=False)]
+    if teacher is None or not rounds or len(rounds) != len(teacher.seconds):
+        return None
+    return ratio(teacher.seconds, rounds)
 
 
 def main_conditions(record: SpeedRecord, backend: str = "", threads: int = 0) -> Conditions | None:
@@ -158,7 +173,8 @@ def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) 
     explained = (
         "Teacher and students were timed in turns, so that each speed-up compares times of the same moment. It is the median over "
         "rounds, with an interval by order statistics. All models except finished checkpoints have random weights: "
-        "the speed of a model without early exit does not depend on them."
+        "the speed of a model without early exit does not depend on them. This is one session: the intervals say nothing of other sessions, "
+        "which differ by more, also on the same kind of machine."
     )
     title, tables = f"Speed compared with {session.teacher}", latency_tables(session)
     paper = Paper(f"Compared with {session.teacher}", sources=[measured_on], name=own.name)

@@ -40,6 +40,8 @@ class TableCell:
         plain: the text for a CSV file, if it differs from ``text``. Example: a row's name as a user types it.
         p, alone: of the test of the value, after Holm's adjustment and before it.
         verdict: how a test ended, ``better``, ``worse``, ``keeps`` ...; "" where nothing was tested.
+        is_within: of a difference, whether it is shown to be within the margin of
+            :mod:`bench.stats.equivalence`; None where that was not asked.
     """
 
     text: str
@@ -55,6 +57,7 @@ class TableCell:
     p: float | None = None
     alone: float | None = None
     verdict: str = ""
+    is_within: bool | None = None
 
 
 def number(value: float | None, form: str = ".1f", unit: str = "", **facts: Any) -> TableCell:

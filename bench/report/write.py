@@ -17,7 +17,7 @@ from bench.record.cell import IN_8_BITS, TEACHER, Cell, record_key, train_key
 from bench.record.rescored import scored_alike
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
-from bench.record.speed_sessions import SpeedRecord, Timing, idle_if_any, speed_records
+from bench.record.speed_sessions import SpeedRecord, idle_if_any, speed_records
 from bench.record.store import Store
 from bench.record.task_facts import row_as_typed
 from bench.report.document import Picture, Section, to_page, write_index
@@ -40,9 +40,15 @@ from bench.report.render import Paper, remove_stale_files, write_tables
 from bench.report.reproduce import set_record_source
 from bench.report.resampled import judge_answers, resample
 from bench.report.sources import commit_of, facts, made_on, provenance, warnings
-from bench.report.speed import described, main_conditions, write_speed_report
+from bench.report.speed import (
+    conditions_of,
+    described,
+    main_conditions,
+    shared_speed_up,
+    write_speed_report,
+)
 from bench.report.tables.registry import make_tables, report_sections
-from bench.stats.ratios import ratio
+from bench.stats.ratios import Ratio, pooled
 from bench.user_files import toml_of
 
 LONGEST_NAME = 200
@@ -172,13 +178,13 @@ def prepare(group: ReportGroup, store: Store, records: Sequence[Record]) -> None
 def add_speed(
     group: ReportGroup, sessions: Sequence[SpeedRecord], backend: str = "", threads: int = 0
 ) -> None:
-    """Give the group's rows the speed-ups of the last session with its teacher, and their latencies.
+    """Give the group's rows the speed-ups of the sessions with its teacher, and the latencies of the last one.
 
-    A session of a busy machine counts only where none of an idle one fits, and is said to be busy.
+    A session of a busy machine counts only where none of an idle one fits, and is said to be busy. Sessions on the same
+    kind of machine as the last, under the same conditions, are pooled.
 
     Rows of one architecture have one speed-up: in each round the median of their times, which differ by chance alone. Of rows with weights
-    of few bits each has its own. Rows in 8 bits
-    were timed after the teacher's rounds, and have latencies alone.
+    of few bits each has its own. Rows in 8 bits were timed after the teacher's rounds, and have latencies alone.
 
     Args:
         backend, threads: under which they were timed; by default those that the session measured first.
@@ -191,51 +197,75 @@ def add_speed(
     ]
     if not fitting:
         return
-    session = idle_if_any(fitting)[-1]
+    idle = idle_if_any(fitting)
+    session = idle[-1]
     conditions = main_conditions(session, backend, threads)
     if conditions is None:
         return
-    machine = session.env.get("accelerator") or session.env.get("processor")
-    made = f"session {session.key[:8]} of {session.started[:10]}, code {commit_of(session.code)}"
+    alike = [s for s in idle if s.machine == session.machine and conditions in conditions_of(s)]
     group.speed_others = session.others
-    if session.others:
-        made += f"; busy: other processes used {session.others:.1f} cores, so times mean little"
-    elif session is not fitting[-1]:
-        made += f"; session {fitting[-1].key[:8]}, of a busy machine, is left out"
-    group.speed_conditions, group.speed_backend = (
-        f"{described(conditions)}, on {machine}; {made}",
-        conditions.backend,
-    )
+    group.speed_backend = conditions.backend
+    said = _sessions_in_words(alike, fitting[-1])
+    machine = session.env.get("accelerator") or session.env.get("processor")
+    group.speed_conditions = f"{described(conditions)}, on {machine}; {said}"
+
+    # rows of one architecture, by the names that a session has for them
     in_8_bits = conditions.model_copy(update={"backend": f"onnx-{IN_8_BITS}"})
-    timings: dict[str, Timing] = {}
-    architectures: dict[object, list[str]] = {}
+    architectures: dict[object, dict[str, str]] = {}
     for label in group.systems:
         first = group.records_of(label)[0]
-        is_rounded, name = first.point == IN_8_BITS, row_as_typed(first.cell)
+        name = row_as_typed(first.cell)
+        is_rounded = first.point == IN_8_BITS
         name += f" at {first.point}" if first.point and not is_rounded else ""
         timing = session.timing_of(name, in_8_bits if is_rounded else conditions)
         if timing and timing.seconds:
-            timings[label] = timing
             group.latencies[label] = 1000 * median(timing.seconds)
         if not is_rounded:
-            # rounding takes time of its own
-            whole = [
-                r.sizes for r in group.records_of(label) if r.sizes and r.sizes.file_bytes is None
-            ]
-            sizes = [(s.parameters, s.macs_closed_form) for s in whole]
-            architectures.setdefault(min(sizes) if sizes else label, []).append(label)
-    teacher = session.timing_of(TEACHER, conditions)
-    for labels in architectures.values():
-        rounds = [
-            median(t)
-            for t in zip(
-                *(timings[label].seconds for label in labels if label in timings), strict=False
-            )
-        ]
-        if rounds and teacher is not None and len(rounds) == len(teacher.seconds):
-            group.latencies |= dict.fromkeys(labels, 1000 * median(rounds))
-            students = [label for label in labels if label != TEACHER]
-            group.speed_ups |= dict.fromkeys(students, ratio(teacher.seconds, rounds))
+            architectures.setdefault(_architecture(group, label), {})[label] = name
+
+    rows: list[list[str]] = []
+    ratios: list[list[Ratio]] = []
+    for names in architectures.values():
+        own = [shared_speed_up(s, list(names.values()), conditions) for s in alike]
+        known = [one for one in own if one is not None]
+        if not known:
+            continue
+        rows.append([label for label in names if label != TEACHER])
+        ratios.append(known)
+        timings = [session.timing_of(name, conditions) for name in names.values()]
+        seconds = [timing.seconds for timing in timings if timing and timing.seconds]
+        if seconds:
+            rounds = [median(times) for times in zip(*seconds, strict=False)]
+            group.latencies |= dict.fromkeys(names, 1000 * median(rounds))
+    for labels, together in zip(rows, pooled(ratios), strict=True):
+        group.speed_ups |= dict.fromkeys(labels, together)
+
+
+def _architecture(group: ReportGroup, label: str) -> object:
+    """What rows of one architecture have in common: rounding takes time of its own, so each row
+    with weights of few bits is its own."""
+    whole = [r.sizes for r in group.records_of(label) if r.sizes and r.sizes.file_bytes is None]
+    sizes = [(s.parameters, s.macs_closed_form) for s in whole]
+    return min(sizes) if sizes else label
+
+
+def _sessions_in_words(alike: Sequence[SpeedRecord], newest: SpeedRecord) -> str:
+    """Which sessions speed-ups are of; and what speaks against the last of them.
+
+    Args:
+        alike: those that are pooled, the last of which has the latencies.
+        newest: the last session of all that fit, whatever ran beside it.
+    """
+    session = alike[-1]
+    made = [f"{s.key[:8]} of {s.started[:10]}, code {commit_of(s.code)}" for s in alike]
+    said = f"one session: {made[0]}"
+    if len(alike) > 1:
+        said = f"{len(alike)} sessions: {', and '.join(made)}"
+    if session.others:
+        return f"{said}; busy: other processes used {session.others:.1f} cores, so times mean little"
+    if session is not newest:
+        return f"{said}; session {newest.key[:8]}, of a busy machine, is left out"
+    return said
 
 
 def write_group(group: ReportGroup, folder: Path, store: Store, latex: bool, kept: float) -> Path:

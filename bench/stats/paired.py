@@ -216,7 +216,9 @@ def of_contrast(rows: Sequence[Trained]) -> Resamples:
 
     Each row's trainings are one source of chance, however often it counts: a baseline that several
     leads share is drawn once. So no row may stand here twice. With as many seeds in all rows they
-    are matched: on single examples, what a seed does to all is no difference. Otherwise all seeds
+    are matched: on single examples, what a seed does to all is no difference. The variances of
+    their seeds are added all the same: that of paired differences has false alarms with two seeds
+    (tests/stats/test_paired_seeds.py). Otherwise all seeds
     of all rows count; a row of one seed is taken to scatter as the others do on average, whose
     seeds are all that is known of it.
     """

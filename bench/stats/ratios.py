@@ -1,7 +1,8 @@
-"""How many times faster: a ratio from interleaved rounds, with its interval."""
+"""How many times faster: a ratio from interleaved rounds, with its interval; and of several sessions together."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,11 +15,16 @@ FEWEST_ROUNDS = 6
 
 @dataclass(frozen=True)
 class Ratio:
-    """Median of the rounds' ratios with a 95 % interval."""
+    """Median of the rounds' ratios with a 95 % interval.
+
+    Attributes:
+        sessions: of timing, that it is of; the interval of one has no variance between sessions.
+    """
 
     median: float
     low: float
     high: float
+    sessions: int = 1
 
     def text(self) -> str:
         return f"{self.median:.2f}x ({self.low:.2f} to {self.high:.2f})"
@@ -41,6 +47,39 @@ def ratio(reference: Sequence[float], own: Sequence[float]) -> Ratio:
         )
     low, high = quantile_test(ratios, q=1.0, p=0.5).confidence_interval(1 - LEVEL)
     return Ratio(statistics.median(ratios), float(low), float(high))
+
+
+def pooled(systems: Sequence[Sequence[Ratio]]) -> list[Ratio]:
+    """The ratio of each system over its sessions of timing: their geometric mean, with the 95 %
+    interval of other sessions.
+
+    Sessions on one kind of machine differ by more than rounds of one do: by what the machine's
+    owner runs beside, and by where the memory lies. So few sessions tell this badly, so all
+    systems are taken to vary alike, and the interval has Student's t with their degrees of freedom
+    together. It is never narrower than rounds alone make it. A system of one session stays as it is.
+
+    Args:
+        systems: of each system its ratio in each of its sessions.
+    """
+    from scipy.stats import t
+
+    logs = [[math.log(one.median) for one in own] for own in systems]
+    freedom = sum(len(own) - 1 for own in logs)
+    if not freedom:
+        return [own[0] for own in systems]
+    squares = [sum((value - statistics.fmean(own)) ** 2 for value in own) for own in logs]
+    deviation = math.sqrt(sum(squares) / freedom)
+    quantile = float(t.ppf(1 - LEVEL / 2, freedom))
+    together = []
+    for own, values in zip(systems, logs, strict=True):
+        if len(own) == 1:
+            together.append(own[0])
+            continue
+        of_rounds = statistics.fmean(math.log(one.high / one.low) / 2 for one in own)
+        half = max(quantile * deviation, of_rounds) / math.sqrt(len(own))
+        ends = (math.exp(statistics.fmean(values) + sign * half) for sign in (0, -1, 1))
+        together.append(Ratio(*ends, sessions=len(own)))
+    return together
 
 
 def enough_rounds_for(rounds: int, share: float) -> bool:

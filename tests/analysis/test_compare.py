@@ -18,7 +18,7 @@ from bench.analysis.trace import trace
 from bench.errors import InputError
 from bench.record.cell import Search, Trial, record_key, train_key
 from bench.record.store import Store
-from bench.report.comparison import BETTER, NOT_SIGNIFICANT
+from bench.report.comparison import BETTER, NOT_SIGNIFICANT, TOO_FEW_SEEDS
 from bench.report.file_names import place_of
 from bench.report.groups import groups
 from bench.report.pictures import plotted_differences
@@ -199,6 +199,11 @@ def test_where_one_column_is_no_noise_the_report_shows_its_difference(store, tmp
         text.startswith("Best: microbert") and f"{sst2.difference:+.1f}" in text
         for text in summary(group)
     )
+    # what the noise does to the leader's mean is said beside it
+    (whole,) = compare(store.root, "microbert", "finetune", ["rte", "sst2"]).values()
+    mean = f"microbert {whole[-1].difference:+.1f} ({whole[-1].low:+.1f} to {whole[-1].high:+.1f})"
+    said = f"Mean difference to finetune with rte in: {mean}, without {sst2.difference:+.1f} "
+    assert any(text.startswith(said) for text in summary(group))
 
 
 @pytest.mark.slow
@@ -522,3 +527,15 @@ def test_a_change_of_leads_between_two_folders(store, tmp_path):
     for line, alone in zip(lines, lead, strict=True):
         assert line.first == pytest.approx(alone.difference)
         assert line.high - line.low > 0
+
+
+def test_compare_names_seeds_that_are_far_apart_as_a_report_does(store):
+    """The two rows alone do not tell: all rows of the table say how far seeds scatter."""
+    for seed, share in enumerate((0.05, 0.45, 0.05)):
+        record = factories.record("pkd", "rte", seed)
+        factories.write(store, record, wrong(share, 70 + seed), LABELS)
+    (lines,) = compare(store.root, "pkd", "kd", ["rte"]).values()
+    assert [line.verdict for line in lines] == [TOO_FEW_SEEDS]
+    (choice,) = choose(store.root, {}, ["rte"])
+    verdicts = {row.label: row.verdict for row in choice.candidates}
+    assert verdicts["pkd"] == TOO_FEW_SEEDS

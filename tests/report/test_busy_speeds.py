@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 
 import factories
 import numpy as np
@@ -134,3 +135,22 @@ def test_a_gate_takes_the_idle_session_where_there_is_one(tmp_path):
     assert len(list(speed_records(store.root))) == 2
     (finding,) = (each for each in check(*roots) if each.what.startswith("speed-up"))
     assert finding.verdict == PASSED
+
+
+def test_one_session_is_said_to_be_one_and_several_of_one_machine_are_pooled(store, tmp_path):
+    """The day decides more than the rounds of a day, so two days give a wider interval than one."""
+    session(store, 1, 2.0, 0.0)
+    page = _page_of_rows(everything_written(store, tmp_path / "one"))
+    assert "one session: " in page
+    assert "2.00x (2.00 to 2.00)" in page
+    session(store, 2, 2.2, 0.0)
+    session(store, 3, 9.0, 1.3)
+    page = _page_of_rows(everything_written(store, tmp_path / "two"))
+    assert "2 sessions: " in page
+    assert "one session" not in page
+    (low, high) = re.findall(r"2\.10x \((\d\.\d\d) to (\d\.\d\d)\)", page)[0]
+    assert float(low) < 2.0 < 2.2 < float(high)
+
+
+def _page_of_rows(written: dict[str, str]) -> str:
+    return next(text for name, text in written.items() if name.endswith(PAGE) and "kd" in text)

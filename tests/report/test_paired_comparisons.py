@@ -14,6 +14,7 @@ from bench.report.comparison import (
     BETTER,
     BORDERLINE,
     NOT_SIGNIFICANT,
+    TOO_FEW_SEEDS,
     not_shown_better,
     verdict_of,
 )
@@ -111,6 +112,17 @@ def test_differences_end_in_a_verdict_next_to_their_reference(tables):
         assert Counter(cell.verdict for cell in lines[row])[verdict] == tests
 
 
+def test_a_row_of_two_kinds_of_results_has_no_verdict(tables):
+    """pkd has seeds of 55 and 95 %: on both columns and on the mean of them."""
+    cells = tables["Systems compared with finetune"]["pkd"]
+    assert [cell.verdict for cell in cells[2:]] == [TOO_FEW_SEEDS] * 3
+    assert all(cell.text.endswith(TOO_FEW_SEEDS) and cell.p is not None for cell in cells[2:])
+    board = tables["Leaderboard"]["pkd"]
+    assert board[2].text.endswith("?")
+    kept = tables["Share of the teacher's score"].get("pkd", ())
+    assert TOO_FEW_SEEDS in {cell.verdict for cell in kept}
+
+
 @pytest.mark.slow
 def test_no_verdict_depends_on_what_else_lies_in_the_folder(store):
     def verdicts():
@@ -188,7 +200,7 @@ def test_a_student_of_another_training_of_the_teacher_is_compared_with_that_trai
 def test_a_retention_that_two_seeds_do_not_tell_stays_within_what_is_possible(tables):
     """23.6 % (-81.0 to 125.0): below no score, above more than all of it."""
     kept = [cell for cell in tables["Share of the teacher's score"]["pkd"] if cell.verdict]
-    assert [cell.verdict for cell in kept] == ["inconclusive"] * 2
+    assert [cell.verdict for cell in kept] == [TOO_FEW_SEEDS] * 2
     assert all(cell.low >= 0 and cell.high < 100 / 0.85 for cell in kept), (
         "the teacher is right in 90 %"
     )

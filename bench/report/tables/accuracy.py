@@ -26,24 +26,8 @@ WIDTH = 180
 """Characters of a line of the main table."""
 
 
-def as_good_as_best(group: ReportGroup) -> set[str]:
-    """The students whose mean difference to the highest mean has an interval with 0; without the highest itself.
-
-    Only sound rows: where one seed answers with a constant, the interval is so wide that it contains 0 whatever the mean is.
-    None where no answers are stored.
-    """
-    sound = group.sound
-    best = max(sound, key=lambda label: group.mean_intervals[label].value, default="")
-    pairs = {label: group.pairs.get((best, label)) for label in sound if label != best}
-    return {label for label, pair in pairs.items() if pair is not None and (pair.low or 0.0) <= 0}
-
-
-def accuracy(group: ReportGroup, alike: Collection[str] = ()) -> Table:
-    """One column an evaluation set, their mean, and the size of each system; the best student of a column in bold.
-
-    Args:
-        alike: rows whose mean difference to the best one has an interval with 0; they are bold too.
-    """
+def accuracy(group: ReportGroup) -> Table:
+    """One column an evaluation set, their mean, and the size of each system; the best student of a column in bold."""
     has_mean = len(group.columns) > 1  # one column is its own mean
     further = further_columns(group)
     sound = set(group.sound)
@@ -51,13 +35,10 @@ def accuracy(group: ReportGroup, alike: Collection[str] = ()) -> Table:
     best_of = {column: _best_of(group, column) for column in group.printed_columns}
     lines = []
     for label in group.systems:
-        cells = [
-            _score(group, label, column, best_of[column], () if has_mean else alike)
-            for column in group.printed_columns
-        ]
+        cells = [_score(group, label, column, best_of[column]) for column in group.printed_columns]
         if has_mean:
             is_best = label in sound and round(group.mean_scores[label], 1) == best
-            cells.append(number(group.mean_scores.get(label), bold=is_best or label in alike))
+            cells.append(number(group.mean_scores.get(label), bold=is_best))
         cells += [cell(group, label) for cell in further.values()]
         records = group.records_of(label)
         remark = stated(records[0].cell.method, "remark")
@@ -81,7 +62,7 @@ def accuracy(group: ReportGroup, alike: Collection[str] = ()) -> Table:
     columns += [Column(f"mean of {len(group.averaged)}")] if has_mean else []
     columns += [Column(title, csv=INTERVAL) for title in further]
     return Table(
-        "Results", columns, lines, _notes(group, bool(alike)), file="accuracy", width=WIDTH
+        "Results", columns, lines, _notes(group), file="accuracy", width=WIDTH
     )
 
 
@@ -113,9 +94,7 @@ def _best_of(group: ReportGroup, column: ScoreColumn) -> _Best:
     return _Best(judged, set(scores), max(scores.values(), default=math.nan))
 
 
-def _score(
-    group: ReportGroup, label: str, column: ScoreColumn, best: _Best, alike: Collection[str]
-) -> TableCell:
+def _score(group: ReportGroup, label: str, column: ScoreColumn, best: _Best) -> TableCell:
     """A row's mean over its seeds in a column; what is lost or suspect in its footnotes."""
     if (label, column) not in group.summaries:
         return missing(group, label, column)
@@ -139,7 +118,7 @@ def _score(
         n=summary.n,
         keys=keys_of(group.finished(label, column)),
         footnotes=tuple(notes),
-        bold=label in best.students and (is_best or label in alike),
+        bold=label in best.students and is_best,
     )
 
 
@@ -185,7 +164,7 @@ def _range(
     return TableCell(text, value=low if low == high else None, low=low, high=high)
 
 
-def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
+def _notes(group: ReportGroup) -> list[str]:
     seeds = sorted({len(group.values(s, c)) for s in group.students for c in group.columns} - {0})
     notes = []
     if seeds:
@@ -193,7 +172,7 @@ def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
         notes.append(
             f"Scores on development sets, in percent: the mean ± the sample standard deviation over seeds ({count}; one seed has no "
             "deviation). The best student of each column is in bold; a score from fewer seeds is marked (n = …) and never bold, nor is one "
-            "with suspect answers (see its footnote), nor a mean that contains such a score. "
+            "with suspect answers (see its footnote), nor a mean that contains such a score. Bold says nothing of the rows near it. "
             f"FLOPs = 2 x MACs of {'128 tokens read and 128 written' if group.writes else 'one sequence of 128 tokens'} (fvcore, eager "
             "attention); for early-exit rows the average over the exits that the development set took."
         )
@@ -209,15 +188,16 @@ def _notes(group: ReportGroup, has_alike: bool) -> list[str]:
         notes.append(f"The mean has one metric of each task: it leaves out {listed(beside)}.")
     if group.left_out_of_means:
         notes.append(left_out_of_means(group))
-    if has_alike:
-        notes.append(
-            f"A {'mean' if len(group.columns) > 1 else 'score'} is also bold if the 95 % interval of its difference to the best contains 0 "
-            "(not adjusted)."
-        )
     if group.speed_ups:
+        several = max(own.sessions for own in group.speed_ups.values()) > 1
+        between = (
+            "over sessions the geometric mean, and the interval is that of other sessions"
+            if several
+            else "the interval is of one session, and other sessions differ by more"
+        )
         notes.append(
             "Speed-up: the teacher's time divided by the row's time. Both are timed in turns; the number is the median over the "
-            f"rounds, with its 95 % interval ({group.speed_conditions}). Rows of one architecture have one. A dash: not timed."
+            f"rounds, with its 95 % interval ({group.speed_conditions}); {between}. Rows of one architecture have one. A dash: not timed."
         )
     what = "the sources as they are" if group.writes else "a constant prediction"
     return notes + (

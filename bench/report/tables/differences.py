@@ -19,6 +19,7 @@ from bench.record.task_facts import row_as_typed
 from bench.report.comparison import (
     BORDERLINE,
     NOT_SIGNIFICANT,
+    TOO_FEW_SEEDS,
     Comparison,
     Pair,
     compared,
@@ -121,7 +122,10 @@ def _compared(
             sides = group.finished(label, column), group.finished(other, column)
             if data.has(sides[0]) and data.has(sides[1]):
                 pairs[column] = data, sides_of(*sides)
-                results[column] = compared(*pairs[column])
+                results[column] = replace(
+                    compared(*pairs[column]),
+                    has_seeds_apart=group.has_seeds_apart((label, other), [column]),
+                )
                 keys[column] = keys_of([*sides[0], *sides[1]])
         if not results:
             continue
@@ -165,6 +169,8 @@ def _cell(line: Comparison | None, keys: tuple[str, ...]) -> TableCell:
     without_zero, p = line.low > 0 or line.high < 0, f"(p = {p_in_words(line.adjusted)})"
     if line.verdict == NOT_SIGNIFICANT:
         verdict = f"{NOT_SIGNIFICANT} after Holm {p}" if without_zero else NOT_SIGNIFICANT
+    elif line.verdict == TOO_FEW_SEEDS:
+        verdict = TOO_FEW_SEEDS
     elif line.verdict == BORDERLINE:
         verdict = f"{BORDERLINE} {p}"
     else:

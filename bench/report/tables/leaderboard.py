@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from bench.record.cell import TEACHER
-from bench.report.comparison import BETTER, BORDERLINE, NOT_SIGNIFICANT, WORSE, p_in_words
+from bench.report.comparison import (
+    BETTER,
+    BORDERLINE,
+    NOT_SHOWN,
+    NOT_SIGNIFICANT,
+    SHOWN,
+    TOO_FEW_SEEDS,
+    WITHIN,
+    WORSE,
+    mean_of_rows,
+    p_in_words,
+)
 from bench.report.groups import ReportGroup
-from bench.report.table import INTERVAL, TESTED, Column, Line, Table, TableCell, number
-from bench.report.tables.accuracy import as_good_as_best, further_columns
+from bench.report.table import DASH, INTERVAL, TESTED, Column, Line, Table, TableCell, number
+from bench.report.tables.accuracy import further_columns
 from bench.report.tables.differences import SYSTEMS, reference_of
 from bench.report.tables.parts import counted, if_busy, left_out_of_means, line_of, listed
 
-SYMBOLS = {BETTER: "▲", WORSE: "▼", NOT_SIGNIFICANT: "○", BORDERLINE: "◐"}
+SYMBOLS = {BETTER: "▲", WORSE: "▼", NOT_SIGNIFICANT: "○", BORDERLINE: "◐", TOO_FEW_SEEDS: "?"}
 """Verdict -> how it is printed."""
+LEADERS = 3
+"""Rows whose difference is told with and without what the mean leaves out."""
 
 
 def verdicts_of_means(group: ReportGroup) -> dict[str, TableCell]:
@@ -25,38 +40,39 @@ def verdicts_of_means(group: ReportGroup) -> dict[str, TableCell]:
     return {label: cell for label, cell in cells.items() if cell.verdict}
 
 
-def ranks(group: ReportGroup) -> dict[str, int]:
-    """Row -> its rank among the students, from the highest mean down.
+def best_row(group: ReportGroup) -> str:
+    """The student with the highest mean: of all seeds, and without suspect predictions in half of
+    the columns; "" where there is none."""
+    known = [label for label in group.complete if not group.is_suspect(label)]
+    return max(known, key=lambda label: group.mean_intervals[label].value, default="")
 
-    A row shares the rank of the first of those before it unless the 95 % interval of their difference is above 0. Rows of fewer
-    seeds have no rank, and one with suspect answers is not first.
-    """
-    first, places = "", dict[str, int]()
-    by_mean = sorted(group.complete, key=lambda label: -group.mean_intervals[label].value)
-    for place, label in enumerate(by_mean, start=1):
-        pair = group.pairs.get((first, label))
-        if first and pair is not None and (pair.low or 0.0) <= 0:
-            if not (group.is_suspect(label) and places[first] == min(places.values())):
-                places[label] = places[first]
-        elif first or not group.is_suspect(label):
-            first, places[label] = label, place
-    return places
+
+def _within(group: ReportGroup, label: str, best: str) -> TableCell:
+    """Whether a row is shown to be within the margin of the best one; a dash where the two cannot
+    be compared."""
+    if label == best:
+        return TableCell("best")
+    pair = group.pairs.get((best, label))
+    if pair is None or pair.is_within is None or label not in group.complete:
+        return TableCell(DASH)
+    return TableCell(SHOWN if pair.is_within else NOT_SHOWN)
 
 
 def leaderboard(group: ReportGroup) -> Table | None:
-    """The rows with all results: rank, mean score, difference to the baseline with its verdict, speed-up and size."""
+    """The rows with all results: mean score, whether it is near the best, difference to the baseline with its verdict, speed-up and size."""
     means = group.mean_intervals
     if not any(label in means for label in group.students):
         return None
-    reference, tested, rank_of = reference_of(group), verdicts_of_means(group), ranks(group)
-    further, lines, alike = further_columns(group), [], as_good_as_best(group)
-    first = max(group.sound, key=lambda label: means[label].value, default="")
+    reference = reference_of(group)
+    tested = verdicts_of_means(group)
+    best = best_row(group)
+    further = further_columns(group)
+    lines = []
+    highest = max(group.sound, key=lambda label: means[label].value, default="")
     for label in sorted(means, key=lambda label: -means[label].value):
-        rank = rank_of.get(label)
-        is_bold = label == first or label in alike
         cells = [
-            number(rank, "d", bold=is_bold),
-            replace(means[label], bold=is_bold),
+            replace(means[label], bold=label == highest),
+            _within(group, label, best),
             _difference(tested[label])
             if label in tested
             else group.pairs.get((label, reference), number(None)),
@@ -68,16 +84,13 @@ def leaderboard(group: ReportGroup) -> Table | None:
         lines.append(line_of(group, label, cells, *(suspect if group.is_suspect(label) else ())))
     if group.majority is not None:
         place = sum(mean.value > group.majority for mean in means.values())
-        empty = [TableCell("") for _ in range(1 + len(further))]
-        lines.insert(
-            place,
-            Line(group.baseline_name, [TableCell(""), number(group.majority), *empty], row=""),
-        )
+        empty = [TableCell("") for _ in range(2 + len(further))]
+        lines.insert(place, Line(group.baseline_name, [number(group.majority), *empty], row=""))
     count = len(group.averaged)
     columns = [
         Column("System"),
-        Column("rank"),
         Column(f"mean of {count}" if count > 1 else group.averaged[0].title, csv=INTERVAL),
+        Column(f"{WITHIN} of the best", words=True),
         Column(f"difference to {group.called(reference)}", csv=TESTED),
         *(Column(title, csv=INTERVAL) for title in further),
     ]
@@ -88,10 +101,11 @@ def leaderboard(group: ReportGroup) -> Table | None:
         else ""
     )
     note = (
-        "Rows with all results, in percent, with 95 % intervals. Rows of one rank: the interval of their difference to the first of "
-        "them contains 0 (not adjusted); a dash: fewer seeds, or suspect answers in a row that would be first. "
+        "Rows with all results, in percent, with 95 % intervals. In bold is the highest mean, without suspect predictions; it says nothing "
+        f"of the rows near it. {WITHIN.capitalize()}: {SHOWN} if the whole 90 % interval of the difference to the best row lies within it "
+        "(two one-sided tests; not adjusted). A row of one seed is not shown to be near. A dash: fewer seeds than others. "
         f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, {SYMBOLS[NOT_SIGNIFICANT]} not significant, "
-        f"{SYMBOLS[BORDERLINE]} {BORDERLINE}; {tests or 'the mean of a row is one test'}. No sign: not tested."
+        f"{SYMBOLS[BORDERLINE]} {BORDERLINE}, {SYMBOLS[TOO_FEW_SEEDS]} {TOO_FEW_SEEDS}; {tests or 'the mean of a row is one test'}. No sign: not tested."
     )
     return Table("Leaderboard", columns, lines, (note,), file="leaderboard")
 
@@ -103,7 +117,7 @@ def _difference(tested: TableCell) -> TableCell:
 
 
 def summary(group: ReportGroup) -> list[str]:
-    """What was measured; and the best row: by how much, how sure, how fast, and which rows may be as good."""
+    """What was measured; and the best row: by how much, how sure, how fast, and which rows are near it."""
     columns = ", ".join(column.name for column in group.columns)
     seeds = sorted(
         {n for s in group.students for c in group.columns if (n := len(group.values(s, c)))}
@@ -119,7 +133,7 @@ def summary(group: ReportGroup) -> list[str]:
             if len(seeds) > 1
             else f", {counted(seeds[0], 'seed')} each."
         )
-    texts, rank_of = [f"{rows} on {sets} ({columns}){often}"], ranks(group)
+    texts = [f"{rows} on {sets} ({columns}){often}"]
     if group.left_out_of_means:
         texts.append(left_out_of_means(group))
     failed = [
@@ -135,11 +149,12 @@ def summary(group: ReportGroup) -> list[str]:
         ]
         more = f" and {len(failed) - 5} more" if len(failed) > 5 else ""
         texts.append(f"{counted(len(failed), 'training')} failed: {'; '.join(whys)}{more}.")
-    if not rank_of:
+    best = best_row(group)
+    if not best:
         return texts
 
-    first = [label for label, rank in rank_of.items() if rank == min(rank_of.values())]
-    best, means, reference = first[0], group.mean_intervals, reference_of(group)
+    means = group.mean_intervals
+    reference = reference_of(group)
     others = {
         group.called(label): means[label].value for label in (TEACHER, reference) if label in means
     }
@@ -156,8 +171,50 @@ def summary(group: ReportGroup) -> list[str]:
     if ratio := group.speed_ups.get(best):
         text += f"; {ratio.text()} {if_busy('as fast as its teacher', group)}"
     texts.append(text + ".")
-    if first[1:]:
-        texts.append(
-            f"The data do not tell it apart from {listed([group.called(label) for label in first[1:]])}."
-        )
+    texts += _with_noise_in(group)
+    near, undecided = _near_the_best(group, best)
+    if near:
+        texts.append(f"Shown to be {WITHIN} of it: {listed(near)}.")
+    if undecided:
+        texts.append(f"Shown to be neither worse nor {WITHIN} of it: {listed(undecided)}.")
     return texts
+
+
+def _with_noise_in(group: ReportGroup) -> list[str]:
+    """One sentence: the leaders' mean differences with the columns that the mean leaves out, and
+    without; none where nothing is left out, or no row is shown to be better than the baseline."""
+    reference = reference_of(group)
+    leaders = [row for row, cell in verdicts_of_means(group).items() if cell.verdict == BETTER]
+    leaders.sort(key=lambda row: -group.mean_scores.get(row, 0.0))
+    both: list[str] = []
+    for label in leaders[:LEADERS] if group.left_out_of_means else ():
+        drawn = mean_of_rows(group, group.answers, group.columns, label, reference)
+        if drawn is None:
+            continue
+        gap = np.mean(group.means(label)) - np.mean(group.means(reference))
+        low, high = drawn.interval()
+        whole = number(float(gap), "+.1f", low=low, high=high)
+        plain = verdicts_of_means(group)[label]
+        without = number(plain.value, "+.1f", low=plain.low, high=plain.high)
+        both.append(f"{group.called(label)} {whole.text}, without {without.text}")
+    if not both:
+        return []
+    names = listed([column.name for column in group.left_out_of_means])
+    return [f"Mean difference to {group.called(reference)} with {names} in: {'; '.join(both)}."]
+
+
+def _near_the_best(group: ReportGroup, best: str) -> tuple[list[str], list[str]]:
+    """The names of the rows that are shown to be within the margin of the best one; and of the
+    others that are not shown to be worse."""
+    near: list[str] = []
+    undecided: list[str] = []
+    by_mean = sorted(group.complete, key=lambda label: -group.mean_intervals[label].value)
+    for label in by_mean:
+        pair = group.pairs.get((best, label)) if label != best else None
+        if pair is None or group.is_suspect(label):
+            continue
+        if pair.is_within:
+            near.append(group.called(label))
+        elif (pair.low or 0.0) <= 0 or group.has_seeds_apart((best, label), group.averaged):
+            undecided.append(group.called(label))
+    return near, undecided

@@ -13,7 +13,7 @@ from bench.report.reproduce import commands
 from bench.report.resampled import Answers
 from bench.report.sources import environment, on_commands, provenance, warnings
 from bench.report.table import Table
-from bench.report.tables.accuracy import accuracy, as_good_as_best
+from bench.report.tables.accuracy import accuracy
 from bench.report.tables.by_class import f1_by_class
 from bench.report.tables.cost import cost, gradient_shares, sizes_of, writing
 from bench.report.tables.differences import paired_comparisons
@@ -33,7 +33,7 @@ ENVIRONMENT, PROVENANCE = "Learning rates and environment", "Provenance"
 """The sections of a report, in their order."""
 
 TABLES: tuple[tuple[str, Callable[[ReportGroup], Table | Iterable[Table] | None]], ...] = (
-    (RESULTS, lambda group: accuracy(group, as_good_as_best(group))),
+    (RESULTS, accuracy),
     (RESULTS, f1_by_class),
     (RESULTS, writing),
     (PAIRED, lambda group: paired_comparisons(group, group.answers)),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from bench.record.cell import TEACHER
-from bench.report.comparison import BORDERLINE, not_shown_better
+from bench.report.comparison import BORDERLINE, TOO_FEW_SEEDS, not_shown_better
 from bench.report.frame import same_teacher, teacher_weights
 from bench.report.groups import KEPT, ReportGroup, ScoreColumn
 from bench.report.resampled import Answers
@@ -130,6 +130,9 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                     drawn = part.distribution().within(*ends)
                     of_seeds = [record.scores[column.evaluation][column.metric] for record in own]
                     cell = retention(of_seeds, teacher, drawn, kept)
+                    if group.has_seeds_apart([label], [column]):
+                        plain = cell.text.removesuffix(cell.verdict)
+                        cell = replace(cell, text=plain + TOO_FEW_SEEDS, verdict=TOO_FEW_SEEDS)
                     is_suspect = cell.verdict == KEEPS and group.suspicions.get((label, column))
                     # a constant answer keeps a teacher that is no better
                     if column in noise or is_suspect:
@@ -170,6 +173,8 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
         "Mean of ratios: the mean of the columns' ratios. Ratio of means: the student's mean score divided by its "
         "teacher's. These two have no verdict. Rows that need at least as many FLOPs as their teacher are no compressed models, and not here."
     )
+    if any(cell.verdict == TOO_FEW_SEEDS for line in lines for cell in line.cells):
+        note += f" {TOO_FEW_SEEDS.capitalize()}: the row's seeds end in results of several kinds."
     heads = [Column("System"), *(Column(c.title, csv=JUDGED) for c in scored)]
     heads += [Column("mean of ratios", csv=INTERVAL), Column("ratio of means")]
     notes = (note + left_out,)
