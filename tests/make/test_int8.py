@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+from pathlib import Path
+
 import numpy as np
+import pandas
 import pytest
 import tiny
 from transformers import BertConfig, BertForSequenceClassification
@@ -70,6 +75,34 @@ def test_a_file_in_8_bits_is_as_small_as_its_weights_in_8_bits(tmp_path):
     vectors = sum(p.numel() for p in model.parameters() if p.ndim < 2)
     expected = matrices + 4 * vectors
     assert (tmp_path / "model.onnx").stat().st_size == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.slow
+def test_where_the_file_must_be_small_the_row_in_8_bits_is_chosen_and_its_export_line_works(
+    bench, tmp_path, teacher_folder, monkeypatch
+):
+    """The printed line, as it is, in the folder of the file and the teacher."""
+    shutil.copytree(teacher_folder, tmp_path / "tiny-bert")
+    file = tmp_path / "animals.csv"
+    rows = tiny.split(120, pairs=False)
+    pandas.DataFrame({"text": rows.first, "label": rows.labels}).to_csv(file, index=False)
+    monkeypatch.chdir(tmp_path)
+    row = parse_one("finetune:start=random:hidden=96:heads=4:ffn=192:layers=1:pace=20").spelling
+    done = bench(
+        "run", "--tasks", "animals.csv", "--teacher", "tiny-bert", "--results", "r",
+        "--reports", "p", "--methods", f"{row}+int8", "--epochs", 10, "--set", "batch_size=8",
+    )  # fmt: skip
+    assert done.returncode == OK, done.stderr
+    rows = by_row(Store(tmp_path / "r"))
+    full, rounded = rows[row], rows[f"{row}+int8"]
+    assert rounded.sizes.megabytes < full.sizes.megabytes / 2
+    limit = (full.sizes.megabytes + rounded.sizes.megabytes) / 2
+    (choice,) = choose(Path("r"), {"megabytes": limit})
+    assert choice.chosen.label == rounded.row
+    (line,) = choice.export
+    exported = bench(*shlex.split(line)[3:])
+    assert exported.returncode == OK, exported.stderr
+    assert "0 of 24 predictions changed" in exported.stdout
 
 
 def in_older_8_bits(record: Record) -> Record:
