@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.analysis.choose import LATENCY, LIMITS, RETAINED, BoundLimit, Candidate, Choice, stated
 from bench.plan.from_record import source_options
-from bench.record.cell import IN_8_BITS
+from bench.record.cell import ONNX_INT8, PLUS_INT8
 from bench.report.comparison import NOT_SHOWN, SHOWN, WITHIN, WORSE, p_in_words
 from bench.report.sources import warnings
 from bench.report.table import Column, Line, Table, TableCell, number
@@ -127,7 +127,7 @@ def latency_lines(choice: Choice, results: Path, is_typed: bool) -> list[str]:
     """
     group = choice.group
     teacher = group.cell.teacher
-    has_8_bits = any(row.endswith(f"+{IN_8_BITS}") for row in group.systems)
+    has_8_bits = any(row.endswith(PLUS_INT8) for row in group.systems)
     if not group.speed_conditions and is_typed:
         return [f"No `speed` session measured {teacher.name} under these conditions."]
     if not group.speed_conditions and LATENCY not in choice.limits:
@@ -135,10 +135,10 @@ def latency_lines(choice: Choice, results: Path, is_typed: bool) -> list[str]:
     if not group.speed_conditions:
         words = ["speed", "--methods", "all"]
         words += source_options(group.cell.data.slug, teacher.name, teacher.base)[-2:]
-        words += ["--backends", f"sdpa,onnx-{IN_8_BITS}"] if has_8_bits else []
+        words += ["--backends", f"sdpa,{ONNX_INT8}"] if has_8_bits else []
         typed = shlex.join([*words, "--results", str(results)])
         return [f"No `speed` session measured latencies with this teacher: python -m bench {typed}"]
-    rest = f"; of rows in 8 bits: onnx-{IN_8_BITS}" if has_8_bits else ""
+    rest = f"; of rows in 8 bits: {ONNX_INT8}" if has_8_bits else ""
     lines = [f"Latency: {group.speed_conditions}{rest}."]
     if choice.busy_cores and LATENCY in choice.limits:
         lines.append(

@@ -16,7 +16,16 @@ import numpy as np
 from bench.data.own_tasks import recorded_tasks
 from bench.errors import InputError, NothingMeasured
 from bench.plan.from_record import is_own, source_options, typed_task
-from bench.record.cell import CHECKPOINT, FINISHED, IN_8_BITS, TEACHER
+from bench.record.cell import (
+    CHECKPOINT,
+    FINISHED,
+    LINEAR_IN_8_BITS,
+    LINEAR_ONLY,
+    ONNX_INT8,
+    PLUS_INT8,
+    POINTS_IN_8_BITS,
+    TEACHER,
+)
 from bench.record.rescored import NO_ANSWERS, scored_alike, scored_first_by
 from bench.record.schema import Sizes
 from bench.record.speed_sessions import speed_records
@@ -411,7 +420,7 @@ def _candidate(evidence: _Evidence, label: str) -> Candidate:
     models = [r.sizes for c in evidence.columns for r in group.records_of(label, c.task) if r.sizes]
     score = evidence.score(label)
     low, high = _retained(evidence, label) or (None, None)
-    in_8_bits = label.endswith(f"+{IN_8_BITS}")
+    in_8_bits = label.endswith(PLUS_INT8)
     return Candidate(
         label=label,
         score=score,
@@ -499,6 +508,8 @@ def _changed(evidence: _Evidence, label: str) -> float | None:
 def _fault(evidence: _Evidence, label: str) -> str:
     """Why a row is no candidate whatever the limits are; "" where nothing speaks against it."""
     group = evidence.group
+    if any(record.point == LINEAR_IN_8_BITS for record in group.records_of(label)):
+        return f"{LINEAR_ONLY}, which is no longer made; run it again"
     mute = [
         c.name
         for c in evidence.columns
@@ -548,7 +559,7 @@ def _why_absent(group: ReportGroup, label: str) -> str:
 
 def _standing_in(row: Candidate, judged: Sequence[_Judged]) -> Candidate:
     """A row in 8 bits that fits, with the fp32 row that only its size or time leaves out."""
-    full = row.label.removesuffix(f"+{IN_8_BITS}")
+    full = row.label.removesuffix(PLUS_INT8)
     if full == row.label:
         return row
     for each in judged:
@@ -726,12 +737,12 @@ def _exports(
             group.finished(label, column), key=lambda r: r.scores[column.evaluation][column.metric]
         )
         cell = record.cell
-        if cell.method not in FINISHED or record.point == IN_8_BITS:
+        if cell.method not in FINISHED or record.point in POINTS_IN_8_BITS:
             words = ["export", record.key[:16], "--to", f"{cell.method}-{column.task}"]
             words += ["--results", str(store.root)]
             if is_own(cell.data.slug):
                 words += ["--tasks", typed_task(cell.data.slug, column.task, [cell])]
-            words += ["--format", f"onnx-{IN_8_BITS}"] if record.point == IN_8_BITS else []
+            words += ["--format", ONNX_INT8] if record.point in POINTS_IN_8_BITS else []
             words += ["--from", "FOLDER"] if cell.method == CHECKPOINT else []
             words += source_options(cell.data.slug, cell.teacher.name, cell.teacher.base)
             commands.insert(0, f"python -m bench {shlex.join(words)}")

@@ -30,7 +30,7 @@ from bench.errors import (
     unknown,
 )
 from bench.files import slug
-from bench.record.cell import FINISHED, IN_8_BITS, PREDICTIONS, TEACHER, is_one_model
+from bench.record.cell import FINISHED, POINTS_IN_8_BITS, PREDICTIONS, TEACHER, is_one_model
 from bench.record.code import STALE, WHAT_TO_DO, codes_of, state_of, state_of_record
 from bench.record.differences import PARTS, comparability_key, differing_parts
 from bench.record.schema import Record
@@ -217,7 +217,10 @@ def check(
                 not rows
                 or record.row in rows
                 # a label names all its operating points, but 8 bits are a row of their own
-                or (record.point != IN_8_BITS and (cell.method == TEACHER or cell.label in rows))
+                or (
+                    record.point not in POINTS_IN_8_BITS
+                    and (cell.method == TEACHER or cell.label in rows)
+                )
             )
         )
 
@@ -287,8 +290,9 @@ def check(
                 findings.append(GateResult(f"{parts[1]} {parts[2]}", "row", MISSING, why))
     if sessions:
         # sessions name rows as they are typed: without (fast kernels), and in 8 bits without +int8
+        without_name = ("", *POINTS_IN_8_BITS)
         typed = {
-            row_as_typed(r.cell) + (f" at {r.point}" if r.point not in ("", IN_8_BITS) else "")
+            row_as_typed(r.cell) + (f" at {r.point}" if r.point not in without_name else "")
             for r in olds
         }
         findings += _speeds(

@@ -149,7 +149,7 @@ def export(
     key: str = argument(..., "The beginning of a record's key."),
     to: Path = option(..., "The folder to write; it must not exist."),
     form: str = option(
-        "hf", "hf (transformers' files), onnx, or onnx-int8 (8-bit linear layers).", "--format"
+        "hf", "hf (transformers' files), onnx, or onnx-int8 (8-bit weights).", "--format"
     ),
     saved: Path | None = option(
         None,

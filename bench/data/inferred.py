@@ -57,7 +57,9 @@ def inferred(rows: Tables, given: Mapping[str, str], where: str) -> Inferred:
     labels = rows.class_names.get(label, ()) if kind != REGRESSION else ()
     if not labels:
         labels = tuple(classes_of(values, kind, unlabelled, where))
-    columns = text or text_columns(rows.to_pandas(rows.names), label, where)
+    group = given.get("group", "")
+    names = [name for name in rows.names if name != group]
+    columns = text or text_columns(rows.to_pandas(names), label, where)
 
     why_macro_f1 = ""
     if "metrics" in given:
@@ -79,11 +81,17 @@ def _check_typed(
     for key, values in (("kind", KINDS), ("unlabelled", UNLABELLED)):
         if key in given and given[key] not in values:
             raise unknown(f"{key} of {where}", given[key], values)
-    for column in (label, *text):
+    group = (given["group"],) if "group" in given else ()
+    for column in (label, *text, *group):
         if not rows.has(column):
             hint = "" if "label" in given or column != label else "; add :label=COLUMN"
             listed = one_line(", ".join(rows.names))[:400]
             raise InputError(f"{where}: no column {column!r}; there are: {listed}{hint}")
+    if {*group} & {label, *text}:
+        raise InputError(
+            f"{where}: group={group[0]} is also the text or the label; name a column that says "
+            "which rows belong together, or leave it out: equal texts stay together anyway"
+        )
     if len(set(text)) < len(text) or len(text) > 2 or label in text:
         raise InputError(
             f"{where}: name one column of text, or two with a plus: :text=COLUMN+COLUMN; none of "

@@ -5,7 +5,7 @@ same. What is not said is read off the data, and refused where that would be a g
 column is ``label``, the text is what else is text (:mod:`bench.data.columns`), and the values of the
 labels say whether they are classes (:mod:`bench.data.label_kinds`). What lies beside ``train`` and is
 called ``validation``, ``dev`` or ``test`` is scored. Where there is none, one fifth of the rows is
-scored, drawn once.
+scored (:mod:`bench.data.automatic_split`).
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ SETTINGS = (
     "unlabelled",
     "name",
     "quotes",
+    "group",
 )
 SETTING = r":(?=[A-Za-z_]+=)"
 """What stands before each setting."""
@@ -205,8 +206,8 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
 
     These are ``:text=COLUMN``, ``:text=COLUMN+COLUMN``, ``:label=COLUMN``, ``:kind=classes`` or
     ``regression``, ``:validation=FILE`` (of the hub: a split), ``:metrics=NAME+NAME``,
-    ``:positive=CLASS``, ``:unlabelled=drop`` or ``keep``, ``:name=NAME``, and ``:quotes=csv`` or
-    ``text``.
+    ``:positive=CLASS``, ``:unlabelled=drop`` or ``keep``, ``:name=NAME``, ``:quotes=csv`` or
+    ``text``, and ``:group=COLUMN``.
 
     Raises:
         InputError: no such file or data set, a setting that is not there, columns that are missing
@@ -260,6 +261,7 @@ def _task_of_files(
         unlabelled=taken.unlabelled,
         why_macro_f1=taken.why_macro_f1,
         quotes=quotes,
+        group=given.get("group", ""),
         files_note=files_note,
     )
     check_metrics(task, f"--tasks {typed}")
@@ -272,6 +274,8 @@ def _training_rows(files: Sequence[tuple[str, str]], given: Mapping[str, str]) -
 
     text = given["text"].split("+") if "text" in given else []
     columns = [given.get("label", "label")] if text else None
+    if columns is not None and "group" in given:
+        columns.append(given["group"])
     quotes = given.get("quotes", "")
     training = [Path(file) for split, file in files if split == TRAIN]
     return Tables(tuple(table_of(file, text, columns, quotes) for file in training))
@@ -309,6 +313,11 @@ def _files_of_task(
         raise InputError(
             f"{said}: validation names what is trained on; name another, or leave it out to score "
             "a fifth of the rows"
+        )
+    if scored and "group" in given:
+        raise InputError(
+            f"{said}: group keeps rows together where a fifth is drawn, and {named(scored)} is "
+            "scored; leave group out"
         )
     files = [("train", str(file)) for file in found.train]
     files += [("validation", str(file)) for file in scored or found.train]

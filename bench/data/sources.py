@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.data import sample_pairs, sample_suite
+from bench.data.automatic_split import divided
 from bench.data.example_files import check_shards
 from bench.data.hub import converted, downloaded
 from bench.data.questions import read_squad
@@ -143,13 +144,10 @@ class Folder(DataSource):
             else read(files, task, labelled, split)
         )
         if task.files and files == [Path(file) for name, file in task.files if name != split]:
-            # the same files for both: a fifth of their rows, drawn once, is scored
-            order, fifth = np.random.default_rng(1).permutation(len(rows)).tolist(), len(rows) // 5
-            if not fifth:
-                raise InputError(
-                    f"{files[0]} has {len(rows)} rows; scoring a fifth of them needs at least 5"
-                )
-            rows = rows.take(sorted(order[fifth:] if split == "train" else order[:fifth]))
+            # the same files for both
+            division = divided(rows, task, str(files[0]))
+            kept = division.train if split == "train" else division.scored
+            rows = replace(rows.take(kept), said=(*rows.said, *division.said))
         return _with_counts(rows, task, wanted)
 
 

@@ -43,6 +43,9 @@ class Split:
     answers: Answers | None = None
     said: tuple[str, ...] = ()
     """what was inferred where the files were read, for a plan"""
+    groups: Sequence[object] = ()
+    """of each example what keeps it on one side of an automatic split with others; none where the
+    task names no such column"""
 
     def __len__(self) -> int:
         return len(self.first)
@@ -90,6 +93,7 @@ class Split:
                 [self.answers.names[i] for i in rows],
             ),
             self.said,
+            [self.groups[i] for i in rows] if self.groups else (),
         )
 
     def halves(self) -> tuple[Split, Split]:
@@ -142,6 +146,7 @@ def read(files: Sequence[Path], task: Task, labelled: bool, split: str = "the sp
         else np.concatenate([part.labels for part in parts]),  # type: ignore[misc]
         ids if len(set(ids)) == len(ids) else list(range(len(ids))),
         said=tuple(dict.fromkeys(line for part in parts for line in part.said)),
+        groups=[group for part in parts for group in part.groups],
     )
 
 
@@ -150,6 +155,7 @@ def _read_one(file: Path, task: Task, labelled: bool, rows_before: int, split: s
     where = str(file)
     has_labels = labelled and not task.writes
     needed = [*task.columns, *([task.label_column] if has_labels else [])]
+    needed += [task.group] if task.group else []
     table = table_of(file, task.columns, [*needed, INDEX], task.quotes)
     for column in needed:
         if not table.has(column):
@@ -176,7 +182,27 @@ def _read_one(file: Path, task: Task, labelled: bool, rows_before: int, split: s
     labels, kept = labels_with_rows(table[task.label_column], task, where, split)
     first = [texts[0][row] for row in kept]
     second = None if second is None else [second[row] for row in kept]
-    return Split(first, second, labels, [ids[row] for row in kept], said=table.said)
+    groups = _groups(table, task.group, kept) if task.group else ()
+    own_ids = [ids[row] for row in kept]
+    return Split(first, second, labels, own_ids, said=table.said, groups=groups)
+
+
+def _groups(table: Table, column: str, kept: Sequence[int]) -> list[str]:
+    """The group of each of these rows, as text: numbers of two files are the same number.
+
+    Raises:
+        InputError: an empty cell.
+    """
+    values = table[column]
+    for row in kept:
+        value = values[row]
+        # NaN, which is no number equal to itself
+        if value is None or value == "" or value != value:
+            raise InputError(
+                f"{table.file}, row {row}: {column} is empty, so that the row has no group; "
+                "write one there, or leave the row out"
+            )
+    return [str(values[row]) for row in kept]
 
 
 def _ids(table: Table) -> list[int]:

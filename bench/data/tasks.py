@@ -50,6 +50,7 @@ class Task:
         why_macro_f1: why macro-F1 is the first metric although nobody typed it.
         quotes: of CSV and TSV files ``csv`` where they enclose fields, ``text`` where they are part
             of the texts, "" as each file says.
+        group: the column whose equal rows an automatic split keeps on one side; "" for none.
         files_note: what was inferred about its files, in words; "" where they were named.
     """
 
@@ -69,6 +70,7 @@ class Task:
     unlabelled: str = "refuse"
     why_macro_f1: str = ""
     quotes: str = ""
+    group: str = ""
     files_note: str = ""
 
     @property

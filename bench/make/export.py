@@ -19,7 +19,7 @@ from bench.make.work import FailedCell, StepResult, Work
 from bench.plan.from_record import scoring_again
 from bench.plan.plan import TaskPlan
 from bench.plan.request import SAMPLE
-from bench.record.cell import CHECKPOINT, IN_8_BITS, TEACHER
+from bench.record.cell import CHECKPOINT, POINTS_IN_8_BITS, TEACHER
 from bench.record.recipe import optimizers_of
 from bench.record.schema import Record
 from bench.record.task_facts import HUB, data_facts
@@ -356,8 +356,8 @@ def card(record: Record, model: Any, task: Task, arrays: Mapping[str, np.ndarray
     lines += [f"- {note}" for note in record.notes]
     lines += [
         *(
-            ["- Linear layers compute in 8 bits, and these are the scores of that."]
-            if record.point == IN_8_BITS
+            ["- Linear layers and embeddings are in 8 bits, and these are the scores of that."]
+            if record.point in POINTS_IN_8_BITS
             else []
         ),
         "- It was not trained by this program."

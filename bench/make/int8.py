@@ -1,4 +1,4 @@
-"""A model that is scored once more with its linear layers in 8 bits, as ONNX Runtime computes them: what its shipped file answers."""
+"""A model that is scored once more in 8 bits, as ONNX Runtime computes it: what its shipped file answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bench.measure.backends import INT8, opened, write_onnx
 from bench.measure.machine import sums_8_bits_exactly
 from bench.measure.parameters import weights_hash
 from bench.plan.plan import Planned
-from bench.record.cell import IN_8_BITS, record_key
+from bench.record.cell import IN_8_BITS, PLUS_INT8, record_key
 from bench.record.schema import Record
 from bench.train.loop import OnStep
 from methods.core.models import inputs_of, without_graph
@@ -90,7 +90,7 @@ def add_in_8_bits(result: StepResult, record: Record, model: Any, task_data: Tas
             }
             changes["faults"] = (
                 *of_training,
-                *faults_in(record.cell, None, arrays, scores, task_data, f"+{IN_8_BITS}"),
+                *faults_in(record.cell, None, arrays, scores, task_data, PLUS_INT8),
             )
             if record.sizes is not None:
                 changes["sizes"] = record.sizes.model_copy(

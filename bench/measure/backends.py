@@ -84,7 +84,7 @@ def runner(
 
     Args:
         backend: ``eager`` and ``sdpa`` are transformers' attentions, ``compile`` is torch.compile over sdpa, ``onnx``
-            is ONNX Runtime, ``onnx-int8`` is ONNX Runtime with weights and activations of linear layers in 8 bits
+            is ONNX Runtime, ``onnx-int8`` is ONNX Runtime with weights and activations of linear layers and embeddings in 8 bits
             (dynamic quantization: the ranges of activations are found in every call), ``openvino`` runs the file of ``onnx``.
     """
     if backend not in TORCH:
@@ -157,8 +157,8 @@ def write_onnx(model: Any, file: Path, inputs: Sequence[str], in_8_bits: bool = 
     :func:`outputs_of`.
 
     Args:
-        in_8_bits: dynamic quantization of linear layers, each output with a scale of its own; weights have 7 bits on a processor
-            whose sums of 8 would overflow.
+        in_8_bits: dynamic quantization of linear layers, each output with a scale of its own, and
+            of embeddings; weights have 7 bits on a processor whose sums of 8 would overflow.
     """
     own = copy.deepcopy(model).cpu().float().eval()
     own.set_attn_implementation("eager")
@@ -185,7 +185,8 @@ def write_onnx(model: Any, file: Path, inputs: Sequence[str], in_8_bits: bool = 
             from onnxruntime.quantization.shape_inference import quant_pre_process
 
             quant_pre_process(whole, f"{whole}.prepared", skip_symbolic_shape=True)
-            layers = {"op_types_to_quantize": ["MatMul", "Gemm"], "per_channel": True}
+            # Gather reads the embeddings, which are most of a small model's weights
+            layers = {"op_types_to_quantize": ["MatMul", "Gemm", "Gather"], "per_channel": True}
             # without VNNI two products are summed in 16 bits, which weights of 8 bits overflow and those of 7 do not
             layers["reduce_range"] = not sums_8_bits_exactly()
             quantize_dynamic(f"{whole}.prepared", str(file), weight_type=QuantType.QInt8, **layers)

@@ -29,7 +29,15 @@ from bench.plan.steps import steps_of
 from bench.plan.student_cells import check_row, student_cells
 from bench.plan.tasks import augment, mean_tokens, plan_tasks, share_cut, with_encoder
 from bench.plan.training_texts import training_texts
-from bench.record.cell import CHECKPOINT, IN_8_BITS, PREDICTIONS, TEACHER, Cell, NumericIdentity
+from bench.record.cell import (
+    CHECKPOINT,
+    IN_8_BITS,
+    PLUS_INT8,
+    PREDICTIONS,
+    TEACHER,
+    Cell,
+    NumericIdentity,
+)
 from bench.record.code import STALE, stale_lines, state_of, state_of_record, unknown_lines
 from bench.record.keys import digest
 from bench.record.rescored import metrics_of
@@ -92,13 +100,13 @@ def build(request: Request) -> Plan:
 
         if why := graph_problem(row, tasks_of(row)[0].checkpoint):
             raise InputError(
-                f"{row.spelling}+{IN_8_BITS}: ONNX has no graph of this student, because {why}"
+                f"{row.spelling}{PLUS_INT8}: ONNX has no graph of this student, because {why}"
             )
 
     graphed = [
         replace(row, from_all=row.spelling in by_all) for row in rows if row.spelling in in_8_bits
     ]
-    with_graph, left_out = drop_unusable(graphed, check_graph, f"+{IN_8_BITS}")
+    with_graph, left_out = drop_unusable(graphed, check_graph, PLUS_INT8)
     in_8_bits -= {row.spelling for row in graphed} - {row.spelling for row in with_graph}
     notes += left_out
     store = Store(request.results)

@@ -16,7 +16,7 @@ from bench.errors import InputError
 from bench.plan import request as requests
 from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, EXACT, NUMBERS, Request
 from bench.plan.spelling import PACE, defaults, method_class, spell
-from bench.record.cell import FINISHED, IN_8_BITS, TEACHER, Cell
+from bench.record.cell import FINISHED, PLUS_INT8, POINTS_IN_8_BITS, TEACHER, Cell
 from bench.record.recipe import PAPER, Recipe
 from bench.record.schema import Record
 from bench.record.task_facts import HUB, OWN, SAMPLE, data_facts
@@ -46,9 +46,9 @@ def request_from_record(record: Record, request: Request, typed: Collection[str]
         )
     own = {name: value for name, value in _asked(cell).items() if name not in typed}
     if "methods" not in typed:
-        own["methods"] = (
-            _row(cell) if record.point != IN_8_BITS else f"{_row(cell) or TEACHER}+{IN_8_BITS}"
-        )
+        own["methods"] = _row(cell)
+        if record.point in POINTS_IN_8_BITS:
+            own["methods"] = (_row(cell) or TEACHER) + PLUS_INT8
     tokens = {body["text"]["tokens"] for body in record.artefacts.values() if body.get("text")}
     if request.corpus_tokens is None and len(tokens) == 1:
         own["corpus_tokens"] = tokens.pop()

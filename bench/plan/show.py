@@ -10,7 +10,7 @@ from bench.plan.estimate import passes_of, seconds_of, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, Plan, Planned
 from bench.plan.request import AUTO, TF32
 from bench.progress import duration
-from bench.record.cell import IN_8_BITS
+from bench.record.cell import PLUS_INT8
 from bench.record.code import STALE
 from bench.record.recipe import ADAMW
 
@@ -73,7 +73,7 @@ def describe(plan: Plan) -> str:
     for task in tasks if plan.cells else ():
         names = ", ".join(
             dict.fromkeys(
-                p.cell.label + f"+{IN_8_BITS}" * p.in_8_bits
+                p.cell.label + PLUS_INT8 * p.in_8_bits
                 for p in plan.cells_of(task.name)
                 if p.is_todo
             )

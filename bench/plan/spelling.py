@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, create_model
 import methods
 from bench.errors import InputError, nearest, unknown, what_to_install
 from bench.optimizers import OPTIMIZERS, Schedule
-from bench.record.cell import CHECKPOINT, FINISHED, IN_8_BITS, TEACHER, split_row
+from bench.record.cell import CHECKPOINT, FINISHED, PLUS_INT8, TEACHER, split_row
 from bench.record.stated import file_of
 from bench.typed_files import TypedFile
 from bench.user_files import comma_separated
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ALL = "all"
 PAGE = "docs/contract.md"
 PACE = "pace"
-TEACHER_TOO = f"{TEACHER}+{IN_8_BITS}"
+TEACHER_TOO = TEACHER + PLUS_INT8
 MOST = 2**31
 """Above every whole number that a setting can mean."""
 
@@ -132,7 +132,7 @@ def parse_rows(text: str) -> TypedRows:
         list[str](),
     )
     for part in comma_separated(text):
-        row = part.removesuffix(f"+{IN_8_BITS}")
+        row = part.removesuffix(PLUS_INT8)
         name, _, path = row.partition(":")
         if part == TEACHER_TOO:
             spelled = [TEACHER]
@@ -142,7 +142,7 @@ def parse_rows(text: str) -> TypedRows:
                 raise InputError(f"{part}: add the folder of {what}: {name}:PATH")
             if row != part and name != CHECKPOINT:
                 raise InputError(
-                    f"{part}: predictions are no model that could be quantised; leave out +{IN_8_BITS}"
+                    f"{part}: predictions are no model that could be quantised; leave out {PLUS_INT8}"
                 )
             given.append(row)
             spelled = [row]
@@ -284,9 +284,7 @@ def method_name(text: str) -> str:
 def check_names(text: str) -> None:
     """Raises InputError where :func:`parse_rows` would for the name of a method. Imports classes of one's own, after all names
     are looked at, and no registered method."""
-    typed = [
-        part.removesuffix(f"+{IN_8_BITS}") for part in comma_separated(text) if part != TEACHER_TOO
-    ]
+    typed = [part.removesuffix(PLUS_INT8) for part in comma_separated(text) if part != TEACHER_TOO]
     rows = [part for part in typed if part != ALL and split_row(part)[0] not in FINISHED]
     for name in [method_name(row) for row in rows]:
         if ":" in name:

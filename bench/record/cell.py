@@ -17,8 +17,18 @@ PREDICTIONS = "predictions"
 """The reserved name of rows that are somebody else's answers: ``predictions:FOLDER``."""
 FINISHED = (CHECKPOINT, PREDICTIONS)
 """Rows that are scored and not trained; a folder, which no record names, has them."""
-IN_8_BITS = "int8"
-"""The operating point of any row, and of the teacher, whose linear layers compute in 8 bits: ``kd+int8``."""
+IN_8_BITS = "int8-2"
+"""The operating point of any row, and of the teacher, in 8 bits: linear layers and embeddings."""
+LINEAR_IN_8_BITS = "int8"
+"""The operating point of older records in 8 bits, which is read and no longer made: its embeddings
+are in fp32."""
+POINTS_IN_8_BITS = (IN_8_BITS, LINEAR_IN_8_BITS)
+LINEAR_ONLY = "8 bits in linear layers only"
+"""What is said of records at :data:`LINEAR_IN_8_BITS`."""
+PLUS_INT8 = "+int8"
+"""What stands behind a row in 8 bits as it is typed and printed: ``kd+int8``."""
+ONNX_INT8 = "onnx-int8"
+"""The backend that times a model in 8 bits, and the form in which it is exported."""
 
 
 def split_row(row: str) -> tuple[str, list[str]]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
-from bench.record.cell import TEACHER, Cell, scoring_identity, training_identity
+from bench.record.cell import (
+    IN_8_BITS,
+    LINEAR_IN_8_BITS,
+    LINEAR_ONLY,
+    TEACHER,
+    Cell,
+    scoring_identity,
+    training_identity,
+)
 from bench.record.keys import canonical
 from bench.record.schema import Record
 
@@ -113,7 +121,7 @@ def newest(records: Iterable[Record]) -> tuple[list[Record], LeftOut]:
 
     Seeds of one training belong together: a mean never mixes two. A training that gave a score goes before one that did not.
     """
-    records = list(records)
+    records, older_points = _without_older_points(records)
     students = [r for r in records if r.cell.method != TEACHER]
     teachers = [r for r in records if r.cell.method == TEACHER]
     of_one_teacher, others = newest_of(students, lambda r: r.cell.tasks, SHARED)
@@ -126,7 +134,22 @@ def newest(records: Iterable[Record]) -> tuple[list[Record], LeftOut]:
     alone, older_alone = newest_of(
         [r for r in teachers if r.cell.tasks not in tasks], lambda r: (r.cell.tasks, r.row)
     )
-    return [*shown, *theirs, *alone], [*others, *older, *older_alone]
+    return [*shown, *theirs, *alone], [*older_points, *others, *older, *older_alone]
+
+
+def _without_older_points(records: Iterable[Record]) -> tuple[list[Record], LeftOut]:
+    """The records without those in 8 bits of an older kind whose row is there in 8 bits of today."""
+    records = list(records)
+    of_today = {(r.cell.tasks, r.row) for r in records if r.point == IN_8_BITS and r.status == "ok"}
+    shown: list[Record] = []
+    left: LeftOut = []
+    for record in records:
+        is_older = record.point == LINEAR_IN_8_BITS
+        if is_older and (record.cell.tasks, record.row) in of_today:
+            left.append((record, f"embeddings in 8 bits (these have {LINEAR_ONLY})"))
+        else:
+            shown.append(record)
+    return shown, left
 
 
 def newest_of(

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from bench.errors import InputError
-from bench.record.cell import IN_8_BITS, PREDICTIONS, Cell
+from bench.record.cell import PLUS_INT8, POINTS_IN_8_BITS, PREDICTIONS, Cell
 from bench.record.free_parts import (
     Amount,
     Artefacts,
@@ -178,8 +178,8 @@ class Record(StrictModel):
     @property
     def row(self) -> str:
         """Its label, and the operating point where there are several: what groups, options and CSV files call it."""
-        if self.point == IN_8_BITS:
-            return f"{self.cell.label}+{IN_8_BITS}"
+        if self.point in POINTS_IN_8_BITS:
+            return self.cell.label + PLUS_INT8
         return self.cell.label + (f" at {self.point}" if self.point else "")
 
     _drawn_as: str = PrivateAttr("")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.record.cell import IN_8_BITS, TEACHER
+from bench.record.cell import POINTS_IN_8_BITS, TEACHER
 from bench.record.schema import Record
 from bench.report.comparison import BETTER, WORSE
 from bench.report.escape import flat
@@ -314,7 +314,11 @@ def points(
 def flops_of(group: ReportGroup) -> dict[str, float]:
     """Row -> FLOPs of one sequence of 128 tokens, in G; without rows in 8 bits, which need as many as in fp32 and cost less."""
     counts = {
-        label: [r.sizes.flops for r in group.records_of(label) if r.sizes and r.point != IN_8_BITS]
+        label: [
+            record.sizes.flops
+            for record in group.records_of(label)
+            if record.sizes and record.point not in POINTS_IN_8_BITS
+        ]
         for label in group.systems
     }
     return {label: min(own) / 1e9 for label, own in counts.items() if own}

@@ -10,7 +10,7 @@ from typing import Any
 from bench.plan.from_record import is_own, source_options, typed_task
 from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, NUMBERS, SAMPLE
 from bench.plan.spelling import as_typed
-from bench.record.cell import IN_8_BITS, TEACHER, Cell
+from bench.record.cell import PLUS_INT8, POINTS_IN_8_BITS, TEACHER, Cell
 from bench.record.recipe import ADAMW, Recipe
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -80,7 +80,7 @@ def commands(group: ReportGroup) -> list[str]:
         named = [
             r
             for r in dict.fromkeys(of_command)
-            if not {f"{r}:ablate", f"{r}+{IN_8_BITS}"} & set(of_command)
+            if not {f"{r}:ablate", f"{r}{PLUS_INT8}"} & set(of_command)
         ]
         words = [verb, "--methods", ",".join(named)] if named else [verb]
         words += ["--tasks", ",".join(typed_task(slug, task, cells) for task in tasks)]
@@ -97,8 +97,8 @@ def _row(record: Record) -> str:
     cell = record.cell
     if cell.search is not None:
         return cell.search.of
-    if record.point == IN_8_BITS:
-        return f"{row_as_typed(cell)}+{IN_8_BITS}"
+    if record.point in POINTS_IN_8_BITS:
+        return f"{row_as_typed(cell)}{PLUS_INT8}"
     return (
         row_as_typed(cell)
         if cell.ablation_of is None

@@ -13,7 +13,14 @@ from types import MappingProxyType
 
 from bench.errors import InputError, NothingMeasured, known_row
 from bench.files import slug, write_atomically
-from bench.record.cell import IN_8_BITS, TEACHER, Cell, record_key, train_key
+from bench.record.cell import (
+    ONNX_INT8,
+    POINTS_IN_8_BITS,
+    TEACHER,
+    Cell,
+    record_key,
+    train_key,
+)
 from bench.record.rescored import scored_alike
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
@@ -210,12 +217,12 @@ def add_speed(
     group.speed_conditions = f"{described(conditions)}, on {machine}; {said}"
 
     # rows of one architecture, by the names that a session has for them
-    in_8_bits = conditions.model_copy(update={"backend": f"onnx-{IN_8_BITS}"})
+    in_8_bits = conditions.model_copy(update={"backend": ONNX_INT8})
     architectures: dict[object, dict[str, str]] = {}
     for label in group.systems:
         first = group.records_of(label)[0]
         name = row_as_typed(first.cell)
-        is_rounded = first.point == IN_8_BITS
+        is_rounded = first.point in POINTS_IN_8_BITS
         name += f" at {first.point}" if first.point and not is_rounded else ""
         timing = session.timing_of(name, in_8_bits if is_rounded else conditions)
         if timing and timing.seconds:

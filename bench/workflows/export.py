@@ -35,7 +35,10 @@ from bench.progress import Progress, quiet
 from bench.record.cell import (
     CHECKPOINT,
     FINISHED,
-    IN_8_BITS,
+    LINEAR_IN_8_BITS,
+    LINEAR_ONLY,
+    ONNX_INT8,
+    POINTS_IN_8_BITS,
     PREDICTIONS,
     TEACHER,
     record_key,
@@ -47,7 +50,9 @@ from bench.stats.paired import changed_answers
 from bench.workflows.backends import BATCH, answers_of, batches_of
 from bench.workflows.run import run
 
-HF, ONNX, INT8 = "hf", "onnx", "onnx-int8"
+HF = "hf"
+ONNX = "onnx"
+INT8 = ONNX_INT8
 FORMATS = (HF, ONNX, INT8)
 MODEL = "model.onnx"
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -99,7 +104,11 @@ def export(
         )
     if record.cell.method == CHECKPOINT and saved is None:
         raise InputError(f"the record {key} is of a finished model: add --from with its folder")
-    if record.point == IN_8_BITS and form != INT8:
+    if record.point == LINEAR_IN_8_BITS:
+        raise InputError(
+            f"the record {key} is of {LINEAR_ONLY}, which is no longer made: run {record.row} again"
+        )
+    if record.point in POINTS_IN_8_BITS and form != INT8:
         raise InputError(
             f"the record {key} is of a model in 8 bits: add --format {INT8}, or export the row without +int8"
         )
@@ -141,7 +150,7 @@ def export(
             return answer | {
                 "why": "these are other weights than the record's; `verify` says how far the two are apart"
             }
-        if record.point == IN_8_BITS:  # the folder has the page of the model in fp32
+        if record.point in POINTS_IN_8_BITS:  # the folder has the page of the model in fp32
             model = opener(task.task.spans).from_pretrained(folder)
             write_page(folder, model, record, task.task, _arrays(store, record))
         if form != HF:
@@ -153,7 +162,7 @@ def export(
     changed = sum(counts["changed"] for counts in answer["sets"].values())
     why = (
         f"{changed} predictions are others than the record's"
-        if changed and (form != INT8 or record.point == IN_8_BITS)
+        if changed and (form != INT8 or record.point in POINTS_IN_8_BITS)
         else ""
     )
     if push and not why:
@@ -223,7 +232,7 @@ def _weights(
     """A folder of the student below ``above``, and the hash of its weights; None if a folder is not the record's."""
     # the model is kept once, in fp32; what is trained again here was not searched for
     cell = record.cell if saved is not None else record.cell.model_copy(update={"search": None})
-    kept_under = record_key(cell, "" if record.point == IN_8_BITS else record.point)
+    kept_under = record_key(cell, "" if record.point in POINTS_IN_8_BITS else record.point)
     if saved is None:
         outcome = run(replace(asked, save_students=above / "students"), progress)
         folders = [path.parent for path in (above / "students").rglob("config.json")]

@@ -27,7 +27,7 @@ from bench.plan.spelling import (
     parse_rows,
 )
 from bench.progress import Progress
-from bench.record.cell import IN_8_BITS, TOO_FEW, Search, Trial
+from bench.record.cell import PLUS_INT8, TOO_FEW, Search, Trial
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.run import Outcome
@@ -117,7 +117,8 @@ def what_to_try(
         )
     named = parse_rows(request.methods)
     if named.given or named.in_8_bits:
-        left = ", ".join([*named.given, *(f"{row}+{IN_8_BITS}" for row in sorted(named.in_8_bits))])
+        rounded = [row + PLUS_INT8 for row in sorted(named.in_8_bits)]
+        left = ", ".join([*named.given, *rounded])
         raise InputError(f"a search is for rows that are trained: leave out {left}")
     rows = []
     for row in parse_methods(request.methods):

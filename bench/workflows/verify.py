@@ -17,7 +17,7 @@ from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.plan.request import Request
 from bench.progress import Progress
-from bench.record.cell import FINISHED, TEACHER, record_key
+from bench.record.cell import FINISHED, LINEAR_IN_8_BITS, LINEAR_ONLY, TEACHER, record_key
 from bench.record.code import STALE, UNKNOWN, state_of_record
 from bench.record.differences import differences
 from bench.record.schema import Record
@@ -70,6 +70,10 @@ def verify(
     if record.status != "ok":
         state = "failed" if record.status == "failed" else "was interrupted"
         raise InputError(f"the cell of the record {key} {state}, so there is nothing to verify")
+    if record.point == LINEAR_IN_8_BITS:
+        raise InputError(
+            f"the record {key} is of {LINEAR_ONLY}, which is no longer made: run {record.row} again"
+        )
     if record.cell.method in FINISHED:
         raise InputError(
             f"{record.cell.label} was only scored here, not trained; run it again with --rerun"

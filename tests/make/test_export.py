@@ -240,7 +240,7 @@ def test_a_model_with_its_labels_in_another_order_scores_the_same_and_leaves_in_
     assert done.returncode == OK, done.stderr + done.stdout
     assert "0 of" in done.stdout
     card = (tmp_path / "out" / "README.md").read_text()
-    assert "compute in 8 bits" in card
+    assert "embeddings are in 8 bits" in card
     assert f"accuracy {100 * record.scores['validation']['accuracy']:.1f} %" in card
 
 

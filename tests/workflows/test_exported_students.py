@@ -19,6 +19,7 @@ from bench.measure.backends import opened, runner, write_onnx
 from bench.plan.spelling import parse_one
 from bench.plan.untrained import untrained
 from bench.progress import Progress
+from bench.record.cell import IN_8_BITS
 from bench.record.store import Store
 from bench.run import carry_out
 from methods.core.models import inputs_of
@@ -216,7 +217,7 @@ def test_a_student_that_answers_questions_leaves_with_its_answers(
     )
     records = {r.point: r for r in Store(tmp_path / "r").records() if r.cell.method == "kd"}
     (config,) = (tmp_path / "s").rglob("kd*/config.json")
-    for point, form in (("", "hf"), ("", "onnx"), ("int8", "onnx-int8")):
+    for point, form in (("", "hf"), ("", "onnx"), (IN_8_BITS, "onnx-int8")):
         to, file = tmp_path / form, tmp_path / "answer.json"
         done = bench("export", records[point].key, "--to", to, "--format", form, "--from", config.parent, *places,
                      "--json", file)  # fmt: skip
@@ -233,7 +234,7 @@ def test_a_student_that_answers_questions_leaves_with_its_answers(
     wrong = load_file(config.parent / "model.safetensors")
     wrong["qa_outputs.weight"] = -wrong["qa_outputs.weight"]
     save_file(wrong, config.parent / "model.safetensors", {"format": "pt"})
-    for point, form in (("", "hf"), ("", "onnx-int8"), ("int8", "onnx-int8")):
+    for point, form in (("", "hf"), ("", "onnx-int8"), (IN_8_BITS, "onnx-int8")):
         words = (
             "export",
             records[point].key,

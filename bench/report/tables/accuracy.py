@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from bench.record.cell import TEACHER
+from bench.record.cell import LINEAR_IN_8_BITS, LINEAR_ONLY, TEACHER
 from bench.record.schema import Sizes
 from bench.record.stated import stated
 from bench.report.groups import ReportGroup, ScoreColumn
@@ -46,6 +46,10 @@ def accuracy(group: ReportGroup) -> Table:
         # searches have a table of their own
         told = {record.cell.search.describe() for record in records if record.cell.search}
         own = dict.fromkeys(note for record in records for note in record.notes if note not in told)
+        if any(record.point == LINEAR_IN_8_BITS for record in records):
+            notes.append(
+                f"{label}: {LINEAR_ONLY}; embeddings are in fp32. `run` makes the row anew"
+            )
         notes += [text for note in own for text in f"{label}: {note}".splitlines()]
         lines.append(line_of(group, label, cells, *notes))
     if group.baselines:  # behind the teacher, which is the first line where there is one
