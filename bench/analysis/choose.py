@@ -172,6 +172,7 @@ class Choice:
         candidates: what fits, the best first.
         reasons: why the chosen row is chosen, in words; empty where nothing fits.
         as_good: candidates not significantly different from the best, the cheapest first.
+        all_rows: every row with a score in all columns, whether it fits or not.
         left_out: row -> why it is no candidate.
         bound: the limits that alone leave out a better row: for each the nearest row, and behind
             it the best one where that is another.
@@ -184,6 +185,7 @@ class Choice:
     candidates: tuple[Candidate, ...]
     reasons: tuple[str, ...]
     as_good: tuple[Candidate, ...]
+    all_rows: tuple[Candidate, ...]
     left_out: Mapping[str, str]
     bound: tuple[BoundLimit, ...]
     export: tuple[str, ...]
@@ -225,7 +227,7 @@ def choose(
             records nor in GLUE. Also: a metric that does not suit a task.
         NothingMeasured: no table has all of them.
     """
-    limits = _checked(budget)
+    limits = checked_limits(budget)
     metrics = named_metrics(metric)
     store = Store(results)
     sessions = list(speed_records(store.root, store.note))
@@ -251,7 +253,7 @@ def choose(
     return choices
 
 
-def _checked(budget: Mapping[str, float | None]) -> dict[str, float]:
+def checked_limits(budget: Mapping[str, float | None]) -> dict[str, float]:
     """The limits that were set.
 
     Raises:
@@ -343,7 +345,8 @@ def choice_of(
         limits=MappingProxyType(dict(limits)),
         candidates=tuple(candidates),
         reasons=_reasons(candidates, judged),
-        as_good=tuple(sorted(as_good, key=_cheapness)),
+        as_good=tuple(sorted(as_good, key=cheapness)),
+        all_rows=tuple(each.row for each in judged if each.row is not None),
         left_out=MappingProxyType(_left_out(evidence, judged, candidates)),
         bound=tuple(_bound_limits(evidence, candidates, judged, limits)),
         export=tuple(export),
@@ -627,8 +630,9 @@ def _compared_with_best(evidence: _Evidence, fitting: Sequence[Candidate]) -> li
     return candidates
 
 
-def _cheapness(row: Candidate) -> tuple[float, ...]:
-    """The order of rows that are as good as the best: the cheapest first.
+def cheapness(row: Candidate) -> tuple[float, ...]:
+    """The order of rows that are as good as the best: the cheapest first, in FLOPs, then in
+    parameters, then in megabytes.
 
     Latency is no part of it: models of one shape differ in it by chance.
     """
