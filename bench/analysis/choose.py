@@ -186,6 +186,7 @@ class Choice:
         reasons: why the chosen row is chosen, in words; empty where nothing fits.
         near: the best candidate and those that are shown to be within the margin of it, the
             cheapest first.
+        all_rows: every row with a score in all columns, whether it fits or not.
         left_out: row -> why it is no candidate.
         bound: the limits that alone leave out a better row: for each the nearest row, and behind
             it the best one where that is another.
@@ -198,6 +199,7 @@ class Choice:
     candidates: tuple[Candidate, ...]
     reasons: tuple[str, ...]
     near: tuple[Candidate, ...]
+    all_rows: tuple[Candidate, ...]
     left_out: Mapping[str, str]
     bound: tuple[BoundLimit, ...]
     export: tuple[str, ...]
@@ -239,7 +241,7 @@ def choose(
             records nor in GLUE. Also: a metric that does not suit a task.
         NothingMeasured: no table has all of them.
     """
-    limits = _checked(budget)
+    limits = checked_limits(budget)
     metrics = named_metrics(metric)
     store = Store(results)
     sessions = list(speed_records(store.root, store.note))
@@ -265,7 +267,7 @@ def choose(
     return choices
 
 
-def _checked(budget: Mapping[str, float | None]) -> dict[str, float]:
+def checked_limits(budget: Mapping[str, float | None]) -> dict[str, float]:
     """The limits that were set.
 
     Raises:
@@ -357,7 +359,8 @@ def choice_of(
         limits=MappingProxyType(dict(limits)),
         candidates=tuple(candidates),
         reasons=_reasons(candidates, judged),
-        near=tuple(sorted(near, key=_cheapness)),
+        near=tuple(sorted(near, key=cheapness)),
+        all_rows=tuple(each.row for each in judged if each.row is not None),
         left_out=MappingProxyType(_left_out(evidence, judged, candidates)),
         bound=tuple(_bound_limits(evidence, candidates, judged, limits)),
         export=tuple(export),
@@ -646,8 +649,9 @@ def _compared_with_best(evidence: _Evidence, fitting: Sequence[Candidate]) -> li
     return candidates
 
 
-def _cheapness(row: Candidate) -> tuple[float, ...]:
-    """The order of rows that are near the best: the cheapest first.
+def cheapness(row: Candidate) -> tuple[float, ...]:
+    """The order of rows that are near the best: the cheapest first, in FLOPs, then in parameters,
+    then in megabytes.
 
     Latency is no part of it: models of one shape differ in it by chance.
     """

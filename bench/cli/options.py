@@ -40,10 +40,12 @@ OF_RUN = " ".join(field.name for field in fields(Request) if field.metadata.get(
 OFTEN = "methods tasks data teacher seeds epochs device jobs results save_students"
 """Those that ``--help`` shows; ``--help-all`` shows all."""
 
-METHODS, TASKS, METRIC, RESULTS, REPORTS, DEVICE, OFFLINE, LATEX = (
+METHODS, TASKS, METRIC, RESULTS, REPORTS, DEVICE, OFFLINE, LATEX, YES = (
     REQUEST[name][1]
-    for name in ("methods", "tasks", "metric", "results", "reports", "device", "offline", "latex")
-)
+    for name in (
+        "methods", "tasks", "metric", "results", "reports", "device", "offline", "latex", "yes"
+    )
+)  # fmt: skip
 THREADS = option(2, "CPU threads. The number is printed with every timing.")
 ONLY_TASKS = option("", "Use only these tasks, separated by commas.", "--tasks", "--task")
 EXPERIMENT = option(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from bench.cli.options import (
     AS_RECORDED,
     LATEX,
@@ -15,6 +17,7 @@ from bench.cli.options import (
     ONLY_TASKS,
     REPORTS,
     RESULTS,
+    YES,
     argument,
     option,
     request_from_options,
@@ -22,7 +25,7 @@ from bench.cli.options import (
 )
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError
-from bench.plan.request import TEACHERS
+from bench.plan.request import EMBEDDED, TEACHERS
 from bench.terminal import say, say_error, shown_json
 
 
@@ -207,8 +210,28 @@ def predictions(
     return "\n".join(lines), {"folder": str(to), "files": files, "notes": notes}, OK
 
 
-@verb("choose --max-flops 1.5 --tasks cola,sst2,mrpc,stsb --results results/h200")
+@verb("choose my.csv --quick")
 def choose(
+    ctx: typer.Context,
+    file: str = argument(
+        "",
+        "A file of your examples, like my.csv, with `:text=COLUMN:label=COLUMN` behind it where that "
+        "is not clear: train and measure first. Without it, records that are there are read.",
+        metavar="FILE",
+        show_default=False,
+    ),
+    teacher: str = option(EMBEDDED, f"With FILE: {TEACHERS}"),
+    quick: bool = option(
+        False, "With FILE: the teacher, its int8 form and three cheap rows alone.", "--quick"
+    ),
+    full: bool = option(False, "With FILE: three seeds of every row.", "--full"),
+    batch: int = option(1, "With FILE: examples of one call that is timed.", min=1),
+    students: Path = option(Path("students"), "With FILE: folder of the trained models."),
+    to: Path | None = option(
+        None, "With FILE: folder of the chosen model.", show_default="one in chosen/"
+    ),
+    yes: bool = YES,
+    offline: bool = OFFLINE,
     results: Path = RESULTS,
     tasks: str = ONLY_TASKS,
     max_params: float | None = option(None, "At most this many millions of parameters."),
@@ -222,6 +245,8 @@ def choose(
     max_latency: float | None = option(
         None,
         "At most this many milliseconds, as the last `speed` session with the same teacher measured.",
+        "--max-latency",
+        "--max-ms",
     ),
     backend: str = option(
         "",
@@ -237,6 +262,10 @@ def choose(
     metric: list[str] | None = METRIC,
 ) -> Answer:
     """Find the best row within limits of parameters, megabytes, FLOPs, latency and what is kept of the teacher's score.
+
+    With FILE it trains and measures first: the teacher, its int8 form, a linear model on words, and small, distilled, pruned and
+    quantised models. It writes one page and one sheet, and exports the model that it recommends. Without FILE it reads records that are
+    there.
 
     It says how probable it is that the row is the best of what fits, which limit binds and what relaxing it would gain, and how to
     export the row. It also names the rows that are shown to be within 1 point of the best one. If one of them is cheaper, it
@@ -256,6 +285,14 @@ def choose(
         "latency": max_latency,
         "retained": min_retain,
     }
+    if file:
+        typed = {"results": results, "students": students, "to": to, "offline": offline, "yes": yes}
+        extent = _extent(quick, full, tasks)
+        return _answer_question(
+            tasks=file, teacher=teacher, extent=extent, budget=budget, backend=backend,
+            threads=threads or 0, metric=metric or (), batch=batch, **typed,
+        )  # fmt: skip
+    _refuse_without_file(ctx)
     choices = carry_out(
         results, budget, comma_separated(tasks), backend, threads or 0, metric or ()
     )
@@ -289,6 +326,56 @@ def choose(
     ]
     is_answered = any(choice.candidates for choice in choices)
     return "\n".join(lines), body, OK if is_answered else CHECK_FAILED
+
+
+WITH_FILE = frozenset({"teacher", "quick", "full", "batch", "students", "to", "yes"})
+"""Options of ``choose`` that need a file of examples."""
+
+
+def _refuse_without_file(ctx: typer.Context) -> None:
+    """Raises InputError: options of the training, and nothing to train on."""
+    sources = {name: ctx.get_parameter_source(name) for name in sorted(WITH_FILE)}
+    typed = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+    if typed:
+        raise InputError(f"--{typed[0]} goes with a file of examples: choose my.csv --{typed[0]}")
+
+
+def _extent(quick: bool, full: bool, tasks: str) -> str:
+    """How much is tried. Raises InputError: options that do not go together."""
+    if quick and full:
+        raise InputError("--quick and --full do not go together")
+    if tasks:
+        raise InputError("--tasks chooses among records: leave it out with a file of examples")
+    return "quick" if quick else "full" if full else "usual"
+
+
+def _answer_question(**typed: Any) -> Answer:
+    """Train, measure and choose; the sentence, the model and the lines that use it."""
+    from dataclasses import asdict
+
+    from bench.cli.run import asking, say_planning
+    from bench.workflows.alternatives import Question, answer_question
+    from bench.workflows.run_summary import failure_lines
+
+    say_planning()
+    found = answer_question(Question(**typed, confirm=asking()))
+    for line in failure_lines(found.outcome.failures, typed["results"]):
+        say_error(line)
+    lines = ["No row fits."] if found.answer is None else [found.answer.sentence]
+    lines += ["", f"page: {found.page}", f"sheet: {found.sheet}"]
+    if found.taken is not None:
+        lines += [f"model: {found.taken.in_words()}", "", *found.taken.lines]
+    body = {
+        "sentence": found.answer and found.answer.sentence,
+        "row": found.answer and found.answer.row.label,
+        "candidates": [asdict(row) for row in found.choice.candidates],
+        "left_out": dict(found.choice.left_out),
+        "page": str(found.page),
+        "sheet": str(found.sheet),
+        "model": found.taken and {**asdict(found.taken), "folder": str(found.taken.folder)},
+    }
+    is_right = found.taken is not None and not found.taken.changed
+    return "\n".join(lines), body, OK if is_right else CHECK_FAILED
 
 
 @verb("compare --power --tasks rte,mrpc --gap 1.0", form="--power")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from bench.data.example_files import READERS
 from bench.data.labels import BEYOND_FLOAT32, labels_of, written
@@ -22,12 +23,36 @@ from bench.data.table import table_of
 from bench.data.table_files import Split
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError, one_line
+from bench.typed_files import TypedFile, checked
+from bench.user_files import toml_of
 
 INDEX, IDX, PREDICTION, LABEL = "index", "idx", "prediction", "label"
 """Columns: an example's place from 0 on, its id in the data, what was answered, what is right."""
 SEED = re.compile(r"(?:seed[-_=]?)?(\d+)")
 IMPOSSIBLE = 1e-12
 """What stands for a probability of 0, whose logarithm is no number."""
+ABOUT = "about.toml"
+"""The file of a folder that says how large its model is; it may be missing."""
+LONGEST_INPUT = 128
+"""Tokens of the text whose operations are counted."""
+
+
+class About(TypedFile):
+    """What the folder of somebody's predictions says of their model."""
+
+    note: str = Field(min_length=1, max_length=1000)
+    """what it is, in one sentence"""
+    parameters: int = Field(strict=True, gt=0)
+    """numbers that it learned"""
+    macs: int = Field(strict=True, gt=0)
+    """multiply-accumulate operations of one text of :data:`LONGEST_INPUT` tokens"""
+    file_bytes: int = Field(strict=True, gt=0)
+    """of its file"""
+
+    def as_toml(self) -> str:
+        """The lines of the file."""
+        lines = [f"{name} = {json.dumps(value)}" for name, value in self.model_dump().items()]
+        return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True)
@@ -43,6 +68,8 @@ class Predictions:
     :data:`bench.stats.form.SPANS`"""
     sha256: str
     """of the answers of all seeds, in whatever files they were: a mean never mixes seeds of two systems"""
+    about: About | None = None
+    """what the folder says of the model; None where it says nothing"""
 
 
 def read_predictions(
@@ -92,9 +119,16 @@ def read_predictions(
             digest.update(
                 f"{seed} {name} {logits_NC.shape} ".encode() + logits_NC.astype("<f4").tobytes()
             )
+    about = _about(folder / ABOUT)
     return [
-        Predictions(asked, seed, logits, digest.hexdigest()) for seed, logits in answers.items()
+        Predictions(asked, seed, logits, digest.hexdigest(), about)
+        for seed, logits in answers.items()
     ]
+
+
+def _about(file: Path) -> About | None:
+    """What a folder says of its model. Raises InputError: the file has another form."""
+    return checked(About, toml_of(file, str(file)), str(file)) if file.is_file() else None
 
 
 def _files(folder: Path) -> dict[str, Path]:
@@ -126,6 +160,11 @@ def _of_one(folder: Path, task: Task, evaluation: Mapping[str, Split]) -> dict[s
     if logits and missing:
         raise InputError(f"{folder} has no file {missing[0]}.tsv, which is scored too")
     return logits
+
+
+def name_of_file(task: Task, each: EvaluationSet) -> str:
+    """What the file of an evaluation set is called in tables, without its ending."""
+    return _names(task, each)[0]
 
 
 def _names(task: Task, each: EvaluationSet) -> list[str]:

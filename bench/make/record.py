@@ -12,7 +12,7 @@ from torch import nn
 
 import methods
 from bench.data.encoding import Encoded
-from bench.data.predictions import Predictions
+from bench.data.predictions import ABOUT, LONGEST_INPUT, About, Predictions
 from bench.data.table_files import Split
 from bench.data.tasks import Task
 from bench.errors import CellError
@@ -25,7 +25,7 @@ from bench.measure.writing import writing
 from bench.plan.plan import TaskPlan
 from bench.record.cell import FINISHED, TEACHER, Cell, record_key, train_key
 from bench.record.code import COMPUTED_BY, metric_modules, named_code, student_modules
-from bench.record.schema import Failure, Record, TrainCost
+from bench.record.schema import Failure, Record, Sizes, TrainCost
 from bench.record.task_facts import TaskFacts, facts_of
 from bench.stats.form import misshapen
 from bench.stats.guards import suspicions
@@ -164,20 +164,39 @@ def _enter_answers(
 def of_predictions(
     cell: Cell, predictions: Predictions, task_data: TaskData, started: str
 ) -> tuple[Record, dict[str, np.ndarray]]:
-    """The record of what somebody else's system answered, and the raw arrays: it has scores, and nothing that a model is needed for."""
+    """The record of what somebody else's system answered, and the raw arrays: scores, and the size
+    of the model where its folder says it."""
     plan, arrays, scores = task_data.plan, dict[str, np.ndarray](), dict[str, dict[str, float]]()
+    about = predictions.about
     for name, logits in predictions.logits.items():
         _enter_answers(arrays, scores, plan.task, name, plan.evaluation[name], logits)
     facts: dict[str, Any] = {
         "scores": scores,
         "predicted": tuple(name for name in predictions.logits if name not in scores),
-        "notes": (NOT_KNOWN,),
+        "notes": (NOT_KNOWN if about is None else about.note,),
+        "sizes": None if about is None else _stated_sizes(about),
         "faults": tuple(faults_in(cell, None, arrays, scores, task_data)),
         "code": {**_code(cell), COMPUTED_BY: named_code(metric_modules(plan.task.metrics))},
         "env": environment(str(task_data.work.numerics.device), cell.numeric.deterministic)
         | _hub(plan),
     }
     return empty(cell, "ok", started, plan.task).model_copy(update=facts), arrays
+
+
+def _stated_sizes(about: About) -> Sizes:
+    """The size of a model that somebody states, which nothing here counts."""
+    return Sizes(
+        parameters=about.parameters,
+        embedding=0,
+        pooler_and_head=0,
+        macs=about.macs,
+        macs_closed_form=about.macs,
+        sequence_length=LONGEST_INPUT,
+        batch=1,
+        attention="none",
+        counter=f"stated in {ABOUT}",
+        file_bytes=about.file_bytes,
+    )
 
 
 def faults_in(

@@ -19,6 +19,8 @@ from bench.record.set_aside import SET_ASIDE, Note, notify, unreadable
 SPEED_SCHEMA = 1
 BUSY_CORES = 0.25
 """Where other processes use at least so many cores, nothing is timed without --busy: our threads would wait for theirs."""
+OWN_RUNTIME = "numpy"
+"""The backend of a model that no other one runs."""
 FOLDER = "speed"
 LARGEST = 2**28
 """Bytes of a session that is read."""
@@ -98,9 +100,10 @@ class SpeedRecord(StrictModel):
         return tuple(self.env.get(name) for name in names)
 
     def timing_of(self, system: str, conditions: Conditions) -> Timing | None:
-        return next(
-            (t for t in self.timings if t.system == system and t.conditions == conditions), None
-        )
+        """A system's timing under these conditions; of one with a runtime of its own that one."""
+        own = conditions.model_copy(update={"backend": OWN_RUNTIME, "threads": 1})
+        of_system = [timing for timing in self.timings if timing.system == system]
+        return next((t for t in of_system if t.conditions in (conditions, own)), None)
 
 
 def write_speed(root: Path, record: SpeedRecord) -> tuple[SpeedRecord, Path]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.files import slug, write_atomically
 from bench.record.cell import TEACHER
-from bench.record.speed_sessions import Conditions, SpeedRecord
+from bench.record.speed_sessions import OWN_RUNTIME, Conditions, SpeedRecord
 from bench.report.document import Section, to_page, write_index
 from bench.report.file_names import PAGE, TABLES, fitted, named
 from bench.report.render import Paper, write_tables
@@ -59,14 +59,16 @@ def shared_speed_up(
 
 
 def main_conditions(record: SpeedRecord, backend: str = "", threads: int = 0) -> Conditions | None:
-    """The conditions of a report's speed-up column: the first measured at batch 1 and 128 tokens, else at batch 1.
+    """The conditions of a report's speed-up column: the first measured at batch 1 and 128 tokens, else at batch 1, else at another batch.
 
     Args:
         backend, threads: of the conditions, where they are chosen.
     """
-    single = [c for c in conditions_of(record) if c.batch == 1]
-    single = [c for c in single if backend in ("", c.backend) and threads in (0, c.threads)]
-    return next((c for c in single if c.length == "128"), single[0] if single else None)
+    known = [c for c in conditions_of(record) if c.backend != OWN_RUNTIME]
+    known = [c for c in known if backend in ("", c.backend) and threads in (0, c.threads)]
+    # of a session that timed no single example, its first batch
+    known = [c for c in known if c.batch == 1] or known
+    return next((c for c in known if c.length == "128"), known[0] if known else None)
 
 
 def latency_tables(record: SpeedRecord) -> list[Table]:

@@ -1,0 +1,254 @@
+"""What an engineer is told of his data: the row to take, a sentence that says why, and the sheet
+of everything that was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.analysis.choose import RETAINED, Candidate, Choice, cheapness
+from bench.record.cell import IN_8_BITS, TEACHER
+from bench.record.schema import Record
+from bench.record.speed_sessions import BUSY_CORES, Conditions, SpeedRecord
+from bench.record.task_facts import row_as_typed
+from bench.report.comparison import mean_of_rows
+from bench.report.groups import KEPT, ReportGroup
+from bench.report.speed import conditions_of
+from bench.report.table import DASH, INTERVAL, Column, Table, TableCell, number
+from bench.report.tables.parts import if_busy, line_of
+from bench.stats.metrics import label_of
+
+ONE_SEED = "One seed: no verdict about methods."
+SHARE = 0.95
+"""The quantile of milliseconds beside the median."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What a row is, in words.
+
+    Attributes:
+        done: like ``pruned after training``.
+        distils: whether it learns from the tuned teacher's outputs or layers.
+    """
+
+    done: str
+    distils: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The row to take.
+
+    Attributes:
+        row: the cheapest one that keeps enough of the teacher's score, or the best one.
+        keeps: whether it is shown to keep enough.
+        least: the share of the teacher's score, in percent, that counts as kept.
+        sentence: the answer in words.
+    """
+
+    row: Candidate
+    keeps: bool
+    least: float
+    sentence: str
+
+
+def answer(choice: Choice, tried: Mapping[str, Tried], examples: int) -> Answer | None:
+    """The row to take; None where no row fits.
+
+    It is the cheapest row whose share of the teacher's score is above 97 %, or above
+    ``--min-retain``, with its whole 95 % interval. Where none is, it is the row with the highest
+    mean. Cheap is fewer FLOPs, then fewer parameters, then fewer megabytes.
+
+    Args:
+        choice: its group has its tables, for the differences of any two rows.
+        tried: label of a row -> what it is.
+        examples: that were scored.
+    """
+    if choice.chosen is None:
+        return None
+    least = choice.limits.get(RETAINED, 100 * KEPT)
+    kept = [row for row in choice.candidates if (row.retained_low or 0.0) >= least]
+    row = min(kept, key=cheapness) if kept else choice.chosen
+    sentences = [
+        f"{_subject(choice, row, tried)} {_keeps(choice, row, bool(kept), least)}"
+        f"{_costs(choice, row)}; {_of_distilling(choice, row, tried, examples)}."
+    ]
+    if _seeds(choice) == 1:
+        sentences.append(ONE_SEED)
+    return Answer(row, bool(kept), least, " ".join(sentences))
+
+
+def _subject(choice: Choice, row: Candidate, tried: Mapping[str, Tried]) -> str:
+    """What a sentence calls a row."""
+    if row.label == TEACHER:
+        return "The teacher as it is"
+    if row.label == f"{TEACHER}+{IN_8_BITS}":
+        return "Int8 of the teacher"
+    name = choice.group.called(row.label)
+    done = tried.get(row.label)
+    return f"{name} ({done.done})" if done is not None else name
+
+
+def _keeps(choice: Choice, row: Candidate, keeps: bool, least: float) -> str:
+    """What is known of its score."""
+    column = choice.columns[0]
+    score = f"{label_of(column.metric)} {row.score:.1f}"
+    if row.retained is None or row.retained_low is None or row.retained_high is None:
+        return f"has the highest score ({score}), beside a teacher without a sound one,"
+    if row.label == TEACHER:
+        return f"scores {score}"
+    ends = f"{row.retained_low:.1f} to {row.retained_high:.1f}"
+    said = f"keeps {row.retained:.1f} % of the teacher's score ({score}; 95 % interval {ends})"
+    return said if keeps else f"{said}, the most of all, which is not shown to be {least:g} %,"
+
+
+def _costs(choice: Choice, row: Candidate) -> str:
+    """Its megabytes and milliseconds."""
+    parts = []
+    if row.megabytes is not None:
+        parts.append(f" in {row.megabytes:.1f} MB")
+    if row.latency is not None:
+        busy = " (busy machine)" if choice.busy_cores >= BUSY_CORES else ""
+        parts.append(f" at {_ms(row.latency)}{busy}")
+    return "".join(parts)
+
+
+def _ms(latency: float) -> str:
+    """Milliseconds with two digits or more."""
+    return f"{latency:.0f} ms" if latency >= 10 else f"{latency:.2g} ms"
+
+
+def _of_distilling(
+    choice: Choice, row: Candidate, tried: Mapping[str, Tried], examples: int
+) -> str:
+    """What the best distilled row would change."""
+    distilled = [
+        each for each in choice.candidates if each.label in tried and tried[each.label].distils
+    ]
+    if row in distilled:
+        return _of_quantising(choice, row)
+    if not distilled:
+        return "no distilled row fits"
+    best = distilled[0]
+    name = choice.group.called(best.label)
+    gap = best.score - row.score
+    drawn = mean_of_rows(choice.group, choice.group.answers, choice.columns, best.label, row.label)
+    if drawn is None:
+        return f"the best distilled row, {name}, scores {best.score:.1f}"
+    low, high = drawn.interval()
+    figures = f"{name} {gap:+.1f} points, {low:+.1f} to {high:+.1f}"
+    if low > 0:
+        return f"distilling gains ({figures}) and costs {_size(best)}"
+    if high < 0:
+        return f"distilling loses ({figures})"
+    return f"distilling adds nothing that {examples:,} examples can show ({figures})"
+
+
+def _of_quantising(choice: Choice, row: Candidate) -> str:
+    """The teacher in 8 bits, beside a distilled row that is taken."""
+    for each in choice.candidates:
+        if each.label == f"{TEACHER}+{IN_8_BITS}":
+            return f"int8 of the teacher scores {each.score:.1f} and costs {_size(each)}"
+    return "int8 of the teacher does not fit"
+
+
+def _size(row: Candidate) -> str:
+    megabytes = "an unknown size" if row.megabytes is None else f"{row.megabytes:.1f} MB"
+    return megabytes if row.latency is None else f"{megabytes} and {_ms(row.latency)}"
+
+
+def _seeds(choice: Choice) -> int:
+    """The most trainings of a row that is trained."""
+    group = choice.group
+    column = choice.columns[0]
+    counts = [len(group.finished(label, column)) for label in group.systems if label != TEACHER]
+    return max(counts, default=1)
+
+
+def sheet(choice: Choice, session: SpeedRecord | None, tried: Mapping[str, Tried]) -> Table:
+    """All rows that were tried: scores, disagreement, megabytes and milliseconds."""
+    group = choice.group
+    column = choice.columns[0]
+    metrics = _metrics(group)
+    columns = [Column("System"), Column("what is done", words=True)]
+    columns += [
+        Column(label_of(metric), csv=INTERVAL if number_of == 0 else {"": "value"})
+        for number_of, metric in enumerate(metrics)
+    ]
+    columns += [Column("% of teacher", csv=INTERVAL), Column("changed (%)"), Column("MB")]
+    runtimes = list(_runtimes(session))
+    for title, _ in runtimes:
+        columns += [Column(if_busy(f"ms, {title}", group)), Column("p95", csv={" p95": "value"})]
+    known = {row.label: row for row in choice.all_rows}
+    lines = []
+    for label in group.systems:
+        records = group.finished(label, column)
+        if not records:
+            continue
+        cells = [TableCell(tried[label].done if label in tried else DASH)]
+        cells += [
+            _score(choice, label, records, metric, is_first=place == 0)
+            for place, metric in enumerate(metrics)
+        ]
+        row = known.get(label)
+        cells += _figures(row)
+        for _, conditions in runtimes:
+            cells += _milliseconds(session, records[0], conditions)
+        lines.append(line_of(group, label, cells))
+    return Table("Sheet", columns, lines, file="sheet")
+
+
+def _metrics(group: ReportGroup) -> list[str]:
+    """The metrics of the task, the one that decides first."""
+    scored = next(record for record in group.records if record.scores)
+    return list(next(iter(scored.scores.values())))
+
+
+def _score(
+    choice: Choice, label: str, records: Sequence[Record], metric: str, is_first: bool
+) -> TableCell:
+    """A row's mean over its seeds, of the first metric with its interval."""
+    column = choice.columns[0]
+    mean = 100 * float(np.mean([record.scores[column.evaluation][metric] for record in records]))
+    if is_first:
+        drawn = mean_of_rows(choice.group, choice.group.answers, choice.columns, label)
+        if drawn is not None:
+            low, high = drawn.interval()
+            return number(mean, low=low, high=high, n=len(records))
+    return number(mean, n=len(records))
+
+
+def _figures(row: Candidate | None) -> list[TableCell]:
+    """What it keeps, the share of its answers that are not the teacher's, and its megabytes."""
+    if row is None:
+        return [TableCell(DASH)] * 3
+    kept = number(row.retained, low=row.retained_low, high=row.retained_high)
+    return [kept, number(row.changed), number(row.cost("megabytes"))]
+
+
+def _runtimes(session: SpeedRecord | None) -> Iterator[tuple[str, Conditions]]:
+    """A title for each runtime and number of threads, and its conditions of fp32 rows."""
+    for conditions in conditions_of(session) if session is not None else ():
+        called = {"sdpa": "torch", "onnx": "ONNX Runtime"}.get(conditions.backend)
+        if called is not None:
+            threads = f"{conditions.threads} thread{'s' * (conditions.threads > 1)}"
+            yield f"{called}, {threads}", conditions
+
+
+def _milliseconds(
+    session: SpeedRecord | None, record: Record, conditions: Conditions
+) -> list[TableCell]:
+    """The median and the 95 % quantile of one batch; dashes where it was not timed."""
+    if record.point == IN_8_BITS:
+        is_onnx = conditions.backend == "onnx"
+        backend = f"onnx-{IN_8_BITS}" if is_onnx else ""
+        conditions = conditions.model_copy(update={"backend": backend})
+    timing = session.timing_of(row_as_typed(record.cell), conditions) if session else None
+    if timing is None or not timing.seconds:
+        return [TableCell(DASH)] * 2
+    return [
+        number(1000 * float(np.quantile(timing.seconds, share)), ".2f") for share in (0.5, SHARE)
+    ]

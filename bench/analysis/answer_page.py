@@ -1,0 +1,117 @@
+"""The page of an answer: the sentence, the sheet, what each class loses, and the model to take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.analysis.answer import SHARE, Answer
+from bench.analysis.choose import Choice
+from bench.record.speed_sessions import BUSY_CORES, SpeedRecord
+from bench.report.document import Section, to_page
+from bench.report.groups import ReportGroup
+from bench.report.sources import warnings
+from bench.report.speed import conditions_of
+from bench.report.table import Table
+
+BY_CLASS = "F1 by class"
+"""How the titles of those tables of a report begin."""
+NO_ROW = "No row fits. The nearest ones are named below."
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The model that was exported.
+
+    Attributes:
+        folder: where its files are.
+        megabytes: of its file.
+        examples: how many of its predictions were compared with the record's.
+        changed: how many of them differ.
+        lines: Python that uses it.
+    """
+
+    folder: Path
+    megabytes: float
+    examples: int
+    changed: int
+    lines: tuple[str, ...]
+
+    def in_words(self) -> str:
+        """Where it is, and how its answers compare with the record's."""
+        same = self.examples - self.changed
+        return (
+            f"{self.folder}: {self.megabytes:.1f} MB; {same:,} of {self.examples:,} predictions "
+            "are those of the record"
+        )
+
+
+def page(
+    task: str,
+    group: ReportGroup,
+    choice: Choice,
+    answer: Answer | None,
+    sheet: Table,
+    session: SpeedRecord,
+    taken: Taken | None,
+    said: Sequence[str],
+    commands: Sequence[str],
+) -> bytes:
+    """The page as Markdown.
+
+    Args:
+        group: with its tables.
+        said: sentences on the plan: how many seeds, what was left out.
+        commands: what was typed.
+    """
+    sections = [
+        Section("", [answer.sentence if answer else NO_ROW]),
+        Section("Sheet", points=_notes(session), tables=[sheet]),
+        Section(
+            "Left out",
+            points=[f"{group.called(row)}: {why}" for row, why in choice.left_out.items()],
+        ),
+        Section(BY_CLASS, tables=[t for t in group.tables if t.title.startswith(BY_CLASS)]),
+        Section("How sure", points=[*_how_sure(answer), *said, *warnings(group)]),
+        Section("Command", commands=commands),
+    ]
+    text = to_page(f"What to do with the teacher of {task}", sections).decode()
+    if taken is not None:
+        code = "\n".join(taken.lines)
+        text += f"\n## The model\n\n{taken.in_words()}.\n\n```python\n{code}\n```\n"
+    return text.encode()
+
+
+def _notes(session: SpeedRecord) -> list[str]:
+    """What the columns of the sheet are."""
+    machine = session.env.get("processor")
+    first = next(iter(conditions_of(session)), None)
+    notes = [
+        "the first score has a 95 % interval: over examples, and over seeds where there are several",
+        "changed: predictions that are not the teacher's",
+        f"p95: the {SHARE:.0%} quantile beside the median",
+    ]
+    if first is not None:
+        notes.append(f"milliseconds: batch {first.batch}, length {first.length}, on {machine}")
+    if session.others >= BUSY_CORES:
+        notes.append(
+            f"busy: other processes used {session.others:.1f} cores, so milliseconds mean little"
+        )
+    return notes
+
+
+def _how_sure(answer: Answer | None) -> list[str]:
+    """By which rule the row was taken."""
+    if answer is None:
+        return []
+    if answer.keeps:
+        return [
+            f"taken: the cheapest row whose whole 95 % interval is at {answer.least:g} % of the "
+            "teacher's score or above; cheap is fewer FLOPs, then fewer parameters, then fewer "
+            "megabytes"
+        ]
+    return [
+        f"no row is shown to keep {answer.least:g} % of the teacher's score, so the one with the "
+        "highest mean is taken"
+    ]

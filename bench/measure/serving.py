@@ -1,0 +1,140 @@
+"""Milliseconds of trained models as somebody would serve them: torch and ONNX Runtime, with one
+thread and with several."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.errors import one_line
+from bench.measure.backends import INPUTS, INT8, ONNX, opened, runner, write_onnx
+from bench.measure.latency import Load, stopwatch, warm_up
+from bench.record.speed_sessions import OWN_RUNTIME, Conditions, Timing
+
+TORCH = "sdpa"
+Call = Callable[[int], Any]
+"""Answers the batch of this number."""
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """A trained model.
+
+    Attributes:
+        row: as it is typed.
+        model: what transformers opened.
+        backends: of :mod:`bench.measure.backends`; those of ONNX need a graph of it.
+    """
+
+    row: str
+    model: Any
+    backends: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Timed:
+    """A model on a backend, ready to answer."""
+
+    timing: Timing
+    call: Call
+
+
+def time_served(
+    models: Sequence[Served],
+    others: Mapping[str, Call],
+    load: Load,
+    batch: int,
+    threads: Sequence[int],
+    rounds: int,
+    on_round: Callable[[int, int], Any] = lambda done, total: None,
+) -> list[Timing]:
+    """Time all models on all their backends on the CPU, in turns, once for each number of threads.
+
+    Those that fail become a Timing with the reason, and the others go on. Each ONNX file is
+    written once.
+
+    Args:
+        others: row -> what answers without a backend of ours; timed with one thread.
+        load: batches of token ids and masks [B, L], all of ``batch`` examples.
+        rounds: how often each is timed with each number of threads.
+
+    Returns:
+        The timings of torch first, with the first number of threads.
+    """
+    usual = torch.get_num_threads()
+    timings: list[Timing] = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for number, count in enumerate(threads):
+                torch.set_num_threads(count)
+                conditions = partial(
+                    Conditions, device="cpu", dtype="fp32", batch=batch, length=load.name
+                )
+                ready = _ready(models, load, Path(folder), partial(conditions, threads=count))
+                if number == 0:
+                    own = conditions(backend=OWN_RUNTIME, threads=1)
+                    ready += [
+                        _Timed(Timing(system=row, conditions=own), others[row]) for row in others
+                    ]
+                _in_turns(ready, len(load.batches), rounds)
+                timings += [each.timing for each in ready]
+                on_round(number + 1, len(threads))
+        finally:
+            torch.set_num_threads(usual)
+    places = (TORCH, ONNX, INT8, OWN_RUNTIME)
+    return sorted(timings, key=lambda timing: places.index(timing.conditions.backend))
+
+
+def _ready(
+    models: Sequence[Served], load: Load, folder: Path, conditions: Callable[..., Conditions]
+) -> list[_Timed]:
+    """Every model on each of its backends."""
+    ready = []
+    for number, served in enumerate(models):
+        for backend in served.backends:
+            timing = Timing(system=served.row, conditions=conditions(backend=backend))
+            file = folder / f"{number}-{backend}.onnx"
+            try:
+                run = _opened(served.model, backend, file, timing.conditions.threads)
+            except Exception as error:  # exporters and runtimes have errors of their own kinds
+                timing.status = "failed"
+                timing.error = one_line(f"{type(error).__name__}: {error}")[:300]
+                run = None
+            ready.append(_Timed(timing, partial(_answer, run, load)))
+    return ready
+
+
+def _opened(model: Any, backend: str, file: Path, threads: int) -> Any:
+    """The model as a function of token ids and masks; its ONNX file is written if it is not there."""
+    if backend == TORCH:
+        return runner(model, backend, torch.device("cpu"), torch.float32, threads)
+    if not file.exists():
+        write_onnx(model, file, INPUTS, in_8_bits=backend == INT8)
+    return opened(file, backend, threads, INPUTS)
+
+
+def _answer(run: Any, load: Load, number: int) -> Any:
+    return run(*load.batches[number])
+
+
+def _in_turns(ready: Sequence[_Timed], batches: int, rounds: int) -> None:
+    """Call each until its times are steady, then time all of them once a round, in the same order."""
+    timed = stopwatch(torch.device("cpu"))
+    sound = [each for each in ready if each.timing.status == "ok"]
+    for each in sound:
+        turns = itertools.cycle(range(batches))
+        each.timing.warmup = warm_up(partial(_next, each.call, turns), timed)
+    for number in range(rounds):
+        for each in sound:
+            each.timing.seconds.append(timed(partial(each.call, number % batches)))
+
+
+def _next(call: Call, turns: Any) -> Any:
+    return call(next(turns))
