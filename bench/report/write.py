@@ -39,7 +39,7 @@ from bench.report.pictures import PICTURES, left_out_of_pictures
 from bench.report.render import Paper, remove_stale_files, write_tables
 from bench.report.reproduce import set_record_source
 from bench.report.resampled import judge_answers, resample
-from bench.report.sources import commit_of, facts, made_on, provenance, warnings
+from bench.report.sources import facts, made_on, provenance, warnings
 from bench.report.speed import described, main_conditions, write_speed_report
 from bench.report.tables.registry import make_tables, report_sections
 from bench.stats.ratios import ratio
