@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
-from bench.cache import cache_root
+from bench.cache import Slot, cache_root
 from bench.data.checkpoints import Checkpoint, hash_of_tokenizer, names_labels, odd_notes
 from bench.data.example_files import named
 from bench.data.hub import CHANGED

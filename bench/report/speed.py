@@ -9,6 +9,7 @@ import numpy as np
 
 from bench.files import slug, write_atomically
 from bench.record.cell import TEACHER
+from bench.record.code import commit_of
 from bench.record.speed_sessions import Conditions, SpeedRecord
 from bench.report.document import Section, to_page, write_index
 from bench.report.file_names import PAGE, TABLES, fitted, named

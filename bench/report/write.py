@@ -14,6 +14,7 @@ from types import MappingProxyType
 from bench.errors import InputError, NothingMeasured, known_row
 from bench.files import slug, write_atomically
 from bench.record.cell import IN_8_BITS, TEACHER, Cell, record_key, train_key
+from bench.record.code import commit_of
 from bench.record.rescored import scored_alike
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
