@@ -12,7 +12,6 @@ from typing import NamedTuple
 from bench.audit.names import is_average, is_score, plain_name, plain_task
 from bench.audit.table import Sheet
 from bench.errors import InputError, known_row
-from bench.record.code import STALE, WHAT_TO_DO, state_of_record
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
@@ -43,8 +42,6 @@ class Checked(NamedTuple):
     """keys of the records behind the measured number"""
     data: str = ""
     """the examples of these records"""
-    stale: bool = False
-    """whether other code than this made one of them"""
 
 
 def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()) -> list[Checked]:
@@ -77,7 +74,6 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
         by_name |= {
             plain_name(name): label for name, label in names if often[plain_name(name)] == 1
         }
-    stale = {r.key[:12] for group in tables for r in group.records if state_of_record(r) == STALE}
     if any(is_average(column) for sheet in sheets for column in sheet.columns):
         for group in tables:  # a report's mean leaves these out
             group.left_out_of_means = columns_of_noise(group, store)
@@ -114,7 +110,7 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
                 candidates, key=lambda c: abs(Decimal(repr(c[0])) - cell.value)
             )
             text, keys = f"{nearest[0]:.{cell.places}f}", tuple(r.key[:12] for r in nearest[1])
-            verdict, is_stale = SAME if fitting else DIFFERS, bool(stale & set(keys))
+            verdict = SAME if fitting else DIFFERS
             checked.append(
                 Checked(
                     sheet.where,
@@ -125,7 +121,6 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
                     verdict,
                     keys,
                     nearest[2],
-                    is_stale,
                 )
             )
     return checked
@@ -227,6 +222,4 @@ def describe(checked: Sequence[Checked]) -> str:
         none = dict.fromkeys(name for c in without if (name := name_of(c)) not in met)
         text += f"{what} without a record: {', '.join(none)}\n" if none else ""
     text += ", ".join(f"{counts[verdict]} {verdict}" for verdict in (SAME, DIFFERS, ABSENT))
-    if stale := sum(c.stale for c in checked):
-        text += f"\n{stale} of them against records that other code than this made. {WHAT_TO_DO}."
     return text

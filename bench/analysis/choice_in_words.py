@@ -8,6 +8,7 @@ from pathlib import Path
 from bench.analysis.choose import LATENCY, LIMITS, RETAINED, BoundLimit, Candidate, Choice, stated
 from bench.plan.from_record import source_options
 from bench.record.cell import ONNX_INT8, PLUS_INT8
+from bench.record.code import made_by
 from bench.report.comparison import NOT_SHOWN, SHOWN, WITHIN, WORSE, p_in_words
 from bench.report.sources import warnings
 from bench.report.table import Column, Line, Table, TableCell, number
@@ -61,7 +62,10 @@ def in_words(choice: Choice) -> list[str]:
         lines.append(left_out_of_means(group))
     lines += _chosen(choice)
     lines += _bound(choice)
-    return [*lines, *(f"To take it away: {command}" for command in choice.export)]
+    lines += [f"To take it away: {command}" for command in choice.export]
+    if said := made_by(group.records):
+        lines.append(f"{said[0].upper()}{said[1:]}.")
+    return lines
 
 
 def _chosen(choice: Choice) -> list[str]:

@@ -15,7 +15,7 @@ from bench.data.own_tasks import recorded_tasks
 from bench.errors import InputError, known_row, unknown
 from bench.progress import Progress
 from bench.record.cell import TEACHER, is_one_model
-from bench.record.code import stale_lines, unknown_lines
+from bench.record.code import made_by
 from bench.record.differences import LeftOut, left_out_lines
 from bench.record.recipe import ADAMW
 from bench.record.rescored import scored_alike, scored_first_by
@@ -287,7 +287,8 @@ def _shared_columns(group: ReportGroup, rows: Sequence[str]) -> list[ScoreColumn
 def _say_what_is_left(
     tables: Sequence[SharedTable], rows: Sequence[str], progress: Progress
 ) -> None:
-    """Which records of the rows stand under a newer training, and which were made by other code."""
+    """Which records of the rows stand under a newer training, and how many today's code did not
+    make."""
     shown: dict[str, Record] = {}
     left: dict[str, LeftOut] = {}
     for table in tables:
@@ -297,8 +298,9 @@ def _say_what_is_left(
                 left[entry[0].key] = [entry]
     entries = [entry for own in left.values() for entry in own]
     records = list(shown.values())
-    for text in (*left_out_lines(entries), *stale_lines(records), *unknown_lines(records)):
-        progress.say(text)
+    for text in (*left_out_lines(entries), made_by(records)):
+        if text:
+            progress.say(text)
 
 
 def _titles_of(tables: Sequence[SharedTable], named: Named) -> list[str]:

@@ -31,7 +31,7 @@ from bench.errors import (
 )
 from bench.files import slug
 from bench.record.cell import FINISHED, POINTS_IN_8_BITS, PREDICTIONS, TEACHER, is_one_model
-from bench.record.code import STALE, WHAT_TO_DO, codes_of, state_of, state_of_record
+from bench.record.code import made_by
 from bench.record.differences import PARTS, comparability_key, differing_parts
 from bench.record.schema import Record
 from bench.record.set_aside import DEPTH, SET_ASIDE
@@ -365,12 +365,6 @@ def _row(
         if new.status != "ok":
             why = f"{seed} {new.status}" + (f": {new.error.message}" if new.error else "")
             findings.append(GateResult(subject, "row", REGRESSED, why))
-        elif state_of_record(new) == STALE:
-            which = ", ".join(
-                name for name, code in codes_of(new).items() if state_of(code) == STALE
-            )
-            why = f"{seed}: made by other code than this ({which or 'its method'}), which it says nothing of. {WHAT_TO_DO}"
-            findings.append(GateResult(subject, "row", MISSING, why))
         else:
             usable.append((old, new))
     if usable:
@@ -396,10 +390,12 @@ def _row(
                 f"{word} {', '.join(sorted(names))}" for word, names in changes if names
             )
             findings.append(GateResult(subject, "losses", REGRESSED, why))
+        others = made_by(new for _, new in usable)
         for evaluation, scores in first.scores.items():
             metric = next(iter(scores))
-            ended = _score(olds, usable, stores, evaluation, metric, limits)
-            findings.append(GateResult(subject, f"{evaluation} {metric}", *ended))
+            ended, why = _score(olds, usable, stores, evaluation, metric, limits)
+            why += f"; {others}" if others else ""
+            findings.append(GateResult(subject, f"{evaluation} {metric}", ended, why))
     return findings
 
 

@@ -15,7 +15,6 @@ from typing import Any
 from bench.audit.printed import PrintedNumber, printed
 from bench.errors import InputError
 from bench.record.cell import FINISHED
-from bench.record.code import STALE, state_of_record
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.report.comparison import columns_of_noise
@@ -89,14 +88,7 @@ def trace(text: str, results: Path) -> list[Origin]:
         # these were trained elsewhere
         of_group = [record for record in of_group if record.cell.method not in FINISHED]
         commands |= dict.fromkeys((record.key[:12] for record in of_group), verifying(group))
-    # hundreds of records may be behind an answer; not all of the folder are asked for their code
-    behind = {key for origin in answer for key in origin["records"]}
-    found = [record for record in records if record.key[:12] in behind]
-    stale = {record.key[:12] for record in found if state_of_record(record) == STALE}
     for origin in answer:
-        origin["what"] += (
-            " (made by other code than this)" if stale & set(origin["records"]) else ""
-        )
         first = next(iter(origin["records"]), "")
         origin["verify"] = commands.get(first, "").replace("KEY", first)
     return answer

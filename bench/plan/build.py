@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
-from bench.cache import cache_root
+from bench.cache import Slot, cache_root
 from bench.data.checkpoints import Checkpoint, hash_of_tokenizer, names_labels, odd_notes
 from bench.data.example_files import named
 from bench.data.hub import CHANGED
@@ -38,7 +38,7 @@ from bench.record.cell import (
     Cell,
     NumericIdentity,
 )
-from bench.record.code import STALE, stale_lines, state_of, state_of_record, unknown_lines
+from bench.record.code import STALE, made_by, state_of, state_of_record
 from bench.record.keys import digest
 from bench.record.rescored import metrics_of
 from bench.record.store import Store
@@ -200,19 +200,22 @@ def build(request: Request) -> Plan:
     plan.stale = [
         slot for slot in slots if slot.is_made and state_of(slot.read_made().get("code")) == STALE
     ]
-    in_cache = [
-        f"{slot.title}, in the cache, was made by other code than this. `run --rerun-stale` makes it again."
-        for slot in plan.stale
-    ]
     kept = [
         planned.record for planned in cells if planned.record is not None and not planned.is_todo
     ]
-    plan.code_warnings = [*in_cache, *stale_lines(kept), *unknown_lines(kept)]
+    plan.other_code = _other_code(plan.stale, kept)
     choose_jobs(plan)
     plan.notes += too_large_for_card(plan)
     if plan.todo_steps:
         _refuse_cache_that_cannot_be_written()
     return plan
+
+
+def _other_code(in_cache: Sequence[Slot], kept: Sequence[Record]) -> str:
+    """What of the cache and of the records was not made by today's code; "" for nothing."""
+    titles = ", ".join(slot.title for slot in in_cache)
+    cached = f"{titles}, in the cache: made by other code than this" if in_cache else ""
+    return "; ".join(filter(None, (cached, made_by(kept))))
 
 
 def _needs_other_scores(record: Record | None, task: Task) -> TypeGuard[Record]:

@@ -428,8 +428,8 @@ class Plan:
     """of the steps that are to do, by their keys"""
     stale: list[Slot] = field(default_factory=list)
     """what the cells to do would take from the cache although other code made it"""
-    code_warnings: list[str] = field(default_factory=list)
-    """for a reader: what of the plan other code made"""
+    other_code: str = ""
+    """for a reader: what of the plan was not made by today's code; "" for nothing"""
     jobs_description: str = ""
     """for a reader: how the work is divided among several jobs"""
     slowed: dict[int, float] = field(default_factory=dict)

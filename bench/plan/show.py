@@ -11,7 +11,6 @@ from bench.plan.plan import STUDENTS_STEP, Plan, Planned
 from bench.plan.request import AUTO, TF32
 from bench.progress import duration
 from bench.record.cell import PLUS_INT8
-from bench.record.code import STALE
 from bench.record.recipe import ADAMW
 
 MOST_PARTS = 8
@@ -47,14 +46,10 @@ def describe(plan: Plan) -> str:
         for planned in plan.cells
         for stage, name in planned.cell.recipe.get("stage_optimizers", ())
     }
-    stale = sum(planned.code_state == STALE and not planned.is_todo for planned in plan.cells)
     lines = [
-        (
-            f"plan: {len(plan.cells)} cells: {states}"
-            if plan.cells
-            else "plan: pre-training on text alone"
-        )
-        + (f"; {stale} of those there were made by other code than this" if stale else ""),
+        f"plan: {len(plan.cells)} cells: {states}"
+        if plan.cells
+        else "plan: pre-training on text alone",
         f"  data: {', '.join(dict.fromkeys(t.data.name for t in tasks))}",
         *(f"  {line}" for line in _taken(plan).values()),
         f"  teacher: {', '.join(dict.fromkeys(f'{t.teacher.name}, {t.teacher.origin}' for t in tasks))}; one for each task, for all seeds",
@@ -91,7 +86,8 @@ def describe(plan: Plan) -> str:
             f"  {task.name:8} {task.data.rows['train']:>7,} examples: {names or 'nothing to do'}{sharing}"
         )
     lines += [f"  note: {note}" for note in plan.notes]
-    lines += [f"  code: {line}" for line in plan.code_warnings]
+    if plan.other_code:
+        lines.append(f"  code: {plan.other_code}")
     if plan.todo_steps:
         took, parts = duration(plan.seconds), shares(plan)
         disk, work = f"{plan.disk_bytes / 1e6:,.0f} MB of disk", ""
@@ -243,7 +239,7 @@ def as_json(plan: Plan) -> dict[str, object]:
         "steps": steps,
         "taken": _taken(plan),
         "notes": plan.notes,
-        "code": plan.code_warnings,
+        "code": plan.other_code,
         "jobs": plan.request.jobs,
         "seconds": round(plan.seconds),
         "disk_bytes": plan.disk_bytes,

@@ -45,6 +45,8 @@ INSTALLED = {"site-packages", "dist-packages"}
 CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
 COMPUTED_BY = "computed_by"
 """Where ``Record.code`` names the code that trained and scored it; in what is cached the field is ``code``."""
+MOST_COMMITS = 2
+"""Commits that a line names; of more it says how many there are."""
 WHAT_TO_DO = (
     "`verify KEY` trains one again and compares it; `run --rerun-stale` trains all of them again"
 )
@@ -204,33 +206,34 @@ def other_version(record: Record) -> str:
     return "" if today in (None, version) else f"version {version}, today's is {today}"
 
 
-def stale_lines(records: Iterable[Record]) -> list[str]:
-    """One line for a reader where other code, or another version of their method, made finished records: how many."""
+def commit_of(code: Mapping[str, Any]) -> str:
+    """The commit that made a record, as the field ``code`` of its body names it."""
+    return f"{str(code.get('commit'))[:12]}{' with local changes' if code.get('dirty') else ''}"
+
+
+def made_by(records: Iterable[Record]) -> str:
+    """How many finished records were not made by today's code, and at which commits.
+
+    ``68 of 70 records were made by other code than this (commit 1a2b3c4d5e6f)``; "" where today's
+    code made all of them.
+    """
     done = [record for record in records if record.status == "ok"]
-    stale = [record for record in done if state_of_record(record) == STALE]
-    versions = sorted(
-        {f"{record.row} ({version})" for record in stale if (version := other_version(record))}
-    )
-    which = f" ({'; '.join(versions)})" if versions else ""
-    return (
-        [f"{_share(len(stale), done)} made by other code than this{which}. {WHAT_TO_DO}."]
-        if stale
-        else []
-    )
+    of_state: dict[str, list[Record]] = {STALE: [], UNKNOWN: [], CURRENT: []}
+    for record in done:
+        of_state[state_of_record(record)].append(record)
+    words = {STALE: "other code than this", UNKNOWN: "code that is not known here"}
+    parts = []
+    for state, made in words.items():
+        if others := of_state[state]:
+            verb = "was" if len(others) == 1 else "were"
+            of_all = f" of {len(done)} records {verb} made" if not parts else ""
+            parts.append(f"{len(others)}{of_all} by {made} ({_commits(others)})")
+    return ", ".join(parts)
 
 
-def unknown_lines(records: Iterable[Record]) -> list[str]:
-    """One line where the code of finished records cannot be compared with today's: how many."""
-    done = [record for record in records if record.status == "ok"]
-    unknown = [record for record in done if state_of_record(record) == UNKNOWN]
-    why = "no digest of it was kept, or its package is not installed"
-    checked = "Nobody checked that today's code gives the same results."
-    return (
-        [f"{_share(len(unknown), done)} made by code that is not known here: {why}. {checked}"]
-        if unknown
-        else []
-    )
-
-
-def _share(count: int, records: Sequence[Record]) -> str:
-    return f"{count} of {len(records)} records {'was' if count == 1 else 'were'}"
+def _commits(records: Sequence[Record]) -> str:
+    """The commits of some records, or how many there are where a line has no room for them."""
+    commits = sorted({commit_of(record.code) for record in records})
+    if len(commits) > MOST_COMMITS:
+        return f"{len(commits)} commits"
+    return f"commit{'s' * (len(commits) > 1)} {', '.join(commits)}"

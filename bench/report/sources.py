@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.data.checkpoints import EMBEDDED_SHA256
-from bench.record.code import stale_lines, unknown_lines
+from bench.record.code import STALE, WHAT_TO_DO, commit_of, made_by, other_version, state_of_record
 from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
@@ -32,11 +32,10 @@ def warnings(group: ReportGroup) -> list[str]:
             "The teacher was trained for sentence similarity on data that include MultiNLI, SNLI and QQP: its scores on mnli and qqp "
             "may be too high."
         )
-    texts += [
+    return texts + [
         f"**{text[0].upper()}{text[1:]}.**"
         for text in (*group.aside, *left_out_lines(group.left_out))
     ]
-    return texts + [f"**{text}**" for text in stale_lines(group.records)]
 
 
 def facts(group: ReportGroup) -> str:
@@ -174,12 +173,19 @@ def provenance(records: Sequence[Record]) -> list[str]:
         f"{counted(len(done), 'record')}; keys {min(r.key for r in done)[:12]} to {max(r.key for r in done)[:12]}",
         f"commits of the code: {'; '.join(commits)}",
         *([f"code outside these commits: {named}"] if outside else []),
-        *unknown_lines(done),
+        *_other_code(done),
         f"teacher's base weights: sha256 {', '.join(bases)}",
         f"examples: {'; '.join(rows)}",
     ]
 
 
-def commit_of(code: dict[str, object]) -> str:
-    """The commit that made a record."""
-    return f"{str(code.get('commit'))[:12]}{' with local changes' if code.get('dirty') else ''}"
+def _other_code(records: Sequence[Record]) -> list[str]:
+    """One sentence where today's code did not make all records: which did, and what to do."""
+    said = made_by(records)
+    stale = [record for record in records if state_of_record(record) == STALE]
+    versions = {f"{r.row} {version}" for r in stale if (version := other_version(r))}
+    if versions:
+        said += f"; {'; '.join(sorted(versions))}"
+    if stale:
+        said += f"; {WHAT_TO_DO}"
+    return [said] if said else []

@@ -10,11 +10,11 @@ import numpy as np
 
 from bench.files import slug, write_atomically
 from bench.record.cell import TEACHER
+from bench.record.code import commit_of
 from bench.record.speed_sessions import OWN_RUNTIME, Conditions, SpeedRecord
 from bench.report.document import Section, to_page, write_index
 from bench.report.file_names import PAGE, TABLES, fitted, named
 from bench.report.render import Paper, write_tables
-from bench.report.sources import commit_of
 from bench.report.table import DASH, INTERVAL, Column, Line, Table, TableCell, number
 from bench.stats.ratios import Ratio, enough_rounds_for, ratio
 

@@ -21,6 +21,7 @@ from bench.record.cell import (
     record_key,
     train_key,
 )
+from bench.record.code import commit_of
 from bench.record.rescored import scored_alike
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
@@ -46,7 +47,7 @@ from bench.report.pictures import PICTURES, left_out_of_pictures
 from bench.report.render import Paper, remove_stale_files, write_tables
 from bench.report.reproduce import set_record_source
 from bench.report.resampled import judge_answers, resample
-from bench.report.sources import commit_of, facts, made_on, provenance, warnings
+from bench.report.sources import facts, made_on, provenance, warnings
 from bench.report.speed import (
     conditions_of,
     described,
