@@ -16,7 +16,7 @@ from bench.data.masking import mask_tokens, pad_batch
 from bench.errors import CellError, InputError
 from bench.plan.spelling import parse_one
 from methods.api import Masking, Setup
-from methods.core.masked import WORDS, MaskedLanguageHead, TeacherHead, masked_tokens
+from methods.core.masked import MaskedLanguageHead, TeacherHead, masked_tokens
 
 _rng = np.random.default_rng(0)
 DOCUMENTS = [
@@ -255,9 +255,10 @@ def test_the_output_bias_of_the_first_step_begins_as_the_teachers(start, copied)
         for name, value in teacher.state_dict().items()
         if not name.startswith("classifier.")
     }
+    words = weights["bert.embeddings.word_embeddings.weight"]
     head = {
         f"aux.head.{name}": torch.randn_like(value)
-        for name, value in MaskedLanguageHead(weights[WORDS]).state_dict().items()
+        for name, value in MaskedLanguageHead(words).state_dict().items()
     }
     (wish,) = parse_one(f"distilbert:pretraining=masked:start={start}").method.requires(
         teacher.config
