@@ -1,16 +1,17 @@
 """How long each step of a plan takes on this machine, how much memory and disk, and how many jobs run at a time.
 
 A step is a list of passes of models over examples. On a CPU their time is their FLOPs over a measured rate; on an accelerator the longer of
-that and of starting its kernels one by one. Memory is a constant times weights, tokens and batch. All of it may be wrong by half.
+that and of starting its kernels one by one. Memory is a constant times weights, tokens and batch. Nothing is trained for it,
+and times are right within a factor of two.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bench.measure.capacity import usable_cores, usable_memory_bytes
 from bench.plan.outputs import SQUARED_LENGTHS, row_taps
@@ -62,9 +63,9 @@ KERNELS_A_PASS, KERNELS_A_FROZEN_MODULE = 20, 0.95
 KERNELS_A_STEP, KERNELS_A_TRAINED_MODULE = 24, 3.75
 """Kernels that a pass of a frozen model, or a training step, starts on an accelerator, and those of each module without parts: 164 were
 counted of 12 frozen layers of BERT, 599 of a step that trains 12, and 238 of one that trains 4."""
-IN_THE_LOOP = 2.0
-"""Seconds of starting a kernel in a training over those in the short probe of :func:`rates_of_card`: 50 and 28 us on an H200 with 16 cores of an
-Intel Xeon, and a bit more for what losses on states and attention start, which is not counted (161 kernels for both of four layers)."""
+SECONDS_A_KERNEL = 56e-6
+"""In which a training starts one kernel: trainings of BERT-base's shape and of its students on an
+H200 beside 16 cores of an Intel Xeon took 50 to 56 us a counted kernel. A slower host takes longer."""
 MOST_SHARING, SHARING_COSTS = 8, 0.09
 """Jobs on one GPU, and what each further job adds to the time of all: eight took 18 s, each with the work that one did in 11 s (H200)."""
 FITTING = 8
@@ -87,56 +88,28 @@ def flops_per_second(threads: int) -> float:
 
 @lru_cache
 def rates_of_card(device: str, precision: str, side: int = 4096) -> tuple[float, float]:
-    """FLOPs a second of large products in this precision, and seconds in which one kernel is started, as a training step of a small BERT
-    starts it: by Python, transformers, autograd, the optimiser and the driver. Measured on the device in some two seconds."""
+    """FLOPs a second of large products on a device in this precision, and seconds in which a training starts one kernel there.
+
+    The first is measured on the device in less than a second. The second is
+    :data:`SECONDS_A_KERNEL` everywhere.
+    """
     import torch
     from torch.utils.benchmark import Timer
-    from transformers import BertConfig, BertForSequenceClassification
 
     from bench.measure.devices import choose_products
-    from methods.api import Batch
-    from methods.core.models import forward
-    from methods.core.packed import Layout
-    from methods.core.taps import LOGITS
 
     place = torch.device(device)
     choose_products(place, precision)
-    a, b = (torch.randn(side, side, device=place) for _ in range(2))
-    config = BertConfig(
-        vocab_size=64,
-        hidden_size=64,
-        num_hidden_layers=4,
-        num_attention_heads=2,
-        intermediate_size=128,
-    )
-    with torch.random.fork_rng(devices=[]):
-        model: Any = BertForSequenceClassification(config)
-    model.to(place).train().set_attn_implementation("packed")
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    ids = torch.ones(16, dtype=torch.int64)
-    labels = torch.tensor([0, 1], device=place)
-    batch = Batch((0, 1), ids, torch.zeros_like(ids), Layout([8, 8]), None).to(place)
+    a = torch.randn(side, side, device=place)
+    b = torch.randn(side, side, device=place)
 
     def multiply() -> None:
         with torch.autocast(place.type, torch.bfloat16, enabled=precision == "bf16"):
             a @ b
 
-    def train() -> None:
-        with torch.autocast(place.type, torch.bfloat16, enabled=precision == "bf16"):
-            loss = torch.nn.functional.cross_entropy(forward(model, batch, LOGITS).logits, labels)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-
-    def seconds(work: Callable[[], None], count: int) -> float:
-        return float(
-            min(Timer("work()", globals={"work": work}).timeit(count).mean for _ in range(4))
-        )
-
-    modules = sum(next(part.children(), None) is None for part in model.modules())
-    kernels = KERNELS_A_STEP + KERNELS_A_TRAINED_MODULE * modules
-    return 2 * side**3 / seconds(multiply, 5), IN_THE_LOOP * seconds(train, 10) / kernels
+    timer = Timer("multiply()", globals={"multiply": multiply})
+    seconds = min(timer.timeit(5).mean for _ in range(4))
+    return 2 * side**3 / seconds, SECONDS_A_KERNEL
 
 
 class Passes(NamedTuple):

@@ -23,7 +23,7 @@ import torch
 from bench.errors import InputError
 from bench.plan import estimate
 from bench.plan.build import build
-from bench.plan.estimate import EFFICIENCY
+from bench.plan.estimate import EFFICIENCY, SECONDS_A_KERNEL
 from bench.plan.experiment_file import Experiment, TableSpec, read_experiment
 from bench.plan.plan import Plan, with_parts
 from bench.plan.request import Request
@@ -33,8 +33,8 @@ from bench.workflows.experiment import choose, together
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES, PAGE = ROOT / "methods" / "experiments", ROOT / "reports" / "printed-tables.md"
-FLOPS_A_SECOND, SECONDS_A_KERNEL = 6e13, 56e-6
-"""Of one NVIDIA H200 in fp32: what a step of TinyBERT with a teacher of BERT-base's shape took there, and trainings of both."""
+FLOPS_A_SECOND = 6e13
+"""Of one NVIDIA H200 in fp32: what a step of TinyBERT with a teacher of BERT-base's shape took there."""
 HEAD = f"""# The printed tables
 
 Each table of a paper that a file of `methods/experiments` makes, with the paper's data and teacher from the hub:
@@ -44,7 +44,7 @@ Each table of a paper that a file of `methods/experiments` makes, with the paper
 *Printed rows*: of how many rows the printed table has, and how many of them a row of the file is; the others are rows of another
 table here, or quoted with their numbers in the report and with a reason below. Where that is empty, the table only has the form
 of one in the paper. *Trainings*: of students, on tasks and seeds. *Hours*: one job
-on one NVIDIA H200 in fp32, by the estimate of `plan`; it may be wrong by half. It has whole steps at
+on one NVIDIA H200 in fp32, by the estimate of `plan`, right within a factor of two. It has whole steps at
 {EFFICIENCY * FLOPS_A_SECOND / 1e12:.0f} TFLOP/s, and
 {SECONDS_A_KERNEL * 1e6:.0f} microseconds to start each kernel, as was seen there. Small students leave a card idle most of
 the time, so that several `--jobs` take much less. Each table is counted as if it were made alone; what two tables have in
