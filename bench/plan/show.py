@@ -89,12 +89,15 @@ def describe(plan: Plan) -> str:
     if plan.other_code:
         lines.append(f"  code: {plan.other_code}")
     if plan.todo_steps:
-        took, parts = duration(plan.seconds), shares(plan)
-        disk, work = f"{plan.disk_bytes / 1e6:,.0f} MB of disk", ""
+        took = duration(plan.seconds)
+        parts = shares(plan)
+        disk = f"{plan.disk_bytes / 1e6:,.0f} MB of disk"
+        work = ""
         if request.jobs > 1:
             took += f" with {request.jobs} jobs at a time"
             work = f"; {duration(plan.work_seconds)} of work"
-        lines.append(f"  estimate: {took}, {disk}{work}{':' if parts else ''}")
+        colon = ":" if parts else ""
+        lines.append(f"  estimate: {took}, right within a factor of two; {disk}{work}{colon}")
         lines += [f"    {part}" for part in parts]
         lines += [f"  tip: {line}" for line in (*shorter(plan), *precisions(plan))]
     return "\n".join(lines)
