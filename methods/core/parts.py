@@ -82,7 +82,13 @@ def in_every_family(model: Classifier) -> Classifier:
         config = config_in(cast(Any, model.config_class), family)
         base = heads[CONFIG_MAPPING[family]]
         name = model.__name__.replace("Bert", base.__name__.partition("For")[0])
-        members = {"__module__": model.__module__, "__doc__": model.__doc__, "config_class": config}
+        members = {
+            "__module__": model.__module__,
+            "__doc__": model.__doc__,
+            "config_class": config,
+            # transformers reads it off the file of a class; the attention is in the file of the class beneath
+            "_can_set_attn_implementation": base._can_set_attn_implementation,
+        }
         made: Any = opened_by_transformers(type(name, (*own, base), members))
         # whoever opens a saved folder in another process names the class by its module
         for each in (config, made):

@@ -15,6 +15,7 @@ from transformers import AutoModelForSequenceClassification
 
 import methods
 from bench.data.masking import pad_batch
+from bench.measure.backends import runner
 from methods import fisher
 from methods.api import MethodError, Setup
 from methods.core import losses
@@ -407,3 +408,30 @@ def test_mtdnn_ships_a_classifier_of_the_family_for_each_task(family, batch, tmp
             torch.testing.assert_close(forward(model.eval(), batch, LOGITS).logits, ours, **EQUAL)
         opened = answers_as_transformers_opens_it(model, batch, tmp_path / name)
         assert opened.config.model_type == family
+
+
+@pytest.mark.parametrize("name", ["droplayers", "moebert", "fisher", "q8bert", "fastbert"])
+def test_sdpa_of_an_mpnet_is_one_and_answers_as_eager(name, batch, monkeypatch):
+    """Planted before: transformers' MPNet has no sdpa, so that a speed-up under that name compared an eager teacher with sdpa
+    students; a class of our own said that it had it, and read the mask of sdpa as numbers to add."""
+    method = methods.get(name)(**({"activation_bits": 32} if name == "q8bert" else {}))
+    _, setup, student = student_of(method, "mpnet")
+    if "fisher_masks" in setup.artefacts:
+        setup.artefacts["fisher_masks"] = dict(
+            zip(("heads", "neurons"), masks_of(student.model), strict=True)
+        )
+        student = method.build(setup)
+    model = student.model.eval()
+    assert model.config._attn_implementation == "eager", "what it has, whatever it was asked for"
+    eager = padded_logits(model, batch)
+    calls = []
+    plain = torch.nn.functional.scaled_dot_product_attention
+    fused = lambda *args, **kwargs: calls.append(1) or plain(*args, **kwargs)  # noqa: E731
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", fused)
+    ids = pad_sequence(batch.token_ids.split(batch.layout.lengths), True)
+    run = runner(model, "sdpa", torch.device("cpu"), torch.float32, 1)
+    torch.testing.assert_close(run(ids, batch.layout.mask_BL.long()), eager, **EQUAL)
+    assert len(calls) == len(model.base_model.encoder.layer)
+    calls.clear()
+    torch.testing.assert_close(padded_logits(model, batch), eager, rtol=0, atol=0)
+    assert not calls, "a copy was changed"
