@@ -34,10 +34,10 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from methods.api import Batch, Method, MethodError, Out, Setup, Stage, Student, Term
 from methods.core import losses
 from methods.core.artefacts import Artefact, TeacherWeights
-from methods.core.families import FAMILIES
-from methods.core.models import Cost, PackedModel, run_layers
+from methods.core.families import family_of
+from methods.core.models import Cost, PackedModel, linear_macs, run_layers
 from methods.core.packed import AttentionTrace, Layout, packed_attention
-from methods.core.parts import load_checked, opened_by_transformers, own_config, require_bert
+from methods.core.parts import in_every_family, load_checked, own_classifier, require_layers
 from methods.core.settings import Count
 from methods.core.taps import LOGITS, Tap, Taps, exits, hidden, layers_of
 
@@ -114,11 +114,13 @@ def uncertainty(logits_BC: Tensor) -> Tensor:
     return -(log_BC.exp() * log_BC).sum(-1) / math.log(logits_BC.size(1))
 
 
-@opened_by_transformers
-class FastBertForSequenceClassification(PackedModel, BertForSequenceClassification):
-    """A BERT classifier that lets sequences leave early; saves and loads like any other."""
+class LeavesEarly(PackedModel):
+    """A classifier that lets sequences leave early; a mix-in, named first."""
 
-    config_class = FastBertConfig
+    config: Any
+    base_model: Any
+    classifier: Any
+    post_init: Any
     leaves_early = True
 
     def __init__(self, config: FastBertConfig) -> None:
@@ -129,11 +131,11 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
         self.exits_after_layer: dict[int, int] = {}
         self.post_init()
 
-    def train(self, mode: bool = True) -> FastBertForSequenceClassification:
+    def train(self, mode: bool = True) -> LeavesEarly:
         super().train(mode)
         if not self.dropout_while_training:
-            self.bert.eval()
-            self.dropout.eval()
+            for name, part in self.named_children():
+                part.train(mode and name == "branches")
         return self
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
@@ -151,14 +153,14 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
 
     def _leaving(self, batch: Batch) -> Tensor:
         """[B, C]: each sequence goes only as deep as it has to; notes where each one left."""
-        family, layout = FAMILIES["bert"], batch.layout
-        x_TW = family.embed(self.bert, batch)
-        logits_BC = x_TW.new_empty(len(layout.lengths), self.classifier.out_features)
+        family, layout, body = family_of(self), batch.layout, self.base_model
+        x_TW = family.embed(body, batch)
+        logits_BC = x_TW.new_empty(len(layout.lengths), self.config.num_labels)
         inside = torch.arange(len(layout.lengths), device=x_TW.device)
         depth = len(self.branches) + 1
-        for number, layer in enumerate(family.layers(self.bert), start=1):
-            out = layer(x_TW[None], trace=AttentionTrace(layout))
-            x_TW = (out[0] if isinstance(out, tuple) else out)[0]
+        for number, layer in enumerate(family.layers(body), start=1):
+            options = family.layer_options(body, x_TW, layout)(layer)
+            x_TW = family.run(layer, x_TW[None], AttentionTrace(layout), options)[0]
             if number == depth:
                 answer_BC = self.classifier(family.pool(self, layout, x_TW))
                 leaves = torch.ones(len(inside), dtype=torch.bool, device=x_TW.device)
@@ -184,10 +186,10 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **options: Any
     ) -> SequenceClassifierOutput:
         """Padded input. The same answers, at the cost of full depth: every branch is computed."""
-        out = self.bert(
+        out = super().forward(
             input_ids, attention_mask=attention_mask, output_hidden_states=True, **options
         )
-        answer_BC = self.classifier(self.dropout(out.pooler_output))
+        answer_BC = out.logits
         for number in range(len(self.branches), 0, -1):
             branch_BC = self.branches[number - 1].padded(out.hidden_states[number], attention_mask)  # type: ignore[operator]
             certain_B1 = (uncertainty(branch_BC) <= self.config.speed)[:, None]
@@ -204,9 +206,10 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
         branches = min(layer, len(self.branches))
         last = c.hidden_size**2 + c.hidden_size * c.num_labels if layer > len(self.branches) else 0
         each = 4 * c.hidden_size**2 + 2 * c.hidden_size * c.intermediate_size
+        embedding = sum(map(linear_macs, family_of(self).embedding(self.base_model)))
         squared = layer * 2 * c.hidden_size + branches * branch.per_squared_length
         return Cost(
-            layer * each + branches * branch.per_token,
+            embedding + layer * each + branches * branch.per_token,
             squared,
             branches * branch.per_sequence + last,
         )
@@ -225,6 +228,13 @@ class FastBertForSequenceClassification(PackedModel, BertForSequenceClassificati
             "left after layer": {str(n): round(share, 6) for n, share in shares.items()},
             "cost": average,
         }
+
+
+@in_every_family
+class FastBertForSequenceClassification(LeavesEarly, BertForSequenceClassification):
+    """A classifier that lets sequences leave early; saves and loads like any other."""
+
+    config_class = FastBertConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,16 +280,14 @@ class FastBERT(Method):
         return points
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        require_bert(teacher, self.name)
+        require_layers(teacher, self.name)
         if teacher.num_hidden_layers < 2:
             raise MethodError("a teacher of one layer has nothing to leave before")
         return (TeacherWeights(tuned=True),)
 
     def build(self, setup: Setup) -> Student:
         sizes = {"branch_width": self.branch_width, "branch_heads": self.branch_heads}
-        config = own_config(FastBertConfig, setup.teacher, setup.num_labels, **sizes)
-        model = FastBertForSequenceClassification(config)
-        model.set_attn_implementation("packed")
+        model = own_classifier(FastBertConfig, setup.teacher, setup.num_labels, **sizes)
         load_checked(model, setup.artefacts["tuned_teacher"], "the teacher", new=("branches.",))
         for name, parameter in model.named_parameters():
             parameter.requires_grad = name.startswith("branches.")

@@ -16,6 +16,7 @@ at 1).
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -28,16 +29,24 @@ from methods.api import Batch, Method, Out, Setup, Stage, Student, TaskHead, Ter
 from methods.core import losses
 from methods.core.artefacts import Artefact, EnsembleTargets, TeacherWeights, artefact_name
 from methods.core.packed import moved
-from methods.core.parts import cut_classifier, for_task, require_bert, teacher_depth
+from methods.core.parts import cut_classifier, for_task, teacher_depth
 from methods.core.settings import NOT_NEGATIVE, Count
 from methods.core.terms import LOGITS, hard
 
 
 class HeadOfEachTask(TaskHead):
-    def __init__(self, width: int, tasks: Mapping[str, int]) -> None:
+    """As many heads as tasks. Each is what the family has above its encoder: a linear layer, or one after a layer that BERT has as its
+    pooler, in the encoder that all tasks share."""
+
+    def __init__(self, config: PretrainedConfig, tasks: Mapping[str, int], kind: type) -> None:
         super().__init__()
-        self.tasks = tuple(tasks)
-        self.heads = nn.ModuleList(nn.Linear(width, labels) for labels in tasks.values())
+        self.tasks, heads = tuple(tasks), []
+        for labels in tasks.values():
+            of_task = copy.deepcopy(config)
+            of_task.num_labels = labels
+            plain = kind is nn.Linear
+            heads.append(nn.Linear(config.hidden_size, labels) if plain else kind(of_task))
+        self.heads = nn.ModuleList(heads)
 
     def forward(self, pooled_BW: Tensor, task: int) -> Tensor:
         return self.heads[task](pooled_BW)  # type: ignore[no-any-return]
@@ -58,7 +67,6 @@ class MTDNN(Method):
     loss: Literal["paper", "code"] = "paper"
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        require_bert(teacher, self.name)
         teacher_depth(teacher, self.layers, self.name)
         return (TeacherWeights(tuned=False), EnsembleTargets(self.members))
 
@@ -66,7 +74,7 @@ class MTDNN(Method):
         depth = self.layers or setup.teacher.num_hidden_layers
         model: Any = cut_classifier(setup, depth, setup.artefacts["teacher_weights"])
         tasks = dict(zip(setup.tasks, setup.labels_of_tasks, strict=True))
-        model.classifier = HeadOfEachTask(model.config.hidden_size, tasks)
+        model.classifier = HeadOfEachTask(model.config, tasks, type(model.classifier))
         return Student(model)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:

@@ -20,7 +20,7 @@ from transformers import PretrainedConfig
 
 from methods.api import Method, Setup, Stage, Student
 from methods.core.artefacts import Artefact, TeacherWeights
-from methods.core.parts import require_bert
+from methods.core.parts import require_layers
 from methods.core.quantized import ActivationBits, WeightBits, finished, quantized_classifier
 from methods.core.terms import hard
 
@@ -38,7 +38,7 @@ class Q8BERT(Method):
     activation_bits: ActivationBits = 8  # 32: not rounded
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        require_bert(teacher, self.name)
+        require_layers(teacher, self.name)
         return (TeacherWeights(tuned=False),)
 
     def build(self, setup: Setup) -> Student:

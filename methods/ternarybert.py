@@ -35,7 +35,7 @@ from transformers import PretrainedConfig
 from methods.api import Method, Setup, Stage, Student, Term
 from methods.core import losses
 from methods.core.artefacts import Artefact, TeacherWeights
-from methods.core.parts import require_bert
+from methods.core.parts import require_layers
 from methods.core.quantized import (
     TERNARY,
     ActivationBits,
@@ -85,7 +85,7 @@ class TernaryBERT(Method):
     """``soft``: the teacher's predictions; ``labels``: cross-entropy with the labels, of weight 1."""
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        require_bert(teacher, self.name)
+        require_layers(teacher, self.name)
         return (TeacherWeights(tuned=True),)
 
     def build(self, setup: Setup) -> Student:

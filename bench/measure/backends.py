@@ -83,8 +83,10 @@ def runner(
     """The model on this backend, as a function of the inputs in the order of ``names``.
 
     Args:
-        backend: ``eager`` and ``sdpa`` are transformers' attentions, ``compile`` is torch.compile over sdpa, ``onnx``
-            is ONNX Runtime, ``onnx-int8`` is ONNX Runtime with weights and activations of linear layers and embeddings in 8 bits
+        backend: ``eager`` and ``sdpa`` are transformers' attentions, but for MPNet's sdpa, which
+            transformers lacks and this program has; ``compile`` is torch.compile over sdpa, ``onnx``
+            is ONNX Runtime, ``onnx-int8`` is ONNX Runtime with weights and activations of linear
+            layers and embeddings in 8 bits
             (dynamic quantization: the ranges of activations are found in every call), ``openvino`` runs the file of ``onnx``.
     """
     if backend not in TORCH:
@@ -92,8 +94,10 @@ def runner(
             file = Path(folder) / "model.onnx"
             write_onnx(model, file, names, backend == INT8)
             return opened(file, backend, threads, names)
+    from methods.core.padded_attention import attend_by
+
     own = copy.deepcopy(model).to(device=device, dtype=dtype).eval()
-    own.set_attn_implementation("sdpa" if backend in ("sdpa", "compile") else "eager")
+    attend_by(own, "sdpa" if backend in ("sdpa", "compile") else "eager")
     whole: Any = LogitsOf(own, names).eval()
     if backend == "compile":
         # it warns of every length that it compiles anew

@@ -43,6 +43,8 @@ def main(folder: str, kind: str, device: str) -> None:
 
     import torch
 
+    from methods.core.padded_attention import attend_by
+
     module, _, name = kind.partition(":")
     loader = getattr(import_module(module), name)
     ids = torch.ones(BATCH, LENGTH, dtype=torch.long, device=device)
@@ -51,7 +53,7 @@ def main(folder: str, kind: str, device: str) -> None:
         forget_peak()
     before = torch.cuda.memory_allocated(device) if on_gpu else peak_memory_bytes()
     model = loader.from_pretrained(folder).to(device).eval()
-    model.set_attn_implementation("sdpa")
+    attend_by(model, "sdpa")
     with torch.inference_mode():
         model(input_ids=ids[:, : model.config.max_position_embeddings])
     after = torch.cuda.max_memory_allocated(device) if on_gpu else peak_memory_bytes()

@@ -223,7 +223,10 @@ def is_packed(classifier: Any) -> bool:
 
 def inputs_of(classifier: Any) -> list[str]:
     """The names of what it reads of a padded batch. A kind of segment that it has only one of is no input: an exported graph lacks it."""
-    there = signature(classifier.forward).parameters
+    kinds: Sequence[Any] = type(classifier).__mro__
+    # a class of our own that answers in another way reads what transformers' class beneath it does
+    theirs = [kind for kind in kinds if str(kind.__module__).startswith("transformers.models.")]
+    there = signature([*theirs, classifier][0].forward).parameters
     several = getattr(classifier.config, "type_vocab_size", 2) > 1
     return [
         name

@@ -82,7 +82,13 @@ def in_every_family(model: Classifier) -> Classifier:
         config = config_in(cast(Any, model.config_class), family)
         base = heads[CONFIG_MAPPING[family]]
         name = model.__name__.replace("Bert", base.__name__.partition("For")[0])
-        members = {"__module__": model.__module__, "__doc__": model.__doc__, "config_class": config}
+        members = {
+            "__module__": model.__module__,
+            "__doc__": model.__doc__,
+            "config_class": config,
+            # transformers reads it off the file of a class; the attention is in the file of the class beneath
+            "_can_set_attn_implementation": base._can_set_attn_implementation,
+        }
         made: Any = opened_by_transformers(type(name, (*own, base), members))
         # whoever opens a saved folder in another process names the class by its module
         for each in (config, made):
@@ -233,13 +239,6 @@ def require_layers(teacher: PretrainedConfig, method: str) -> None:
         )
 
 
-def require_bert(teacher: PretrainedConfig, method: str) -> None:
-    if teacher.model_type != "bert":
-        raise MethodError(
-            f"{method} takes over layers of a BERT; this teacher is a {teacher.model_type}"
-        )
-
-
 # layers of a student made of a teacher's (:func:`teacher_depth`), and tokens that sequences are filled up to with [PAD]
 Depth = Annotated[
     int, Limit(lambda layers: layers >= 0, "be positive, or 0 for half the teacher's")
@@ -319,12 +318,13 @@ def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> 
     return model
 
 
-def for_task(model: Any, head: nn.Linear) -> BertForSequenceClassification:
+def for_task(model: Any, head: nn.Module) -> Any:
     """The classifier of one task: this head alone, over the encoder of ``model``, whose tensors it shares."""
-    config = copy.deepcopy(model.config)
-    config.num_labels = head.out_features
+    config, last = copy.deepcopy(model.config), cast(Any, getattr(head, "out_proj", head))
+    config.num_labels = last.out_features
     with torch.device("meta"):
-        shipped = BertForSequenceClassification(config)
-    shipped.bert, shipped.classifier, shipped.dropout = model.bert, head, model.dropout
+        shipped = type(model)(config)
+    for name, part in model.named_children():
+        setattr(shipped, name, head if name == "classifier" else part)
     shipped.set_attn_implementation("packed")
     return shipped.train(model.training)

@@ -53,14 +53,15 @@ class OwnHeads(MPNetSelfAttention):
 
     def forward(
         self,
-        hidden_states: Tensor,
-        attention_mask: Tensor | None = None,
+        hidden_states: Any,
+        attention_mask: Any = None,
         position_bias: Any = None,
-        **options: Any,
+        output_attentions: Any = False,
+        **kwargs: Any,
     ) -> Any:
         """As transformers computes it for padded input."""
         own_bias = bias_of_heads(self, position_bias)
-        return super().forward(hidden_states, attention_mask, own_bias, **options)
+        return super().forward(hidden_states, attention_mask, own_bias, output_attentions)
 
 
 class OwnUnits(nn.Module):

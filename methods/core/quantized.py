@@ -1,4 +1,4 @@
-"""A BERT whose weight matrices have few bits: rounded in every training step, shipped as small whole numbers with their scales.
+"""A model whose weight matrices have few bits: rounded in every training step, shipped as small whole numbers with their scales.
 
 The forward pass reads the rounded matrices, the backward pass counts the rounding as the identity (straight-through), so what is
 trained stays precise. What linear layers read is rounded too, for each token by its own largest number, so that no answer depends on
@@ -20,8 +20,9 @@ from torch.nn import functional as F
 from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceClassification
 from transformers.utils import SAFE_WEIGHTS_NAME, cached_file
 
+from methods.core.families import attention_names
 from methods.core.models import PackedModel
-from methods.core.parts import load_checked, opened_by_transformers, own_config
+from methods.core.parts import in_every_family, load_checked, own_classifier
 from methods.core.settings import Limit
 from methods.core.stages import Setup
 
@@ -136,30 +137,30 @@ class QuantizedEmbedding(Quantized, nn.Embedding):
 
 
 def quantize(model: Any, config: QuantizedBertConfig) -> None:
-    """Round the linear layers of encoder and pooler and the word embeddings of a BERT; with ``rounds_all`` every other matrix too."""
+    """Round the linear layers of encoder and pooler and the word embeddings; with ``rounds_all`` every other matrix too, MPNet's bias
+    of relative positions among them. What BERT has as its pooler is the first layer of other families' heads."""
     body = model.base_model
-    parts = [
-        part
-        for whole in (body.encoder, body.pooler)
-        if whole is not None
-        for part in whole.modules()
+    head = getattr(model, "classifier", None)
+    wholes = [
+        body.encoder,
+        getattr(body, "pooler", None),
+        getattr(body, "embeddings_project", None),
+        getattr(head, "dense", None),
     ]
+    parts = [part for whole in wholes if whole is not None for part in whole.modules()]
     embeddings = [body.embeddings.word_embeddings]
     if config.rounds_all:
-        parts += model.children()
-        embeddings += [body.embeddings.position_embeddings, body.embeddings.token_type_embeddings]
+        parts += [*model.children(), getattr(head, "out_proj", None)]
+        embeddings = [part for part in body.modules() if isinstance(part, nn.Embedding)]
     linears: list[Any] = [part for part in parts if isinstance(part, nn.Linear)]
     for kind, layers in ((QuantizedLinear, linears), (QuantizedEmbedding, embeddings)):
         for part in layers:
             part.__class__ = kind
             part.set_up(config)
+    reading = attention_names(model).reading
     for layer in body.encoder.layer:
-        for part in (
-            layer.attention.self.query,
-            layer.attention.self.key,
-            layer.attention.self.value,
-        ):
-            part.rounds_output = True
+        for name in reading:
+            layer.get_submodule(name).rounds_output = True
 
 
 def packed(codes: Tensor, bits: int) -> Tensor:
@@ -191,7 +192,12 @@ class StoredAsCodes(PackedModel):
     """Mix-in of a model with rounded weights, named first: its folder holds ``NAME.codes`` in the place of each ``NAME.weight``."""
 
     config: Any
+    config_class: Any
     rounds_values = True
+
+    def __init__(self, config: QuantizedBertConfig) -> None:
+        super().__init__(config)
+        quantize(self, config)
 
     def stored(self) -> Mapping[str, Tensor]:
         """Empty while it trains: what is trained is precise."""
@@ -211,8 +217,8 @@ class StoredAsCodes(PackedModel):
     def from_pretrained(cls, name: Any, *args: Any, config: Any = None, **options: Any) -> Any:
         """As transformers opens a folder or a repository of the hub, of one file of weights; the matrices are codes times scales."""
         hub = {option: options.pop(option) for option in HUB_OPTIONS if option in options}
-        if not isinstance(config, QuantizedBertConfig):
-            config, options = QuantizedBertConfig.from_pretrained(
+        if not isinstance(config, cls.config_class):
+            config, options = cls.config_class.from_pretrained(
                 config or name, return_unused_kwargs=True, **hub, **options
             )
         weights = load_file(str(cached_file(name, SAFE_WEIGHTS_NAME, **hub)))
@@ -228,40 +234,27 @@ class StoredAsCodes(PackedModel):
         return opened
 
 
-@opened_by_transformers
+@in_every_family
 class QuantizedBertForQuestionAnswering(StoredAsCodes, BertForQuestionAnswering):  # type: ignore[misc]
     """The same body with the head that the folder of a student of questions has."""
 
     config_class = QuantizedBertConfig
 
-    def __init__(self, config: QuantizedBertConfig) -> None:
-        super().__init__(config)
-        quantize(self, config)
 
-
-@opened_by_transformers
+@in_every_family
 class QuantizedBertForSequenceClassification(StoredAsCodes, BertForSequenceClassification):  # type: ignore[misc]
-    """A BERT classifier with rounded weights; saves and opens like any other."""
+    """A classifier with rounded weights; saves and opens like any other."""
 
     config_class = QuantizedBertConfig
 
-    def __init__(self, config: QuantizedBertConfig) -> None:
-        super().__init__(config)
-        quantize(self, config)
 
-
-def quantized_classifier(
-    setup: Setup, weights: Mapping[str, Tensor], **how: Any
-) -> QuantizedBertForSequenceClassification:
+def quantized_classifier(setup: Setup, weights: Mapping[str, Tensor], **how: Any) -> Any:
     """A classifier of the teacher's shape with these weights, which are rounded wherever they are read.
 
     Args:
         how: fields of :class:`QuantizedBertConfig`.
     """
-    model = QuantizedBertForSequenceClassification(
-        own_config(QuantizedBertConfig, setup.teacher, setup.num_labels, **how)
-    )
-    model.set_attn_implementation("packed")
+    model = own_classifier(QuantizedBertConfig, setup.teacher, setup.num_labels, **how)
     load_checked(model, weights, "what was taken of the teacher", new=("classifier.",))
     return model
 

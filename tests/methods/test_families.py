@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from safetensors.torch import load_file
 from tiny_training import built
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForSequenceClassification
 
 import methods
 from bench.data.masking import pad_batch
+from bench.measure.backends import runner
 from methods import fisher
 from methods.api import MethodError, Setup
 from methods.core import losses
@@ -21,7 +23,9 @@ from methods.core.artefacts import blank_artefacts
 from methods.core.families import attention_names
 from methods.core.models import cost, forward, inputs_of, label_gradients
 from methods.core.pruned import mask_gradients
-from methods.core.taps import LOGITS, gates, hidden
+from methods.core.quantized import quantized_parts
+from methods.core.taps import LOGITS, exits, gates, hidden
+from methods.fastbert import uncertainty
 from methods.moebert import NeuronImportance
 
 OTHERS = [family for family in tiny.OF_FAMILY if family != "bert"]
@@ -336,3 +340,98 @@ def test_dynabert_is_its_teacher_in_another_order(family, batch, tmp_path):
             packed = forward(shipped.eval(), batch, LOGITS).logits
         torch.testing.assert_close(packed, trained, **EQUAL)
         answers_as_transformers_opens_it(shipped, batch, tmp_path / str(number))
+
+
+@pytest.mark.parametrize("name", ["q8bert", "ternarybert"])
+@pytest.mark.parametrize("family", OTHERS)
+def test_rounded_models_round_the_same_parts_in_every_family(family, name, batch, tmp_path):
+    """What BERT has as its pooler is a layer of other families' heads; MPNet's bias is rounded with the other tables."""
+    # numbers of 32 bits: else the last digits of padded kernels become steps
+    method = methods.get(name)(activation_bits=32)
+    teacher, _, student = student_of(method, family)
+    shipped = method.deploy(student)[""].eval()
+    parts = quantized_parts(shipped)
+    every = {
+        part
+        for part, module in teacher.named_modules()
+        if isinstance(module, (torch.nn.Linear, torch.nn.Embedding))
+    }
+    if name == "q8bert":
+        assert set(parts) == every
+    else:
+        kept = {"position_embeddings", "token_type_embeddings", "relative_attention_bias"}
+        kept |= {"out_proj"}
+        assert {part.rpartition(".")[2] for part in every - set(parts)} <= kept
+        assert "classifier.dense" in parts
+    values = shipped.base_model.encoder.layer[0].output.dense.weight.unique()
+    assert len(values) <= (3 if name == "ternarybert" else 255)
+    opened = answers_as_transformers_opens_it(shipped, batch, tmp_path)
+    assert set(quantized_parts(opened)) == set(parts)
+    stored = load_file(tmp_path / "model.safetensors")
+    assert {f"{part}.codes" for part in parts} <= set(stored)
+
+
+@pytest.mark.parametrize("family", tiny.OF_FAMILY)
+def test_fastbert_leaves_as_deep_as_each_sequence_has_to(family, batch, tmp_path):
+    """Packed sequences that leave make room for no others: those that stay keep positions, bias and answers."""
+    method = methods.get("fastbert")()
+    *_, student = student_of(method, family)
+    shipped = method.deploy(student)
+    model = shipped["speed=0.8"].eval()
+    with torch.no_grad():
+        first_BC = forward(model, batch, exits(1)).exits(1)
+    halfway = float(uncertainty(first_BC).quantile(0.5))
+    left = []
+    for speed in (0.0, halfway, 1.0):
+        model.config.speed = speed
+        model.exits_after_layer = {}
+        answers_as_transformers_opens_it(model, batch, tmp_path / str(speed))
+        left.append(dict(model.exits_after_layer))
+    assert left[0] == {1: 0, 2: 0, 3: 0, 4: 4}
+    assert left[1][1] == 2, "the others went on without them"
+    assert left[2] == {1: 4}
+    assert ("token_type_ids" in inputs_of(model)) == (family in ("bert", "electra"))
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_mtdnn_ships_a_classifier_of_the_family_for_each_task(family, batch, tmp_path):
+    method = methods.get("mtdnn")()
+    config = tiny.family_config(family, 3, layers=2)
+    artefacts = blank_artefacts(method.requires(config), config, 3, "x")
+    setup = Setup(config, 3, ("x", "y"), artefacts, labels_of_tasks=(2, 3))
+    student = method.build(setup)
+    for task, (name, model) in enumerate(method.deploy(student).items()):
+        assert model.config.num_labels == 2 + task
+        with torch.no_grad():
+            of_task = replace(batch, task=task)
+            ours = forward(student.model.eval(), of_task, LOGITS).logits
+            torch.testing.assert_close(forward(model.eval(), batch, LOGITS).logits, ours, **EQUAL)
+        opened = answers_as_transformers_opens_it(model, batch, tmp_path / name)
+        assert opened.config.model_type == family
+
+
+@pytest.mark.parametrize("name", ["droplayers", "moebert", "fisher", "q8bert", "fastbert"])
+def test_sdpa_of_an_mpnet_is_one_and_answers_as_eager(name, batch, monkeypatch):
+    """Planted before: transformers' MPNet has no sdpa, so that a speed-up under that name compared an eager teacher with sdpa
+    students; a class of our own said that it had it, and read the mask of sdpa as numbers to add."""
+    method = methods.get(name)(**({"activation_bits": 32} if name == "q8bert" else {}))
+    _, setup, student = student_of(method, "mpnet")
+    if "fisher_masks" in setup.artefacts:
+        setup.artefacts["fisher_masks"] = dict(
+            zip(("heads", "neurons"), masks_of(student.model), strict=True)
+        )
+        student = method.build(setup)
+    model = student.model.eval()
+    assert model.config._attn_implementation == "eager", "what it has, whatever it was asked for"
+    eager = padded_logits(model, batch)
+    calls = []
+    plain = torch.nn.functional.scaled_dot_product_attention
+    fused = lambda *args, **kwargs: calls.append(1) or plain(*args, **kwargs)  # noqa: E731
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", fused)
+    ids = pad_sequence(batch.token_ids.split(batch.layout.lengths), True)
+    run = runner(model, "sdpa", torch.device("cpu"), torch.float32, 1)
+    torch.testing.assert_close(run(ids, batch.layout.mask_BL.long()), eager, **EQUAL)
+    assert len(calls) == len(model.base_model.encoder.layer)
+    calls.clear()
+    torch.testing.assert_close(padded_logits(model, batch), eager, rtol=0, atol=0)
+    assert not calls, "a copy was changed"
