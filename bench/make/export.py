@@ -203,7 +203,7 @@ def _what_it_reads(task: Task, longest: int) -> str:
     if task.spans:
         return (
             f"It reads at most {longest} tokens: at most {_of_question(longest)} of a question, and its text. Longer texts are scored "
-            "in windows (bert-bench's docs/questions.md); the lines below read the first one."
+            "in windows (bert-bench's docs/add-a-task.md); the lines below read the first one."
         )
     if task.truncation == "both":
         head, tail = ends_kept(longest, task.truncation)

@@ -178,7 +178,7 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
             row.method.multitask or not row.method.spans
         ):
             raise InputError(
-                f"{row.spelling} does not answer questions by spans of a text; docs/methods.md says which rows do"
+                f"{row.spelling} does not answer questions by spans of a text; docs/add-a-task.md says which rows do"
             )
         try:
             stages = row.stages(setup_of(together, {}))

@@ -20,8 +20,8 @@ BLOCK = re.compile(
 )
 HEAD = """# The command line
 
-This page is generated from the program's own `--help`. The verbs are typed after `python -m bench` or, shorter, `bert-bench`.
-[Running](running.md) explains how `run` works, and has the exit codes. [The glossary](glossary.md#row-and-cell) explains how rows are written.
+On this page you find every verb and option; it is generated from the program's own `--help`. Verbs are typed after `python -m bench` or,
+shorter, `bert-bench`. [Run](running.md) has the exit codes, and the [glossary](glossary.md#row-and-cell) shows how rows are written.
 """
 
 
