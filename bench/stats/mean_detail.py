@@ -90,19 +90,20 @@ def power_at(mean: Resamples, difference: float, doubtful: bool = False) -> floa
 def shown_tasks(one_sided: Sequence[float]) -> int:
     """On at least how many tasks there is a difference of one sign: partial conjunction.
 
-    The largest number u for which "at most u - 1 columns have one" is rejected at the 5 % level, by
-    Fisher's combination of all but the u - 1 smallest p (Benjamini and Heller 2008; Dror et al.
-    2017), and for all smaller numbers too. Tasks are independent: other examples, other trainings.
+    The largest number u for which "at most u - 1 tasks have one" is rejected, by Fisher's
+    combination of all but the u - 1 smallest p (Benjamini and Heller 2008; Dror et al. 2017), and
+    for all smaller numbers too. Tasks are independent: other examples, other trainings. The level
+    is 2.5 %, since the sign is seen before it is asked about.
 
     Args:
-        one_sided: p of each task, of a difference of the sign that is asked about.
+        one_sided: p of each task, of a difference of this sign.
     """
     from scipy.stats import combine_pvalues
 
     in_order = sorted(one_sided)
     for known in range(len(in_order)):
         rest = np.maximum(in_order[known:], np.finfo(float).tiny)
-        if combine_pvalues(rest, "fisher").pvalue > LEVEL:
+        if combine_pvalues(rest, "fisher").pvalue > LEVEL / 2:
             return known
     return len(in_order)
 
