@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations, zip_longest
 from pathlib import Path
 
+from bench.analysis.mean_in_detail import in_detail
 from bench.data.own_tasks import recorded_tasks
 from bench.errors import InputError, known_row, unknown
 from bench.progress import Progress
@@ -117,6 +118,7 @@ def compare(
     teachers: Sequence[str] = (),
     metric: str | Sequence[str] = (),
     against: str = "",
+    detail: bool = False,
 ) -> dict[str, list[Comparison]]:
     """By table of records, as a report has them: one comparison for each evaluation set that both
     sides have, and of their mean.
@@ -134,6 +136,7 @@ def compare(
         against: a row that is subtracted from both sides, or that of the first one and that of the
             second, separated by a comma: leads are compared, and a row that both share is one
             training of each seed.
+        detail: whether the mean has its :class:`bench.stats.mean_detail.MeanDetail`.
 
     Raises:
         InputError: a row that is not there, one row twice, a teacher that a row has not, or no
@@ -170,7 +173,12 @@ def compare(
             group = shared.group
             noise = [] if tasks else columns_of_noise(group, store)
             group.left_out_of_means = [c for c in noise if c in shared.columns]
-            answer[title] = _compared(shared, named, store_of, exact, reported)
+            lines, averaged = _compared(shared, named, store_of, exact, reported)
+            answer[title] = judged(lines, averaged)
+            if detail and averaged:
+                own = [lines[place] for place in averaged]
+                found = in_detail(list(averaged.values()), own)
+                answer[title][-1] = replace(answer[title][-1], detail=found)
             # of one column that is left there is no mean, and this is why
             if any(c in group.averaged for c in shared.columns) and group.left_out_of_means:
                 progress.say(f"{title}: {left_out_of_means(group)}")
@@ -320,8 +328,9 @@ def _compared(
     store_of: Callable[[Record], Store],
     exact: bool,
     reported: Sequence[ReportGroup],
-) -> list[Comparison]:
-    """The comparisons of one table, column by column, and of their mean.
+) -> tuple[list[Comparison], dict[int, Pair]]:
+    """The comparisons of one table, column by column; and of those that are averaged, by their
+    place, the answers and what is compared: none where that is one.
 
     Args:
         reported: the tables of all records.
@@ -342,7 +351,7 @@ def _compared(
         lines.append(replace(compared(data, sides, exact), has_seeds_apart=apart))
         if column in group.averaged:
             averaged[number] = data, sides
-    return judged(lines, averaged if len(averaged) > 1 else {})
+    return lines, averaged if len(averaged) > 1 else {}
 
 
 def _side_in(group: ReportGroup, column: ScoreColumn, side: NamedSide) -> Side:

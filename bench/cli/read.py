@@ -155,10 +155,17 @@ def compare(
         "another teacher.",
         metavar="NAME,NAME",
     ),
+    detail: bool = option(
+        False,
+        "Also say of the mean: the power at this difference, on how many tasks it is shown, pairs "
+        "of runs, and the mean without each task.",
+        "--detail",
+    ),
     metric: list[str] | None = METRIC,
 ) -> Answer:
     """Compare two rows on the same examples: difference, interval, paired test and verdict."""
     from bench.analysis import compare as analysis
+    from bench.analysis.mean_in_detail import sentences
     from bench.plan.request import parse_seeds
     from bench.report.comparison import comparison_notes
     from bench.stats.power import POWER
@@ -176,10 +183,12 @@ def compare(
         comma_separated(teacher),
         metric or (),
         against,
+        detail,
     )
-    texts = [
-        f"{data}\n\n{analysis.table(first, second, lines)}\n" for data, lines in comparisons.items()
-    ]
+    texts: list[str] = []
+    for data, lines in comparisons.items():
+        texts.append(f"{data}\n\n{analysis.table(first, second, lines)}\n")
+        texts += [f"{sentence}\n" for sentence in sentences(lines[-1])]
     texts.append(
         "Intervals: paired bootstrap over examples, with Student's t over seeds where there are several. min. detectable: the true "
         f"difference that such a comparison finds in {100 * POWER:.0f} of 100 cases. Verdict: by p after Holm's adjustment over the "

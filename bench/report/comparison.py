@@ -22,6 +22,7 @@ from bench.report.resampled import Answers, Resampled, judge_answers, resample, 
 from bench.report.table import TableCell, number
 from bench.stats.distribution import Distribution
 from bench.stats.equivalence import MARGIN, is_shown_within
+from bench.stats.mean_detail import MeanDetail
 from bench.stats.metrics import metric_of
 from bench.stats.paired import (
     RESAMPLES,
@@ -144,6 +145,7 @@ class Comparison:
         names: of the two sides, as tables print their rows.
         error: the standard error that random draws leave in p.
         has_seeds_apart: whether seeds of one of the rows end in results of several kinds.
+        detail: more of a mean, where that was asked for.
     """
 
     task: str
@@ -164,6 +166,7 @@ class Comparison:
     names: tuple[str, str] = ("", "")
     error: float = 0.0
     has_seeds_apart: bool = False
+    detail: MeanDetail | None = None
 
     @property
     def difference(self) -> float:
@@ -176,7 +179,10 @@ class Comparison:
         return verdict_of(self.difference, self.p, self.adjusted, self.error)
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "difference": self.difference, "verdict": self.verdict}
+        known = {**asdict(self), "difference": self.difference, "verdict": self.verdict}
+        if self.detail is None:
+            del known["detail"]
+        return known
 
 
 MEAN = "mean"
@@ -328,16 +334,22 @@ def _contrast(data: Resampled, sides: Sides) -> Resamples:
     )
 
 
+def contrast_of_mean(pairs: Sequence[Pair]) -> Resamples:
+    """The first side less the second on each resample, the mean over these columns, as a share."""
+    # in one order, so that the order of a table's columns does not change the last digit
+    pairs = sorted(pairs, key=lambda pair: (pair[0].column.task, pair[0].column.evaluation))
+    return mean_over_columns(
+        [(data.column.task, _contrast(data, sides)) for data, sides in pairs]
+    )
+
+
 def mean_difference(pairs: Sequence[Pair]) -> Distribution:
     """The first side less the second, as other examples and trainings would give it: in percent,
     the mean over these columns."""
-    # in one order, so that the order of a table's columns does not change the last digit
-    pairs = sorted(pairs, key=lambda pair: (pair[0].column.task, pair[0].column.evaluation))
-    parts = [(data.column.task, _contrast(data, sides)) for data, sides in pairs]
     # Student's t of two seeds reaches beyond what the metrics can give. The true difference lies within, so an interval that is
     # cut there covers it as often as before, and every quantile within stays where it was
     most = float(np.mean([_largest_difference(data.column, sides) for data, sides in pairs]))
-    return mean_over_columns(parts).distribution().within(-most, most).times(100)
+    return contrast_of_mean(pairs).distribution().within(-most, most).times(100)
 
 
 def mean_of_rows(

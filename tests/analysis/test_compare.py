@@ -539,3 +539,20 @@ def test_compare_names_seeds_that_are_far_apart_as_a_report_does(store):
     (choice,) = choose(store.root, {}, ["rte"])
     verdicts = {row.label: row.verdict for row in choice.candidates}
     assert verdicts["pkd"] == TOO_FEW_SEEDS
+
+
+def test_the_detail_of_a_mean_is_that_of_its_columns(store, bench):
+    """Without one of two columns the mean is the other one."""
+    (lines,) = compare(store.root, "microbert", "kd", detail=True).values()
+    rte, sst2, mean = lines
+    assert mean.detail is not None
+    without = {one.column: one.difference for one in mean.detail.without}
+    assert without == pytest.approx({"rte": sst2.difference, "sst2": rte.difference})
+    assert (mean.detail.won, mean.detail.runs) == (9.0, 9)
+    assert (mean.detail.tasks, mean.detail.of_tasks) == (2, 2)
+    assert mean.detail.power > 0.99
+    (plain,) = compare(store.root, "microbert", "kd").values()
+    assert "detail" not in plain[-1].to_dict()
+    done = bench("compare", "microbert", "kd", "--results", store.root, "--detail")
+    assert "in 9 of 9 pairs of a run of each row" in done.stdout
+    assert "at least 2 of 2 tasks" in done.stdout

@@ -16,11 +16,13 @@ from bench.audit.checks import audit
 from bench.audit.sheets import read_all
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import parse_one
+from bench.record.cell import Search, Trial
 from bench.record.recipe import Recipe
 from bench.record.stated import stated
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.sources import provenance
+from bench.report.tables.parts import one_search
 from bench.report.tables.provenance import hyper_parameters
 from bench.report.write import write_reports
 from methods.api import Setup
@@ -169,3 +171,24 @@ def test_a_dropped_term_leaves_the_others_at_the_weights_that_the_header_says(sp
     found = scheduled(spelling)
     assert [{name: term.weight for name, term in stage.terms.items()} for stage in found] == [left]
     assert found[0].steps == 30
+
+
+def searched(seed, of_search, rates=(50.0, 60.0)):
+    """The record of a row whose rate was chosen by trials with this seed."""
+    trials = tuple(
+        Trial(row=name, score=own) for name, own in zip(("kd", "kd:pace=2"), rates, strict=True)
+    )
+    search = Search(of="kd", metric="accuracy", held_back="h", trials=trials, seed=of_search)
+    record = factories.record("kd", "rte", seed, 0.6)
+    return factories.changed(record, label="kd (best of 2)", search=search)
+
+
+def test_a_table_says_that_one_search_chose_for_all_seeds():
+    """Where each seed has a search of its own, the intervals have the chance of the search."""
+    (group,) = groups([searched(seed, 0) for seed in (0, 1)])
+    (said,) = one_search(group)
+    assert "the intervals leave out that another search" in said
+    (group,) = groups([searched(seed, seed) for seed in (0, 1)])
+    assert one_search(group) == []
+    (group,) = groups([factories.record("kd", "rte", seed) for seed in (0, 1)])
+    assert one_search(group) == []

@@ -31,7 +31,7 @@ from bench.report.comparison import (
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Answers
 from bench.report.table import COMPARED, DASH, Column, Line, Table, TableCell, number
-from bench.report.tables.parts import keys_of, line_of
+from bench.report.tables.parts import keys_of, line_of, one_search
 from bench.stats.power import LEVEL, POWER
 
 SYSTEMS, VARIANTS = "paired comparisons", "variants and ablations"
@@ -159,7 +159,8 @@ def _compared(
         for place in places
     ]
     single = [line for place, of_place in compared_in.items() if place for line in of_place]
-    return Table(title, columns, lines, [NOTE, *comparison_notes(single)], file)
+    notes = [NOTE, *one_search(group), *comparison_notes(single)]
+    return Table(title, columns, lines, notes, file)
 
 
 def _cell(line: Comparison | None, keys: tuple[str, ...]) -> TableCell:

@@ -23,7 +23,14 @@ from bench.report.groups import ReportGroup
 from bench.report.table import DASH, INTERVAL, TESTED, Column, Line, Table, TableCell, number
 from bench.report.tables.accuracy import further_columns
 from bench.report.tables.differences import SYSTEMS, reference_of
-from bench.report.tables.parts import counted, if_busy, left_out_of_means, line_of, listed
+from bench.report.tables.parts import (
+    counted,
+    if_busy,
+    left_out_of_means,
+    line_of,
+    listed,
+    one_search,
+)
 
 SYMBOLS = {BETTER: "▲", WORSE: "▼", NOT_SIGNIFICANT: "○", BORDERLINE: "◐", TOO_FEW_SEEDS: "?"}
 """Verdict -> how it is printed."""
@@ -107,7 +114,7 @@ def leaderboard(group: ReportGroup) -> Table | None:
         f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, {SYMBOLS[NOT_SIGNIFICANT]} not significant, "
         f"{SYMBOLS[BORDERLINE]} {BORDERLINE}, {SYMBOLS[TOO_FEW_SEEDS]} {TOO_FEW_SEEDS}; {tests or 'the mean of a row is one test'}. No sign: not tested."
     )
-    return Table("Leaderboard", columns, lines, (note,), file="leaderboard")
+    return Table("Leaderboard", columns, lines, (note, *one_search(group)), file="leaderboard")
 
 
 def _difference(tested: TableCell) -> TableCell:
@@ -171,13 +178,12 @@ def summary(group: ReportGroup) -> list[str]:
     if ratio := group.speed_ups.get(best):
         text += f"; {ratio.text()} {if_busy('as fast as its teacher', group)}"
     texts.append(text + ".")
-    texts += _with_noise_in(group)
     near, undecided = _near_the_best(group, best)
     if near:
         texts.append(f"Shown to be {WITHIN} of it: {listed(near)}.")
     if undecided:
         texts.append(f"Shown to be neither worse nor {WITHIN} of it: {listed(undecided)}.")
-    return texts
+    return texts + _with_noise_in(group)
 
 
 def _with_noise_in(group: ReportGroup) -> list[str]:

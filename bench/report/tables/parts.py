@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench.record.keys import canonical
 from bench.record.rescored import NO_ANSWERS
 from bench.record.schema import Record
 from bench.report.groups import ReportGroup, ScoreColumn
@@ -37,6 +38,22 @@ def left_out_of_means(group: ReportGroup) -> str:
     """A sentence that says which columns are in no mean."""
     names = listed([column.name for column in group.left_out_of_means])
     return f"Means leave out {names}: the 95 % interval of the teacher's score there is not above the {group.baseline_name}."
+
+
+def one_search(group: ReportGroup) -> list[str]:
+    """A sentence for tables with intervals, where one search chose the settings of several seeds;
+    none where no search did, or each seed has its own."""
+    searched = [record for record in group.records if record.cell.search is not None]
+    chosen: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for record in searched:
+        identity = canonical(record.cell.search.identity()) if record.cell.search else ""
+        chosen.setdefault((record.row, record.cell.tasks), []).append(identity)
+    if all(len(set(own)) == len(own) for own in chosen.values()):
+        return []
+    return [
+        "Rows (best of …) were tuned by one search for all seeds: the intervals leave out that another search, with other held-out "
+        "examples and another seed, may choose other settings."
+    ]
 
 
 def keys_of(records: Sequence[Record]) -> tuple[str, ...]:

@@ -13,7 +13,14 @@ from bench.report.frame import same_teacher, teacher_weights
 from bench.report.groups import KEPT, ReportGroup, ScoreColumn
 from bench.report.resampled import Answers
 from bench.report.table import DASH, INTERVAL, JUDGED, Column, Table, TableCell, number
-from bench.report.tables.parts import keys_of, left_out_of_means, line_of, listed, students_of
+from bench.report.tables.parts import (
+    keys_of,
+    left_out_of_means,
+    line_of,
+    listed,
+    one_search,
+    students_of,
+)
 from bench.stats.distribution import Distribution
 from bench.stats.metrics import metric_of
 from bench.stats.paired import Resamples, mean_over_columns, over_seeds
@@ -177,7 +184,7 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
         note += f" {TOO_FEW_SEEDS.capitalize()}: the row's seeds end in results of several kinds."
     heads = [Column("System"), *(Column(c.title, csv=JUDGED) for c in scored)]
     heads += [Column("mean of ratios", csv=INTERVAL), Column("ratio of means")]
-    notes = (note + left_out,)
+    notes = (note + left_out, *one_search(group))
     return Table(
         "Share of the teacher's score", heads, lines, notes, KEPT_OF_THE_TEACHER, margin=kept
     )
