@@ -83,6 +83,8 @@ def described(task: Task) -> str:
     line = f"{task.name}: {', '.join(parts)}; {_kind(task)}; scored by {one_line(metrics)}"
     if task.why_macro_f1:
         line += f", macro F1 first because the classes are unequal: {task.why_macro_f1}"
+    if task.weights:
+        line += "; in the loss on labels, classes weigh more the fewer examples they have"
     if task.unlabelled == "drop":
         line += "; rows without a label are left out"
     return line

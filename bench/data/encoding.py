@@ -60,6 +60,8 @@ class Encoded:
     """token ids -> the text, for models that write"""
     questions: SpanQuestions | None = None
     """what the windows are of, where a part of a text is the answer: labels are then [n, 2] places"""
+    class_weights: torch.Tensor | None = None
+    """[classes] float32, in the loss on labels; None where all examples weigh the same"""
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -79,15 +81,20 @@ class Encoded:
         self, examples: Sequence[int], device: torch.device | str = "cpu", task: int = 0
     ) -> Batch:
         """These examples, by their places, end to end, on ``device``."""
+        labels = None if self.labels is None else self.labels[list(examples)]
+        weights = None
+        if labels is not None and self.class_weights is not None:
+            weights = self.class_weights[labels]
         return Batch(
             [self.ids[i] for i in examples],
             torch.from_numpy(np.concatenate([self.tokens[i] for i in examples])),
             torch.from_numpy(np.concatenate([self.segments[i] for i in examples])),
             Layout([len(self.tokens[i]) for i in examples]),
-            None if self.labels is None else self.labels[list(examples)],
+            labels,
             task,
             [self.texts[i] for i in examples] if self.texts else (),
             spans=self.questions is not None,
+            label_weights=weights,
         ).to(device)
 
     def leading(self, count: int) -> Encoded:

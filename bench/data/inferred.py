@@ -102,5 +102,6 @@ def _check_typed(
 def _usual(labels: Sequence[str]) -> list[str]:
     """The metrics of a task of these classes, or of a regression."""
     if not labels:
-        return ["spearman", "pearson"]
+        # correlations do not see answers on a wrong scale
+        return ["r2", "spearman", "pearson"]
     return ["accuracy", "f1" if len(labels) == 2 else "macro_f1"]

@@ -38,6 +38,7 @@ from bench.data.tasks import (
     GLUE,
     GROUPS,
     KNOWN,
+    NO_CLASSES_TO_WEIGH,
     EvaluationSet,
     Task,
     check_metrics,
@@ -60,6 +61,7 @@ SETTINGS = (
     "name",
     "quotes",
     "group",
+    "weights",
 )
 SETTING = r":(?=[A-Za-z_]+=)"
 """What stands before each setting."""
@@ -207,7 +209,7 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
     These are ``:text=COLUMN``, ``:text=COLUMN+COLUMN``, ``:label=COLUMN``, ``:kind=classes`` or
     ``regression``, ``:validation=FILE`` (of the hub: a split), ``:metrics=NAME+NAME``,
     ``:positive=CLASS``, ``:unlabelled=drop`` or ``keep``, ``:name=NAME``, ``:quotes=csv`` or
-    ``text``, and ``:group=COLUMN``.
+    ``text``, ``:group=COLUMN``, and ``:weights=balanced``.
 
     Raises:
         InputError: no such file or data set, a setting that is not there, columns that are missing
@@ -261,11 +263,21 @@ def _task_of_files(
         unlabelled=taken.unlabelled,
         why_macro_f1=taken.why_macro_f1,
         quotes=quotes,
+        weights=_weights(given.get("weights", ""), taken.labels, typed),
         group=given.get("group", ""),
         files_note=files_note,
     )
     check_metrics(task, f"--tasks {typed}")
     return task
+
+
+def _weights(asked: str, labels: Sequence[str], typed: str) -> str:
+    """Raises InputError: weights of another kind, or of a task without classes."""
+    if asked not in ("", "balanced"):
+        raise unknown(f"weights of --tasks {typed}", asked, ["balanced"])
+    if asked and not labels:
+        raise InputError(f"--tasks {typed}: {NO_CLASSES_TO_WEIGH}")
+    return asked
 
 
 def _training_rows(files: Sequence[tuple[str, str]], given: Mapping[str, str]) -> Tables:
@@ -314,14 +326,19 @@ def _files_of_task(
             f"{said}: validation names what is trained on; name another, or leave it out to score "
             "a fifth of the rows"
         )
+    _refuse_group(given, scored, said)
+    files = [("train", str(file)) for file in found.train]
+    files += [("validation", str(file)) for file in scored or found.train]
+    return files, "; ".join(notes)
+
+
+def _refuse_group(given: Mapping[str, str], scored: Sequence[Path], said: str) -> None:
+    """Raises InputError: a group is named although no fifth is drawn."""
     if scored and "group" in given:
         raise InputError(
             f"{said}: group keeps rows together where a fifth is drawn, and {named(scored)} is "
             "scored; leave group out"
         )
-    files = [("train", str(file)) for file in found.train]
-    files += [("validation", str(file)) for file in scored or found.train]
-    return files, "; ".join(notes)
 
 
 @lru_cache

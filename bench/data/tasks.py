@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from bench.data.example_files import files_of, shared_files
 from bench.errors import InputError, nearest, unknown
@@ -50,6 +50,8 @@ class Task:
         why_macro_f1: why macro-F1 is the first metric although nobody typed it.
         quotes: of CSV and TSV files ``csv`` where they enclose fields, ``text`` where they are part
             of the texts, "" as each file says.
+        weights: ``balanced`` where rare classes weigh more in the loss on labels
+            (:mod:`bench.data.class_weights`); "" where all examples weigh the same.
         group: the column whose equal rows an automatic split keeps on one side; "" for none.
         files_note: what was inferred about its files, in words; "" where they were named.
     """
@@ -70,6 +72,7 @@ class Task:
     unlabelled: str = "refuse"
     why_macro_f1: str = ""
     quotes: str = ""
+    weights: str = ""
     group: str = ""
     files_note: str = ""
 
@@ -180,6 +183,9 @@ KNOWN: dict[str, Task] = GLUE | SQUAD | WRITTEN
 """All tasks that come with the program."""
 
 
+NO_CLASSES_TO_WEIGH = "weights=balanced is for classes, and this task has none; leave it out"
+
+
 def free_name(name: str) -> str:
     """The name of somebody's own task. Raises ValueError: it has other signs, or means something else in records and commands."""
     if not name.replace("_", "").replace("-", "").isalnum():
@@ -222,6 +228,8 @@ class TaskFile(TypedFile):
     """``drop`` leaves out rows without a label: an empty cell, -1, or ``-``"""
     quotes: Literal["", "csv", "text"] = ""
     """of CSV and TSV files: whether quotes enclose fields or are part of the texts"""
+    weights: Literal["", "balanced"] = ""
+    """``balanced``: classes weigh more in the loss on labels the fewer examples they have"""
 
     _is_free = field_validator("name")(free_name)
 
@@ -238,6 +246,12 @@ class TaskFile(TypedFile):
         if len(set(text)) < len(text):
             raise ValueError("it names the same column twice")
         return text
+
+    @model_validator(mode="after")
+    def _has_classes_to_weigh(self) -> Self:
+        if self.weights and not self.labels:
+            raise ValueError(NO_CLASSES_TO_WEIGH)
+        return self
 
     @field_validator("labels")
     @classmethod
@@ -288,6 +302,7 @@ def from_toml(path: Path) -> Task:
         truncation=given.truncation,
         unlabelled=given.unlabelled,
         quotes=given.quotes,
+        weights=given.weights,
     )
     if task.truncation != "head" and len(task.columns) == 2:
         raise InputError(f"{path}: truncation={task.truncation} is for one column of text")

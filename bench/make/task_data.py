@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from bench.cache import keep
 from bench.data.checkpoints import sha256_of, tokenizer_of
+from bench.data.class_weights import balanced
 from bench.data.encoding import Encoded, encode
 from bench.data.table_files import Split
 from bench.make.augmentation import augmented_rows, relabel_variants
@@ -49,10 +51,18 @@ class TaskData:
             tokenizer_of(self.plan.checkpoint), split, recipe.max_length, recipe.truncation
         )
 
+    def _weighted(self, examples: Encoded) -> Encoded:
+        """Training examples with the weights of their classes, where the recipe has any."""
+        labels = self.plan.train.labels
+        if not self.plan.recipe.class_weights or labels is None:
+            return examples
+        weights = balanced(labels, self.plan.task.num_labels)
+        return replace(examples, class_weights=torch.from_numpy(weights))
+
     @cached_property
     def given(self) -> Encoded:
         """The training rows as they come: what teachers are tuned on."""
-        return self._encoded(self.plan.train, self.plan.teacher_recipe)
+        return self._weighted(self._encoded(self.plan.train, self.plan.teacher_recipe))
 
     @cached_property
     def train(self) -> Encoded:
@@ -60,7 +70,7 @@ class TaskData:
         if self.plan.augmentation is not None:
             return self.augmentation[0]
         is_alike = self.plan.recipe.max_length == self.plan.teacher_recipe.max_length
-        return self.given if is_alike else self._encoded(self.plan.train)
+        return self.given if is_alike else self._weighted(self._encoded(self.plan.train))
 
     @cached_property
     def augmentation(self) -> tuple[Encoded, dict[str, Any]]:
@@ -71,7 +81,7 @@ class TaskData:
             f"{self.name}: augmentation by {plan.augmentation.kind}"
         ) as on_step:
             rows, origins, body = augmented_rows(plan, self.shared_artefact, self.work, on_step)
-        encoded = self._encoded(rows)
+        encoded = self._weighted(self._encoded(rows))
         if plan.augmentation.kind == "rules" and encoded.labels is not None:
             relabel_variants(encoded, origins, self.teacher[0], self.work.numerics)
         for_record = known(body, "rows")

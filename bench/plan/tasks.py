@@ -133,14 +133,13 @@ def _recipes(
 ) -> tuple[Recipe, Recipe]:
     """Of students that read with this checkpoint's tokenizer, and of the checkpoint's own fine-tuning."""
     longest = longest_input(checkpoint.config)
-    recipe = replace(
-        recipe_of(request, source.epochs, longest, task.max_length), truncation=task.truncation
-    )
+    recipe = recipe_of(request, source.epochs, longest, task.max_length)
     plain = recipe_of(
         replace(request, numbers=(), optimizer=None), source.epochs, longest, task.max_length
     )
     rate = TEACHER_LEARNING_RATES[checkpoint.width < WIDE]
-    return recipe, replace(plain, name="common", truncation=task.truncation, learning_rate=rate)
+    of_task = {"truncation": task.truncation, "class_weights": task.weights}
+    return replace(recipe, **of_task), replace(plain, name="common", learning_rate=rate, **of_task)
 
 
 def with_encoder(task: TaskPlan, name: str, request: Request) -> TaskPlan:

@@ -56,6 +56,8 @@ class Recipe:
 
     truncation: str = field(default="head", metadata=LATER)
     """What stays of a text that is too long: its ``head``, its ``tail``, or ``both``, a quarter of the room for the head."""
+    class_weights: str = field(default="", metadata=LATER)
+    """``balanced`` where classes weigh more in the loss on labels the fewer training examples they have (bench.data.class_weights)."""
 
     def __post_init__(self) -> None:  # a record's JSON has lists
         object.__setattr__(self, "betas", tuple(self.betas))

@@ -156,6 +156,42 @@ class Correlation:
 
 
 @dataclass(frozen=True)
+class Determination:
+    """Of the coefficient of determination.
+
+    Attributes:
+        lowest: what lower scores count as.
+    """
+
+    lowest: float
+
+    def scorer(self, systems: Sequence[np.ndarray], labels: np.ndarray) -> Scorer:
+        """As :meth:`Repeated.scorer`; 0 where the labels are constant."""
+        true_N = labels - labels.mean(dtype=float)
+        given_NM = np.stack(systems, 1).astype(float)
+        squares_NM = (given_NM - labels[:, None].astype(float)) ** 2
+
+        def score(counts_RN: np.ndarray) -> np.ndarray:
+            weights_RN = counts_RN.astype(float)
+            true_RN = np.broadcast_to(true_N, weights_RN.shape)
+            total_R = _moments(true_RN, weights_RN)[1]
+            return self._of(weights_RN @ squares_NM, total_R[:, None])
+
+        return score
+
+    def of_rows(self, predicted: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """As :meth:`Repeated.of_rows`; 0 where the labels are constant."""
+        true = labels.astype(float)
+        missed_R = ((predicted.astype(float) - true) ** 2).sum(1)
+        return self._of(missed_R, np.full(1, ((true - true.mean()) ** 2).sum()))
+
+    def _of(self, missed: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """Sums of squares, of errors and about the mean of the labels -> scores."""
+        share = np.divide(missed, total, out=np.ones(missed.shape), where=total > 0)
+        return np.maximum(self.lowest, 1 - share)
+
+
+@dataclass(frozen=True)
 class Sums:
     """Of a metric of texts that is a function of the sums of their counts."""
 
@@ -174,7 +210,7 @@ class Sums:
         return self.score_of(predicted.sum(1, dtype=float))
 
 
-Resampling = Repeated | Mean | ByClass | Correlation | Sums
+Resampling = Repeated | Mean | ByClass | Correlation | Determination | Sums
 
 
 def _correlate(

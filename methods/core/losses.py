@@ -16,14 +16,22 @@ from torch import Tensor
 from methods.core.packed import Chunk, Layout
 
 
-def hard(logits_BC: Tensor, labels_B: Tensor | None) -> Tensor:
+def hard(logits_BC: Tensor, labels_B: Tensor | None, weights_B: Tensor | None = None) -> Tensor:
     """Mean over B of the cross-entropy with the labels; for C = 1 the mean squared error. Of spans, [2 B, L] with [B, 2] places, it is
-    half of what first tokens and last tokens give: BERT's loss."""
+    half of what first tokens and last tokens give: BERT's loss.
+
+    Args:
+        weights_B: of each example's cross-entropy before the mean over B, so that parts of a batch add up to the whole; None
+            where all weigh the same.
+    """
     if labels_B is None:
         raise ValueError("a loss on labels met text without labels")
     if logits_BC.size(1) == 1:
         return F.mse_loss(logits_BC[:, 0].float(), labels_B.float())
-    return F.cross_entropy(logits_BC.float(), labels_B.flatten())
+    if weights_B is None:
+        return F.cross_entropy(logits_BC.float(), labels_B.flatten())
+    each_B = F.cross_entropy(logits_BC.float(), labels_B, reduction="none")
+    return (weights_B * each_B).mean()
 
 
 def soft_kl_batchmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float) -> Tensor:

@@ -238,6 +238,8 @@ class Batch:
     masked_ids: Tensor | None = None  # [K] int64: the tokens that stood there
     # whether a part of the sequence is the answer: logits are then of every token
     spans: bool = False
+    label_weights: Tensor | None = None
+    """[B] float32: of each example in the loss on labels, where classes have weights; masked words and teachers' answers have none."""
 
     def to(self, device: torch.device | str) -> Batch:
         """The batch, put together on the CPU, on a device: all that it holds crosses in one copy."""

@@ -18,12 +18,12 @@ Value = TypeVar("Value")
 
 
 def hard(weight: Weight = 1.0) -> Term:
-    """Cross-entropy with the labels; for a regression the mean squared error."""
-    return Term(
-        lambda batch, student, teacher, aux: losses.hard(student.logits, batch.labels),
-        weight,
-        LOGITS,
-    )
+    """Cross-entropy with the labels, weighted by class where a task asks for that; for a regression the mean squared error."""
+
+    def on_labels(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
+        return losses.hard(student.logits, batch.labels, batch.label_weights)
+
+    return Term(on_labels, weight, LOGITS)
 
 
 def soft(loss: Callable[[Tensor, Tensor], Tensor], weight: Weight = 1.0) -> Term:

@@ -67,7 +67,7 @@ def test_scores_that_are_text_are_asked_for_and_read_as_numbers(tmp_path, form, 
     ):
         task_of(file)
     task = task_of(f"{file}:kind=regression")
-    assert (task.regression, task.metrics) == (True, ("spearman", "pearson"))
+    assert (task.regression, task.metrics) == (True, ("r2", "spearman", "pearson"))
     assert labels_of(task) == pytest.approx(dict(enumerate(SCORES)))
     assert task_of(f"{file}:kind=classes").labels == tuple(sorted(set(texts)))
 

@@ -73,7 +73,7 @@ def test_a_second_file_is_scored_and_columns_can_be_named(tmp_path):
     task = task_of(f"{tmp_path / 'train.csv'}:text=text:validation=dev.csv")
     assert task.name == tmp_path.name  # train.csv is called like its folder
     assert task.regression
-    assert task.metrics == ("spearman", "pearson")
+    assert task.metrics == ("r2", "spearman", "pearson")
     source = source_for(task, "hub", offline=True)
     assert (len(source.load(task, "train")), len(source.load(task, task.evaluation[0]))) == (30, 7)
 

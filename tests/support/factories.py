@@ -166,6 +166,31 @@ def ticket_store(folder: Path, metrics: tuple[str, ...] = ("accuracy", "macro_f1
     return store
 
 
+PRICES = np.random.default_rng(2).lognormal(8.5, 0.4, 300).astype(np.float32)
+"""Labels of a user's own regression."""
+PRICE_ERRORS = {"teacher": 300.0, "near": 400.0, "far": 1500.0}
+"""Row -> the standard deviation of its errors."""
+
+
+def price_store(folder: Path, task: str = "prices") -> Store:
+    """A teacher and two rows of a regression, with stored answers."""
+    store = Store(folder)
+    chance = np.random.default_rng(3)
+    metrics = ("r2", "spearman", "pearson")
+    for label, deviation in PRICE_ERRORS.items():
+        answers = PRICES + chance.normal(0, deviation, len(PRICES)).astype(np.float32)
+        made = record(label, task, data=f"own-{task}")
+        made = made.model_copy(
+            update={
+                "task": TaskFacts(form="score", metrics=metrics),
+                "scores": {"validation": dict.fromkeys(metrics, 0.5)},
+            }
+        )
+        arrays = {"logits.validation": answers[:, None], "labels.validation": PRICES}
+        store.write(*consistent(made, arrays))
+    return store
+
+
 def paper() -> list[Record]:
     """Two tasks, a teacher, three students, an ablation row, two seeds, one failure and one gap."""
     found = [

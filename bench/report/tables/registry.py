@@ -13,6 +13,7 @@ from bench.report.reproduce import commands
 from bench.report.resampled import Answers
 from bench.report.sources import environment, on_commands, provenance, warnings
 from bench.report.table import Table
+from bench.report.tables.absolute_errors import absolute_errors
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.by_class import f1_by_class
 from bench.report.tables.cost import cost, gradient_shares, sizes_of, writing
@@ -35,6 +36,7 @@ ENVIRONMENT, PROVENANCE = "Learning rates and environment", "Provenance"
 TABLES: tuple[tuple[str, Callable[[ReportGroup], Table | Iterable[Table] | None]], ...] = (
     (RESULTS, accuracy),
     (RESULTS, f1_by_class),
+    (RESULTS, absolute_errors),
     (RESULTS, writing),
     (PAIRED, lambda group: paired_comparisons(group, group.answers)),
     (RETENTION, lambda group: retentions(group, group.answers, group.kept)),

@@ -10,6 +10,7 @@ import numpy as np
 
 from bench.stats.form import SCORE
 from bench.stats.metrics import Metric
+from bench.stats.resampling import Determination
 
 LOWEST = -1.0
 """Records hold scores from -1 on: all that is worse counts as this."""
@@ -25,4 +26,4 @@ def _r2(predicted: np.ndarray, true: np.ndarray) -> float:
     return max(LOWEST, 1 - missed / total)
 
 
-R2 = Metric("r2", "R2", SCORE, score=_r2, low=LOWEST)
+R2 = Metric("r2", "R2", SCORE, score=_r2, low=LOWEST, resampled_by=Determination(LOWEST))
