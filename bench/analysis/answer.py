@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.analysis.choose import RETAINED, Candidate, Choice, cheapness
+from bench.analysis.choose import EXACT, RETAINED, Candidate, Choice, cheapness
 from bench.record.cell import IN_8_BITS, TEACHER
 from bench.record.schema import Record
-from bench.record.speed_sessions import BUSY_CORES, Conditions, SpeedRecord
+from bench.record.speed_sessions import BUSY_CORES, OWN_RUNTIME, Conditions, SpeedRecord
 from bench.record.task_facts import row_as_typed
 from bench.report.comparison import mean_of_rows
 from bench.report.groups import KEPT, ReportGroup
@@ -31,10 +31,12 @@ class Tried:
 
     Attributes:
         done: like ``pruned after training``.
+        called: what a sentence about it begins with.
         distils: whether it learns from the tuned teacher's outputs or layers.
     """
 
     done: str
+    called: str
     distils: bool = False
 
 
@@ -72,24 +74,14 @@ def answer(choice: Choice, tried: Mapping[str, Tried], examples: int) -> Answer 
     least = choice.limits.get(RETAINED, 100 * KEPT)
     kept = [row for row in choice.candidates if (row.retained_low or 0.0) >= least]
     row = min(kept, key=cheapness) if kept else choice.chosen
+    called = tried[row.label].called if row.label in tried else choice.group.called(row.label)
     sentences = [
-        f"{_subject(choice, row, tried)} {_keeps(choice, row, bool(kept), least)}"
+        f"{called} {_keeps(choice, row, bool(kept), least)}"
         f"{_costs(choice, row)}; {_of_distilling(choice, row, tried, examples)}."
     ]
     if _seeds(choice) == 1:
         sentences.append(ONE_SEED)
     return Answer(row, bool(kept), least, " ".join(sentences))
-
-
-def _subject(choice: Choice, row: Candidate, tried: Mapping[str, Tried]) -> str:
-    """What a sentence calls a row."""
-    if row.label == TEACHER:
-        return "The teacher as it is"
-    if row.label == f"{TEACHER}+{IN_8_BITS}":
-        return "Int8 of the teacher"
-    name = choice.group.called(row.label)
-    done = tried.get(row.label)
-    return f"{name} ({done.done})" if done is not None else name
 
 
 def _keeps(choice: Choice, row: Candidate, keeps: bool, least: float) -> str:
@@ -131,7 +123,7 @@ def _of_distilling(
     if row in distilled:
         return _of_quantising(choice, row)
     if not distilled:
-        return "no distilled row fits"
+        return "no distilled row is within the limits and sound"
     best = distilled[0]
     name = choice.group.called(best.label)
     gap = best.score - row.score
@@ -180,25 +172,34 @@ def sheet(choice: Choice, session: SpeedRecord | None, tried: Mapping[str, Tried
     ]
     columns += [Column("% of teacher", csv=INTERVAL), Column("changed (%)"), Column("MB")]
     runtimes = list(_runtimes(session))
-    for title, _ in runtimes:
-        columns += [Column(if_busy(f"ms, {title}", group)), Column("p95", csv={" p95": "value"})]
+    milliseconds = {" p50": "value", " p95": "high"}
+    columns += [Column(if_busy(title, group), csv=milliseconds, digits=6) for title, _ in runtimes]
+
     known = {row.label: row for row in choice.all_rows}
     lines = []
-    for label in group.systems:
+    for label in _best_first(choice):
         records = group.finished(label, column)
-        if not records:
-            continue
         cells = [TableCell(tried[label].done if label in tried else DASH)]
         cells += [
             _score(choice, label, records, metric, is_first=place == 0)
             for place, metric in enumerate(metrics)
         ]
-        row = known.get(label)
-        cells += _figures(row)
-        for _, conditions in runtimes:
-            cells += _milliseconds(session, records[0], conditions)
+        cells += _figures(known.get(label))
+        cells += [_milliseconds(session, records[0], conditions) for _, conditions in runtimes]
         lines.append(line_of(group, label, cells))
     return Table("Sheet", columns, lines, file="sheet")
+
+
+def _best_first(choice: Choice) -> list[str]:
+    """The rows with a score, the highest first; of equal ones as they were typed."""
+    group = choice.group
+    column = choice.columns[0]
+    means = {
+        label: group.summaries[label, column].mean
+        for label in group.systems
+        if (label, column) in group.summaries
+    }
+    return sorted(means, key=lambda label: -round(means[label], EXACT))
 
 
 def _metrics(group: ReportGroup) -> list[str]:
@@ -235,20 +236,19 @@ def _runtimes(session: SpeedRecord | None) -> Iterator[tuple[str, Conditions]]:
         called = {"sdpa": "torch", "onnx": "ONNX Runtime"}.get(conditions.backend)
         if called is not None:
             threads = f"{conditions.threads} thread{'s' * (conditions.threads > 1)}"
-            yield f"{called}, {threads}", conditions
+            yield f"{called}, {threads}: p50 / p95 (ms)", conditions
 
 
-def _milliseconds(
-    session: SpeedRecord | None, record: Record, conditions: Conditions
-) -> list[TableCell]:
-    """The median and the 95 % quantile of one batch; dashes where it was not timed."""
+def _milliseconds(session: SpeedRecord | None, record: Record, conditions: Conditions) -> TableCell:
+    """The median and the 95 % quantile of one batch; a dash where it was not timed."""
     if record.point == IN_8_BITS:
         is_onnx = conditions.backend == "onnx"
         backend = f"onnx-{IN_8_BITS}" if is_onnx else ""
         conditions = conditions.model_copy(update={"backend": backend})
     timing = session.timing_of(row_as_typed(record.cell), conditions) if session else None
     if timing is None or not timing.seconds:
-        return [TableCell(DASH)] * 2
-    return [
-        number(1000 * float(np.quantile(timing.seconds, share)), ".2f") for share in (0.5, SHARE)
-    ]
+        return TableCell(DASH)
+    if timing.conditions.backend == OWN_RUNTIME and conditions.backend != "sdpa":
+        return TableCell(DASH)
+    p50, p95 = (1000 * float(np.quantile(timing.seconds, share)) for share in (0.5, SHARE))
+    return TableCell(f"{p50:.2f} / {p95:.2f}", value=p50, high=p95)

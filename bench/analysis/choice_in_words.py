@@ -61,7 +61,7 @@ def in_words(choice: Choice) -> list[str]:
     if group.left_out_of_means:
         lines.append(left_out_of_means(group))
     lines += _chosen(choice)
-    lines += _bound(choice)
+    lines += bound_lines(choice)
     lines += [f"To take it away: {command}" for command in choice.export]
     if said := made_by(group.records):
         lines.append(f"{said[0].upper()}{said[1:]}.")
@@ -101,7 +101,7 @@ def _chosen(choice: Choice) -> list[str]:
     return lines
 
 
-def _bound(choice: Choice) -> list[str]:
+def bound_lines(choice: Choice) -> list[str]:
     """A sentence for each row that one limit alone leaves out."""
     lines = []
     named: set[str] = set()

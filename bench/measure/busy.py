@@ -15,6 +15,8 @@ from bench.errors import InputError
 from bench.folders import MARKS
 from bench.measure.capacity import usable_cores
 
+STAT = Path("/proc/stat")
+
 
 @contextmanager
 def training_here(cache: Path) -> Iterator[None]:
@@ -120,20 +122,42 @@ def busy_facts(others: float | None) -> dict[str, float]:
     return {} if others is None else {"busy_cores": round(others, 2)}
 
 
-def busy_cores(seconds: float = 0.5, file: Path = Path("/proc/stat")) -> float | None:
+def busy_cores(seconds: float = 0.5, file: Path = STAT) -> float | None:
     """How many cores are in use while this process sleeps; None where the machine does not tell (it is not Linux)."""
+    others = OtherWork(file)
+    time.sleep(seconds)
+    return others.cores()
 
-    def ticks() -> int:
-        """That all cores together have worked since the machine began."""
-        name, *counts = file.read_text(encoding="utf-8").splitlines()[0].split()
-        user, nice, system, _, _, interrupts, soft_interrupts = map(int, counts[:7])
-        if name != "cpu":
-            raise ValueError(name)
-        return user + nice + system + interrupts + soft_interrupts
 
-    try:
-        before = ticks()
-        time.sleep(seconds)
-        return (ticks() - before) / seconds / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return None
+class OtherWork:
+    """How many cores other processes use from now on, on average, while this one works."""
+
+    def __init__(self, file: Path = STAT) -> None:
+        """
+        Args:
+            file: the kernel's count of what all cores have worked.
+        """
+        self._file = file
+        self._ticks = self._read()
+        self._own = time.process_time()
+        self._begun = time.perf_counter()
+
+    def cores(self) -> float | None:
+        """So far; None where the machine does not tell (it is not Linux)."""
+        now = self._read()
+        if self._ticks is None or now is None:
+            return None
+        seconds = time.perf_counter() - self._begun
+        worked = (now - self._ticks) / os.sysconf("SC_CLK_TCK")
+        own = time.process_time() - self._own
+        # what the two clocks round differently is no work of others
+        return max(0.0, (worked - own) / seconds) if seconds > 0 else None
+
+    def _read(self) -> int | None:
+        """Ticks that all cores together have worked since the machine began."""
+        try:
+            name, *counts = self._file.read_text(encoding="utf-8").splitlines()[0].split()
+            user, nice, system, _, _, interrupts, soft_interrupts = map(int, counts[:7])
+        except (OSError, ValueError, IndexError):
+            return None
+        return user + nice + system + interrupts + soft_interrupts if name == "cpu" else None

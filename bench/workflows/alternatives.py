@@ -49,7 +49,7 @@ QUICK, USUAL, FULL = "quick", "usual", "full"
 SEEDS = MappingProxyType({QUICK: (0,), USUAL: (0,), FULL: (0, 1, 2)})
 ROUNDS = 60
 """How often each model is timed: so many for a quantile of 95 %."""
-SECONDS_A_MODEL = 20.0
+SECONDS_A_MODEL = 10.0
 """Writing two ONNX files of a small model and timing it, on two cores; measured once."""
 SECONDS_TO_EXPORT = 30.0
 RECORD = "record.txt"
@@ -151,7 +151,7 @@ def answer_question(question: Question, progress: Progress | None = None) -> Ans
     linear_folder, linear = _with_linear(question, task, progress)
     request = replace(request, methods=f"{request.methods},{PREDICTIONS}:{linear_folder}")
     seconds = SECONDS_A_MODEL * (len(rows) + 1) + SECONDS_TO_EXPORT
-    for line in said:
+    for line in [question.extent, *said]:
         progress.say(f"choose: {line}")
     progress.say(f"choose: behind the plan's time about {duration(seconds)} to time and to export")
     outcome = run(request, progress, question.confirm)
@@ -210,9 +210,9 @@ def _planned(question: Question) -> tuple[Request, TaskPlan, list[str], list[str
         typed.append(each.row)
         if not graph_problem(row, task.checkpoint):
             typed.append(f"{each.row}+{IN_8_BITS}")
-    seeds = SEEDS[question.extent]
-    count = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed: no verdict about methods"
-    said = [f"{question.extent}: {', '.join(rows)}; {count}", *left_out]
+    count = len(SEEDS[question.extent])
+    trained = f"trained with {count} seeds" if count > 1 else "trained with one seed"
+    said = [f"{', '.join(rows)}: {trained}", *left_out]
     return replace(request, methods=",".join(typed)), task, rows, said
 
 
@@ -234,19 +234,13 @@ def _timed(question: Question, plan: Plan, linear: LinearModel, progress: Progre
     from bench.data.checkpoints import opener, tokenizer_of
     from bench.data.encoding import encode
     from bench.make.record import now
-    from bench.measure.busy import busy_cores, busy_facts
+    from bench.measure.busy import OtherWork, busy_facts
     from bench.measure.capacity import usable_cores
     from bench.measure.latency import load_of_task
     from bench.measure.machine import environment, revision
     from bench.measure.serving import TORCH, Served, time_served
 
     started = now()
-    others = busy_cores()
-    if others is not None and others >= BUSY_CORES:
-        progress.say(
-            f"choose: other processes use {others:.1f} cores, so milliseconds mean little; "
-            "the answer says so"
-        )
     task = plan.tasks[0]
     in_8_bits = {each.cell.label for each in plan.cells if each.in_8_bits}
     served = []
@@ -269,16 +263,17 @@ def _timed(question: Question, plan: Plan, linear: LinearModel, progress: Progre
         begin = number * question.batch
         return linear.logits(texts[begin : begin + question.batch])
 
-    cores = usable_cores()
+    threads = tuple(dict.fromkeys((1, usable_cores())))
+    other_work = OtherWork()
     with progress.task("choose: milliseconds") as update:
         timings = time_served(
-            served,
-            {LINEAR: answered},
-            load,
-            question.batch,
-            tuple(dict.fromkeys((1, cores))),
-            ROUNDS,
-            update,
+            served, {LINEAR: answered}, load, question.batch, threads, ROUNDS, update
+        )
+    others = other_work.cores()
+    if others is not None and others >= BUSY_CORES:
+        progress.say(
+            f"choose: other processes used {others:.1f} cores meanwhile, so milliseconds mean "
+            "little; the page says so"
         )
     session = SpeedRecord(
         teacher=task.teacher.name,
@@ -349,15 +344,16 @@ def _tried(group: ReportGroup) -> dict[str, Tried]:
     for label in group.systems:
         record = group.records_of(label)[0]
         typed = row_as_typed(record.cell)
-        done = {TEACHER: "nothing", LINEAR: "words, no encoder"}.get(typed, "")
-        distils = False
-        if typed in known:
-            done = known[typed].done
-            distils = known[typed].distils
-        if record.point:
-            done = QUANTISED if typed == TEACHER else f"{done}, {QUANTISED}"
-        if done:
-            tried[label] = Tried(done, distils)
+        name = group.called(label)
+        if typed == TEACHER:
+            is_full = not record.point
+            called = "The teacher as it is" if is_full else "Int8 of the teacher"
+            tried[label] = Tried("nothing" if is_full else QUANTISED, called)
+        elif typed == LINEAR:
+            tried[label] = Tried("no encoder", f"A linear model on words, {name},")
+        elif typed in known:
+            done = known[typed].done + (f", {QUANTISED}" if record.point else "")
+            tried[label] = Tried(done, f"{name} ({done})", known[typed].distils)
     return tried
 
 
@@ -398,7 +394,7 @@ def _taken(
         megabytes=found["bytes"] / 1e6,
         examples=sum(each["examples"] for each in sets),
         changed=sum(each["changed"] for each in sets),
-        lines=_lines_of_card(to),
+        lines=_lines_of_card(to, form, task),
     )
 
 
@@ -434,10 +430,14 @@ def _linear_taken(task: TaskPlan, record: Record, folder: Path, to: Path, store:
     return Taken(to, size, examples, changed, tuple(lines))
 
 
-def _lines_of_card(folder: Path) -> tuple[str, ...]:
-    """The indented lines of an exported folder's page: Python that uses it."""
+def _lines_of_card(folder: Path, form: str, task: TaskPlan) -> tuple[str, ...]:
+    """The indented lines of an exported folder's page: Python that uses it, and prints an answer."""
     text = (folder / "README.md").read_text(encoding="utf-8").split("---\n", 2)[2]
     lines = [line[4:] for line in text.splitlines() if line.startswith("    ")]
+    if form == HF and task.task.labels:
+        lines.append("print(model.config.id2label[int(logits.argmax())])")
+    elif form == HF:
+        lines.append("print(float(logits))")
     return tuple(line.replace("THIS-FOLDER", str(folder)) for line in lines)
 
 
