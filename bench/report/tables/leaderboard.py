@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bench.record.cell import TEACHER
+from bench.record.task_facts import shown_tasks
 from bench.report.comparison import BETTER, BORDERLINE, NOT_SIGNIFICANT, WORSE, p_in_words
 from bench.report.groups import ReportGroup
 from bench.report.table import INTERVAL, TESTED, Column, Line, Table, TableCell, number
@@ -130,7 +131,7 @@ def summary(group: ReportGroup) -> list[str]:
     ]
     if failed:
         whys = [
-            f"{label} on {'+'.join(r.cell.tasks)}, seed {r.cell.seed} ({r.error.message if r.error else 'no message'})"
+            f"{label} on {shown_tasks(r.cell)}, seed {r.cell.seed} ({r.error.message if r.error else 'no message'})"
             for label, r in failed[:5]
         ]
         more = f" and {len(failed) - 5} more" if len(failed) > 5 else ""
