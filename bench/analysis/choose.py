@@ -30,6 +30,7 @@ from bench.record.rescored import NO_ANSWERS, scored_alike, scored_first_by
 from bench.record.schema import Sizes
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
+from bench.record.task_facts import recorded_names
 from bench.report.comparison import (
     NOT_SIGNIFICANT,
     TOO_FEW_SEEDS,
@@ -249,14 +250,15 @@ def choose(
     choices: list[Choice] = []
     if not records:
         raise NothingMeasured(nothing_in(store.root))
-    recorded = {task for record in records for task in record.cell.tasks}
+    recorded = recorded_names(record.cell for record in records)
     tasks = recorded_tasks(tasks, recorded, results)
     records = scored_first_by(records, metrics, store, tasks)
     for group in groups(records):
         # a mean over what nobody named leaves out the columns that a report's does
         group.left_out_of_means = [] if tasks else columns_of_noise(group, store)
-        columns = [c for c in group.averaged if not tasks or c.task in tasks]
-        if columns and set(tasks) <= {c.task for c in columns}:
+        columns = [c for c in group.averaged if not tasks or {c.task, c.shown}.intersection(tasks)]
+        met = {name for column in columns for name in (column.task, column.shown)}
+        if columns and met.issuperset(tasks):
             add_speed(group, sessions, backend, threads)
             choices.append(choice_of(group, columns, limits, store))
     if not choices:

@@ -22,7 +22,13 @@ from bench.record.recipe import ADAMW
 from bench.record.rescored import scored_alike, scored_first_by
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.record.task_facts import SAMPLE, data_facts
+from bench.record.task_facts import (
+    SAMPLE,
+    data_facts,
+    recorded_names,
+    shown_tasks,
+    task_names,
+)
 from bench.report.comparison import (
     Comparison,
     Pair,
@@ -159,7 +165,8 @@ def compare(
     def store_of(record: Record) -> Store:
         return named.stores.get(record.row, store)
 
-    tasks = recorded_tasks(tasks, {t for r in named.records for t in r.cell.tasks}, results)
+    there = recorded_names(r.cell for r in named.records)
+    tasks = recorded_tasks(tasks, there, results)
     met = _met(named, tasks, seeds, store_of, progress, results)
     tables = _shared_tables(_with_teachers(named, met, store_of), named, progress)
     # whether seeds are far apart is seen beside all rows of a report's table
@@ -205,11 +212,11 @@ def _met(
         if store_of(record).has_predictions(record):
             stored.append(record)
             continue
-        place = f"{record.row} on {'+'.join(record.cell.tasks)}, seed {record.cell.seed}"
+        place = f"{record.row} on {shown_tasks(record.cell)}, seed {record.cell.seed}"
         progress.say(
             f"left out: {place} ({record.key[:12]}): its answers are not stored; run it again with --rerun"
         )
-    of_tasks = [r for r in stored if not tasks or r.cell.tasks[0] in tasks]
+    of_tasks = [r for r in stored if not tasks or task_names(r.cell).intersection(tasks)]
     met = [r for r in of_tasks if not seeds or r.cell.seed in seeds or is_one_model(r.cell)]
     for row in named.rows:
         if all(r.row != row for r in met):
@@ -223,7 +230,7 @@ def _met(
 def _tasks_and_seeds(records: Sequence[Record]) -> str:
     """``rte, seed 0 1 2; sst2, seed 0``."""
     has: dict[str, list[str]] = {}
-    for task, seed in sorted({(r.cell.tasks[0], r.cell.seed) for r in records}):
+    for task, seed in sorted({(shown_tasks(r.cell), r.cell.seed) for r in records}):
         has.setdefault(task, []).append(str(seed))
     return "; ".join(f"{task}, seed {' '.join(own)}" for task, own in has.items()) or "none"
 
@@ -526,7 +533,7 @@ def _scored_by(
     metrics: Sequence[str], records: Sequence[Record], store: Store, tasks: Sequence[str]
 ) -> list[Record]:
     """The records, with one of these metrics first on the tasks as they were typed."""
-    there = {task for record in records for task in record.cell.tasks}
+    there = recorded_names(record.cell for record in records)
     chosen = recorded_tasks(tasks, there, store.root) if metrics else ()
     return scored_first_by(records, metrics, store, chosen)
 

@@ -37,7 +37,13 @@ from bench.record.schema import Record
 from bench.record.set_aside import DEPTH, SET_ASIDE
 from bench.record.speed_sessions import Conditions, SpeedRecord, idle_if_any, speed_records
 from bench.record.store import KEY_DIGITS, Store
-from bench.record.task_facts import row_as_typed
+from bench.record.task_facts import (
+    recorded_names,
+    row_as_typed,
+    shown_task,
+    shown_tasks,
+    task_names,
+)
 from bench.report.escape import flat
 from bench.report.render import github
 from bench.report.speed import conditions_of, described, speed_up
@@ -212,7 +218,7 @@ def check(
         cell = record.cell
         return (
             record.status == "ok"
-            and (not tasks or bool(set(tasks) & set(cell.tasks)))
+            and (not tasks or bool(task_names(cell).intersection(tasks)))
             and (
                 not rows
                 or record.row in rows
@@ -234,9 +240,8 @@ def check(
             f"{row.partition(':')[0]}:{Path(row).name}" if row in folders else row for row in rows
         ]
         rows = [known_row(name, known, baseline) for name in names]
-        tasks = recorded_tasks(
-            tasks, {task for record in there for task in record.cell.tasks}, baseline
-        )
+        recorded = recorded_names(record.cell for record in there)
+        tasks = recorded_tasks(tasks, recorded, baseline)
     olds = [record for record in there if wanted(record)]
     if teachers := [r.cell.teacher for r in olds if r.cell.method != TEACHER] if rows else []:
         # not a teacher that only other rows learned from
@@ -248,7 +253,7 @@ def check(
     sessions = list(speed_records(root, old_store.note)) if data is None else []
     if not olds and not sessions:
         asked = f"the tasks {', '.join(tasks)}" if there and tasks else "what was asked for"
-        has = sorted({task for record in there for task in record.cell.tasks})
+        has = sorted({shown_tasks(record.cell) for record in there})
         next_move = f"it has {', '.join(has)}" if has else "is it a folder of records?"
         raise InputError(f"--baseline {baseline} has no finished record of {asked}; {next_move}")
     news = list(new_store.records())
@@ -285,9 +290,10 @@ def check(
             is_asked = (
                 not rows or method == TEACHER or any(slug(row).startswith(method) for row in rows)
             )
-            if is_asked and (not tasks or parts[1] in map(slug, tasks)):
+            shown = shown_task(parts[1], parts[0])
+            if is_asked and (not tasks or {parts[1], shown}.intersection(map(slug, tasks))):
                 why = f"the baseline's record {parts[3]} is set aside: {note.why}"
-                findings.append(GateResult(f"{parts[1]} {parts[2]}", "row", MISSING, why))
+                findings.append(GateResult(f"{shown} {parts[2]}", "row", MISSING, why))
     if sessions:
         # sessions name rows as they are typed: without (fast kernels), and in 8 bits without +int8
         without_name = ("", *POINTS_IN_8_BITS)
@@ -319,7 +325,7 @@ def _row(
 ) -> list[GateResult]:
     """One row on one task. All seeds of the baseline tell its noise, also where only some are compared; without ``seeds`` all are."""
     first = olds[0]
-    subject = f"{'+'.join(first.cell.tasks)} {first.row}"
+    subject = f"{shown_tasks(first.cell)} {first.row}"
     same = {r.key: r for r in news}
     # other weights, or other answers, under one name are what is compared
     if first.cell.method in FINISHED:

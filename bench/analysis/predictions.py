@@ -13,6 +13,7 @@ from bench.record.cell import is_one_model
 from bench.record.differences import left_out_lines, newest
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.record.task_facts import recorded_names, task_names
 from bench.report.escape import spreadsheet
 from bench.report.groups import ScoreColumn
 from bench.stats.form import CLASSES, FORMS, SCORE
@@ -32,11 +33,13 @@ def write_predictions(
     store = Store(results)
     records = list(store.records())
     row = known_row(row, {r.row for r in records}, results)
-    tasks = recorded_tasks(tasks, {task for r in records for task in r.cell.tasks}, results)
+    tasks = recorded_tasks(tasks, recorded_names(r.cell for r in records), results)
     own = [
         r
         for r in records
-        if r.row == row and r.status == "ok" and (not tasks or r.cell.tasks[0] in tasks)
+        if r.row == row
+        and r.status == "ok"
+        and (not tasks or task_names(r.cell).intersection(tasks))
     ]
     if not own:
         raise InputError(f"no finished record of {row} in {results} on {', '.join(tasks)}")

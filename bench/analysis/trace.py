@@ -17,6 +17,7 @@ from bench.errors import InputError
 from bench.record.cell import FINISHED
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
+from bench.record.task_facts import shown_tasks
 from bench.report.comparison import columns_of_noise
 from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.reproduce import set_record_source, verifying
@@ -103,7 +104,7 @@ def origins_of(group: ReportGroup, store: Store) -> Iterator[Origin]:
     for record, why in [*left_out, *((record, where) for record in group.records)]:
         for name, metrics in record.scores.items():
             for metric, value in metrics.items():
-                what = f"{record.row}, {'+'.join(record.cell.tasks)} {name} {metric}, seed {record.cell.seed} ({why})"
+                what = f"{record.row}, {shown_tasks(record.cell)} {name} {metric}, seed {record.cell.seed} ({why})"
                 yield _origin(what, 100 * value, [record.key])
     group.left_out_of_means = columns_of_noise(group, store)
     for row in group.systems if group.left_out_of_means else ():

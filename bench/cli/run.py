@@ -225,11 +225,14 @@ def tune(
     from dataclasses import asdict
 
     request = checked_request(**given)
+    from bench.record.task_facts import shown_tasks
     from bench.workflows import tune as workflow
 
     chosen, outcome = workflow.tune(request, trials, search, confirm=asking())
+    cells = [planned.cell for planned in outcome.cells]
+    shown = {cell.tasks[0]: shown_tasks(cell) for cell in cells}
     for choice in chosen:
-        say(f"{choice.task}: {choice.search.of} -> {choice.row}; {choice.search.describe()}")
+        say(f"{shown[choice.task]}: {choice.search.of} -> {choice.row}; {choice.search.describe()}")
     body = [{**asdict(choice), "search": choice.search.model_dump()} for choice in chosen]
     return "", body, report_outcome(outcome)
 

@@ -167,6 +167,10 @@ def expand(names: str, offline: bool = False) -> list[tuple[Task, bool]]:
 def recorded_tasks(typed: Sequence[str], recorded: Collection[str], results: Path) -> list[str]:
     """How records call tasks as they are typed; of a group those that they have.
 
+    Args:
+        recorded: the names by which the folder's tasks may be asked for
+            (:func:`bench.record.task_facts.recorded_names`).
+
     Raises:
         InputError: neither the records of this folder nor this program has a task.
     """

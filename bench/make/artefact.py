@@ -60,7 +60,7 @@ def artefact(entry: ArtefactPlan, data: TaskData | None, work: Work) -> MadeArte
 
     title = f"{entry.title} from {entry.text.corpus.name}" if entry.text else entry.title
     if entry.task is not None:
-        title = f"{entry.task.name}: {entry.artefact.words}"
+        title = f"{entry.task.shown}: {entry.artefact.words}"
     with work.progress.task(title) as given.on_step:
         body = keep(entry.slot, write, given.made_from, say=work.progress.say)
     if given.states is not None:  # it is kept: a state of its training is not needed any more

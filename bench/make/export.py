@@ -22,7 +22,7 @@ from bench.plan.request import SAMPLE
 from bench.record.cell import CHECKPOINT, POINTS_IN_8_BITS, TEACHER
 from bench.record.recipe import optimizers_of
 from bench.record.schema import Record
-from bench.record.task_facts import HUB, data_facts
+from bench.record.task_facts import HUB, data_facts, shown_task, shown_tasks
 from bench.stats.metrics import metric_of
 from bench.stats.paired import interval, resampled_scores
 
@@ -121,7 +121,7 @@ def save_where_asked(
         )
     except Exception as error:  # a full disk, a model that cannot be saved
         why = f"trained and recorded, but not saved in {work.save_to}: {error}"
-        result.not_saved.append(FailedCell(task.name, record.row, record.cell.seed, why))
+        result.not_saved.append(FailedCell(task.shown, record.row, record.cell.seed, why))
 
 
 def _came_tuned(record: Record) -> bool:
@@ -321,7 +321,7 @@ def card(record: Record, model: Any, task: Task, arrays: Mapping[str, np.ndarray
         counted = f"{sizes.parameters / 1e6:.2f} M parameters, {sizes.flops / 1e9:.2f} G FLOPs"
         counted += f" of a sequence of {sizes.sequence_length} tokens"
     partners = (
-        f", one student of {', '.join(partner.task for partner in cell.together)}"
+        f", one student of {', '.join(shown_task(partner.task, cell.data.slug) for partner in cell.together)}"
         if cell.together
         else ""
     )
@@ -330,7 +330,7 @@ def card(record: Record, model: Any, task: Task, arrays: Mapping[str, np.ndarray
     learned += f", optimizer {', '.join(others)}" if others else ""
     rows = [
         ("row", f"`{record.row}`"),
-        ("task", "+".join(cell.tasks) + partners),
+        ("task", shown_tasks(cell) + partners),
         *(
             []
             if _came_tuned(record)
@@ -349,7 +349,7 @@ def card(record: Record, model: Any, task: Task, arrays: Mapping[str, np.ndarray
     ]
     pipeline = "question-answering" if task.spans else "text-classification"
     lines = ["---", _metadata(record, pipeline), "---", ""]
-    lines += [f"# {record.row} on {'+'.join(cell.tasks)}", ""]
+    lines += [f"# {record.row} on {shown_tasks(cell)}", ""]
     if cell.data.slug.startswith(f"{SAMPLE}-"):
         lines += ["**Trained on generated sample data, not GLUE.**", ""]
     lines += ["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in rows), ""]

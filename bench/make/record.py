@@ -131,7 +131,7 @@ def answered(
     for name, encoded in task_data.evaluation.items():
         split = task_data.plan.evaluation[name]
         with task_data.work.progress.task(
-            f"{task.name}: {cell.label}, seed {cell.seed}: evaluation", True
+            f"{task_data.plan.shown}: {cell.label}, seed {cell.seed}: evaluation", True
         ) as on_step:
             logits = logits_of(encoded, on_step)
         _enter_answers(arrays, scores, task, name, split, logits)
@@ -212,13 +212,13 @@ def faults_in(
     say, row = task_data.work.progress.say, f"{cell.label}{point}, seed {cell.seed}"
     faults = [] if log is None else faults_of_training(log.terms, log.gradient_shares)
     for line in faults:
-        say(f"suspect: {task.name}, {row}: {line}")
+        say(f"suspect: {task_data.plan.shown}, {row}: {line}")
     what_to_try = TEACHER_TRIES if cell.method == TEACHER else STUDENT_TRIES
     for name in scored:
         for suspicion in suspicions(
             arrays[f"logits.{name}"], arrays[f"labels.{name}"], task.labels, task.metrics[0]
         ):
-            say(f"suspect: {task.name} {name}, {row}: {suspicion}")
+            say(f"suspect: {task_data.plan.shown} {name}, {row}: {suspicion}")
             faults.append(f"{SUSPECT} to {name}: {suspicion}; {what_to_try}")
     return faults
 

@@ -188,7 +188,7 @@ def _train(
         some = [built[number] for number in numbers]
         if own_states.has_begun:
             gone_on |= {student.key for student in some}
-        title = f"{'+'.join(of_task.name for of_task in data)}: {', '.join(student.trainer.label for student in some)}"
+        title = f"{'+'.join(of_task.plan.shown for of_task in data)}: {', '.join(student.trainer.label for student in some)}"
         kernels: AbstractContextManager[object] = FastLinear() if cell.kernels else nullcontext()
         try:
             with work.progress.task(f"{title}, seed {cell.seed}") as on_step, kernels:

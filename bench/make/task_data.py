@@ -78,7 +78,7 @@ class TaskData:
         plan = self.plan
         assert plan.augmentation is not None
         with self.work.progress.task(
-            f"{self.name}: augmentation by {plan.augmentation.kind}"
+            f"{self.plan.shown}: augmentation by {plan.augmentation.kind}"
         ) as on_step:
             rows, origins, body = augmented_rows(plan, self.shared_artefact, self.work, on_step)
         encoded = self._weighted(self._encoded(rows))
@@ -178,7 +178,7 @@ class TaskData:
             teacher, data, file = self.teacher[0], self.train, folder / OUTPUTS
             begun = time.perf_counter()
             with work.progress.task(
-                f"{self.name}: outputs of the teacher, kept in {plan.number_format}"
+                f"{self.plan.shown}: outputs of the teacher, kept in {plan.number_format}"
             ) as on_step:
                 taps = write_outputs(
                     file, teacher, data, plan.taps, plan.number_format, work.numerics, on_step

@@ -121,7 +121,7 @@ def tuned_teacher(
         code=(digest_of(slot.code),),
         is_stopping=progress.is_stopping,
     )
-    title = f"{plan.name}: teacher {plan.teacher.name}{f', seed {seed}' if seed else ''}"
+    title = f"{plan.shown}: teacher {plan.teacher.name}{f', seed {seed}' if seed else ''}"
     with progress.task(title) as on_step:
 
         def write(folder: Path) -> dict[str, Any]:

@@ -42,6 +42,7 @@ from bench.record.code import STALE, made_by, state_of, state_of_record
 from bench.record.keys import digest
 from bench.record.rescored import metrics_of
 from bench.record.store import Store
+from bench.record.task_facts import shown_tasks
 from bench.stats.own_metrics import load_metrics
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def build(request: Request) -> Plan:
             )
         elif given:
             raise InputError(
-                f"{given[0]} on {task.name}: finished models are classifiers; this task has texts to write"
+                f"{given[0]} on {task.shown}: finished models are classifiers; this task has texts to write"
             )
         for spelling in given:
             if spelling.startswith(f"{CHECKPOINT}:"):
@@ -187,7 +188,7 @@ def build(request: Request) -> Plan:
     if request.teacher_outputs:
         plan_outputs(plan)
     plan.notes += [
-        f"{planned.cell.label} on {'+'.join(planned.cell.tasks)}, seed {planned.cell.seed}, is trained again, because its record "
+        f"{planned.cell.label} on {shown_tasks(planned.cell)}, seed {planned.cell.seed}, is trained again, because its record "
         f"was set aside: {why}"
         for planned in plan.todo
         if planned.record is None and (why := store.set_aside_reason(planned.cell))
@@ -242,9 +243,7 @@ def _rescoring_notes(cells: Sequence[Planned]) -> list[str]:
     from bench.stats.metrics import label_of
 
     counts = Counter(
-        ("+".join(planned.cell.tasks), planned.rescored_by)
-        for planned in cells
-        if planned.rescored_by
+        (shown_tasks(planned.cell), planned.rescored_by) for planned in cells if planned.rescored_by
     )
     return [
         f"{name}: {count} record{'s' * (count > 1)} scored again from stored answers, by "
@@ -273,7 +272,7 @@ def _check_backends(
         check_backends([INT8])
     for task in tasks if in_8_bits else ():
         if task.task.writes:
-            raise InputError(f"+int8 on {task.name}: models that write texts are not quantised")
+            raise InputError(f"+int8 on {task.shown}: models that write texts are not quantised")
 
 
 def _text_notes(planner: ArtefactPlanner, why_others: str) -> list[str]:
@@ -308,7 +307,7 @@ def _check_labels(task: TaskPlan) -> None:
     files = [Path(file) for split, file in task.task.files if split == "train"]
     where = f" in {named(files)}" if files else ""
     raise InputError(
-        f"{task.name}: all {len(labels):,} training examples{where} have the label {label}, so there is nothing to learn; add examples "
+        f"{task.shown}: all {len(labels):,} training examples{where} have the label {label}, so there is nothing to learn; add examples "
         "with other labels" + (", or raise --max-train-rows" if task.data.max_train_rows else "")
     )
 
@@ -325,20 +324,20 @@ def _data_notes(tasks: Sequence[TaskPlan]) -> list[str]:
     """
     read = [line for task in tasks for line in _reading_notes(task)]
     shared = [
-        f"{task.name}: {shared:,} of {len(split):,} examples of {name} are also in train"
+        f"{task.shown}: {shared:,} of {len(split):,} examples of {name} are also in train"
         for task in tasks
         for name, split in task.evaluation.items()
         if (shared := split.shared_with(task.train))
     ]
     cut = [
-        f"{task.name}: {100 * share:.0f} % of its texts are longer than {most} tokens and are cut (max_length)"
+        f"{task.shown}: {100 * share:.0f} % of its texts are longer than {most} tokens and are cut (max_length)"
         for task in tasks
         if not (task.task.spans or task.task.writes or task.checkpoint.outline)
         and (share := share_cut(task.checkpoint, task.train, most := task.recipe.max_length))
         >= MANY_CUT
     ]
     scaled = [
-        f"{task.name}: trained on standardised labels ({task.scale}); "
+        f"{task.shown}: trained on standardised labels ({task.scale}); "
         "answers are in the labels' units"
         for task in tasks
         if task.scale is not None
@@ -403,7 +402,7 @@ def _nameless(task: TaskPlan, checkpoint: Checkpoint) -> list[str]:
         return []
     order = ", ".join(task.task.labels)
     return [
-        f"{task.name}: the labels of {checkpoint.asked} have no names; they are taken in the task's order: {order}"
+        f"{task.shown}: the labels of {checkpoint.asked} have no names; they are taken in the task's order: {order}"
     ]
 
 
@@ -551,7 +550,7 @@ def _checkpoint_cell(
     )
     if not checkpoint.finetuned:
         raise InputError(
-            f"{spelling}: no classification head in it, so it has no answers to {task.name}; "
+            f"{spelling}: no classification head in it, so it has no answers to {task.shown}; "
             f"a finished checkpoint is a ...ForSequenceClassification that was tuned on the task"
         )
     # its tokenizer has to read the task's text

@@ -83,7 +83,7 @@ def plan_outputs(plan: Plan) -> None:
             "teacher-outputs",
             digest(identity),
             (),
-            f"outputs of the teacher of {task.name}",
+            f"outputs of the teacher of {task.shown}",
             identity,
         )
         # a question with a long text is several examples, its windows, of at most max_length tokens
@@ -100,7 +100,7 @@ def plan_outputs(plan: Plan) -> None:
         size = round(np.dtype(OUTPUT_FORMATS[number_format]).itemsize * each * examples)
         if size > limit:
             raise InputError(
-                f"--teacher-outputs {number_format}: {task.name} needs about {size / 1e9:.1f} GB, above --teacher-outputs-limit "
+                f"--teacher-outputs {number_format}: {task.shown} needs about {size / 1e9:.1f} GB, above --teacher-outputs-limit "
                 f"{limit / 1e9:g}; raise the limit, take fewer examples (--max-train-rows) or methods, or leave the option out"
             )
         task.outputs = OutputsPlan(slot, number_format, taps, size)

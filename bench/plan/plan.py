@@ -27,6 +27,7 @@ from bench.record.cell import (
 from bench.record.code import ARTEFACT, AUGMENTATION, TEACHER, digest_of, student_modules
 from bench.record.keys import SCHEMA, digest
 from bench.record.recipe import Recipe
+from bench.record.task_facts import shown_task
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -93,6 +94,11 @@ class TaskPlan:
     def name(self) -> str:
         return self.task.name
 
+    @property
+    def shown(self) -> str:
+        """The task as people see it."""
+        return shown_task(self.name, self.data.slug)
+
     def cell(self, **own: Any) -> Cell:
         """A cell on this task."""
         common = {
@@ -117,7 +123,7 @@ class TaskPlan:
                 split = self.scale.of_split(split)
         if split.fingerprint() != (planned.train if name == "train" else planned.evaluation[name]):
             raise InputError(
-                f"{self.name}: the examples of {name} have changed since this run began; start it again"
+                f"{self.shown}: the examples of {name} have changed since this run began; start it again"
             )
         return split
 
@@ -166,7 +172,7 @@ class TaskPlan:
             "seed": seed,
             "numeric": self.numeric.identity(),
         }
-        title = f"teacher of {self.name}" + (f", seed {seed}" if seed else "")
+        title = f"teacher of {self.shown}" + (f", seed {seed}" if seed else "")
         return Slot(
             "teachers", digest(identity), TEACHER, title, identity | {"tokenizer": self.tokenizer}
         )
@@ -174,7 +180,7 @@ class TaskPlan:
     @property
     def augmentation_slot(self) -> Slot:
         """Where the augmented rows are kept."""
-        title = f"augmented rows of {self.name}"
+        title = f"augmented rows of {self.shown}"
         return Slot("augmented", self.data.train, AUGMENTATION, title, self.augmentation_identity)
 
 
@@ -251,7 +257,7 @@ class ArtefactPlan:
     def title(self) -> str:
         if self.task is None:
             return self.artefact.title(self.key)
-        return f"{self.artefact.words} of {self.task.name}"
+        return f"{self.artefact.words} of {self.task.shown}"
 
     @property
     def teacher_seeds(self) -> list[int]:

@@ -83,7 +83,7 @@ def describe(plan: Plan) -> str:
         )
         sharing = f"; {taught} share each teacher pass" if taught > 1 else ""
         lines.append(
-            f"  {task.name:8} {task.data.rows['train']:>7,} examples: {names or 'nothing to do'}{sharing}"
+            f"  {task.shown:11} {task.data.rows['train']:>7,} examples: {names or 'nothing to do'}{sharing}"
         )
     lines += [f"  note: {note}" for note in plan.notes]
     if plan.other_code:
@@ -129,7 +129,7 @@ def _artefacts(plan: Plan) -> list[str]:
             else "shared by seeds and methods"
         )
         of_task = tasks.setdefault((named, state_of, shared), [])
-        of_task += [] if entry.task is None else [entry.task.name]
+        of_task += [] if entry.task is None else [entry.task.shown]
     return [
         f"{named}: {its_state}{' for ' * bool(names)}{', '.join(dict.fromkeys(names))}; {shared}"
         for (named, its_state, shared), names in tasks.items()
@@ -143,7 +143,7 @@ def parts_of(plan: Plan) -> dict[str, float]:
         what = (
             step.title
             if step.slot is not None
-            else f"cells of {'+'.join(task.name for task in step.tasks)}"
+            else f"cells of {'+'.join(task.shown for task in step.tasks)}"
         )
         taken[what] += plan.costs[step.key].seconds  # type: ignore[assignment]
     return dict(taken)

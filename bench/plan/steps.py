@@ -92,7 +92,7 @@ def steps_of(plan: Plan, parts: int = 1) -> dict[str, Step]:
             planned.needs = tuple(needs)
         cells = [student[0].cell for student in students]
         title = (
-            f"{'+'.join(task.name for task in tasks)}: {', '.join(cell.label for cell in cells)}"
+            f"{'+'.join(task.shown for task in tasks)}: {', '.join(cell.label for cell in cells)}"
         )
         title += f", seed {cells[0].seed}" if kind == STUDENTS_STEP else ""
         step = Step(kind, "", title, tuple(tasks)).for_students(

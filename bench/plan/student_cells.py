@@ -168,10 +168,10 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
             what = (
                 "writes texts"
                 if row.method.writes
-                else f"gives no texts, which {task.name} asks for"
+                else f"gives no texts, which {task.shown} asks for"
             )
             raise InputError(
-                f"{row.spelling} on {task.name}: {row.method.name} {what}; choose another task or method"
+                f"{row.spelling} on {task.shown}: {row.method.name} {what}; choose another task or method"
             )
     for together in [tasks] if row.method.multitask else [[task] for task in tasks]:
         if any(task.task.spans for task in together) and (
@@ -205,7 +205,7 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
                 check_what_teacher_gives(earlier, (), task.checkpoint.config)
         except (ValueError, CellError) as error:
             raise InputError(
-                f"{row.spelling} on {', '.join(task.name for task in together)}: {error}"
+                f"{row.spelling} on {', '.join(task.shown for task in together)}: {error}"
             ) from None
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bench.errors import InputError
 from bench.record.schema import Record
+from bench.record.task_facts import shown_tasks, task_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -133,11 +134,11 @@ def scored_first_by(
         return list(records)
     headed = []
     for record in records:
-        if record.scores and (not tasks or set(tasks) & set(record.cell.tasks)):
+        if record.scores and (not tasks or task_names(record.cell).intersection(tasks)):
             wrong = {metric: _misfit(metric, record) for metric in metrics}
             suiting = [metric for metric, why in wrong.items() if not why]
             if not suiting:
-                name = "+".join(record.cell.tasks)
+                name = shown_tasks(record.cell)
                 hint = "add --metric with one that it has"
                 if not tasks:
                     hint += ", or choose tasks with --tasks"

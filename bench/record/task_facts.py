@@ -7,7 +7,7 @@ Of what records have no field for, the one place that reads it from a name is he
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -110,6 +110,34 @@ def data_facts(slug: str) -> DataFacts:
         bool(held_back),
         bool(half_dev),
     )
+
+
+def shown_task(task: str, data: str) -> str:
+    """The name of a task as people see it: of generated examples ``sample-mrpc``, never GLUE's own.
+
+    Args:
+        task: its name in keys, records and commands; those of several are joined by ``+``.
+        data: the short name of the source of its examples (:attr:`bench.record.cell.DataIdentity.slug`).
+    """
+    if data_facts(data).source != SAMPLE:
+        return task
+    return "+".join(f"{SAMPLE}-{name}" for name in task.split("+"))
+
+
+def shown_tasks(cell: Cell) -> str:
+    """The task of a cell as people see it."""
+    return shown_task("+".join(cell.tasks), cell.data.slug)
+
+
+def task_names(cell: Cell) -> set[str]:
+    """The names by which a command may ask for the task of a cell: that of its key, and the one that
+    people see."""
+    return {*cell.tasks, shown_tasks(cell)}
+
+
+def recorded_names(cells: Iterable[Cell]) -> set[str]:
+    """The names by which a command may ask for the tasks of some cells."""
+    return set[str]().union(*map(task_names, cells))
 
 
 def several_tasks_note(tasks: str) -> str:

@@ -273,7 +273,7 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> Comparison:
 
     has_sets = len(rows[0][0].scores) > 1
     return Comparison(
-        task=f"{column.task} {column.evaluation}" if has_sets else column.task,
+        task=f"{column.shown} {column.evaluation}" if has_sets else column.shown,
         metric=column.metric,
         examples=len(data.labels),
         seeds=sides[0].seeds,

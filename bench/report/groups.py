@@ -14,7 +14,14 @@ from bench.record.differences import LeftOut, newest
 from bench.record.keys import canonical
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
-from bench.record.task_facts import FOLDER, SAMPLE, DataFacts, data_facts, row_as_typed
+from bench.record.task_facts import (
+    FOLDER,
+    SAMPLE,
+    DataFacts,
+    data_facts,
+    row_as_typed,
+    shown_task,
+)
 from bench.report.table import Table
 from bench.stats.form import CLASSES, FORMS, TEXT
 from bench.stats.metrics import label_of, scored_class
@@ -45,13 +52,19 @@ class ScoreColumn:
     metric: str
     classes: tuple[str, ...] = field(default=(), compare=False)
     """names of the classes of a user's own task: a metric of one class is printed with it"""
+    data: str = field(default="", compare=False)
+    """the short name of the source of its examples: generated ones are shown as such"""
+
+    @property
+    def shown(self) -> str:
+        """The task as people see it."""
+        return shown_task(self.task, self.data)
 
     @property
     def name(self) -> str:
-        """The task, and which of its evaluation sets where it has two."""
-        return {"matched": f"{self.task}-m", "mismatched": f"{self.task}-mm"}.get(
-            self.evaluation, self.task
-        )
+        """The task as people see it, and which of its evaluation sets where it has two."""
+        suffixes = {"matched": "-m", "mismatched": "-mm"}
+        return f"{self.shown}{suffixes.get(self.evaluation, '')}"
 
     @property
     def title(self) -> str:
@@ -128,13 +141,13 @@ class ReportGroup:
 
     @property
     def title(self) -> str:
-        tasks, teacher = f" ({', '.join(self.tasks)})", self.cell.teacher
+        tasks, teacher = f" ({', '.join(self.shown_tasks)})", self.cell.teacher
         return f"{self.described_data(tasks)}; teacher {teacher.name}, {teacher.origin}"
 
     @property
     def heading(self) -> str:
         """The title of a page: its examples and tasks."""
-        return f"{self.described_data()}: {', '.join(self.tasks)}"
+        return f"{self.described_data()}: {', '.join(self.shown_tasks)}"
 
     def described_data(self, tasks: str = "") -> str:
         """What its examples are, and how many of them were trained on at most; ``tasks``: words between the two."""
@@ -151,6 +164,15 @@ class ReportGroup:
     def facts(self) -> DataFacts:
         """What its examples are."""
         return data_facts(self.cell.data.slug)
+
+    def shown(self, task: str) -> str:
+        """A task of the group as people see it."""
+        return shown_task(task, self.cell.data.slug)
+
+    @property
+    def shown_tasks(self) -> list[str]:
+        """The tasks as people see them."""
+        return list(map(self.shown, self.tasks))
 
     # What is cached is made at the first look: a group has all its records and its order before anybody looks.
 
@@ -180,8 +202,10 @@ class ReportGroup:
             classes: tuple[str, ...] = ()
             if task not in KNOWN:
                 classes = next((r.task.labels for r in records if r.task.labels), ())
+            data = self.cell.data.slug
             columns += [
-                ScoreColumn(task, name, metric, classes) for name, metric in dict.fromkeys(sets)
+                ScoreColumn(task, name, metric, classes, data)
+                for name, metric in dict.fromkeys(sets)
             ]
         return columns
 

@@ -161,7 +161,7 @@ def numbers_of(
         "records": {
             record.key: {
                 "row": record.called,
-                "tasks": list(record.cell.tasks),
+                "tasks": list(map(group.shown, record.cell.tasks)),
                 "seed": record.cell.seed,
                 "scores": {
                     name: {metric: _rounded(100 * score) for metric, score in scores.items()}

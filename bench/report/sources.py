@@ -9,7 +9,7 @@ from bench.record.code import STALE, WHAT_TO_DO, commit_of, made_by, other_versi
 from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
-from bench.record.task_facts import SAMPLE
+from bench.record.task_facts import SAMPLE, shown_tasks
 from bench.report.groups import ReportGroup
 from bench.report.reproduce import starts_without_text
 from bench.report.tables.parts import counted
@@ -24,8 +24,8 @@ def warnings(group: ReportGroup) -> list[str]:
         )
     elif group.facts.source == SAMPLE:
         texts.append(
-            "**Generated sample data, not GLUE.** Each task has the form of the GLUE task of the same name. No number here can be "
-            "compared with a paper."
+            "**Generated sample data, not GLUE.** Each task has the form of the GLUE task that it is named after, and generated sentences. "
+            "No number here can be compared with a paper."
         )
     elif group.cell.teacher.base == EMBEDDED_SHA256 and {"mnli", "qqp"} & set(group.tasks):
         texts.append(
@@ -156,7 +156,7 @@ def provenance(records: Sequence[Record]) -> list[str]:
     commits = sorted({commit_of(r.code) for r in done})
     rows = sorted(
         {
-            f"{'+'.join(r.cell.tasks)} {', '.join(f'{k} {v:,}' for k, v in r.cell.data.rows.items())}"
+            f"{shown_tasks(r.cell)} {', '.join(f'{k} {v:,}' for k, v in r.cell.data.rows.items())}"
             for r in done
         }
     )

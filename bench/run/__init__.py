@@ -27,6 +27,7 @@ from bench.record.cell import IN_8_BITS
 from bench.record.cell_locks import CellLocks
 from bench.record.rescored import rescored
 from bench.record.store import Store
+from bench.record.task_facts import shown_tasks
 from bench.run.executors import Executor, InProcess, Processes, refuse_script_without_main_guard
 from bench.run.schedule import Outcome, Schedule
 from bench.run.track import check_tracker, track
@@ -155,7 +156,7 @@ def _unfinished(planned: Planned, point: str, store: Store) -> FailedCell | None
     row = f"{cell.label}+{point}" if point else cell.label
     if record is not None:
         why = record.error.message if record.error else record.status
-        return FailedCell(cell.tasks[0], row, cell.seed, why, record.key)
+        return FailedCell(shown_tasks(cell), row, cell.seed, why, record.key)
     # there is none: it was set aside, or somebody took it away
     aside = store.set_aside_reason(cell)
     why = (
@@ -164,7 +165,7 @@ def _unfinished(planned: Planned, point: str, store: Store) -> FailedCell | None
         else f"its record is not in {store.root}, which somebody may have moved or removed; "
         "the same command makes what is missing"
     )
-    return FailedCell(cell.tasks[0], row, cell.seed, why)
+    return FailedCell(shown_tasks(cell), row, cell.seed, why)
 
 
 def executor_for(plan: Plan, progress: Progress) -> Executor:
@@ -219,9 +220,7 @@ def check_saving(root: Path, plan: Plan, progress: Progress) -> None:
     done = [p.record for p in trained if not p.is_todo and p.record and p.record.status == "ok"]
     gone = [record for record in done if not folder_for(root, record).is_dir()]
     if gone:
-        names = ", ".join(
-            dict.fromkeys(f"{r.cell.label} on {'+'.join(r.cell.tasks)}" for r in gone)
-        )
+        names = ", ".join(dict.fromkeys(f"{r.cell.label} on {shown_tasks(r.cell)}" for r in gone))
         progress.say(f"not saved, because trained before: {names}; --rerun trains them again")
 
 

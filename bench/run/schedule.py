@@ -25,6 +25,7 @@ from bench.record.cell import IN_8_BITS, TEACHER, record_key
 from bench.record.cell_locks import CellLocks
 from bench.record.schema import Failure, Record
 from bench.record.store import Store
+from bench.record.task_facts import shown_tasks
 from bench.run.executors import Executor
 from bench.stats.metrics import label_of
 
@@ -177,7 +178,7 @@ class Schedule:
             todo = [p for p in self.plan.cells_of(name) if p.is_todo and not p.cell.together]
             place = [task.name for task in self.plan.tasks].index(name) + 1
             self.executor.say(
-                f"{name} ({place} of {len(self.plan.tasks)} tasks), {len(todo)} cells"
+                f"{step.tasks[0].shown} ({place} of {len(self.plan.tasks)} tasks), {len(todo)} cells"
             )
         step = replace(
             step, from_scratch=self.plan.request.rerun and not step.deaths, code=step.code_here
@@ -313,10 +314,10 @@ class Schedule:
         if record.scores:
             metric = record.task.metrics[0]
             scores = ", ".join(f"{100 * scored[metric]:.1f}" for scored in record.scores.values())
-            task = record.cell.tasks[0]
-            metric = label_of(metric, () if task in KNOWN else record.task.labels or ())
+            is_known = record.cell.tasks[0] in KNOWN
+            metric = label_of(metric, () if is_known else record.task.labels or ())
             self.executor.say(
-                f"  {task}: {record.called}, seed {record.cell.seed}: {metric} {scores}"
+                f"  {shown_tasks(record.cell)}: {record.called}, seed {record.cell.seed}: {metric} {scores}"
             )
         # once, also where it has a record for each of several points
         self._trained.add(record_key(record.cell))
@@ -326,7 +327,7 @@ class Schedule:
         message = record.error.message if record.error else record.status
         cell = record.cell
         self.outcome.failures.append(
-            FailedCell(cell.tasks[0], record.row, cell.seed, message, record.key)
+            FailedCell(shown_tasks(cell), record.row, cell.seed, message, record.key)
         )
 
     def _stop(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from bench.errors import InputError
 from bench.plan.request import TENSORBOARD, TRACKERS
 from bench.record.schema import Record
+from bench.record.task_facts import shown_tasks
 
 PROJECT = "bert-bench"
 
@@ -36,7 +37,7 @@ def track(name: str, records: Iterable[Record], folder: Path) -> int:
         if record.status != "ok":
             continue
         cell = record.cell
-        title = f"{record.row} on {'+'.join(cell.tasks)}, seed {cell.seed}"
+        title = f"{record.row} on {shown_tasks(cell)}, seed {cell.seed}"
         facts = {
             "row": record.row, "tasks": list(cell.tasks), "seed": cell.seed, "teacher": cell.teacher.name, "data": cell.data.name,
             "settings": cell.settings, "recipe": cell.recipe, "key": record.key,

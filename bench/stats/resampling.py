@@ -167,15 +167,13 @@ class Determination:
 
     def scorer(self, systems: Sequence[np.ndarray], labels: np.ndarray) -> Scorer:
         """As :meth:`Repeated.scorer`; 0 where the labels are constant."""
-        true_N = labels - labels.mean(dtype=float)
+        of_labels = _Values(labels)
         given_NM = np.stack(systems, 1).astype(float)
         squares_NM = (given_NM - labels[:, None].astype(float)) ** 2
 
         def score(counts_RN: np.ndarray) -> np.ndarray:
-            weights_RN = counts_RN.astype(float)
-            true_RN = np.broadcast_to(true_N, weights_RN.shape)
-            total_R = _moments(true_RN, weights_RN)[1]
-            return self._of(weights_RN @ squares_NM, total_R[:, None])
+            total_R = of_labels.variance(counts_RN.T)
+            return self._of(counts_RN.astype(float) @ squares_NM, total_R[:, None])
 
         return score
 

@@ -30,6 +30,7 @@ from bench.progress import Progress
 from bench.record.cell import PLUS_INT8, TOO_FEW, Search, Trial
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.record.task_facts import shown_tasks
 from bench.run import Outcome
 from bench.stats.power import least_gap
 from bench.user_files import comma_separated
@@ -177,9 +178,9 @@ def tune(
     store = Store(request.results)
     records = {(p.cell.tasks[0], p.spelling): store.find(p.cell) for p in searching.plan.cells}
     scored = {name: record for (name, _), record in records.items() if record is not None}
-    for name, record in scored.items():
+    for record in scored.values():
         if sentence := _what_they_tell(record):
-            progress.say(f"{name}: {sentence}")
+            progress.say(f"{shown_tasks(record.cell)}: {sentence}")
     chosen = []
     outcomes = []
     for name, part in asked.items():

@@ -22,7 +22,7 @@ from bench.record.code import STALE, codes_of, digest_of, other_version, state_o
 from bench.record.differences import ABSENT, differences, field_differences, flat
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.record.task_facts import data_facts
+from bench.record.task_facts import data_facts, shown_task, shown_tasks
 
 SHORT = 12
 """Digits of a hash that a reader is shown."""
@@ -37,7 +37,7 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
         typed: names of the fields of ``request`` that somebody typed, of those that a record answers too.
 
     Returns:
-        The record's ``key``, ``row``, ``tasks``, ``seed`` and ``status``; its ``code`` (current, stale or unknown), another
+        The record's ``key``, ``row``, ``tasks``, ``data``, ``seed`` and ``status``; its ``code`` (current, stale or unknown), another
         ``version`` of its method, and each of its ``code_parts``; the ``verdict`` on what a run does, and whether it makes the cell
         ``again``; ``differences``: each field with its values, and of what is prepared the fields of its own identity that differ;
         and what was ``not_compared``.
@@ -51,6 +51,7 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
         "key": record.key,
         "row": record.row,
         "tasks": record.cell.tasks,
+        "data": record.cell.data.slug,
         "seed": record.cell.seed,
         "status": record.status,
         "code": state_of_record(record),
@@ -102,8 +103,9 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
 
 def describe(answer: Mapping[str, Any]) -> str:
     """An answer of :func:`why` in several lines for a terminal."""
+    task = shown_task("+".join(answer["tasks"]), answer["data"])
     lines = [
-        f"record {answer['key'][:SHORT]}: {answer['row']} on {'+'.join(answer['tasks'])}, seed {answer['seed']}, {answer['status']}",
+        f"record {answer['key'][:SHORT]}: {answer['row']} on {task}, seed {answer['seed']}, {answer['status']}",
         f"code: {answer['code']}",
     ]
     lines += [f"  another version of the method: {answer['version']}"] if answer["version"] else []
@@ -221,7 +223,7 @@ def _in_its_place(
     of_task = plan.cells_of(cell.tasks[0])
     if not of_task:
         raise InputError(
-            f"--tasks {plan.request.tasks} does not name {'+'.join(cell.tasks)}, the task of this record"
+            f"--tasks {plan.request.tasks} does not name {shown_tasks(cell)}, the task of this record"
         )
     if cell.method in FINISHED and "methods" not in typed:
         # the cell as a plan would have it if the folder held the same

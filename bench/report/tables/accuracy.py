@@ -112,7 +112,7 @@ def _score(group: ReportGroup, label: str, column: ScoreColumn, best: _Best) -> 
         )
         notes.insert(
             0,
-            f"{label} on {column.task}: {summary.n} of {summary.n + len(lost)} seeds; {'; '.join(whys)}",
+            f"{label} on {column.shown}: {summary.n} of {summary.n + len(lost)} seeds; {'; '.join(whys)}",
         )
     is_best = round(summary.mean, 1) == best.score
     return TableCell(

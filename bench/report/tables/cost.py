@@ -263,7 +263,9 @@ def sizes_of(group: ReportGroup) -> Table:
         }
         models = [s for of_task in by_task.values() for s in of_task]
         if models and need_own_lines(models):
-            named += [(label, f", {task}", of_task[0]) for task, of_task in by_task.items()]
+            named += [
+                (label, f", {group.shown(task)}", of_task[0]) for task, of_task in by_task.items()
+            ]
         elif models:
             named.append((label, "", min(models, key=lambda s: s.parameters)))
     table = sizes([(label + task, s) for label, task, s in named])
@@ -309,7 +311,7 @@ def writing(group: ReportGroup) -> Table | None:
                 lines.append(
                     line
                     if len(group.tasks) == 1
-                    else replace(line, name=f"{line.name}, {task}", row=label)
+                    else replace(line, name=f"{line.name}, {group.shown(task)}", row=label)
                 )
     if not lines:
         return None

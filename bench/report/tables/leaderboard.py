@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from bench.record.cell import TEACHER
+from bench.record.task_facts import shown_tasks
 from bench.report.comparison import (
     BETTER,
     BORDERLINE,
@@ -112,7 +113,8 @@ def leaderboard(group: ReportGroup) -> Table | None:
         f"of the rows near it. {WITHIN.capitalize()}: {SHOWN} if the whole 90 % interval of the difference to the best row lies within it "
         "(two one-sided tests; not adjusted). A row of one seed is not shown to be near. A dash: fewer seeds than others. "
         f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, {SYMBOLS[NOT_SIGNIFICANT]} not significant, "
-        f"{SYMBOLS[BORDERLINE]} {BORDERLINE}, {SYMBOLS[TOO_FEW_SEEDS]} {TOO_FEW_SEEDS}; {tests or 'the mean of a row is one test'}. No sign: not tested."
+        f"{SYMBOLS[BORDERLINE]} {BORDERLINE}, {SYMBOLS[TOO_FEW_SEEDS]} {TOO_FEW_SEEDS}; "
+        f"{tests or 'the mean of a row is one test'}. No sign: not tested."
     )
     return Table("Leaderboard", columns, lines, (note, *one_search(group)), file="leaderboard")
 
@@ -151,7 +153,7 @@ def summary(group: ReportGroup) -> list[str]:
     ]
     if failed:
         whys = [
-            f"{label} on {'+'.join(r.cell.tasks)}, seed {r.cell.seed} ({r.error.message if r.error else 'no message'})"
+            f"{label} on {shown_tasks(r.cell)}, seed {r.cell.seed} ({r.error.message if r.error else 'no message'})"
             for label, r in failed[:5]
         ]
         more = f" and {len(failed) - 5} more" if len(failed) > 5 else ""

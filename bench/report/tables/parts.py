@@ -66,11 +66,11 @@ def missing(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
     failed = [r for r in records if r.status == "failed"]
     if failed:
         message = failed[0].error.message if failed[0].error else "no message"
-        reason = f"{label} on {column.task}, seed {failed[0].cell.seed}: failed: {message}"
+        reason = f"{label} on {column.shown}, seed {failed[0].cell.seed}: failed: {message}"
     elif any(r.status == "interrupted" for r in records):
-        reason = f"{label} on {column.task}: interrupted; run the same command again"
+        reason = f"{label} on {column.shown}: interrupted; run the same command again"
     elif any(r.status == "ok" and not r.scores for r in records):
-        reason = f"{label} on {column.task}: {NO_ANSWERS}"
+        reason = f"{label} on {column.shown}: {NO_ANSWERS}"
     else:
         reason = "not run: there is no record of this row on this task"
     return TableCell(DASH, footnotes=(reason,))

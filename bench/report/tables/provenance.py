@@ -97,10 +97,13 @@ def searches(group: ReportGroup) -> Table | None:
             cells = [_chosen(by_task.get(task)) for task in tasks]
             lines.append(line_of(group, label, cells))
     note = "In brackets: the score of the choice on held-out training examples, in percent, and the range of all trials that did not fail."
-    warnings = [f"{task}: {examples} examples, {TOO_FEW}." for task, examples in too_few.items()]
+    warnings = [
+        f"{group.shown(task)}: {examples} examples, {TOO_FEW}."
+        for task, examples in too_few.items()
+    ]
     return Table(
         SEARCHES,
-        [Column("System"), *(Column(task, words=True, csv=CHOSEN) for task in tasks)],
+        [Column("System"), *(Column(group.shown(task), words=True, csv=CHOSEN) for task in tasks)],
         lines,
         (note, *warnings),
         file="searches",
