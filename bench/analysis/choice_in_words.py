@@ -96,8 +96,9 @@ def _chosen(choice: Choice) -> list[str]:
             "The best row was chosen on the examples that it is scored on, "
             "so its score is a little too high."
         )
-    for row in choice.candidates:
-        lines += [f"Suspect: {called(row.label)}, {what}." for what in row.suspect]
+    for candidate in choice.candidates:
+        name = called(candidate.label)
+        lines += [f"Suspect: {name}, {what}." for what in candidate.suspect]
     return lines
 
 

@@ -81,15 +81,15 @@ def _check_typed(
     for key, values in (("kind", KINDS), ("unlabelled", UNLABELLED)):
         if key in given and given[key] not in values:
             raise unknown(f"{key} of {where}", given[key], values)
-    group = (given["group"],) if "group" in given else ()
-    for column in (label, *text, *group):
+    groups = [given["group"]] if "group" in given else []
+    for column in (label, *text, *groups):
         if not rows.has(column):
             hint = "" if "label" in given or column != label else "; add :label=COLUMN"
             listed = one_line(", ".join(rows.names))[:400]
             raise InputError(f"{where}: no column {column!r}; there are: {listed}{hint}")
-    if {*group} & {label, *text}:
+    if {*groups} & {label, *text}:
         raise InputError(
-            f"{where}: group={group[0]} is also the text or the label; name a column that says "
+            f"{where}: group={groups[0]} is also the text or the label; name a column that says "
             "which rows belong together, or leave it out: equal texts stay together anyway"
         )
     if len(set(text)) < len(text) or len(text) > 2 or label in text:

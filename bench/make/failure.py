@@ -91,9 +91,9 @@ def redact_paths(text: str) -> str:
     }
     for folder in sorted(named, key=len, reverse=True):
         if folder.strip(os.sep):  # the present folder may be "/"
-            text = re.sub(
-                BEGINS + re.escape(folder) + ENDS, lambda _, short=named[folder]: short, text
-            )  # type: ignore[misc]
+            # a replacement as text would have its backslashes read
+            short = named[folder].replace("\\", r"\\")
+            text = re.sub(BEGINS + re.escape(folder) + ENDS, short, text)
     return FOLDERS_OF_A_PATH.sub("<elsewhere>/", text)
 
 

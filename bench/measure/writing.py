@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from functools import partial
 from typing import Any
 
 import torch
@@ -35,9 +36,8 @@ def writing(model: WritingModel, data: Encoded, device: torch.device) -> dict[st
             first = number * size % max(1, len(data) - size)
             batch = data.batch(range(first, min(first + size, len(data))), device)
             written: list[list[int]] = []
-            seconds.append(
-                timed(lambda batch=batch, written=written: written.extend(model.written(batch)))
-            )  # type: ignore[misc]
+            write = partial(_write_into, written, model, batch)
+            seconds.append(timed(write))
             lengths += [len(ids) for ids in written]
         took = statistics.median(seconds[1:]) / min(size, len(data))
         usage[f"batch_{size}"] = {
@@ -45,3 +45,8 @@ def writing(model: WritingModel, data: Encoded, device: torch.device) -> dict[st
             "tokens": round(statistics.mean(lengths), 2),
         }
     return usage
+
+
+def _write_into(written: list[list[int]], model: WritingModel, batch: Any) -> None:
+    """Write the texts of a batch, and keep their tokens."""
+    written.extend(model.written(batch))

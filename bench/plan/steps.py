@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from bench.cache import Slot
 from bench.errors import InputError
@@ -35,13 +36,13 @@ def steps_of(plan: Plan, parts: int = 1) -> dict[str, Step]:
         task: TaskPlan | None,
         needs: Sequence[str],
         method: str,
-        **more: object,
+        **more: Any,
     ) -> list[str]:
         if slot.key not in steps:
             tasks = () if task is None else (task,)
             steps[slot.key] = Step(
                 kind, slot.key, slot.title, tasks, slot, tuple(needs), method=method, **more
-            )  # type: ignore[arg-type]
+            )
         return [slot.key]
 
     def teacher(task: TaskPlan, seed: int, method: str) -> list[str]:

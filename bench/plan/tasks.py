@@ -138,8 +138,15 @@ def _recipes(
         replace(request, numbers=(), optimizer=None), source.epochs, longest, task.max_length
     )
     rate = TEACHER_LEARNING_RATES[checkpoint.width < WIDE]
-    of_task = {"truncation": task.truncation, "class_weights": task.weights}
-    return replace(recipe, **of_task), replace(plain, name="common", learning_rate=rate, **of_task)
+    recipe = replace(recipe, truncation=task.truncation, class_weights=task.weights)
+    of_checkpoint = replace(
+        plain,
+        name="common",
+        learning_rate=rate,
+        truncation=task.truncation,
+        class_weights=task.weights,
+    )
+    return recipe, of_checkpoint
 
 
 def with_encoder(task: TaskPlan, name: str, request: Request) -> TaskPlan:

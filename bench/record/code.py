@@ -222,7 +222,7 @@ def made_by(records: Iterable[Record]) -> str:
     for record in done:
         of_state[state_of_record(record)].append(record)
     words = {STALE: "other code than this", UNKNOWN: "code that is not known here"}
-    parts = []
+    parts: list[str] = []
     for state, made in words.items():
         if others := of_state[state]:
             verb = "was" if len(others) == 1 else "were"

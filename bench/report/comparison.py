@@ -368,8 +368,8 @@ def mean_of_rows(
         return mean_difference([(data, sides_of(*own)) for data, own in pairs])
     parts = list[tuple[str, Resamples]]()
     limits = list[tuple[float, float]]()
-    for data, (own,) in pairs:
-        score_RS = data.stacked(own)
+    for data, (finished,) in pairs:
+        score_RS = data.stacked(finished)
         metric = metric_of(data.column.metric)
         # the teacher is one model: only the examples are drawn
         part = Resamples(score_RS.mean(1)) if rows[0] == TEACHER else over_seeds(score_RS, score_RS)

@@ -77,8 +77,10 @@ def pooled(systems: Sequence[Sequence[Ratio]]) -> list[Ratio]:
             continue
         of_rounds = statistics.fmean(math.log(one.high / one.low) / 2 for one in own)
         half = max(quantile * deviation, of_rounds) / math.sqrt(len(own))
-        ends = (math.exp(statistics.fmean(values) + sign * half) for sign in (0, -1, 1))
-        together.append(Ratio(*ends, sessions=len(own)))
+        middle = statistics.fmean(values)
+        low = math.exp(middle - half)
+        high = math.exp(middle + half)
+        together.append(Ratio(math.exp(middle), low, high, sessions=len(own)))
     return together
 
 

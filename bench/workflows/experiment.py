@@ -124,9 +124,9 @@ def choose(
                 cells = [cell for cell in of_column if f"{cell.table}: {cell.system}" in named]
             quoted += [Quotation(cell, why) for cell in cells]
         printed = {}
-        for label, (rows, why) in experiment.printed_of(table).items():
+        for label, (rows, reasons) in experiment.printed_of(table).items():
             cells = [cell for row in rows for cell in printed_cells(table.papers, row, further)]
-            printed[label] = PrintedRow(cells, [*other, *why], table.summed)
+            printed[label] = PrintedRow(cells, [*other, *reasons], table.summed)
         chosen.append(ChosenTable(table, parts, printed, quoted))
     return experiment, chosen, absent
 
