@@ -373,7 +373,7 @@ def test_a_command_that_trains_can_be_planned(bench, command, embedded, monkeypa
 def as_planned(words: list[str]) -> list[str]:
     """The options of a command that `plan` has too, with what is there offline."""
     known = known_options(["plan"])
-    words = [word for word in words if word != "--yes"]
+    words = [word for word in words if word not in ("--yes", "--offline")]
     pairs = dict(zip(words[::2], words[1::2], strict=True))
     kept = {
         name: value
