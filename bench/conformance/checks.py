@@ -63,6 +63,7 @@ from methods.api import (
     missing_members,
 )
 from methods.core.artefacts import sources
+from methods.core.families import family_name, read_packed
 from methods.core.models import cost, forward, padded, reads_texts, rounds_values
 from methods.core.settings import check_setting
 
@@ -524,7 +525,8 @@ class Suite(Trained):
                 raise Broken(
                     f"{what}: transformers does not open it: put @opened_by_transformers on {type(model).__name__} ({error})"
                 ) from None
-        again.set_attn_implementation("packed")
+        if family_name(again):
+            read_packed(again)
         gap = (bench.logits(model) - bench.logits(again)).abs().max()
         if float(gap) != 0:
             raise Broken(

@@ -27,6 +27,7 @@ from bench.train.numerics import RandomState
 from bench.train.student_trainer import StudentTrainer
 from bench.train.training_state import TrainingStates
 from methods.api import Stage, Student
+from methods.core.families import read_packed
 from methods.core.models import is_packed
 from methods.core.terms import hard
 
@@ -57,7 +58,7 @@ def base_model(
     if labels and not spans:
         put_in_order(model, labels, folder.name)
     if is_packed(model):
-        model.set_attn_implementation("packed")
+        read_packed(model)
     return model
 
 

@@ -323,6 +323,13 @@ def family_of_config(config: Any) -> str:
     return next((kind for kind in kinds if kind in FAMILIES), "")
 
 
+def read_packed(model: Any) -> None:
+    """Let transformers' attention read packed rows. A family whose attention is computed here needs nothing, and its configuration goes
+    on to name the attention that padded input has."""
+    if family_of(model).run_layer is None:
+        model.set_attn_implementation("packed")
+
+
 def attention_names(model: Any) -> AttentionNames:
     """Those of a model's family. Raises TypeError: it is none of :data:`LAYERED`."""
     if (names := family_of(model).attention) is None:
