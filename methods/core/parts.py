@@ -25,7 +25,7 @@ from transformers import (
 )
 
 from methods.core.errors import MethodError
-from methods.core.families import LAYERED, family_of_config, read_packed
+from methods.core.families import LAYERED, family_of_config, last_layer, read_packed
 from methods.core.settings import Limit
 from methods.core.stages import Setup, Shape, Student
 
@@ -320,8 +320,8 @@ def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> 
 
 def for_task(model: Any, head: nn.Module) -> Any:
     """The classifier of one task: this head alone, over the encoder of ``model``, whose tensors it shares."""
-    config, last = copy.deepcopy(model.config), cast(Any, getattr(head, "out_proj", head))
-    config.num_labels = last.out_features
+    config = copy.deepcopy(model.config)
+    config.num_labels = last_layer(head).out_features
     with torch.device("meta"):
         shipped = type(model)(config)
     for name, part in model.named_children():
