@@ -99,14 +99,14 @@ def rewired(
     names = cast(AttentionNames, FAMILIES[family].attention)
     for number, (heads_H, neurons_F) in enumerate(zip(heads_LH, neurons_LF, strict=True)):
         prefix = f"{family}.encoder.layer.{number}."
-        columns = weights[f"{prefix}{names.writing}.weight"].size(1)
-        by_head = torch.arange(columns, device="cpu").view(len(heads_H), -1)
+        written_WX = weights[f"{prefix}{names.writing}.weight"]
+        by_head = torch.arange(written_WX.size(1), device="cpu").view(len(heads_H), -1)
         heads = heads_H.cpu().argsort(descending=True, stable=True)
         rows = by_head[heads].flatten()
         order = neurons_F.cpu().argsort(descending=True, stable=True)
         readers = dict.fromkeys(names.reading, rows) | {"intermediate.dense": order}
         if f"{family}.encoder.{SHARED_BIAS}" in weights:
-            weights[f"{prefix}{names.own}.bias_rows"] = heads
+            weights[f"{prefix}{names.own}.bias_rows"] = heads.to(written_WX.device)
         for part, place in readers.items():
             for kind in ("weight", "bias"):
                 weights[f"{prefix}{part}.{kind}"] = weights[f"{prefix}{part}.{kind}"][place]

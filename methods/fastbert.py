@@ -186,9 +186,8 @@ class LeavesEarly(PackedModel):
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **options: Any
     ) -> SequenceClassifierOutput:
         """Padded input. The same answers, at the cost of full depth: every branch is computed."""
-        out = super().forward(
-            input_ids, attention_mask=attention_mask, output_hidden_states=True, **options
-        )
+        options["output_hidden_states"] = True
+        out = super().forward(input_ids, attention_mask=attention_mask, **options)
         answer_BC = out.logits
         for number in range(len(self.branches), 0, -1):
             branch_BC = self.branches[number - 1].padded(out.hidden_states[number], attention_mask)  # type: ignore[operator]

@@ -25,6 +25,7 @@ from transformers import AutoModelForSequenceClassification, PretrainedConfig
 
 from methods.api import MethodError, Setup, Stage, Student
 from methods.core.artefacts import Artefact, TeacherWeights
+from methods.core.families import read_packed
 from methods.core.models import is_packed
 from methods.core.own_shape import OwnShape
 from methods.core.parts import load_checked, under
@@ -74,7 +75,7 @@ class FineTune(OwnShape):
         # in fp32 whatever its file has: small steps are lost in fp16
         model: Any = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
         if is_packed(model):
-            model.set_attn_implementation("packed")
+            read_packed(model)
         encoder = under(f"{model.base_model_prefix}.", setup.artefacts["teacher_weights"])
         load_checked(model.base_model, encoder, "the encoder")
         return Student(model)

@@ -25,6 +25,7 @@ from bench.conformance.directions import taps_of_no_use, terms_that_move_nothing
 from bench.conformance.mixing import Finding, findings
 from bench.conformance.tiny_bench import (
     EXAMPLES,
+    OTHER_FAMILIES,
     RECIPE,
     SHORT,
     TASK,
@@ -62,7 +63,8 @@ from methods.api import (
     missing_members,
 )
 from methods.core.artefacts import sources
-from methods.core.models import cost, forward
+from methods.core.families import family_name, read_packed
+from methods.core.models import cost, forward, padded, reads_texts, rounds_values
 from methods.core.settings import check_setting
 
 OF_REGRESSION = "of a regression"
@@ -506,8 +508,9 @@ class Suite(Trained):
         modules = [(name, type(module)) for name, module in model.named_modules()]
         return modules, self.bench().logits(model).tolist()
 
-    def _reopens(self, what: str, model: Any) -> None:
-        bench = self.bench()
+    def _reopens(self, what: str, model: Any, bench: Bench | None = None) -> Any:
+        """The model as transformers opens its saved folder."""
+        bench = self.bench() if bench is None else bench
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
             files = {path.suffix for path in Path(folder).iterdir()}
@@ -522,13 +525,49 @@ class Suite(Trained):
                 raise Broken(
                     f"{what}: transformers does not open it: put @opened_by_transformers on {type(model).__name__} ({error})"
                 ) from None
-        again.set_attn_implementation("packed")
+        if family_name(again):
+            read_packed(again)
         gap = (bench.logits(model) - bench.logits(again)).abs().max()
         if float(gap) != 0:
             raise Broken(
                 f"{what} answers differently after loading, by up to {float(gap):.2g}: something is not in its weights "
                 f"and its configuration; where the class is its own, it needs a model_type and @opened_by_transformers"
             )
+        return again
+
+    def families(self) -> Unseen:
+        """Beside a teacher of another family it trains, and what it ships is opened by transformers, gives padded sequences the same
+        answers, and costs what is said."""
+        unseen = []
+        for family in OTHER_FAMILIES:
+            bench = Bench(self.method, 2, family=family)
+            try:
+                self.method.requires(bench.teacher.config)
+            except MethodError as error:
+                unseen.append(f"{family}: {error}")
+                continue
+            try:
+                for point, model in bench.deployed(bench.trained_briefly()).items():
+                    self._answers_padded(point or "the model", model, bench)
+            except Broken as error:
+                raise Broken(f"a teacher of {family}: {error}") from error
+        return unseen
+
+    def _answers_padded(self, what: str, model: Any, bench: Bench) -> None:
+        """Raises Broken: what transformers opens answers padded sequences otherwise, or costs something else."""
+        opened = self._reopens(what, model, bench)
+        opened.set_attn_implementation("eager")
+        batch = bench.data.batch(range(8))
+        if not reads_texts(model):
+            with torch.no_grad():
+                gap = (padded(opened.eval(), batch).logits - bench.logits(model)).abs().max()
+            # where numbers are rounded, their last digits become steps
+            if not float(gap) <= (1.0 if rounds_values(model) else 1e-5):
+                raise Broken(f"{what}: padded answers differ by up to {float(gap):.2g}")
+        traced = macs(opened, 32)
+        closed = cost(model).of_length(32)
+        if not math.isclose(traced, closed, rel_tol=0.01):
+            raise Broken(f"{what}: {traced:,} MACs at length 32 are traced, {closed:,} said")
 
     def deploys_what_it_trained(self) -> Unseen:
         """The shipped model answers like the trained one (to rounding)."""
@@ -583,6 +622,7 @@ OF_CLASSIFIERS = {
     "padding has no effect",
     "saves",
     "alone or together",
+    "families",
 }
 """Checks that a model which writes is not put to."""
 

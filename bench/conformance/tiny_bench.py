@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import AutoConfig, BertConfig, PreTrainedModel
 
 from bench.conformance.mixing import Scene
 from bench.data.encoding import Encoded, MaskingVocabulary
@@ -38,7 +38,7 @@ from methods.core.artefacts import (
     sources,
 )
 from methods.core.models import forward
-from methods.core.parts import classifier
+from methods.core.parts import new_classifier
 from methods.core.taps import LOGITS
 from methods.core.terms import hard
 
@@ -55,6 +55,17 @@ EXAMPLES = 96
 
 
 TASK = "tiny"
+
+
+OTHER_FAMILIES: Mapping[str, Mapping[str, Any]] = {
+    "roberta": {"type_vocab_size": 1},
+    # narrower than the layers
+    "electra": {"embedding_size": 12},
+    "mpnet": {},
+    "modernbert": {"local_attention": 4}
+    | {f"{token}_token_id": 0 for token in ("cls", "sep", "bos", "eos")},
+}
+"""Families of teachers that run packed, beside BERT, and what their configurations say besides a shape."""
 
 
 class Broken(Exception):
@@ -100,48 +111,56 @@ def tiny_pairs() -> Encoded:
     return replace(data, tokens=tokens, segments=segments, labels=None, texts=texts)
 
 
-def tiny_teacher_config() -> BertConfig:
-    return BertConfig(
-        vocab_size=SPECIAL + WORDS,
-        hidden_size=24,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        intermediate_size=48,
-        max_position_embeddings=32,
+def tiny_teacher_config(family: str = "bert") -> Any:
+    shape = {
+        "vocab_size": SPECIAL + WORDS,
+        "hidden_size": 24,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "intermediate_size": 48,
+    }
+    if family == "bert":
+        return BertConfig(**shape, max_position_embeddings=32)
+    return AutoConfig.for_model(
+        family, **shape, **OTHER_FAMILIES[family], pad_token_id=0, max_position_embeddings=48
     )
 
 
 @functools.cache
 def tiny_teacher(
-    num_labels: int, threads: int, spans: bool = False
-) -> BertForSequenceClassification:
+    num_labels: int, threads: int, spans: bool = False, family: str = "bert"
+) -> PreTrainedModel:
     """The teacher of one form of task, tuned once for all methods of a process.
 
     Args:
         threads: of torch now; with another number its bits would be others.
     """
-    config, data, numerics = tiny_teacher_config(), tiny_task(num_labels, spans), ComputeSettings()
+    config, data = tiny_teacher_config(family), tiny_task(num_labels, spans)
+    numerics = ComputeSettings()
     config.num_labels = num_labels
     random = RandomState(7, numerics.device)
     with random.current():
-        model = classifier(config)
+        model = new_classifier(Setup(config, num_labels, (TASK,)), config.num_hidden_layers)
     scheduled = schedule_stages([Stage("finetune", {"hard": hard()})], (), RECIPE, len(data))[1]
     trainer = StudentTrainer("teacher", Student(model), random, [], scheduled, numerics)
     train_task([trainer], data, None, LoopOptions(7, numerics, RECIPE.batch_size))
-    return model.eval()
+    return model.eval()  # type: ignore[no-any-return]
 
 
 class Bench:
     """One form of task with its teacher, and trainings of one method on it."""
 
-    def __init__(self, method: Any, num_labels: int, spans: bool = False) -> None:
+    def __init__(
+        self, method: Any, num_labels: int, spans: bool = False, family: str = "bert"
+    ) -> None:
         self.method, self.num_labels, self.spans = method, num_labels, spans
         self.data, self.numerics = (
             tiny_pairs() if method.writes else tiny_task(num_labels, spans),
             ComputeSettings(),
         )
         # a method may spoil its own
-        self.teacher = copy.deepcopy(tiny_teacher(num_labels, torch.get_num_threads(), spans))
+        tuned = tiny_teacher(num_labels, torch.get_num_threads(), spans, family)
+        self.teacher: Any = copy.deepcopy(tuned)
         self._made: dict[Artefact, Mapping[str, Tensor]] = {}
         self._trained_on_rows: dict[Artefact, Scene] = {}
 

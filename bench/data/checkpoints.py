@@ -413,10 +413,9 @@ def _open(
         raise InputError(
             f"{asked}: transformers classifies by no model of model_type {kind[:40]!r}{ours_too}"
         )
-    read_tokens = [name for name, family in FAMILIES.items() if family.before_span_head is not None]
-    if task is not None and task.spans and not brought and kind not in read_tokens:
+    if task is not None and task.spans and not brought and kind not in FAMILIES:
         raise InputError(
-            f"{asked}: for {task.name} its model_type has to be one of: {', '.join(read_tokens)}"
+            f"{asked}: for {task.name} its model_type has to be one of: {', '.join(FAMILIES)}"
         )
     config = _valid_config(body, asked)
     longest = getattr(config, "max_position_embeddings", None)  # Funnel's has none, XLNet's is -1

@@ -27,6 +27,7 @@ from bench.train.numerics import RandomState
 from bench.train.student_trainer import StudentTrainer
 from bench.train.training_state import TrainingStates
 from methods.api import Stage, Student
+from methods.core.families import last_layer, read_packed
 from methods.core.models import is_packed
 from methods.core.terms import hard
 
@@ -57,7 +58,7 @@ def base_model(
     if labels and not spans:
         put_in_order(model, labels, folder.name)
     if is_packed(model):
-        model.set_attn_implementation("packed")
+        read_packed(model)
     return model
 
 
@@ -68,7 +69,7 @@ def take_span_head(model: Any, tuned: Any) -> None:
         if name not in dict(tuned.named_parameters()):
             parameter.zero_()
     if "qa_outputs" in dict(tuned.named_children()):  # others have one name for both heads
-        model.classifier.load_state_dict(tuned.qa_outputs.state_dict())
+        last_layer(model.classifier).load_state_dict(tuned.qa_outputs.state_dict())
 
 
 def as_question_answering(model: Any) -> Any:
@@ -87,7 +88,8 @@ def as_question_answering(model: Any) -> Any:
             f"transformers has no question answering by a {config.model_type}"
         ) from None
     weights = model.state_dict()
-    names = {name: name.replace("qa_outputs.", "classifier.", 1) for name in shipped.state_dict()}
+    (head,) = (name for name, part in model.named_modules() if part is last_layer(model.classifier))
+    names = {name: name.replace("qa_outputs.", f"{head}.", 1) for name in shipped.state_dict()}
     shipped.load_state_dict({name: weights[names[name]] for name in names})
     return shipped
 

@@ -63,9 +63,8 @@ class Family:
     """arguments as of ``run_layer`` -> [1, T, H * D], what the writing layer of its attention reads"""
     finish: Callable[[Any, Tensor], Tensor] = lambda body, x_TW: x_TW
     """body and the states of the last layer -> those that heads read"""
-    before_span_head: Callable[[Any, Tensor], Tensor] | None = lambda model, x_TW: x_TW
-    """classifier and [T, W] states -> what its last layer reads of each token to choose the ends of an answer; None where the head is
-    made for first tokens alone"""
+    before_span_head: Callable[[Any, Tensor], Tensor] = lambda model, x_TW: x_TW
+    """classifier and [T, W] states -> what the last layer of its head reads of each token to choose the ends of an answer"""
 
     def run(
         self,
@@ -257,7 +256,6 @@ FAMILIES: dict[str, Family] = {
         )[0],
         _alone,
         attention=AS_BERT,
-        before_span_head=None,
     ),
     "electra": Family(
         lambda body: body.encoder.layer,
@@ -265,7 +263,6 @@ FAMILIES: dict[str, Family] = {
         _alone,
         embedding=_embedding_of_electra,
         attention=AS_BERT,
-        before_span_head=None,
     ),
     "modernbert": Family(
         lambda body: body.layers,
@@ -286,7 +283,6 @@ FAMILIES: dict[str, Family] = {
         run_layer=_run_mpnet,
         attention=OF_MPNET,
         context=_context_of_mpnet,
-        before_span_head=None,
     ),
 }
 
@@ -321,6 +317,19 @@ def family_of_config(config: Any) -> str:
     # a configuration of our own adds fields to one of transformers'
     kinds = [getattr(base, "model_type", "") for base in made.__mro__]
     return next((kind for kind in kinds if kind in FAMILIES), "")
+
+
+def last_layer(head: Any) -> Any:
+    """The linear layer that gives the logits: a head itself, or the last layer of one that reads the first token. It reads every token
+    where spans are chosen, as transformers' models of questions do."""
+    return getattr(head, "out_proj", head)
+
+
+def read_packed(model: Any) -> None:
+    """Let transformers' attention read packed rows. A family whose attention is computed here needs nothing, and its configuration goes
+    on to name the attention that padded input has."""
+    if family_of(model).run_layer is None:
+        model.set_attn_implementation("packed")
 
 
 def attention_names(model: Any) -> AttentionNames:

@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from methods.core import losses
 from methods.core.direct_layers import DirectLayer, is_plain
 from methods.core.errors import EmptyAttention, UndeclaredNeed
-from methods.core.families import FAMILIES, family_name, family_of
+from methods.core.families import FAMILIES, family_name, family_of, last_layer
 from methods.core.packed import POOLS, AttentionTrace, Batch, Layout, span_logits
 from methods.core.taps import LOGITS, Out, Tap, Taps, layers_of
 
@@ -277,9 +277,7 @@ def run_layers(
         raise UndeclaredNeed(
             f"{type(model).__name__} has no classifier before its last layer: nothing to exit by"
         )
-    family, by_token = family_of(model), family_of(model).before_span_head
-    if batch.spans and by_token is None:
-        raise TypeError(f"the head of a {type(model).__name__} reads first tokens alone")
+    family = family_of(model)
     if family.run_layer is None and model.config._attn_implementation != "packed":
         wrong = f"this model's attention is {model.config._attn_implementation!r}: attention scores would come back empty"
         raise EmptyAttention(
@@ -317,8 +315,9 @@ def run_layers(
             read[scores] = trace.scores
         if vectors in taps:
             read[vectors] = trace.vectors
-    if taps >= LOGITS and batch.spans and by_token is not None:
-        read[Tap("logits")] = span_logits(layout, model.classifier(by_token(model, x_TW)))
+    if taps >= LOGITS and batch.spans:
+        read_TW = family.before_span_head(model, x_TW)
+        read[Tap("logits")] = span_logits(layout, last_layer(model.classifier)(read_TW))
     elif taps >= LOGITS:
         pooled_BW = family.pool(model, layout, x_TW)
         head = model.classifier

@@ -25,7 +25,7 @@ from transformers import (
 )
 
 from methods.core.errors import MethodError
-from methods.core.families import LAYERED, family_of_config
+from methods.core.families import LAYERED, family_of_config, last_layer, read_packed
 from methods.core.settings import Limit
 from methods.core.stages import Setup, Shape, Student
 
@@ -162,7 +162,7 @@ def own_classifier(
     own = config_in(kind, family_of_config(source))
     made: Any = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[own]
     model = made(own_config(own, source, num_labels, **more))
-    model.set_attn_implementation("packed")
+    read_packed(model)
     return model
 
 
@@ -184,7 +184,7 @@ def classifier(
 ) -> BertForSequenceClassification:
     """A classifier of this configuration; ``encoder`` are weights for its BERT (pooler excepted)."""
     model = BertForSequenceClassification(config)
-    model.set_attn_implementation("packed")
+    read_packed(model)
     if encoder is not None:
         load_checked(model.bert, encoder, "the start", new=("pooler.",))
     return model
@@ -302,7 +302,7 @@ def new_classifier(setup: Setup, layers: int) -> Any:
     config.num_hidden_layers, config.num_labels = layers, setup.num_labels
     kind: Any = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[type(config)]
     model = kind(config)
-    model.set_attn_implementation("packed")
+    read_packed(model)
     return model
 
 
@@ -320,11 +320,11 @@ def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> 
 
 def for_task(model: Any, head: nn.Module) -> Any:
     """The classifier of one task: this head alone, over the encoder of ``model``, whose tensors it shares."""
-    config, last = copy.deepcopy(model.config), cast(Any, getattr(head, "out_proj", head))
-    config.num_labels = last.out_features
+    config = copy.deepcopy(model.config)
+    config.num_labels = last_layer(head).out_features
     with torch.device("meta"):
         shipped = type(model)(config)
     for name, part in model.named_children():
         setattr(shipped, name, head if name == "classifier" else part)
-    shipped.set_attn_implementation("packed")
+    read_packed(shipped)
     return shipped.train(model.training)

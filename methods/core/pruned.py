@@ -186,7 +186,9 @@ def pruned_classifier(
         if rows in model.state_dict():
             kept = heads_LH[number].nonzero()[:, 0]
             every = torch.arange(heads_LH.size(1), device="cpu")
-            weights[rows] = weights.get(rows, every)[kept]
+            # a plan has shapes alone, and no places
+            place = weights[f"{prefix}{names.writing}.weight"].device
+            weights[rows] = weights.get(rows, every)[kept].to(place)
         for mask, readers, writer, whole in (
             (
                 heads_LH[number].repeat_interleave(size),

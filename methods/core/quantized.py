@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceClassification
 from transformers.utils import SAFE_WEIGHTS_NAME, cached_file
 
-from methods.core.families import attention_names
+from methods.core.families import attention_names, last_layer
 from methods.core.models import PackedModel
 from methods.core.parts import in_every_family, load_checked, own_classifier
 from methods.core.settings import Limit
@@ -150,7 +150,7 @@ def quantize(model: Any, config: QuantizedBertConfig) -> None:
     parts = [part for whole in wholes if whole is not None for part in whole.modules()]
     embeddings = [body.embeddings.word_embeddings]
     if config.rounds_all:
-        parts += [*model.children(), getattr(head, "out_proj", None)]
+        parts += [*model.children(), last_layer(head)]
         embeddings = [part for part in body.modules() if isinstance(part, nn.Embedding)]
     linears: list[Any] = [part for part in parts if isinstance(part, nn.Linear)]
     for kind, layers in ((QuantizedLinear, linears), (QuantizedEmbedding, embeddings)):

@@ -93,7 +93,9 @@ def test_every_method_from_every_start_learns_from_a_tuned_classifier(tmp_path):
 
 
 SPECIAL = {f"{name}_token_id": 0 for name in ("pad", "cls", "sep", "bos", "eos")}
-CUT = "pkd,droplayers,layerdrop,theseus,magnitude"
+CUT = "pkd,droplayers,layerdrop,theseus,magnitude,distilbert,mtdnn"
+# of classes of our own over the family's
+OWN = "moebert,fisher:examples=20,cofi:whole_until=0.3,dynabert,fastbert,q8bert,ternarybert"
 OTHERS = {
     "modernbert": {"local_attention": 4, **SPECIAL},
     "deberta-v2": {
@@ -131,7 +133,8 @@ def test_a_teacher_of_another_family_teaches_what_it_gives(family, tmp_path):
     (refused if family == "deberta-v2" else rows).extend(
         [f"minilmv2:{small}", f"tinybert:start=random:{small}"]
     )
-    (rows if family in ("roberta", "electra", "mpnet") else refused).extend(CUT.split(","))
+    made = f"{CUT},{OWN}".split(",")
+    (rows if family in ("roberta", "electra", "mpnet") else refused).extend(made)
     request = api.Request(
         methods=",".join(rows),
         tasks="rte",
@@ -160,9 +163,9 @@ def test_a_teacher_of_another_family_teaches_what_it_gives(family, tmp_path):
     assert len(saved) > len(rows)
     for folder in saved:
         model = AutoModelForSequenceClassification.from_pretrained(folder)
-        assert (model.config.model_type == family) == (
-            folder.name.split("-")[0] in (*CUT.split(","), "teacher")
-        )
+        method = folder.name.split("-")[0]
+        assert (model.config.model_type == family) == (method in (*CUT.split(","), "teacher"))
+        assert model.config.model_type.endswith(f"_{family}") == (f"{method}" in OWN)
 
 
 def test_a_family_under_another_name_gives_what_it_gives():

@@ -16,6 +16,7 @@ from transformers import (
 
 from bench.data.encoding import Encoded, encode
 from bench.data.table_files import Split
+from methods.core.families import read_packed
 
 WORDS = [
     "the", "a", "cat", "dog", "bird", "fish", "runs", "sleeps", "sings", "swims", "red", "blue", "old", "young", "good",
@@ -71,7 +72,7 @@ def family_classifier(family: str, num_labels: int = 2, seed: int = 0, **shape: 
         torch.manual_seed(seed)
         made = family_config(family, num_labels, **shape)
         model = AutoModelForSequenceClassification.from_config(made)
-    model.set_attn_implementation("packed")
+    read_packed(model)
     return model
 
 
