@@ -1,14 +1,17 @@
-"""Average columns and rows, compared with the rule that most of their own table follows; and rows of totals.
+"""Compare average columns and rows with the rule that most of their table follows, and totals with
+sums.
 
-A cell is a finding only if no rounding of the scores behind the printed ones is likely to have given it, or if the table
-visibly cuts its averages off.
+A cell is a finding only if no rounding of the scores behind the printed ones is likely to have
+given it, or if the table visibly cuts its averages off.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 
 from bench.audit.findings import ARITHMETIC, INFERENCE, Finding, of_cell
 from bench.audit.names import (
@@ -36,14 +39,14 @@ MISMATCHED = r"mnli.*mm|\bmm\b|mismatched"
 MOST_AVERAGES = 20
 """Columns of averages that are checked in one table."""
 TOTALS_OFF_BY = Decimal("1.9")
-"""A total is named if it is off by more than so many standard deviations of the rounding of its parts. It is a guess while
-all roundings together can explain it."""
+"""A total is named if it is off by more than so many standard deviations of the rounding of its
+parts. It is a guess while all roundings together can explain it."""
 NEAR = Decimal("0.02")
 """A total further off than this share of itself is of other parts than these."""
 
 
 def averaging_rules(columns: Sequence[str]) -> dict[str, list[list[str]]]:
-    """Ways in which a table may average: name -> groups of columns, the means of which are averaged."""
+    """Ways in which a table may average: name -> groups of columns whose means are averaged."""
 
     def by(key: Callable[[str], str], chosen: Sequence[str]) -> list[list[str]]:
         groups: dict[str, list[str]] = {}
@@ -73,149 +76,247 @@ def averaging_rules(columns: Sequence[str]) -> dict[str, list[list[str]]]:
 
 def mean_of(groups: Sequence[Sequence[str]], cells: Mapping[str, PrintedNumber]) -> Decimal | None:
     """The mean of the means of groups of columns; None where a cell is missing."""
-    if any(column not in cells for group in groups for column in group):
-        return None
-    means = [
-        sum((cells[column].value for column in group), Decimal(0)) / len(group) for group in groups
-    ]
-    return sum(means, Decimal(0)) / len(groups)
+    means = []
+    for group in groups:
+        values = [cells[column].value for column in group if column in cells]
+        if len(values) < len(group):
+            return None
+        means.append(sum(values, Decimal(0)) / len(values))
+    return sum(means, Decimal(0)) / len(means)
 
 
 def slack_of_mean(cell: PrintedNumber, count: int, step: Decimal) -> Decimal:
-    """How far an average may lie from that of the printed scores: its own rounding, and that of the scores behind it."""
-    # a score rounded to a step is off by a uniform error: variance step**2 / 12; of a mean of n scores, 1/n of that
+    """How far an average may lie from that of the printed scores, by its rounding and theirs."""
+    # a score rounded to a step is off by a uniform error: variance step**2 / 12;
+    # of a mean of n scores, 1/n of that
     spread = Decimal(str(DEVIATIONS)) * step / Decimal(12 * count).sqrt()
     return cell.step / 2 + min(step / 2, spread)
 
 
+@dataclass(frozen=True)
+class JudgedAverage:
+    """An average that a row prints, beside the mean that a rule gives of its scores.
+
+    Attributes:
+        step: the coarsest step of the scores.
+        fits: whether some rounding of the scores may give the printed average.
+    """
+
+    row: PrintedRow
+    cell: PrintedNumber
+    mean: Decimal
+    step: Decimal
+    fits: bool
+
+    @property
+    def is_rounded(self) -> bool:
+        return self.cell.is_rounded(self.mean)
+
+    @property
+    def is_only_cut(self) -> bool:
+        return self.cell.is_only_cut(self.mean)
+
+    @property
+    def is_finer(self) -> bool:
+        """Whether the average has more digits than its scores."""
+        return self.cell.step < self.step
+
+
+@dataclass(frozen=True)
+class AveragingRule:
+    """A way of averaging, and the averages of one column judged by it."""
+
+    name: str
+    averages: Sequence[JudgedAverage]
+
+    @property
+    def fitting(self) -> int:
+        return sum(average.fits for average in self.averages)
+
+    @cached_property
+    def cut(self) -> int:
+        """How many averages are cut off where they would be rounded up."""
+        return sum(average.is_only_cut for average in self.averages)
+
+    @cached_property
+    def exact(self) -> int:
+        """How many averages are the mean of the printed scores to the digit."""
+        return sum(average.is_rounded for average in self.averages)
+
+    @cached_property
+    def cuts_everywhere(self) -> bool:
+        """Whether all of six averages are cut off: some may look so by chance, but not all."""
+        if self.cut < 3 or len(self.averages) < 6:
+            return False
+        return all(average.cell.is_cut(average.mean) for average in self.averages)
+
+
 def averages(sheet: Sheet) -> Iterator[Finding]:
-    """Average columns against the rule that most rows follow.
+    """Compare average columns with the rule that most rows follow.
 
-    Named are cells that the rule does not give, and those that cut it off in a table that shows that it does.
+    A finding is a cell that the rule does not give, and one that is cut off in a table that
+    shows that it cuts.
     """
-    for column in [column for column in sheet.columns if is_average(column)][:MOST_AVERAGES]:
-        name, judged = _rule_of(sheet, column)
-        cells = [(row.cells[column], mean) for row, mean, *_ in judged]
-        cut = sum(cell.is_only_cut(mean) for cell, mean in cells)
-        exact = sum(cell.is_rounded(mean) for cell, mean in cells)
-        # where an average has no more digits than its scores, some look cut by chance, but never all of six
-        everywhere = (
-            cut >= 3 and len(judged) >= 6 and all(cell.is_cut(mean) for cell, mean in cells)
-        )
-        for row, mean, step, fits in judged:
-            cell = row.cells[column]
-            is_only_cut, is_rounded, finer = (
-                cell.is_only_cut(mean),
-                cell.is_rounded(mean),
-                cell.step < step,
-            )
-            follows_printed = (
-                finer and len(judged) >= 3 and exact - is_rounded >= 0.8 * (len(judged) - 1)
-            )
-            # no rounding of the scores gives it, and cutting does only if another cell of the column is cut too;
-            # or the others follow the printed scores to the digit, and it does not
-            if (not fits and not (is_only_cut and cut >= 2)) or (
-                follows_printed and not is_rounded and not is_only_cut
-            ):
-                yield of_cell(sheet, row, column, mean, "average", f"{name} of this row")
-            # rounding cannot give it, or so many digits or cells show that the table cuts
-            elif is_only_cut and (
-                not fits or everywhere or (finer and (cut >= 2 or follows_printed))
-            ):
-                how = (
-                    "is truncated here and rounded elsewhere"
-                    if exact
-                    else "is truncated, not rounded"
-                )
-                yield of_cell(sheet, row, column, mean, "truncation", f"{name} {how}", "a digit")
+    columns = [column for column in sheet.columns if is_average(column)]
+    for column in columns[:MOST_AVERAGES]:
+        rule = _rule_of(sheet, column)
+        for average in rule.averages:
+            finding = _of_average(sheet, column, rule, average)
+            if finding is not None:
+                yield finding
 
 
-def _rule_of(
-    sheet: Sheet, column: str
-) -> tuple[str, list[tuple[PrintedRow, Decimal, Decimal, bool]]]:
-    """The way of averaging that most rows follow, two of them at least, and no rows where none convinces.
+def _of_average(
+    sheet: Sheet, column: str, rule: AveragingRule, average: JudgedAverage
+) -> Finding | None:
+    """The finding of one average, by what the others of its column show; None where it is right."""
+    # do the other averages follow the printed scores to the digit?
+    others = len(rule.averages) - 1
+    others_exact = rule.exact - average.is_rounded
+    follows_printed = average.is_finer and others >= 2 and others_exact >= 0.8 * others
 
-    Of each row: the mean, the coarsest step of its scores, whether their rounding may give the printed average.
-    """
-    place = sheet.columns.index(column)
-    last = max((at for at, c in enumerate(sheet.columns[:place]) if is_average(c)), default=-1)
-    sets = {
-        "": [c for c in sheet.columns if c != column and is_score(c)],
-        " before it": [c for c in sheet.columns[:place] if is_score(c)],
-        " since the average before": [c for c in sheet.columns[last + 1 : place] if is_score(c)],
+    # no rounding of the scores gives it, and cutting does only if another cell is cut too
+    is_only_cut = average.is_only_cut
+    is_explained = average.fits or (is_only_cut and rule.cut >= 2)
+    is_alone = follows_printed and not average.is_rounded and not is_only_cut
+    if not is_explained or is_alone:
+        why = f"{rule.name} of this row"
+        return of_cell(sheet, average.row, column, average.mean, "average", why)
+    if not is_only_cut:
+        return None
+
+    # rounding cannot give it, or so many digits or cells show that the table cuts
+    digits_show = average.is_finer and (rule.cut >= 2 or follows_printed)
+    if average.fits and not rule.cuts_everywhere and not digits_show:
+        return None
+    how = "is truncated here and rounded elsewhere" if rule.exact else "is truncated, not rounded"
+    why = f"{rule.name} {how}"
+    return of_cell(sheet, average.row, column, average.mean, "truncation", why, "a digit")
+
+
+def _rule_of(sheet: Sheet, column: str) -> AveragingRule:
+    """The way of averaging that most rows follow, two at least; no averages where none convinces."""
+    # of which columns may the average be?
+    index = sheet.columns.index(column)
+    before = sheet.columns[:index]
+    last = max((at for at, name in enumerate(before) if is_average(name)), default=-1)
+    candidates = {
+        "": [name for name in sheet.columns if name != column],
+        " before it": before,
+        " since the average before": before[last + 1 :],
     }
-    rows = [r for r in sheet.rows if column in r.cells and (is_plain(r) or is_average_row(r))]
-    most, best = 0, ("", list[tuple[PrintedRow, Decimal, Decimal, bool]]())
-    for suffix, columns in sets.items():
-        for name, groups in averaging_rules(columns).items():
-            judged = []
-            for row in rows:
-                if (mean := mean_of(groups, row.cells)) is not None:
-                    step = max(row.cells[c].step for c in columns if c in row.cells)
-                    slack = slack_of_mean(row.cells[column], len(groups), step)
-                    judged.append((row, mean, step, abs(row.cells[column].value - mean) <= slack))
-            fitting = sum(fits for *_, fits in judged)
-            if fitting > most:
-                most, best = fitting, (f"{name}{suffix}", judged)
-    return best if most >= max(2, len(best[1]) / 2) else ("", [])
+    rows = [
+        row for row in sheet.rows if column in row.cells and (is_plain(row) or is_average_row(row))
+    ]
+
+    # the first of those ways that most rows follow
+    best = AveragingRule("", [])
+    for suffix, names in candidates.items():
+        scores = [name for name in names if is_score(name)]
+        for name, groups in averaging_rules(scores).items():
+            rule = AveragingRule(f"{name}{suffix}", _judged(rows, column, scores, groups))
+            if rule.fitting > best.fitting:
+                best = rule
+    convinces = best.fitting >= max(2, len(best.averages) / 2)
+    return best if convinces else AveragingRule("", [])
+
+
+def _judged(
+    rows: Sequence[PrintedRow],
+    column: str,
+    scores: Sequence[str],
+    groups: Sequence[Sequence[str]],
+) -> list[JudgedAverage]:
+    """The averages of the rows that have all scores, judged by the mean of groups of columns."""
+    judged = []
+    for row in rows:
+        mean = mean_of(groups, row.cells)
+        if mean is None:
+            continue
+        cell = row.cells[column]
+        step = max(row.cells[score].step for score in scores if score in row.cells)
+        fits = abs(cell.value - mean) <= slack_of_mean(cell, len(groups), step)
+        judged.append(JudgedAverage(row, cell, mean, step, fits))
+    return judged
+
+
+@dataclass(frozen=True)
+class RowMeans:
+    """What a row of averages would be if it averaged certain rows above it.
+
+    Attributes:
+        name: which rows, in words.
+        means: column -> the mean of its cells in these rows.
+        fitting: the columns whose printed average some rounding of these cells may give.
+    """
+
+    name: str
+    means: Mapping[str, Decimal]
+    fitting: frozenset[str]
 
 
 def average_rows(sheet: Sheet) -> Iterator[Finding]:
-    """Rows that average the rows above them, against the set of rows that most columns follow."""
+    """Compare rows of averages with the set of rows above that most of their columns follow."""
     for row, choices in rows_above(sheet, is_average_row):
-        best: tuple[int, str, dict[str, Decimal], set[str]] = (0, "", {}, set())
+        best = RowMeans("", {}, frozenset())
         for name, chosen in choices.items():
             if len(chosen) < 2:
                 continue
-            columns = [column for column in row.cells if all(column in r.cells for r in chosen)]
-            means = {
-                c: sum((r.cells[c].value for r in chosen), Decimal(0)) / len(chosen)
-                for c in columns
-            }
-            steps = {c: max(row.cells[c].step, *(r.cells[c].step for r in chosen)) for c in columns}
-            slacks = {c: slack_of_mean(row.cells[c], len(chosen), steps[c]) for c in columns}
-            fitting = {
-                c for c, mean in means.items() if abs(row.cells[c].value - mean) <= slacks[c]
-            }
-            if len(fitting) > best[0]:
-                best = len(fitting), name, means, fitting
-        count, name, means, fitting = best
-        if count < max(2, len(means) / 2):
+            means = _row_means(row, name, chosen)
+            if len(means.fitting) > len(best.fitting):
+                best = means
+        if len(best.fitting) < max(2, len(best.means) / 2):
             continue
-        usual = {row.cells[c].places for c in fitting}
-        for column, mean in means.items():
-            # of another scale: a ratio of means, a geometric mean, a count, how sure a number is
-            scale = re.search(r"%$|geo", column, re.IGNORECASE) or COUNTED.search(column)
-            other = (
-                derived_kind(column)
-                or scale
-                or DETECTABLE.search(column)
-                or UNCERTAIN.search(column)
-            )
-            if column not in fitting and row.cells[column].places in usual and not other:
-                yield of_cell(
-                    sheet,
-                    row,
-                    column,
-                    mean,
-                    "average",
-                    f"the mean of {name} in this column",
-                    "a headline",
-                )
+
+        # a cell of other digits, or of another scale, is no mean of the scores above it
+        usual = {row.cells[column].places for column in best.fitting}
+        for column, mean in best.means.items():
+            is_comparable = row.cells[column].places in usual and not _is_no_mean(column)
+            if column not in best.fitting and is_comparable:
+                why = f"the mean of {best.name} in this column"
+                yield of_cell(sheet, row, column, mean, "average", why, "a headline")
+
+
+def _row_means(row: PrintedRow, name: str, chosen: Sequence[PrintedRow]) -> RowMeans:
+    """The means of the chosen rows in the columns that they all have."""
+    means: dict[str, Decimal] = {}
+    fitting = set()
+    for column, cell in row.cells.items():
+        parts = [other.cells[column] for other in chosen if column in other.cells]
+        if len(parts) < len(chosen):
+            continue
+        means[column] = _sum(parts) / len(parts)
+        step = max(cell.step, *(part.step for part in parts))
+        if abs(cell.value - means[column]) <= slack_of_mean(cell, len(parts), step):
+            fitting.add(column)
+    return RowMeans(name, means, frozenset(fitting))
+
+
+def _is_no_mean(column: str) -> bool:
+    """Whether a column's average is no mean of its cells.
+
+    It may be a ratio of means, a geometric mean, a count, or say how sure a number is.
+    """
+    if derived_kind(column) or re.search(r"%$|geo", column, re.IGNORECASE):
+        return True
+    return any(pattern.search(column) for pattern in (COUNTED, DETECTABLE, UNCERTAIN))
 
 
 def rows_above(
     sheet: Sheet, is_special: Callable[[PrintedRow], bool]
 ) -> Iterator[tuple[PrintedRow, dict[str, list[PrintedRow]]]]:
-    """Each row of averages or totals, and which rows above it may be of. Where they are many, they see less far up."""
-    special = [place for place, row in enumerate(sheet.rows) if is_special(row)]
+    """Each row of averages or totals, and the sets of rows above that it may be of.
+
+    Where such rows are many, each sees less far up.
+    """
+    special = [index for index, row in enumerate(sheet.rows) if is_special(row)]
     window = max(100, 40_000 // max(1, len(special)))
-    for place in special:
-        row = sheet.rows[place]
+    for index in special:
+        row = sheet.rows[index]
         above: list[PrintedRow] = []
         since: list[PrintedRow] = []
         between = False
-        for other in sheet.rows[max(0, place - window) : place]:
+        for other in sheet.rows[max(0, index - window) : index]:
             if is_plain(other):
                 since = [] if between else since
                 since.append(other)
@@ -236,38 +337,61 @@ def rows_above(
 
 
 def sums(sheet: Sheet) -> Iterator[Finding]:
-    """Rows of totals that no set of the rows above gives, although the nearest almost does."""
+    """Find totals that no set of the rows above gives, although the nearest almost does."""
     for row, choices in rows_above(sheet, is_total_row):
-        for column, cell in row.cells.items():
-            ways = [
-                [r.cells[column] for r in chosen if column in r.cells]
-                for chosen in choices.values()
-            ]
-            ways = [parts for parts in ways if len(parts) >= 2]
-            if not ways or not cell.value or any(_fits(cell, parts) for parts in ways):
+        for column, total in row.cells.items():
+            ways = []
+            for chosen in choices.values():
+                parts = [other.cells[column] for other in chosen if column in other.cells]
+                if len(parts) >= 2:
+                    ways.append(parts)
+            if not ways or not total.value or any(_fits(total, parts) for parts in ways):
                 continue
-            parts = min(ways, key=lambda parts: abs(_sum(parts) - cell.value))
-            off = abs(_sum(parts) - cell.value)
-            if off > NEAR * abs(cell.value) or len({part.unit for part in parts}) > 1:
-                continue
-            why, basis = "the sum of the rows above in this column", ARITHMETIC
-            is_fractional = any(part.places or part.unit for part in parts)
-            if is_fractional and off <= cell.step / 2 + sum(
-                (part.step / 2 for part in parts), Decimal(0)
-            ):
-                why, basis = f"{why}; rounding of the parts hardly gives this", INFERENCE
-            yield of_cell(sheet, row, column, _sum(parts), "sum", why, "a total", basis)
+            finding = _of_total(sheet, row, column, ways)
+            if finding is not None:
+                yield finding
+
+
+def _of_total(
+    sheet: Sheet, row: PrintedRow, column: str, ways: Sequence[Sequence[PrintedNumber]]
+) -> Finding | None:
+    """The finding of a total by the nearest of its possible sets of parts; None where it is of
+    others.
+    """
+    total = row.cells[column]
+    parts = min(ways, key=lambda parts: abs(_sum(parts) - total.value))
+    off = abs(_sum(parts) - total.value)
+    units = {part.unit for part in parts}
+    if off > NEAR * abs(total.value) or len(units) > 1:
+        return None
+
+    # it is a guess while all roundings together can explain the difference
+    all_roundings = total.step / 2 + sum((part.step / 2 for part in parts), Decimal(0))
+    why = "the sum of the rows above in this column"
+    basis = ARITHMETIC
+    if _is_fractional(parts) and off <= all_roundings:
+        why = f"{why}; rounding of the parts hardly gives this"
+        basis = INFERENCE
+    return of_cell(sheet, row, column, _sum(parts), "sum", why, "a total", basis)
 
 
 def _sum(parts: Sequence[PrintedNumber]) -> Decimal:
     return sum((part.value for part in parts), Decimal(0))
 
 
-def _fits(cell: PrintedNumber, parts: Sequence[PrintedNumber]) -> bool:
-    """Whether a total is the sum of its parts within what their rounding makes likely; of whole numbers exactly."""
-    # a number rounded to a step is off by a uniform error: variance step**2 / 12
-    spread = (sum((part.step**2 for part in parts), Decimal(0)) / 12).sqrt()
-    is_fractional = any(part.places or part.unit for part in parts)
-    return abs(cell.value - _sum(parts)) <= cell.step / 2 + (
-        TOTALS_OFF_BY * spread if is_fractional else 0
-    )
+def _is_fractional(parts: Sequence[PrintedNumber]) -> bool:
+    """Whether parts are rounded numbers: those with decimals or with a unit, as 4 M."""
+    return any(part.places or part.unit for part in parts)
+
+
+def _fits(total: PrintedNumber, parts: Sequence[PrintedNumber]) -> bool:
+    """Whether a total is the sum of its parts within what their rounding makes likely.
+
+    Whole numbers have to add up exactly.
+    """
+    slack = total.step / 2
+    if _is_fractional(parts):
+        # a number rounded to a step is off by a uniform error: variance step**2 / 12
+        spread = (sum((part.step**2 for part in parts), Decimal(0)) / 12).sqrt()
+        slack += TOTALS_OFF_BY * spread
+    return abs(total.value - _sum(parts)) <= slack

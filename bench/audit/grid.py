@@ -16,7 +16,8 @@ WORDS = re.compile(r"\W*[^\W\d_]")
 MOST_TEXT = 5_000_000
 """Bytes of a file, with the files that it inputs."""
 LONGEST_CELL = 1000
-"""Characters that are read of a cell: what is longer is prose, and some patterns would take the square of its length."""
+"""Characters that are read of a cell: what is longer is prose, and some patterns would take the
+square of its length."""
 LONGEST_SOURCE = 4 * LONGEST_CELL
 """Characters of a cell with its links and commands."""
 
@@ -35,8 +36,8 @@ class GridCell(NamedTuple):
     left: bool = False
 
     @property
-    def own(self) -> str:
-        """The text, or nothing where another place of the table holds it already."""
+    def unrepeated(self) -> str:
+        """The text, or nothing where another cell of the table holds it already."""
         return "" if self.above or self.left else self.text
 
 
@@ -104,7 +105,8 @@ class Spanned(NamedTuple):
 
 
 def laid_out(rows: Sequence[Sequence[Spanned]]) -> list[list[GridCell]]:
-    """Every cell at its column: one that spans several lines or columns is repeated there and marked.
+    """Every cell at its column: one that spans several lines or columns is repeated there and
+    marked.
 
     Raises:
         InputError: spans fill more than :data:`MOST_SPANNED` places.

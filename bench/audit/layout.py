@@ -1,4 +1,6 @@
-"""What the lines of a table mean: header, names of systems, groups, and the numbers below each column's name."""
+"""What the lines of a table mean: header, names of systems, groups, and the numbers below each
+column's name.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,10 @@ SO_MANY = re.compile(r"of \d+")
 NAMED_IN_BRACKETS = re.compile(
     r"\([^)]*(?:drop|gain|diff|delta|Δ|loss|improve|change)[^)]*\)", re.IGNORECASE
 )
+LETTER = re.compile(r"[^\W\d_]")
+NAME = re.compile(rf"{WORDS.pattern}|[@(]|\d+[A-Za-z-]")
+"""How the name of a column begins."""
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 ROW_NUMBER = re.compile(r"#|no\.?|nr\.?|rank|id|index|idx|", re.IGNORECASE)
 
 
@@ -30,20 +36,26 @@ class Unread(NamedTuple):
 
 
 def unread(grids: Iterable[Grid], sheets: Sequence[Sheet]) -> list[Unread]:
-    """The numbers behind the first cells of all lines that no row of the sheets has, equal ones counted."""
-    rows = [row for sheet in sheets for row in sheet.rows]
-    left = Counter(
-        (row.line, number.text)
-        for row in rows
-        for number in (*row.cells.values(), *row.sizes.values())
-    )
+    """The numbers behind the first cells of all lines that no row of the sheets has.
+
+    Equal numbers of one line are counted.
+    """
+    left: Counter[tuple[int, str]] = Counter()
+    for sheet in sheets:
+        for row in sheet.rows:
+            numbers = (*row.cells.values(), *row.sizes.values())
+            left.update((row.line, number.text) for number in numbers)
+
     missing = []
-    for line in (line for grid in grids for line in grid.lines):
-        for cell in line.cells[1:]:
-            for number, _ in numbers_of(cell.own) if not SO_MANY.fullmatch(cell.own) else ():
-                if left[line.number, number.text] == 0:
-                    missing.append(Unread(line.number, number.text, cell.text))
-                left[line.number, number.text] -= 1
+    for grid in grids:
+        for line in grid.lines:
+            for cell in line.cells[1:]:
+                if SO_MANY.fullmatch(cell.unrepeated):
+                    continue
+                for number, _ in numbers_of(cell.unrepeated):
+                    if left[line.number, number.text] == 0:
+                        missing.append(Unread(line.number, number.text, cell.text))
+                    left[line.number, number.text] -= 1
     return missing
 
 
@@ -52,86 +64,113 @@ def sheets_of(where: str, grids: Iterable[Grid]) -> list[Sheet]:
     sheets = []
     for grid in grids:
         header, body = _parted(grid)
-        if rows := list(_rows(header, body)) if body else []:
+        rows = list(_rows(header, body)) if body else []
+        if rows:
             sheets.append(Sheet(where, grid.title, rows))
     titles = Counter(sheet.name for sheet in sheets)
-    for place, sheet in enumerate(sheets, start=1):
+    for number, sheet in enumerate(sheets, start=1):
         if titles[sheet.name] > 1:  # the heading above is that of several
-            sheet.name = f"{sheet.name} (table {place})" if sheet.name else f"table {place}"
+            sheet.name = f"{sheet.name} (table {number})" if sheet.name else f"table {number}"
     return sheets
 
 
 def _parted(grid: Grid) -> tuple[list[GridLine], list[GridLine]]:
     """Header lines and body lines."""
-    lines = [line for line in grid.lines if any(cell.text for cell in line.cells)]
-    # header are the lines that the container says, and lines of words below them where numbers follow
+    lines = [line for line in grid.lines if _texts(line)]
+    # header are the lines that the container says, and lines of words below them where numbers
+    # follow
     head = max(1, min(grid.head, len(lines) - 1))
     while head < min(len(lines) - 1, MOST_HEADER_LINES) and _is_words(lines, head):
         head += 1
     return lines[:head], lines[head:]
 
 
-def _is_words(lines: Sequence[GridLine], place: int) -> bool:
-    """A line of column names below a header: words in at least two places, numbers below most of them.
+def _is_words(lines: Sequence[GridLine], index: int) -> bool:
+    """Whether a line below a header has column names: two or more, and numbers below most of them.
 
-    Below a cell that spans columns, one place is enough, and no numbers are needed.
+    Below a cell that spans columns, one name is enough, and no numbers are needed.
     """
-    line = lines[place]
-    named = [at for at, cell in enumerate(line.cells) if at and cell.own]
-    if not named or len(line.cells) > max(len(above.cells) for above in lines[:place]):
+    # columns with a text of the line itself, not wider than the header
+    line = lines[index]
+    header = lines[:index]
+    named = [at for at, cell in enumerate(line.cells) if at and cell.unrepeated]
+    if not named or len(line.cells) > max(len(above.cells) for above in header):
         return False
-    if len(named) < 2 and not any(cell.left for above in lines[:place] for cell in above.cells):
+    if not all(_is_name(line.cells[at].text) for at in named):
         return False
-    if not all(
-        SO_MANY.fullmatch(text := line.cells[at].text)
-        or (re.match(rf"{WORDS.pattern}|[@(]|\d+[A-Za-z-]", text) and not numbers_of(text))
-        for at in named
-    ):
+
+    # one name only below a cell that spans columns
+    spanned: set[int] = set()
+    for above in header:
+        spanned.update(at for at, cell in enumerate(above.cells) if cell.left)
+    if len(named) < 2 and not spanned:
         return False
-    below = lines[place + 1 : place + 9]
-    spanned = {at for above in lines[:place] for at, cell in enumerate(above.cells) if cell.left}
-    numeric = sum(
-        any(at < len(other.cells) and numbers_of(other.cells[at].text) for other in below)
-        for at in named
-    )
-    return numeric >= len(named) / 2 or bool(spanned & set(named))
+    if spanned & set(named):
+        return True
+    below = lines[index + 1 : index + 9]
+    numeric = sum(_has_number(below, at) for at in named)
+    return numeric >= len(named) / 2
+
+
+def _is_name(text: str) -> bool:
+    """Whether a text may name a column: words without a number, or how many columns a mean has."""
+    if SO_MANY.fullmatch(text):
+        return True
+    return bool(NAME.match(text)) and not numbers_of(text)
+
+
+def _has_number(lines: Sequence[GridLine], column: int) -> bool:
+    texts = (line.cells[column].text for line in lines if column < len(line.cells))
+    return any(numbers_of(text) for text in texts)
 
 
 def _rows(header: Sequence[GridLine], body: Sequence[GridLine]) -> Iterator[PrintedRow]:
+    """The rows of a table that have numbers, each with the group and the label above it."""
     names = _column_names(header, max(len(line.cells) for line in [*header, *body]))
     lead = _leading(names, body)
-    group, label = "", ""
+    group = ""
+    label = ""
     for line in body:
-        cells = line.cells
-        # pages of text print a line that lost the empty place below a label of several lines one place to the left
-        lost = lead >= 2 and len(cells) == len(names) and not cells[-1].text and cells[0].text
-        if (
-            lost
-            and not re.search(r"[^\W\d_]", cells[lead - 1].text)
-            and any(numbers_of(cell.text) for cell in cells)
-        ):
-            cells = [GridCell(""), *cells[:-1]]
+        cells = _put_right(line.cells, names, lead)
         texts = {cell.text for cell in cells if cell.text}
         if len(texts) == 1 and not any(map(numbers_of, texts)):
             group = _plain(texts.pop())
             continue
-        labels = [_plain(cell.text) for cell in cells[:lead]]
+
         # an empty first cell takes the label above it
-        label = labels[0] = labels[0] or label
-        # the leading texts together are the name; a number of the row is no part of it
-        shown = [
-            text
-            for name, text in zip(names, labels, strict=False)
-            if re.search(r"\w|\+", text)
-            and not (ROW_NUMBER.fullmatch(name) and text.isdigit() and len(labels) > 1)
-        ]
-        row = PrintedRow(
-            ", ".join(dict.fromkeys(shown)), {}, line=line.number, group=group, label=label
-        )
+        labels = [_plain(cell.text) for cell in cells[:lead]]
+        label = labels[0] or label
+        labels[0] = label
+
+        system = _system_name(names, labels)
+        row = PrintedRow(system, {}, line=line.number, group=group, label=label)
         _fill(row, names, cells, lead)
         if row.cells or row.sizes:
             row.system = row.system or group or f"row at line {line.number}"
             yield row
+
+
+def _put_right(cells: list[GridCell], names: Sequence[str], lead: int) -> list[GridCell]:
+    """The cells of a line, each below its column name.
+
+    Pages of text print a line that lost the empty cell below a label of several lines one column
+    to the left.
+    """
+    may_be_shifted = lead >= 2 and len(cells) == len(names) and cells[0].text
+    if not may_be_shifted or cells[-1].text or LETTER.search(cells[lead - 1].text):
+        return cells
+    has_numbers = any(numbers_of(cell.text) for cell in cells)
+    return [GridCell(""), *cells[:-1]] if has_numbers else cells
+
+
+def _system_name(names: Sequence[str], labels: Sequence[str]) -> str:
+    """The leading texts of a row together; a number of the row is no part of the name."""
+    shown = []
+    for name, text in zip(names, labels, strict=False):
+        is_row_number = ROW_NUMBER.fullmatch(name) and text.isdigit() and len(labels) > 1
+        if re.search(r"\w|\+", text) and not is_row_number:
+            shown.append(text)
+    return ", ".join(dict.fromkeys(shown))
 
 
 def _leading(names: Sequence[str], body: Sequence[GridLine]) -> int:
@@ -144,89 +183,104 @@ def _leading(names: Sequence[str], body: Sequence[GridLine]) -> int:
         if words <= numeric or size_of(names[lead]):
             break
         lead += 1
-    further = any(numbers_of(cell.own) for line in body for cell in line.cells[lead:])
-    return lead if further else 1
+
+    # without a number behind them, only the first is a name
+    for line in body:
+        if any(numbers_of(cell.unrepeated) for cell in line.cells[lead:]):
+            return lead
+    return 1
 
 
 def _column_names(header: Sequence[GridLine], width: int) -> list[str]:
     """One name a column, of all header lines; equal and empty ones are numbered."""
+    # a line of one text heads all columns and names none
+    naming = [line for line in header if len(_texts(line)) != 1] if len(header) > 1 else header
     names: list[str] = []
-    if len(header) > 1:  # a line of one text heads all columns and names none
-        header = [
-            line for line in header if len({cell.text for cell in line.cells if cell.text}) != 1
-        ]
-    for place in range(width):
+    for column in range(width):
         parts: list[str] = []
-        for line in header:
-            text = _plain(line.cells[place].text) if place < len(line.cells) else ""
+        for line in naming:
+            text = _plain(line.cells[column].text) if column < len(line.cells) else ""
             if text and text not in parts:
                 parts.append(text)
-        name = " ".join(parts) or (f"column {place + 1}" if place else "")
-        names.append(name)
+        unnamed = f"column {column + 1}" if column else ""
+        names.append(" ".join(parts) or unnamed)
+
     seen: Counter[str] = Counter()
-    for place, name in enumerate(names):
+    for column, name in enumerate(names):
         seen[name] += 1
         if seen[name] > 1:
-            names[place] = f"{name} ({seen[name]})"
+            names[column] = f"{name} ({seen[name]})"
     return names
 
 
+def _texts(line: GridLine) -> set[str]:
+    return {cell.text for cell in line.cells if cell.text}
+
+
 def _fill(row: PrintedRow, names: Sequence[str], cells: Sequence[GridCell], lead: int) -> None:
-    """The numbers of a line below their names."""
-    scores = [place for place in range(lead, len(names)) if not size_of(names[place])]
-    values = [cell for cell in cells[lead:] if cell.text.strip()]
-    short = len(cells) < len(names) and len(values) == len(scores) < len(names) - lead
-    # a row without sizes is often printed without empty cells for them
-    named = (
-        [(names[place], cell) for place, cell in zip(scores, values, strict=True)]
-        if short
-        else list(zip(names[lead:], cells[lead:], strict=False))
-    )
-    for name, cell in named:
-        parts = list(numbers_of(cell.own))
+    """Put the numbers of a line into its row, below their names."""
+    for name, cell in _named_cells(names, cells, lead):
+        parts = list(numbers_of(cell.unrepeated))
+        # a small number in brackets is no deviation where the header says what is in the brackets,
+        # as "Accuracy (drop)"
         deviation = parts[0][0].deviation if len(parts) == 1 else None
-        # a small number in brackets is no deviation where the header says what is in the brackets, as "Accuracy (drop)"
         if deviation and NAMED_IN_BRACKETS.search(name):
             parts.append((deviation, "other"))
-        # the numbers have names of their own: MNLI-m/mm, MNLI-(m/mm), SQuAD (EM/F1); a change is a difference
+
+        # several numbers have names of their own, as MNLI-m/mm, MNLI-(m/mm), SQuAD (EM/F1);
+        # a change is a difference
         columns = iter(_split_name(name, sum(role != "change" for _, role in parts)))
-        for place, (number, role) in enumerate(parts):
+        for at, (number, role) in enumerate(parts):
             column = f"Δ {name}" if role == "change" else next(columns)
-            size = size_of(column)
-            if re.fullmatch(r"column \d+", column) and number.unit in ("M", "B"):
-                size = "params"
-            if size and place == 0 and size not in row.sizes:
+            is_unnamed = re.fullmatch(r"column \d+", column)
+            size = "params" if is_unnamed and number.unit in ("M", "B") else size_of(column)
+            if size and at == 0 and size not in row.sizes:
                 row.sizes[size] = number
             elif column not in row.cells:
                 row.cells[column] = number
 
 
+def _named_cells(
+    names: Sequence[str], cells: Sequence[GridCell], lead: int
+) -> list[tuple[str, GridCell]]:
+    """The cells behind the name of a row, each with the name of its column.
+
+    A row without sizes is often printed without empty cells for them.
+    """
+    scores = [name for name in names[lead:] if not size_of(name)]
+    values = [cell for cell in cells[lead:] if cell.text.strip()]
+    lacks_sizes = len(cells) < len(names) and len(scores) < len(names) - lead
+    if lacks_sizes and len(values) == len(scores):
+        return list(zip(scores, values, strict=True))
+    return list(zip(names[lead:], cells[lead:], strict=False))
+
+
 @lru_cache(4096)
 def _split_name(name: str, count: int) -> list[str]:
-    """``count`` names from one. Words between slashes are dealt out: ``MNLI-(m/mm)`` gives MNLI-m and MNLI-mm.
+    """``count`` names from one.
+
+    Words between slashes are dealt out: ``MNLI-(m/mm)`` gives MNLI-m and MNLI-mm.
 
     A name without ``count`` such words is numbered: ``F1`` gives F1 (first) and F1 (second).
     """
     if count < 2:
         return [name]
-    groups = list(
-        re.finditer(rf"\(?((?<![^\s/()])[^\s/()]+(?:\s*/\s*[^\s/()]+){{{count - 1}}})\)?", name)
-    )
-    groups = [group for group in groups if "w/o" not in group[0].lower()]
+    words = rf"(?<![^\s/()])[^\s/()]+(?:\s*/\s*[^\s/()]+){{{count - 1}}}"
+    groups = [
+        group for group in re.finditer(rf"\(?({words})\)?", name) if "w/o" not in group[0].lower()
+    ]
     names = []
-    for place in range(count):
-        text, end = "", 0
+    for number in range(count):
+        text = ""
+        end = 0
         for group in groups:
-            text += name[end : group.start()] + group[1].split("/")[place].strip()
+            text += name[end : group.start()] + group[1].split("/")[number].strip()
             end = group.end()
         names.append((text + name[end:]).strip())
     if len(set(names)) == count:
         return names
-    ordinals = ("first", "second", "third", "fourth", "fifth", "sixth")
-    return [
-        f"{name} ({ordinals[place] if place < len(ordinals) else place + 1})"
-        for place in range(count)
-    ]
+    numbered = [*ORDINALS[:count], *range(len(ORDINALS) + 1, count + 1)]
+    return [f"{name} ({ordinal})" for ordinal in numbered]
 
 
 def _plain(text: str) -> str:
