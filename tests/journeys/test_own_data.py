@@ -37,10 +37,12 @@ def teacher(tmp_path_factory):
     return own_data.save_quick_teacher(tmp_path_factory.mktemp("teacher") / "quick")
 
 
-def answer_of(bench, folder: Path, file: Path, teacher: Path, rows: tuple[str, ...]) -> Answer:
+def answer_of(
+    bench, folder: Path, file: Path, teacher: Path, rows: tuple[str, ...], epochs: int = 20
+) -> Answer:
     done = bench(
         "run", "--tasks", file, "--methods", ",".join(rows), "--teacher", teacher, "--results",
-        folder / "r", "--reports", folder / "p", "--threads", 1, "--epochs", 20, "--yes",
+        folder / "r", "--reports", folder / "p", "--threads", 1, "--epochs", epochs, "--yes",
     )  # fmt: skip
     assert done.returncode == OK, done.stderr
     store = Store(folder / "r")
@@ -108,7 +110,7 @@ def test_stars_from_0_to_100_have_the_answer_of_stars_from_0_to_1(bench, tmp_pat
         folder = tmp_path / f"{most:g}"
         folder.mkdir()
         file = own_data.write_stars(folder / "stars.csv", most)
-        found[most] = answer_of(bench, folder, file, teacher, (GOOD, STILL))
+        found[most] = answer_of(bench, folder, file, teacher, (GOOD, STILL), epochs=10)
     small, large = found[1.0], found[100.0]
     assert large.choice.chosen.label == small.choice.chosen.label == GOOD
     assert large.choice.left_out.keys() == small.choice.left_out.keys()
