@@ -202,11 +202,11 @@ def _said(examples: Split, task: Task, units: Sequence[_Unit], scored: set[int])
     absent = []
     few = []
     for code, name in enumerate(task.labels):
-        of_class = f"{one_line(name)} ({of_scored[code]} of {counts[code]})"
+        named = f"{one_line(name)} ({of_scored[code]} of {counts[code]})"
         if not of_scored[code]:
-            absent.append(of_class)
+            absent.append(named)
         elif of_scored[code] < FEW:
-            few.append(of_class)
+            few.append(named)
     if absent:
         lines.append(f"not scored, for lack of rows that training can spare: {_named(absent)}")
     if few:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from bench.data.tasks import KNOWN, Task
+from bench.data.tasks import BALANCED, KNOWN, Task
 from bench.errors import InputError, one_line
 from bench.stats.metrics import label_of
 
@@ -83,7 +83,7 @@ def described(task: Task) -> str:
     line = f"{task.name}: {', '.join(parts)}; {_kind(task)}; scored by {one_line(metrics)}"
     if task.why_macro_f1:
         line += f", macro F1 first because the classes are unequal: {task.why_macro_f1}"
-    if task.weights:
+    if task.weights == BALANCED:
         line += "; in the loss on labels, classes weigh more the fewer examples they have"
     if task.unlabelled == "drop":
         line += "; rows without a label are left out"

@@ -35,10 +35,13 @@ from bench.data.example_files import (
 )
 from bench.data.hub import DATA_SET, converted
 from bench.data.tasks import (
+    BALANCED,
+    EQUAL,
     GLUE,
     GROUPS,
     KNOWN,
     NO_CLASSES_TO_WEIGH,
+    WEIGHTS,
     EvaluationSet,
     Task,
     check_metrics,
@@ -267,7 +270,7 @@ def _task_of_files(
         unlabelled=taken.unlabelled,
         why_macro_f1=taken.why_macro_f1,
         quotes=quotes,
-        weights=_weights(given.get("weights", ""), taken.labels, typed),
+        weights=_weights(given.get("weights", EQUAL), taken.labels, typed),
         group=given.get("group", ""),
         files_note=files_note,
     )
@@ -277,9 +280,9 @@ def _task_of_files(
 
 def _weights(asked: str, labels: Sequence[str], typed: str) -> str:
     """Raises InputError: weights of another kind, or of a task without classes."""
-    if asked not in ("", "balanced"):
-        raise unknown(f"weights of --tasks {typed}", asked, ["balanced"])
-    if asked and not labels:
+    if asked not in WEIGHTS:
+        raise unknown(f"weights of --tasks {typed}", asked, WEIGHTS)
+    if asked == BALANCED and not labels:
         raise InputError(f"--tasks {typed}: {NO_CLASSES_TO_WEIGH}")
     return asked
 

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from bench.stats.form import Form
 
 
+EQUAL: Literal["equal"] = "equal"
+BALANCED = "balanced"
+WEIGHTS = (EQUAL, BALANCED)
+"""What ``:weights=`` says of classes in the loss on labels: all examples weigh the same, or classes
+weigh more the fewer examples they have."""
+
+
 @dataclass(frozen=True)
 class EvaluationSet:
     """One scored (or only predicted) set: where a source keeps it, and under which name scores are stored."""
@@ -50,8 +57,8 @@ class Task:
         why_macro_f1: why macro-F1 is the first metric although nobody typed it.
         quotes: of CSV and TSV files ``csv`` where they enclose fields, ``text`` where they are part
             of the texts, "" as each file says.
-        weights: ``balanced`` where rare classes weigh more in the loss on labels
-            (:mod:`bench.data.class_weights`); "" where all examples weigh the same.
+        weights: of :data:`WEIGHTS`: whether rare classes weigh more in the loss on labels
+            (:mod:`bench.data.class_weights`).
         group: the column whose equal rows an automatic split keeps on one side; "" for none.
         files_note: what was inferred about its files, in words; "" where they were named.
     """
@@ -72,7 +79,7 @@ class Task:
     unlabelled: str = "refuse"
     why_macro_f1: str = ""
     quotes: str = ""
-    weights: str = ""
+    weights: str = EQUAL
     group: str = ""
     files_note: str = ""
 
@@ -228,7 +235,7 @@ class TaskFile(TypedFile):
     """``drop`` leaves out rows without a label: an empty cell, -1, or ``-``"""
     quotes: Literal["", "csv", "text"] = ""
     """of CSV and TSV files: whether quotes enclose fields or are part of the texts"""
-    weights: Literal["", "balanced"] = ""
+    weights: Literal["equal", "balanced"] = EQUAL
     """``balanced``: classes weigh more in the loss on labels the fewer examples they have"""
 
     _is_free = field_validator("name")(free_name)
@@ -249,7 +256,7 @@ class TaskFile(TypedFile):
 
     @model_validator(mode="after")
     def _has_classes_to_weigh(self) -> Self:
-        if self.weights and not self.labels:
+        if self.weights == BALANCED and not self.labels:
             raise ValueError(NO_CLASSES_TO_WEIGH)
         return self
 

@@ -18,6 +18,7 @@ from bench.data.checkpoints import sha256_of, tokenizer_of
 from bench.data.class_weights import balanced
 from bench.data.encoding import Encoded, encode
 from bench.data.table_files import Split
+from bench.data.tasks import BALANCED
 from bench.make.augmentation import augmented_rows, relabel_variants
 from bench.make.output_scale import answers_to, into_label_units
 from bench.make.teacher import tuned_teacher
@@ -54,7 +55,7 @@ class TaskData:
     def _weighted(self, examples: Encoded) -> Encoded:
         """Training examples with the weights of their classes, where the recipe has any."""
         labels = self.plan.train.labels
-        if not self.plan.recipe.class_weights or labels is None:
+        if self.plan.recipe.class_weights != BALANCED or labels is None:
             return examples
         weights = balanced(labels, self.plan.task.num_labels)
         return replace(examples, class_weights=torch.from_numpy(weights))

@@ -138,15 +138,13 @@ def _recipes(
         replace(request, numbers=(), optimizer=None), source.epochs, longest, task.max_length
     )
     rate = TEACHER_LEARNING_RATES[checkpoint.width < WIDE]
-    recipe = replace(recipe, truncation=task.truncation, class_weights=task.weights)
-    of_checkpoint = replace(
-        plain,
-        name="common",
-        learning_rate=rate,
-        truncation=task.truncation,
-        class_weights=task.weights,
-    )
-    return recipe, of_checkpoint
+    plain = replace(plain, name="common", learning_rate=rate)
+    return _of_task(recipe, task), _of_task(plain, task)
+
+
+def _of_task(recipe: Recipe, task: Task) -> Recipe:
+    """The recipe with what a task says itself of its training."""
+    return replace(recipe, truncation=task.truncation, class_weights=task.weights)
 
 
 def with_encoder(task: TaskPlan, name: str, request: Request) -> TaskPlan:

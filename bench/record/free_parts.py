@@ -129,7 +129,7 @@ class RecipeNumbers(Known):
     clip: Amount = 0.0
     micro_batch: Count = 0
     optimizer: str = ""
-    class_weights: str = ""
+    class_weights: str = "equal"
     stage_optimizers: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = Field(
         default_factory=list
     )

@@ -56,8 +56,9 @@ class Recipe:
 
     truncation: str = field(default="head", metadata=LATER)
     """What stays of a text that is too long: its ``head``, its ``tail``, or ``both``, a quarter of the room for the head."""
-    class_weights: str = field(default="", metadata=LATER)
-    """``balanced`` where classes weigh more in the loss on labels the fewer training examples they have (bench.data.class_weights)."""
+    class_weights: str = field(default="equal", metadata=LATER)
+    """``balanced`` where classes weigh more in the loss on labels the fewer training examples they have
+    (bench.data.class_weights), else ``equal``."""
 
     def __post_init__(self) -> None:  # a record's JSON has lists
         object.__setattr__(self, "betas", tuple(self.betas))

@@ -140,7 +140,7 @@ def test_the_plan_says_it_and_what_has_no_classes_is_refused(bench, tmp_path, te
     )
     for typed, says in (
         (str(tmp_path / "prices.toml"), "weights=balanced is for classes"),
-        (f"{file}:weights=equal", "equal"),
+        (f"{file}:weights=evenly", "evenly"),
         (f"{tmp_path / 'prices.csv'}:weights=balanced", "weights=balanced is for classes"),
     ):
         refused = bench("plan", "--tasks", typed, "--methods", ROWS, "--teacher", teacher_folder)

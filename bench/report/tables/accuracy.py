@@ -47,9 +47,8 @@ def accuracy(group: ReportGroup) -> Table:
         told = {record.cell.search.describe() for record in records if record.cell.search}
         own = dict.fromkeys(note for record in records for note in record.notes if note not in told)
         if any(record.point == LINEAR_IN_8_BITS for record in records):
-            notes.append(
-                f"{label}: {LINEAR_ONLY}; embeddings are in fp32. `run` makes the row anew"
-            )
+            # of all such rows one footnote
+            notes.append(f"{LINEAR_ONLY}; embeddings are in fp32. `run` makes the row anew")
         notes += [text for note in own for text in f"{label}: {note}".splitlines()]
         lines.append(line_of(group, label, cells, *notes))
     if group.baselines:  # behind the teacher, which is the first line where there is one
