@@ -375,7 +375,8 @@ def _answer_question(**typed: Any) -> Answer:
         "model": found.taken and {**asdict(found.taken), "folder": str(found.taken.folder)},
     }
     is_right = found.taken is not None and not found.taken.changed
-    return "\n".join(lines), body, OK if is_right else CHECK_FAILED
+    code = OK if is_right else CHECK_FAILED
+    return "\n".join(lines), body, found.outcome.exit_code or code
 
 
 @verb("compare --power --tasks rte,mrpc --gap 1.0", form="--power")
