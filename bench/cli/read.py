@@ -263,9 +263,9 @@ def choose(
 ) -> Answer:
     """Find the best row within limits of parameters, megabytes, FLOPs, latency and what is kept of the teacher's score.
 
-    With FILE it trains and measures first: the teacher, its int8 form, a linear model on words, and small, distilled, pruned and
-    quantised models. It writes one page and one sheet, and exports the model that it recommends. Without FILE it reads records that are
-    there.
+    With FILE it trains and measures first: the teacher, its int8 form, a linear model on words,
+    and small, distilled, pruned and quantised models. It writes one page and one sheet, and
+    exports the model that it recommends. Without FILE it reads records that are there.
 
     It says how probable it is that the row is the best of what fits, which limit binds and what relaxing it would gain, and how to
     export the row. It also names all rows that are not significantly different from the best one. If one of them is cheaper, it
