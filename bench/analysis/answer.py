@@ -18,9 +18,12 @@ from bench.report.groups import KEPT, ReportGroup
 from bench.report.speed import conditions_of
 from bench.report.table import DASH, INTERVAL, Column, Table, TableCell, number
 from bench.report.tables.parts import if_busy, line_of
-from bench.stats.metrics import label_of
+from bench.stats.form import SCORE
+from bench.stats.metrics import label_of, metric_of
 
 ONE_SEED = "One seed: no verdict about methods."
+R2_TITLE = "R2"
+ERROR_TITLE = "mean absolute error"
 SHARE = 0.95
 """The quantile of milliseconds beside the median."""
 
@@ -170,6 +173,8 @@ def sheet(choice: Choice, session: SpeedRecord | None, tried: Mapping[str, Tried
         Column(label_of(metric), csv=INTERVAL if number_of == 0 else {"": "value"})
         for number_of, metric in enumerate(metrics)
     ]
+    is_of_numbers = metric_of(column.metric).form is SCORE
+    columns += [Column(title) for title in (R2_TITLE, ERROR_TITLE) if is_of_numbers]
     columns += [Column("% of teacher", csv=INTERVAL), Column("changed (%)"), Column("MB")]
     runtimes = list(_runtimes(session))
     milliseconds = {" p50": "value", " p95": "high"}
@@ -184,6 +189,7 @@ def sheet(choice: Choice, session: SpeedRecord | None, tried: Mapping[str, Tried
             _score(choice, label, records, metric, is_first=place == 0)
             for place, metric in enumerate(metrics)
         ]
+        cells += _errors(choice, records) if is_of_numbers else []
         cells += _figures(known.get(label))
         cells += [_milliseconds(session, records[0], conditions) for _, conditions in runtimes]
         lines.append(line_of(group, label, cells))
@@ -203,9 +209,21 @@ def _best_first(choice: Choice) -> list[str]:
 
 
 def _metrics(group: ReportGroup) -> list[str]:
-    """The metrics of the task, the one that decides first."""
+    """The metrics of the task, the one that decides first; R2 has a column of its own."""
     scored = next(record for record in group.records if record.scores)
-    return list(next(iter(scored.scores.values())))
+    return [name for name in next(iter(scored.scores.values())) if label_of(name) != R2_TITLE]
+
+
+def _errors(choice: Choice, records: Sequence[Record]) -> list[TableCell]:
+    """R2 in percent and the mean absolute error in the labels' units, means over seeds; dashes
+    where answers are not stored."""
+    data = choice.group.answers.get(choice.columns[0])
+    if data is None or not data.has(records):
+        return [TableCell(DASH)] * 2
+    answers = [data.predicted[record.key] for record in records]
+    explained = [metric_of("r2").score(predicted, data.labels) for predicted in answers]
+    error = [np.abs(predicted - data.labels).mean() for predicted in answers]
+    return [number(100 * float(np.mean(explained))), number(float(np.mean(error)), ".4g")]
 
 
 def _score(

@@ -11,13 +11,11 @@ from bench.analysis.choice_in_words import bound_lines
 from bench.analysis.choose import Choice
 from bench.record.speed_sessions import BUSY_CORES, SpeedRecord
 from bench.report.document import Section, to_page
-from bench.report.groups import ReportGroup
 from bench.report.sources import warnings
 from bench.report.speed import conditions_of
 from bench.report.table import Table
+from bench.report.tables.by_class import f1_by_class
 
-BY_CLASS = "F1 by class"
-"""How the titles of those tables of a report begin."""
 NO_ROW = "No row fits. The nearest ones are named below."
 
 
@@ -50,7 +48,6 @@ class Taken:
 
 def page(
     task: str,
-    group: ReportGroup,
     choice: Choice,
     answer: Answer | None,
     sheet: Table,
@@ -62,10 +59,11 @@ def page(
     """The page as Markdown.
 
     Args:
-        group: with its tables.
+        choice: its group has the resampled answers.
         said: sentences on the plan: how many seeds, what was left out.
         commands: what was typed.
     """
+    group = choice.group
     sections = [
         Section("", [answer.sentence if answer else NO_ROW]),
         Section("Sheet", points=_notes(session), tables=[sheet]),
@@ -74,7 +72,7 @@ def page(
             bound_lines(choice),
             [f"{group.called(row)}: {why}" for row, why in choice.left_out.items()],
         ),
-        Section(BY_CLASS, tables=[t for t in group.tables if t.title.startswith(BY_CLASS)]),
+        Section("F1 by class", tables=list(f1_by_class(group))),
         Section("How sure", points=[*_how_sure(answer), *said, *warnings(group)]),
         Section("Command", commands=commands),
     ]

@@ -272,9 +272,9 @@ def choose(
 ) -> Answer:
     """Find the best row within limits of parameters, megabytes, FLOPs, latency and what is kept of the teacher's score.
 
-    With FILE it trains and measures first: the teacher, its int8 form, a linear model on words, and small, distilled, pruned and
-    quantised models. It writes one page and one sheet, and exports the model that it recommends. Without FILE it reads records that are
-    there.
+    With FILE it trains and measures first: the teacher, its int8 form, a linear model on words,
+    and small, distilled, pruned and quantised models. It writes one page and one sheet, and
+    exports the model that it recommends. Without FILE it reads records that are there.
 
     It says how probable it is that the row is the best of what fits, which limit binds and what relaxing it would gain, and how to
     export the row. It also names the rows that are shown to be within 1 point of the best one. If one of them is cheaper, it
@@ -384,7 +384,8 @@ def _answer_question(**typed: Any) -> Answer:
         "model": found.taken and {**asdict(found.taken), "folder": str(found.taken.folder)},
     }
     is_right = found.taken is not None and not found.taken.changed
-    return "\n".join(lines), body, OK if is_right else CHECK_FAILED
+    code = OK if is_right else CHECK_FAILED
+    return "\n".join(lines), body, found.outcome.exit_code or code
 
 
 @verb("compare --power --tasks rte,mrpc --gap 1.0", form="--power")

@@ -37,8 +37,11 @@ from bench.record.store import Store
 from bench.record.task_facts import row_as_typed
 from bench.report.groups import ReportGroup
 from bench.report.render import to_csv
+from bench.report.resampled import resample
+from bench.report.tables.registry import draw_means
 from bench.report.write import write_groups
 from bench.run import Outcome
+from bench.stats.metrics import metric_of
 from bench.stats.own_metrics import named_metrics
 from bench.typed_files import TypedFile, checked
 from bench.workflows.export import HF, export
@@ -144,7 +147,6 @@ def answer_question(question: Question, progress: Progress | None = None) -> Ans
     progress = progress or Progress()
     check_backends([ONNX, INT8])
     checked_limits(question.budget)
-    named_metrics(question.metric)
     if question.to is not None and question.to.exists() and not (question.to / RECORD).is_file():
         raise InputError(f"--to {question.to}: is there already; name a new folder")
     request, task, rows, said = _planned(question)
@@ -158,15 +160,14 @@ def answer_question(question: Question, progress: Progress | None = None) -> Ans
     plan = outcome.plan
     task = plan.tasks[0]
     session = _timed(question, plan, linear, progress)
-    group = _reported(request, plan)
-    choice = _chosen(question, task, group)
-    tried = _tried(group)
+    choice = _chosen(question, request, plan)
+    tried = _tried(choice.group)
     examples = len(next(iter(task.evaluation.values())))
     found = answer(choice, tried, examples)
     taken = None
     if found is not None:
-        taken = _taken(question, request, task, group, found.row, linear_folder, progress)
-    return _written(question, outcome, choice, group, found, taken, session, tried, said)
+        taken = _taken(question, request, task, choice, found.row, linear_folder, progress)
+    return _written(question, outcome, choice, found, taken, session, tried, said)
 
 
 def _planned(question: Question) -> tuple[Request, TaskPlan, list[str], list[str]]:
@@ -180,10 +181,15 @@ def _planned(question: Question) -> tuple[Request, TaskPlan, list[str], list[str
     ((own, _),) = expand(question.tasks)
     if own.spans or own.writes:
         raise InputError(f"choose {question.tasks}: it is for classes and numbers")
+    metrics = [metric_of(name) for name in named_metrics(question.metric)]
+    if metrics and all(metric.form is not own.form for metric in metrics):
+        raise InputError(
+            f"--metric {metrics[0].name}: it does not score such labels as {own.name}'s"
+        )
     request = Request(
         methods="",
         tasks=question.tasks,
-        metric=tuple(question.metric),
+        metric=tuple(name for name in question.metric if ":" in name),
         teacher=question.teacher,
         data=SAMPLE,
         seeds=SEEDS[question.extent],
@@ -306,35 +312,36 @@ def _folder_of(question: Question, task: TaskPlan, record: Record) -> Path | Non
     return folder if (folder / "config.json").is_file() else None
 
 
-def _reported(request: Request, plan: Plan) -> ReportGroup:
-    """Write the report once more, now with milliseconds; returns its group with its tables."""
-    store = Store(request.results)
-    cells = [planned.cell for planned in plan.cells]
-    named = {LINEAR: NAME}
-    ((_, group),) = write_groups(store, request.reports, cells, plan.labels, names=named)
-    return group
+def _chosen(question: Question, request: Request, plan: Plan) -> Choice:
+    """Write the report once more, now with milliseconds, and choose in its table.
 
-
-def _chosen(question: Question, task: TaskPlan, group: ReportGroup) -> Choice:
-    """The choice in the table of this run, with the group that has its tables.
+    The choice's group has intervals and the names that the page prints.
 
     Raises:
         NothingMeasured: no table has the task.
     """
+    store = Store(request.results)
+    cells = [planned.cell for planned in plan.cells]
+    names = {LINEAR: NAME}
+    ((_, reported),) = write_groups(store, request.reports, cells, plan.labels, names=names)
+    task = plan.tasks[0].name
     choices = choose(
         question.results,
         question.budget,
-        [task.name],
+        [task],
         question.backend,
         question.threads,
         question.metric,
     )
+    # one folder of records may have several tables of a task: of other teachers, or other recipes
     for choice in choices:
-        if choice.group.identity == group.identity:
-            group.latencies = choice.group.latencies
-            group.speed_others = choice.group.speed_others
-            return replace(choice, group=group)
-    raise NothingMeasured(f"no table of {task.name} in {question.results}")
+        group = choice.group
+        if group.identity == reported.identity:
+            group.names = names
+            group.order = plan.labels
+            draw_means(group, resample(group, store))
+            return choice
+    raise NothingMeasured(f"no table of {task} in {question.results}")
 
 
 def _tried(group: ReportGroup) -> dict[str, Tried]:
@@ -361,7 +368,7 @@ def _taken(
     question: Question,
     request: Request,
     task: TaskPlan,
-    group: ReportGroup,
+    choice: Choice,
     row: Candidate,
     linear_folder: Path,
     progress: Progress,
@@ -371,7 +378,8 @@ def _taken(
     Raises:
         InputError: the folder is there and is another model's.
     """
-    column = next(c for c in group.columns if c.task == task.name)
+    group = choice.group
+    column = choice.columns[0]
     record = max(
         group.finished(row.label, column), key=lambda r: r.scores[column.evaluation][column.metric]
     )
@@ -445,7 +453,6 @@ def _written(
     question: Question,
     outcome: Outcome,
     choice: Choice,
-    group: ReportGroup,
     found: Answer | None,
     taken: Taken | None,
     session: SpeedRecord,
@@ -459,7 +466,7 @@ def _written(
     command = f"python -m bench choose {question.tasks} --teacher {question.teacher}"
     if question.extent != USUAL:
         command += f" --{question.extent}"
-    body = page(task, group, choice, found, table, session, taken, said, [command])
+    body = page(task, choice, found, table, session, taken, said, [command])
     write_atomically(folder / "answer.md", body)
     write_atomically(folder / "answer.csv", to_csv(table).encode())
     return Answered(outcome, choice, found, taken, folder / "answer.md", folder / "answer.csv")
