@@ -131,7 +131,7 @@ def choose(
 
     Args:
         budget: any of ``parameters`` (millions), ``megabytes``, ``flops`` (G, of one sequence of 128 tokens), ``latency`` (ms), which
-            are the most that a row may have, and ``retained``, the least percentage of the teacher's mean.
+            are the most that a row may have, and ``retained``, the least retention in percent.
         backend, threads: of the latencies; by default those that a session measured first.
         metric: that scores the tasks, as :func:`compare` takes it; by default their first ones.
 

@@ -94,7 +94,7 @@ def summary_of(report: str, names: list[str]) -> list[str]:
     sizes = table_with(report, r"Params \(M\)")
     speeds = table_with(report, r"speed-up")
     means = table_with(report, r"mean of \d+( columns)?")
-    shares = table_with(report, r"mean of ratios")
+    shares = table_with(report, r"mean (retention|of ratios)")
     differences = table_with(report, r"mean (of \d+ )?differences?")
     lines = []
     for name in names:

@@ -27,7 +27,7 @@ def table(choice: Choice) -> Table:
         "file (MB)",
         "FLOPs (G)",
         if_busy("latency (ms)", group),
-        "% of teacher",
+        "retention (%)",
         "changed answers (%)",
         mean,
         "best with probability",

@@ -53,12 +53,12 @@ from bench.report.resampled import (
     seeds_in_words,
     stored_answers,
 )
+from bench.report.tables.retention import Share, ends_of, mean_share, share_of
 from bench.report.write import add_speed
 from bench.stats.distribution import Distribution
 from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of
 from bench.stats.own_metrics import named_metrics
-from bench.stats.paired import mean_over_columns, over_seeds
 
 PARAMETERS, MEGABYTES, FLOPS = "parameters", "megabytes", "flops"
 LATENCY, RETAINED = "latency", "retained"
@@ -93,7 +93,7 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
         MEGABYTES: Limit("--max-mb", "MB", MEGABYTES),
         FLOPS: Limit("--max-flops", "G FLOPs", FLOPS),
         LATENCY: Limit("--max-latency", "ms", LATENCY),
-        RETAINED: Limit("--min-retain", "% of the teacher's mean", "retained_low", is_least=True),
+        RETAINED: Limit("--min-retain", "% retention", "retained_low", is_least=True),
     }
 )
 """What may have a limit. FLOPs are of one sequence of 128 tokens, latency is the median under a
@@ -115,8 +115,8 @@ class Candidate:
         megabytes: of its file.
         flops: G FLOPs of one sequence of 128 tokens.
         latency: median milliseconds of a batch; None where it was not timed.
-        retained, retained_low, retained_high: percent of the teacher's mean, and the 95 % interval
-            on the same drawn examples; None without a sound score of the teacher in every column.
+        retained, retained_low, retained_high: the mean retention in percent and its 95 % interval,
+            as a report has them; None without a sound score of the teacher in every column.
         changed: percent of its predictions that differ from its own teacher's.
         suspect: sentences on what is suspect of some classes alone; such a row stays a candidate.
         stands_in_for: the fp32 row in whose place this row in 8 bits fits; "" for none.
@@ -288,7 +288,7 @@ def checked_limits(budget: Mapping[str, float | None]) -> dict[str, float]:
             raise InputError(f"{option} {value:g}: is in percent, like 95")
         if name == RETAINED and value > 100:
             raise InputError(
-                f"{option} {value:g}: no row is asked to keep more than 100 % of the teacher's mean"
+                f"{option} {value:g}: no row is asked for a retention above 100 %"
             )
         limits[name] = value
     return limits
@@ -300,8 +300,7 @@ class _Evidence:
 
     Attributes:
         answers: of each column, resampled: of the rows whose answers are all stored.
-        teacher: the mean of its scores in percent; None without a sound score in every column.
-        unsound: the columns in which it has none.
+        unsound: the columns in which the teacher has no sound score above 0.
     """
 
     group: ReportGroup
@@ -309,7 +308,6 @@ class _Evidence:
     stored: Stored
     faults: Faults
     answers: Mapping[ScoreColumn, Resampled]
-    teacher: float | None
     unsound: tuple[str, ...]
 
     def score(self, label: str) -> float:
@@ -384,12 +382,10 @@ def _evidence(group: ReportGroup, columns: Sequence[ScoreColumn], store: Store) 
     unsound = [
         c.name
         for c in columns
-        if (TEACHER, c) not in group.summaries or faults_of_all(faults, (TEACHER, c))
+        if (TEACHER, c) not in group.summaries
+        or faults_of_all(faults, (TEACHER, c))
+        or group.summaries[TEACHER, c].mean <= 0
     ]
-    teacher = None
-    if not unsound:
-        mean = float(np.mean([group.summaries[TEACHER, c].mean for c in columns]))
-        teacher = mean if mean > 0 else None
 
     # the same drawn examples for every row, so that differences and shares are paired
     answers = {}
@@ -399,7 +395,7 @@ def _evidence(group: ReportGroup, columns: Sequence[ScoreColumn], store: Store) 
         if known:
             answers[column] = resampled(column, known)
     return _Evidence(
-        group, tuple(columns), stored, faults, MappingProxyType(answers), teacher, tuple(unsound)
+        group, tuple(columns), stored, faults, MappingProxyType(answers), tuple(unsound)
     )
 
 
@@ -424,7 +420,7 @@ def _candidate(evidence: _Evidence, label: str) -> Candidate:
     group = evidence.group
     models = [r.sizes for c in evidence.columns for r in group.records_of(label, c.task) if r.sizes]
     score = evidence.score(label)
-    low, high = _retained(evidence, label) or (None, None)
+    retained, low, high = _retained(evidence, label) or (None, None, None)
     in_8_bits = label.endswith(PLUS_INT8)
     return Candidate(
         label=label,
@@ -433,7 +429,7 @@ def _candidate(evidence: _Evidence, label: str) -> Candidate:
         megabytes=_megabytes(models, group.speed_backend, in_8_bits),
         flops=max((s.flops / 1e9 for s in models), default=None),
         latency=group.latencies.get(label),
-        retained=100 * score / evidence.teacher if evidence.teacher else None,
+        retained=retained,
         retained_low=low,
         retained_high=high,
         changed=_changed(evidence, label),
@@ -453,40 +449,27 @@ def _megabytes(models: Sequence[Sizes], backend: str, in_8_bits: bool) -> float 
     return None
 
 
-def _retained(evidence: _Evidence, label: str) -> tuple[float, float] | None:
-    """The 95 % interval of a row's mean in percent of the teacher's mean.
+def _retained(evidence: _Evidence, label: str) -> tuple[float, float, float] | None:
+    """The mean retention of a row in percent, as a report has it, and its 95 % interval.
 
     None without a sound teacher, or where answers of one of the two are not stored.
     """
-    if evidence.teacher is None:
+    if evidence.unsound:
         return None
     if label == TEACHER:
-        return 100.0, 100.0
-    group = evidence.group
-
-    # the teacher's mean on each drawn set of examples; where it is not above 0 there is no share
-    teacher_CR = []
+        return 100.0, 100.0, 100.0
+    shares: list[Share] = []
     for column in evidence.columns:
         data = evidence.answers.get(column)
-        rows = [group.finished(row, column) for row in (TEACHER, label)]
-        if data is None or not all(map(data.has, rows)):
+        teacher, own = (evidence.group.finished(row, column) for row in (TEACHER, label))
+        if data is None or not data.has(teacher) or not data.has(own):
             return None
-        teacher_CR.append(data.stacked(rows[0]).mean(1))
-    teacher_R = np.mean(teacher_CR, axis=0)
-    teacher_R = np.where(teacher_R > 0, teacher_R, np.nan)
-
-    # each column's part of the share, with the variance that other trainings give it
-    parts = []
-    limits = []
-    for column in evidence.columns:
-        own = evidence.answers[column].stacked(group.finished(label, column))
-        ratio_RS = own / teacher_R[:, None]
-        parts.append((column.task, over_seeds(ratio_RS, ratio_RS)))
-        # Student's t reaches beyond what the metrics can give
-        limits.append(metric_of(column.metric).possible_ratios(teacher_R))
-    lowest, highest = np.mean(limits, axis=0)
-    drawn = mean_over_columns(parts).distribution().within(float(lowest), float(highest))
-    return drawn.times(100).interval()
+        score = teacher[0].scores[column.evaluation][column.metric]
+        if score <= 0:
+            return None
+        shares.append(share_of(data, own, score, data.scores_R[teacher[0].key]))
+    ends = ends_of(shares)
+    return mean_share(shares), ends["low"], ends["high"]
 
 
 def _changed(evidence: _Evidence, label: str) -> float | None:
@@ -596,10 +579,10 @@ def _why_over(evidence: _Evidence, row: Candidate, name: str) -> str:
     cost = row.cost(name)
     if cost is not None:
         return stated(name, cost)
-    if name == RETAINED and evidence.teacher is None:
-        return f"the teacher has no sound score on {', '.join(evidence.unsound) or 'average'}"
+    if name == RETAINED and evidence.unsound:
+        return f"the teacher has no sound score on {', '.join(evidence.unsound)}"
     if name == RETAINED:
-        return "what it keeps of the teacher's mean is not known: answers are not stored"
+        return "its retention is not known: answers are not stored"
     return "not timed" if name == LATENCY else f"{name} not measured"
 
 

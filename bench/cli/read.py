@@ -266,7 +266,7 @@ def choose(
         None, "Latencies with so many threads.", show_default="the session's first"
     ),
     min_retain: float | None = option(
-        None, "At least this percentage of the teacher's mean over the same columns."
+        None, "At least this mean retention: the lower end of its interval, in percent of the teacher."
     ),
     metric: list[str] | None = METRIC,
 ) -> Answer:

@@ -36,7 +36,7 @@ from bench.report.resampled import resample
 from bench.report.sources import environment, warnings
 from bench.report.table import Table
 from bench.report.tables.accuracy import accuracy
-from bench.report.tables.differences import SYSTEMS, differences_to, paired_comparisons
+from bench.report.tables.differences import SYSTEMS, differences_to, systems_compared
 from bench.report.tables.provenance import searches
 from bench.report.tables.quoted import Quotation, printed_shares, quotations, scores_alone
 from bench.report.tables.registry import ENVIRONMENT, draw_means, provenance_section
@@ -265,9 +265,8 @@ def _pictures(
         intervals: the table of differences to the first row: its variants and ablations stand in the forest plot too.
     """
     part.reference = section.rows[0] if intervals else ""
-    part.tables = (
-        [replace(intervals, file=SYSTEMS)] if intervals else paired_comparisons(part, part.answers)
-    )
+    compared = intervals or systems_compared(part, part.answers)
+    part.tables = [replace(compared, file=SYSTEMS)] if compared else []
     costs = flops_of(part)
     has_sizes = len({f"{costs[row]:.2g}" for row in part.students if row in costs}) > 1
     names = [name for name in DRAWN if has_sizes or name != "score-flops"]

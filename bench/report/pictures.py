@@ -475,16 +475,16 @@ NARROW_TITLES, WIDE_TITLES = 22, 84
 
 
 def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
-    """The share of the teacher's score that each system reaches, by column; the colours part at 100."""
+    """The retention of each system, by column; the colours part at 100."""
     table = next((table for table in group.tables if table.file == KEPT_OF_THE_TEACHER), None)
     rows = systems_in(group)
     lines = [line for line in table.lines if line.label in rows] if table else []
     # of one column the forest plot says the same
     if table is None or not lines or len(group.columns) < 2:
         return None
-    # behind the columns: mean of ratios, ratio of means
-    mean = len(table.columns) - 3 if len(group.averaged) > 1 else 0
-    places = [*([mean] if mean else []), *range(len(table.columns) - 3)]
+    # behind the columns: their mean
+    mean = len(table.columns) - 2 if len(group.averaged) > 1 else 0
+    places = [*([mean] if mean else []), *range(len(table.columns) - 2)]
     first = mean or group.columns.index(group.averaged[0])
     lines.sort(key=lambda line: -(line.cells[first].value or 0.0))
     values = np.array(
@@ -666,8 +666,8 @@ PICTURES: Mapping[str, tuple[str, str, Callable[[ReportGroup, str], bytes | None
         lambda group, form: scatter(group, files_of(group), form, "file (MB)"),
     ),
     "retention": (
-        "Share of the teacher's score",
-        "In percent, of rows with all columns. Violet: above the teacher; orange: below. ✓: the 95 % interval is above the margin; ✗: below.",
+        "Retention",
+        "The student's score in percent of its teacher's, of rows with all columns. Violet: above the teacher; orange: below. ✓: the 95 % interval is above the margin; ✗: below.",
         retention_map,
     ),
     "settings": (

@@ -103,7 +103,7 @@ def shown_tasks(one_sided: Sequence[float]) -> int:
     in_order = sorted(one_sided)
     for known in range(len(in_order)):
         rest = np.maximum(in_order[known:], np.finfo(float).tiny)
-        if combine_pvalues(rest, "fisher").pvalue > LEVEL / 2:
+        if combine_pvalues(rest).pvalue > LEVEL / 2:
             return known
     return len(in_order)
 

@@ -63,24 +63,28 @@ def pooled(systems: Sequence[Sequence[Ratio]]) -> list[Ratio]:
     """
     from scipy.stats import t
 
-    logs = [[math.log(one.median) for one in own] for own in systems]
-    freedom = sum(len(own) - 1 for own in logs)
+    # how far sessions of one system lie from their mean, of all systems together
+    means: list[float] = []
+    squares = 0.0
+    for own in systems:
+        logs = [math.log(one.median) for one in own]
+        means.append(statistics.fmean(logs))
+        squares += sum((value - means[-1]) ** 2 for value in logs)
+    freedom = sum(len(own) - 1 for own in systems)
     if not freedom:
         return [own[0] for own in systems]
-    squares = [sum((value - statistics.fmean(own)) ** 2 for value in own) for own in logs]
-    deviation = math.sqrt(sum(squares) / freedom)
+    deviation = math.sqrt(squares / freedom)
     quantile = float(t.ppf(1 - LEVEL / 2, freedom))
     together = []
-    for own, values in zip(systems, logs, strict=True):
+    for own, mean in zip(systems, means, strict=True):
         if len(own) == 1:
             together.append(own[0])
             continue
         of_rounds = statistics.fmean(math.log(one.high / one.low) / 2 for one in own)
         half = max(quantile * deviation, of_rounds) / math.sqrt(len(own))
-        middle = statistics.fmean(values)
-        low = math.exp(middle - half)
-        high = math.exp(middle + half)
-        together.append(Ratio(math.exp(middle), low, high, sessions=len(own)))
+        low = math.exp(mean - half)
+        high = math.exp(mean + half)
+        together.append(Ratio(math.exp(mean), low, high, sessions=len(own)))
     return together
 
 

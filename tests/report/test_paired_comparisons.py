@@ -9,6 +9,7 @@ import factories
 import numpy as np
 import pytest
 
+from bench.analysis.choose import choose
 from bench.record.store import Store
 from bench.report.comparison import (
     BETTER,
@@ -20,9 +21,10 @@ from bench.report.comparison import (
 )
 from bench.report.groups import groups
 from bench.report.resampled import judge_answers, resample
-from bench.report.tables.differences import paired_comparisons
+from bench.report.tables.differences import systems_compared, variants_compared
 from bench.report.tables.registry import make_tables
 from bench.report.tables.retention import KEEPS, LOSES, REFUSED, retention, retentions
+from bench.report.write import write_groups
 from bench.stats.distribution import Distribution
 
 N = 400
@@ -119,7 +121,7 @@ def test_a_row_of_two_kinds_of_results_has_no_verdict(tables):
     assert all(cell.text.endswith(TOO_FEW_SEEDS) and cell.p is not None for cell in cells[2:])
     board = tables["Leaderboard"]["pkd"]
     assert board[2].text.endswith("?")
-    kept = tables["Share of the teacher's score"].get("pkd", ())
+    kept = tables["Retention"].get("pkd", ())
     assert TOO_FEW_SEEDS in {cell.verdict for cell in kept}
 
 
@@ -127,7 +129,8 @@ def test_a_row_of_two_kinds_of_results_has_no_verdict(tables):
 def test_no_verdict_depends_on_what_else_lies_in_the_folder(store):
     def verdicts():
         (group,) = groups(store.records())
-        tables = paired_comparisons(group, resample(group, store))
+        answers = resample(group, store)
+        tables = (systems_compared(group, answers), variants_compared(group, answers))
         lines = {line.label: line for table in tables for line in table.lines if line.row != ""}
         return {
             label: [(c.value, c.p, c.verdict) for c in line.cells] for label, line in lines.items()
@@ -160,8 +163,8 @@ def test_a_verdict_that_other_draws_would_change_is_borderline(p, tests, verdict
 
 
 def test_keeping_the_teacher_is_tested_against_a_margin(tables):
-    lines = tables["Share of the teacher's score"]
-    assert [cell.verdict for cell in lines["finetune"]] == [LOSES, LOSES, "", ""]
+    lines = tables["Retention"]
+    assert [cell.verdict for cell in lines["finetune"]] == [LOSES, LOSES, ""]
     assert LOSES not in [cell.verdict for cell in lines["microbert"]]
 
 
@@ -176,7 +179,7 @@ def test_the_margin_decides_by_the_interval(low, high, verdict):
 
 def test_a_student_of_another_teacher_is_refused_with_both_hashes(tables):
     (refused,) = (
-        cell for cell in tables["Share of the teacher's score"]["tinybert"] if cell.text == REFUSED
+        cell for cell in tables["Retention"]["tinybert"] if cell.text == REFUSED
     )
     assert "trained from another teacher (aaaaaaaaaaaa and tttttttttttt)" in refused.footnotes[0]
 
@@ -199,7 +202,7 @@ def test_a_student_of_another_training_of_the_teacher_is_compared_with_that_trai
 
 def test_a_retention_that_two_seeds_do_not_tell_stays_within_what_is_possible(tables):
     """23.6 % (-81.0 to 125.0): below no score, above more than all of it."""
-    kept = [cell for cell in tables["Share of the teacher's score"]["pkd"] if cell.verdict]
+    kept = [cell for cell in tables["Retention"]["pkd"] if cell.verdict]
     assert [cell.verdict for cell in kept] == [TOO_FEW_SEEDS] * 2
     assert all(cell.low >= 0 and cell.high < 100 / 0.85 for cell in kept), (
         "the teacher is right in 90 %"
@@ -234,7 +237,7 @@ def test_a_mean_of_ratios_leaves_out_resamples_in_which_the_teacher_has_no_score
         for score in group.values("teacher", column).values()
     )
     (line,) = retentions(group, resample(group, store)).lines
-    mean = line.cells[-2]
+    mean = line.cells[-1]
     assert mean.low < mean.value < mean.high
 
 
@@ -308,7 +311,7 @@ def test_the_margin_is_an_option(bench, store, tmp_path):
     answer = bench("report", "--results", store.root, "--reports", tmp_path / "p", "--kept", 60)
     assert answer.returncode == 0, answer.stderr
     (path,) = (tmp_path / "p").glob("*/*/README.md")
-    section = re.split(r"\n##+ ", path.read_text().split("## Share of the teacher's score\n")[1])[0]
+    section = re.split(r"\n##+ ", path.read_text().split("## Retention (reappearance percent)\n")[1])[0]
     assert next(line for line in section.splitlines() if "finetune" in line).count(KEEPS) == 2
     assert bench("report", "--results", store.root, "--kept", 0).returncode == 2
 
@@ -332,10 +335,33 @@ def test_a_column_in_which_the_teacher_may_be_at_chance_is_in_no_mean(store, tmp
     assert set(group.mean_scores) == set(group.systems), (
         "a row that lacks this column alone has a mean"
     )
-    table = next(iter(paired_comparisons(group, answers)))
+    table = systems_compared(group, answers)
     (line,) = (line for line in table.lines if line.label == "kd")
     assert [cell.value for cell in line.cells][1] == 3
     differences = [cell.value for cell in line.cells[2:-1]]
     assert line.cells[-1].value == pytest.approx(sum(differences[i] for i in (0, 2)) / 2)
     group.baselines = dict.fromkeys(group.columns, 99.0)
     assert not_shown_better(group, answers) == []
+
+
+def test_accuracy_retention_and_ablations_stand_together_in_this_order(store, tmp_path):
+    """What a paper prints of its methods is not looked for in three places."""
+    ((path, _),) = write_groups(store, tmp_path / "p")
+    heads = [line[3:] for line in path.read_text().splitlines() if line.startswith("## ")]
+    place = heads.index("Results")
+    wanted = ["Results", "Retention (reappearance percent)", "Variants and ablations"]
+    assert heads[place : place + 3] == wanted
+    assert heads[place + 3] == "Paired comparisons"
+
+
+def test_retention_is_one_number_in_a_report_and_in_choose(store):
+    """The mean of the columns' shares of the teacher's score, with one interval."""
+    (group,) = groups(store.records())
+    kept = {line.label: line.cells[-1] for line in retentions(group, resample(group, store)).lines}
+    (choice,) = choose(store.root, {})
+    known = {row.label: row for row in choice.candidates}
+    for label in ("kd", "microbert"):
+        row = known[label]
+        assert row.retained == pytest.approx(kept[label].value)
+        ends = (kept[label].low, kept[label].high)
+        assert (row.retained_low, row.retained_high) == pytest.approx(ends)

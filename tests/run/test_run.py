@@ -56,7 +56,7 @@ def test_a_run_leaves_records_and_a_report_and_the_second_one_does_nothing(reque
     }
     text = outcome.reports[0].read_text()
     assert "rte (acc)" in text
-    assert "Reappearance" in text
+    assert "reappearance percent" in text
     files = {p: p.read_bytes() for p in request.results.rglob("*") if p.is_file()}
     capfd.readouterr()
     again = api.run(request)

@@ -72,29 +72,24 @@ def own_row(group: ReportGroup, label: str) -> str:
     )
 
 
-def paired_comparisons(group: ReportGroup, answers: Answers) -> list[Table]:
-    """Systems and a common reference, variants and their own rows: two questions."""
+def systems_compared(group: ReportGroup, answers: Answers) -> Table | None:
+    """Systems and a common reference; None where no answers are stored."""
     reference = reference_of(group)
     systems = [
         label for label in group.students if label != reference and not own_row(group, label)
     ]
+    title = f"Systems compared with {group.called(reference)}"
+    others = dict.fromkeys(systems if reference in group.systems else (), reference)
+    return _compared(title, group, others, answers, SYSTEMS)
+
+
+def variants_compared(group: ReportGroup, answers: Answers) -> Table | None:
+    """Variants and ablations, and their own rows; None where no answers are stored."""
     variants = {
         label: own for label in group.systems if (own := own_row(group, label)) in group.systems
     }
-    title = f"Systems compared with {group.called(reference)}"
-    tables = [
-        _compared(
-            title,
-            group,
-            dict.fromkeys(systems if reference in group.systems else (), reference),
-            answers,
-            SYSTEMS,
-        ),
-        _compared(
-            "Variants and ablations compared with their own row", group, variants, answers, VARIANTS
-        ),
-    ]
-    return [table for table in tables if table is not None]
+    title = "Variants and ablations compared with their own row"
+    return _compared(title, group, variants, answers, VARIANTS)
 
 
 def differences_to(group: ReportGroup, full: str, answers: Answers) -> Table | None:

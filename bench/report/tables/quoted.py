@@ -88,7 +88,7 @@ def quotations(group: ReportGroup, quoted: Sequence[Quotation]) -> Table | None:
 def printed_shares(
     group: ReportGroup, retained: Table | None, printed: Mapping[str, PrintedRow]
 ) -> Table | None:
-    """Printed shares of the teacher's score beside ours, and the printed difference of two rows.
+    """Printed retention beside ours, and the printed difference of two rows.
 
     Args:
         retained: our shares, as :func:`bench.report.tables.retention.retentions` gives them.
@@ -125,11 +125,11 @@ def printed_shares(
         Column("where", words=True),
     ]
     note = (
-        "Shares of the teacher's score in percent, and in points what one row has more than the "
+        "Retention in percent of the teacher's score, and in points what one row has more than the "
         "other, by our metric of each column. The intervals and verdicts of ours stand in the "
-        "table of shares."
+        "table of retention."
     )
-    return Table("Printed shares of the teacher's score and ours", columns, lines, (note,))
+    return Table("Printed retention and ours", columns, lines, (note,))
 
 
 def metrics_of(row: PrintedRow) -> set[str]:

@@ -17,30 +17,29 @@ from bench.report.tables.absolute_errors import absolute_errors
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.by_class import f1_by_class
 from bench.report.tables.cost import cost, gradient_shares, sizes_of, writing
-from bench.report.tables.differences import paired_comparisons
+from bench.report.tables.differences import systems_compared, variants_compared
 from bench.report.tables.fidelity import fidelity_table
 from bench.report.tables.leaderboard import leaderboard, summary
 from bench.report.tables.provenance import hyper_parameters, record_keys, searches
 from bench.report.tables.retention import retentions
 
-SUMMARY, RESULTS, PAIRED, RETENTION = (
-    "Summary",
-    "Results",
-    "Paired comparisons",
-    "Reappearance (retention)",
-)
-COST = "Cost and size"
+SUMMARY, RESULTS, RETENTION = "Summary", "Results", "Retention (reappearance percent)"
+ABLATION, PAIRED = "Variants and ablations", "Paired comparisons"
+COST, FIDELITY = "Cost and size", "Agreement with the teacher"
 ENVIRONMENT, PROVENANCE = "Learning rates and environment", "Provenance"
 """The sections of a report, in their order."""
+BEHIND_RESULTS = (RETENTION, ABLATION, PAIRED, FIDELITY, COST)
+"""Of tables alone. What a paper prints of its methods stands together: accuracy, retention, ablation."""
 
 TABLES: tuple[tuple[str, Callable[[ReportGroup], Table | Iterable[Table] | None]], ...] = (
     (RESULTS, accuracy),
     (RESULTS, f1_by_class),
     (RESULTS, absolute_errors),
     (RESULTS, writing),
-    (PAIRED, lambda group: paired_comparisons(group, group.answers)),
     (RETENTION, lambda group: retentions(group, group.answers, group.kept)),
-    (RETENTION, fidelity_table),
+    (ABLATION, lambda group: variants_compared(group, group.answers)),
+    (PAIRED, lambda group: systems_compared(group, group.answers)),
+    (FIDELITY, fidelity_table),
     (COST, cost),
     (COST, gradient_shares),
     (COST, sizes_of),
@@ -84,7 +83,7 @@ def report_sections(group: ReportGroup, pictures: Sequence[Picture]) -> list[Sec
         Section("", warnings(group)),
         Section(SUMMARY, summary(group), tables=tables.get(SUMMARY, ())),
         Section(RESULTS, pictures=pictures, tables=tables.get(RESULTS, ())),
-        *(Section(title, tables=tables.get(title, ())) for title in (PAIRED, RETENTION, COST)),
+        *(Section(title, tables=tables.get(title, ())) for title in BEHIND_RESULTS),
         Section(ENVIRONMENT, environment(group), tables=tables.get(ENVIRONMENT, ())),
         provenance_section(group, commands(group), tables.get(PROVENANCE, ())),
     ]

@@ -1,17 +1,21 @@
-"""The share of its teacher's score that each student reaches; and whether it keeps it: tested as non-inferiority."""
+"""Retention: a student's score in percent of its teacher's; and whether it keeps it, tested as non-inferiority.
+
+The retention of several columns is the mean of theirs, as the field's tables of reappearance percent have it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bench.record.cell import TEACHER
+from bench.record.schema import Record
 from bench.report.comparison import BORDERLINE, TOO_FEW_SEEDS, not_shown_better
 from bench.report.frame import same_teacher, teacher_weights
 from bench.report.groups import KEPT, ReportGroup, ScoreColumn
-from bench.report.resampled import Answers
+from bench.report.resampled import Answers, Resampled
 from bench.report.table import DASH, INTERVAL, JUDGED, Column, Table, TableCell, number
 from bench.report.tables.parts import (
     keys_of,
@@ -85,8 +89,64 @@ def retention(
     return replace(cell, text=f"{cell.text} {verdict}")
 
 
+@dataclass(frozen=True)
+class Share:
+    """A student's score as a share of its teacher's in one column.
+
+    Attributes:
+        task: of the column, whose trainings it has.
+        value: of all its seeds and examples.
+        part: it on each resample, and the variance that other trainings give it.
+        ends: the least and the largest that its metric allows.
+    """
+
+    task: str
+    value: float
+    part: Resamples
+    ends: tuple[float, float]
+
+    def distribution(self) -> Distribution:
+        return self.part.distribution().within(*self.ends)
+
+
+def share_of(
+    data: Resampled, own: Sequence[Record], teacher: float, teacher_R: np.ndarray
+) -> Share:
+    """The share of a row in one column.
+
+    Args:
+        own: its records, one for each seed.
+        teacher: the score of its teacher, above 0.
+        teacher_R: that on each resample; where it is not above 0 there is no share.
+    """
+    column = data.column
+    teacher_R = np.where(teacher_R > 0, teacher_R, np.nan)
+    ratio_RS = data.stacked(own) / teacher_R[:, None]
+    scores = [record.scores[column.evaluation][column.metric] for record in own]
+    return Share(
+        column.task,
+        float(np.mean(scores)) / teacher,
+        over_seeds(ratio_RS, ratio_RS),
+        metric_of(column.metric).possible_ratios(teacher_R),
+    )
+
+
+def mean_share(shares: Sequence[Share]) -> float:
+    """The mean of the columns' shares, in percent."""
+    return float(np.mean([100 * share.value for share in shares]))
+
+
+def ends_of(shares: Sequence[Share]) -> dict[str, float]:
+    """The 95 % interval of the mean of the columns' shares, in percent: its ``low`` and ``high``."""
+    ends = np.mean([share.ends for share in shares], axis=0)
+    # a resample in which the teacher has no score above 0 in any column has no ratio
+    drawn = mean_over_columns([(share.task, share.part) for share in shares]).distribution()
+    low, high = drawn.within(*ends).times(100).interval()
+    return {"low": low, "high": high}
+
+
 def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Table | None:
-    """One cell a student and column, with its interval; behind them the mean of ratios and the ratio of means.
+    """One cell a student and column, with its interval; behind them their mean.
 
     ``kept`` is the share of the teacher's score that counts as kept. A student whose record names another teacher than
     the one in the table is refused, with the two hashes, unless the store has that teacher's answers to the same examples:
@@ -99,9 +159,7 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
         is_cheaper = _is_cheaper(group, label)
         cells = list[TableCell]()
         # of the columns of the mean
-        parts = list[tuple[str, Resamples]]()
-        scores = list[tuple[float, float]]()
-        limits = list[tuple[float, float]]()
+        shares = list[Share]()
         for column in scored:
             own, theirs, data = (
                 group.finished(label, column),
@@ -130,13 +188,9 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                 score = theirs[0].scores[column.evaluation][column.metric]
                 teacher, teacher_R = further or (score, data.scores_R[theirs[0].key])
                 if teacher > 0:
-                    teacher_R = np.where(teacher_R > 0, teacher_R, np.nan)
-                    ratio_RS = data.stacked(own) / teacher_R[:, None]
-                    part = over_seeds(ratio_RS, ratio_RS)
-                    ends = metric_of(column.metric).possible_ratios(teacher_R)
-                    drawn = part.distribution().within(*ends)
+                    share = share_of(data, own, teacher, teacher_R)
                     of_seeds = [record.scores[column.evaluation][column.metric] for record in own]
-                    cell = retention(of_seeds, teacher, drawn, kept)
+                    cell = retention(of_seeds, teacher, share.distribution(), kept)
                     if group.has_seeds_apart([label], [column]):
                         plain = cell.text.removesuffix(cell.verdict)
                         cell = replace(cell, text=plain + TOO_FEW_SEEDS, verdict=TOO_FEW_SEEDS)
@@ -148,27 +202,12 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                         )
                     cells[-1] = replace(cell, n=len(own), keys=keys_of([*own, *theirs]))
                     if column in averaged:
-                        parts.append((column.task, part))
-                        limits.append(ends)
-                        scores.append((float(np.mean(of_seeds)), teacher))
+                        shares.append(share)
         if any(cell.text != DASH or cell.footnotes for cell in cells):
-            means = [TableCell(DASH)] * 2
-            if len(parts) == len(averaged) > 1:
-                ends = np.mean(limits, axis=0)
-                # a resample in which the teacher has no score above 0 in any column has no ratio
-                drawn = mean_over_columns(parts).distribution().within(*ends).times(100)
-                low, high = drawn.interval()
-                of_ratios = float(np.mean([100 * student / teacher for student, teacher in scores]))
-                of_means = (
-                    100
-                    * sum(student for student, _ in scores)
-                    / sum(teacher for _, teacher in scores)
-                )
-                means = [
-                    number(of_ratios, unit=" %", low=low, high=high),
-                    number(of_means, unit=" %"),
-                ]
-            lines.append(line_of(group, label, [*cells, *means]))
+            mean = TableCell(DASH)
+            if len(shares) == len(averaged) > 1:
+                mean = number(mean_share(shares), unit=" %", **ends_of(shares))
+            lines.append(line_of(group, label, [*cells, mean]))
     if not lines:
         return None
     note = (
@@ -177,14 +216,11 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
         f"{INCONCLUSIVE}: the interval contains {100 * kept:g} %, so these examples and seeds do not decide. "
         f"{BORDERLINE}: other resamples may end otherwise. No verdict: the teacher is not shown to be better than one answer to everything, or "
         "suspect answers would keep it. "
-        "Mean of ratios: the mean of the columns' ratios. Ratio of means: the student's mean score divided by its "
-        "teacher's. These two have no verdict. Rows that need at least as many FLOPs as their teacher are no compressed models, and not here."
+        "The mean retention is the mean of the columns', without a verdict. Rows that need at least as many FLOPs as their teacher are no compressed models, and not here."
     )
     if any(cell.verdict == TOO_FEW_SEEDS for line in lines for cell in line.cells):
         note += f" {TOO_FEW_SEEDS.capitalize()}: the row's seeds end in results of several kinds."
     heads = [Column("System"), *(Column(c.title, csv=JUDGED) for c in scored)]
-    heads += [Column("mean of ratios", csv=INTERVAL), Column("ratio of means")]
+    heads += [Column("mean retention", csv=INTERVAL)]
     notes = (note + left_out, *one_search(group))
-    return Table(
-        "Share of the teacher's score", heads, lines, notes, KEPT_OF_THE_TEACHER, margin=kept
-    )
+    return Table("Retention", heads, lines, notes, KEPT_OF_THE_TEACHER, margin=kept)
